@@ -7,7 +7,7 @@ mod common;
 use std::cell::Cell;
 use std::hint::black_box;
 
-use common::{Stream, criterion};
+use common::{KeyStream, criterion};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use tollgate::{CoarseClock, KeyedLimiter, Limiter, Quota, StripedLimiter, Timestamp};
 
@@ -77,7 +77,7 @@ fn keyed(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("check/keyed");
     let table =
         KeyedLimiter::new(Quota::per_second(1_000_000).burst(100_000), 1_000).expect("a table");
-    let keys = Stream::uniform(1_000, 1);
+    let keys = KeyStream::uniform(1_000, 1);
     let mut nth = 0;
     let mut next = || {
         nth += 1;

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Stream, THREADS, criterion, on_threads};
+use common::{KeyStream, THREADS, criterion, on_threads};
 use criterion::{Criterion, criterion_group, criterion_main};
 use tollgate::{KeyedLimiter, Limiter, Quota, StripedLimiter};
 
@@ -29,9 +29,9 @@ fn one_table(criterion: &mut Criterion) {
     const KEYS: u64 = 100_000;
     let seeds = [0, 1, 2, 3, 4, 5, 6, 7];
     for (name, streams) in [
-        ("one key", seeds.map(|_| Stream::one(7))),
-        ("Zipf", seeds.map(|seed| Stream::zipf(KEYS, seed))),
-        ("uniform", seeds.map(|seed| Stream::uniform(KEYS, seed))),
+        ("one key", seeds.map(|_| KeyStream::one(7))),
+        ("Zipf", seeds.map(|seed| KeyStream::zipf(KEYS, seed))),
+        ("uniform", seeds.map(|seed| KeyStream::uniform(KEYS, seed))),
     ] {
         for threads in THREADS {
             // A burst lasts a tenth of a second, even if every request is of one key.

@@ -7,7 +7,7 @@ mod common;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 
-use common::{Stream, criterion, on_threads};
+use common::{KeyStream, criterion, on_threads};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use tollgate::{KeyedLimiter, Quota};
@@ -30,7 +30,7 @@ fn of_type<K: Hash + Sync>(
     key: impl Fn(u64) -> K,
 ) {
     let table = filled(keys, &key);
-    let streams = [0, 1].map(|seed| Stream::uniform(keys, seed).map(&key));
+    let streams = [0, 1].map(|seed| KeyStream::uniform(keys, seed).map(&key));
     for threads in [1, 2] {
         on_threads(group, name, threads, |thread, nth| {
             table.check(streams[thread].at(nth), 1).is_allowed()

@@ -9,7 +9,7 @@ mod common;
 
 use std::time::Instant;
 
-use common::{Stream, criterion, pool};
+use common::{KeyStream, criterion, pool};
 use criterion::{Criterion, criterion_group, criterion_main};
 use hdrhistogram::Histogram;
 use tollgate::{KeyedLimiter, Quota};
@@ -50,7 +50,7 @@ fn histograms(criterion: &mut Criterion) {
     let filling = table();
     let new_keys = timed(&filling, 0..KEYS * 9 / 10);
     print("a new key, while a table fills to 90 %", &new_keys);
-    let streams = [1, 2].map(|seed| Stream::uniform(KEYS * 9 / 10, seed));
+    let streams = [1, 2].map(|seed| KeyStream::uniform(KEYS * 9 / 10, seed));
     let threads = pool(2)
         .broadcast(|context| timed(&filling, streams[context.index()].all().iter().copied()));
     let mut checks = threads[0].clone();

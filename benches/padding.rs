@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ahash::RandomState;
 use common::machine::prefetch;
-use common::{Stream, THREADS, criterion, on_threads};
+use common::{KeyStream, THREADS, criterion, on_threads};
 use criterion::{Criterion, criterion_group, criterion_main};
 use crossbeam_utils::CachePadded;
 
@@ -71,7 +71,7 @@ fn order(criterion: &mut Criterion) {
         Ok(replaced) => replaced == held,
         Err(found) => found != held,
     };
-    let streams = [0, 1].map(|seed| Stream::uniform(CELLS, seed));
+    let streams = [0, 1].map(|seed| KeyStream::uniform(CELLS, seed));
     let mut group = criterion.benchmark_group("padding/order");
     for threads in [1, 2] {
         on_threads(&mut group, "prefetch, clock, load", threads, |thread, nth| {

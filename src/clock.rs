@@ -61,12 +61,12 @@ fn steps_before_origin() -> u64 {
 /// assert!(limiter.check(1).is_allowed());
 /// ```
 #[derive(Clone)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 // A tag of its own: one that hides in quanta's costs four instructions more to read.
 #[repr(u8)]
 #[derive(Clone)]
-enum Source {
+enum ClockSource {
     /// The CPU's time stamp counter where it is steady, else the system's monotonic clock.
     Counter {
         counter: quanta::Clock,
@@ -108,14 +108,14 @@ impl Clock {
         let origin_raw = counter.raw();
         // Asked for once: from then on a reading is one product.
         let scale = counter.delta_as_nanos(0, 1 << SCALE_BITS);
-        Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix })
+        Self(ClockSource::Counter { counter, origin_raw, scale, offset_ns, is_unix })
     }
 
     /// The operating system's monotonic clock, for machines whose time stamp counter is not to be
     /// trusted. Costs about twice as much to read. Its origin is this call.
     #[must_use]
     pub fn system() -> Self {
-        Self(Source::System { origin: Instant::now(), offset_ns: 0 })
+        Self(ClockSource::System { origin: Instant::now(), offset_ns: 0 })
     }
 
     /// The same clock, but one that goes on from `reading`: what a restored limiter keeps time by.
@@ -137,16 +137,18 @@ impl Clock {
         let is_behind = self.now().0 < offset_ns;
         match self.0 {
             // Its readings count from a call of this process: they may begin anew at any number.
-            Source::Counter { counter, scale, is_unix: false, .. } => {
+            ClockSource::Counter { counter, scale, is_unix: false, .. } => {
                 let origin_raw = counter.raw();
-                Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix: false })
+                Self(ClockSource::Counter { counter, origin_raw, scale, offset_ns, is_unix: false })
             }
             // It reads less than before the restart: it is put forward, and never set back.
-            Source::Counter { counter, scale, is_unix: true, .. } if is_behind => {
+            ClockSource::Counter { counter, scale, is_unix: true, .. } if is_behind => {
                 let origin_raw = counter.raw();
-                Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix: true })
+                Self(ClockSource::Counter { counter, origin_raw, scale, offset_ns, is_unix: true })
             }
-            Source::System { .. } => Self(Source::System { origin: Instant::now(), offset_ns }),
+            ClockSource::System { .. } => {
+                Self(ClockSource::System { origin: Instant::now(), offset_ns })
+            }
             // One that reads more already, or that others hold.
             other => Self(other),
         }
@@ -155,9 +157,9 @@ impl Clock {
     /// What the readings count from.
     pub(crate) fn origin(&self) -> Origin {
         match &self.0 {
-            Source::Counter { is_unix: true, .. } => Origin::Unix,
-            Source::Counter { .. } | Source::System { .. } => Origin::Own,
-            Source::Manual(_) => Origin::Told,
+            ClockSource::Counter { is_unix: true, .. } => Origin::Unix,
+            ClockSource::Counter { .. } | ClockSource::System { .. } => Origin::Own,
+            ClockSource::Manual(_) => Origin::Told,
         }
     }
 
@@ -166,7 +168,7 @@ impl Clock {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Source::Counter { counter, origin_raw, scale, offset_ns, .. } => {
+            ClockSource::Counter { counter, origin_raw, scale, offset_ns, .. } => {
                 let raw = counter.raw();
                 let steps = raw.wrapping_sub(*origin_raw);
                 let steps = if raw < *origin_raw { steps_before_origin() } else { steps };
@@ -174,8 +176,8 @@ impl Clock {
                 // Wraps 480 years after the latest time, at which an origin is cut.
                 Timestamp(offset_ns.wrapping_add(elapsed_ns))
             }
-            Source::System { origin, offset_ns } => system_now(*origin, *offset_ns),
-            Source::Manual(manual) => manual.now(),
+            ClockSource::System { origin, offset_ns } => system_now(*origin, *offset_ns),
+            ClockSource::Manual(manual) => manual.now(),
         }
     }
 }
@@ -199,16 +201,16 @@ impl Default for Clock {
 
 impl From<ManualClock> for Clock {
     fn from(manual: ManualClock) -> Self {
-        Self(Source::Manual(manual))
+        Self(ClockSource::Manual(manual))
     }
 }
 
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match &self.0 {
-            Source::Counter { .. } => "counter",
-            Source::System { .. } => "system",
-            Source::Manual(_) => "manual",
+            ClockSource::Counter { .. } => "counter",
+            ClockSource::System { .. } => "system",
+            ClockSource::Manual(_) => "manual",
         };
         write!(f, "Clock({name})")
     }

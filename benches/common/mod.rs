@@ -74,9 +74,9 @@ pub(crate) fn on_threads(
 const LENGTH: usize = 1 << 20;
 
 /// Keys in the order in which they come, over and over: a million, the same in every run.
-pub(crate) struct Stream<K>(Box<[K; LENGTH]>);
+pub(crate) struct KeyStream<K>(Box<[K; LENGTH]>);
 
-impl<K> Stream<K> {
+impl<K> KeyStream<K> {
     pub(crate) fn at(&self, nth: usize) -> &K {
         &self.0[nth % LENGTH]
     }
@@ -91,7 +91,7 @@ impl<K> Stream<K> {
     }
 }
 
-impl Stream<u64> {
+impl KeyStream<u64> {
     /// Always the same key.
     pub(crate) fn one(key: u64) -> Self {
         Self::of(std::iter::repeat(key))
@@ -112,7 +112,7 @@ impl Stream<u64> {
     }
 
     /// The keys that these numbers stand for.
-    pub(crate) fn map<K>(&self, key: impl Fn(u64) -> K) -> Stream<K> {
-        Stream::of(self.0.iter().map(|&number| key(number)))
+    pub(crate) fn map<K>(&self, key: impl Fn(u64) -> K) -> KeyStream<K> {
+        KeyStream::of(self.0.iter().map(|&number| key(number)))
     }
 }

@@ -5,32 +5,32 @@ use std::time::Duration;
 
 use tollgate::{KeyedLogLimiter, LogLimiter, ManualClock, Quota, Timestamp, control};
 
-use crate::race::{Ask, Call, Limit};
-use crate::table::{Fixed, Key, keys_in};
+use crate::race::{Call, RaceRequest, RacedLimit};
+use crate::table::{ModelKey, UnseededHash, keys_in};
 use crate::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 
 /// The window of every log here, in milliseconds.
 pub const WINDOW_MS: u64 = 10_000;
 
 /// The keyed log of the models.
-pub type Logs = KeyedLogLimiter<Key, Fixed>;
+pub type ModelLogs = KeyedLogLimiter<ModelKey, UnseededHash>;
 
-impl Limit for LogLimiter {
-    fn decide(&self, ask: Ask) -> tollgate::Decision {
+impl RacedLimit for LogLimiter {
+    fn decide(&self, ask: RaceRequest) -> tollgate::Decision {
         self.entry().at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
-    fn look(&self, ask: Ask) -> tollgate::Decision {
+    fn look(&self, ask: RaceRequest) -> tollgate::Decision {
         self.entry().at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
 
-impl Limit for Logs {
-    fn decide(&self, ask: Ask) -> tollgate::Decision {
+impl RacedLimit for ModelLogs {
+    fn decide(&self, ask: RaceRequest) -> tollgate::Decision {
         self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
-    fn look(&self, ask: Ask) -> tollgate::Decision {
+    fn look(&self, ask: RaceRequest) -> tollgate::Decision {
         self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
@@ -54,21 +54,21 @@ pub fn log(limit: u64, row_bits: u32) -> Arc<LogLimiter> {
 /// # Panics
 /// If there are no such logs.
 #[must_use]
-pub fn logs(limit: u64, shards: u32, entries: usize) -> Arc<Logs> {
+pub fn logs(limit: u64, shards: u32, entries: usize) -> Arc<ModelLogs> {
     control::use_cells(entries);
     let capacity = match shards {
         1 => 1,
         2 => 2,
         _ => 4,
     };
-    let hashers = Fixed::pair(shards);
+    let hashers = UnseededHash::pair(shards);
     let clock = ManualClock::new();
-    Arc::new(Logs::with_hashers(quota(limit), capacity, clock, hashers).expect("logs"))
+    Arc::new(ModelLogs::with_hashers(quota(limit), capacity, clock, hashers).expect("logs"))
 }
 
 /// The `nth` key, from 1, that is looked for in these two shards, in this order.
 #[must_use]
-pub fn log_key_in(logs: &Logs, shards: [usize; 2], nth: usize) -> Key {
+pub fn log_key_in(logs: &ModelLogs, shards: [usize; 2], nth: usize) -> ModelKey {
     keys_in(|key| logs.shards_of(key), shards, nth)
 }
 
@@ -76,7 +76,7 @@ pub fn log_key_in(logs: &Logs, shards: [usize; 2], nth: usize) -> Key {
 ///
 /// # Panics
 /// If one does.
-pub fn assert_windows(limit: u64, key: Key, calls: &[&[Call]]) {
+pub fn assert_windows(limit: u64, key: ModelKey, calls: &[&[Call]]) {
     let admitted = admitted(key, calls);
     for from_ms in admitted.iter().map(|ask| ask.now_ms) {
         let inside = from_ms..from_ms + WINDOW_MS;
@@ -90,11 +90,17 @@ pub fn assert_windows(limit: u64, key: Key, calls: &[&[Call]]) {
 ///
 /// # Panics
 /// If more or less is left.
-pub fn assert_left(log: &impl Limit, limit: u64, key: Key, now_ms: u64, calls: &[&[Call]]) {
+pub fn assert_left(
+    log: &impl RacedLimit,
+    limit: u64,
+    key: ModelKey,
+    now_ms: u64,
+    calls: &[&[Call]],
+) {
     let inside = admitted(key, calls).into_iter().filter(|ask| ask.now_ms + WINDOW_MS > now_ms);
     let units: u64 = inside.map(|ask| ask.cost).sum();
     control::plant(None); // only what the race has left behind is checked
-    let left = log.look(Ask { key, cost: 0, now_ms }).remaining();
+    let left = log.look(RaceRequest { key, cost: 0, now_ms }).remaining();
     assert!(left + units <= limit, "{LOST_CHARGE}: {left} left, {units} admitted: {calls:?}");
     assert!(left + units >= limit, "{REFUSED}: {left} left, {units} admitted: {calls:?}");
 }
@@ -105,7 +111,7 @@ pub fn units(calls: &[Call]) -> u64 {
     calls.iter().filter(|call| call.allowed).map(|call| call.ask.cost).sum()
 }
 
-fn admitted(key: Key, calls: &[&[Call]]) -> Vec<Ask> {
+fn admitted(key: ModelKey, calls: &[&[Call]]) -> Vec<RaceRequest> {
     let calls = calls.iter().flat_map(|calls| calls.iter());
     calls.filter(|call| call.allowed && call.ask.key == key).map(|call| call.ask).collect()
 }

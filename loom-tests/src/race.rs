@@ -9,13 +9,13 @@ use tollgate::control;
 use tollgate::{Decision, KeyedLimiter, Limiter, StripedLimiter, Timestamp};
 
 use crate::sketch::Sketch;
-use crate::table::{Fixed, Key};
+use crate::table::{ModelKey, UnseededHash};
 
 /// One request: a key (which an un-keyed limit ignores), a cost, and the caller's now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ask {
+pub struct RaceRequest {
     /// The key that is asked for.
-    pub key: Key,
+    pub key: ModelKey,
     /// Units.
     pub cost: u64,
     /// The caller's now.
@@ -26,61 +26,61 @@ pub struct Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
     /// The request.
-    pub ask: Ask,
+    pub ask: RaceRequest,
     /// Whether it was admitted.
     pub allowed: bool,
 }
 
 /// A limit that can be asked at a time of the caller's.
-pub trait Limit: Send + Sync + 'static {
+pub trait RacedLimit: Send + Sync + 'static {
     /// Decides and charges.
-    fn decide(&self, ask: Ask) -> Decision;
+    fn decide(&self, ask: RaceRequest) -> Decision;
     /// Decides only.
-    fn look(&self, ask: Ask) -> Decision;
+    fn look(&self, ask: RaceRequest) -> Decision;
 }
 
-impl Limit for Limiter {
-    fn decide(&self, ask: Ask) -> Decision {
+impl RacedLimit for Limiter {
+    fn decide(&self, ask: RaceRequest) -> Decision {
         self.entry().at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
-    fn look(&self, ask: Ask) -> Decision {
+    fn look(&self, ask: RaceRequest) -> Decision {
         self.entry().at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
 
-impl Limit for KeyedLimiter<Key, Fixed> {
-    fn decide(&self, ask: Ask) -> Decision {
+impl RacedLimit for KeyedLimiter<ModelKey, UnseededHash> {
+    fn decide(&self, ask: RaceRequest) -> Decision {
         self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
-    fn look(&self, ask: Ask) -> Decision {
+    fn look(&self, ask: RaceRequest) -> Decision {
         self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
 
-impl Limit for Sketch {
-    fn decide(&self, ask: Ask) -> Decision {
+impl RacedLimit for Sketch {
+    fn decide(&self, ask: RaceRequest) -> Decision {
         self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
-    fn look(&self, ask: Ask) -> Decision {
+    fn look(&self, ask: RaceRequest) -> Decision {
         self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
 
-impl Limit for StripedLimiter {
-    fn decide(&self, ask: Ask) -> Decision {
+impl RacedLimit for StripedLimiter {
+    fn decide(&self, ask: RaceRequest) -> Decision {
         self.entry().at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
-    fn look(&self, ask: Ask) -> Decision {
+    fn look(&self, ask: RaceRequest) -> Decision {
         self.entry().at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
 
 /// Makes the requests in order, and keeps the answers.
-pub fn ask_all(limit: &impl Limit, asks: &[Ask]) -> Vec<Call> {
+pub fn ask_all(limit: &impl RacedLimit, asks: &[RaceRequest]) -> Vec<Call> {
     asks.iter().map(|&ask| Call { ask, allowed: limit.decide(ask).is_allowed() }).collect()
 }
 
@@ -112,7 +112,7 @@ pub fn is_same_reversed() -> bool {
 
 /// Runs one thread for each list; one list is the calling thread's own. Returns, after all have ended, the answers of
 /// each.
-pub fn race<L: Limit>(limit: &Arc<L>, mut lists: Vec<Vec<Ask>>) -> Vec<Vec<Call>> {
+pub fn race<L: RacedLimit>(limit: &Arc<L>, mut lists: Vec<Vec<RaceRequest>>) -> Vec<Vec<Call>> {
     IS_SAME_REVERSED.set(lists.iter().eq(lists.iter().rev()));
     let reversed = ORDER.get() == Order::Reversed;
     if reversed {
@@ -145,9 +145,9 @@ pub fn race<L: Limit>(limit: &Arc<L>, mut lists: Vec<Vec<Ask>>) -> Vec<Vec<Call>
 
 /// Makes requests in order, while another thread does something that only reads, such as taking a snapshot. Returns
 /// the answers, and what the other thread returned.
-pub fn race_beside<L: Limit, T: Send + 'static>(
+pub fn race_beside<L: RacedLimit, T: Send + 'static>(
     limit: &Arc<L>,
-    asks: Vec<Ask>,
+    asks: Vec<RaceRequest>,
     other: impl FnOnce(&L) -> T + Send + 'static,
 ) -> (Vec<Call>, T) {
     IS_SAME_REVERSED.set(false);

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize};
 
-use crate::table::Key;
+use crate::table::ModelKey;
 
 /// A hash without a seed.
 pub type Plain = BuildHasherDefault<DefaultHasher>;
 
 /// The sketch of the models.
-pub type Sketch = SketchLimiter<Key, Plain>;
+pub type Sketch = SketchLimiter<ModelKey, Plain>;
 
 /// An empty sketch of two rows with four cells each.
 ///
@@ -31,7 +31,7 @@ pub fn sketch(policy: &str) -> Arc<Sketch> {
 /// # Panics
 /// If there are no such cells.
 #[must_use]
-pub fn key_with(sketch: &Sketch, cells: [usize; 2]) -> Key {
-    let mut keys = (1..10_000).map(|tag| Key { first: 0, tag });
+pub fn key_with(sketch: &Sketch, cells: [usize; 2]) -> ModelKey {
+    let mut keys = (1..10_000).map(|tag| ModelKey { first: 0, tag });
     keys.find(|key| sketch.cells_of(key) == cells).expect("such cells")
 }

@@ -104,7 +104,7 @@ impl Model {
 }
 
 /// One exploration: of a model, or of a control.
-struct Job {
+struct ModelRun {
     name: String,
     bound: Bound,
     scenario: Scenario,
@@ -114,7 +114,7 @@ struct Job {
 }
 
 /// The result of an exploration.
-struct Report {
+struct ModelReport {
     line: String,
     is_control: bool,
     executions: usize,
@@ -140,7 +140,7 @@ impl Suite {
     /// `--bound none` for the models instead of their own, however long that takes. Says whether
     /// everything passed.
     pub fn run(self, arguments: impl Iterator<Item = String>) -> bool {
-        let choice = match Choice::parse(arguments) {
+        let choice = match SuiteOptions::parse(arguments) {
             Ok(choice) => choice,
             Err(complaint) => {
                 say(&complaint);
@@ -168,7 +168,7 @@ impl Suite {
         summarise(&reports, start.elapsed())
     }
 
-    fn into_jobs(self) -> Vec<Job> {
+    fn into_jobs(self) -> Vec<ModelRun> {
         let mut jobs = Vec::new();
         for (subject, model) in self.models {
             let Model { name, bound, scenario, controls } = model;
@@ -177,17 +177,17 @@ impl Suite {
                 assert!(name.ends_with("_is_caught"), "a control's name says so: {name}");
                 let (fault, message) = (Some(fault), Some(message));
                 let (name, scenario) = (format!("{subject}::{name}"), Arc::clone(&scenario));
-                jobs.push(Job { name, bound, scenario, fault, message, time_max: TIME_MAX });
+                jobs.push(ModelRun { name, bound, scenario, fault, message, time_max: TIME_MAX });
             }
             let (name, fault, message) = (format!("{subject}::{name}"), None, None);
-            jobs.push(Job { name, bound, scenario, fault, message, time_max: TIME_MAX });
+            jobs.push(ModelRun { name, bound, scenario, fault, message, time_max: TIME_MAX });
         }
         jobs
     }
 }
 
 /// What the command line asks for.
-struct Choice {
+struct SuiteOptions {
     parts: Vec<String>,
     exact: bool,
     list: bool,
@@ -197,7 +197,7 @@ struct Choice {
     bound: Option<Bound>,
 }
 
-impl Choice {
+impl SuiteOptions {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let (parts, workers) = (Vec::new(), WORKERS);
         let (exact, list, fail_fast, alone, bound) = (false, false, false, false, None);
@@ -227,7 +227,7 @@ impl Choice {
         Ok(choice)
     }
 
-    fn has(&self, job: &Job) -> bool {
+    fn has(&self, job: &ModelRun) -> bool {
         let fits = |part: &String| {
             if self.exact { job.name == *part } else { job.name.contains(part.as_str()) }
         };
@@ -235,7 +235,7 @@ impl Choice {
     }
 }
 
-fn explore_all(jobs: Vec<Job>, workers: usize, fail_fast: bool) -> Vec<Report> {
+fn explore_all(jobs: Vec<ModelRun>, workers: usize, fail_fast: bool) -> Vec<ModelReport> {
     let queue = Mutex::new(jobs.into_iter());
     let reports = Mutex::new(Vec::new());
     let failed = AtomicBool::new(false);
@@ -260,7 +260,7 @@ fn explore_all(jobs: Vec<Job>, workers: usize, fail_fast: bool) -> Vec<Report> {
 
 /// Explores in a process of its own. Loom maps a stack for each thread of each execution, and two
 /// explorations in one process wait for each other there: together they took as long as one by one.
-fn explore(job: &Job) -> Report {
+fn explore(job: &ModelRun) -> ModelReport {
     let start = Instant::now();
     let (executions, failure) = match explored_apart(job) {
         Ok((executions, found)) => (executions, found),
@@ -270,11 +270,11 @@ fn explore(job: &Job) -> Report {
     let fault = job.fault.map_or(String::new(), |fault| format!("  {fault:?}"));
     let (bound, seconds) = (job.bound, start.elapsed().as_secs_f64());
     let line = format!("{mark}{name:<64} {bound:>5} {executions:>12} {seconds:>8.1}{fault}");
-    Report { line, is_control: job.fault.is_some(), executions, failure }
+    ModelReport { line, is_control: job.fault.is_some(), executions, failure }
 }
 
 /// The executions, and the failure if there was one. An error if the process did not report.
-fn explored_apart(job: &Job) -> Result<(usize, Option<String>), String> {
+fn explored_apart(job: &ModelRun) -> Result<(usize, Option<String>), String> {
     let program = env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
     let mut command = Command::new(program);
     command.args([ALONE, "--exact", &job.name]).stderr(Stdio::inherit());
@@ -295,7 +295,7 @@ fn explored_apart(job: &Job) -> Result<(usize, Option<String>), String> {
 }
 
 /// Explores here, and prints the executions in the first line, a failure in the rest.
-fn explore_alone(job: &Job) -> bool {
+fn explore_alone(job: &ModelRun) -> bool {
     hush_controls();
     IS_CONTROL.set(job.fault.is_some());
     let executions = Arc::new(AtomicUsize::new(0));
@@ -326,7 +326,7 @@ fn explore_alone(job: &Job) -> bool {
 }
 
 /// Everything that loom would read from the environment is set here.
-fn check(job: &Job, order: Order, start: Instant, executions: &Arc<AtomicUsize>) {
+fn check(job: &ModelRun, order: Order, start: Instant, executions: &Arc<AtomicUsize>) {
     let mut builder = Builder::new();
     builder.preemption_bound = match job.bound {
         Bound::None => None,
@@ -362,7 +362,7 @@ fn check(job: &Job, order: Order, start: Instant, executions: &Arc<AtomicUsize>)
     });
 }
 
-fn summarise(reports: &[Report], took: Duration) -> bool {
+fn summarise(reports: &[ModelReport], took: Duration) -> bool {
     let controls = reports.iter().filter(|report| report.is_control).count();
     let executions: usize = reports.iter().map(|report| report.executions).sum();
     let failed: Vec<_> =

@@ -10,7 +10,7 @@ pub const REFUSED_FILE: &str = "the snapshot is refused";
 
 /// A key that says where it goes: its first shard, and its tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct ModelKey {
     /// The first shard's number.
     pub first: u32,
     /// The tag by which cells tell keys apart. Never 0.
@@ -18,15 +18,15 @@ pub struct Key {
 }
 
 /// The keyed limiter of the models.
-pub type Table = KeyedLimiter<Key, Fixed>;
+pub type ModelTable = KeyedLimiter<ModelKey, UnseededHash>;
 
-/// A hash without a seed: places a [`Key`] by its first half, or tells it apart by its second.
+/// A hash without a seed: places a [`ModelKey`] by its first half, or tells it apart by its second.
 #[derive(Clone, Copy, Debug)]
-pub struct Fixed {
+pub struct UnseededHash {
     places_in: Option<u32>,
 }
 
-/// Collects the two halves of a [`Key`].
+/// Collects the two halves of a [`ModelKey`].
 #[derive(Clone, Copy, Debug)]
 pub struct Halves {
     places_in: Option<u32>,
@@ -34,7 +34,7 @@ pub struct Halves {
     tier: u32,
 }
 
-impl Fixed {
+impl UnseededHash {
     /// The two hashes of a table of so many shards.
     #[must_use]
     pub fn pair(shards: u32) -> [Self; 2] {
@@ -42,7 +42,7 @@ impl Fixed {
     }
 }
 
-impl BuildHasher for Fixed {
+impl BuildHasher for UnseededHash {
     type Hasher = Halves;
 
     fn build_hasher(&self) -> Halves {
@@ -96,7 +96,7 @@ impl Hasher for Halves {
 /// # Panics
 /// If the policy does not fit.
 #[must_use]
-pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
+pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable> {
     table_with_clock(policy, shards, cells, ManualClock::new())
 }
 
@@ -105,7 +105,12 @@ pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
 /// # Panics
 /// If the policy does not fit.
 #[must_use]
-pub fn table_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClock) -> Arc<Table> {
+pub fn table_with_clock(
+    policy: &str,
+    shards: u32,
+    cells: usize,
+    clock: ManualClock,
+) -> Arc<ModelTable> {
     let table = spilling_with_clock(policy, shards, cells, clock);
     Arc::new(table.when_full(Full::Deny).expect("less memory"))
 }
@@ -115,15 +120,15 @@ pub fn table_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualCl
 /// # Panics
 /// If the policy does not fit.
 #[must_use]
-pub fn spilling_table(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
+pub fn spilling_table(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable> {
     Arc::new(spilling_with_clock(policy, shards, cells, ManualClock::new()))
 }
 
-fn spilling_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClock) -> Table {
+fn spilling_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClock) -> ModelTable {
     control::use_cells(cells);
     let capacity = capacity_of(shards);
-    let hashers = Fixed::pair(shards);
-    Table::with_hashers(read(policy), capacity, clock, hashers).expect("a table")
+    let hashers = UnseededHash::pair(shards);
+    ModelTable::with_hashers(read(policy), capacity, clock, hashers).expect("a table")
 }
 
 /// The capacity for which a table gets so many shards of three cells each: it has 10 / 7 cells for each live key, and
@@ -137,7 +142,7 @@ fn capacity_of(shards: u32) -> usize {
 /// # Panics
 /// If they do not fit.
 #[must_use]
-pub fn tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<Table> {
+pub fn tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
     tiers_when_full(Full::Deny, policies, shards, cells)
 }
 
@@ -146,18 +151,18 @@ pub fn tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<Table> {
 /// # Panics
 /// If they do not fit.
 #[must_use]
-pub fn spilling_tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<Table> {
+pub fn spilling_tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
     tiers_when_full(Full::Spill, policies, shards, cells)
 }
 
-fn tiers_when_full(full: Full, policies: &[&str], shards: u32, cells: usize) -> Arc<Table> {
+fn tiers_when_full(full: Full, policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
     control::use_cells(cells);
     let (headroom, tiers) = policies.split_last().expect("policies");
     let (first, others) = tiers.split_first().expect("a tier");
     let tiers = others.iter().fold(Tiers::of(read(first)), |tiers, text| tiers.and(read(text)));
     let tiers = tiers.headroom(read(headroom)).when_full(full);
     let capacity = capacity_of(shards);
-    let hashers = Fixed::pair(shards);
+    let hashers = UnseededHash::pair(shards);
     Arc::new(tiers.build_with_hashers(capacity, ManualClock::new(), hashers).expect("a table"))
 }
 
@@ -166,9 +171,9 @@ fn tiers_when_full(full: Full, policies: &[&str], shards: u32, cells: usize) -> 
 /// # Panics
 /// If it is refused.
 #[must_use]
-pub fn restored(policy: &str, shards: u32, file: &[u8]) -> Table {
+pub fn restored(policy: &str, shards: u32, file: &[u8]) -> ModelTable {
     let clock = ManualClock::new();
-    match Table::restore_with_hashers(read(policy), clock, Fixed::pair(shards), file) {
+    match ModelTable::restore_with_hashers(read(policy), clock, UnseededHash::pair(shards), file) {
         Ok(table) => table,
         Err(error) => panic!("{REFUSED_FILE}: {error}"),
     }
@@ -183,7 +188,7 @@ fn read(policy: &str) -> Policy {
 /// # Panics
 /// If there are no such shards.
 #[must_use]
-pub fn key_in(table: &Table, shards: [usize; 2], nth: usize) -> Key {
+pub fn key_in(table: &ModelTable, shards: [usize; 2], nth: usize) -> ModelKey {
     keys_in(|key| table.shards_of(key), shards, nth)
 }
 
@@ -192,11 +197,15 @@ pub fn key_in(table: &Table, shards: [usize; 2], nth: usize) -> Key {
 /// # Panics
 /// If there are no such shards.
 #[must_use]
-pub fn keys_in(shards_of: impl Fn(&Key) -> [usize; 2], shards: [usize; 2], nth: usize) -> Key {
+pub fn keys_in(
+    shards_of: impl Fn(&ModelKey) -> [usize; 2],
+    shards: [usize; 2],
+    nth: usize,
+) -> ModelKey {
     let first = u32::try_from(shards[0]).expect("a shard");
     let planted = control::fault();
     control::plant(None); // a fault must not change where a model puts its keys
-    let keys = (1..10_000).map(|tag| Key { first, tag });
+    let keys = (1..10_000).map(|tag| ModelKey { first, tag });
     let key = keys.filter(|key| shards_of(key) == shards).nth(nth - 1);
     control::plant(planted);
     key.expect("such shards")

@@ -7,8 +7,8 @@ use std::thread;
 use tollgate::{Decision, control};
 use tollgate_oracle::{Algorithm, Oracle, Verdict};
 
-use crate::race::{Ask, Call, Limit};
-use crate::table::{Key, Table};
+use crate::race::{Call, RaceRequest, RacedLimit};
+use crate::table::{ModelKey, ModelTable};
 
 /// What [`assert_explained`] says of an execution that is wrong.
 pub const UNEXPLAINED: &str = "no order of the requests explains the answers";
@@ -24,10 +24,10 @@ pub const LEFT_CLAIM: &str = "a claim was left behind";
 pub const REFUSED: &str = "refused without a reason";
 
 /// What each thread was told, the setup's first; what was left, and whether a penalty was in force.
-type Told = (Vec<Vec<Call>>, u64, bool);
+type RaceResult = (Vec<Vec<Call>>, u64, bool);
 
 thread_local! {
-    static EXPLAINED: RefCell<HashMap<(Oracle, Told), bool>> = RefCell::default();
+    static EXPLAINED: RefCell<HashMap<(Oracle, RaceResult), bool>> = RefCell::default();
 }
 
 /// Linearizability, checked by brute force: some order of all calls, each thread's own in its order, makes the exact
@@ -37,11 +37,11 @@ thread_local! {
 /// # Panics
 /// If there is no such order.
 pub fn assert_explained(
-    limit: &impl Limit,
+    limit: &impl RacedLimit,
     algorithm: Algorithm,
     setup: &[Call],
     calls: &[Vec<Call>],
-    last: Ask,
+    last: RaceRequest,
 ) {
     assert_explained_from(limit, &Oracle::new(algorithm), setup, calls, last);
 }
@@ -51,11 +51,11 @@ pub fn assert_explained(
 /// # Panics
 /// If there is no such order.
 pub fn assert_explained_from(
-    limit: &impl Limit,
+    limit: &impl RacedLimit,
     fresh: &Oracle,
     setup: &[Call],
     calls: &[Vec<Call>],
-    last: Ask,
+    last: RaceRequest,
 ) {
     control::plant(None); // only what the race has left behind is checked
     let left = limit.look(last);
@@ -74,7 +74,7 @@ pub fn assert_explained_from(
     EXPLAINED.with_borrow_mut(|known| known.insert(outcome, true));
 }
 
-fn is_explained(fresh: &Oracle, (told, left, is_penalty): &Told, last: Ask) -> bool {
+fn is_explained(fresh: &Oracle, (told, left, is_penalty): &RaceResult, last: RaceRequest) -> bool {
     let (setup, calls) = (&told[0], &told[1..]);
     let mut oracle = fresh.clone();
     let last_ns = ns(last.now_ms);
@@ -117,7 +117,7 @@ fn agrees(oracle: &mut Oracle, call: Call) -> bool {
 ///
 /// # Panics
 /// If not.
-pub fn assert_bound(table: &Table, burst: u64, key: Key, calls: &[&[Call]]) {
+pub fn assert_bound(table: &ModelTable, burst: u64, key: ModelKey, calls: &[&[Call]]) {
     assert_intervals(burst, key, calls);
     let admitted = admitted(key, calls);
     // The instant at which all that was admitted will have drained, at the earliest.
@@ -130,7 +130,7 @@ pub fn assert_bound(table: &Table, burst: u64, key: Key, calls: &[&[Call]]) {
     };
     let most = (burst * 1000).saturating_sub(drained_ms.saturating_sub(now_ms)) / 1000;
     control::plant(None); // only what the race has left behind is checked
-    let left = table.look(Ask { key, cost: 1, now_ms }).remaining();
+    let left = table.look(RaceRequest { key, cost: 1, now_ms }).remaining();
     assert!(left <= most, "{LOST_CHARGE}: {left} left of {most}, {admitted:?}");
 }
 
@@ -139,7 +139,7 @@ pub fn assert_bound(table: &Table, burst: u64, key: Key, calls: &[&[Call]]) {
 ///
 /// # Panics
 /// If not.
-pub fn assert_intervals(burst: u64, key: Key, calls: &[&[Call]]) {
+pub fn assert_intervals(burst: u64, key: ModelKey, calls: &[&[Call]]) {
     let admitted = admitted(key, calls);
     for from in admitted.iter().map(|ask| ask.now_ms) {
         for to in admitted.iter().map(|ask| ask.now_ms).filter(|&to| from <= to) {
@@ -150,12 +150,12 @@ pub fn assert_intervals(burst: u64, key: Key, calls: &[&[Call]]) {
     }
 }
 
-fn admitted(key: Key, calls: &[&[Call]]) -> Vec<Ask> {
+fn admitted(key: ModelKey, calls: &[&[Call]]) -> Vec<RaceRequest> {
     let calls = calls.iter().flat_map(|calls| calls.iter());
     calls.filter(|call| call.allowed && call.ask.key == key).map(|call| call.ask).collect()
 }
 
-fn units(admitted: &[Ask], from: u64, to: u64) -> u64 {
+fn units(admitted: &[RaceRequest], from: u64, to: u64) -> u64 {
     let inside = admitted.iter().filter(|ask| from <= ask.now_ms && ask.now_ms <= to);
     inside.map(|ask| ask.cost).sum()
 }
@@ -164,7 +164,7 @@ fn units(admitted: &[Ask], from: u64, to: u64) -> u64 {
 ///
 /// # Panics
 /// If one did.
-pub fn assert_no_claims(table: &Table) {
+pub fn assert_no_claims(table: &ModelTable) {
     assert_eq!(table.claims(), 0, "{LEFT_CLAIM}");
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct SegmentedWindow {
 }
 
 /// The counts side by side, the current one lowest.
-type Ring = u128;
+type RingBits = u128;
 
 impl SegmentedWindow {
     /// `count_bits` hold every number up to the limit, and `segments * count_bits` is below 128.
@@ -50,7 +50,7 @@ impl SegmentedWindow {
         for age in 0..self.segments {
             let count = other.count(ring, age).min(left);
             left -= count;
-            own |= Ring::from(count) << (u32::from(age) * u32::from(self.count_bits));
+            own |= RingBits::from(count) << (u32::from(age) * u32::from(self.count_bits));
         }
         Held { counts: self.counts(own), ..held }
     }
@@ -75,13 +75,13 @@ impl SegmentedWindow {
     }
 
     /// The ring in force: shifted by the segments that have passed, the oldest counts fallen off.
-    fn turn(&self, held: Held) -> Ring {
+    fn turn(&self, held: Held) -> RingBits {
         // Every segment has fallen off.
         if held.behind >= u64::from(self.segments) {
             return 0;
         }
         let ring =
-            if self.is_ranked() { self.unrank(held.counts) } else { Ring::from(held.counts) };
+            if self.is_ranked() { self.unrank(held.counts) } else { RingBits::from(held.counts) };
         let ring_bits = u32::from(self.segments) * u32::from(self.count_bits);
         // A place further back for each segment that has passed; what leaves the ring has fallen off.
         (ring << (held.behind * u64::from(self.count_bits))) & ((1 << ring_bits) - 1)
@@ -108,20 +108,20 @@ impl SegmentedWindow {
         }
     }
 
-    fn unrank(&self, counts: u64) -> Ring {
+    fn unrank(&self, counts: u64) -> RingBits {
         let (sum, number) = self.parted(counts);
         // No word that was written here holds more than the limit; one that was restored might.
         let mut newest = sum.min(self.limit);
         let mut ring = 0;
         for (count, age) in unrank(number, newest, self.segments - 1).zip(1_u32..) {
             newest -= count;
-            ring |= Ring::from(count) << (age * u32::from(self.count_bits));
+            ring |= RingBits::from(count) << (age * u32::from(self.count_bits));
         }
-        ring | Ring::from(newest)
+        ring | RingBits::from(newest)
     }
 
     /// What the word holds of a ring.
-    fn counts(&self, ring: Ring) -> u64 {
+    fn counts(&self, ring: RingBits) -> u64 {
         if self.is_ranked() {
             let older = rank((1..self.segments).rev().map(|age| self.count(ring, age)));
             return self.joined(self.sum(ring), older);
@@ -132,14 +132,14 @@ impl SegmentedWindow {
     }
 
     /// The count of the segment `age` segments back.
-    fn count(&self, ring: Ring, age: u8) -> u64 {
+    fn count(&self, ring: RingBits, age: u8) -> u64 {
         let aged = ring >> (u32::from(age) * u32::from(self.count_bits));
         #[expect(clippy::cast_possible_truncation, reason = "one count, at most the limit")]
         let count = (aged & ((1 << self.count_bits) - 1)) as u64;
         count
     }
 
-    fn sum(&self, ring: Ring) -> u64 {
+    fn sum(&self, ring: RingBits) -> u64 {
         (0..self.segments).map(|age| self.count(ring, age)).sum()
     }
 
@@ -168,7 +168,7 @@ impl SegmentedWindow {
             return None;
         }
         // The sum never exceeds the limit, so the current count cannot spill into its neighbour.
-        let counts = self.counts(ring + Ring::from(cost));
+        let counts = self.counts(ring + RingBits::from(cost));
         Some(Held { ahead: held.ahead, behind: 0, counts })
     }
 
@@ -184,12 +184,12 @@ impl SegmentedWindow {
         // From the oldest on, as far as the newest needs room.
         for age in (1..self.segments).rev() {
             let cut = above.min(self.count(ring, age));
-            ring -= Ring::from(cut) << (u32::from(age) * u32::from(self.count_bits));
+            ring -= RingBits::from(cut) << (u32::from(age) * u32::from(self.count_bits));
             above -= cut;
         }
         // What is still above the limit is above it in the current segment alone.
         let current = self.count(ring, 0) + cost - above;
-        let ring = ring - Ring::from(self.count(ring, 0)) + Ring::from(current);
+        let ring = ring - RingBits::from(self.count(ring, 0)) + RingBits::from(current);
         Held { ahead: held.ahead, behind: 0, counts: self.counts(ring) }
     }
 
@@ -199,7 +199,7 @@ impl SegmentedWindow {
         let ring = self.turn(held);
         let current = self.count(ring, 0);
         let grown = most.min(current.saturating_add(cost));
-        let counts = self.counts(ring - Ring::from(current) + Ring::from(grown));
+        let counts = self.counts(ring - RingBits::from(current) + RingBits::from(grown));
         Held { ahead: held.ahead, behind: 0, counts }
     }
 
@@ -218,7 +218,8 @@ impl SegmentedWindow {
         let ring = self.turn(Held { behind: 0, ..held });
         let units = units.min(self.count(ring, 0));
         // A word that holds nothing to give back stays as it is, whatever its bits.
-        let counts = if units > 0 { self.counts(ring - Ring::from(units)) } else { held.counts };
+        let counts =
+            if units > 0 { self.counts(ring - RingBits::from(units)) } else { held.counts };
         (Held { counts, ..held }, units)
     }
 

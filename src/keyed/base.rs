@@ -7,10 +7,10 @@ use super::table::Table;
 use super::unit::{UNIT, all_shards_of};
 
 /// The headers of a key's shards.
-pub(super) type Headers = [Header; 2 * UNIT];
+pub(super) type UnitHeaders = [Header; 2 * UNIT];
 
 /// The headers of all shards of a key; of small units the last ones again.
-pub(super) fn headers(table: &Table, first: usize, second: usize) -> Headers {
+pub(super) fn headers(table: &Table, first: usize, second: usize) -> UnitHeaders {
     // Acquire, by `header`: a thread that has seen a cell without its key sees the floor below
     // which that was forgotten, for it was published before the cell was vacated.
     all_shards_of(first, second).map(|index| table.shard(index).header())

@@ -159,10 +159,10 @@ mod tests {
         }
     }
 
-    type Pattern = fn(u64) -> u64;
+    type KeyPattern = fn(u64) -> u64;
 
     /// Keys with patterns that weak hashes are known to fold together.
-    const PATTERNS: [(&str, Pattern); 5] = [
+    const PATTERNS: [(&str, KeyPattern); 5] = [
         ("sequential", |n| n),
         ("30 trailing zero bits", |n| n << 30),
         ("high bits only", |n| n << 44),

@@ -92,12 +92,12 @@ impl Priced {
 }
 
 /// The division of words that keys of a tier get, and its index where it stands in them.
-pub(super) type Quota<'a> = (&'a Layout, u64);
+pub(super) type MarkedLayout<'a> = (&'a Layout, u64);
 
 impl Table {
     /// The division of words that new keys of a tier get, and the index in it. In a table of one quota
     /// that is all there is; else it is read now, and `lane` holds it.
-    pub(super) fn quota_of<'a>(&'a self, tier: u8, lane: &'a mut Option<Lane>) -> Quota<'a> {
+    pub(super) fn quota_of<'a>(&'a self, tier: u8, lane: &'a mut Option<Lane>) -> MarkedLayout<'a> {
         let Some(book) = &self.book else { return (&self.layout, 0) };
         // Kept by the caller, since the layout is borrowed from it.
         let lane = lane.insert(book.in_force(tier.into()));
@@ -107,7 +107,7 @@ impl Table {
 
 /// The word of `tag` in one shard, its cell, the header it is dated by, and what it holds, seen from
 /// the floor. `None` if the key is not there.
-fn find_priced(table: &Table, book: &Book, index: usize, tag: u64) -> Option<(Standing, Priced)> {
+fn find_priced(table: &Table, book: &Book, index: usize, tag: u64) -> Option<(FoundWord, Priced)> {
     let shard = table.shard(index);
     loop {
         // Header, word, header, and then the word once more: the floor dates the word, and the word
@@ -125,7 +125,7 @@ fn find_priced(table: &Table, book: &Book, index: usize, tag: u64) -> Option<(St
         // thread has replaced it: lock-free.
         let stands = points::is_whole(shard.load(cell) == word);
         if let (Some(priced), true) = (priced, stands) {
-            return Some((Standing { cell, word, header }, priced));
+            return Some((FoundWord { cell, word, header }, priced));
         }
     }
 }
@@ -212,7 +212,7 @@ pub(super) fn settle(
 
 /// A word as it was found.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct FoundWord {
     cell: usize,
     word: u64,
     header: Header,

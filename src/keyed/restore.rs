@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::policy::Policy;
 use crate::snapshot::{
-    Kind as Whose, Preamble, Reader, RestoreError, WORDS_AT, field, length, resume,
+    Preamble, Reader, RestoreError, SnapshotKind as Whose, WORDS_AT, field, length, resume,
 };
 
 use super::KeyedLimiter;

@@ -47,7 +47,7 @@ use std::ops::Range;
 use std::time::SystemTime;
 
 use crate::snapshot::{
-    Form, Kind as Whose, Preamble, SnapshotError, SnapshotSummary, length, wall_ns, write,
+    Form, Preamble, SnapshotError, SnapshotKind as Whose, SnapshotSummary, length, wall_ns, write,
 };
 
 use super::KeyedLimiter;

@@ -72,14 +72,14 @@ use super::ask::{Ask, Fresh, Outcome};
 use super::base::{base_ns, headers};
 use super::hash::Identity;
 use super::points;
-use super::price::Quota;
+use super::price::MarkedLayout;
 use super::price::look::hit_priced;
 use super::shard::{Header, cells};
 use super::slow::hit_slowly;
 use super::table::Table;
 use super::unit::shards_of;
 
-use store::{Asked, Told};
+use store::{Asked, SpillTold};
 pub(super) use store::{Spill, can_spill};
 
 /// How often a spilled request is decided or looks again before it is denied. Each time another thread has
@@ -210,11 +210,11 @@ fn look_again(
 fn spilled(
     table: &Table,
     identity: Identity,
-    (told, at_ns): (Told, u64),
+    (told, at_ns): (SpillTold, u64),
     (kernel, own): (&Kernel, &Kernel),
     fresh: &mut Fresh<'_>,
 ) -> Outcome {
-    let (Told { verdict, cost, held }, ask) = (told, fresh.ask);
+    let (SpillTold { verdict, cost, held }, ask) = (told, fresh.ask);
     // By the sketch's arithmetic, at the instant that it decided at; the request itself may be
     // late.
     let (limit, late) = (kernel.limit(), kernel.lateness(ask.now_ns, at_ns));
@@ -247,7 +247,7 @@ pub(super) fn owed(
     identity: Identity,
     second: usize,
     at_ns: u64,
-    (tier, quota): (u8, Quota<'_>),
+    (tier, quota): (u8, MarkedLayout<'_>),
 ) -> Option<Held> {
     // A table without a spill has denied where it had no cell: its newcomers owe nothing.
     let Some(spill) = &table.spill else { return Some(Held::IDLE) };

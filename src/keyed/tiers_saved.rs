@@ -17,7 +17,9 @@ use std::time::SystemTime;
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::policy::Policy;
-use crate::snapshot::{Kind as Whose, Preamble, Reader, RestoreError, WORDS_AT, field, resume};
+use crate::snapshot::{
+    Preamble, Reader, RestoreError, SnapshotKind as Whose, WORDS_AT, field, resume,
+};
 
 use super::KeyedLimiter;
 use super::book::saved::{form_of, read_book, words_of as words_of_book};

@@ -6,7 +6,7 @@ use crate::Quota;
 use crate::sync::AtomicU64;
 
 use super::ring::Ring;
-use super::rule::{Ask, Rule};
+use super::rule::{LogRequest, LogRule};
 use super::slots::Slots;
 
 /// A ring that counts what is read of it: a row as all of its slots, a bound as one word.
@@ -73,12 +73,12 @@ impl Slots for Counted {
 
 /// The most words that one of these decisions reads, in a log of so many units a second.
 fn max_read(limit: u64, costs: &[u64], nows_ns: impl Iterator<Item = u64>) -> usize {
-    let rule = Rule::new(Quota::per_second(limit)).expect("a log");
+    let rule = LogRule::new(Quota::per_second(limit)).expect("a log");
     let slots = Counted { ring: Ring::new(rule.slots).expect("memory"), words: Cell::new(0) };
     let requests = nows_ns.zip(costs.iter().cycle());
     let words = requests.map(|(now_ns, &cost)| {
         slots.words.set(0);
-        let _ = rule.decide(&slots, Ask::new(now_ns, cost, true));
+        let _ = rule.decide(&slots, LogRequest::new(now_ns, cost, true));
         slots.words.get()
     });
     words.max().unwrap_or(0)

@@ -17,7 +17,7 @@ use crate::store::Store;
 
 pub use policy::LogPolicy;
 pub(crate) use ring::filled;
-pub(crate) use rule::{Ask, Rule};
+pub(crate) use rule::{LogRequest, LogRule};
 pub(crate) use slots::{ROW_MOST, Slots, raise};
 
 use ring::Ring;
@@ -61,7 +61,7 @@ use ring::Ring;
 #[derive(Debug)]
 pub struct LogLimiter {
     ring: Ring,
-    rule: Rule,
+    rule: LogRule,
     clock: Clock,
 }
 
@@ -100,7 +100,7 @@ impl LogLimiter {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn with_clock(quota: Quota, clock: impl Into<Clock>) -> Result<Self, BuildError> {
-        let rule = Rule::new(quota)?;
+        let rule = LogRule::new(quota)?;
         Ok(Self { ring: Ring::new(rule.slots)?, rule, clock: clock.into() })
     }
 
@@ -130,7 +130,7 @@ impl LogLimiter {
 impl Store for &LogLimiter {
     fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
         let now = at.unwrap_or_else(|| self.clock.now());
-        let ask = Ask::new(now.as_nanos(), cost, charge);
+        let ask = LogRequest::new(now.as_nanos(), cost, charge);
         loop {
             // Always the first time: a ring has one owner.
             if let Some(decision) = self.rule.decide(&self.ring, ask) {

@@ -11,7 +11,7 @@ use crate::error::{BuildError, PolicyError};
 use crate::policy::{as_text, read_quota};
 use crate::quota::Quota;
 
-use super::rule::Rule;
+use super::rule::LogRule;
 
 /// The quota of a sliding log, as text: `sliding-log 100/m`.
 ///
@@ -45,7 +45,7 @@ impl LogPolicy {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn new(quota: Quota) -> Result<Self, BuildError> {
-        Rule::new(quota).map(|_| Self { quota })
+        LogRule::new(quota).map(|_| Self { quota })
     }
 
     /// Its quota.

@@ -1,4 +1,4 @@
-//! [`Rule`]: a quota as a log reads it, and the decision on any slots.
+//! [`LogRule`]: a quota as a log reads it, and the decision on any slots.
 
 use crate::algorithm::{Held, Kernel};
 use crate::clock::LATEST_NS;
@@ -21,7 +21,7 @@ const LIMIT_MOST: u64 = 1 << 20;
 
 /// So many units in each window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rule {
+pub(crate) struct LogRule {
     pub(crate) limit: u64,
     pub(crate) slots: usize,
     window_ns: u64,
@@ -29,14 +29,14 @@ pub(crate) struct Rule {
 
 /// One request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct LogRequest {
     pub(crate) now_ns: u64,
     pub(crate) cost: u64,
     /// Whether the cost is charged if it is admitted.
     pub(crate) charge: bool,
 }
 
-impl Ask {
+impl LogRequest {
     /// Past the latest time the clock stands still, as in every limiter.
     pub(crate) fn new(now_ns: u64, cost: u64, charge: bool) -> Self {
         Self { now_ns: now_ns.min(LATEST_NS), cost, charge: charge && cost > 0 }
@@ -64,7 +64,7 @@ impl Ask {
     }
 }
 
-impl Rule {
+impl LogRule {
     pub(crate) fn new(quota: Quota) -> Result<Self, BuildError> {
         let (limit, burst) = (quota.count(), quota.max_burst());
         // A log admits its whole count at once: it has no other burst.
@@ -77,8 +77,8 @@ impl Rule {
     }
 
     /// Decides one request, or says that the slots are not the key's any more.
-    pub(crate) fn decide(&self, slots: &impl Slots, ask: Ask) -> Option<Decision> {
-        let Ask { now_ns, cost, charge } = ask;
+    pub(crate) fn decide(&self, slots: &impl Slots, ask: LogRequest) -> Option<Decision> {
+        let LogRequest { now_ns, cost, charge } = ask;
         // Only asked, or never fits: nothing is taken.
         let taken = if charge && cost <= self.limit {
             take(slots, Want { now_ns, window_ns: self.window_ns, units: cost })

@@ -104,7 +104,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
         ))
     })?;
     let quota = read_quota(rate)?;
-    let mut options = Options::default();
+    let mut options = PolicyOptions::default();
     let mut at_limit = Words::default();
     while let Some(word) = words.next() {
         // What happens at the limit may stand anywhere behind the quota.
@@ -133,12 +133,12 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
 }
 
 #[derive(Default)]
-struct Options<'a> {
+struct PolicyOptions<'a> {
     burst: Option<u64>,
     mode: Option<&'a str>,
 }
 
-fn build(name: &str, quota: Quota, options: &Options<'_>) -> Result<Policy, PolicyError> {
+fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy, PolicyError> {
     let unknown = |accepted: &str| match options.mode {
         Some(word) => PolicyError::new(format!("{name} has no option {word:?}; {accepted}")),
         None => PolicyError::new(format!("{name} needs an option; {accepted}")),

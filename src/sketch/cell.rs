@@ -25,7 +25,7 @@ use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::word::{Fields, Reads, Word};
 
 /// One request, and how words are read for it.
-pub(super) struct Ask<'a, A, F = Fields> {
+pub(super) struct SketchRequest<'a, A, F = Fields> {
     pub(super) algorithm: &'a A,
     fields: F,
     now: Timestamp,
@@ -33,7 +33,7 @@ pub(super) struct Ask<'a, A, F = Fields> {
     pub(super) cost: u64,
 }
 
-impl<'a, A: Adds, F: Reads> Ask<'a, A, F> {
+impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
     #[inline(always)]
     pub(super) fn new(algorithm: &'a A, fields: F, now: Timestamp, cost: u64) -> Self {
         // As `Step` does: past the latest time the clock stands still.
@@ -70,9 +70,9 @@ impl<'a, A: Adds, F: Reads> Ask<'a, A, F> {
 }
 
 #[derive(Debug)]
-pub(super) struct Cell(AtomicU64);
+pub(super) struct SketchCell(AtomicU64);
 
-impl Cell {
+impl SketchCell {
     pub(super) fn new() -> Self {
         Self::holding(Word::UNUSED)
     }
@@ -103,7 +103,7 @@ impl Cell {
     /// Adds the cost, whether or not it fits. Lock-free: a thread that tries again lost to another's charge.
     /// `false` if the cell is counted in another quota.
     #[inline(always)]
-    pub(super) fn add<A: Adds, F: Reads>(&self, ask: &Ask<'_, A, F>) -> bool {
+    pub(super) fn add<A: Adds, F: Reads>(&self, ask: &SketchRequest<'_, A, F>) -> bool {
         let mut word = self.word();
         loop {
             // Of another quota: the caller brings the cell over, or takes the newer quota.
@@ -133,7 +133,7 @@ impl Cell {
     #[inline(always)]
     pub(super) fn decide<A: Adds, F: Reads>(
         &self,
-        ask: &Ask<'_, A, F>,
+        ask: &SketchRequest<'_, A, F>,
         mut word: Word,
     ) -> Option<Step> {
         let chosen = ask.load(word).windows_ahead;

@@ -15,7 +15,7 @@ use crate::clock::{LATEST_NS, Timestamp};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Marked, Reads, Word};
 
-use super::cell::Ask;
+use super::cell::SketchRequest;
 use super::place::Places;
 use super::rows::Cells;
 
@@ -123,7 +123,8 @@ impl Lens {
     /// the key's cells.
     pub(crate) fn estimate(&self, cells: &Cells, places: &Places, at: Timestamp) -> Option<Held> {
         // A cost of 0: what is held is asked for, and no bit written.
-        let (_, word) = cells.least(&Ask::new(&self.kernel, self.words, at, 0), places)?;
+        let (_, word) =
+            cells.least(&SketchRequest::new(&self.kernel, self.words, at, 0), places)?;
         Some(self.held(word, at))
     }
 
@@ -134,7 +135,7 @@ impl Lens {
     /// stays as it is. The bound of the key then includes what is added here only if the caller has tested
     /// it against an estimate.
     pub(crate) fn add(&self, cells: &Cells, places: &Places, at: Timestamp, cost: u64) -> bool {
-        cells.add(&Ask::new(&self.kernel, self.words, at, cost), places)
+        cells.add(&SketchRequest::new(&self.kernel, self.words, at, cost), places)
     }
 
     /// Decides at `at`, and charges every row if the request is admitted that is `late` by then: the verdict, and
@@ -147,7 +148,7 @@ impl Lens {
         cost: u64,
     ) -> Option<(Verdict, Held)> {
         let algorithm = Late { kernel: &self.kernel, late };
-        let step = cells.decide(&Ask::new(&algorithm, self.words, at, cost), places)?;
+        let step = cells.decide(&SketchRequest::new(&algorithm, self.words, at, cost), places)?;
         Some((step.verdict, self.held(step.word, at)))
     }
 

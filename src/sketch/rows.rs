@@ -81,7 +81,7 @@ use crate::prefetch::prefetch;
 use crate::sync::{Fault, planted};
 use crate::word::{Fields, Reads, Word};
 
-use super::cell::{Ask, Cell};
+use super::cell::{SketchCell, SketchRequest};
 use super::place::Places;
 use super::size::SketchSize;
 
@@ -98,19 +98,19 @@ pub(crate) struct Rows {
 /// threads meet on one by chance only, 8 keys to a line. A hot key's cells are its own lines' affair, in any
 /// layout.
 #[derive(Debug)]
-pub(crate) struct Cells(Box<[Cell]>);
+pub(crate) struct Cells(Box<[SketchCell]>);
 
 impl Cells {
     /// So many, never charged; `None` if there is no memory for them.
     pub(crate) fn new(count: usize) -> Option<Self> {
         let mut cells = Vec::new();
         cells.try_reserve_exact(count).ok()?;
-        cells.resize_with(count, Cell::new);
+        cells.resize_with(count, SketchCell::new);
         Some(Self(cells.into_boxed_slice()))
     }
 
     #[inline(always)]
-    fn at(&self, place: usize) -> &Cell {
+    fn at(&self, place: usize) -> &SketchCell {
         &self.0[place]
     }
 
@@ -119,7 +119,7 @@ impl Cells {
     #[inline(always)]
     pub(super) fn decide<A: Adds, F: Reads>(
         &self,
-        ask: &Ask<'_, A, F>,
+        ask: &SketchRequest<'_, A, F>,
         places: &Places,
     ) -> Option<Step> {
         loop {
@@ -151,7 +151,7 @@ impl Cells {
     #[inline(always)]
     pub(super) fn least<A: Adds, F: Reads>(
         &self,
-        ask: &Ask<'_, A, F>,
+        ask: &SketchRequest<'_, A, F>,
         places: &Places,
     ) -> Option<(usize, Word)> {
         let mut least = None;
@@ -175,12 +175,16 @@ impl Cells {
 
     /// Adds the cost to every cell of the key, without deciding; `false` if one of them is counted in another
     /// quota.
-    pub(super) fn add<A: Adds, F: Reads>(&self, ask: &Ask<'_, A, F>, places: &Places) -> bool {
+    pub(super) fn add<A: Adds, F: Reads>(
+        &self,
+        ask: &SketchRequest<'_, A, F>,
+        places: &Places,
+    ) -> bool {
         places.cells().iter().all(|&place| self.at(place).add(ask))
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val::<[Cell]>(&self.0)
+        size_of_val::<[SketchCell]>(&self.0)
     }
 
     /// The word of a cell.
@@ -195,13 +199,13 @@ impl Cells {
 
     /// All words, row after row.
     pub(crate) fn words(&self) -> impl Iterator<Item = Word> {
-        self.0.iter().map(Cell::word)
+        self.0.iter().map(SketchCell::word)
     }
 
     /// All words, as no thread could read them. No step of a model.
     #[cfg(any(loom, shuttle))]
     pub(crate) fn newest(&self) -> impl Iterator<Item = Word> {
-        self.0.iter().map(Cell::newest)
+        self.0.iter().map(SketchCell::newest)
     }
 
     /// Puts words in all cells, in the order of [`words`](Self::words). For the caller that has just made them.
@@ -210,7 +214,7 @@ impl Cells {
         mut next: impl FnMut(usize) -> Result<Word, E>,
     ) -> Result<(), E> {
         self.0.iter_mut().enumerate().try_for_each(|(place, cell)| {
-            *cell = Cell::holding(next(place)?);
+            *cell = SketchCell::holding(next(place)?);
             Ok(())
         })
     }
@@ -251,7 +255,7 @@ impl Rows {
         match &self.meter.kernel {
             // Laid out for plain GCRA alone: its words are a time.
             Kernel::Gcra(gcra) => self
-                .decide(&Ask::new(gcra, Fields::TIME_ALONE, now, cost), places)
+                .decide(&SketchRequest::new(gcra, Fields::TIME_ALONE, now, cost), places)
                 .decision(self.meter.kernel, 0),
             _ => self.check_window(places, now, cost).decision(self.meter.kernel, 0),
         }
@@ -259,11 +263,11 @@ impl Rows {
 
     #[inline(never)]
     fn check_window(&self, places: &Places, now: Timestamp, cost: u64) -> Step {
-        self.decide(&Ask::new(&self.meter.kernel, self.meter.fields, now, cost), places)
+        self.decide(&SketchRequest::new(&self.meter.kernel, self.meter.fields, now, cost), places)
     }
 
     #[inline(always)]
-    fn decide<A: Adds>(&self, ask: &Ask<'_, A>, places: &Places) -> Step {
+    fn decide<A: Adds>(&self, ask: &SketchRequest<'_, A>, places: &Places) -> Step {
         loop {
             // At once: all cells are counted in the one quota.
             if let Some(step) = self.cells.decide(ask, places) {
@@ -277,9 +281,11 @@ impl Rows {
     pub(super) fn peek(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
         let least = match &self.meter.kernel {
             Kernel::Gcra(gcra) => {
-                self.cells.least(&Ask::new(gcra, Fields::TIME_ALONE, now, 0), places)
+                self.cells.least(&SketchRequest::new(gcra, Fields::TIME_ALONE, now, 0), places)
             }
-            kernel => self.cells.least(&Ask::new(kernel, self.meter.fields, now, 0), places),
+            kernel => {
+                self.cells.least(&SketchRequest::new(kernel, self.meter.fields, now, 0), places)
+            }
         };
         self.meter.peek(least.map_or(Word::UNUSED, |(_, word)| word), now, cost)
     }

@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::time::SystemTime;
 
 use super::{
-    Form, Kind, Preamble, Reader, RestoreError, SnapshotError, SnapshotSummary, field, length,
-    resume, wall_ns, write,
+    Form, Preamble, Reader, RestoreError, SnapshotError, SnapshotKind, SnapshotSummary, field,
+    length, resume, wall_ns, write,
 };
 use crate::clock::Clock;
 use crate::limiter::Limiter;
@@ -62,7 +62,7 @@ impl Limiter {
         let wall = wall.unwrap_or_else(SystemTime::now);
         let bytes = length(1).unwrap_or(0);
         let preamble = Preamble {
-            kind: Kind::Limiter,
+            kind: SnapshotKind::Limiter,
             origin: self.clock.origin(),
             length: bytes,
             now_ns: now.as_nanos(),
@@ -137,7 +137,7 @@ impl Limiter {
     ) -> Result<Self, RestoreError> {
         let (mut reader, preamble) = Reader::open(reader)?;
         let form = form(&Meter::new(policy));
-        preamble.is_of(Kind::Limiter, policy, form, clock.origin())?;
+        preamble.is_of(SnapshotKind::Limiter, policy, form, clock.origin())?;
         // What a limit of one word has no use for must be empty: such a file was never written.
         field("mark of seeds", u64::from(preamble.seeds.is_some()), 0)?;
         for (name, found, expected) in [

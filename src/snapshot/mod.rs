@@ -41,7 +41,7 @@ mod preamble;
 mod version;
 
 pub use error::{RestoreError, SnapshotError};
-pub(crate) use preamble::{Form, Kind, Preamble, field};
+pub(crate) use preamble::{Form, Preamble, SnapshotKind, field};
 
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::time::{Duration, SystemTime};

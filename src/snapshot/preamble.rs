@@ -23,7 +23,7 @@ const POINTER_BITS: u8 = usize::BITS as u8;
 
 /// Whose snapshot it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SnapshotKind {
     Keyed,
     Limiter,
     Tiers,
@@ -58,7 +58,7 @@ trait ByteCode: Copy + PartialEq + 'static {
     }
 }
 
-impl ByteCode for Kind {
+impl ByteCode for SnapshotKind {
     const FIELD: &'static str = "kind";
     const ALL: &'static [(Self, &'static str)] = &[
         (Self::Keyed, "KeyedLimiter"),
@@ -109,7 +109,7 @@ impl fmt::Display for Form {
 /// What a snapshot says of itself.
 #[derive(Clone)]
 pub(crate) struct Preamble {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SnapshotKind,
     pub(crate) origin: Origin,
     /// The length of the whole file, in bytes.
     pub(crate) length: u64,
@@ -184,7 +184,7 @@ impl Preamble {
         field("length of the policy", u64::from(text_length), policy.len() as u64)?;
         padding.iter().try_for_each(|&byte| field("padding of the policy", byte.into(), 0))?;
         Ok(Self {
-            kind: Kind::of(kind)?,
+            kind: SnapshotKind::of(kind)?,
             origin: Origin::of(origin)?,
             length,
             now_ns,
@@ -211,7 +211,7 @@ impl Preamble {
     /// Refuses the snapshot of another limiter than is to be restored.
     pub(crate) fn is_of(
         &self,
-        kind: Kind,
+        kind: SnapshotKind,
         policy: Policy,
         form: Form,
         origin: Origin,
@@ -232,7 +232,7 @@ impl Preamble {
     }
 
     /// Refuses the snapshot of another kind of limiter.
-    pub(crate) fn is_of_kind(&self, kind: Kind) -> Result<(), RestoreError> {
+    pub(crate) fn is_of_kind(&self, kind: SnapshotKind) -> Result<(), RestoreError> {
         if self.kind != kind {
             return Err(RestoreError::Mismatch(format!(
                 "this is the snapshot of a {}; one of a {} is needed",
@@ -303,7 +303,7 @@ mod tests {
 
     fn preamble(policy: &str) -> Preamble {
         Preamble {
-            kind: Kind::Keyed,
+            kind: SnapshotKind::Keyed,
             origin: Origin::Unix,
             length: 1,
             now_ns: 2,

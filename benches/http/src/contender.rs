@@ -34,9 +34,9 @@ const EVERY_NS_SERVED: u64 = 1_000;
 /// Where requests must be denied: nothing comes back meanwhile.
 const EVERY_NS_DENYING: u64 = 100_000_000_000;
 
-/// In the order of [`Contender::ALL`]: each is also the index of its figures.
+/// In the order of [`HttpContender::ALL`]: each is also the index of its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Contender {
+pub(crate) enum HttpContender {
     /// No limit.
     Bare,
     /// tower_governor with its headers: `x-ratelimit-limit` and `x-ratelimit-remaining`.
@@ -54,9 +54,9 @@ pub(crate) enum Contender {
     Hand,
 }
 
-use Contender::{Bare, Hand, Ours, OursDraft07, OursSilent, OursX, Theirs};
+use HttpContender::{Bare, Hand, Ours, OursDraft07, OursSilent, OursX, Theirs};
 
-impl Contender {
+impl HttpContender {
     pub(crate) const ALL: [Self; 7] = [Bare, Theirs, OursDraft07, Ours, OursX, OursSilent, Hand];
 
     pub(crate) fn name(self) -> &'static str {
@@ -108,7 +108,7 @@ impl Contender {
 
     /// Rounds of requests with which the layer is called directly; each client may make so many requests at once. The
     /// service behind the layer is the same for all.
-    pub(crate) fn rounds(self, every_ns: u64, burst: u32) -> Box<Round> {
+    pub(crate) fn rounds(self, every_ns: u64, burst: u32) -> Box<HttpRound> {
         let inner = router().with_state(());
         match self {
             Bare => rounds_of(inner, self),
@@ -119,7 +119,7 @@ impl Contender {
     }
 
     /// Rounds in which no request is denied.
-    pub(crate) fn measured(self) -> Box<Round> {
+    pub(crate) fn measured(self) -> Box<HttpRound> {
         self.rounds(EVERY_NS, BURST)
     }
 
@@ -154,8 +154,8 @@ fn by_hand(mut answer: Response) -> Response {
 
 const _: () = {
     let mut index = 0;
-    while index < Contender::ALL.len() {
-        assert!(Contender::ALL[index] as usize == index);
+    while index < HttpContender::ALL.len() {
+        assert!(HttpContender::ALL[index] as usize == index);
         index += 1;
     }
 };
@@ -185,9 +185,9 @@ fn theirs(
 
 /// A round of so many requests from so many clients, each of which is admitted so many times: nanoseconds per
 /// request.
-pub(crate) type Round = dyn FnMut(usize, u16, usize) -> f64;
+pub(crate) type HttpRound = dyn FnMut(usize, u16, usize) -> f64;
 
-fn rounds_of<S>(mut service: S, contender: Contender) -> Box<Round>
+fn rounds_of<S>(mut service: S, contender: HttpContender) -> Box<HttpRound>
 where
     S: Service<Request<Body>, Response = Response, Error = Infallible> + 'static,
 {

@@ -7,7 +7,7 @@ use std::env;
 use std::error::Error;
 use std::process::Command;
 
-use crate::contender::Contender;
+use crate::contender::HttpContender;
 
 /// With both of these numbers every client is known already.
 const FEWER: u64 = 20_000;
@@ -15,24 +15,24 @@ const MORE: u64 = 120_000;
 
 /// Prints what each contender takes, what the limits add, and that as a share of what theirs adds.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
-    let counts = Contender::ALL.map(per_request).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let bare = counts[Contender::Bare as usize];
-    let theirs = counts[Contender::Theirs as usize] - bare;
+    let counts = HttpContender::ALL.map(per_request).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let bare = counts[HttpContender::Bare as usize];
+    let theirs = counts[HttpContender::Theirs as usize] - bare;
     println!("instructions per request, of {} requests\n", MORE - FEWER);
     println!("{:<22} {:>8} {:>8} {:>16}", "", "all", "added", "share of theirs");
-    for (who, all) in Contender::ALL.into_iter().zip(counts) {
+    for (who, all) in HttpContender::ALL.into_iter().zip(counts) {
         let (added, name) = (all - bare, who.name());
         println!("{name:<22} {all:>8} {added:>8} {:>14} %", added * 100 / theirs);
     }
     Ok(())
 }
 
-fn per_request(who: Contender) -> Result<u64, Box<dyn Error>> {
+fn per_request(who: HttpContender) -> Result<u64, Box<dyn Error>> {
     Ok((collected(who, MORE)? - collected(who, FEWER)?) / (MORE - FEWER))
 }
 
 /// The instructions that callgrind counts in one process.
-fn collected(who: Contender, requests: u64) -> Result<u64, Box<dyn Error>> {
+fn collected(who: HttpContender, requests: u64) -> Result<u64, Box<dyn Error>> {
     let requests = requests.to_string();
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -22,11 +22,11 @@ use std::net::SocketAddr;
 use clap::Parser;
 use tokio::net::TcpListener;
 
-use contender::Contender;
+use contender::HttpContender;
 
 /// What a rate limit adds to a request of axum.
 #[derive(Parser)]
-struct Options {
+struct HttpOptions {
     /// Rounds of each contender.
     #[arg(long, default_value_t = 31)]
     rounds: usize,
@@ -41,10 +41,10 @@ struct Options {
     instructions: bool,
     /// One round of this contender only.
     #[arg(long, value_enum)]
-    one: Option<Contender>,
+    one: Option<HttpContender>,
     /// Serves this contender until it is ended.
     #[arg(long, value_enum)]
-    serve: Option<Contender>,
+    serve: Option<HttpContender>,
     /// Where to serve.
     #[arg(long, default_value = "127.0.0.1:3000")]
     address: SocketAddr,
@@ -57,7 +57,7 @@ struct Options {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let options = Options::parse();
+    let options = HttpOptions::parse();
     if let Some(contender) = options.serve {
         return serve(contender, options.address, options.threads);
     }
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{contender:?}: {} requests", options.requests);
         return Ok(());
     }
-    Contender::ALL.into_iter().for_each(Contender::try_out);
+    HttpContender::ALL.into_iter().for_each(HttpContender::try_out);
     if options.instructions {
         return instructions::run();
     }
@@ -74,7 +74,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn serve(contender: Contender, address: SocketAddr, threads: usize) -> Result<(), Box<dyn Error>> {
+fn serve(
+    contender: HttpContender,
+    address: SocketAddr,
+    threads: usize,
+) -> Result<(), Box<dyn Error>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     runtime.block_on(async {

@@ -1,11 +1,11 @@
 //! Rounds of requests in one process, without a socket: the service is called as a server would call it.
 
-use crate::contender::Contender;
+use crate::contender::HttpContender;
 
 /// Prints what each contender takes, what the limits add, and that as a share of what theirs adds.
 pub(crate) fn run(rounds: usize, requests: usize, clients: u16) {
-    let mut apps = Contender::ALL.map(Contender::measured);
-    let mut nanos: [Vec<f64>; Contender::ALL.len()] = Default::default();
+    let mut apps = HttpContender::ALL.map(HttpContender::measured);
+    let mut nanos: [Vec<f64>; HttpContender::ALL.len()] = Default::default();
     for round_number in 0..=rounds {
         // Each contender comes at each place equally often.
         for offset in 0..apps.len() {
@@ -18,16 +18,16 @@ pub(crate) fn run(rounds: usize, requests: usize, clients: u16) {
         }
     }
     // Each round against the same round of the others: a disturbance of the machine disturbs neighbours alike.
-    let of = |who: Contender| &nanos[who as usize];
-    let added = |who: Contender| -> Vec<f64> {
-        of(who).iter().zip(of(Contender::Bare)).map(|(with, without)| with - without).collect()
+    let of = |who: HttpContender| &nanos[who as usize];
+    let added = |who: HttpContender| -> Vec<f64> {
+        of(who).iter().zip(of(HttpContender::Bare)).map(|(with, without)| with - without).collect()
     };
-    let theirs = added(Contender::Theirs);
+    let theirs = added(HttpContender::Theirs);
     println!("{rounds} rounds of {requests} requests from {clients} clients; median (quartiles)\n");
     println!("{:<22} {:>22} {:>22} {:>22}", "", "ns per request", "ns added", "share of theirs");
-    for who in Contender::ALL {
+    for who in HttpContender::ALL {
         print!("{:<22} {:>22}", who.name(), spread(of(who)));
-        if who == Contender::Bare {
+        if who == HttpContender::Bare {
             println!();
             continue;
         }

@@ -4,10 +4,10 @@ use hdrhistogram::Histogram;
 
 use crate::machine::fence;
 use crate::pace::Stopwatch;
-use crate::shares::{CountedTable, Counts};
+use crate::shares::{CountedTable, TableCounts};
 
 /// How the decisions of one run follow each other.
-pub(crate) enum Pace<'a> {
+pub(crate) enum RunPace<'a> {
     /// One after the other, as fast as the machine overlaps them.
     BackToBack,
     /// Each ended before the next begins: what one request in a server sees.
@@ -21,14 +21,14 @@ pub(crate) trait Contender<K>: Sync {
     fn name(&self) -> &str;
 
     /// Decides a request of cost 1 for each key, in order, and says how many were admitted.
-    fn decide(&self, keys: &[K], pace: Pace<'_>) -> u64;
+    fn decide(&self, keys: &[K], pace: RunPace<'_>) -> u64;
 
     /// Done before each round. Nothing of it is timed, and all contenders are prepared before the first of them is
     /// timed: so none finds in the caches what it prepared.
     fn prepare(&self) {}
 
     /// What has happened to its table, if it has one that counts that. Read while nothing is timed.
-    fn counts(&self) -> Option<Counts> {
+    fn counts(&self) -> Option<TableCounts> {
         None
     }
 }
@@ -63,21 +63,21 @@ impl<K, L: CountedTable + Sync, F: Fn(&L, &K) -> bool + Sync> Contender<K> for S
         &self.name
     }
 
-    fn decide(&self, keys: &[K], pace: Pace<'_>) -> u64 {
+    fn decide(&self, keys: &[K], pace: RunPace<'_>) -> u64 {
         let mut admitted = 0;
         match pace {
-            Pace::BackToBack => {
+            RunPace::BackToBack => {
                 for key in keys {
                     admitted += u64::from((self.check)(&self.limiter, key));
                 }
             }
-            Pace::Isolated => {
+            RunPace::Isolated => {
                 for key in keys {
                     admitted += u64::from((self.check)(&self.limiter, key));
                     fence();
                 }
             }
-            Pace::Timed(times) => {
+            RunPace::Timed(times) => {
                 let stopwatch = Stopwatch::new();
                 for key in keys {
                     let start = stopwatch.start();
@@ -89,7 +89,7 @@ impl<K, L: CountedTable + Sync, F: Fn(&L, &K) -> bool + Sync> Contender<K> for S
         admitted
     }
 
-    fn counts(&self) -> Option<Counts> {
+    fn counts(&self) -> Option<TableCounts> {
         self.limiter.counts()
     }
 }
@@ -122,12 +122,12 @@ impl<K, L: CountedTable + Sync, F: Fn(&L, &[K]) -> u64 + Sync> Contender<K> for 
         &self.name
     }
 
-    fn decide(&self, keys: &[K], pace: Pace<'_>) -> u64 {
-        assert!(matches!(pace, Pace::BackToBack), "{} decides a slice at once", self.name);
+    fn decide(&self, keys: &[K], pace: RunPace<'_>) -> u64 {
+        assert!(matches!(pace, RunPace::BackToBack), "{} decides a slice at once", self.name);
         (self.check)(&self.limiter, keys)
     }
 
-    fn counts(&self) -> Option<Counts> {
+    fn counts(&self) -> Option<TableCounts> {
         self.limiter.counts()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::time::Instant;
 
-use crate::contender::{Contender, Pace};
+use crate::contender::{Contender, RunPace};
 
 /// What a workload should admit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub(crate) fn run<K: Sync>(entrant: &Entrant<K>, streams: &[Vec<K>], expect: Exp
 fn one_thread<K>(entrant: &Entrant<K>, stream: &[K], barrier: &Barrier, expect: Expect) -> f64 {
     let length = stream.len() / entrant.one_in;
     let keys = &stream[..length];
-    let pace = if entrant.isolated { Pace::Isolated } else { Pace::BackToBack };
+    let pace = if entrant.isolated { RunPace::Isolated } else { RunPace::BackToBack };
     barrier.wait();
     let start = Instant::now();
     let admitted = entrant.contender.decide(keys, pace);

@@ -10,18 +10,18 @@ use rand::distr::Distribution;
 use rand::rngs::SmallRng;
 use rand_distr::Zipf;
 
-use crate::contender::Pace;
+use crate::contender::RunPace;
 use crate::drive::{Entrant, Expect, interleave, median};
-use crate::limiters::policies::{self, DESIGN_LOAD, Way};
+use crate::limiters::policies::{self, CallStyle, DESIGN_LOAD};
 use crate::limiters::{floor, prototype, tollgate};
-use crate::options::Options;
-use crate::stream::{self, Key};
+use crate::options::PeersOptions;
+use crate::stream::{self, BenchKey};
 
 const M: u64 = 1_000_000;
 const POLICY: &str = "gcra 100/s burst 20";
 
 /// One line of a plot: nanoseconds per decision of each thread.
-struct Series {
+struct GrowthSeries {
     name: String,
     points: Vec<(f64, f64)>,
 }
@@ -30,7 +30,7 @@ struct Series {
 struct Plot {
     title: &'static str,
     is_log: bool,
-    series: Vec<Series>,
+    series: Vec<GrowthSeries>,
 }
 
 impl Plot {
@@ -45,7 +45,7 @@ impl Plot {
         at: f64,
         entrants: &[Entrant<u64>],
         streams: &[Vec<u64>],
-        options: &Options,
+        options: &PeersOptions,
     ) {
         let times = interleave(entrants, streams, options.rounds, Expect::All);
         for (entrant, own) in entrants.iter().zip(times) {
@@ -54,7 +54,8 @@ impl Plot {
             match self.series.iter_mut().find(|series| series.name == name) {
                 Some(series) => series.points.push((at, ns)),
                 None => {
-                    self.series.push(Series { name: name.to_owned(), points: vec![(at, ns)] });
+                    self.series
+                        .push(GrowthSeries { name: name.to_owned(), points: vec![(at, ns)] });
                 }
             }
         }
@@ -65,7 +66,7 @@ impl Plot {
 fn filled(entrants: Vec<Entrant<u64>>, keys: u64) -> Vec<Entrant<u64>> {
     let all = stream::all(keys);
     for entrant in &entrants {
-        entrant.contender.decide(&all, Pace::BackToBack);
+        entrant.contender.decide(&all, RunPace::BackToBack);
     }
     entrants
 }
@@ -80,7 +81,7 @@ fn common(keys: u64) -> Vec<Entrant<u64>> {
     ]
 }
 
-fn by_keys(options: &Options) -> Plot {
+fn by_keys(options: &PeersOptions) -> Plot {
     let mut plot = Plot::new("keys, uniform, 1 thread", true);
     let most = if options.full { 100 * M } else { 16 * M };
     for keys in (0..18).map(|power| 1_000 << power).chain([100 * M]).filter(|keys| *keys <= most) {
@@ -91,11 +92,11 @@ fn by_keys(options: &Options) -> Plot {
 }
 
 /// Of keys that stay: where the table is full, the last ones are decided in its spill.
-fn by_load(options: &Options) -> Plot {
+fn by_load(options: &PeersOptions) -> Plot {
     let mut plot = Plot::new("percent of cells that hold keys, a table for 1 M, 1 thread", false);
     for percent in (1..=10).map(|tenth| 10 * tenth) {
         let keys = M * percent / DESIGN_LOAD;
-        let asked = [Way::OwnClock, Way::ManyOf(16)].map(|way| Entrant {
+        let asked = [CallStyle::OwnClock, CallStyle::ManyOf(16)].map(|way| Entrant {
             decides: false,
             ..policies::keyed(way.name(), POLICY, M, way).into()
         });
@@ -105,7 +106,7 @@ fn by_load(options: &Options) -> Plot {
     plot
 }
 
-fn by_threads(options: &Options) -> Plot {
+fn by_threads(options: &PeersOptions) -> Plot {
     let mut plot = Plot::new("threads, 1 M keys, uniform", false);
     let entrants = filled(common(M), M);
     for threads in [1, 2, 4, 8] {
@@ -116,7 +117,7 @@ fn by_threads(options: &Options) -> Plot {
 }
 
 #[expect(clippy::cast_sign_loss, reason = "ranks begin with 1")]
-fn by_skew(options: &Options) -> Plot {
+fn by_skew(options: &PeersOptions) -> Plot {
     let mut plot = Plot::new("exponent of Zipf's law, 1 M keys, 2 threads", false);
     // The most frequent keys exceed their limit: some of their requests are denied.
     let any = |entrant| Entrant { decides: false, ..entrant };
@@ -128,7 +129,7 @@ fn by_skew(options: &Options) -> Plot {
             .map(|seed| {
                 let mut random = SmallRng::seed_from_u64(seed);
                 let ranks = law.sample_iter(&mut random).map(|rank| rank as u64 - 1);
-                ranks.take(options.decisions()).map(Key::nth).collect()
+                ranks.take(options.decisions()).map(BenchKey::nth).collect()
             })
             .collect();
         plot.measure(exponent, &entrants, &streams, options);
@@ -137,7 +138,7 @@ fn by_skew(options: &Options) -> Plot {
 }
 
 /// Measures, prints and draws.
-pub(crate) fn run(options: &Options, svg: &Path) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(options: &PeersOptions, svg: &Path) -> Result<(), Box<dyn Error>> {
     let plots = [by_keys, by_load, by_threads, by_skew].map(|measured| measured(options));
     let area = SVGBackend::new(svg, (1_100, 800)).into_drawing_area();
     area.fill(&WHITE)?;

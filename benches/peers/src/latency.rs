@@ -2,10 +2,10 @@
 
 use hdrhistogram::Histogram;
 
-use crate::contender::{Contender, Pace};
-use crate::options::Options;
-use crate::report::{Measured, Report};
-use crate::shares::{Counts, Shares};
+use crate::contender::{Contender, RunPace};
+use crate::options::PeersOptions;
+use crate::report::{Measured, PeersReport};
+use crate::shares::{Shares, TableCounts};
 use crate::stream;
 use crate::workloads::{FEW, few};
 
@@ -23,7 +23,7 @@ fn timed(contender: &(dyn Contender<u64> + Sync), streams: &[Vec<u64>]) -> Histo
             .map(|stream| {
                 scope.spawn(move || {
                     let mut times = histogram();
-                    let admitted = contender.decide(stream, Pace::Timed(&mut times));
+                    let admitted = contender.decide(stream, RunPace::Timed(&mut times));
                     let denied = stream.len() as u64 - admitted;
                     assert!(denied <= stream.len() as u64 / 10_000, "{}", contender.name());
                     times
@@ -39,7 +39,7 @@ fn timed(contender: &(dyn Contender<u64> + Sync), streams: &[Vec<u64>]) -> Histo
 }
 
 /// Percentiles of checks of existing keys: 1 M keys, 2 threads.
-pub(crate) fn checks(options: &Options, report: &mut Report) {
+pub(crate) fn checks(options: &PeersOptions, report: &mut PeersReport) {
     let name = "latency of a check, 1 M keys";
     if !options.wants(name) {
         return;
@@ -47,7 +47,7 @@ pub(crate) fn checks(options: &Options, report: &mut Report) {
     let all = stream::all(M);
     let contenders: Vec<_> = FEW.iter().filter_map(|name| few::<u64>(name, M)).collect();
     for contender in &contenders {
-        contender.decide(&all, Pace::BackToBack);
+        contender.decide(&all, RunPace::BackToBack);
     }
     let streams = stream::uniform(M, options.decisions(), 2);
     let mut times: Vec<Vec<Histogram<u64>>> = contenders.iter().map(|_| Vec::new()).collect();
@@ -67,7 +67,7 @@ pub(crate) fn checks(options: &Options, report: &mut Report) {
 }
 
 /// Fresh keys, one after the other, into limiters as they are built by default.
-pub(crate) fn inserts(options: &Options, report: &mut Report) {
+pub(crate) fn inserts(options: &PeersOptions, report: &mut PeersReport) {
     let many = if options.full { 10 * M } else { 4 * M };
     // The usual quantiles, and those that show a map of many keys growing.
     inserts_of(M, options.rounds, &[("p50", 0.5), ("p99", 0.99)], options, report);
@@ -78,8 +78,8 @@ fn inserts_of(
     keys: u64,
     rounds: usize,
     quantiles: &[(&str, f64)],
-    options: &Options,
-    report: &mut Report,
+    options: &PeersOptions,
+    report: &mut PeersReport,
 ) {
     let name = format!("latency of a new key, {} M of them", keys / M);
     if !options.wants(&name) {
@@ -93,7 +93,7 @@ fn inserts_of(
         for (contender, (times, shares)) in contenders.iter().zip(&mut all) {
             times.push(timed(&**contender, &stream));
             // The limiters of one round, to each of which all keys are new.
-            *shares = contender.counts().map(|counts| counts.since(Counts::NONE, keys));
+            *shares = contender.counts().map(|counts| counts.since(TableCounts::NONE, keys));
         }
     }
     add(&name, 1, quantiles, &all, report);
@@ -108,7 +108,7 @@ fn add(
     threads: usize,
     quantiles: &[(&str, f64)],
     timed: &[Timed],
-    report: &mut Report,
+    report: &mut PeersReport,
 ) {
     let worst = ("worst", 1.0);
     for &(label, quantile) in quantiles.iter().chain([&worst]) {

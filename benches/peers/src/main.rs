@@ -27,7 +27,7 @@ mod workloads;
 
 use clap::Parser;
 
-use options::Options;
+use options::PeersOptions;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -36,12 +36,12 @@ fn main() {
     {
         return memory::child(rest);
     }
-    let options = Options::parse();
+    let options = PeersOptions::parse();
     if options.workloads.iter().any(|name| name == "growth") {
         let svg = report::target().expect("a target folder").join("growth.svg");
         return growth::run(&options, &svg).expect("a drawing");
     }
-    let mut report = report::Report::default();
+    let mut report = report::PeersReport::default();
     workloads::run(&options, &mut report);
     newkeys::throughput(&options, &mut report);
     latency::checks(&options, &mut report);

@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use crate::contender::{Contender, Pace};
-use crate::options::Options;
-use crate::report::{Report, Row};
-use crate::stream::Key;
+use crate::contender::{Contender, RunPace};
+use crate::options::PeersOptions;
+use crate::report::{PeersReport, WorkloadRow};
+use crate::stream::BenchKey;
 use crate::workloads::{FEW, few};
 
 /// How the child is called: `--child CONTENDER TYPE ROOM KEYS`.
@@ -24,7 +24,7 @@ pub(crate) fn child(arguments: &[String]) {
     println!("{bytes}");
 }
 
-fn growth<K: Key>(build: impl Fn() -> Box<dyn Contender<K> + Sync>, keys: u64) -> u64 {
+fn growth<K: BenchKey>(build: impl Fn() -> Box<dyn Contender<K> + Sync>, keys: u64) -> u64 {
     let resident = || memory_stats::memory_stats().expect("this system tells").physical_mem as u64;
     // What a process and a limiter need before there is any key.
     let before = resident();
@@ -32,7 +32,7 @@ fn growth<K: Key>(build: impl Fn() -> Box<dyn Contender<K> + Sync>, keys: u64) -
     // One key at a time, so that no list of keys is counted.
     let mut admitted = 0;
     for number in 0..keys {
-        admitted += contender.decide(&[K::nth(number)], Pace::BackToBack);
+        admitted += contender.decide(&[K::nth(number)], RunPace::BackToBack);
     }
     let after = resident();
     // One of 100,000 new keys finds both of its shards full.
@@ -49,7 +49,7 @@ fn ask(name: &str, kind: &str, room: u64, keys: u64) -> f64 {
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number of bytes")
 }
 
-pub(crate) fn run(options: &Options, report: &mut Report) {
+pub(crate) fn run(options: &PeersOptions, report: &mut PeersReport) {
     let many = if options.full { vec![M, 10 * M] } else { vec![M] };
     for kind in ["u64", "String"] {
         for &keys in &many {
@@ -62,14 +62,19 @@ pub(crate) fn run(options: &Options, report: &mut Report) {
     compare(&name, |name| ask(name, "u64", M, flood), options, report);
 }
 
-fn compare(name: &str, bytes: impl Fn(&str) -> f64, options: &Options, report: &mut Report) {
+fn compare(
+    name: &str,
+    bytes: impl Fn(&str) -> f64,
+    options: &PeersOptions,
+    report: &mut PeersReport,
+) {
     if !options.wants(name) {
         return;
     }
     let governor = bytes(FEW[0]);
     for contender in FEW {
         let own = if contender == FEW[0] { governor } else { bytes(contender) };
-        report.add(Row {
+        report.add(WorkloadRow {
             workload: name.to_owned(),
             contender: contender.to_owned(),
             threads: 1,

@@ -2,9 +2,9 @@
 
 use crate::drive::{Entrant, Expect, run};
 use crate::limiters::{floor, governor, tollgate};
-use crate::options::Options;
-use crate::report::{Measured, Report};
-use crate::shares::{Counts, Shares};
+use crate::options::PeersOptions;
+use crate::report::{Measured, PeersReport};
+use crate::shares::{Shares, TableCounts};
 use crate::stream;
 
 const KEYS: u64 = 1_000_000;
@@ -26,13 +26,13 @@ fn built() -> Vec<Entrant<u64>> {
 
 /// What happened to the keys of one round, all of which were new.
 fn shares(entrant: &Entrant<u64>) -> Option<Shares> {
-    let shares = entrant.contender.counts()?.since(Counts::NONE, KEYS);
+    let shares = entrant.contender.counts()?.since(TableCounts::NONE, KEYS);
     assert!(shares.hit < 1e-4, "{}: {shares}", entrant.contender.name());
     Some(shares)
 }
 
 /// Each key once, on one thread, and on two threads with half of the keys each.
-pub(crate) fn throughput(options: &Options, report: &mut Report) {
+pub(crate) fn throughput(options: &PeersOptions, report: &mut PeersReport) {
     let name = "new keys, 1 M u64";
     if !options.wants(name) {
         return;

@@ -4,7 +4,7 @@ use clap::Parser;
 
 /// Tollgate beside other rate limiters.
 #[derive(Parser)]
-pub(crate) struct Options {
+pub(crate) struct PeersOptions {
     /// Only workloads whose names contain one of these.
     pub(crate) workloads: Vec<String>,
     /// Every workload at full size.
@@ -18,7 +18,7 @@ pub(crate) struct Options {
     pub(crate) bench: bool,
 }
 
-impl Options {
+impl PeersOptions {
     pub(crate) fn wants(&self, workload: &str) -> bool {
         let chosen = &self.workloads;
         chosen.is_empty() || chosen.iter().any(|part| workload.contains(part.as_str()))

@@ -10,7 +10,7 @@ use crate::shares::Shares;
 
 /// One contender in one workload.
 #[derive(Serialize)]
-pub(crate) struct Row {
+pub(crate) struct WorkloadRow {
     pub(crate) workload: String,
     pub(crate) contender: String,
     pub(crate) threads: usize,
@@ -32,13 +32,13 @@ pub(crate) struct Measured<'a> {
 
 /// All rows, printed as they come.
 #[derive(Default)]
-pub(crate) struct Report {
-    rows: Vec<Row>,
+pub(crate) struct PeersReport {
+    rows: Vec<WorkloadRow>,
     last: Option<String>,
 }
 
-impl Report {
-    pub(crate) fn add(&mut self, row: Row) {
+impl PeersReport {
+    pub(crate) fn add(&mut self, row: WorkloadRow) {
         if self.last.as_ref() != Some(&row.workload) {
             println!("\n{:<44} threads   median     x governor", row.workload);
             self.last = Some(row.workload.clone());
@@ -56,7 +56,7 @@ impl Report {
         let Some(governor) = all.first() else { return };
         for Measured { contender, figures, shares } in all {
             let ratios = governor.figures.iter().zip(figures).map(|(governor, own)| governor / own);
-            self.add(Row {
+            self.add(WorkloadRow {
                 workload: workload.to_owned(),
                 contender: (*contender).to_owned(),
                 threads,

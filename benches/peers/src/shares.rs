@@ -12,7 +12,7 @@ use tollgate::KeyedLimiter;
 
 /// What has happened to a table since it was built.
 #[derive(Clone, Copy)]
-pub(crate) struct Counts {
+pub(crate) struct TableCounts {
     /// Cells that were given to a key that had none.
     installed: u64,
     /// Cells whose idle key was forgotten.
@@ -35,7 +35,7 @@ pub(crate) struct Shares {
     pub(crate) without_cell: f64,
 }
 
-impl Counts {
+impl TableCounts {
     /// The counts of a table that has just been built: reading them would bring the table into the caches for the
     /// first round.
     pub(crate) const NONE: Self = Self { installed: 0, reclaimed: 0, without_cell: 0 };
@@ -71,24 +71,24 @@ impl fmt::Display for Shares {
 /// A limiter that may count what has happened to its table.
 pub(crate) trait CountedTable {
     /// Called while no thread decides. It reads a whole table.
-    fn counts(&self) -> Option<Counts>;
+    fn counts(&self) -> Option<TableCounts>;
 }
 
 /// For contenders that keep no such counts.
 impl CountedTable for () {
-    fn counts(&self) -> Option<Counts> {
+    fn counts(&self) -> Option<TableCounts> {
         None
     }
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> CountedTable for KeyedLimiter<K, S> {
-    fn counts(&self) -> Option<Counts> {
+    fn counts(&self) -> Option<TableCounts> {
         let stats = self.stats();
         // `Stats::live` leaves out keys that are idle and still have their cells, which a hit finds. A snapshot has
         // them, and here a key leaves its cell only by being forgotten: so each key that was installed is in its cell
         // now, or was forgotten.
         let held = self.snapshot(io::sink()).expect("a table at rest").keys as u64;
-        Some(Counts {
+        Some(TableCounts {
             installed: held + stats.reclaimed,
             reclaimed: stats.reclaimed,
             without_cell: stats.spilled + stats.full + stats.contended,

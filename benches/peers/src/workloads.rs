@@ -3,18 +3,18 @@
 use std::fmt::Display;
 use std::hash::Hash;
 
-use crate::contender::Pace;
+use crate::contender::RunPace;
 use crate::drive::{Entrant, Expect, interleave};
-use crate::limiters::policies::{self, Way};
+use crate::limiters::policies::{self, CallStyle};
 use crate::limiters::{
     Boxed, direct_peers, floor, governor, keyed_peers, kinds, late, naive, prototype, tollgate,
 };
-use crate::options::Options;
-use crate::report::{Measured, Report};
-use crate::stream::{self, Key};
+use crate::options::PeersOptions;
+use crate::report::{Measured, PeersReport};
+use crate::stream::{self, BenchKey};
 
 /// A workload of keyed checks.
-struct Keyed<K> {
+struct KeyedWorkload<K> {
     name: String,
     keys: u64,
     expect: Expect,
@@ -68,7 +68,7 @@ where
     ]
 }
 
-fn u64_keys(name: &str, keys: u64, expect: Expect) -> Keyed<u64> {
+fn u64_keys(name: &str, keys: u64, expect: Expect) -> KeyedWorkload<u64> {
     let mut entrants = common(keys, expect);
     entrants.extend(tollgates(keys, expect));
     entrants.extend(others(keys, expect));
@@ -77,25 +77,25 @@ fn u64_keys(name: &str, keys: u64, expect: Expect) -> Keyed<u64> {
     if expect == Expect::All {
         entrants.push(tollgate::sketch().into());
     }
-    Keyed { name: name.to_owned(), keys, expect, entrants }
+    KeyedWorkload { name: name.to_owned(), keys, expect, entrants }
 }
 
 /// Of the peers only governor: at so many keys each of the others takes a minute to fill.
-fn u64_keys_without_peers(name: &str, keys: u64, expect: Expect) -> Keyed<u64> {
+fn u64_keys_without_peers(name: &str, keys: u64, expect: Expect) -> KeyedWorkload<u64> {
     let mut entrants = common(keys, expect);
     entrants.extend(tollgates(keys, expect));
-    Keyed { name: name.to_owned(), keys, expect, entrants }
+    KeyedWorkload { name: name.to_owned(), keys, expect, entrants }
 }
 
-fn isolated(name: &str, keys: u64) -> Keyed<u64> {
+fn isolated(name: &str, keys: u64) -> KeyedWorkload<u64> {
     let mut entrants = common(keys, Expect::All);
     for entrant in &mut entrants {
         entrant.isolated = true;
     }
-    Keyed { name: name.to_owned(), keys, expect: Expect::All, entrants }
+    KeyedWorkload { name: name.to_owned(), keys, expect: Expect::All, entrants }
 }
 
-fn texts(name: &str, keys: u64) -> Keyed<String> {
+fn texts(name: &str, keys: u64) -> KeyedWorkload<String> {
     let expect = Expect::All;
     let mut entrants = common(keys, expect);
     entrants.extend(tollgates(keys, expect));
@@ -104,14 +104,18 @@ fn texts(name: &str, keys: u64) -> Keyed<String> {
     entrants.push(tollgate::sketch().into());
     entrants.push(Entrant { one_in: 5, ..keyed_peers::throttlecrab(keys, expect).into() });
     entrants.push(Entrant { one_in: 50, ..keyed_peers::limitador(keys, expect).into() });
-    Keyed { name: name.to_owned(), keys, expect, entrants }
+    KeyedWorkload { name: name.to_owned(), keys, expect, entrants }
 }
 
-fn run_keyed<K: Key + 'static>(workload: Keyed<K>, options: &Options, report: &mut Report) {
-    let Keyed { name, keys, expect, entrants } = workload;
+fn run_keyed<K: BenchKey + 'static>(
+    workload: KeyedWorkload<K>,
+    options: &PeersOptions,
+    report: &mut PeersReport,
+) {
+    let KeyedWorkload { name, keys, expect, entrants } = workload;
     let all = stream::all(keys);
     for entrant in &entrants {
-        let admitted = entrant.contender.decide(&all, Pace::BackToBack);
+        let admitted = entrant.contender.decide(&all, RunPace::BackToBack);
         let is_right = entrant.is_right(admitted, all.len(), Expect::All);
         assert!(is_right, "{}: new keys", entrant.contender.name());
     }
@@ -127,8 +131,8 @@ fn add<K: Sync>(
     entrants: &[Entrant<K>],
     streams: &[Vec<K>],
     expect: Expect,
-    options: &Options,
-    report: &mut Report,
+    options: &PeersOptions,
+    report: &mut PeersReport,
 ) {
     let counts = || entrants.iter().map(|entrant| entrant.contender.counts()).collect::<Vec<_>>();
     // Around all rounds: read between two of them a table would be in the caches for the second.
@@ -161,18 +165,18 @@ const POLICIES: [&str; 11] = [
 ];
 
 /// 1 M keys under policies of every kind, in one of the ways to ask.
-fn by_policy(way: Way, keys: u64) -> Keyed<u64> {
+fn by_policy(way: CallStyle, keys: u64) -> KeyedWorkload<u64> {
     let expect = Expect::All;
     let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];
     entrants.extend(POLICIES.map(|text| Entrant {
         // A burst of a millisecond: a thread whose time lies as far behind another's is denied, as it should be.
-        decides: !(matches!(way, Way::CallersNow) && text.ends_with("burst 1000")),
+        decides: !(matches!(way, CallStyle::CallersNow) && text.ends_with("burst 1000")),
         ..policies::keyed(text, text, keys, way).into()
     }));
-    if matches!(way, Way::OwnClock | Way::CallersNow) {
+    if matches!(way, CallStyle::OwnClock | CallStyle::CallersNow) {
         entrants.extend([2, 16].map(|count| policies::tiers(count, keys, way).into()));
     }
-    if matches!(way, Way::OwnClock) {
+    if matches!(way, CallStyle::OwnClock) {
         let verbs = [
             policies::both(keys),
             policies::all_of_two(keys),
@@ -181,14 +185,14 @@ fn by_policy(way: Way, keys: u64) -> Keyed<u64> {
         ];
         entrants.extend(verbs.map(Entrant::from));
     }
-    Keyed { name: format!("policies, 1 M keys, {}", way.name()), keys, expect, entrants }
+    KeyedWorkload { name: format!("policies, 1 M keys, {}", way.name()), keys, expect, entrants }
 }
 
 /// The ways that differ in how the call is compiled, or in how late it comes; and fuller tables.
-fn by_way(keys: u64) -> Keyed<u64> {
+fn by_way(keys: u64) -> KeyedWorkload<u64> {
     let (expect, text) = (Expect::All, "gcra 100/s burst 20");
     let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];
-    for way in [Way::Inlined, Way::Called, Way::CallersNow] {
+    for way in [CallStyle::Inlined, CallStyle::Called, CallStyle::CallersNow] {
         entrants.push(policies::keyed(way.name(), text, keys, way).into());
     }
     entrants.push(late::below_the_floor(text, keys).into());
@@ -197,11 +201,11 @@ fn by_way(keys: u64) -> Keyed<u64> {
         entrants.push(policies::filling(text, keys, percent).into());
         entrants.push(policies::taking(text, keys, percent).into());
     }
-    Keyed { name: "ways, 1 M keys".to_owned(), keys, expect, entrants }
+    KeyedWorkload { name: "ways, 1 M keys".to_owned(), keys, expect, entrants }
 }
 
 /// The other stores for a limit of each key: logs, sketches, and a table that is full.
-fn by_kind(keys: u64) -> Keyed<u64> {
+fn by_kind(keys: u64) -> KeyedWorkload<u64> {
     let expect = Expect::All;
     let entrants = vec![
         governor::keyed("governor", keys, expect).into(),
@@ -210,11 +214,11 @@ fn by_kind(keys: u64) -> Keyed<u64> {
         // Other keys crowd the cells of its spill, so some requests are denied.
         Entrant { decides: false, ..kinds::full(keys).into() },
     ];
-    Keyed { name: "kinds, 1 M keys".to_owned(), keys, expect, entrants }
+    KeyedWorkload { name: "kinds, 1 M keys".to_owned(), keys, expect, entrants }
 }
 
 /// One limit under each policy.
-fn direct_by_policy(name: &str, expect: Expect, options: &Options, report: &mut Report) {
+fn direct_by_policy(name: &str, expect: Expect, options: &PeersOptions, report: &mut PeersReport) {
     let mut entrants: Vec<Entrant<()>> = vec![governor::direct("governor", expect).into()];
     if expect == Expect::All {
         entrants.extend(kinds::ROOMY.map(|text| kinds::roomy(text).into()));
@@ -225,7 +229,7 @@ fn direct_by_policy(name: &str, expect: Expect, options: &Options, report: &mut 
         entrants.push(kinds::log().into());
         for entrant in &entrants {
             // This uses up any burst.
-            entrant.contender.decide(&[(); 64], Pace::BackToBack);
+            entrant.contender.decide(&[(); 64], RunPace::BackToBack);
         }
     }
     for threads in [1, 2] {
@@ -236,7 +240,7 @@ fn direct_by_policy(name: &str, expect: Expect, options: &Options, report: &mut 
     }
 }
 
-fn direct(name: &str, expect: Expect, options: &Options, report: &mut Report) {
+fn direct(name: &str, expect: Expect, options: &PeersOptions, report: &mut PeersReport) {
     let mut entrants: Vec<Entrant<()>> = vec![
         governor::direct("governor", expect).into(),
         governor::direct("governor (control)", expect).into(),
@@ -254,7 +258,7 @@ fn direct(name: &str, expect: Expect, options: &Options, report: &mut Report) {
     } else {
         for entrant in &entrants {
             // This uses up any burst.
-            entrant.contender.decide(&[(); 64], Pace::BackToBack);
+            entrant.contender.decide(&[(); 64], RunPace::BackToBack);
         }
     }
     for threads in [1, 2] {
@@ -265,7 +269,7 @@ fn direct(name: &str, expect: Expect, options: &Options, report: &mut Report) {
 }
 
 /// Runs the workloads that the options choose.
-pub(crate) fn run(options: &Options, report: &mut Report) {
+pub(crate) fn run(options: &PeersOptions, report: &mut PeersReport) {
     const M: u64 = 1_000_000;
     let wants = |name: &str| options.wants(name);
     let (all, nothing) = (Expect::All, Expect::Nothing);
@@ -286,7 +290,7 @@ pub(crate) fn run(options: &Options, report: &mut Report) {
     if wants(name) {
         run_keyed(u64_keys_without_peers(name, 10 * M, all), options, report);
     }
-    for way in [Way::OwnClock, Way::CallersNow, Way::ManyOf(16)] {
+    for way in [CallStyle::OwnClock, CallStyle::CallersNow, CallStyle::ManyOf(16)] {
         let workload = by_policy(way, M);
         if wants(&workload.name) {
             run_keyed(workload, options, report);

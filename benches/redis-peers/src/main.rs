@@ -18,7 +18,7 @@ use limitador::AsyncRateLimiter;
 use limitador::limit::{Context, Expression, Limit};
 use limitador::storage::AsyncCounterStorage;
 use limitador::storage::redis::{AsyncRedisStorage, CachedRedisStorage};
-use race::{Contender, Row, race};
+use race::{RaceContender, RaceRow, race};
 use server::Server;
 use tollgate_redis::Mode;
 
@@ -26,12 +26,12 @@ use tollgate_redis::Mode;
 const LIMIT: u64 = 100_000_000;
 
 /// One limit for each value of `key`, as its documentation builds them.
-fn limitador(storage: Box<dyn AsyncCounterStorage>) -> Contender {
+fn limitador(storage: Box<dyn AsyncCounterStorage>) -> RaceContender {
     let limiter = Arc::new(AsyncRateLimiter::new_with_storage(storage));
     let variable = Expression::parse("key").expect("an expression");
     limiter.add_limit(Limit::new("bench", LIMIT, 1, [], [variable]));
     let namespace = Arc::new("bench".into());
-    Contender::Other(Arc::new(move |key| {
+    RaceContender::Other(Arc::new(move |key| {
         let (limiter, namespace) = (Arc::clone(&limiter), Arc::clone(&namespace));
         let values = HashMap::from([("key".to_string(), key.to_string())]);
         Box::pin(async move {
@@ -46,17 +46,17 @@ fn limitador(storage: Box<dyn AsyncCounterStorage>) -> Contender {
 async fn main() {
     let server = Server::start();
     let address = server.address();
-    let plain = Contender::plain(&address).await;
+    let plain = RaceContender::plain(&address).await;
     let storage = AsyncRedisStorage::new(&address).await.expect("a connection");
     let theirs = limitador(Box::new(storage));
     let storage = CachedRedisStorage::new(&address).await.expect("a connection");
     let cached = limitador(Box::new(storage));
-    let (exact, _) = Contender::ours(&address, Mode::Exact).await;
-    let (leased, _) = Contender::ours(&address, Mode::Leased).await;
-    let (counted, _) = Contender::ours(&address, Mode::Async).await;
-    let row = |name, contender: &Contender, requests, keys, beside| {
+    let (exact, _) = RaceContender::ours(&address, Mode::Exact).await;
+    let (leased, _) = RaceContender::ours(&address, Mode::Leased).await;
+    let (counted, _) = RaceContender::ours(&address, Mode::Async).await;
+    let row = |name, contender: &RaceContender, requests, keys, beside| {
         let contender = contender.clone();
-        Row { name, contender, requests, keys, beside }
+        RaceRow { name, contender, requests, keys, beside }
     };
     let rows = [
         row("plain, one call per check, 1,000 keys", &plain, 500, 1_000, 0),

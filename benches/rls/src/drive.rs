@@ -11,11 +11,11 @@ use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitService
 use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::options::Options;
-use crate::server::{Kind, LIMIT, rules};
+use crate::options::RlsOptions;
+use crate::server::{LIMIT, ServerKind, rules};
 
 /// The result of one round of one server.
-pub(crate) struct Round {
+pub(crate) struct DriveRound {
     pub(crate) requests: u64,
     pub(crate) took: Duration,
     pub(crate) latencies_ns: Histogram<u64>,
@@ -25,12 +25,12 @@ pub(crate) struct Round {
 
 /// All connections to one server.
 pub(crate) struct Clients {
-    clients: Vec<Client>,
+    clients: Vec<BenchClient>,
 }
 
 /// One connection.
-struct Client {
-    kind: Kind,
+struct BenchClient {
+    kind: ServerKind,
     client: RateLimitServiceClient<Channel>,
     request: RateLimitRequest,
     calls: u32,
@@ -38,22 +38,22 @@ struct Client {
 
 impl Clients {
     pub(crate) async fn connect(
-        kind: Kind,
+        kind: ServerKind,
         address: &str,
-        options: &Options,
+        options: &RlsOptions,
     ) -> Result<Self, Box<dyn Error>> {
         let mut clients = Vec::new();
         for n in 0..options.connections {
             let endpoint = Endpoint::from_shared(address.to_owned())?.tcp_nodelay(true);
             let client = RateLimitServiceClient::new(endpoint.connect().await?);
             let request = request(n, options.descriptors);
-            clients.push(Client { kind, client, request, calls: 0 });
+            clients.push(BenchClient { kind, client, request, calls: 0 });
         }
         Ok(Self { clients })
     }
 
     /// All of them make requests for so long.
-    pub(crate) async fn round(&mut self, millis: Duration) -> Result<Round, Box<dyn Error>> {
+    pub(crate) async fn round(&mut self, millis: Duration) -> Result<DriveRound, Box<dyn Error>> {
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
         for client in self.clients.drain(..) {
@@ -70,11 +70,11 @@ impl Clients {
             latencies_ns.value_at_quantile(0.5) > 1_000,
             "nothing answers within a microsecond"
         );
-        Ok(Round { requests, took: begun.elapsed(), latencies_ns, cpu_s: 0.0 })
+        Ok(DriveRound { requests, took: begun.elapsed(), latencies_ns, cpu_s: 0.0 })
     }
 }
 
-impl Client {
+impl BenchClient {
     async fn ask_until(mut self, end: Instant) -> (Self, Histogram<u64>) {
         let mut latencies_ns = Histogram::new(3).expect("three digits are few enough");
         let mut begun = Instant::now();
@@ -93,8 +93,8 @@ impl Client {
     /// Panics if the answer is another one.
     fn look_at(&self, answer: &RateLimitResponse) {
         let left = match self.kind {
-            Kind::Ours => LIMIT - self.calls,
-            Kind::Echo => LIMIT,
+            ServerKind::Ours => LIMIT - self.calls,
+            ServerKind::Echo => LIMIT,
         };
         assert_eq!(answer.overall_code(), Code::Ok);
         assert_eq!(answer.statuses.len(), self.request.descriptors.len());

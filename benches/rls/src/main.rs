@@ -21,11 +21,11 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use options::Options;
-use server::Kind;
+use options::RlsOptions;
+use server::ServerKind;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let options = Options::parse();
+    let options = RlsOptions::parse();
     if let Some(kind) = options.serve {
         return server::serve(kind, options.descriptors);
     }
@@ -38,13 +38,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build()?;
     let millis = Duration::from_millis(options.millis);
     let mut servers = Vec::new();
-    for kind in [Kind::Ours, Kind::Echo] {
+    for kind in [ServerKind::Ours, ServerKind::Echo] {
         let process = server::start(kind, options.descriptors)?;
         let clients = drive::Clients::connect(kind, &process.address, &options);
         let clients = runtime.block_on(clients)?;
         servers.push((process, clients));
     }
-    let mut report = report::Report::new(&options);
+    let mut report = report::RlsReport::new(&options);
     // The first round makes connections, tables and processors warm.
     for number in 0..=options.rounds {
         let mut of_both = [None, None];

@@ -2,11 +2,11 @@
 
 use clap::Parser;
 
-use crate::server::Kind;
+use crate::server::ServerKind;
 
 /// The service beside a bare gRPC server of the same messages.
 #[derive(Parser)]
-pub(crate) struct Options {
+pub(crate) struct RlsOptions {
     /// Rounds of each server.
     #[arg(long, default_value_t = 11)]
     pub(crate) rounds: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     pub(crate) threads: usize,
     /// One server alone, until it is ended.
     #[arg(long, value_enum)]
-    pub(crate) serve: Option<Kind>,
+    pub(crate) serve: Option<ServerKind>,
     /// So many decisions in this process, without a socket.
     #[arg(long)]
     pub(crate) decide: Option<u32>,

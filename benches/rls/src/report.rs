@@ -2,8 +2,8 @@
 
 use hdrhistogram::Histogram;
 
-use crate::drive::Round;
-use crate::options::Options;
+use crate::drive::DriveRound;
+use crate::options::RlsOptions;
 
 /// At least this share of the bare server's requests per second.
 const LEAST_RATE: f64 = 0.80;
@@ -11,22 +11,22 @@ const LEAST_RATE: f64 = 0.80;
 const MAX_P99: f64 = 1.50;
 
 /// Prints each round as it comes, and their medians at the end.
-pub(crate) struct Report {
-    rounds: Vec<Line>,
+pub(crate) struct RlsReport {
+    rounds: Vec<RoundLine>,
 }
 
 /// The results of both servers in one round: the service's, and the bare one's.
 #[derive(Clone, Copy)]
-struct Line {
+struct RoundLine {
     rate: [f64; 2],
     p50_us: [f64; 2],
     p99_us: [f64; 2],
     cpu_us: [f64; 2],
 }
 
-impl Report {
-    pub(crate) fn new(options: &Options) -> Self {
-        let Options { rounds, millis, connections, descriptors, .. } = options;
+impl RlsReport {
+    pub(crate) fn new(options: &RlsOptions) -> Self {
+        let RlsOptions { rounds, millis, connections, descriptors, .. } = options;
         println!(
             "{rounds} rounds of {millis} ms each; {connections} connections, {descriptors} descriptors \
              in a request\nours / bare tonic server of the same messages = ratio\n"
@@ -38,9 +38,9 @@ impl Report {
         Self { rounds: Vec::new() }
     }
 
-    pub(crate) fn add(&mut self, ours: &Round, echo: &Round) {
-        let both = |of: fn(&Round) -> f64| [of(ours), of(echo)];
-        let line = Line {
+    pub(crate) fn add(&mut self, ours: &DriveRound, echo: &DriveRound) {
+        let both = |of: fn(&DriveRound) -> f64| [of(ours), of(echo)];
+        let line = RoundLine {
             rate: both(|round| count(round) / round.took.as_secs_f64()),
             p50_us: both(|round| quantile_us(&round.latencies_ns, 0.50)),
             p99_us: both(|round| quantile_us(&round.latencies_ns, 0.99)),
@@ -51,10 +51,10 @@ impl Report {
     }
 
     pub(crate) fn end(&self) {
-        let both = |of: fn(&Line) -> [f64; 2]| {
+        let both = |of: fn(&RoundLine) -> [f64; 2]| {
             [0, 1].map(|which| median(self.rounds.iter().map(|line| of(line)[which])))
         };
-        let line = Line {
+        let line = RoundLine {
             rate: both(|line| line.rate),
             p50_us: both(|line| line.p50_us),
             p99_us: both(|line| line.p99_us),
@@ -62,7 +62,7 @@ impl Report {
         };
         println!();
         print("each", line);
-        let ratio = |of: fn(&Line) -> [f64; 2]| {
+        let ratio = |of: fn(&RoundLine) -> [f64; 2]| {
             median(self.rounds.iter().map(|line| of(line)[0] / of(line)[1]))
         };
         let (rate, p99) = (ratio(|line| line.rate), ratio(|line| line.p99_us));
@@ -77,7 +77,7 @@ impl Report {
     }
 }
 
-fn print(name: &str, line: Line) {
+fn print(name: &str, line: RoundLine) {
     let pair = |[ours, echo]: [f64; 2], digits: usize| {
         format!("{ours:>7.digits$} / {echo:>7.digits$} = {:5.3}", ours / echo)
     };
@@ -91,7 +91,7 @@ fn print(name: &str, line: Line) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate, to be printed")]
-fn count(round: &Round) -> f64 {
+fn count(round: &DriveRound) -> f64 {
     round.requests as f64
 }
 

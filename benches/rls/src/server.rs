@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status};
 pub(crate) const LIMIT: u32 = 4_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum ServerKind {
     /// The service, with the rules of a file.
     Ours,
     /// A server that gives a fixed answer.
@@ -35,7 +35,7 @@ pub(crate) struct Process {
 }
 
 /// Starts this program anew as a server.
-pub(crate) fn start(kind: Kind, descriptors: usize) -> Result<Process, Box<dyn Error>> {
+pub(crate) fn start(kind: ServerKind, descriptors: usize) -> Result<Process, Box<dyn Error>> {
     let name = kind.to_possible_value().ok_or("every kind has a name")?;
     let mut child = Command::new(env::current_exe()?)
         .args(["--serve", name.get_name(), "--descriptors", &descriptors.to_string()])
@@ -68,14 +68,14 @@ impl Drop for Process {
 }
 
 /// Serves on a free port, which it prints, until it is ended.
-pub(crate) fn serve(kind: Kind, descriptors: usize) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve(kind: ServerKind, descriptors: usize) -> Result<(), Box<dyn Error>> {
     let threads = thread::available_parallelism()?.get();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     runtime.block_on(async {
         match kind {
-            Kind::Ours => ours(descriptors).await,
-            Kind::Echo => echo().await,
+            ServerKind::Ours => ours(descriptors).await,
+            ServerKind::Echo => echo().await,
         }
     })
 }

@@ -37,9 +37,9 @@ const ASSETS: [&str; 9] = [
 ];
 
 /// SplitMix64: good enough for a log, and the same on every machine.
-struct Random(u64);
+struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -61,18 +61,18 @@ impl Random {
 
 /// One request. Servers write a line when they have answered, with the time at which the request came in: that is why
 /// logs are out of order.
-struct Request {
+struct AnsweredRequest {
     answered_ms: u64,
     line: String,
 }
 
-struct Log {
-    random: Random,
-    requests: Vec<Request>,
+struct GeneratedLog {
+    random: SplitMix64,
+    requests: Vec<AnsweredRequest>,
 }
 
 /// A request as its client sees it.
-struct Call<'a> {
+struct ClientCall<'a> {
     client: &'a str,
     at_ms: u64,
     request: &'a str,
@@ -81,8 +81,8 @@ struct Call<'a> {
     agent: &'a str,
 }
 
-impl Log {
-    fn call(&mut self, call: &Call<'_>) {
+impl GeneratedLog {
+    fn call(&mut self, call: &ClientCall<'_>) {
         if call.at_ms >= DURATION_S * 1000 {
             return;
         }
@@ -106,7 +106,7 @@ impl Log {
             call.referer,
             call.agent,
         );
-        self.requests.push(Request { answered_ms: call.at_ms + took_ms, line });
+        self.requests.push(AnsweredRequest { answered_ms: call.at_ms + took_ms, line });
     }
 
     /// A visitor: requests a page, its assets at once, and then reads for a while.
@@ -117,8 +117,14 @@ impl Log {
         for visit in 0..self.random.within(1, 7) {
             let page = self.random.of(&PAGES);
             let request = format!("GET {page} HTTP/1.1");
-            let call =
-                Call { client, at_ms, request: &request, status: 200, referer: &referer, agent };
+            let call = ClientCall {
+                client,
+                at_ms,
+                request: &request,
+                status: 200,
+                referer: &referer,
+                agent,
+            };
             self.call(&call);
             let here = format!("{SHOP}{page}");
             // A browser caches what it has loaded.
@@ -128,7 +134,7 @@ impl Log {
                 let request = format!("GET {} HTTP/1.1", self.random.of(&ASSETS));
                 let status = if visit == 0 { 200 } else { 304 };
                 let at_ms = at_ms + self.random.within(80, 1_400);
-                self.call(&Call { at_ms, request: &request, status, referer: &here, ..call });
+                self.call(&ClientCall { at_ms, request: &request, status, referer: &here, ..call });
             }
             referer = here;
             at_ms += self.random.within(6_000, 90_000);
@@ -136,10 +142,10 @@ impl Log {
     }
 
     /// A steady caller: about one request per interval.
-    fn poll(&mut self, call: &Call<'_>, every_ms: u64, calls: u64) {
+    fn poll(&mut self, call: &ClientCall<'_>, every_ms: u64, calls: u64) {
         for n in 0..calls {
             let at_ms = call.at_ms + n * every_ms + self.random.within(0, every_ms / 4 + 1);
-            self.call(&Call { at_ms, ..*call });
+            self.call(&ClientCall { at_ms, ..*call });
         }
     }
 
@@ -150,7 +156,8 @@ impl Log {
             let request = format!("GET {page}/item-{} HTTP/1.1", self.random.within(1, 400));
             let status = if self.random.within(0, 12) == 0 { 404 } else { 200 };
             let at_ms = start_s * 1000 + n * 2_500 + self.random.within(0, 2_000);
-            let call = Call { client, at_ms, request: &request, status, referer: "-", agent: BOT };
+            let call =
+                ClientCall { client, at_ms, request: &request, status, referer: "-", agent: BOT };
             self.call(&call);
         }
     }
@@ -158,7 +165,7 @@ impl Log {
 
 /// The whole log.
 pub(crate) fn generate() -> String {
-    let mut log = Log { random: Random(2025), requests: Vec::new() };
+    let mut log = GeneratedLog { random: SplitMix64(2025), requests: Vec::new() };
     for n in 1..=52 {
         log.visitor(&format!("198.51.100.{n}"));
         log.visitor(&format!("2001:db8:5:{n:x}::{:x}", 7 * n + 3));
@@ -166,7 +173,7 @@ pub(crate) fn generate() -> String {
     log.crawler("192.0.2.66", 600, 420);
     log.crawler("2001:db8:b07::1", 4_000, 160);
 
-    let api = Call {
+    let api = ClientCall {
         client: "203.0.113.10",
         at_ms: 0,
         request: "GET /api/stock?since=0 HTTP/1.1",
@@ -177,20 +184,26 @@ pub(crate) fn generate() -> String {
     log.poll(&api, 15_000, 480);
     // A script that logs in without pause, three times.
     let request = "POST /login HTTP/1.1";
-    let guesses =
-        Call { client: "203.0.113.99", request, status: 401, agent: "python-requests/2.32", ..api };
+    let guesses = ClientCall {
+        client: "203.0.113.99",
+        request,
+        status: 401,
+        agent: "python-requests/2.32",
+        ..api
+    };
     for start_s in [1_317, 3_002, 6_541] {
-        log.poll(&Call { at_ms: start_s * 1000, ..guesses }, 350, 60);
+        log.poll(&ClientCall { at_ms: start_s * 1000, ..guesses }, 350, 60);
     }
     // Ten requests before and ten after the end of a minute, which aligned windows admit.
     for minute in [14, 44, 74, 104] {
         let at_ms = minute * 60_000 - 2_000;
         let request = "GET /api/export HTTP/1.1";
-        log.poll(&Call { client: "203.0.113.23", at_ms, request, ..api }, 200, 20);
+        log.poll(&ClientCall { client: "203.0.113.23", at_ms, request, ..api }, 200, 20);
     }
     // Connections that were opened and never used.
-    let silent = Call { client: "203.0.113.77", request: "-", status: 408, agent: "-", ..api };
-    log.poll(&Call { at_ms: 200_000, ..silent }, 600_000, 12);
+    let silent =
+        ClientCall { client: "203.0.113.77", request: "-", status: 408, agent: "-", ..api };
+    log.poll(&ClientCall { at_ms: 200_000, ..silent }, 600_000, 12);
 
     log.requests.sort_by_key(|request| request.answered_ms);
     log.requests.iter().map(|request| request.line.as_str()).collect()

@@ -25,7 +25,7 @@ Examples:
 /// would build them, so that rules that pass can be served.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, arg_required_else_help = true)]
-pub(crate) struct Args {
+pub(crate) struct CheckArgs {
     /// A directory of .yaml files, one file, or redis://host:port/database#key: a hash of texts in Redis
     #[arg(value_name = "DIR")]
     path: PathBuf,
@@ -51,7 +51,7 @@ pub(crate) struct Sizes {
 }
 
 /// Reads, compiles, prints.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     let (texts, rules) = compile(&args.path, &args.sizes)?;
     print(texts.len(), &rules).map_err(Failure::Output)
 }

@@ -41,17 +41,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Replay(replay::Args),
-    Simulate(simulate::Args),
-    Check(check::Args),
+    Replay(replay::ReplayArgs),
+    Simulate(simulate::SimulateArgs),
+    Check(check::CheckArgs),
     #[cfg(feature = "serve")]
-    Rules(rules::Args),
+    Rules(rules::RulesArgs),
     #[cfg(all(unix, feature = "serve"))]
-    Serve(Box<serve::Args>), // more flags than all other commands together
+    Serve(Box<serve::ServeArgs>), // more flags than all other commands together
     #[cfg(not(feature = "serve"))]
-    Rules(without_service::Args),
+    Rules(without_service::UnavailableArgs),
     #[cfg(not(feature = "serve"))]
-    Serve(without_service::Args),
+    Serve(without_service::UnavailableArgs),
 }
 
 /// Runs the command line, and returns its exit code.

@@ -19,13 +19,13 @@ Examples:
 /// Keep rate limit rules in Redis
 #[derive(clap::Args)]
 #[command(arg_required_else_help = true)]
-pub(crate) struct Args {
+pub(crate) struct RulesArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: RulesVerb,
 }
 
 #[derive(clap::Subcommand)]
-enum Verb {
+enum RulesVerb {
     Push(PushArgs),
 }
 
@@ -49,8 +49,8 @@ struct PushArgs {
 }
 
 /// Does what is asked for.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let Verb::Push(args) = &args.verb;
+pub(crate) fn run(args: &RulesArgs) -> Result<(), Failure> {
+    let RulesVerb::Push(args) = &args.verb;
     let redis: RedisRules = args.redis.parse().map_err(Failure::Address)?;
     let (texts, rules) = check::compile(&args.rules, &args.sizes)?;
     let pushed = redis.push(&texts).map_err(Failure::Push)?;

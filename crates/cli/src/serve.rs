@@ -14,13 +14,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_rules::{Refresh, RuleSet};
 use tollgate_service::{Options, Running, start};
 
-pub(crate) use self::args::Args;
+pub(crate) use self::args::ServeArgs;
 use self::effective::Effective;
 use self::environment::Environment;
 use crate::failure::Failure;
 
 /// Serves until it is told to stop.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let environment = Environment::of_process();
     let effective = Effective::resolve(args, &environment);
     let effective = effective.map_err(|error| Failure::Serve(error.to_string()))?;

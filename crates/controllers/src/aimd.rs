@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::error::SettingError;
+use crate::error::ControllerError;
 use crate::range::{Range, headroom};
 
 /// Additive increase, multiplicative decrease, as TCP has it: one place more after each request that went
@@ -20,7 +20,7 @@ use crate::range::{Range, headroom};
 /// let mut controller = Aimd::new(20, 10..=200)?;
 /// assert_eq!(controller.update(10, false), 21);
 /// assert_eq!(controller.update(10, true), 18);
-/// # Ok::<(), tollgate_controllers::SettingError>(())
+/// # Ok::<(), tollgate_controllers::ControllerError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Aimd {
@@ -39,9 +39,9 @@ impl Aimd {
     /// use tollgate_controllers::Aimd;
     /// assert_eq!(Aimd::new(20, 10..=200)?.limit(), 20);
     /// assert!(Aimd::new(5, 10..=200).is_err());
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, SettingError> {
+    pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, ControllerError> {
         Ok(Self { limit: initial, range: Range::holding(initial, range)?, backoff: 0.9 })
     }
 
@@ -54,11 +54,11 @@ impl Aimd {
     /// use tollgate_controllers::Aimd;
     /// let mut controller = Aimd::new(20, 10..=200)?.backoff(0.5)?;
     /// assert_eq!(controller.update(20, true), 10);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn backoff(self, backoff: f64) -> Result<Self, SettingError> {
+    pub fn backoff(self, backoff: f64) -> Result<Self, ControllerError> {
         let accepted = "0.5 or more, and less than 1";
-        SettingError::unless((0.5..1.0).contains(&backoff), "backoff", backoff, accepted)?;
+        ControllerError::unless((0.5..1.0).contains(&backoff), "backoff", backoff, accepted)?;
         Ok(Self { backoff, ..self })
     }
 
@@ -70,7 +70,7 @@ impl Aimd {
     /// let mut controller = Aimd::new(20, 10..=200)?;
     /// // Of 20 places 9 were in use.
     /// assert_eq!(controller.update(9, false), 20);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     pub fn update(&mut self, in_flight: u64, dropped: bool) -> u64 {
         if dropped {
@@ -92,7 +92,7 @@ impl Aimd {
     ///
     /// ```
     /// assert_eq!(tollgate_controllers::Aimd::new(20, 10..=200)?.limit(), 20);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
@@ -103,7 +103,7 @@ impl Aimd {
     ///
     /// ```
     /// assert_eq!(tollgate_controllers::Aimd::new(20, 10..=200)?.headroom(15), 0.25);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     #[must_use]
     pub fn headroom(&self, in_flight: u64) -> f64 {

@@ -10,7 +10,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct SettingError {
+pub struct ControllerError {
     /// Which number.
     pub setting: &'static str,
     /// What it was. May be no number.
@@ -19,7 +19,7 @@ pub struct SettingError {
     pub accepted: &'static str,
 }
 
-impl SettingError {
+impl ControllerError {
     pub(crate) fn unless(
         is_right: bool,
         setting: &'static str,
@@ -30,11 +30,11 @@ impl SettingError {
     }
 }
 
-impl fmt::Display for SettingError {
+impl fmt::Display for ControllerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { setting, found, accepted } = self;
         write!(f, "{setting} {found} is refused; use {accepted}")
     }
 }
 
-impl std::error::Error for SettingError {}
+impl std::error::Error for ControllerError {}

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::error::SettingError;
+use crate::error::ControllerError;
 use crate::range::{Range, headroom};
 
 /// So many samples are averaged evenly before the long-term average forgets by its window.
@@ -66,9 +66,9 @@ impl Gradient {
     /// use tollgate_controllers::Gradient;
     /// assert_eq!(Gradient::new(20, 20..=200)?.limit(), 20);
     /// assert!(Gradient::new(20, 0..=200).is_err());
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, SettingError> {
+    pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, ControllerError> {
         Ok(Self {
             estimate: initial as f64,
             range: Range::holding(initial, range)?,
@@ -91,11 +91,11 @@ impl Gradient {
     /// use tollgate_controllers::Gradient;
     /// assert!(Gradient::new(20, 20..=200)?.tolerance(2.0).is_ok());
     /// assert!(Gradient::new(20, 20..=200)?.tolerance(f64::INFINITY).is_err());
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn tolerance(self, tolerance: f64) -> Result<Self, SettingError> {
+    pub fn tolerance(self, tolerance: f64) -> Result<Self, ControllerError> {
         let is_right = tolerance.is_finite() && tolerance >= 1.0;
-        SettingError::unless(is_right, "tolerance", tolerance, "1 or more")?;
+        ControllerError::unless(is_right, "tolerance", tolerance, "1 or more")?;
         Ok(Self { tolerance, ..self })
     }
 
@@ -108,11 +108,11 @@ impl Gradient {
     /// use tollgate_controllers::Gradient;
     /// assert!(Gradient::new(20, 20..=200)?.smoothing(1.0).is_ok());
     /// assert!(Gradient::new(20, 20..=200)?.smoothing(0.0).is_err());
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn smoothing(self, smoothing: f64) -> Result<Self, SettingError> {
+    pub fn smoothing(self, smoothing: f64) -> Result<Self, ControllerError> {
         let is_right = smoothing > 0.0 && smoothing <= 1.0;
-        SettingError::unless(is_right, "smoothing", smoothing, "more than 0, and at most 1")?;
+        ControllerError::unless(is_right, "smoothing", smoothing, "more than 0, and at most 1")?;
         Ok(Self { smoothing, ..self })
     }
 
@@ -126,11 +126,11 @@ impl Gradient {
     /// use tollgate_controllers::Gradient;
     /// assert!(Gradient::new(20, 20..=200)?.queue(10.0).is_ok());
     /// assert!(Gradient::new(20, 20..=200)?.queue(f64::NAN).is_err());
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn queue(self, queue: f64) -> Result<Self, SettingError> {
+    pub fn queue(self, queue: f64) -> Result<Self, ControllerError> {
         let is_right = queue.is_finite() && queue > 0.0;
-        SettingError::unless(is_right, "queue", queue, "more than 0, and finite")?;
+        ControllerError::unless(is_right, "queue", queue, "more than 0, and finite")?;
         Ok(Self { queue, ..self })
     }
 
@@ -143,10 +143,15 @@ impl Gradient {
     /// use tollgate_controllers::Gradient;
     /// assert!(Gradient::new(20, 20..=200)?.long_window(100).is_ok());
     /// assert!(Gradient::new(20, 20..=200)?.long_window(0).is_err());
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn long_window(self, samples: u32) -> Result<Self, SettingError> {
-        SettingError::unless(samples > 0, "long window", f64::from(samples), "1 or more samples")?;
+    pub fn long_window(self, samples: u32) -> Result<Self, ControllerError> {
+        ControllerError::unless(
+            samples > 0,
+            "long window",
+            f64::from(samples),
+            "1 or more samples",
+        )?;
         Ok(Self { long_window: samples, ..self })
     }
 
@@ -160,7 +165,7 @@ impl Gradient {
     /// controller.update(Duration::from_millis(5), 20);
     /// controller.update(Duration::from_millis(5), 20);
     /// assert_eq!(controller.limit(), 21);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     pub fn update(&mut self, latency: Duration, in_flight: u64) -> u64 {
         let short = latency.as_secs_f64();
@@ -200,7 +205,7 @@ impl Gradient {
     ///
     /// ```
     /// assert_eq!(tollgate_controllers::Gradient::new(20, 20..=200)?.limit(), 20);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     #[expect(
         clippy::cast_possible_truncation,
@@ -216,7 +221,7 @@ impl Gradient {
     ///
     /// ```
     /// assert_eq!(tollgate_controllers::Gradient::new(20, 20..=200)?.headroom(30), 0.0);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     #[must_use]
     pub fn headroom(&self, in_flight: u64) -> f64 {

@@ -9,7 +9,7 @@ mod range;
 mod shed;
 
 pub use aimd::Aimd;
-pub use error::SettingError;
+pub use error::ControllerError;
 pub use gradient::Gradient;
 pub use min_gradient::MinGradient;
 pub use shed::{AdmissionControl, ClientThrottle};

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::error::SettingError;
+use crate::error::ControllerError;
 use crate::range::{Range, headroom};
 
 /// Compares each latency with the one of an idle server, which is measured now and then at a pinned, low
@@ -48,9 +48,9 @@ impl MinGradient {
     /// use tollgate_controllers::MinGradient;
     /// assert!(MinGradient::new(3, 3..=1_000).is_ok());
     /// assert!(MinGradient::new(2, 3..=1_000).is_err());
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, SettingError> {
+    pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, ControllerError> {
         let estimate = initial as f64;
         let range = Range::holding(initial, range)?;
         Ok(Self { estimate, range, buffer: 0.25, least: 0.0 })
@@ -66,11 +66,11 @@ impl MinGradient {
     /// use tollgate_controllers::MinGradient;
     /// assert!(MinGradient::new(3, 3..=1_000)?.buffer(0.0).is_ok());
     /// assert!(MinGradient::new(3, 3..=1_000)?.buffer(-0.1).is_err());
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn buffer(self, buffer: f64) -> Result<Self, SettingError> {
+    pub fn buffer(self, buffer: f64) -> Result<Self, ControllerError> {
         let is_right = buffer.is_finite() && buffer >= 0.0;
-        SettingError::unless(is_right, "buffer", buffer, "0 or more")?;
+        ControllerError::unless(is_right, "buffer", buffer, "0 or more")?;
         Ok(Self { buffer, ..self })
     }
 
@@ -84,7 +84,7 @@ impl MinGradient {
     /// assert_eq!(controller.update(Duration::from_millis(20)), 100);
     /// controller.set_least(Duration::from_millis(20));
     /// assert_eq!(controller.update(Duration::from_millis(20)), 135);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     pub fn set_least(&mut self, latency: Duration) {
         if !latency.is_zero() {
@@ -100,7 +100,7 @@ impl MinGradient {
     /// let mut controller = MinGradient::new(100, 3..=1_000)?;
     /// controller.set_least(Duration::from_millis(10));
     /// assert_eq!(controller.update(Duration::from_secs(5)), 60);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     pub fn update(&mut self, latency: Duration) -> u64 {
         let latency = latency.as_secs_f64();
@@ -120,7 +120,7 @@ impl MinGradient {
     ///
     /// ```
     /// assert_eq!(tollgate_controllers::MinGradient::new(3, 3..=1_000)?.limit(), 3);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     #[expect(
         clippy::cast_possible_truncation,
@@ -136,7 +136,7 @@ impl MinGradient {
     ///
     /// ```
     /// assert_eq!(tollgate_controllers::MinGradient::new(10, 3..=1_000)?.headroom(5), 0.5);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     #[must_use]
     pub fn headroom(&self, in_flight: u64) -> f64 {

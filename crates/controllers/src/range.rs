@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::error::SettingError;
+use crate::error::ControllerError;
 
 /// What a concurrency limit may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,12 +13,15 @@ pub(crate) struct Range {
 
 impl Range {
     /// A range from 1 on that holds `initial`.
-    pub(crate) fn holding(initial: u64, range: RangeInclusive<u64>) -> Result<Self, SettingError> {
+    pub(crate) fn holding(
+        initial: u64,
+        range: RangeInclusive<u64>,
+    ) -> Result<Self, ControllerError> {
         let (least, most) = range.into_inner();
         let is_inside = (least..=most).contains(&initial);
         let accepted = "one within the range of limits";
-        SettingError::unless(least >= 1, "least limit", least as f64, "1 or more")?;
-        SettingError::unless(is_inside, "initial limit", initial as f64, accepted)?;
+        ControllerError::unless(least >= 1, "least limit", least as f64, "1 or more")?;
+        ControllerError::unless(is_inside, "initial limit", initial as f64, accepted)?;
         Ok(Self { least, most })
     }
 

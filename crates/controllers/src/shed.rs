@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::SettingError;
+use crate::error::ControllerError;
 
 /// With which probability a client should not even send a request, from how many its backend accepted.
 ///
@@ -41,9 +41,9 @@ impl ClientThrottle {
     /// assert!(ClientThrottle::new(1.1).is_ok());
     /// assert!(ClientThrottle::new(f64::NAN).is_err());
     /// ```
-    pub fn new(multiplier: f64) -> Result<Self, SettingError> {
+    pub fn new(multiplier: f64) -> Result<Self, ControllerError> {
         let is_right = multiplier.is_finite() && multiplier >= 1.0;
-        SettingError::unless(is_right, "multiplier", multiplier, "1 or more")?;
+        ControllerError::unless(is_right, "multiplier", multiplier, "1 or more")?;
         Ok(Self { multiplier })
     }
 
@@ -53,7 +53,7 @@ impl ClientThrottle {
     /// ```
     /// use tollgate_controllers::ClientThrottle;
     /// assert_eq!(ClientThrottle::new(2.0)?.probability(0, 0), 0.0);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     #[must_use]
     pub fn probability(&self, requests: u64, accepts: u64) -> f64 {
@@ -102,9 +102,9 @@ impl AdmissionControl {
     /// assert!(AdmissionControl::new(0.95).is_ok());
     /// assert!(AdmissionControl::new(0.0).is_err());
     /// ```
-    pub fn new(threshold: f64) -> Result<Self, SettingError> {
+    pub fn new(threshold: f64) -> Result<Self, ControllerError> {
         let is_right = threshold > 0.0 && threshold <= 1.0;
-        SettingError::unless(is_right, "threshold", threshold, "more than 0, and at most 1")?;
+        ControllerError::unless(is_right, "threshold", threshold, "more than 0, and at most 1")?;
         Ok(Self { threshold, aggression: 1.0, most: 0.8, least_rate: 0.0 })
     }
 
@@ -117,11 +117,11 @@ impl AdmissionControl {
     /// use tollgate_controllers::AdmissionControl;
     /// assert!(AdmissionControl::new(0.95)?.aggression(2.0).is_ok());
     /// assert!(AdmissionControl::new(0.95)?.aggression(0.5).is_err());
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn aggression(self, aggression: f64) -> Result<Self, SettingError> {
+    pub fn aggression(self, aggression: f64) -> Result<Self, ControllerError> {
         let is_right = aggression.is_finite() && aggression >= 1.0;
-        SettingError::unless(is_right, "aggression", aggression, "1 or more")?;
+        ControllerError::unless(is_right, "aggression", aggression, "1 or more")?;
         Ok(Self { aggression, ..self })
     }
 
@@ -134,11 +134,11 @@ impl AdmissionControl {
     /// use tollgate_controllers::AdmissionControl;
     /// assert!(AdmissionControl::new(0.95)?.at_most(1.0).is_ok());
     /// assert!(AdmissionControl::new(0.95)?.at_most(1.1).is_err());
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn at_most(self, most: f64) -> Result<Self, SettingError> {
+    pub fn at_most(self, most: f64) -> Result<Self, ControllerError> {
         let is_right = (0.0..=1.0).contains(&most);
-        SettingError::unless(is_right, "largest probability", most, "0 to 1")?;
+        ControllerError::unless(is_right, "largest probability", most, "0 to 1")?;
         Ok(Self { most, ..self })
     }
 
@@ -152,11 +152,11 @@ impl AdmissionControl {
     /// use tollgate_controllers::AdmissionControl;
     /// let control = AdmissionControl::new(0.95)?.from_rate(5.0)?;
     /// assert_eq!(control.probability(100, 0, Duration::from_secs(30)), 0.0);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
-    pub fn from_rate(self, per_second: f64) -> Result<Self, SettingError> {
+    pub fn from_rate(self, per_second: f64) -> Result<Self, ControllerError> {
         let is_right = per_second.is_finite() && per_second >= 0.0;
-        SettingError::unless(is_right, "least rate", per_second, "0 or more")?;
+        ControllerError::unless(is_right, "least rate", per_second, "0 or more")?;
         Ok(Self { least_rate: per_second, ..self })
     }
 
@@ -168,7 +168,7 @@ impl AdmissionControl {
     /// use tollgate_controllers::AdmissionControl;
     /// let control = AdmissionControl::new(0.95)?;
     /// assert_eq!(control.probability(0, 0, Duration::from_secs(30)), 0.0);
-    /// # Ok::<(), tollgate_controllers::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::ControllerError>(())
     /// ```
     #[must_use]
     pub fn probability(&self, requests: u64, successes: u64, window: Duration) -> f64 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate_controllers::{
-    AdmissionControl, Aimd, ClientThrottle, Gradient, MinGradient, SettingError,
+    AdmissionControl, Aimd, ClientThrottle, ControllerError, Gradient, MinGradient,
 };
 
 /// As the vectors are printed: to five places.
@@ -91,7 +91,7 @@ fn a_gradient_that_is_not_used_to_the_half_stays() {
 
 #[test]
 fn settings_that_are_no_numbers_or_out_of_range_are_refused() {
-    fn refused<T>(made: Result<T, SettingError>, setting: &str) {
+    fn refused<T>(made: Result<T, ControllerError>, setting: &str) {
         let error = made.err().unwrap_or_else(|| panic!("{setting} was taken"));
         assert_eq!(error.setting, setting);
         let told = error.to_string();

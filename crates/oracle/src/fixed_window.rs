@@ -6,16 +6,16 @@ use crate::definition::Definition;
 
 /// The newest window charged so far, and its units. Initially window 0 with none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct FixedWindow {
+pub(crate) struct FixedWindowState {
     limit: BigUint,
     window: BigUint,
     index: BigUint,
     units: BigUint,
 }
 
-impl FixedWindow {
-    pub(crate) fn new(limit: u64, window_ns: u64) -> FixedWindow {
-        FixedWindow {
+impl FixedWindowState {
+    pub(crate) fn new(limit: u64, window_ns: u64) -> FixedWindowState {
+        FixedWindowState {
             limit: limit.into(),
             window: window_ns.into(),
             index: BigUint::ZERO,
@@ -34,7 +34,7 @@ impl FixedWindow {
     }
 }
 
-impl Definition for FixedWindow {
+impl Definition for FixedWindowState {
     fn admits(&self, now: &BigUint, cost: &BigUint) -> bool {
         let (_, units) = self.at(now);
         units + cost <= self.limit

@@ -9,7 +9,7 @@ use crate::ticks::Ticks;
 
 /// The theoretical arrival time, in the unit of its [`Scale`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Gcra {
+pub(crate) struct GcraState {
     scale: Scale,
     /// The time one unit takes to come back.
     interval: BigUint,
@@ -48,8 +48,8 @@ impl Scale {
     }
 }
 
-impl Gcra {
-    pub(crate) fn new(count: u64, period_ns: u64, burst: u64, tick: Option<u32>) -> Gcra {
+impl GcraState {
+    pub(crate) fn new(count: u64, period_ns: u64, burst: u64, tick: Option<u32>) -> GcraState {
         let (scale, interval) = match tick {
             None => (Scale::Exact { count: count.into() }, BigUint::from(period_ns)),
             Some(k) => {
@@ -60,13 +60,18 @@ impl Gcra {
             }
         };
         let capacity = &interval * burst;
-        Gcra { scale, interval, capacity, tat: BigUint::ZERO }
+        GcraState { scale, interval, capacity, tat: BigUint::ZERO }
     }
 
-    pub(crate) fn with_tolerance(interval_ns: u64, tolerance_ns: u64) -> Gcra {
+    pub(crate) fn with_tolerance(interval_ns: u64, tolerance_ns: u64) -> GcraState {
         let interval = BigUint::from(interval_ns);
         let capacity = &interval + tolerance_ns;
-        Gcra { scale: Scale::Exact { count: 1u32.into() }, interval, capacity, tat: BigUint::ZERO }
+        GcraState {
+            scale: Scale::Exact { count: 1u32.into() },
+            interval,
+            capacity,
+            tat: BigUint::ZERO,
+        }
     }
 
     /// The whole units that fit into the capacity.
@@ -106,7 +111,7 @@ impl Gcra {
     }
 }
 
-impl Definition for Gcra {
+impl Definition for GcraState {
     fn admits(&self, now: &BigUint, cost: &BigUint) -> bool {
         let time = self.scale.time(now);
         self.arrival_after(&time, cost) - time <= self.capacity

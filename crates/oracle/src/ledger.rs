@@ -22,7 +22,7 @@ pub struct Rate {
 
 /// An admission. What is given back of it is subtracted.
 #[derive(Clone, Debug)]
-struct Entry {
+struct Admission {
     /// The number that [`Ledger::add`] has returned.
     number: u64,
     at_ns: u64,
@@ -70,7 +70,7 @@ pub struct Ledger {
     /// Additional units, scaled: see [`Ledger::allow`].
     allowed: BigInt,
     /// In the order of time.
-    entries: Vec<Entry>,
+    entries: Vec<Admission>,
     numbers: u64,
 }
 
@@ -130,7 +130,7 @@ impl Ledger {
     pub fn add(&mut self, at_ns: u64, units: u64) -> u64 {
         self.numbers += 1;
         let passed = self.passed(at_ns);
-        let entry = Entry { number: self.numbers, at_ns, units: &self.scale * units, passed };
+        let entry = Admission { number: self.numbers, at_ns, units: &self.scale * units, passed };
         let place = self.entries.partition_point(|earlier| earlier.at_ns <= at_ns);
         self.entries.insert(place, entry);
         self.numbers

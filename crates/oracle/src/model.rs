@@ -1,76 +1,80 @@
-//! [`Model`]: the state of any of the algorithms.
+//! [`AlgorithmState`]: the state of any of the algorithms.
 
 use num_bigint::BigUint;
 
 use crate::Algorithm;
 use crate::definition::Definition;
-use crate::fixed_window::FixedWindow;
+use crate::fixed_window::FixedWindowState;
 use crate::from_first::FixedWindowFromFirst;
-use crate::gcra::Gcra;
-use crate::segmented_window::SegmentedWindow;
+use crate::gcra::GcraState;
+use crate::segmented_window::SegmentedWindowState;
 use crate::sliding_log::SlidingLog;
-use crate::sliding_window::SlidingWindow;
+use crate::sliding_window::SlidingWindowState;
 
 /// The state of one algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Model {
-    Gcra(Gcra),
-    FixedWindow(FixedWindow),
+pub(crate) enum AlgorithmState {
+    Gcra(GcraState),
+    FixedWindow(FixedWindowState),
     FixedWindowFromFirst(FixedWindowFromFirst),
-    SlidingWindow(SlidingWindow),
-    SegmentedWindow(SegmentedWindow),
+    SlidingWindow(SlidingWindowState),
+    SegmentedWindow(SegmentedWindowState),
     SlidingLog(SlidingLog),
 }
 
-impl Model {
+impl AlgorithmState {
     /// The state before the first request.
-    pub(crate) fn new(algorithm: Algorithm) -> Model {
+    pub(crate) fn new(algorithm: Algorithm) -> AlgorithmState {
         match algorithm {
             Algorithm::Gcra { count, period_ns, burst, tick } => {
-                Model::Gcra(Gcra::new(count, period_ns, burst, tick))
+                AlgorithmState::Gcra(GcraState::new(count, period_ns, burst, tick))
             }
             Algorithm::FixedWindow { limit, window_ns } => {
-                Model::FixedWindow(FixedWindow::new(limit, window_ns))
+                AlgorithmState::FixedWindow(FixedWindowState::new(limit, window_ns))
             }
             Algorithm::FixedWindowFromFirst { limit, window_ns, quantum_ns } => {
-                Model::FixedWindowFromFirst(FixedWindowFromFirst::new(limit, window_ns, quantum_ns))
+                AlgorithmState::FixedWindowFromFirst(FixedWindowFromFirst::new(
+                    limit, window_ns, quantum_ns,
+                ))
             }
             Algorithm::SlidingWindow { limit, window_ns, rounding } => {
-                Model::SlidingWindow(SlidingWindow::new(limit, window_ns, rounding))
+                AlgorithmState::SlidingWindow(SlidingWindowState::new(limit, window_ns, rounding))
             }
             Algorithm::SegmentedWindow { limit, window_ns, segments } => {
-                Model::SegmentedWindow(SegmentedWindow::new(limit, window_ns, segments))
+                AlgorithmState::SegmentedWindow(SegmentedWindowState::new(
+                    limit, window_ns, segments,
+                ))
             }
             Algorithm::SlidingLog { limit, window_ns } => {
-                Model::SlidingLog(SlidingLog::new(limit, window_ns))
+                AlgorithmState::SlidingLog(SlidingLog::new(limit, window_ns))
             }
         }
     }
 
     fn definition(&self) -> &dyn Definition {
         match self {
-            Model::Gcra(model) => model,
-            Model::FixedWindow(model) => model,
-            Model::FixedWindowFromFirst(model) => model,
-            Model::SlidingWindow(model) => model,
-            Model::SegmentedWindow(model) => model,
-            Model::SlidingLog(model) => model,
+            AlgorithmState::Gcra(model) => model,
+            AlgorithmState::FixedWindow(model) => model,
+            AlgorithmState::FixedWindowFromFirst(model) => model,
+            AlgorithmState::SlidingWindow(model) => model,
+            AlgorithmState::SegmentedWindow(model) => model,
+            AlgorithmState::SlidingLog(model) => model,
         }
     }
 
     fn definition_mut(&mut self) -> &mut dyn Definition {
         match self {
-            Model::Gcra(model) => model,
-            Model::FixedWindow(model) => model,
-            Model::FixedWindowFromFirst(model) => model,
-            Model::SlidingWindow(model) => model,
-            Model::SegmentedWindow(model) => model,
-            Model::SlidingLog(model) => model,
+            AlgorithmState::Gcra(model) => model,
+            AlgorithmState::FixedWindow(model) => model,
+            AlgorithmState::FixedWindowFromFirst(model) => model,
+            AlgorithmState::SlidingWindow(model) => model,
+            AlgorithmState::SegmentedWindow(model) => model,
+            AlgorithmState::SlidingLog(model) => model,
         }
     }
 }
 
-impl Definition for Model {
+impl Definition for AlgorithmState {
     fn admits(&self, now: &BigUint, cost: &BigUint) -> bool {
         self.definition().admits(now, cost)
     }

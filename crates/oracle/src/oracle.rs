@@ -5,8 +5,8 @@ mod amend;
 use num_bigint::BigUint;
 
 use crate::definition::Definition;
-use crate::gcra::Gcra;
-use crate::model::Model;
+use crate::gcra::GcraState;
+use crate::model::AlgorithmState;
 use crate::search::{greatest, least};
 use crate::{Algorithm, AtLimit};
 
@@ -46,7 +46,7 @@ pub enum Verdict {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Oracle {
-    model: Model,
+    model: AlgorithmState,
     /// The nominal limit.
     limit: u64,
     /// The limit of the test: softened, or the same.
@@ -57,7 +57,7 @@ pub struct Oracle {
     /// The end of the penalty, if one has started since the last admission.
     end: Option<BigUint>,
     /// The state of an unused limit.
-    unused: Model,
+    unused: AlgorithmState,
 }
 
 impl Oracle {
@@ -85,7 +85,7 @@ impl Oracle {
             | Algorithm::SegmentedWindow { limit, .. }
             | Algorithm::SlidingLog { limit, .. } => limit,
         };
-        Oracle::of(Model::new(algorithm), limit, AtLimit::default())
+        Oracle::of(AlgorithmState::new(algorithm), limit, AtLimit::default())
     }
 
     /// An unused limit, with this behaviour when it is reached.
@@ -103,7 +103,7 @@ impl Oracle {
         Oracle::of(model, limit, at_limit)
     }
 
-    fn of(mut model: Model, limit: u64, at_limit: AtLimit) -> Oracle {
+    fn of(mut model: AlgorithmState, limit: u64, at_limit: AtLimit) -> Oracle {
         let mut most = limit;
         if at_limit.soft_bp > 0 {
             let soft = BigUint::from(limit) * (at_limit.soft_bp + 10_000) / 10_000u32;
@@ -135,10 +135,10 @@ impl Oracle {
     #[must_use]
     pub fn with_tolerance(interval_ns: u64, tolerance_ns: u64) -> Oracle {
         assert!(interval_ns > 0, "interval must be at least 1 ns");
-        let gcra = Gcra::with_tolerance(interval_ns, tolerance_ns);
+        let gcra = GcraState::with_tolerance(interval_ns, tolerance_ns);
         // 1 ns and the largest tolerance make 2^64 units, one more than a cost can ask for.
         let limit = u64::try_from(gcra.burst()).unwrap_or(u64::MAX);
-        Oracle::of(Model::Gcra(gcra), limit, AtLimit::default())
+        Oracle::of(AlgorithmState::Gcra(gcra), limit, AtLimit::default())
     }
 
     /// Decides a request and charges it if it is admitted. A denial changes nothing, unless [`AtLimit`] says so;
@@ -192,14 +192,14 @@ impl Oracle {
     /// The end of a penalty, in the resolution of a word.
     fn round_up(&self, end: &BigUint) -> BigUint {
         match (&self.model, &self.at_limit.penalty) {
-            (Model::Gcra(gcra), _) => gcra.round_up(end),
+            (AlgorithmState::Gcra(gcra), _) => gcra.round_up(end),
             (_, Some(penalty)) => penalty.round_up(end),
             (_, None) => end.clone(),
         }
     }
 
     /// The state at this time, or `None` during a penalty.
-    fn state(&self, now: &BigUint) -> Option<&Model> {
+    fn state(&self, now: &BigUint) -> Option<&AlgorithmState> {
         match &self.end {
             Some(end) if now < end => None,
             Some(_) => Some(&self.unused),

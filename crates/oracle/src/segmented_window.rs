@@ -8,16 +8,16 @@ use crate::definition::Definition;
 
 /// Units by segment, for the segments that have any; the newest segment is the last entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SegmentedWindow {
+pub(crate) struct SegmentedWindowState {
     limit: BigUint,
     segment: BigUint,
     segments: BigUint,
     units: BTreeMap<BigUint, BigUint>,
 }
 
-impl SegmentedWindow {
-    pub(crate) fn new(limit: u64, window_ns: u64, segments: u64) -> SegmentedWindow {
-        SegmentedWindow {
+impl SegmentedWindowState {
+    pub(crate) fn new(limit: u64, window_ns: u64, segments: u64) -> SegmentedWindowState {
+        SegmentedWindowState {
             limit: limit.into(),
             segment: (window_ns / segments).into(),
             segments: segments.into(),
@@ -46,7 +46,7 @@ impl SegmentedWindow {
     }
 }
 
-impl Definition for SegmentedWindow {
+impl Definition for SegmentedWindowState {
     fn admits(&self, now: &BigUint, cost: &BigUint) -> bool {
         self.in_window(now) + cost <= self.limit
     }

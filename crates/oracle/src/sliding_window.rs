@@ -7,7 +7,7 @@ use crate::definition::Definition;
 
 /// The newest window charged so far, its units and those of the window before it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SlidingWindow {
+pub(crate) struct SlidingWindowState {
     limit: BigUint,
     window: BigUint,
     rounding: Rounding,
@@ -17,7 +17,7 @@ pub(crate) struct SlidingWindow {
 }
 
 /// The counts at one time.
-struct View {
+struct WindowCounts {
     index: BigUint,
     previous: BigUint,
     current: BigUint,
@@ -25,9 +25,9 @@ struct View {
     left: BigUint,
 }
 
-impl SlidingWindow {
-    pub(crate) fn new(limit: u64, window_ns: u64, rounding: Rounding) -> SlidingWindow {
-        SlidingWindow {
+impl SlidingWindowState {
+    pub(crate) fn new(limit: u64, window_ns: u64, rounding: Rounding) -> SlidingWindowState {
+        SlidingWindowState {
             limit: limit.into(),
             window: window_ns.into(),
             rounding,
@@ -37,7 +37,7 @@ impl SlidingWindow {
         }
     }
 
-    fn at(&self, now: &BigUint) -> View {
+    fn at(&self, now: &BigUint) -> WindowCounts {
         // A `now` before the stored window counts as its first instant.
         let now = now.max(&(&self.index * &self.window)).clone();
         let index = &now / &self.window;
@@ -49,13 +49,13 @@ impl SlidingWindow {
         } else {
             (BigUint::ZERO, BigUint::ZERO)
         };
-        View { index, previous, current, left }
+        WindowCounts { index, previous, current, left }
     }
 }
 
-impl Definition for SlidingWindow {
+impl Definition for SlidingWindowState {
     fn admits(&self, now: &BigUint, cost: &BigUint) -> bool {
-        let View { previous, current, left, .. } = self.at(now);
+        let WindowCounts { previous, current, left, .. } = self.at(now);
         let window = &self.window;
         match self.rounding {
             Rounding::Exact => previous * left + (current + cost) * window <= &self.limit * window,
@@ -65,7 +65,7 @@ impl Definition for SlidingWindow {
     }
 
     fn charge(&mut self, now: &BigUint, cost: &BigUint) {
-        let View { index, previous, current, .. } = self.at(now);
+        let WindowCounts { index, previous, current, .. } = self.at(now);
         self.index = index;
         self.previous = previous;
         self.current = current + cost;
@@ -102,7 +102,7 @@ impl Definition for SlidingWindow {
     /// Nothing in the current window, and nothing of the previous one that still counts: rounded down, its share may
     /// reach 0 before its window has passed, and then stays 0.
     fn is_idle(&self, now: &BigUint) -> bool {
-        let View { previous, current, left, .. } = self.at(now);
+        let WindowCounts { previous, current, left, .. } = self.at(now);
         let counts = match self.rounding {
             Rounding::Exact | Rounding::Strict => previous,
             Rounding::Down => previous * left / &self.window,

@@ -11,20 +11,20 @@ mod common;
 mod race;
 
 use common::server::Server;
-use race::{Contender, Row, race};
+use race::{RaceContender, RaceRow, race};
 use tollgate_redis::{Mode, Source};
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let server = Server::start();
     let address = server.address();
-    let plain = Contender::plain(&address).await;
-    let (exact, exact_store) = Contender::ours(&address, Mode::Exact).await;
-    let (leased, leased_store) = Contender::ours(&address, Mode::Leased).await;
-    let (counted, counted_store) = Contender::ours(&address, Mode::Async).await;
-    let row = |name, contender: &Contender, requests, [keys, beside]: [u64; 2]| {
+    let plain = RaceContender::plain(&address).await;
+    let (exact, exact_store) = RaceContender::ours(&address, Mode::Exact).await;
+    let (leased, leased_store) = RaceContender::ours(&address, Mode::Leased).await;
+    let (counted, counted_store) = RaceContender::ours(&address, Mode::Async).await;
+    let row = |name, contender: &RaceContender, requests, [keys, beside]: [u64; 2]| {
         let contender = contender.clone();
-        Row { name, contender, requests, keys, beside: usize::try_from(beside).unwrap_or(0) }
+        RaceRow { name, contender, requests, keys, beside: usize::try_from(beside).unwrap_or(0) }
     };
     let rows = [
         row("plain, one call per check, 1,000 keys", &plain, 500, [1_000, 0]),

@@ -7,10 +7,10 @@ use tollgate::{Decision, Denial, Told};
 
 use crate::decision::Source;
 use crate::error::Fault;
-use crate::script::state::View;
-use crate::script::{Ask, Units, Verb};
+use crate::script::state::StateView;
+use crate::script::{ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
-use crate::slots::{self, Sight, Verdict};
+use crate::slots::{self, Sight, StoreVerdict};
 use crate::toll::RedisToll;
 
 /// The answer of several limits to one request.
@@ -180,7 +180,8 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
     let result = match (is_one_store, is_one_slot) {
         (true, true) => {
             let part = |sum: &RedisToll<'_>| sum.inner().part(sum.key, Units::exactly(sum.cost));
-            let ask = Ask { verb: Verb::Check, parts: sums.iter().map(part).collect() };
+            let ask =
+                ScriptRequest { verb: ScriptVerb::Check, parts: sums.iter().map(part).collect() };
             slots::ask_one(&sums, ask, link.due()).await
         }
         (true, false) => slots::check(&sums, link.due()).await,
@@ -190,7 +191,7 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
         }
     };
     let joint = match result {
-        Ok(Verdict { admitted, sights }) => {
+        Ok(StoreVerdict { admitted, sights }) => {
             let told: Vec<Told> =
                 sums.iter().zip(&sights).map(|(sum, sight)| said(sum, sight, admitted)).collect();
             let told = tolls.iter().filter_map(|toll| place(toll).map(|n| told[n]));
@@ -205,7 +206,7 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
 /// What the store says of one limit. If another denied, this one was charged nothing.
 pub(crate) fn said(toll: &RedisToll<'_>, sight: &Sight, admitted: bool) -> Told {
     let Sight { seen, now_us, held } = sight;
-    let view = View { plan: &toll.inner().plan, state: &seen.state, now_us: *now_us };
+    let view = StateView { plan: &toll.inner().plan, state: &seen.state, now_us: *now_us };
     let charged = if admitted || !seen.admits { toll.cost } else { 0 };
     let told = view.told(seen.admits, charged);
     // The store denies a request under several limits that does not fit there, whatever this node holds in leases.

@@ -6,23 +6,23 @@ use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::leased::holding::Terms;
 use crate::local::Local;
-use crate::script::plan::Plan;
-use crate::script::state::View;
-use crate::script::{Ask, Part, Reply, Units, Verb};
+use crate::script::plan::ScriptPlan;
+use crate::script::state::StateView;
+use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
-use crate::share::Share;
+use crate::share::LocalShare;
 use crate::store::Store;
 use crate::store::link::Link;
 use crate::store::link_set::Enrolled;
-use crate::store::stats::Count;
+use crate::store::stats::StoreEvent;
 
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) link: Arc<Link>,
-    pub(crate) plan: Plan,
+    pub(crate) plan: ScriptPlan,
     pub(crate) on_error: OnError,
-    pub(crate) share: Share,
+    pub(crate) share: LocalShare,
     pub(crate) local: Arc<Local>,
     pub(crate) terms: Terms,
     /// What all keys of this limit begin with.
@@ -50,18 +50,18 @@ impl Inner {
     }
 
     /// A request under this limit alone.
-    pub(crate) fn request(&self, verb: Verb, key: &[u8], units: Units) -> Ask {
-        Ask { verb, parts: vec![self.part(key, units)] }
+    pub(crate) fn request(&self, verb: ScriptVerb, key: &[u8], units: Units) -> ScriptRequest {
+        ScriptRequest { verb, parts: vec![self.part(key, units)] }
     }
 
-    pub(crate) fn part(&self, key: &[u8], units: Units) -> Part {
-        Part::new(self.key(key), self.plan, units)
+    pub(crate) fn part(&self, key: &[u8], units: Units) -> ScriptPart {
+        ScriptPart::new(self.key(key), self.plan, units)
     }
 
     /// The store's decision, or the one that [`OnError`] makes in its place.
     pub(crate) async fn ask_store(&self, key: &[u8], cost: u64) -> RedisDecision {
         let link = &self.link;
-        let ask = self.request(Verb::Check, key, Units::exactly(cost));
+        let ask = self.request(ScriptVerb::Check, key, Units::exactly(cost));
         let asked_ns = self.now_ns();
         let reply = link.call(ask, link.due()).await;
         if let (Some(counts), Ok(reply)) = (&self.local.counts, &reply) {
@@ -75,11 +75,11 @@ impl Inner {
     }
 
     /// What the store says of this limit, in a reply about it alone.
-    pub(crate) fn view<'a>(&'a self, reply: &'a Reply) -> Result<View<'a>, Fault> {
+    pub(crate) fn view<'a>(&'a self, reply: &'a ScriptReply) -> Result<StateView<'a>, Fault> {
         let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
         if seen.broken {
-            self.link.counters.add(Count::Broken, 1);
+            self.link.counters.add(StoreEvent::Broken, 1);
         }
-        Ok(View { plan: &self.plan, state: &seen.state, now_us: reply.now_us })
+        Ok(StateView { plan: &self.plan, state: &seen.state, now_us: reply.now_us })
     }
 }

@@ -10,10 +10,10 @@ use crate::decision::{RedisDecision, RedisPermit};
 use crate::error::{BuildError, Fault};
 use crate::inner::Inner;
 use crate::leased::holding::Terms;
-use crate::local::Form;
-use crate::script::{Units, Verb};
+use crate::local::SharedSettings;
+use crate::script::{ScriptVerb, Units};
 use crate::settings::{Mode, Settings};
-use crate::share::Share;
+use crate::share::LocalShare;
 use crate::store::Store;
 
 /// One limit for each key, over all nodes that use the same store and name.
@@ -65,9 +65,9 @@ impl RedisLimiter {
     /// ```
     pub fn new(store: &Store, settings: Settings) -> Result<Self, BuildError> {
         let plan = settings.plan()?;
-        let share = Share::new(settings.policy, settings.nodes, settings.keys)?;
+        let share = LocalShare::new(settings.policy, settings.nodes, settings.keys)?;
         let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
-        let (held, form) = (settings.held(), Form::of(&settings));
+        let (held, form) = (settings.held(), SharedSettings::of(&settings));
         let Settings { name, part, on_error, interval, mode, .. } = settings;
         // A part takes the place of a colon: so no two limits make the same key.
         let part = if part.is_empty() { String::new() } else { format!("/{part}") };
@@ -210,8 +210,9 @@ impl RedisLimiter {
         };
         let units = Units { stamp, ..Units::exactly(units) };
         let link = &self.inner.link;
-        let reply =
-            link.call(self.inner.request(Verb::Refund, key.as_ref(), units), link.due()).await?;
+        let reply = link
+            .call(self.inner.request(ScriptVerb::Refund, key.as_ref(), units), link.due())
+            .await?;
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 
@@ -240,7 +241,7 @@ impl RedisLimiter {
                     let stamp = stamp.of(self.inner.terms.era);
                     let units = Units { stamp, ..Units::exactly(left) };
                     if left > 0 {
-                        let ask = self.inner.request(Verb::Refund, &key, units);
+                        let ask = self.inner.request(ScriptVerb::Refund, &key, units);
                         let reply = link.call(ask, link.due()).await;
                         let parts = reply.map(|reply| reply.parts).unwrap_or_default();
                         returned += parts.first().map_or(0, |seen| seen.units);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::counted::table::CountTable;
 use crate::leased::table::LeaseTable;
-use crate::script::plan::Plan;
+use crate::script::plan::ScriptPlan;
 use crate::settings::{Mode, Settings};
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    fn new(form: Form) -> Self {
+    fn new(form: SharedSettings) -> Self {
         let interval_ns = u64::try_from(form.interval.as_nanos()).unwrap_or(u64::MAX);
         Self {
             leases: (form.mode == Mode::Leased).then(|| LeaseTable::new(form.keys)),
@@ -38,34 +38,40 @@ impl Local {
 
 /// The settings that a limiter must have in common with the one that it takes over from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form {
+pub(crate) struct SharedSettings {
     mode: Mode,
     keys: usize,
     interval: Duration,
 }
 
-impl Form {
+impl SharedSettings {
     pub(crate) fn of(settings: &Settings) -> Self {
         Self { mode: settings.mode, keys: settings.keys, interval: settings.interval }
     }
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptLocal {
     local: Arc<Local>,
-    form: Form,
-    plan: Plan,
+    form: SharedSettings,
+    plan: ScriptPlan,
     era: u64,
 }
 
 /// The [`Local`] of every limit of a store, by what its keys begin with. There are no more entries than there are
 /// limits, and limits that there were when the last one was built.
 #[derive(Debug, Default)]
-pub(crate) struct Locals(Mutex<HashMap<Vec<u8>, Kept>>);
+pub(crate) struct Locals(Mutex<HashMap<Vec<u8>, KeptLocal>>);
 
 impl Locals {
     /// The [`Local`] of a limit, and a number for its policy that no other policy in use has.
-    pub(crate) fn of(&self, head: &[u8], form: Form, plan: Plan, now_ns: u64) -> (Arc<Local>, u64) {
+    pub(crate) fn of(
+        &self,
+        head: &[u8],
+        form: SharedSettings,
+        plan: ScriptPlan,
+        now_ns: u64,
+    ) -> (Arc<Local>, u64) {
         let mut locals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         locals.retain(|other, kept| {
             other == head || Arc::strong_count(&kept.local) > 1 || !kept.local.is_idle(now_ns)
@@ -78,7 +84,7 @@ impl Locals {
             return (Arc::clone(&kept.local), kept.era);
         }
         let local = Arc::new(Local::new(form));
-        let kept = Kept { local: Arc::clone(&local), form, plan, era: 0 };
+        let kept = KeptLocal { local: Arc::clone(&local), form, plan, era: 0 };
         locals.insert(head.to_vec(), kept);
         (local, 0)
     }
@@ -94,7 +100,7 @@ mod tests {
     }
 
     fn of(locals: &Locals, head: &str, settings: &Settings, now_ns: u64) -> (Arc<Local>, u64) {
-        locals.of(head.as_bytes(), Form::of(settings), settings.plan().unwrap(), now_ns)
+        locals.of(head.as_bytes(), SharedSettings::of(settings), settings.plan().unwrap(), now_ns)
     }
 
     #[test]

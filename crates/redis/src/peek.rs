@@ -14,7 +14,7 @@ use crate::counted::table::CountTable;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::inner::Inner;
-use crate::script::{Reply, Units, Verb};
+use crate::script::{ScriptReply, ScriptVerb, Units};
 
 /// How often the store is asked at most because units were on their way.
 const LOOKS: u32 = 4;
@@ -35,7 +35,7 @@ impl Inner {
         key: &[u8],
         cost: u64,
     ) -> Result<RedisDecision, Fault> {
-        let ask = || self.link.call(self.request(Verb::Peek, key, Units::exactly(cost)), due);
+        let ask = || self.link.call(self.request(ScriptVerb::Peek, key, Units::exactly(cost)), due);
         let mut looks = 0;
         if let Some(held) = self.held(key) {
             loop {
@@ -67,7 +67,7 @@ impl Inner {
     }
 
     /// The answer to a look, with the units that this node holds.
-    fn looked(&self, reply: &Reply, held: u64, cost: u64) -> Result<RedisDecision, Fault> {
+    fn looked(&self, reply: &ScriptReply, held: u64, cost: u64) -> Result<RedisDecision, Fault> {
         let view = self.view(reply)?;
         let told = view.told_beside(held, reply.admitted, cost);
         Ok(RedisDecision::new(told, Source::Store, view.stamp()))

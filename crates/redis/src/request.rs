@@ -9,9 +9,9 @@ use tollgate::{Decision, Told};
 use crate::all::said;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
-use crate::script::{Ask, Say, Units, Verb};
+use crate::script::{GroupRole, ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
-use crate::slots::{self, Verdict};
+use crate::slots::{self, StoreVerdict};
 use crate::toll::RedisToll;
 
 /// What a group of limits decides in a request.
@@ -164,7 +164,7 @@ pub async fn check_request(groups: &[Group<'_>]) -> RequestDecision {
         let decision = only.limiter.check(only.key, only.cost).await;
         return RequestDecision::of(&decision, *weight);
     }
-    decide(groups, Verb::Check).await
+    decide(groups, ScriptVerb::Check).await
 }
 
 /// Would this request be admitted? Charges nothing, and always asks the store.
@@ -186,21 +186,21 @@ pub async fn peek_request(groups: &[Group<'_>]) -> RequestDecision {
         [Group { tolls: [only], weight }] => {
             RequestDecision::of(&only.limiter.peek(only.key, only.cost).await, *weight)
         }
-        _ => decide(groups, Verb::Peek).await,
+        _ => decide(groups, ScriptVerb::Peek).await,
     }
 }
 
 impl Weight {
-    fn say(self) -> Say {
+    fn say(self) -> GroupRole {
         match self {
-            Self::Denies => Say::Denies,
-            Self::Counts => Say::Counts,
-            Self::DeniesTogether => Say::DeniesTogether,
+            Self::Denies => GroupRole::Denies,
+            Self::Counts => GroupRole::Counts,
+            Self::DeniesTogether => GroupRole::DeniesTogether,
         }
     }
 }
 
-async fn decide(groups: &[Group<'_>], verb: Verb) -> RequestDecision {
+async fn decide(groups: &[Group<'_>], verb: ScriptVerb) -> RequestDecision {
     let tolls = || groups.iter().flat_map(|group| group.tolls);
     let Some(first) = tolls().next() else {
         let (decisions, source) = (Vec::new(), Source::Store);
@@ -224,25 +224,33 @@ async fn decide(groups: &[Group<'_>], verb: Verb) -> RequestDecision {
         Ok(verdict) => by_store(groups, verb, &verdict),
         Err(fault) => fall_back(groups, verb, fault),
     };
-    if verb == Verb::Check {
+    if verb == ScriptVerb::Check {
         link.counters.decision(decision.source, decision.allowed);
     }
     decision
 }
 
-fn ask(groups: &[Group<'_>], verb: Verb) -> Ask {
+fn ask(groups: &[Group<'_>], verb: ScriptVerb) -> ScriptRequest {
     let mut parts = Vec::with_capacity(groups.len());
     for group in groups {
         for (n, toll) in group.tolls.iter().enumerate() {
             let part = toll.inner().part(toll.key, Units::exactly(toll.cost));
-            parts.push(crate::script::Part { say: group.weight.say(), begins: n == 0, ..part });
+            parts.push(crate::script::ScriptPart {
+                say: group.weight.say(),
+                begins: n == 0,
+                ..part
+            });
         }
     }
-    Ask { verb, parts }
+    ScriptRequest { verb, parts }
 }
 
 /// Limits in several slots of a cluster: see slots.rs.
-async fn across(groups: &[Group<'_>], verb: Verb, due: Instant) -> Result<Verdict, Fault> {
+async fn across(
+    groups: &[Group<'_>],
+    verb: ScriptVerb,
+    due: Instant,
+) -> Result<StoreVerdict, Fault> {
     let mut tolls: Vec<RedisToll<'_>> = Vec::new();
     let mut of_groups = Vec::with_capacity(groups.len());
     for group in groups {
@@ -253,7 +261,7 @@ async fn across(groups: &[Group<'_>], verb: Verb, due: Instant) -> Result<Verdic
     let admits = |range: &Range<usize>| sights[range.clone()].iter().all(|one| one.seen.admits);
     let fits: Vec<bool> = of_groups.iter().map(admits).collect();
     let mut admitted = goes(groups, &fits);
-    if admitted && verb == Verb::Check {
+    if admitted && verb == ScriptVerb::Check {
         let is_tried = |n: &usize| groups[*n].weight == Weight::Counts;
         let fitting = || (0..groups.len()).filter(|n| fits[*n]);
         let decisive = fitting().filter(|n| !is_tried(n)).flat_map(|n| of_groups[n].clone());
@@ -265,7 +273,7 @@ async fn across(groups: &[Group<'_>], verb: Verb, due: Instant) -> Result<Verdic
             _ = slots::charge(&tolls, &tried, due, &mut sights).await;
         }
     }
-    Ok(Verdict { admitted, sights })
+    Ok(StoreVerdict { admitted, sights })
 }
 
 /// Whether a request is admitted, given which of its groups are within their limits.
@@ -276,11 +284,11 @@ fn goes(groups: &[Group<'_>], fits: &[bool]) -> bool {
     together && of(Weight::Denies).all(|n| fits[n])
 }
 
-fn by_store(groups: &[Group<'_>], verb: Verb, verdict: &Verdict) -> RequestDecision {
+fn by_store(groups: &[Group<'_>], verb: ScriptVerb, verdict: &StoreVerdict) -> RequestDecision {
     let tolls = groups.iter().flat_map(|group| group.tolls).zip(&verdict.sights);
     let decisions = tolls.map(|(toll, sight)| {
         let told = said(toll, sight, verdict.admitted);
-        let charged = if verb == Verb::Peek && told.allowed { 0 } else { told.cost };
+        let charged = if verb == ScriptVerb::Peek && told.allowed { 0 } else { told.cost };
         Told { cost: charged, ..told }.into()
     });
     let (decisions, source) = (decisions.collect(), Source::Store);
@@ -288,13 +296,13 @@ fn by_store(groups: &[Group<'_>], verb: Verb, verdict: &Verdict) -> RequestDecis
 }
 
 /// A limit in its group, and its decision without the store.
-struct Seen<'a> {
+struct GroupedToll<'a> {
     toll: &'a RedisToll<'a>,
     group: usize,
     told: Told,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> GroupedToll<'a> {
     fn new(toll: &'a RedisToll<'a>, group: usize) -> Self {
         let mut seen = Self { toll, group, told: toll.inner().ruled(toll.cost, 0) };
         seen.look(toll.cost);
@@ -314,16 +322,16 @@ impl<'a> Seen<'a> {
     }
 }
 
-fn fall_back(groups: &[Group<'_>], verb: Verb, fault: Fault) -> RequestDecision {
-    let mut seen: Vec<Seen<'_>> = Vec::new();
+fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDecision {
+    let mut seen: Vec<GroupedToll<'_>> = Vec::new();
     for (n, group) in groups.iter().enumerate() {
-        seen.extend(group.tolls.iter().map(|toll| Seen::new(toll, n)));
+        seen.extend(group.tolls.iter().map(|toll| GroupedToll::new(toll, n)));
     }
     let fits: Vec<bool> = (0..groups.len())
         .map(|n| seen.iter().filter(|one| one.group == n).all(|one| one.told.allowed))
         .collect();
     let mut allowed = goes(groups, &fits);
-    if allowed && verb == Verb::Check {
+    if allowed && verb == ScriptVerb::Check {
         let says = |n: usize| fits[n] && groups[n].weight != Weight::Counts;
         let charged = charge(&seen, says);
         allowed = charged.is_ok();
@@ -350,7 +358,7 @@ fn fall_back(groups: &[Group<'_>], verb: Verb, fault: Fault) -> RequestDecision 
 }
 
 /// Charges the shares of some groups, all or none. If none, returns the limit that denied.
-fn charge(seen: &[Seen<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), usize> {
+fn charge(seen: &[GroupedToll<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), usize> {
     let places: Vec<usize> =
         (0..seen.len()).filter(|n| seen[*n].is_local() && is_charged(seen[*n].group)).collect();
     // As in all.rs: shares of several stores regain least by the least of the isolation clocks.

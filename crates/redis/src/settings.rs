@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::Policy;
 
 use crate::error::BuildError;
-use crate::script::plan::Plan;
+use crate::script::plan::ScriptPlan;
 use crate::share;
 
 /// How often counts are reported by default: ten times a second for each key, whatever the load.
@@ -229,8 +229,8 @@ impl Settings {
         self.plan().map(|_| ())
     }
 
-    pub(crate) fn plan(&self) -> Result<Plan, BuildError> {
-        let plan = Plan::new(self.policy)?;
+    pub(crate) fn plan(&self) -> Result<ScriptPlan, BuildError> {
+        let plan = ScriptPlan::new(self.policy)?;
         if self.nodes == 0 {
             return Err(BuildError::NoNodes);
         }

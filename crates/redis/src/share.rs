@@ -1,4 +1,4 @@
-//! [`Share`]: what one node may admit while it is without the store.
+//! [`LocalShare`]: what one node may admit while it is without the store.
 //!
 //! The share is the limit divided by the number of nodes, always by `gcra`: `count` units in `nodes * period`, and a
 //! burst of `burst / nodes`, rounded down but at least 1. Its clock is the time spent in isolation, so it is one
@@ -22,7 +22,7 @@ use crate::error::BuildError;
 pub(crate) const RETRY: Duration = crate::store::backoff::LONGEST;
 
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct LocalShare {
     limiter: KeyedLimiter<[u8]>,
     /// The limit as a whole, not of the share.
     limit: u64,
@@ -41,7 +41,7 @@ pub(crate) fn policy(whole: Policy, nodes: u64) -> Result<Policy, BuildError> {
     Ok(quota.map_err(|error| refused(error.to_string()))?.into())
 }
 
-impl Share {
+impl LocalShare {
     pub(crate) fn new(whole: Policy, nodes: u64, keys: usize) -> Result<Self, BuildError> {
         let limiter = KeyedLimiter::with_clock(policy(whole, nodes)?, keys, ManualClock::new());
         let limiter = limiter.map_err(|error| BuildError::Share {
@@ -83,8 +83,8 @@ impl Share {
 mod tests {
     use super::*;
 
-    fn share(text: &str, nodes: u64) -> Share {
-        Share::new(text.parse().unwrap(), nodes, 100).unwrap()
+    fn share(text: &str, nodes: u64) -> LocalShare {
+        LocalShare::new(text.parse().unwrap(), nodes, 100).unwrap()
     }
 
     #[test]

@@ -17,15 +17,15 @@ use tokio::time::Instant;
 
 use crate::error::Fault;
 use crate::leased::holding::Glance;
-use crate::script::state::View;
-use crate::script::{Ask, Reply, Seen, Units, Verb};
+use crate::script::state::StateView;
+use crate::script::{PartReply, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::link::Link;
 use crate::toll::RedisToll;
 
 /// What the store says of one limit, and its time then.
 #[derive(Clone, Debug)]
 pub(crate) struct Sight {
-    pub(crate) seen: Seen,
+    pub(crate) seen: PartReply,
     pub(crate) now_us: u64,
     /// Units in leases of this node, which the store counts as spent.
     pub(crate) held: u64,
@@ -33,13 +33,13 @@ pub(crate) struct Sight {
 
 /// What the store says of a request, limit by limit.
 #[derive(Clone, Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct StoreVerdict {
     pub(crate) admitted: bool,
     pub(crate) sights: Vec<Sight>,
 }
 
-impl From<Reply> for Verdict {
-    fn from(Reply { now_us, admitted, parts }: Reply) -> Self {
+impl From<ScriptReply> for StoreVerdict {
+    fn from(ScriptReply { now_us, admitted, parts }: ScriptReply) -> Self {
         let sights = parts.into_iter().map(|seen| Sight { seen, now_us, held: 0 }).collect();
         Self { admitted, sights }
     }
@@ -48,9 +48,9 @@ impl From<Reply> for Verdict {
 /// Asks the store about limits of one slot, and adds what this node holds of them.
 pub(crate) async fn ask_one(
     tolls: &[RedisToll<'_>],
-    ask: Ask,
+    ask: ScriptRequest,
     due: Instant,
-) -> Result<Verdict, Fault> {
+) -> Result<StoreVerdict, Fault> {
     let Some(first) = tolls.first() else { return Err(Fault::Unexpected) };
     let mut before = Vec::with_capacity(tolls.len());
     for toll in tolls {
@@ -59,7 +59,7 @@ pub(crate) async fn ask_one(
             None => Glance::default(),
         });
     }
-    let mut verdict = Verdict::from(first.inner().link.call(ask, due).await?);
+    let mut verdict = StoreVerdict::from(first.inner().link.call(ask, due).await?);
     for ((toll, before), sight) in tolls.iter().zip(before).zip(&mut verdict.sights) {
         let held = toll.inner().held(toll.key);
         sight.held = held.map_or(0, |held| held.after(before, sight.seen.units));
@@ -68,14 +68,14 @@ pub(crate) async fn ask_one(
 }
 
 /// Charges all of these limits or none. They are of one store.
-pub(crate) async fn check(tolls: &[RedisToll<'_>], due: Instant) -> Result<Verdict, Fault> {
+pub(crate) async fn check(tolls: &[RedisToll<'_>], due: Instant) -> Result<StoreVerdict, Fault> {
     let mut sights = look(tolls, due).await?;
     let mut admitted = sights.iter().all(|sight| sight.seen.admits);
     if admitted {
         let all: Vec<usize> = (0..tolls.len()).collect();
         admitted = charge(tolls, &all, due, &mut sights).await?;
     }
-    Ok(Verdict { admitted, sights })
+    Ok(StoreVerdict { admitted, sights })
 }
 
 /// Looks at all of these limits, at the same time.
@@ -83,12 +83,12 @@ pub(crate) async fn look(tolls: &[RedisToll<'_>], due: Instant) -> Result<Vec<Si
     let all: Vec<usize> = (0..tolls.len()).collect();
     let mut under_way = JoinSet::new();
     for (link, places) in by_slot(tolls, &all) {
-        let ask = ask(Verb::Peek, tolls, &places);
+        let ask = ask(ScriptVerb::Peek, tolls, &places);
         under_way.spawn(async move { (places, link.call(ask, due).await) });
     }
     let mut sights = vec![None; tolls.len()];
     while let Some(Ok((places, reply))) = under_way.join_next().await {
-        for (place, sight) in places.into_iter().zip(Verdict::from(reply?).sights) {
+        for (place, sight) in places.into_iter().zip(StoreVerdict::from(reply?).sights) {
             sights[place] = Some(sight);
         }
     }
@@ -106,8 +106,8 @@ pub(crate) async fn charge(
     let mut reserved = Reserved::default();
     let mut entries = Vec::with_capacity(places.len());
     for (link, places) in by_slot(tolls, places) {
-        let reply = link.call(ask(Verb::Check, tolls, &places), due).await?;
-        let (admitted, replies) = (reply.admitted, Verdict::from(reply).sights);
+        let reply = link.call(ask(ScriptVerb::Check, tolls, &places), due).await?;
+        let (admitted, replies) = (reply.admitted, StoreVerdict::from(reply).sights);
         if !admitted {
             entries.clear();
         } else {
@@ -146,20 +146,20 @@ fn by_slot(tolls: &[RedisToll<'_>], places: &[usize]) -> Vec<(Arc<Link>, Vec<usi
     slots
 }
 
-fn ask(verb: Verb, tolls: &[RedisToll<'_>], places: &[usize]) -> Ask {
+fn ask(verb: ScriptVerb, tolls: &[RedisToll<'_>], places: &[usize]) -> ScriptRequest {
     let part = |place: &usize| {
         let toll = &tolls[*place];
         toll.inner().part(toll.key, Units::exactly(toll.cost))
     };
-    Ask { verb, parts: places.iter().map(part).collect() }
+    ScriptRequest { verb, parts: places.iter().map(part).collect() }
 }
 
 /// The request that gives back what these limits were charged.
-fn refund(tolls: &[RedisToll<'_>], places: &[usize], replies: &[Sight]) -> Ask {
-    let mut ask = ask(Verb::Refund, tolls, places);
+fn refund(tolls: &[RedisToll<'_>], places: &[usize], replies: &[Sight]) -> ScriptRequest {
+    let mut ask = ask(ScriptVerb::Refund, tolls, places);
     for ((part, place), sight) in ask.parts.iter_mut().zip(places).zip(replies) {
         let plan = &tolls[*place].inner().plan;
-        let view = View { plan, state: &sight.seen.state, now_us: sight.now_us };
+        let view = StateView { plan, state: &sight.seen.state, now_us: sight.now_us };
         part.units = Units { stamp: view.stamp(), ..Units::exactly(sight.seen.units) };
     }
     ask
@@ -167,7 +167,7 @@ fn refund(tolls: &[RedisToll<'_>], places: &[usize], replies: &[Sight]) -> Ask {
 
 /// Units that are given back when this is dropped, unless it has been emptied.
 #[derive(Default)]
-struct Reserved(Vec<(Arc<Link>, Ask)>);
+struct Reserved(Vec<(Arc<Link>, ScriptRequest)>);
 
 impl Drop for Reserved {
     /// In tasks of their own: the caller does not wait for them.

@@ -29,7 +29,7 @@ use std::time::Duration;
 use tollgate::{BuildError, ChangeError, Clock, Full, ManualClock, Policy, Tiers};
 
 use crate::full::OnFull;
-use crate::rule::Table;
+use crate::rule::RuleTable;
 
 /// How a load has changed a limit.
 ///
@@ -178,13 +178,13 @@ impl fmt::Display for Loss {
 
 /// The properties of a limit's table besides its quota.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct TableShape {
     pub(crate) capacity: usize,
     pub(crate) on_full: OnFull,
     pub(crate) v6_bits: Option<u8>,
 }
 
-impl Shape {
+impl TableShape {
     fn denies(self) -> bool {
         self.on_full == OnFull::Deny
     }
@@ -192,8 +192,8 @@ impl Shape {
 
 /// A limit's table, as one load passes it to the next.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
-    pub(crate) table: Arc<Table>,
+pub(crate) struct CarriedTable {
+    pub(crate) table: Arc<RuleTable>,
     /// The quota by which this load decides.
     pub(crate) policy: Policy,
     pub(crate) capacity: usize,
@@ -209,15 +209,19 @@ pub(crate) struct Kept {
     planned_for: Option<Policy>,
 }
 
-impl Kept {
+impl CarriedTable {
     /// A table that can be changed later, if the core has one for this policy; otherwise a fixed one.
-    pub(crate) fn build(policy: Policy, shape: Shape, clock: &Clock) -> Result<Self, BuildError> {
+    pub(crate) fn build(
+        policy: Policy,
+        shape: TableShape,
+        clock: &Clock,
+    ) -> Result<Self, BuildError> {
         let (capacity, denies) = (shape.capacity, shape.denies());
         let changeable = tiers(policy, denies).build_with_clock(capacity, clock.clone());
         let (table, planned_for) = match changeable {
             Ok(table) => (table, Some(policy)),
             Err(BuildError::Policy(_)) => {
-                let table = Table::with_clock(policy, capacity, clock.clone())?;
+                let table = RuleTable::with_clock(policy, capacity, clock.clone())?;
                 (if denies { table.when_full(Full::Deny)? } else { table }, None)
             }
             Err(error) => return Err(error),
@@ -227,7 +231,7 @@ impl Kept {
     }
 
     /// Whether the table can be kept for this quota and shape. Changes nothing.
-    pub(crate) fn can_become(&self, policy: Policy, shape: Shape) -> Result<(), Loss> {
+    pub(crate) fn can_become(&self, policy: Policy, shape: TableShape) -> Result<(), Loss> {
         if shape.capacity != self.capacity {
             return Err(Loss::Capacity { before: self.capacity, now: shape.capacity });
         }
@@ -249,7 +253,7 @@ impl Kept {
         probe.set_quota(policy).map_err(Loss::Refused)
     }
 
-    /// The same table under another quota, once [`put_in_force`](Kept::put_in_force).
+    /// The same table under another quota, once [`put_in_force`](CarriedTable::put_in_force).
     pub(crate) fn under(&self, policy: Policy) -> Self {
         Self { policy, ..self.clone() }
     }
@@ -283,7 +287,7 @@ fn tiers(policy: Policy, denies: bool) -> Tiers {
 }
 
 /// Whether a limit can keep a previous table.
-pub(crate) type Fits = fn(&Kept, &Policy) -> bool;
+pub(crate) type Fits = fn(&CarriedTable, &Policy) -> bool;
 
 /// Tried in this order: the same quota, for which nothing has to be changed; the same window; any that is left.
 pub(crate) const WAYS: [Fits; 3] = [
@@ -293,7 +297,7 @@ pub(crate) const WAYS: [Fits; 3] = [
 ];
 
 /// For each limit of a rule, the index of the previous table that it keeps.
-pub(crate) fn pair(before: &[Kept], now: &[Policy]) -> Vec<Option<usize>> {
+pub(crate) fn pair(before: &[CarriedTable], now: &[Policy]) -> Vec<Option<usize>> {
     let mut pairs = vec![None; now.len()];
     let mut is_taken = vec![false; before.len()];
     for fits in WAYS {
@@ -312,14 +316,14 @@ pub(crate) fn pair(before: &[Kept], now: &[Policy]) -> Vec<Option<usize>> {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { capacity: 10, on_full: OnFull::Spill, v6_bits: None };
+    const SHAPE: TableShape = TableShape { capacity: 10, on_full: OnFull::Spill, v6_bits: None };
 
     fn policy(text: &str) -> Policy {
         text.parse().expect("a policy")
     }
 
-    fn kept(text: &str) -> Kept {
-        Kept::build(policy(text), SHAPE, &ManualClock::new().into()).expect("a table")
+    fn kept(text: &str) -> CarriedTable {
+        CarriedTable::build(policy(text), SHAPE, &ManualClock::new().into()).expect("a table")
     }
 
     #[test]

@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use tollgate::{Clock, Policy};
 
-use crate::carry::{Fits, Kept, LimitChange, Loss, Shape, WAYS, pair, places};
+use crate::carry::{CarriedTable, Fits, LimitChange, Loss, TableShape, WAYS, pair, places};
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
-use crate::identifier::{Identifier, Part, V6_BITS, is_constant};
+use crate::identifier::{Identifier, KeyPart, V6_BITS, is_constant};
 use crate::linger::Lingering;
 use crate::memory;
-use crate::rule::{Gate, Keeper, Limit, Rule};
-use crate::rule_set::{RuleId, RuleSet, Step};
+use crate::rule::{Keeper, Limit, LocalLimit, Rule};
+use crate::rule_set::{PathStep, RuleId, RuleSet};
 use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::tree::{Level, Node, has_star};
@@ -117,28 +117,28 @@ struct Compiler<'a> {
     places: HashMap<RuleId, (String, Position)>,
     domain_files: HashMap<String, String>,
     /// Tables that will continue under another quota, and where that quota stands.
-    requotas: Vec<(Kept, String, Position)>,
+    requotas: Vec<(CarriedTable, String, Position)>,
     /// Whether counts are kept elsewhere, and not in the tables.
     is_elsewhere: bool,
 }
 
 /// The previous limit and table of a limit.
-struct Found {
+struct PreviousLimit {
     /// The previous limit.
     before: Option<Policy>,
     /// Why its table cannot be kept.
     lost: Option<Loss>,
-    table: Option<Kept>,
+    table: Option<CarriedTable>,
 }
 
 /// The position of the compiler: the file, and the path down to the descriptor.
-struct Place<'f> {
+struct CompilerPlace<'f> {
     file: &'f str,
     id: RuleId,
     path: String,
 }
 
-impl Place<'_> {
+impl CompilerPlace<'_> {
     fn error(&self, at: Position, problem: Problem) -> RuleError {
         RuleError { file: self.file.to_owned(), at: Some(at), problem }
     }
@@ -156,7 +156,7 @@ impl Compiler<'_> {
         self.domain_files.entry(domain.clone()).or_insert_with(|| name.to_owned());
         let mut level = self.set.domains.remove(domain.as_str()).unwrap_or_default();
         let id = RuleId { domain: domain.clone().into(), steps: Vec::new() };
-        let mut place = Place { file: name, id, path: String::new() };
+        let mut place = CompilerPlace { file: name, id, path: String::new() };
         let added = self.add_level(&mut level, file.descriptors, &mut place);
         self.set.texts.entry(domain.as_str().into()).or_default().push(text.clone());
         self.set.domains.insert(domain.into(), level);
@@ -167,7 +167,7 @@ impl Compiler<'_> {
         &mut self,
         level: &mut Level,
         descriptors: Vec<DescriptorText>,
-        place: &mut Place<'_>,
+        place: &mut CompilerPlace<'_>,
     ) -> Result<(), RuleError> {
         for descriptor in descriptors {
             let outer = place.path.len();
@@ -193,9 +193,13 @@ impl Compiler<'_> {
     }
 
     /// Each key and value only once; whether values share a limit does not change what they match.
-    fn claim(&mut self, descriptor: &DescriptorText, place: &Place<'_>) -> Result<(), RuleError> {
+    fn claim(
+        &mut self,
+        descriptor: &DescriptorText,
+        place: &CompilerPlace<'_>,
+    ) -> Result<(), RuleError> {
         let mut id = place.id.clone();
-        id.steps.iter_mut().for_each(|(_, _, part)| *part = Part::Fixed);
+        id.steps.iter_mut().for_each(|(_, _, part)| *part = KeyPart::Fixed);
         let here = (place.file.to_owned(), descriptor.at);
         let Some((file, at)) = self.places.insert(id, here) else { return Ok(()) };
         let path = format!("{}.{}", place.id.domain, place.path).escape_debug().to_string();
@@ -203,8 +207,8 @@ impl Compiler<'_> {
         Err(place.error(descriptor.at, Problem::DuplicateDescriptor { path, first }))
     }
 
-    fn add_rule(&mut self, spec: RuleSpec, place: &Place<'_>) -> Result<usize, RuleError> {
-        let parts: Box<[Part]> = place.id.steps.iter().map(|(_, _, part)| *part).collect();
+    fn add_rule(&mut self, spec: RuleSpec, place: &CompilerPlace<'_>) -> Result<usize, RuleError> {
+        let parts: Box<[KeyPart]> = place.id.steps.iter().map(|(_, _, part)| *part).collect();
         let open = if is_constant(&parts) { 1 } else { self.settings.default_capacity.max(1) };
         let capacity = spec.capacity.unwrap_or(open);
         let counts = self.before.rules.and_then(|before| before.counters.get(&place.id));
@@ -213,7 +217,7 @@ impl Compiler<'_> {
         // Rules without a `prefix_v6` use the default of the rule set, which under `compat` counts values as
         // envoyproxy/ratelimit does.
         let v6_bits = spec.v6_bits.or(self.set.v6_bits);
-        let shape = Shape { capacity, on_full: spec.traits.on_full, v6_bits };
+        let shape = TableShape { capacity, on_full: spec.traits.on_full, v6_bits };
         let limits = self.add_limits(spec.limits, shape, place)?;
         let mut traits = spec.traits;
         traits.quota_mode |= self.settings.global_quota_mode;
@@ -237,8 +241,8 @@ impl Compiler<'_> {
     fn add_limits(
         &mut self,
         limits: Vec<LimitText>,
-        shape: Shape,
-        place: &Place<'_>,
+        shape: TableShape,
+        place: &CompilerPlace<'_>,
     ) -> Result<Box<[Limit]>, RuleError> {
         let before = self.before.rules.and_then(|before| before.tables.get(&place.id));
         let before = before.map_or(&[][..], Vec::as_slice);
@@ -258,14 +262,14 @@ impl Compiler<'_> {
                         let lost = Loss::Elsewhere { window: limit.window };
                         let lost = if same.is_some() { None } else { Some(lost) };
                         let before = same.or(paired).map(|kept| kept.policy);
-                        self.note(&Found { before, lost, table: None }, policy, place);
+                        self.note(&PreviousLimit { before, lost, table: None }, policy, place);
                     } else {
                         self.note(&found, policy, place);
                     }
                     let mut table = self.table(found.table, policy, shape, (place, limit.at))?;
                     table.place.clone_from(&own);
                     kept.push(table.clone());
-                    Some(Gate { policy, table: table.table })
+                    Some(LocalLimit { policy, table: table.table })
                 }
             };
             compiled.push(Limit {
@@ -284,7 +288,7 @@ impl Compiler<'_> {
     }
 
     /// Records a limit that has changed.
-    fn note(&mut self, found: &Found, now: Policy, place: &Place<'_>) {
+    fn note(&mut self, found: &PreviousLimit, now: Policy, place: &CompilerPlace<'_>) {
         if let Some(before) = found.before
             && (before != now || found.lost.is_some())
         {
@@ -298,33 +302,38 @@ impl Compiler<'_> {
     /// and the reason.
     fn find(
         &self,
-        before: Option<&Kept>,
-        taken: &[Kept],
+        before: Option<&CarriedTable>,
+        taken: &[CarriedTable],
         policy: Policy,
-        shape: Shape,
+        shape: TableShape,
         id: &RuleId,
-    ) -> Found {
+    ) -> PreviousLimit {
         let lost = before.and_then(|before| before.can_become(policy, shape).err());
         if let (Some(kept), None) = (before, lost) {
-            return Found { before: Some(kept.policy), lost: None, table: Some(kept.clone()) };
+            return PreviousLimit {
+                before: Some(kept.policy),
+                lost: None,
+                table: Some(kept.clone()),
+            };
         }
-        let is_free = |kept: &Kept| !taken.iter().any(|one| Arc::ptr_eq(&one.table, &kept.table));
-        let fits = |kept: &Kept| is_free(kept) && kept.can_become(policy, shape).is_ok();
+        let is_free =
+            |kept: &CarriedTable| !taken.iter().any(|one| Arc::ptr_eq(&one.table, &kept.table));
+        let fits = |kept: &CarriedTable| is_free(kept) && kept.can_become(policy, shape).is_ok();
         let lingering = self.before.lingering;
         let find = |way: &Fits| lingering.find(id, |kept| way(kept, &policy) && fits(kept));
         let table = WAYS.iter().find_map(find).cloned();
         let before = before.or(table.as_ref()).map(|kept| kept.policy);
-        Found { before, lost, table }
+        PreviousLimit { before, lost, table }
     }
 
     /// The table that was found, or a new one.
     fn table(
         &mut self,
-        found: Option<Kept>,
+        found: Option<CarriedTable>,
         policy: Policy,
-        shape: Shape,
-        (place, at): (&Place<'_>, Position),
-    ) -> Result<Kept, RuleError> {
+        shape: TableShape,
+        (place, at): (&CompilerPlace<'_>, Position),
+    ) -> Result<CarriedTable, RuleError> {
         let refused = |error| {
             let (policy, error) = (policy.to_string(), Box::new(error));
             place.error(at, Problem::Table { policy, error })
@@ -349,7 +358,7 @@ impl Compiler<'_> {
             }
             return Ok(kept);
         }
-        let mut kept = Kept::build(policy, shape, self.clock).map_err(refused)?;
+        let mut kept = CarriedTable::build(policy, shape, self.clock).map_err(refused)?;
         kept.bytes = own;
         Ok(kept)
     }
@@ -372,17 +381,17 @@ impl Compiler<'_> {
 }
 
 /// The name of one level of a rule's path.
-fn level((key, value, _): &Step) -> Box<str> {
+fn level((key, value, _): &PathStep) -> Box<str> {
     value.as_ref().map_or_else(|| key.clone(), |value| format!("{key}_{value}").into())
 }
 
-fn step(descriptor: &DescriptorText) -> Step {
+fn step(descriptor: &DescriptorText) -> PathStep {
     let (key, value) = (descriptor.key.as_str(), descriptor.value.as_deref());
     let part = match value {
-        _ if descriptor.share_threshold => Part::Fixed,
-        _ if key.contains('*') => Part::KeyAndValue,
-        Some(_) if !has_star(key, value) => Part::Fixed,
-        _ => Part::Value,
+        _ if descriptor.share_threshold => KeyPart::Fixed,
+        _ if key.contains('*') => KeyPart::KeyAndValue,
+        Some(_) if !has_star(key, value) => KeyPart::Fixed,
+        _ => KeyPart::Value,
     };
     (key.into(), value.map(Into::into), part)
 }

@@ -369,12 +369,12 @@ impl Problem {
 
 /// A problem and its position, before the name of the file is known.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct LocatedProblem {
     pub(crate) at: Position,
     pub(crate) problem: Problem,
 }
 
-impl Fault {
+impl LocatedProblem {
     pub(crate) fn in_file(self, file: &str) -> RuleError {
         RuleError { file: file.to_owned(), at: Some(self.at), problem: self.problem }
     }

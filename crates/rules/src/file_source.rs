@@ -26,11 +26,11 @@ use crate::source::{Changed, RuleSource, RuleText};
 #[derive(Debug)]
 pub struct FileSource {
     path: PathBuf,
-    watching: Option<Watching>,
+    watching: Option<DirectoryWatch>,
 }
 
 #[derive(Debug)]
-struct Watching {
+struct DirectoryWatch {
     watcher: RecommendedWatcher,
     /// The directory that is watched for changes of files, all links resolved.
     directory: PathBuf,
@@ -118,7 +118,7 @@ impl RuleSource for FileSource {
         if self.path.is_symlink() {
             watcher.watch(&parent(&self.path), RecursiveMode::NonRecursive).map_err(refused)?;
         }
-        self.watching = Some(Watching { watcher, directory });
+        self.watching = Some(DirectoryWatch { watcher, directory });
         Ok(())
     }
 }

@@ -159,7 +159,7 @@ impl fmt::Display for FullReport {
 
 /// Counts of a rule's decisions about clients without a cell.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct NoCellTally {
     hits: [RuleTotal; 3],
     /// Of `hits`, those that the reports so far have told.
     reported: [AtomicU64; 3],
@@ -167,7 +167,7 @@ pub(crate) struct Tally {
     silent_until: AtomicU64,
 }
 
-impl Tally {
+impl NoCellTally {
     /// Counts, and returns whether a report is due: then no other thread gets `true` for a minute.
     pub(crate) fn count(&self, how: NoCell, hits: u64, now: Timestamp) -> bool {
         self.hits[how as usize].add(hits);
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_report_is_due_at_once_and_then_a_minute_later_with_what_came_since() {
-        let tally = Tally::default();
+        let tally = NoCellTally::default();
         let count = |how, seconds| tally.count(how, 2, Timestamp::from_secs(seconds));
         assert!(count(NoCell::Spilled, 100));
         assert_eq!(tally.since_report(), [2, 0, 0]);

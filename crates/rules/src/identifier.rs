@@ -13,12 +13,12 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::Ipv6Net;
 
-use crate::request::Entry;
+use crate::request::DescriptorEntry;
 
 /// The parts that a rule leaves open, and how values are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identifier {
-    pub(crate) parts: Box<[Part]>,
+    pub(crate) parts: Box<[KeyPart]>,
     /// The bits, 1 to 128, that tell IPv6 clients apart. `None` if values are compared as they are written.
     pub(crate) v6_bits: Option<u8>,
 }
@@ -28,7 +28,7 @@ pub(crate) const V6_BITS: u8 = 64;
 
 /// What one entry contributes to the key, as the rule determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Part {
+pub(crate) enum KeyPart {
     /// Nothing: the rule names the value, or all values that match share one limit.
     Fixed,
     /// The value, because the rule names the key.
@@ -38,17 +38,17 @@ pub(crate) enum Part {
 }
 
 /// Whether all requests of a rule share one key.
-pub(crate) fn is_constant(parts: &[Part]) -> bool {
-    parts.iter().all(|part| *part == Part::Fixed)
+pub(crate) fn is_constant(parts: &[KeyPart]) -> bool {
+    parts.iter().all(|part| *part == KeyPart::Fixed)
 }
 
 /// Appends the parts that the rule leaves open.
-pub(crate) fn append(key: &mut Vec<u8>, of: &Identifier, entries: &[Entry<'_>]) {
+pub(crate) fn append(key: &mut Vec<u8>, of: &Identifier, entries: &[DescriptorEntry<'_>]) {
     for (part, (entry_key, entry_value)) in of.parts.iter().zip(entries) {
         match part {
-            Part::Fixed => {}
-            Part::Value => append_value(key, entry_value, of.v6_bits),
-            Part::KeyAndValue => {
+            KeyPart::Fixed => {}
+            KeyPart::Value => append_value(key, entry_value, of.v6_bits),
+            KeyPart::KeyAndValue => {
                 append_part(key, entry_key);
                 append_value(key, entry_value, of.v6_bits);
             }
@@ -60,7 +60,7 @@ pub(crate) fn append(key: &mut Vec<u8>, of: &Identifier, entries: &[Entry<'_>]) 
 pub(crate) fn append_all(
     key: &mut Vec<u8>,
     domain: &str,
-    entries: &[Entry<'_>],
+    entries: &[DescriptorEntry<'_>],
     v6_bits: Option<u8>,
 ) {
     append_part(key, domain);
@@ -110,11 +110,11 @@ fn append_part(key: &mut Vec<u8>, part: &str) {
 mod tests {
     use super::*;
 
-    fn built(parts: &[Part], entries: &[Entry<'_>]) -> Vec<u8> {
+    fn built(parts: &[KeyPart], entries: &[DescriptorEntry<'_>]) -> Vec<u8> {
         of(Some(V6_BITS), parts, entries)
     }
 
-    fn of(v6_bits: Option<u8>, parts: &[Part], entries: &[Entry<'_>]) -> Vec<u8> {
+    fn of(v6_bits: Option<u8>, parts: &[KeyPart], entries: &[DescriptorEntry<'_>]) -> Vec<u8> {
         let mut key = Vec::new();
         append(&mut key, &Identifier { parts: parts.into(), v6_bits }, entries);
         key
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_network_are_one_value_and_nothing_else_is() {
-        let value = |v6_bits, value: &str| of(v6_bits, &[Part::Value], &[("k", value)]);
+        let value = |v6_bits, value: &str| of(v6_bits, &[KeyPart::Value], &[("k", value)]);
         let by_64 = |one: &str| value(Some(V6_BITS), one);
         let network = by_64("2001:db8:1:2::");
         for one in ["2001:db8:1:2::1", "2001:DB8:1:2:ffff::", "2001:0db8:0001:0002:0:0:0:9"] {
@@ -154,19 +154,19 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         for one in values {
             for other in values {
-                let key = built(&[Part::Value; 2], &[("k", one), ("l", other)]);
+                let key = built(&[KeyPart::Value; 2], &[("k", one), ("l", other)]);
                 assert!(seen.insert(key), "{one:?} and {other:?}");
             }
         }
-        let joined = built(&[Part::KeyAndValue], &[("a_b", "c")]);
-        assert_ne!(joined, built(&[Part::KeyAndValue], &[("a", "b_c")]));
+        let joined = built(&[KeyPart::KeyAndValue], &[("a_b", "c")]);
+        assert_ne!(joined, built(&[KeyPart::KeyAndValue], &[("a", "b_c")]));
     }
 
     #[test]
     fn what_a_rule_names_is_no_part_of_its_key() {
-        let parts = [Part::Fixed, Part::Value];
+        let parts = [KeyPart::Fixed, KeyPart::Value];
         let key = built(&parts, &[("plan", "free"), ("user", "alice")]);
         assert_eq!(key, [&5_u64.to_le_bytes()[..], b"alice"].concat());
-        assert!(is_constant(&[Part::Fixed; 3]) && !is_constant(&parts));
+        assert!(is_constant(&[KeyPart::Fixed; 3]) && !is_constant(&parts));
     }
 }

@@ -21,9 +21,9 @@ use std::time::Duration;
 use ahash::RandomState;
 use tollgate::Timestamp;
 
-use crate::carry::Kept;
+use crate::carry::CarriedTable;
 use crate::forgotten::Forgotten;
-use crate::rule::{Limit, Table};
+use crate::rule::{Limit, RuleTable};
 use crate::rule_set::{RuleId, RuleSet};
 use crate::settings::Settings;
 
@@ -33,7 +33,7 @@ const USUAL: Duration = Duration::from_secs(600);
 /// The lingering tables, by the rules that had them.
 #[derive(Debug, Default)]
 pub(crate) struct Lingering {
-    waiting: HashMap<RuleId, Vec<Waiting>, RandomState>,
+    waiting: HashMap<RuleId, Vec<LingeringTable>, RandomState>,
     tables: usize,
     bytes: u64,
     /// The number of the next table: the table with the lowest number has lingered longest.
@@ -41,19 +41,19 @@ pub(crate) struct Lingering {
 }
 
 /// One lingering table.
-struct Waiting {
+struct LingeringTable {
     path: Box<str>,
-    kept: Kept,
+    kept: CarriedTable,
     /// What keeps the limit elsewhere: kept alive by this reference.
-    keeper: Option<Held>,
+    keeper: Option<KeptElsewhere>,
     bytes: u64,
     until: Timestamp,
     number: u64,
 }
 
-impl fmt::Debug for Waiting {
+impl fmt::Debug for LingeringTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting")
+        f.debug_struct("LingeringTable")
             .field("kept", &self.kept)
             .field("is_kept_elsewhere", &self.keeper.is_some())
             .finish_non_exhaustive()
@@ -70,7 +70,11 @@ impl Lingering {
     }
 
     /// The lingering table of this rule that fits; of several, the one added last.
-    pub(crate) fn find(&self, id: &RuleId, fits: impl Fn(&Kept) -> bool) -> Option<&Kept> {
+    pub(crate) fn find(
+        &self,
+        id: &RuleId,
+        fits: impl Fn(&CarriedTable) -> bool,
+    ) -> Option<&CarriedTable> {
         let waiting = self.waiting.get(id)?.iter().rev();
         waiting.map(|one| &one.kept).find(|kept| fits(kept))
     }
@@ -89,7 +93,8 @@ impl Lingering {
         now: Timestamp,
         settings: &Settings,
     ) -> Vec<Forgotten> {
-        let in_use: HashSet<*const Table> = after.tables.values().flatten().map(address).collect();
+        let in_use: HashSet<*const RuleTable> =
+            after.tables.values().flatten().map(address).collect();
         self.retain(|one| !in_use.contains(&address(&one.kept)));
         if let Some(before) = before {
             let parts = Parts::of(before);
@@ -105,7 +110,7 @@ impl Lingering {
     fn add(
         &mut self,
         id: &RuleId,
-        kept: &Kept,
+        kept: &CarriedTable,
         parts: &Parts<'_>,
         now: Timestamp,
         settings: &Settings,
@@ -119,7 +124,8 @@ impl Lingering {
         let more = (kept.capacity as u64).saturating_mul(settings.more_bytes_per_client);
         let bytes = kept.bytes.saturating_add(more).saturating_add(bytes_of_entry(id, path));
         let (path, keeper, until) = (path.into(), keeper.cloned(), now + linger);
-        let one = Waiting { path, kept: kept.clone(), keeper, bytes, until, number: self.next };
+        let one =
+            LingeringTable { path, kept: kept.clone(), keeper, bytes, until, number: self.next };
         self.waiting.entry(id.clone()).or_default().push(one);
         self.next += 1;
         self.tables += 1;
@@ -156,7 +162,7 @@ impl Lingering {
         forgotten.into_iter().map(|(_, one)| one).collect()
     }
 
-    fn retain(&mut self, stays: impl Fn(&Waiting) -> bool) {
+    fn retain(&mut self, stays: impl Fn(&LingeringTable) -> bool) {
         let (mut tables, mut bytes) = (0, 0_u64);
         self.waiting.retain(|_, all| {
             all.retain(&stays);
@@ -170,11 +176,11 @@ impl Lingering {
 
 /// What the rules hold for each table: the path of its rule, and what keeps its limit elsewhere.
 struct Parts<'r> {
-    parts: HashMap<*const Table, (&'r str, Option<&'r Held>), RandomState>,
+    parts: HashMap<*const RuleTable, (&'r str, Option<&'r KeptElsewhere>), RandomState>,
 }
 
 /// What keeps a limit elsewhere.
-type Held = Arc<dyn Any + Send + Sync>;
+type KeptElsewhere = Arc<dyn Any + Send + Sync>;
 
 impl<'r> Parts<'r> {
     fn of(rules: &'r RuleSet) -> Self {
@@ -190,7 +196,7 @@ impl<'r> Parts<'r> {
 }
 
 /// Identifies a table: two live tables have different addresses.
-fn address(kept: &Kept) -> *const Table {
+fn address(kept: &CarriedTable) -> *const RuleTable {
     Arc::as_ptr(&kept.table)
 }
 
@@ -199,8 +205,8 @@ fn bytes_of_entry(id: &RuleId, path: &str) -> u64 {
     let steps = id.steps.iter().map(|(key, value, _)| {
         key.len()
             + value.as_ref().map_or(0, |value| value.len())
-            + size_of::<crate::rule_set::Step>()
+            + size_of::<crate::rule_set::PathStep>()
     });
     let texts = id.domain.len() + path.len() + steps.sum::<usize>();
-    (texts + size_of::<Table>() + size_of::<Waiting>() + size_of::<RuleId>()) as u64
+    (texts + size_of::<RuleTable>() + size_of::<LingeringTable>() + size_of::<RuleId>()) as u64
 }

@@ -8,7 +8,7 @@
 
 use tollgate::{BuildError, ManualClock, Policy, Stats};
 
-use crate::carry::{Kept, Shape};
+use crate::carry::{CarriedTable, TableShape};
 
 /// Keys and cells: 70 of 100 cells hold live keys when a table is at its capacity.
 const DESIGN_LOAD: (u64, u64) = (70, 100);
@@ -27,9 +27,9 @@ const SHARDS_PER_MARK: u64 = 64;
 
 /// The bytes of a new table for this many clients, its spill included: the value that
 /// [`Stats::bytes`](tollgate::Stats) will have.
-pub(crate) fn table_bytes(policy: Policy, shape: Shape) -> Result<u64, BuildError> {
-    let one = Shape { capacity: 1, ..shape };
-    let smallest = Kept::build(policy, one, &ManualClock::new().into())?.table.stats();
+pub(crate) fn table_bytes(policy: Policy, shape: TableShape) -> Result<u64, BuildError> {
+    let one = TableShape { capacity: 1, ..shape };
+    let smallest = CarriedTable::build(policy, one, &ManualClock::new().into())?.table.stats();
     Ok(bytes_like(&smallest, shape.capacity))
 }
 
@@ -54,7 +54,7 @@ fn bytes_like(smallest: &Stats, capacity: usize) -> u64 {
 mod tests {
     use super::*;
     use crate::full::OnFull;
-    use crate::rule::Table;
+    use crate::rule::RuleTable;
 
     /// Policies with a table that can be changed, and with one that cannot.
     const POLICIES: [&str; 7] = [
@@ -79,8 +79,8 @@ mod tests {
             .flat_map(|policy| [(policy, OnFull::Spill), (policy, OnFull::Deny)])
         {
             for capacity in capacities() {
-                let of = Shape { capacity, on_full, v6_bits: None };
-                let kept = Kept::build(policy, of, &ManualClock::new().into());
+                let of = TableShape { capacity, on_full, v6_bits: None };
+                let kept = CarriedTable::build(policy, of, &ManualClock::new().into());
                 let stats = kept.expect("a table").table.stats();
                 let expected = table_bytes(policy, of).expect("a table");
                 assert_eq!(expected, stats.bytes as u64, "{policy} for {capacity}");
@@ -92,7 +92,7 @@ mod tests {
     fn a_spill_is_reckoned_as_the_table_says_that_it_takes() {
         let policy: Policy = "gcra 60/m".parse().expect("a policy");
         let stats = |capacity| {
-            let table = Table::with_clock(policy, capacity, ManualClock::new());
+            let table = RuleTable::with_clock(policy, capacity, ManualClock::new());
             table.expect("a table").stats()
         };
         let smallest = stats(1);
@@ -109,7 +109,7 @@ mod tests {
         assert!(
             table_bytes(
                 policy,
-                Shape { capacity: usize::MAX, on_full: OnFull::Spill, v6_bits: None }
+                TableShape { capacity: usize::MAX, on_full: OnFull::Spill, v6_bits: None }
             )
             .expect("a number")
                 > 1 << 60

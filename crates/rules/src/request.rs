@@ -6,7 +6,7 @@ use crate::settings::Settings;
 use crate::unit::Unit;
 
 /// A key and a value of a descriptor. The value may be empty.
-pub type Entry<'a> = (&'a str, &'a str);
+pub type DescriptorEntry<'a> = (&'a str, &'a str);
 
 /// The question whether a request with these descriptors is admitted.
 ///
@@ -41,7 +41,7 @@ pub struct Request<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor<'a> {
     /// Keys and values, outermost first.
-    pub entries: &'a [Entry<'a>],
+    pub entries: &'a [DescriptorEntry<'a>],
     /// The cost in units; `Some(0)` charges nothing.
     pub hits: Option<u64>,
     /// A limit that comes with the request, and applies in place of the rule's.
@@ -119,7 +119,7 @@ impl<'a> Descriptor<'a> {
     /// assert_eq!(tollgate_rules::Descriptor::new(&[("user", "alice")]).hits, None);
     /// ```
     #[must_use]
-    pub fn new(entries: &'a [Entry<'a>]) -> Self {
+    pub fn new(entries: &'a [DescriptorEntry<'a>]) -> Self {
         Self { entries, hits: None, limit: None }
     }
 }

@@ -182,9 +182,9 @@ mod tests {
     use crate::settings::Settings;
 
     /// A source of the texts that a test provides.
-    struct Given(Vec<Result<Vec<RuleText>, RuleError>>);
+    struct GivenTexts(Vec<Result<Vec<RuleText>, RuleError>>);
 
-    impl RuleSource for Given {
+    impl RuleSource for GivenTexts {
         fn read(&mut self) -> Result<Vec<RuleText>, RuleError> {
             self.0.remove(0)
         }
@@ -210,7 +210,7 @@ mod tests {
             domain("two"),
         ];
         let cache = Arc::new(RuleCache::new(Settings::default()));
-        let mut loader = Loader::new(Given(reads), Arc::clone(&cache));
+        let mut loader = Loader::new(GivenTexts(reads), Arc::clone(&cache));
         let mut outcomes = Vec::new();
         for _ in 0..7 {
             outcomes.push(match loader.refresh() {
@@ -241,7 +241,7 @@ mod tests {
         let clock = tollgate::ManualClock::new();
         let cache = Arc::new(RuleCache::with_clock(Settings::default(), clock.clone()));
         let mut loader =
-            Loader::new(Given(vec![with("a"), with("b"), with("b")]), Arc::clone(&cache));
+            Loader::new(GivenTexts(vec![with("a"), with("b"), with("b")]), Arc::clone(&cache));
         assert!(matches!(loader.refresh(), Refresh::Loaded(_)));
         assert!(matches!(loader.refresh(), Refresh::Loaded(_)));
         assert_eq!(cache.status().lingering_tables, 1);

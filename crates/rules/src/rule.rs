@@ -13,7 +13,7 @@ use crate::rule_counts::{Counters, RuleCounts};
 use crate::unit::Unit;
 
 /// The limits of one rule, one per client. Keys are bytes that [`crate::identifier`] has made injective.
-pub(crate) type Table = KeyedLimiter<[u8]>;
+pub(crate) type RuleTable = KeyedLimiter<[u8]>;
 
 /// A rule, compiled.
 ///
@@ -66,7 +66,7 @@ pub struct Limit {
     pub(crate) unit: Option<Unit>,
     pub(crate) name: Option<Box<str>>,
     /// `None` if the limit is 0.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) gate: Option<LocalLimit>,
     /// Whether under `compat` a denied request uses up what was left, as in envoyproxy/ratelimit.
     pub(crate) drains_denied: bool,
     /// See [`Limit::place`].
@@ -91,9 +91,9 @@ impl fmt::Debug for Keeper {
 }
 
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct LocalLimit {
     pub(crate) policy: Policy,
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: Arc<RuleTable>,
 }
 
 impl Rule {
@@ -229,7 +229,7 @@ impl Rule {
         })
     }
 
-    pub(crate) fn gates(&self) -> impl Iterator<Item = &Gate> {
+    pub(crate) fn gates(&self) -> impl Iterator<Item = &LocalLimit> {
         self.limits.iter().filter_map(|limit| limit.gate.as_ref())
     }
 

@@ -1,7 +1,7 @@
 //! What rules have decided, in numbers.
 
 use crate::counter::RuleTotal;
-use crate::full::{NoCell, Tally};
+use crate::full::{NoCell, NoCellTally};
 
 /// The decisions of a rule, counted in hits: the units that requests asked for.
 ///
@@ -44,7 +44,7 @@ pub(crate) struct Counters {
     over_limit: RuleTotal,
     near_limit: RuleTotal,
     shadow: RuleTotal,
-    pub(crate) no_cell: Tally,
+    pub(crate) no_cell: NoCellTally,
 }
 
 impl Counters {

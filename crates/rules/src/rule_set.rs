@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-use crate::carry::{Kept, LimitChange};
+use crate::carry::{CarriedTable, LimitChange};
 use crate::forgotten::Forgotten;
-use crate::identifier::{Identifier, Part};
-use crate::request::Entry;
+use crate::identifier::{Identifier, KeyPart};
+use crate::request::DescriptorEntry;
 use crate::rule::Rule;
 use crate::rule_counts::Counters;
 use crate::source::RuleText;
@@ -31,7 +31,7 @@ pub struct RuleSet {
     /// What tells IPv6 clients apart in limits that come with requests, which belong to no rule.
     pub(crate) v6_bits: Option<u8>,
     /// For each rule the tables of its limits other than 0, for the next load to keep.
-    pub(crate) tables: HashMap<RuleId, Vec<Kept>, RandomState>,
+    pub(crate) tables: HashMap<RuleId, Vec<CarriedTable>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
     pub(crate) table_bytes: u64,
     pub(crate) changes: Vec<LimitChange>,
@@ -46,11 +46,11 @@ pub struct RuleSet {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RuleId {
     pub(crate) domain: Box<str>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<PathStep>,
 }
 
 /// A level on the path to a rule: its key, its value, and what it contributes to the rule's key.
-pub(crate) type Step = (Box<str>, Option<Box<str>>, Part);
+pub(crate) type PathStep = (Box<str>, Option<Box<str>>, KeyPart);
 
 impl RuleId {
     /// A text that no other rule has: `user=alice/path~%2Flogin*`, with `=` before a value that is one client and `~`
@@ -61,7 +61,7 @@ impl RuleId {
             text.extend((n > 0).then_some('/'));
             escape(key, &mut text);
             if let Some(value) = value {
-                text.push(if *part == Part::Fixed { '=' } else { '~' });
+                text.push(if *part == KeyPart::Fixed { '=' } else { '~' });
                 escape(value, &mut text);
             }
         }
@@ -144,7 +144,7 @@ impl RuleSet {
     }
 
     /// The rule of a descriptor, by index; `None` if the domain is unknown or nothing matches.
-    pub(crate) fn find(&self, domain: &str, entries: &[Entry<'_>]) -> Option<usize> {
+    pub(crate) fn find(&self, domain: &str, entries: &[DescriptorEntry<'_>]) -> Option<usize> {
         self.domains.get(domain)?.find(entries)
     }
 }

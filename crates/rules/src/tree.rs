@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use ahash::RandomState;
 
 use crate::pattern::Pattern;
-use crate::request::Entry;
+use crate::request::DescriptorEntry;
 
 /// The node that one entry matches. Rules are stored by index, because callers need the index.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Level {
         }
     }
 
-    fn step(&self, (key, value): Entry<'_>) -> Option<&Node> {
+    fn step(&self, (key, value): DescriptorEntry<'_>) -> Option<&Node> {
         let of_key = self.keys.get(key);
         if let Some(node) = of_key.and_then(|of_key| of_key.values.get(value)) {
             return Some(node);
@@ -71,7 +71,7 @@ impl Level {
     }
 
     /// The rule of a descriptor.
-    pub(crate) fn find(&self, entries: &[Entry<'_>]) -> Option<usize> {
+    pub(crate) fn find(&self, entries: &[DescriptorEntry<'_>]) -> Option<usize> {
         let (mut level, mut rule) = (self, None);
         for entry in entries {
             // No rule is as deep as this descriptor: a limit further up does not apply to it.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
-use crate::error::{Fault, Position, Problem};
+use crate::error::{LocatedProblem, Position, Problem};
 
 /// Readable rule files stay far below this depth.
 pub(crate) const MAX_DEEP: usize = 64;
@@ -18,7 +18,7 @@ pub(crate) const MAX_NODES: usize = 250_000;
 
 /// A value and its position.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct YamlNode {
     pub(crate) at: Position,
     pub(crate) data: Data,
 }
@@ -26,8 +26,8 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 pub(crate) enum Data {
     Scalar(Scalar),
-    List(Vec<Node>),
-    Map(Vec<(Key, Node)>),
+    List(Vec<YamlNode>),
+    Map(Vec<(YamlKey, YamlNode)>),
 }
 
 /// A scalar as it is written.
@@ -39,7 +39,7 @@ pub(crate) struct Scalar {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
+pub(crate) struct YamlKey {
     pub(crate) at: Position,
     pub(crate) text: String,
 }
@@ -51,7 +51,7 @@ impl Scalar {
     }
 }
 
-impl Node {
+impl YamlNode {
     pub(crate) fn kind(&self) -> &'static str {
         match &self.data {
             Data::Scalar(scalar) if scalar.is_null() => "empty",
@@ -65,7 +65,7 @@ impl Node {
     fn size(&self) -> usize {
         1 + match &self.data {
             Data::Scalar(_) => 0,
-            Data::List(items) => items.iter().map(Node::size).sum(),
+            Data::List(items) => items.iter().map(YamlNode::size).sum(),
             Data::Map(pairs) => pairs.iter().map(|(_, value)| 1 + value.size()).sum(),
         }
     }
@@ -76,17 +76,17 @@ impl Node {
 }
 
 /// The single document of a file; an empty file is an empty value.
-pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
+pub(crate) fn parse(text: &str) -> Result<YamlNode, LocatedProblem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| Fault {
+        let (event, span) = event.map_err(|error| LocatedProblem {
             at: position(error.marker()),
             problem: Problem::Syntax { reason: error.info().to_owned() },
         })?;
         builder.take(event, position(&span.start))?;
     }
-    Ok(builder.document.unwrap_or_else(|| Node::null(Position { line: 1, column: 1 })))
+    Ok(builder.document.unwrap_or_else(|| YamlNode::null(Position { line: 1, column: 1 })))
 }
 
 fn position(marker: &Marker) -> Position {
@@ -94,23 +94,23 @@ fn position(marker: &Marker) -> Position {
 }
 
 /// A list or map that is not finished yet.
-struct Open {
-    node: Node,
+struct OpenNode {
+    node: YamlNode,
     anchor: usize,
     /// In a map: the key whose value comes next.
-    key: Option<Key>,
+    key: Option<YamlKey>,
 }
 
 #[derive(Default)]
 struct Builder {
-    open: Vec<Open>,
-    anchors: HashMap<usize, Node>,
+    open: Vec<OpenNode>,
+    anchors: HashMap<usize, YamlNode>,
     nodes: usize,
-    document: Option<Node>,
+    document: Option<YamlNode>,
 }
 
 impl Builder {
-    fn take(&mut self, event: Event<'_>, at: Position) -> Result<(), Fault> {
+    fn take(&mut self, event: Event<'_>, at: Position) -> Result<(), LocatedProblem> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 // `!!str 5` is text, as `"5"` is.
@@ -118,7 +118,7 @@ impl Builder {
                     tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
                 let plain = style == ScalarStyle::Plain && !is_text;
                 let data = Data::Scalar(Scalar { text: text.into_owned(), plain });
-                self.finish(Node { at, data }, anchor, 1)
+                self.finish(YamlNode { at, data }, anchor, 1)
             }
             Event::SequenceStart(anchor, _) => self.begin(Data::List(Vec::new()), anchor, at),
             Event::MappingStart(anchor, _) => self.begin(Data::Map(Vec::new()), anchor, at),
@@ -128,40 +128,45 @@ impl Builder {
             },
             Event::Alias(anchor) => {
                 let Some(named) = self.anchors.get(&anchor) else {
-                    return Err(Fault { at, problem: Problem::BadAlias });
+                    return Err(LocatedProblem { at, problem: Problem::BadAlias });
                 };
                 let size = named.size();
                 // Counted before it is copied.
                 self.count(size, at)?;
-                let copy = Node { at, data: self.anchors[&anchor].data.clone() };
+                let copy = YamlNode { at, data: self.anchors[&anchor].data.clone() };
                 self.finish(copy, 0, 0)
             }
             Event::DocumentStart(_) if self.document.is_some() => {
-                Err(Fault { at, problem: Problem::SecondDocument })
+                Err(LocatedProblem { at, problem: Problem::SecondDocument })
             }
             _ => Ok(()),
         }
     }
 
-    fn count(&mut self, nodes: usize, at: Position) -> Result<(), Fault> {
+    fn count(&mut self, nodes: usize, at: Position) -> Result<(), LocatedProblem> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > MAX_NODES {
-            return Err(Fault { at, problem: Problem::TooManyNodes { most: MAX_NODES } });
+            return Err(LocatedProblem { at, problem: Problem::TooManyNodes { most: MAX_NODES } });
         }
         Ok(())
     }
 
-    fn begin(&mut self, data: Data, anchor: usize, at: Position) -> Result<(), Fault> {
+    fn begin(&mut self, data: Data, anchor: usize, at: Position) -> Result<(), LocatedProblem> {
         self.count(1, at)?;
         if self.open.len() == MAX_DEEP {
-            return Err(Fault { at, problem: Problem::TooDeep { most: MAX_DEEP } });
+            return Err(LocatedProblem { at, problem: Problem::TooDeep { most: MAX_DEEP } });
         }
-        self.open.push(Open { node: Node { at, data }, anchor, key: None });
+        self.open.push(OpenNode { node: YamlNode { at, data }, anchor, key: None });
         Ok(())
     }
 
     /// Adds a finished value to its parent.
-    fn finish(&mut self, node: Node, anchor: usize, nodes: usize) -> Result<(), Fault> {
+    fn finish(
+        &mut self,
+        node: YamlNode,
+        anchor: usize,
+        nodes: usize,
+    ) -> Result<(), LocatedProblem> {
         self.count(nodes, node.at)?;
         if anchor > 0 {
             // It is stored a second time beside the tree, so it counts twice.
@@ -175,8 +180,8 @@ impl Builder {
         match (&mut open.node.data, open.key.take()) {
             (Data::Map(pairs), Some(key)) => pairs.push((key, node)),
             (Data::Map(_), None) => match node.data {
-                Data::Scalar(scalar) => open.key = Some(Key { at: node.at, text: scalar.text }),
-                _ => return Err(Fault { at: node.at, problem: Problem::KeyNotText }),
+                Data::Scalar(scalar) => open.key = Some(YamlKey { at: node.at, text: scalar.text }),
+                _ => return Err(LocatedProblem { at: node.at, problem: Problem::KeyNotText }),
             },
             (Data::List(items), _) => items.push(node),
             (Data::Scalar(_), _) => {}

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{World, refused};
-use tollgate_rules::{Answer, Descriptor, Entry, Override, Request, Settings, Unit};
+use tollgate_rules::{Answer, Descriptor, DescriptorEntry, Override, Request, Settings, Unit};
 
 fn rules(more: &str) -> String {
     format!(
@@ -62,7 +62,8 @@ fn addresses_are_known_by_their_values_whatever_the_key_and_matched_as_they_are(
          - {key: client, value: '2001:db8::1', rate_limit: {unit: hour, requests_per_unit: 9}}\n  \
          - {key: user, descriptors: [{key: client, rate_limit: {unit: hour, requests_per_unit: 2}}]}\n",
     );
-    let left = |entries: &[Entry<'_>]| world.check("d", &[entries]).statuses()[0].remaining;
+    let left =
+        |entries: &[DescriptorEntry<'_>]| world.check("d", &[entries]).statuses()[0].remaining;
     assert_eq!(left(&[("client", "2001:db8::1")]), 8);
     assert_eq!(left(&[("client", "2001:db8::2")]), 1);
     assert_eq!(left(&[("client", "2001:db8::3")]), 0);

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use common::{World, over_and_left};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
-use tollgate_rules::{Answer, Code, Descriptor, Entry, Found, Override, Question, Request, Unit};
+use tollgate_rules::{
+    Answer, Code, Descriptor, DescriptorEntry, FoundElsewhere, Override, Question, Request, Unit,
+};
 
 const RULES: &str = "
 domain: d
@@ -28,7 +30,8 @@ const OWN: &str = "own";
 /// Asks for the keys with these hits, to charge them or not.
 #[track_caller]
 fn question(world: &World, charges: bool, keys: &[(&str, u64)]) -> Question {
-    let entries: Vec<[Entry<'_>; 1]> = keys.iter().map(|(key, _)| [(*key, "x")]).collect();
+    let entries: Vec<[DescriptorEntry<'_>; 1]> =
+        keys.iter().map(|(key, _)| [(*key, "x")]).collect();
     let descriptor = |(n, (key, hits)): (usize, &(&str, u64))| {
         let own = Override { requests_per_unit: 3, unit: Unit::Hour };
         let limit = (*key == OWN).then_some(own);
@@ -54,7 +57,7 @@ fn says(spent: u64) -> Decision {
 fn answer(world: &World, keys: &[&str], admitted: bool, spent: &[u64]) -> Answer {
     let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, 1)).collect();
     let decisions = spent.iter().copied().map(says).collect();
-    world.maker.answer_found(question(world, true, &keys), &Found { admitted, decisions })
+    world.maker.answer_found(question(world, true, &keys), &FoundElsewhere { admitted, decisions })
 }
 
 /// The keys, named by their rules, and costs to ask for; and whether they are to be charged.
@@ -66,7 +69,7 @@ fn asked(question: &Question) -> (Vec<(&str, u64)>, bool) {
 fn left_of_own(world: &World) -> u64 {
     let answer = world.maker.answer_found(
         question(world, false, &[(OWN, 0)]),
-        &Found { admitted: true, decisions: Vec::new() },
+        &FoundElsewhere { admitted: true, decisions: Vec::new() },
     );
     answer.statuses()[0].remaining
 }
@@ -114,17 +117,17 @@ fn a_limit_that_comes_with_a_request_is_charged_with_the_question_and_given_back
     let world = World::new(RULES);
     let keys = [(OWN, 2), ("normal", 1)];
     for admitted in [true, false] {
-        let found = Found { admitted, decisions: vec![says(5 - u64::from(admitted))] };
+        let found = FoundElsewhere { admitted, decisions: vec![says(5 - u64::from(admitted))] };
         let answer = world.maker.answer_found(question(&world, false, &keys), &found);
         assert_eq!(over_and_left(&answer), [(false, 3), (!admitted, 0)], "only asked");
     }
     let denied = question(&world, true, &keys);
     assert_eq!(left_of_own(&world), 1);
-    let found = Found { admitted: false, decisions: vec![says(5)] };
+    let found = FoundElsewhere { admitted: false, decisions: vec![says(5)] };
     let answer = world.maker.answer_found(denied, &found);
     assert_eq!(over_and_left(&answer), [(false, 3), (true, 0)]);
     assert_eq!(left_of_own(&world), 3);
-    let found = Found { admitted: true, decisions: vec![says(4)] };
+    let found = FoundElsewhere { admitted: true, decisions: vec![says(4)] };
     let answer = world.maker.answer_found(question(&world, true, &keys), &found);
     assert_eq!(over_and_left(&answer), [(false, 1), (false, 0)]);
     assert_eq!(left_of_own(&world), 1);
@@ -136,7 +139,7 @@ fn of_two_limits_that_come_with_a_request_neither_is_charged_if_one_is_over() {
     for admitted in [false, true] {
         let denied = question(&world, true, &[(OWN, 2), (OWN, 2)]);
         assert_eq!(left_of_own(&world), 3);
-        let found = Found { admitted, decisions: Vec::new() };
+        let found = FoundElsewhere { admitted, decisions: Vec::new() };
         let answer = world.maker.answer_found(denied, &found);
         assert_eq!(answer.code(), Code::OverLimit, "whatever is said elsewhere");
         assert_eq!(over_and_left(&answer), [(false, 3), (true, 1)]);
@@ -172,7 +175,9 @@ fn what_is_said_of_a_request_is_counted_and_what_is_only_asked_is_not() {
     let _ = answer(&world, &["normal"], true, &[1]);
     let denied = answer(&world, &["normal"], false, &[5]);
     let asked = question(&world, false, &[("normal", 1)]);
-    let _ = world.maker.answer_found(asked, &Found { admitted: false, decisions: vec![says(5)] });
+    let _ = world
+        .maker
+        .answer_found(asked, &FoundElsewhere { admitted: false, decisions: vec![says(5)] });
     let counts = denied.rule(0).expect("a rule").counts();
     assert_eq!((counts.within_limit, counts.over_limit), (1, 1));
     assert_eq!(world.maker.cache().unknown_domains(), 0);
@@ -196,7 +201,7 @@ fn a_limit_of_which_nothing_is_said_denies() {
     let world = World::new(RULES);
     for hits in [0, 1] {
         let keys = [("normal", hits), ("stacked", hits)];
-        let found = Found { admitted: true, decisions: vec![says(0), says(0)] };
+        let found = FoundElsewhere { admitted: true, decisions: vec![says(0), says(0)] };
         let answer = world.maker.answer_found(question(&world, true, &keys), &found);
         assert_eq!(answer.code(), Code::OverLimit);
         assert_eq!(over_and_left(&answer), [(false, 4), (true, 0)], "{hits}");

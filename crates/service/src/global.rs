@@ -18,7 +18,8 @@ use tollgate_redis::{
     peek_request,
 };
 use tollgate_rules::{
-    Accuracy, Answer, Claim, DecisionMaker, Found, Limit, OnError, Question, Rule, Settings,
+    Accuracy, Answer, Claim, DecisionMaker, FoundElsewhere, Limit, OnError, Question, Rule,
+    Settings,
 };
 
 pub(crate) use metrics::OfStore;
@@ -120,7 +121,7 @@ impl std::error::Error for GlobalError {}
 
 /// Identifies a limiter that the next load of rules can keep.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Identity {
+struct LimiterIdentity {
     domain: Box<str>,
     rule: Box<str>,
     /// The limit of the rule, by its place.
@@ -133,14 +134,14 @@ struct Identity {
 
 /// The limiters of all rules in force.
 #[derive(Clone, Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct GlobalLimits {
     store: Store,
     nodes: u64,
     /// The limiters that some rules still use.
-    known: Arc<Mutex<HashMap<Identity, Weak<RedisLimiter>>>>,
+    known: Arc<Mutex<HashMap<LimiterIdentity, Weak<RedisLimiter>>>>,
 }
 
-impl Keeper {
+impl GlobalLimits {
     pub(crate) fn open(global: &Global, settings: &Settings) -> Result<Self, GlobalError> {
         if settings.compat {
             return Err(GlobalError::Compat);
@@ -192,7 +193,7 @@ impl Keeper {
         let (accuracy, on_error) = (rule.accuracy(), rule.on_error());
         let capacity = rule.capacity();
         let (domain, path) = (rule.domain().into(), rule.identity().into());
-        let identity = Identity {
+        let identity = LimiterIdentity {
             domain,
             rule: path,
             place: place.into(),
@@ -258,7 +259,7 @@ fn read(path: &Path) -> Result<Vec<u8>, GlobalError> {
         .map_err(|error| GlobalError::File { path: path.into(), reason: error.to_string() })
 }
 
-async fn find(question: &Question) -> Found {
+async fn find(question: &Question) -> FoundElsewhere {
     let claims: Vec<Claim<'_>> = question.claims().collect();
     let mut tolls: Vec<RedisToll<'_>> = Vec::with_capacity(claims.len());
     for claim in &claims {
@@ -266,7 +267,7 @@ async fn find(question: &Question) -> Found {
         for keeper in keepers {
             // Every limit has got its limiter before its rule was put in force.
             let Some(limiter) = keeper else {
-                return Found { admitted: false, decisions: Vec::new() };
+                return FoundElsewhere { admitted: false, decisions: Vec::new() };
             };
             tolls.push(limiter.toll(claim.key, claim.cost));
         }
@@ -286,7 +287,7 @@ async fn find(question: &Question) -> Found {
         peek_request(&groups).await
     };
     let (admitted, decisions) = (decision.is_allowed(), decision.decisions().to_vec());
-    Found { admitted, decisions }
+    FoundElsewhere { admitted, decisions }
 }
 
 fn weight(rule: &Rule) -> Weight {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::time::Instant;
 use tollgate_rules::{RuleCache, RuleCounts, RuleSet};
 
-use crate::metrics::{Outcome, Requests};
+use crate::metrics::{RequestOutcome, Requests};
 
 /// The number of seconds in the plot.
 pub(crate) const SECONDS: usize = 120;
@@ -17,14 +17,14 @@ const PRESENT: usize = 5;
 /// The samples. Only the page and its sampler take the lock: no request does.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    taken: Mutex<Taken>,
+    taken: Mutex<Samples>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct Samples {
     totals: VecDeque<Totals>,
     /// Only for as long as the rules stay the same.
-    rules: VecDeque<OfRules>,
+    rules: VecDeque<RuleSample>,
 }
 
 /// The counts since the start.
@@ -37,7 +37,7 @@ struct Totals {
 }
 
 #[derive(Debug)]
-struct OfRules {
+struct RuleSample {
     at: Instant,
     /// Weak, so that the page keeps no tables alive.
     rules: Weak<RuleSet>,
@@ -75,13 +75,14 @@ impl History {
     /// Takes a sample of the current counts.
     pub(crate) fn take(&self, at: Instant, requests: &Requests, cache: &RuleCache) {
         let [allowed, over, refused] =
-            [Outcome::Allowed, Outcome::OverLimit, Outcome::Refused].map(|one| requests.count(one));
+            [RequestOutcome::Allowed, RequestOutcome::OverLimit, RequestOutcome::Refused]
+                .map(|one| requests.count(one));
         let rules = cache.rules();
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         keep(&mut taken.totals, Totals { at, allowed, over, refused }, SECONDS + 1);
         let Some(rules) = rules else { return };
         let counts = rules.rules().iter().map(|rule| rule.counts()).collect();
-        let of = OfRules { at, rules: Arc::downgrade(&rules), counts };
+        let of = RuleSample { at, rules: Arc::downgrade(&rules), counts };
         // After a load the rules, and so their numbers, are different.
         if taken.rules.back().is_some_and(|last| !last.rules.ptr_eq(&of.rules)) {
             taken.rules.clear();
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
     use crate::metrics::Protocol;
 
-    fn answered(requests: &Requests, outcome: Outcome, times: u32) {
+    fn answered(requests: &Requests, outcome: RequestOutcome, times: u32) {
         (0..times).for_each(|_| requests.answered(Protocol::Grpc, outcome, Duration::ZERO));
     }
 
@@ -173,8 +174,8 @@ mod tests {
         assert_eq!((history.seconds(), history.now()), (Vec::new(), Rates::default()));
         for second in 0..300 {
             history.take(begin + Duration::from_secs(second), &requests, &cache);
-            answered(&requests, Outcome::Allowed, 3);
-            answered(&requests, Outcome::OverLimit, 1);
+            answered(&requests, RequestOutcome::Allowed, 3);
+            answered(&requests, RequestOutcome::OverLimit, 1);
         }
         let steady = Rates { allowed: 3.0, over: 1.0, refused: 0.0 };
         assert_eq!(history.seconds(), vec![steady; SECONDS]);
@@ -225,7 +226,7 @@ mod tests {
             told.push((history.now().allowed, history.of_rules(&rules)[0].hits));
             // Ten in the second second, and none in any other.
             if second == 1 {
-                answered(&requests, Outcome::Allowed, 10);
+                answered(&requests, RequestOutcome::Allowed, 10);
                 let descriptors = [Descriptor { hits: Some(10), ..Descriptor::new(&[("a", "x")]) }];
                 assert!(maker.check(&Request::new("d", &descriptors)).is_ok());
             }

@@ -28,8 +28,8 @@
 //! * `duration_until_reset` is in whole seconds, rounded up: Envoy ignores fractions.
 //! * `is_negative_hits` is refused: clients that may ask may not give back what other clients have spent.
 //! * A window that is not one of Envoy's units is answered with the unit UNKNOWN.
-//! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`Answers`] says so; `quota`,
-//!   `raw_body` and `request_headers_to_add` are not used.
+//! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`AnswerParts`] says so;
+//!   `quota`, `raw_body` and `request_headers_to_add` are not used.
 //!
 //! # Rules
 //! From files, which are watched and also read again every 30 s; or from a hash in Redis, which is polled: see
@@ -93,6 +93,6 @@ mod wire;
 pub use global::{Global, GlobalError};
 pub use host_name::{BadHostName, HostName};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
-pub use options::{Answers, MetricsNames, Options};
+pub use options::{AnswerParts, MetricsNames, Options};
 pub use rules_from::{PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom};
 pub use serve::{Running, StartError, start};

@@ -9,7 +9,7 @@ use tollgate_rules::{DecisionMaker, RuleCache, RuleText, Settings};
 
 use crate::http::json;
 use crate::metrics::Protocol;
-use crate::options::{Answers, MetricsNames};
+use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::service::Service;
 
@@ -30,7 +30,7 @@ impl Offline {
             .load(&[RuleText::new("rules.yaml", rules)])
             .map_err(|errors| errors[0].to_string())?;
         let maker = DecisionMaker::new(cache).map_err(|error| error.to_string())?;
-        let answers = Answers { headers: true, metadata: true };
+        let answers = AnswerParts { headers: true, metadata: true };
         Ok(Self { service: Service::new(maker, answers, MetricsNames::Envoyproxy, None) })
     }
 

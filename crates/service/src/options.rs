@@ -48,7 +48,7 @@ pub struct Options {
     /// none.
     pub admin_hosts: Vec<HostName>,
     /// The optional parts of answers.
-    pub answers: Answers,
+    pub answers: AnswerParts,
     /// Where limits that many nodes share are kept; `None` for limits of this process alone.
     pub global: Option<Global>,
     /// The names of metrics.
@@ -65,10 +65,10 @@ pub struct Options {
 /// The optional parts of answers to Envoy.
 ///
 /// ```
-/// assert!(!tollgate_service::Answers::default().headers);
+/// assert!(!tollgate_service::AnswerParts::default().headers);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answers {
+pub struct AnswerParts {
     /// `RateLimit-Limit`, `-Remaining` and `-Reset`, for Envoy to add to the response.
     pub headers: bool,
     /// The `metadata` of rules that let a request pass.
@@ -112,7 +112,7 @@ impl Options {
             grpc_tls: None,
             admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 6070)),
             admin_hosts: Vec::new(),
-            answers: Answers::default(),
+            answers: AnswerParts::default(),
             global: None,
             metrics_names: MetricsNames::default(),
             clock: Clock::unix(),

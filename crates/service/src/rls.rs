@@ -8,7 +8,7 @@ use crate::metrics::Protocol;
 use crate::protocol::rls::rate_limit_service_server::RateLimitService;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::service::Service;
-use crate::wire::Refusal;
+use crate::wire::RequestRefusal;
 use tollgate_rules::RequestError;
 
 /// Answers `ShouldRateLimit`.
@@ -31,9 +31,11 @@ impl RateLimitService for Rls {
 }
 
 /// Never UNKNOWN, which Envoy lets pass.
-fn status(refusal: &Refusal) -> Status {
+fn status(refusal: &RequestRefusal) -> Status {
     match refusal {
-        Refusal::Request(RequestError::NotLoaded) => Status::unavailable(refusal.to_string()),
+        RequestRefusal::Request(RequestError::NotLoaded) => {
+            Status::unavailable(refusal.to_string())
+        }
         _ => Status::invalid_argument(refusal.to_string()),
     }
 }

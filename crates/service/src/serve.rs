@@ -17,7 +17,7 @@ use tollgate_rules::{
 use tonic::transport::Server;
 use tonic_health::server::HealthReporter;
 
-use crate::global::{BYTES_OF_A_CLIENT, GlobalError, Keeper};
+use crate::global::{BYTES_OF_A_CLIENT, GlobalError, GlobalLimits};
 use crate::http;
 use crate::listen::{self, Socket, Tls, TlsError, TlsFiles};
 use crate::options::Options;
@@ -141,7 +141,9 @@ pub async fn start(
 ) -> Result<Running, StartError> {
     let sockets = Sockets::bind(&options).await?;
     let keeper = match options.global {
-        Some(global) => Some(Keeper::open(&global, &options.settings).map_err(StartError::Global)?),
+        Some(global) => {
+            Some(GlobalLimits::open(&global, &options.settings).map_err(StartError::Global)?)
+        }
         None => None,
     };
     find_files(&options.rules, options.settings.allow_empty)?;

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use tollgate_rules::{DecisionMaker, RuleCache};
 
-use crate::global::Keeper;
+use crate::global::GlobalLimits;
 use crate::history::History;
-use crate::metrics::{Metrics, Outcome, Protocol};
-use crate::options::{Answers, MetricsNames};
+use crate::metrics::{Metrics, Protocol, RequestOutcome};
+use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
-use crate::wire::{self, Refusal};
+use crate::wire::{self, RequestRefusal};
 
 /// The decision maker, its metrics, and whether the service is stopping.
 #[derive(Debug)]
@@ -21,17 +21,17 @@ pub(crate) struct Service {
     pub(crate) metrics: Metrics,
     pub(crate) history: History,
     /// Set if limits are kept elsewhere.
-    pub(crate) keeper: Option<Keeper>,
-    answers: Answers,
+    pub(crate) keeper: Option<GlobalLimits>,
+    answers: AnswerParts,
     draining: AtomicBool,
 }
 
 impl Service {
     pub(crate) fn new(
         maker: DecisionMaker,
-        answers: Answers,
+        answers: AnswerParts,
         names: MetricsNames,
-        keeper: Option<Keeper>,
+        keeper: Option<GlobalLimits>,
     ) -> Self {
         let mut metrics = Metrics::new(Arc::clone(maker.cache()), names);
         if let Some(keeper) = &keeper {
@@ -49,7 +49,7 @@ impl Service {
         &self,
         request: &RateLimitRequest,
         protocol: Protocol,
-    ) -> Result<RateLimitResponse, Refusal> {
+    ) -> Result<RateLimitResponse, RequestRefusal> {
         let Some(keeper) = &self.keeper else { return self.decide_here(request, protocol) };
         let begun = Instant::now();
         let answer = match wire::question(&self.maker, request) {
@@ -67,21 +67,21 @@ impl Service {
         &self,
         request: &RateLimitRequest,
         protocol: Protocol,
-    ) -> Result<RateLimitResponse, Refusal> {
+    ) -> Result<RateLimitResponse, RequestRefusal> {
         let begun = Instant::now();
         self.answered(wire::decide(&self.maker, request, self.answers), protocol, begun)
     }
 
     fn answered(
         &self,
-        answer: Result<RateLimitResponse, Refusal>,
+        answer: Result<RateLimitResponse, RequestRefusal>,
         protocol: Protocol,
         begun: Instant,
-    ) -> Result<RateLimitResponse, Refusal> {
+    ) -> Result<RateLimitResponse, RequestRefusal> {
         let outcome = match answer.as_ref().map(RateLimitResponse::overall_code) {
-            Ok(Code::OverLimit) => Outcome::OverLimit,
-            Ok(_) => Outcome::Allowed,
-            Err(_) => Outcome::Refused,
+            Ok(Code::OverLimit) => RequestOutcome::OverLimit,
+            Ok(_) => RequestOutcome::Allowed,
+            Err(_) => RequestOutcome::Refused,
         };
         self.metrics.requests.answered(protocol, outcome, begun.elapsed());
         answer

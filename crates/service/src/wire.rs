@@ -5,11 +5,11 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate_rules::{
-    Answer, Code, DecisionMaker, Descriptor, Entry, Metadata, NoCell, Override, Question, Request,
-    RequestError, Status, Unit,
+    Answer, Code, DecisionMaker, Descriptor, DescriptorEntry, Metadata, NoCell, Override, Question,
+    Request, RequestError, Status, Unit,
 };
 
-use crate::options::Answers;
+use crate::options::AnswerParts;
 use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride};
 use crate::protocol::core::HeaderValue;
 use crate::protocol::rls::rate_limit_response::{DescriptorStatus, RateLimit, rate_limit};
@@ -17,7 +17,7 @@ use crate::protocol::rls::{RateLimitRequest, RateLimitResponse, rate_limit_respo
 
 /// Why a request gets no decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum RequestRefusal {
     Request(RequestError),
     /// Hits to give back: permission to ask does not include undoing what other clients have spent.
     NegativeHits,
@@ -25,7 +25,7 @@ pub(crate) enum Refusal {
     Unit(i32),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RequestRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Request(error) => error.fmt(f),
@@ -43,8 +43,8 @@ impl fmt::Display for Refusal {
 pub(crate) fn decide(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
-    answers: Answers,
-) -> Result<RateLimitResponse, Refusal> {
+    answers: AnswerParts,
+) -> Result<RateLimitResponse, RequestRefusal> {
     ask(maker, request, |asked| maker.check(asked)).map(|answer| response(&answer, answers))
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn decide(
 pub(crate) fn question(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
-) -> Result<Question, Refusal> {
+) -> Result<Question, RequestRefusal> {
     ask(maker, request, |asked| maker.question(asked))
 }
 
@@ -60,14 +60,15 @@ fn ask<T>(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
     act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
-) -> Result<T, Refusal> {
+) -> Result<T, RequestRefusal> {
     // Checked before anything is allocated for them.
     let settings = maker.cache().settings();
-    let too_many = |found, most| Refusal::Request(RequestError::TooManyDescriptors { found, most });
+    let too_many =
+        |found, most| RequestRefusal::Request(RequestError::TooManyDescriptors { found, most });
     if request.descriptors.len() > settings.max_descriptors {
         return Err(too_many(request.descriptors.len(), settings.max_descriptors));
     }
-    let entries: Vec<Entry<'_>> = request
+    let entries: Vec<DescriptorEntry<'_>> = request
         .descriptors
         .iter()
         .flat_map(|descriptor| &descriptor.entries)
@@ -82,21 +83,21 @@ fn ask<T>(
     }
     let asked =
         Request { hits: request.hits_addend, ..Request::new(&request.domain, &descriptors) };
-    act(&asked).map_err(Refusal::Request)
+    act(&asked).map_err(RequestRefusal::Request)
 }
 
 fn read<'a>(
     descriptor: &RateLimitDescriptor,
-    entries: &'a [Entry<'a>],
-) -> Result<Descriptor<'a>, Refusal> {
+    entries: &'a [DescriptorEntry<'a>],
+) -> Result<Descriptor<'a>, RequestRefusal> {
     if descriptor.is_negative_hits {
-        return Err(Refusal::NegativeHits);
+        return Err(RequestRefusal::NegativeHits);
     }
     let limit = descriptor.limit.as_ref().map(read_override).transpose()?;
     Ok(Descriptor { entries, hits: descriptor.hits_addend, limit })
 }
 
-fn read_override(limit: &RateLimitOverride) -> Result<Override, Refusal> {
+fn read_override(limit: &RateLimitOverride) -> Result<Override, RequestRefusal> {
     let unit = match limit.unit {
         1 => Unit::Second,
         2 => Unit::Minute,
@@ -106,7 +107,7 @@ fn read_override(limit: &RateLimitOverride) -> Result<Override, Refusal> {
         6 => Unit::Year,
         // The response's enumeration has it, the request's does not.
         7 => Unit::Week,
-        other => return Err(Refusal::Unit(other)),
+        other => return Err(RequestRefusal::Unit(other)),
     };
     Ok(Override { requests_per_unit: limit.requests_per_unit, unit })
 }
@@ -118,7 +119,7 @@ pub(crate) fn tell_full(answer: &Answer) {
     }
 }
 
-pub(crate) fn response(answer: &Answer, answers: Answers) -> RateLimitResponse {
+pub(crate) fn response(answer: &Answer, answers: AnswerParts) -> RateLimitResponse {
     tell_full(answer);
     let statuses = answer.statuses().iter().enumerate();
     let statuses = statuses.map(|(n, status)| descriptor_status(answer, n, status)).collect();

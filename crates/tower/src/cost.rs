@@ -18,10 +18,10 @@ use crate::extract::{Head, method_of};
 /// # Ok::<(), http::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Cost(Kind);
+pub struct Cost(CostKind);
 
 #[derive(Clone)]
-enum Kind {
+enum CostKind {
     Constant(u64),
     /// A list: there are few methods, so it is searched from its start.
     Methods(Arc<[(Method, u64)]>, u64),
@@ -41,7 +41,7 @@ impl Cost {
     /// ```
     #[must_use]
     pub const fn constant(units: u64) -> Self {
-        Self(Kind::Constant(units))
+        Self(CostKind::Constant(units))
     }
 
     /// By method; `otherwise` is the cost of all methods that are not listed. HEAD costs what GET does, unless it is
@@ -56,7 +56,7 @@ impl Cost {
     /// ```
     #[must_use]
     pub fn by_method(costs: impl IntoIterator<Item = (Method, u64)>, others: u64) -> Self {
-        Self(Kind::Methods(costs.into_iter().collect(), others))
+        Self(CostKind::Methods(costs.into_iter().collect(), others))
     }
 
     /// By the route that axum has matched, in the form in which it was registered; all other routes have one cost.
@@ -73,7 +73,7 @@ impl Cost {
         let mut costs: Vec<(Box<str>, u64)> =
             costs.into_iter().map(|(route, units)| (route.into(), units)).collect();
         costs.sort();
-        Self(Kind::Routes(costs.into(), others))
+        Self(CostKind::Routes(costs.into(), others))
     }
 
     /// The cost that a function computes.
@@ -93,7 +93,7 @@ impl Cost {
     /// ```
     #[must_use]
     pub fn from_fn(function: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
-        Self(Kind::Function(Arc::new(function)))
+        Self(CostKind::Function(Arc::new(function)))
     }
 
     /// The cost of this request.
@@ -107,19 +107,19 @@ impl Cost {
     #[must_use]
     pub fn of(&self, head: &Head<'_>) -> u64 {
         match &self.0 {
-            Kind::Constant(units) => *units,
-            Kind::Methods(costs, others) => {
+            CostKind::Constant(units) => *units,
+            CostKind::Methods(costs, others) => {
                 let of = |method: &Method| Some(costs.iter().find(|(it, _)| it == method)?.1);
                 of(head.method).or_else(|| of(method_of(head))).unwrap_or(*others)
             }
             #[cfg(feature = "axum")]
-            Kind::Routes(costs, others) => {
+            CostKind::Routes(costs, others) => {
                 let route = crate::extract::route_of(head);
                 let found = route
                     .and_then(|it| costs.binary_search_by(|(route, _)| (**route).cmp(it)).ok());
                 found.map_or(*others, |at| costs[at].1)
             }
-            Kind::Function(function) => function(head),
+            CostKind::Function(function) => function(head),
         }
     }
 }
@@ -139,11 +139,11 @@ impl From<u64> for Cost {
 impl fmt::Debug for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Constant(units) => write!(f, "Cost({units})"),
-            Kind::Methods(costs, others) => write!(f, "Cost({costs:?}, others {others})"),
+            CostKind::Constant(units) => write!(f, "Cost({units})"),
+            CostKind::Methods(costs, others) => write!(f, "Cost({costs:?}, others {others})"),
             #[cfg(feature = "axum")]
-            Kind::Routes(costs, others) => write!(f, "Cost({costs:?}, others {others})"),
-            Kind::Function(_) => f.write_str("Cost(function)"),
+            CostKind::Routes(costs, others) => write!(f, "Cost({costs:?}, others {others})"),
+            CostKind::Function(_) => f.write_str("Cost(function)"),
         }
     }
 }

@@ -20,12 +20,12 @@ use ipnet::IpNet;
 use tollgate::{Decision, Denial, Permit, Reservation, Toll, check_all};
 
 use crate::extract::{Head, NoKey, peer_of};
-use crate::gate::{Gate, MissingKey, Mode, Sleeping};
-use crate::headers::{Fixed, Stamp, Standing, secs_up};
+use crate::gate::{Gate, GateMode, MissingKey, Sleeping};
+use crate::headers::{FixedHeaders, KeyStanding, Stamp, secs_up};
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::observe::Outcome;
-use crate::settle::{Charged, Settle, Shadowed};
+use crate::observe::GateOutcome;
+use crate::settle::{GateCharge, Settle, Shadowed};
 
 /// The maximum number of gates in one layer: their tolls stand on the stack.
 pub(crate) const GATES_MAX: usize = 8;
@@ -34,10 +34,10 @@ type Exempt = dyn Fn(&Head<'_>) -> bool + Send + Sync;
 
 /// Everything that all clones of a layer and of its services share.
 #[derive(Clone)]
-pub(crate) struct Rules {
+pub(crate) struct GateRules {
     /// In the order in which they were given.
     pub(crate) gates: Arc<[Gate]>,
-    pub(crate) fixed: Fixed,
+    pub(crate) fixed: FixedHeaders,
     pub(crate) exempt: Vec<Arc<Exempt>>,
     pub(crate) exempt_peers: Arc<[IpNet]>,
     pub(crate) jitter_secs: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Rules {
 }
 
 /// The outcome for a request.
-pub(crate) enum Verdict<'g> {
+pub(crate) enum GateVerdict<'g> {
     /// It passes, and its extensions are left as they are.
     Pass(Stamp),
     /// Boxed, so that the common variant is cheap to move.
@@ -56,22 +56,22 @@ pub(crate) enum Verdict<'g> {
 
 /// Every outcome that needs more than calling the inner service with the request as it came.
 pub(crate) enum Rare<'g> {
-    Note(Marks),
-    Wait(Turn, Marks),
+    Note(PassMarks),
+    Wait(QueueTurn, PassMarks),
     Deny(Refusal<'g>),
 }
 
-impl Verdict<'_> {
-    fn pass(marks: Marks) -> Self {
+impl GateVerdict<'_> {
+    fn pass(marks: PassMarks) -> Self {
         match marks {
-            Marks { stamp, settle: None, shadowed: None } => Self::Pass(stamp),
+            PassMarks { stamp, settle: None, shadowed: None } => Self::Pass(stamp),
             marks => Self::Rare(Box::new(Rare::Note(marks))),
         }
     }
 }
 
 /// What is put into the extensions of an admitted request and the headers of its answer.
-pub(crate) struct Marks {
+pub(crate) struct PassMarks {
     pub(crate) stamp: Stamp,
     pub(crate) settle: Option<Settle>,
     pub(crate) shadowed: Option<Shadowed>,
@@ -86,15 +86,15 @@ pub(crate) struct Refusal<'g> {
 }
 
 /// What one gate is asked for one request.
-struct Ask<'g> {
+struct GateRequest<'g> {
     gate: &'g Gate,
     key: Key,
     cost: u64,
 }
 
-type Asks<'g> = ArrayVec<Ask<'g>, GATES_MAX>;
+type Asks<'g> = ArrayVec<GateRequest<'g>, GATES_MAX>;
 
-impl<'g> Ask<'g> {
+impl<'g> GateRequest<'g> {
     /// `None` if the gate does not apply to this request.
     fn of(gate: &'g Gate, head: &Head<'_>) -> Option<Self> {
         let mut key = Key::new();
@@ -105,7 +105,7 @@ impl<'g> Ask<'g> {
         self.gate.limit.check(&self.key, self.cost)
     }
 
-    fn count(&self, outcome: Outcome) {
+    fn count(&self, outcome: GateOutcome) {
         self.gate.count(outcome);
     }
 }
@@ -125,13 +125,13 @@ impl Gate {
         if why == NoKey::NotConcerned {
             return false;
         }
-        self.count(Outcome::NoKey);
+        self.count(GateOutcome::NoKey);
         *key = Key::nobody(); // drops the parts that were added before the failure
         self.missing == MissingKey::Share
     }
 
     #[inline]
-    fn count(&self, outcome: Outcome) {
+    fn count(&self, outcome: GateOutcome) {
         self.tally.count(&self.name, outcome);
     }
 }
@@ -139,30 +139,32 @@ impl Gate {
 /// What each ask was charged, in the order of the asks. Filled in place, because it is large.
 type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
 
-impl Rules {
+impl GateRules {
     /// Decides a request, exactly once.
     #[inline]
-    pub(crate) fn decide(&self, head: &Head<'_>) -> Verdict<'_> {
+    pub(crate) fn decide(&self, head: &Head<'_>) -> GateVerdict<'_> {
         if !(self.exempt.is_empty() && self.exempt_peers.is_empty()) && self.is_exempt(head) {
-            return Verdict::Pass(Stamp::NOTHING);
+            return GateVerdict::Pass(Stamp::NOTHING);
         }
         match &*self.gates {
-            [only] if matches!(only.mode, Mode::Deny) && !self.settle => self.at_one(only, head),
+            [only] if matches!(only.mode, GateMode::Deny) && !self.settle => {
+                self.at_one(only, head)
+            }
             _ => self.at_all(head),
         }
     }
 
     /// The most common layer: one gate, which denies. It needs none of the lists, and its key is not moved.
     #[inline]
-    fn at_one<'g>(&self, gate: &'g Gate, head: &Head<'_>) -> Verdict<'g> {
+    fn at_one<'g>(&self, gate: &'g Gate, head: &Head<'_>) -> GateVerdict<'g> {
         let mut key = Key::new();
         if !gate.find_key(head, &mut key) {
-            return Verdict::Pass(Stamp::NOTHING);
+            return GateVerdict::Pass(Stamp::NOTHING);
         }
         match &gate.limit.check(&key, gate.cost.of(head)) {
             Decision::Allowed(permit) => {
-                gate.count(Outcome::Allowed);
-                Verdict::Pass(self.stamp(gate, permit))
+                gate.count(GateOutcome::Allowed);
+                GateVerdict::Pass(self.stamp(gate, permit))
             }
             Decision::Denied(denial) => self.refuse(gate, &key, denial),
         }
@@ -170,18 +172,22 @@ impl Rules {
 
     // Apart from the most common layer, which then needs none of this stack space.
     #[inline(never)]
-    fn at_all(&self, head: &Head<'_>) -> Verdict<'_> {
+    fn at_all(&self, head: &Head<'_>) -> GateVerdict<'_> {
         let mut asks = Asks::new();
         let denying = self.gates.iter().filter(|gate| !gate.is_shadow());
-        asks.extend(denying.filter_map(|gate| Ask::of(gate, head)));
+        asks.extend(denying.filter_map(|gate| GateRequest::of(gate, head)));
         let mut permits = Permits::new();
         let (index, decision) = match asks.as_slice() {
             [] => {
                 let shadowed = self.shadowed(head);
-                return Verdict::pass(Marks { stamp: Stamp::NOTHING, settle: None, shadowed });
+                return GateVerdict::pass(PassMarks {
+                    stamp: Stamp::NOTHING,
+                    settle: None,
+                    shadowed,
+                });
             }
             [only] => {
-                if let Mode::Delay { max_wait, .. } = only.gate.mode {
+                if let GateMode::Delay { max_wait, .. } = only.gate.mode {
                     return self.queue(only, max_wait, head);
                 }
                 let decision = only.check();
@@ -193,8 +199,8 @@ impl Rules {
         let ask = &asks[index];
         match &decision {
             Decision::Allowed(permit) => {
-                asks.iter().for_each(|ask| ask.count(Outcome::Allowed));
-                Verdict::pass(Marks {
+                asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));
+                GateVerdict::pass(PassMarks {
                     stamp: self.stamp(ask.gate, permit),
                     settle: self.settlement(&asks, &permits),
                     shadowed: self.shadowed(head),
@@ -222,7 +228,7 @@ impl Rules {
         if self.fixed.is_silent() {
             return Stamp::NOTHING;
         }
-        let standing = Standing {
+        let standing = KeyStanding {
             limit: permit.limit(),
             remaining: permit.remaining(),
             reset_secs: secs_up(permit.reset_after()),
@@ -232,14 +238,15 @@ impl Rules {
     }
 
     #[cold]
-    fn refuse<'g>(&self, gate: &'g Gate, key: &Key, denial: &Denial) -> Verdict<'g> {
-        let outcome = if denial.is_table_full() { Outcome::TableFull } else { Outcome::Denied };
+    fn refuse<'g>(&self, gate: &'g Gate, key: &Key, denial: &Denial) -> GateVerdict<'g> {
+        let outcome =
+            if denial.is_table_full() { GateOutcome::TableFull } else { GateOutcome::Denied };
         gate.count(outcome);
         gate.tally.log(&gate.name, denial, outcome);
         let later = self.jitter(key);
         let retry_after_secs =
             denial.retry_after_secs().map(|seconds| seconds.saturating_add(later));
-        let standing = Standing {
+        let standing = KeyStanding {
             limit: denial.limit(),
             remaining: denial.remaining(),
             reset_secs: retry_after_secs.unwrap_or_else(|| secs_up(denial.reset_after())),
@@ -248,7 +255,7 @@ impl Rules {
         };
         let stamp = self.fixed.stamp(&gate.name, &gate.opening, standing);
         let refusal = Refusal { gate, denial: *denial, retry_after_secs, stamp };
-        Verdict::Rare(Box::new(Rare::Deny(refusal)))
+        GateVerdict::Rare(Box::new(Rare::Deny(refusal)))
     }
 
     /// The same for one key each time, so that a client gains nothing by asking again; spread evenly over the keys.
@@ -260,33 +267,38 @@ impl Rules {
         }
     }
 
-    fn queue<'g>(&'g self, ask: &Ask<'g>, max_wait: Duration, head: &Head<'_>) -> Verdict<'g> {
+    fn queue<'g>(
+        &'g self,
+        ask: &GateRequest<'g>,
+        max_wait: Duration,
+        head: &Head<'_>,
+    ) -> GateVerdict<'g> {
         let place = match ask.gate.limit.entry(&ask.key).reserve(ask.cost, max_wait) {
             Ok(place) => place,
             Err(denial) => return self.refuse(ask.gate, &ask.key, &denial),
         };
         let permit = *place.permit();
-        let marks = Marks {
+        let marks = PassMarks {
             stamp: self.stamp(ask.gate, &permit),
             settle: self.settlement(std::slice::from_ref(ask), &[Some(permit)]),
             shadowed: self.shadowed(head),
         };
-        let Mode::Delay { sleep, .. } = &ask.gate.mode else { return Verdict::pass(marks) };
+        let GateMode::Delay { sleep, .. } = &ask.gate.mode else { return GateVerdict::pass(marks) };
         if place.wait().is_zero() {
-            ask.count(Outcome::Allowed);
-            return Verdict::pass(marks);
+            ask.count(GateOutcome::Allowed);
+            return GateVerdict::pass(marks);
         }
-        ask.count(Outcome::Delayed);
+        ask.count(GateOutcome::Delayed);
         let sleeping = sleep(place.wait());
         let limit = Arc::clone(&ask.gate.limit);
-        let turn = Turn { limit, key: ask.key, place: Some(place), sleeping };
-        Verdict::Rare(Box::new(Rare::Wait(turn, marks)))
+        let turn = QueueTurn { limit, key: ask.key, place: Some(place), sleeping };
+        GateVerdict::Rare(Box::new(Rare::Wait(turn, marks)))
     }
 
-    fn settlement(&self, asks: &[Ask<'_>], permits: &[Option<Permit>]) -> Option<Settle> {
+    fn settlement(&self, asks: &[GateRequest<'_>], permits: &[Option<Permit>]) -> Option<Settle> {
         self.settle.then(|| {
             let charged = asks.iter().zip(permits);
-            Settle::new(charged.map(|(ask, permit)| Charged::new(ask.gate, ask.key, *permit)))
+            Settle::new(charged.map(|(ask, permit)| GateCharge::new(ask.gate, ask.key, *permit)))
         })
     }
 
@@ -294,12 +306,12 @@ impl Rules {
     fn shadowed(&self, head: &Head<'_>) -> Option<Shadowed> {
         let mut by = Vec::new();
         for gate in self.gates.iter().filter(|gate| gate.is_shadow()) {
-            let Some(ask) = Ask::of(gate, head) else { continue };
+            let Some(ask) = GateRequest::of(gate, head) else { continue };
             match ask.check() {
-                Decision::Allowed(_) => ask.count(Outcome::Allowed),
+                Decision::Allowed(_) => ask.count(GateOutcome::Allowed),
                 Decision::Denied(denial) => {
-                    ask.count(Outcome::Shadowed);
-                    gate.tally.log(&gate.name, &denial, Outcome::Shadowed);
+                    ask.count(GateOutcome::Shadowed);
+                    gate.tally.log(&gate.name, &denial, GateOutcome::Shadowed);
                     by.push(gate.name.clone());
                 }
             }
@@ -309,7 +321,7 @@ impl Rules {
 }
 
 /// Charges all gates or none. Returns the index of the gate that is reported, and its decision.
-fn all(asks: &[Ask<'_>], permits: &mut Permits) -> (usize, Decision) {
+fn all(asks: &[GateRequest<'_>], permits: &mut Permits) -> (usize, Decision) {
     let mut tolls: ArrayVec<Toll<'_>, GATES_MAX> =
         asks.iter().map(|ask| ask.gate.limit.entry(&ask.key).cost(ask.cost)).collect();
     let joint = check_all(&mut tolls);
@@ -323,14 +335,14 @@ fn all(asks: &[Ask<'_>], permits: &mut Permits) -> (usize, Decision) {
 
 /// A place in the queue of a gate. A request that is dropped before its turn gives back what has not drained since
 /// ([`tollgate::Entry::cancel`]), whatever other requests have charged and given back.
-pub(crate) struct Turn {
+pub(crate) struct QueueTurn {
     limit: Arc<dyn Limit>,
     key: Key,
     place: Option<Reservation>,
     sleeping: Sleeping,
 }
 
-impl Turn {
+impl QueueTurn {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let polled = Pin::new(&mut self.sleeping).poll(cx);
         if polled.is_ready() {
@@ -340,7 +352,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for QueueTurn {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             self.limit.entry(&self.key).cancel(place);

@@ -167,10 +167,10 @@ impl Problems {
 /// # let _ = app.limit;
 /// ```
 pub struct DenyWith<B> {
-    function: Arc<Answering<B>>,
+    function: Arc<DenialResponder<B>>,
 }
 
-type Answering<B> = dyn Fn(&Denied<'_>) -> Response<B> + Send + Sync;
+type DenialResponder<B> = dyn Fn(&Denied<'_>) -> Response<B> + Send + Sync;
 
 impl<B> DenyWith<B> {
     pub(crate) fn new(

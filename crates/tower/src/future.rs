@@ -9,7 +9,7 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::decide::Turn;
+use crate::decide::QueueTurn;
 use crate::headers::Stamp;
 
 pin_project! {
@@ -45,13 +45,13 @@ pin_project! {
 /// The inner service is not called, or not yet. Boxed, because few requests get here and it would enlarge every
 /// future.
 pub(crate) enum Uncalled<S, R, B> {
-    Waiting(Box<Waiting<S, R>>),
+    Waiting(Box<DelayedRequest<S, R>>),
     Denied(Box<Response<B>>),
 }
 
 /// A request that waits for its turn.
-pub(crate) struct Waiting<S, R> {
-    turn: Turn,
+pub(crate) struct DelayedRequest<S, R> {
+    turn: QueueTurn,
     service: S,
     request: Request<R>,
 }
@@ -62,8 +62,8 @@ impl<S: Service<Request<R>>, R, B> ResponseFuture<S, R, B> {
         Self { called: None, stamp: Stamp::NOTHING, uncalled: Some(uncalled) }
     }
 
-    pub(crate) fn waiting(turn: Turn, service: S, request: Request<R>, stamp: Stamp) -> Self {
-        let waiting = Waiting { turn, service, request };
+    pub(crate) fn waiting(turn: QueueTurn, service: S, request: Request<R>, stamp: Stamp) -> Self {
+        let waiting = DelayedRequest { turn, service, request };
         Self { called: None, stamp, uncalled: Some(Uncalled::Waiting(Box::new(waiting))) }
     }
 }
@@ -100,7 +100,7 @@ where
         }
         match this.uncalled.take() {
             Some(Uncalled::Waiting(waiting)) => {
-                let Waiting { turn, mut service, request } = *waiting;
+                let DelayedRequest { turn, mut service, request } = *waiting;
                 drop(turn);
                 this.called.set(Some(service.call(request)));
                 match this.called.as_pin_mut() {

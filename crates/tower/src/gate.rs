@@ -11,7 +11,7 @@ use crate::extract::Extract;
 use crate::headers::Opening;
 use crate::limit::Limit;
 use crate::name::PolicyName;
-use crate::observe::Tally;
+use crate::observe::GateTally;
 
 /// What is done with a request that has no key of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ type Sleep = dyn Fn(Duration) -> Sleeping + Send + Sync;
 
 /// What is done with a request that is above the limit.
 #[derive(Clone)]
-pub(crate) enum Mode {
+pub(crate) enum GateMode {
     Deny,
     Shadow,
     Delay { max_wait: Duration, sleep: Arc<Sleep> },
@@ -54,9 +54,9 @@ pub struct Gate {
     pub(crate) limit: Arc<dyn Limit>,
     pub(crate) by: Arc<dyn Extract>,
     pub(crate) cost: Cost,
-    pub(crate) mode: Mode,
+    pub(crate) mode: GateMode,
     pub(crate) missing: MissingKey,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) tally: Arc<GateTally>,
     pub(crate) problems: Arc<Problems>,
     pub(crate) opening: Opening,
 }
@@ -80,7 +80,7 @@ impl Gate {
             limit: Arc::new(limit),
             by: Arc::new(by),
             cost: Cost::default(),
-            mode: Mode::Deny,
+            mode: GateMode::Deny,
             missing: MissingKey::default(),
             tally: Arc::default(),
         }
@@ -143,7 +143,7 @@ impl Gate {
     /// ```
     #[must_use]
     pub fn shadow(self) -> Self {
-        Self { mode: Mode::Shadow, ..self }
+        Self { mode: GateMode::Shadow, ..self }
     }
 
     /// Lets requests wait for their turn in place of denying them, in the order of arrival; a request that would wait
@@ -172,26 +172,26 @@ impl Gate {
         S: Future<Output = ()> + Send + 'static,
     {
         let sleep = move |wait| -> Sleeping { Box::pin(sleep(wait)) };
-        Self { mode: Mode::Delay { max_wait, sleep: Arc::new(sleep) }, ..self }
+        Self { mode: GateMode::Delay { max_wait, sleep: Arc::new(sleep) }, ..self }
     }
 
     /// This gate with denying in place of waiting.
     pub(crate) fn prompt(self) -> Self {
-        let mode = if self.is_shadow() { Mode::Shadow } else { Mode::Deny };
+        let mode = if self.is_shadow() { GateMode::Shadow } else { GateMode::Deny };
         Self { mode, ..self }
     }
 
     pub(crate) fn is_shadow(&self) -> bool {
-        matches!(self.mode, Mode::Shadow)
+        matches!(self.mode, GateMode::Shadow)
     }
 }
 
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = match self.mode {
-            Mode::Deny => "deny",
-            Mode::Shadow => "shadow",
-            Mode::Delay { .. } => "delay",
+            GateMode::Deny => "deny",
+            GateMode::Shadow => "shadow",
+            GateMode::Delay { .. } => "delay",
         };
         f.debug_struct("Gate")
             .field("name", &self.name)

@@ -63,7 +63,7 @@ fn insert(headers: &mut HeaderMap, name: &HeaderName, text: &str) {
 
 /// `google.rpc.Status`
 #[derive(Clone, PartialEq, Message)]
-struct Status {
+struct RpcStatus {
     #[prost(int32, tag = "1")]
     code: i32,
     #[prost(string, tag = "2")]
@@ -87,5 +87,5 @@ fn status(code: i32, message: String, retry_after_secs: Option<u64>) -> Vec<u8> 
         let value = RetryInfo { retry_delay }.encode_to_vec();
         prost_types::Any { type_url: RETRY_INFO.to_owned(), value }
     });
-    Status { code, message, details: retry.into_iter().collect() }.encode_to_vec()
+    RpcStatus { code, message, details: retry.into_iter().collect() }.encode_to_vec()
 }

@@ -221,41 +221,41 @@ mod tests {
     use proptest::prelude::*;
 
     #[derive(Clone, Debug, PartialEq)]
-    enum Part {
+    enum PushedPart {
         Text(Vec<u8>),
         Secret(Vec<u8>),
         Absent,
     }
 
-    fn key(parts: &[Part]) -> Key {
+    fn key(parts: &[PushedPart]) -> Key {
         let mut key = Key::new();
         for part in parts {
             match part {
-                Part::Text(text) => key.push(text),
-                Part::Secret(text) => key.push_digest(text),
-                Part::Absent => key.push_absent(),
+                PushedPart::Text(text) => key.push(text),
+                PushedPart::Secret(text) => key.push_digest(text),
+                PushedPart::Absent => key.push_absent(),
             }
         }
         key
     }
 
     /// A long text and its digest are the same part.
-    fn canonical(parts: Vec<Part>) -> Vec<Part> {
+    fn canonical(parts: Vec<PushedPart>) -> Vec<PushedPart> {
         let long = |part| match part {
-            Part::Text(text) if text.len() > SHORT_MAX => Part::Secret(text),
+            PushedPart::Text(text) if text.len() > SHORT_MAX => PushedPart::Secret(text),
             part => part,
         };
         parts.into_iter().map(long).collect()
     }
 
-    fn part() -> impl Strategy<Value = Part> {
+    fn part() -> impl Strategy<Value = PushedPart> {
         // The bytes that have a meaning in the encoding, in all lengths around its bounds.
         let byte = prop_oneof![Just(0_u8), Just(1), Just(LONG), Just(FOLDED), Just(ABSENT)];
         let text = prop::collection::vec(byte, 0..70);
         prop_oneof![
-            4 => text.clone().prop_map(Part::Text),
-            1 => text.prop_map(Part::Secret),
-            1 => Just(Part::Absent),
+            4 => text.clone().prop_map(PushedPart::Text),
+            1 => text.prop_map(PushedPart::Secret),
+            1 => Just(PushedPart::Absent),
         ]
     }
 
@@ -276,7 +276,7 @@ mod tests {
         ) {
             let cut = |at: usize| {
                 let (left, right) = text.split_at(at % (text.len() + 1));
-                [Part::Text(left.to_vec()), Part::Text(right.to_vec())]
+                [PushedPart::Text(left.to_vec()), PushedPart::Text(right.to_vec())]
             };
             let (one, other) = (cut(cuts.0), cut(cuts.1));
             prop_assert_eq!(key(&one) == key(&other), one == other);
@@ -342,9 +342,9 @@ mod tests {
 
     /// A hasher that records what is written to it.
     #[derive(Default)]
-    struct Given(Vec<u8>);
+    struct RecordingHasher(Vec<u8>);
 
-    impl Hasher for Given {
+    impl Hasher for RecordingHasher {
         fn write(&mut self, bytes: &[u8]) {
             self.0.extend_from_slice(bytes);
         }
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn no_key_gives_the_hash_what_another_begins_with() {
         let given = |key: &Key| {
-            let mut hasher = Given::default();
+            let mut hasher = RecordingHasher::default();
             key.hash(&mut hasher);
             hasher.0
         };

@@ -9,15 +9,15 @@ use http::Response;
 use ipnet::IpNet;
 use tower_layer::Layer;
 
-use crate::decide::{GATES_MAX, Rules};
+use crate::decide::{GATES_MAX, GateRules};
 use crate::deny::{Denied, DenyWith, ProblemJson};
 use crate::error::LayerError;
 use crate::extract::{Extract, Head};
-use crate::gate::{Gate, Mode};
-use crate::headers::{Fixed, Headers, secs_up};
+use crate::gate::{Gate, GateMode};
+use crate::headers::{FixedHeaders, Headers, secs_up};
 use crate::limit::Limit;
 use crate::service::RateLimit;
-use crate::shared::Shared;
+use crate::shared::LayerState;
 use crate::warning::Warnings;
 
 /// A tower layer that passes on the requests that its gates admit.
@@ -38,7 +38,7 @@ use crate::warning::Warnings;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct RateLimitLayer<D = ProblemJson> {
-    shared: Arc<Shared<D>>,
+    shared: Arc<LayerState<D>>,
 }
 
 impl RateLimitLayer {
@@ -100,7 +100,7 @@ impl RateLimitLayer {
             if gates[..index].iter().any(|earlier| earlier.name == name) {
                 return Err(LayerError::SameName { name });
             }
-            if matches!(gate.mode, Mode::Delay { .. }) && gates.len() > 1 {
+            if matches!(gate.mode, GateMode::Delay { .. }) && gates.len() > 1 {
                 return Err(LayerError::DelayAmongSeveral { name });
             }
         }
@@ -109,7 +109,7 @@ impl RateLimitLayer {
 
     fn through(gates: Vec<Gate>) -> Self {
         let headers = Headers::default();
-        let rules = Rules {
+        let rules = GateRules {
             fixed: fixed(headers, &gates),
             gates: gates.into(),
             exempt: Vec::new(),
@@ -118,18 +118,18 @@ impl RateLimitLayer {
             settle: false,
             spread: RandomState::new(),
         };
-        Self { shared: Arc::new(Shared { rules, headers, deny: ProblemJson }) }
+        Self { shared: Arc::new(LayerState { rules, headers, deny: ProblemJson }) }
     }
 }
 
 /// Shadow gates are not reported.
-fn fixed(headers: Headers, gates: &[Gate]) -> Fixed {
+fn fixed(headers: Headers, gates: &[Gate]) -> FixedHeaders {
     let told = gates.iter().filter(|gate| !gate.is_shadow());
-    Fixed::new(headers, told.map(|gate| (&gate.name, gate.limit.policy())))
+    FixedHeaders::new(headers, told.map(|gate| (&gate.name, gate.limit.policy())))
 }
 
 impl<D: Clone> RateLimitLayer<D> {
-    fn with(self, change: impl FnOnce(&mut Shared<D>)) -> Self {
+    fn with(self, change: impl FnOnce(&mut LayerState<D>)) -> Self {
         let mut shared = Arc::unwrap_or_clone(self.shared);
         change(&mut shared);
         Self { shared: Arc::new(shared) }
@@ -264,8 +264,8 @@ impl<D: Clone> RateLimitLayer<D> {
     /// ```
     #[must_use]
     pub fn answering<E>(self, deny: E) -> RateLimitLayer<E> {
-        let Shared { rules, headers, .. } = Arc::unwrap_or_clone(self.shared);
-        RateLimitLayer { shared: Arc::new(Shared { rules, headers, deny }) }
+        let LayerState { rules, headers, .. } = Arc::unwrap_or_clone(self.shared);
+        RateLimitLayer { shared: Arc::new(LayerState { rules, headers, deny }) }
     }
 
     /// The configuration mistakes that requests have shown so far. With the feature `tracing` each is also logged,

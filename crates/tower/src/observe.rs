@@ -10,7 +10,7 @@ use crate::name::PolicyName;
 
 /// The outcome of a request at one gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum GateOutcome {
     Allowed,
     Denied,
     /// Denied because the table had no cell for a new key.
@@ -25,7 +25,7 @@ pub(crate) enum Outcome {
 /// The counters of one gate. They are registered when the first request is counted: by then the application has
 /// installed its recorder.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct GateTally {
     #[cfg(feature = "metrics")]
     counters: std::sync::OnceLock<[metrics::Counter; 6]>,
     /// Limits how many denials are logged.
@@ -45,20 +45,20 @@ impl Default for Events {
     }
 }
 
-impl Tally {
+impl GateTally {
     #[cfg(feature = "metrics")]
     #[inline]
-    pub(crate) fn count(&self, name: &PolicyName, outcome: Outcome) {
+    pub(crate) fn count(&self, name: &PolicyName, outcome: GateOutcome) {
         self.counters.get_or_init(|| register(name))[outcome as usize].increment(1);
     }
 
     #[cfg(not(feature = "metrics"))]
     #[inline]
-    pub(crate) fn count(&self, _: &PolicyName, _: Outcome) {}
+    pub(crate) fn count(&self, _: &PolicyName, _: GateOutcome) {}
 
     /// Logs a request above the limit at the level DEBUG.
     #[cfg(feature = "tracing")]
-    pub(crate) fn log(&self, name: &PolicyName, denial: &tollgate::Denial, outcome: Outcome) {
+    pub(crate) fn log(&self, name: &PolicyName, denial: &tollgate::Denial, outcome: GateOutcome) {
         if tracing::enabled!(tracing::Level::DEBUG) && self.log.0.check(1).is_allowed() {
             let outcome = label(outcome);
             tracing::debug!(policy = name.as_str(), cost = denial.cost(), outcome, "{denial}");
@@ -66,18 +66,18 @@ impl Tally {
     }
 
     #[cfg(not(feature = "tracing"))]
-    pub(crate) fn log(&self, _: &PolicyName, _: &tollgate::Denial, _: Outcome) {}
+    pub(crate) fn log(&self, _: &PolicyName, _: &tollgate::Denial, _: GateOutcome) {}
 }
 
 #[cfg(any(feature = "metrics", feature = "tracing"))]
-const fn label(outcome: Outcome) -> &'static str {
+const fn label(outcome: GateOutcome) -> &'static str {
     match outcome {
-        Outcome::Allowed => "allowed",
-        Outcome::Denied => "denied",
-        Outcome::TableFull => "table_full",
-        Outcome::Delayed => "delayed",
-        Outcome::Shadowed => "shadowed",
-        Outcome::NoKey => "no_key",
+        GateOutcome::Allowed => "allowed",
+        GateOutcome::Denied => "denied",
+        GateOutcome::TableFull => "table_full",
+        GateOutcome::Delayed => "delayed",
+        GateOutcome::Shadowed => "shadowed",
+        GateOutcome::NoKey => "no_key",
     }
 }
 
@@ -87,12 +87,12 @@ fn register(name: &PolicyName) -> [metrics::Counter; 6] {
     metrics::describe_counter!(NAME, "Requests at a limit, by what has become of them.");
     // In the order of the enum.
     [
-        Outcome::Allowed,
-        Outcome::Denied,
-        Outcome::TableFull,
-        Outcome::Delayed,
-        Outcome::Shadowed,
-        Outcome::NoKey,
+        GateOutcome::Allowed,
+        GateOutcome::Denied,
+        GateOutcome::TableFull,
+        GateOutcome::Delayed,
+        GateOutcome::Shadowed,
+        GateOutcome::NoKey,
     ]
     .map(|outcome| metrics::counter!(NAME, "policy" => name.shared(), "outcome" => label(outcome)))
 }

@@ -2,7 +2,7 @@
 //!
 //! A layer decides while it is called, but a decision from Redis takes longer. So there are two layers. The outer one
 //! builds the question of its gate, asks it, and calls the inner one when the answer is there. The inner one is a
-//! normal layer with its headers, denials, counters and logs; its limit is a [`Told`], which returns the decision
+//! normal layer with its headers, denials, counters and logs; its limit is a [`ToldLimit`], which returns the decision
 //! that the outer one received.
 
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::key::Key;
 use crate::layer::RateLimitLayer;
 use crate::remote_limit::RemoteLimit;
 use crate::service::RateLimit;
-use crate::told::{Told, with_found};
+use crate::told::{ToldLimit, with_found};
 
 /// Limits requests by a limit that is kept elsewhere, such as in Redis.
 ///
@@ -90,7 +90,7 @@ impl RemoteLayer {
         gate: impl FnOnce(Gate) -> Gate,
     ) -> Self {
         let remote: Arc<dyn RemoteLimit> = Arc::new(remote);
-        let gate = gate(Gate::new(Told::of(Arc::clone(&remote)), by)).prompt();
+        let gate = gate(Gate::new(ToldLimit::of(Arc::clone(&remote)), by)).prompt();
         Self { told: RateLimitLayer::of(gate.clone()), gate: Arc::new(gate), remote }
     }
 }
@@ -225,7 +225,7 @@ where
     }
 }
 
-type Waiting<S, R, B> =
+type RemoteCall<S, R, B> =
     Pin<Box<dyn Future<Output = Result<Response<B>, <S as Service<Request<R>>>::Error>> + Send>>;
 
 pin_project! {
@@ -247,7 +247,7 @@ pin_project! {
     {
         // Decided at once.
         Now { #[pin] future: ResponseFuture<S, R, B> },
-        Later { waiting: Waiting<S, R, B> },
+        Later { waiting: RemoteCall<S, R, B> },
     }
 }
 
@@ -256,7 +256,7 @@ impl<S: Service<Request<R>>, R, B> RemoteFuture<S, R, B> {
         Self { state: State::Now { future } }
     }
 
-    fn later(waiting: Waiting<S, R, B>) -> Self {
+    fn later(waiting: RemoteCall<S, R, B>) -> Self {
         Self { state: State::Later { waiting } }
     }
 }

@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::decide::{Marks, Rare, Refusal, Verdict};
+use crate::decide::{GateVerdict, PassMarks, Rare, Refusal};
 use crate::deny::{Denied, Deny, ProblemJson};
 use crate::extract::Head;
 use crate::future::ResponseFuture;
 use crate::headers::Stamp;
-use crate::shared::Shared;
+use crate::shared::LayerState;
 
 /// A service behind the gates of a [`RateLimitLayer`](crate::RateLimitLayer).
 ///
@@ -31,11 +31,11 @@ use crate::shared::Shared;
 /// ```
 pub struct RateLimit<S, D = ProblemJson> {
     inner: S,
-    shared: Arc<Shared<D>>,
+    shared: Arc<LayerState<D>>,
 }
 
 impl<S, D> RateLimit<S, D> {
-    pub(crate) fn new(inner: S, shared: Arc<Shared<D>>) -> Self {
+    pub(crate) fn new(inner: S, shared: Arc<LayerState<D>>) -> Self {
         Self { inner, shared }
     }
 
@@ -69,12 +69,12 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<R>) -> Self::Future {
-        let Shared { rules, deny, .. } = &*self.shared;
+        let LayerState { rules, deny, .. } = &*self.shared;
         match rules.decide(&Head::of(&request)) {
-            Verdict::Pass(stamp) => {
+            GateVerdict::Pass(stamp) => {
                 ResponseFuture { called: Some(self.inner.call(request)), stamp, uncalled: None }
             }
-            Verdict::Rare(rare) => rarely(&mut self.inner, deny, request, *rare),
+            GateVerdict::Rare(rare) => rarely(&mut self.inner, deny, request, *rare),
         }
     }
 }
@@ -115,7 +115,7 @@ fn refuse<B>(deny: &impl Deny<B>, refusal: Refusal<'_>, head: Head<'_>) -> Respo
     response
 }
 
-impl Marks {
+impl PassMarks {
     /// Puts the extensions for the handler into the request, and returns the headers for the answer.
     fn note<R>(self, request: &mut Request<R>) -> Stamp {
         if let Some(settle) = self.settle {

@@ -29,12 +29,12 @@ use crate::name::PolicyName;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Settle {
-    charged: Arc<[Charged]>,
+    charged: Arc<[GateCharge]>,
 }
 
 /// What one gate has charged.
 #[derive(Debug)]
-pub(crate) struct Charged {
+pub(crate) struct GateCharge {
     gate: Gate,
     key: Key,
     permit: Option<Permit>,
@@ -42,7 +42,7 @@ pub(crate) struct Charged {
     left: AtomicU64,
 }
 
-impl Charged {
+impl GateCharge {
     pub(crate) fn new(gate: &Gate, key: Key, permit: Option<Permit>) -> Self {
         let left = AtomicU64::new(permit.map_or(0, |permit| permit.cost()));
         Self { gate: gate.clone(), key, permit, left }
@@ -65,7 +65,7 @@ impl Charged {
 }
 
 impl Settle {
-    pub(crate) fn new(charged: impl IntoIterator<Item = Charged>) -> Self {
+    pub(crate) fn new(charged: impl IntoIterator<Item = GateCharge>) -> Self {
         Self { charged: charged.into_iter().collect() }
     }
 
@@ -123,7 +123,7 @@ impl Settle {
         self.named(gate).map(|charged| charged.refund(units))
     }
 
-    fn named(&self, name: &str) -> Option<&Charged> {
+    fn named(&self, name: &str) -> Option<&GateCharge> {
         self.charged.iter().find(|charged| charged.gate.name.as_str() == name)
     }
 }

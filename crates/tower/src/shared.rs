@@ -1,12 +1,12 @@
-//! [`Shared`]: what a layer and its services have in common.
+//! [`LayerState`]: what a layer and its services have in common.
 
-use crate::decide::Rules;
+use crate::decide::GateRules;
 use crate::headers::Headers;
 
 /// Everything that clones of a layer and its services share. Changing a layer makes a new one around the same gates.
 #[derive(Clone)]
-pub(crate) struct Shared<D> {
-    pub(crate) rules: Rules,
+pub(crate) struct LayerState<D> {
+    pub(crate) rules: GateRules,
     pub(crate) deny: D,
     pub(crate) headers: Headers,
 }

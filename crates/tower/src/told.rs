@@ -1,4 +1,4 @@
-//! [`Told`]: the limit of a layer whose requests are decided elsewhere, before the layer is called.
+//! [`ToldLimit`]: the limit of a layer whose requests are decided elsewhere, before the layer is called.
 //!
 //! The decision is handed over by a thread-local slot that is filled before the call and emptied after it: `call`
 //! asks its limit before it returns.
@@ -28,20 +28,20 @@ pub(crate) fn with_found<T>(found: Option<Decision>, call: impl FnOnce() -> T) -
 }
 
 /// The limit of the inner layer: it returns the decision in the slot.
-pub(crate) struct Told {
+pub(crate) struct ToldLimit {
     remote: Arc<dyn RemoteLimit>,
     /// A stand-in for the methods that a single gate which does not wait never calls.
     aside: Limiter,
 }
 
-impl Told {
+impl ToldLimit {
     pub(crate) fn of(remote: Arc<dyn RemoteLimit>) -> Self {
         let aside = Limiter::new(remote.policy());
         Self { remote, aside }
     }
 }
 
-impl Limit for Told {
+impl Limit for ToldLimit {
     fn policy(&self) -> Policy {
         self.remote.policy()
     }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn what_was_found_decides_one_call_and_without_it_no_caller_goes() {
         let (told, found) =
-            (Told::of(Arc::new(Elsewhere)), Limiter::new(Quota::per_hour(9)).check(3));
+            (ToldLimit::of(Arc::new(Elsewhere)), Limiter::new(Quota::per_hour(9)).check(3));
         let check = || told.check(&Key::new(), 1);
         let [first, second] = with_found(Some(found), || [check(), check()]);
         assert!(first.is_allowed());
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_was_charged_elsewhere_is_not_settled_here() {
-        let (told, key) = (Told::of(Arc::new(Elsewhere)), Key::new());
+        let (told, key) = (ToldLimit::of(Arc::new(Elsewhere)), Key::new());
         let permit = Limiter::new(Quota::per_hour(9)).check(3).into_result().expect("9 are left");
         assert_eq!(told.refund(&key, permit), 0);
         assert_eq!(told.charge(&key, 7), 7);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_place_that_was_taken_aside_is_given_back_there_if_it_is_the_last() {
-        let (told, key) = (Told::of(Arc::new(Elsewhere)), Key::new());
+        let (told, key) = (ToldLimit::of(Arc::new(Elsewhere)), Key::new());
         let places = [0, 1].map(|_| told.entry(&key).reserve(1, Duration::ZERO).expect("a place"));
         let [first, last] = places;
         assert!(!told.entry(&key).cancel(first));

@@ -103,9 +103,9 @@ impl Warnings {
 
 /// Which warnings have been given. One load per request that shows one; nothing is written twice.
 #[derive(Debug, Default)]
-pub(crate) struct Given(AtomicU8);
+pub(crate) struct GivenWarnings(AtomicU8);
 
-impl Given {
+impl GivenWarnings {
     /// Logs the warning, if it has not been logged.
     #[cold]
     pub(crate) fn once(&self, warning: Warning) {

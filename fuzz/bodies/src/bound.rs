@@ -46,7 +46,7 @@ fn gcra_is_kept(
     let ticks = ((&count * (last.now_ns - first.now_ns)) << tick) / &period;
     let slack = (((ticks >> 62_u32) + 1_u32) * &period) >> tick;
     let left = |at_ns: u64| &count * (u64::MAX - at_ns);
-    let mut account = Account::new(period.clone(), &period * burst + slack);
+    let mut account = IntervalBound::new(period.clone(), &period * burst + slack);
     in_time.iter().try_for_each(|admitted| {
         let now = left(admitted.now_ns);
         account.add(admitted, &now, &now)
@@ -71,7 +71,7 @@ fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<()
     let limit = BigUint::from(ceiling(policy));
     let left = |at_ns: u64| &limit * (u64::MAX / grid_ns - at_ns / grid_ns);
     let scale = BigUint::from(grids_per_window);
-    let mut account = Account::new(scale.clone(), scale * most * spare);
+    let mut account = IntervalBound::new(scale.clone(), scale * most * spare);
     admitted.iter().try_for_each(|admitted| {
         account.add(admitted, &left(admitted.now_ns), &left(admitted.high_ns))
     })
@@ -83,14 +83,14 @@ fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<()
 /// Everything is scaled so that all numbers are whole, and counts the time that is left in place of t, so that none
 /// is negative.
 #[derive(Debug)]
-struct Account {
+struct IntervalBound {
     scale: BigUint,
     room: BigUint,
     sum: BigUint,
     least: Option<BigUint>,
 }
 
-impl Account {
+impl IntervalBound {
     fn new(scale: BigUint, room: BigUint) -> Self {
         Self { scale, room, sum: BigUint::ZERO, least: None }
     }

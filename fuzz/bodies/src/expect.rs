@@ -34,7 +34,7 @@ pub enum Plant {
 
 /// How finely a word counts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fineness {
+pub(crate) struct TimeFineness {
     /// GCRA: one unit is 2^this ticks.
     pub(crate) tick: u32,
     /// From-first windows: what a start is rounded up to.
@@ -43,9 +43,9 @@ pub(crate) struct Fineness {
     pub(crate) end_quantum_ns: u64,
 }
 
-const PLAIN: Fineness = Fineness { tick: 0, quantum_ns: 1, end_quantum_ns: 1 };
+const PLAIN: TimeFineness = TimeFineness { tick: 0, quantum_ns: 1, end_quantum_ns: 1 };
 
-impl Fineness {
+impl TimeFineness {
     /// That of an un-keyed word, by the rules in the documentation: the finest that leaves room.
     pub(crate) fn unkeyed(policy: Policy) -> Self {
         let is_plain = policy.at_limit() == AtLimit::default();
@@ -169,7 +169,7 @@ fn finest_quantum_ns(limit: u64) -> u64 {
 
 /// One request: when, and how much.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct TimedRequest {
     pub(crate) now_ns: u64,
     pub(crate) cost: u64,
     /// Whether it is charged if it is admitted.
@@ -182,7 +182,7 @@ pub(crate) struct Ask {
 #[derive(Debug)]
 pub(crate) struct Expectation {
     pub(crate) policy: Policy,
-    models: Vec<(Fineness, Oracle)>,
+    models: Vec<(TimeFineness, Oracle)>,
     /// From here on no wait is told exactly.
     end_ns: u64,
     pub(crate) plant: Plant,
@@ -190,14 +190,19 @@ pub(crate) struct Expectation {
 
 impl Expectation {
     pub(crate) fn unkeyed(policy: Policy, plant: Plant) -> Self {
-        Self::new(policy, vec![Fineness::unkeyed(policy)], LATEST_NS, plant)
+        Self::new(policy, vec![TimeFineness::unkeyed(policy)], LATEST_NS, plant)
     }
 
     pub(crate) fn keyed(policy: Policy, plant: Plant) -> Self {
-        Self::new(policy, Fineness::keyed(policy), u64::MAX, plant)
+        Self::new(policy, TimeFineness::keyed(policy), u64::MAX, plant)
     }
 
-    pub(crate) fn new(policy: Policy, choices: Vec<Fineness>, end_ns: u64, plant: Plant) -> Self {
+    pub(crate) fn new(
+        policy: Policy,
+        choices: Vec<TimeFineness>,
+        end_ns: u64,
+        plant: Plant,
+    ) -> Self {
         let models = choices.into_iter().map(|choice| (choice, choice.model(policy, plant)));
         Self { policy, models: models.collect(), end_ns, plant }
     }
@@ -208,7 +213,7 @@ impl Expectation {
     }
 
     /// Every fineness that is not yet ruled out, and its model.
-    pub(crate) fn models(&self) -> impl Iterator<Item = &(Fineness, Oracle)> {
+    pub(crate) fn models(&self) -> impl Iterator<Item = &(TimeFineness, Oracle)> {
         self.models.iter()
     }
 
@@ -240,7 +245,7 @@ impl Expectation {
     }
 
     /// Takes the request, and compares every answer.
-    pub(crate) fn agrees(&mut self, ask: Ask, decision: &Decision) -> Result<(), String> {
+    pub(crate) fn agrees(&mut self, ask: TimedRequest, decision: &Decision) -> Result<(), String> {
         let (end_ns, plant) = (self.end_ns, self.plant);
         same("limit", decision.limit(), self.policy.quota().max_burst())?;
         self.keep(|_, model| {
@@ -254,7 +259,7 @@ impl Expectation {
     }
 
     /// Takes a request that was admitted; it must be admitted here too.
-    pub(crate) fn admits(&mut self, ask: Ask) -> Result<(), String> {
+    pub(crate) fn admits(&mut self, ask: TimedRequest) -> Result<(), String> {
         self.keep(|_, model| match take(model, ask) {
             Verdict::Allowed => Ok(()),
             other => Err(format!("admitted, expected {other:?}")),
@@ -264,7 +269,7 @@ impl Expectation {
     /// Drops every fineness that a decision rules out; one must be left.
     pub(crate) fn keep(
         &mut self,
-        mut test: impl FnMut(Fineness, &mut Oracle) -> Result<(), String>,
+        mut test: impl FnMut(TimeFineness, &mut Oracle) -> Result<(), String>,
     ) -> Result<(), String> {
         let mut reason = Ok(());
         self.models.retain_mut(|(fineness, model)| match test(*fineness, model) {
@@ -278,13 +283,13 @@ impl Expectation {
     }
 }
 
-fn take(model: &mut Oracle, Ask { now_ns, cost, charge, .. }: Ask) -> Verdict {
+fn take(model: &mut Oracle, TimedRequest { now_ns, cost, charge, .. }: TimedRequest) -> Verdict {
     if charge { model.check(now_ns, cost) } else { model.peek(now_ns, cost) }
 }
 
 fn compare(
     model: &Oracle,
-    ask: Ask,
+    ask: TimedRequest,
     end_ns: u64,
     plant: Plant,
     (expected, decision): (Verdict, &Decision),
@@ -333,7 +338,7 @@ fn compare_denial(
 /// The same for a soft policy, which admits more than the limit that it names and that its answers count to.
 fn compare_soft(
     model: &Oracle,
-    ask: Ask,
+    ask: TimedRequest,
     end_ns: u64,
     (expected, decision): (Verdict, &Decision),
 ) -> Result<(), String> {

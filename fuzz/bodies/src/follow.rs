@@ -8,7 +8,7 @@
 use tollgate::{Algorithm, CountDenied, Decision, Policy};
 
 use crate::bound::{self, Admitted};
-use crate::expect::{Ask, Expectation, Plant};
+use crate::expect::{Expectation, Plant, TimedRequest};
 use crate::rules::ceiling;
 
 #[derive(Debug)]
@@ -62,11 +62,11 @@ impl Follower {
     /// Takes a decision. `high_ns` is the latest time given to the table before: no floor lies above.
     pub(crate) fn follow(
         &mut self,
-        ask: Ask,
+        ask: TimedRequest,
         high_ns: u64,
         decision: &Decision,
     ) -> Result<(), String> {
-        let Ask { now_ns, cost, charge, .. } = ask;
+        let TimedRequest { now_ns, cost, charge, .. } = ask;
         let known_ns = high_ns.max(self.known_from_ns);
         if let Decision::Denied(denial) = decision
             && denial.is_table_full()

@@ -6,16 +6,16 @@ use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 
 /// The ways to write the same request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum JsonStyle {
     /// Names in camel case, numbers as numbers, what is absent left out.
     Camel,
     /// Names as they stand in the `.proto`, numbers as texts, everything written.
     Snake,
 }
 
-pub(crate) const STYLES: [Style; 2] = [Style::Camel, Style::Snake];
+pub(crate) const STYLES: [JsonStyle; 2] = [JsonStyle::Camel, JsonStyle::Snake];
 
-pub(crate) fn write(request: &RateLimitRequest, style: Style) -> String {
+pub(crate) fn write(request: &RateLimitRequest, style: JsonStyle) -> String {
     let mut map = Map::new();
     put(&mut map, style, ["domain"; 2], json!(request.domain), request.domain.is_empty());
     let descriptors: Vec<Value> =
@@ -26,7 +26,7 @@ pub(crate) fn write(request: &RateLimitRequest, style: Style) -> String {
     Value::Object(map).to_string()
 }
 
-fn descriptor(descriptor: &RateLimitDescriptor, style: Style) -> Value {
+fn descriptor(descriptor: &RateLimitDescriptor, style: JsonStyle) -> Value {
     let mut map = Map::new();
     let entry = |entry: &tollgate_service::protocol::common::rate_limit_descriptor::Entry| json!({"key": entry.key, "value": entry.value});
     let entries: Vec<Value> = descriptor.entries.iter().map(entry).collect();
@@ -47,19 +47,25 @@ fn descriptor(descriptor: &RateLimitDescriptor, style: Style) -> Value {
     Value::Object(map)
 }
 
-fn put(map: &mut Map<String, Value>, style: Style, names: [&str; 2], value: Value, absent: bool) {
+fn put(
+    map: &mut Map<String, Value>,
+    style: JsonStyle,
+    names: [&str; 2],
+    value: Value,
+    absent: bool,
+) {
     let [camel, snake] = names;
     match style {
-        Style::Camel if absent => {}
-        Style::Camel => drop(map.insert(camel.to_owned(), value)),
-        Style::Snake => drop(map.insert(snake.to_owned(), value)),
+        JsonStyle::Camel if absent => {}
+        JsonStyle::Camel => drop(map.insert(camel.to_owned(), value)),
+        JsonStyle::Snake => drop(map.insert(snake.to_owned(), value)),
     }
 }
 
-fn number(number: u64, style: Style) -> Value {
+fn number(number: u64, style: JsonStyle) -> Value {
     match style {
-        Style::Camel => json!(number),
-        Style::Snake => json!(number.to_string()),
+        JsonStyle::Camel => json!(number),
+        JsonStyle::Snake => json!(number.to_string()),
     }
 }
 

@@ -6,11 +6,11 @@ use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{Algorithm, Decision, Full, KeyedLimiter, ManualClock, Policy, Timestamp};
 
-use crate::expect::{Ask, Plant};
+use crate::expect::{Plant, TimedRequest};
 use crate::follow::Follower;
 use crate::policy::{PolicyCase, period_ns};
 use crate::rules::{RulesCase, ceiling, least_penalty_ns, penalty_ns};
-use crate::step::{Cost, Pace, STEPS_MAX, Span, Steps, nanos_of};
+use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps, nanos_of};
 
 /// Target `keyed_ops`: many keys in a table that is too small for them.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
@@ -32,11 +32,11 @@ pub struct KeyedCase {
 #[expect(missing_docs, reason = "the fields are what their types say")]
 pub enum Op {
     /// A request.
-    Check { key: u8, cost: Cost },
+    Check { key: u8, cost: StepCost },
     /// One request for each of several keys, numbered on.
-    Crowd { first: u8, keys: u8, cost: Cost },
+    Crowd { first: u8, keys: u8, cost: StepCost },
     /// A peek.
-    Peek { key: u8, cost: Cost },
+    Peek { key: u8, cost: StepCost },
     /// Time moves on.
     Advance { span: Span, fine: i8 },
     /// Time moves back.
@@ -57,11 +57,11 @@ impl KeyedCase {
     }
 
     /// The table after all that happens. Panics if an answer is not the one expected.
-    pub(crate) fn play(&self, plant: Plant) -> Option<Observed> {
+    pub(crate) fn play(&self, plant: Plant) -> Option<ObservedTable> {
         let policy = self.rules.apply(self.policy.policy()?);
         let capacity = usize::from(self.capacity % 40) + 1;
         let full = if self.capacity < 200 { Full::Deny } else { Full::Spill };
-        let mut observed = Observed::new(policy, (capacity, full), 0, plant)?;
+        let mut observed = ObservedTable::new(policy, (capacity, full), 0, plant)?;
         observed.own_clock = self.own_clock;
         for op in &self.ops.0 {
             match *op {
@@ -79,7 +79,7 @@ impl KeyedCase {
 
 /// A table, and what is expected of it.
 #[derive(Debug)]
-pub(crate) struct Observed {
+pub(crate) struct ObservedTable {
     policy: Policy,
     plant: Plant,
     table: KeyedLimiter<u8>,
@@ -88,7 +88,7 @@ pub(crate) struct Observed {
     /// Whether keys without a cell are decided in a spill. What it admits, and the debt that a key takes from there
     /// to its cell, depend on other keys: so a key is only known to get no more than the model.
     spilling: bool,
-    pace: Pace,
+    pace: StepPace,
     followers: BTreeMap<u8, Follower>,
     /// The latest time at which something may have been charged: no floor lies above.
     high_ns: u64,
@@ -97,7 +97,7 @@ pub(crate) struct Observed {
     requests: usize,
 }
 
-impl Observed {
+impl ObservedTable {
     /// `None` if a word cannot hold the policy and a tag.
     pub(crate) fn new(
         policy: Policy,
@@ -114,7 +114,7 @@ impl Observed {
         };
         let stats = table.stats();
         let epoch_ns = nanos_of(stats.epoch);
-        let mut pace = Pace::new(policy, epoch_ns, turn_ns(policy, stats.state_bits));
+        let mut pace = StepPace::new(policy, epoch_ns, turn_ns(policy, stats.state_bits));
         pace.now_ns = start_ns;
         Some(Self {
             policy,
@@ -146,7 +146,7 @@ impl Observed {
     }
 
     /// Makes a request, or peeks.
-    pub(crate) fn request(&mut self, key: u8, cost: Cost, charge: bool) {
+    pub(crate) fn request(&mut self, key: u8, cost: StepCost, charge: bool) {
         if self.requests == STEPS_MAX {
             return;
         }
@@ -187,7 +187,7 @@ impl Observed {
         let told = decision.is_allowed();
         assert_eq!(looked, told, "{policy}, key {key} at {now_ns} ns, cost {cost}: a look");
         let exact = is_told_exactly(policy, self.high_ns.saturating_sub(now_ns));
-        let ask = Ask { now_ns, cost, charge, exact };
+        let ask = TimedRequest { now_ns, cost, charge, exact };
         if let Err(reason) = follower.follow(ask, self.high_ns, &decision) {
             panic!("{policy}, request {}, key {key}, {ask:?}: {reason}", self.requests);
         }

@@ -4,10 +4,10 @@ use arbitrary::Arbitrary;
 use tollgate::Full;
 
 use crate::expect::Plant;
-use crate::keyed::Observed;
+use crate::keyed::ObservedTable;
 use crate::policy::PolicyCase;
 use crate::rules::RulesCase;
-use crate::step::{Step, Steps};
+use crate::step::{RequestStep, Steps};
 
 /// Target `layout_roundtrip`: what a keyed word of any policy holds, it gives back.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct LayoutCase {
     /// When the table is built.
     pub start_ns: u64,
     /// The requests.
-    pub steps: Steps<Step>,
+    pub steps: Steps<RequestStep>,
     /// What happens at the limit.
     pub rules: RulesCase,
 }
@@ -32,7 +32,7 @@ impl LayoutCase {
     pub fn run_against(&self, plant: Plant) {
         let Some(policy) = self.policy.policy() else { return };
         let policy = self.rules.apply(policy);
-        let Some(mut observed) = Observed::new(policy, (1, Full::Deny), self.start_ns, plant)
+        let Some(mut observed) = ObservedTable::new(policy, (1, Full::Deny), self.start_ns, plant)
         else {
             return;
         };

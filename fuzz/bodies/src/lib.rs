@@ -45,31 +45,31 @@ pub use layout::LayoutCase;
 #[cfg(feature = "service")]
 pub use log::LogCase;
 pub use meter::{GcraCase, WindowCase};
-pub use mixed::{Fault, Found, Hunt, Judges, Kind, Mixed, MixedCase, hunt};
-pub use policy::{Amount, Period, PolicyCase, QuotaCase, Shape};
-pub use rules::{Counts, PenaltyCase, RulesCase};
+pub use mixed::{FoundFailure, Hunt, Judges, Mixed, MixedCase, SubjectFault, SubjectKind, hunt};
+pub use policy::{Amount, Period, PolicyCase, QuotaCase, WindowShape};
+pub use rules::{DeniedCharge, PenaltyCase, RulesCase};
 #[cfg(feature = "service")]
 pub use service::{JsonCase, RlsCase};
 pub use sketch::SketchCase;
 pub use sliding_log::SlidingLogCase;
 pub use snapshot::{Bytes, SnapshotCase};
-pub use step::{Cost, Span, Step, Steps};
+pub use step::{RequestStep, Span, StepCost, Steps};
 pub use targets::{TARGETS, Target};
 pub use text::TextCase;
 pub use together::{Joint, Rated, TogetherCase};
-pub use verbs::{Verb, VerbCase};
+pub use verbs::{LimitVerb, VerbCase};
 #[cfg(feature = "service")]
 pub use yaml::YamlCase;
 
 /// Everything that the source of a failure names: `use tollgate_fuzz_bodies::source::*;`.
 pub mod source {
-    pub use crate::policy::{Amount::*, Period::*, PolicyCase::*, QuotaCase, Shape::*};
-    pub use crate::rules::{Counts::*, PenaltyCase, RulesCase};
+    pub use crate::policy::{Amount::*, Period::*, PolicyCase::*, QuotaCase, WindowShape::*};
+    pub use crate::rules::{DeniedCharge::*, PenaltyCase, RulesCase};
     pub use crate::snapshot::{Bytes, SnapshotCase::*};
-    pub use crate::step::{Cost::*, Span::*, Step, Steps};
+    pub use crate::step::{RequestStep, Span::*, StepCost::*, Steps};
     pub use crate::{
-        GcraCase, Joint::*, KeyedCase, Kind::*, LayoutCase, Mixed::*, MixedCase, Op::*, Rated,
-        SketchCase, SlidingLogCase, TextCase, TogetherCase, Verb::*, VerbCase, WindowCase,
+        GcraCase, Joint::*, KeyedCase, LayoutCase, LimitVerb::*, Mixed::*, MixedCase, Op::*, Rated,
+        SketchCase, SlidingLogCase, SubjectKind::*, TextCase, TogetherCase, VerbCase, WindowCase,
     };
     #[cfg(feature = "service")]
     pub use crate::{HeaderCase, JsonCase, LogCase, RlsCase, YamlCase};

@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 
 use crate::expect::Plant;
 use crate::grain::LATEST_NS;
-use crate::replay::key::Key;
+use crate::replay::key::LineKey;
 use crate::replay::parse::{Parsed, Parser};
 use crate::replay::wanted::Wanted;
 
@@ -46,7 +46,7 @@ impl LogCase<'_> {
     pub fn run_against(&self, plant: Plant) {
         // 2015-01-01: every seed that is good is younger.
         let end_ns = if plant == Plant::Limit { 1_420_070_400_000_000_000 } else { LATEST_NS };
-        let key = |name: &str| -> Key { name.parse().expect("every name is a key") };
+        let key = |name: &str| -> LineKey { name.parse().expect("every name is a key") };
         let one = CHOICES.map(|(name, time_field)| (Wanted::One(key(name)), time_field));
         // What `--rules` reads of a line.
         let row = Wanted::Row(["ip", "user", "method", "path"].map(key).into());

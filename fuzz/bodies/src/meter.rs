@@ -3,11 +3,11 @@
 use arbitrary::Arbitrary;
 use tollgate::{CountDenied, Decision, Meter, Policy, Timestamp, Word};
 
-use crate::expect::{Ask, Expectation, Plant};
+use crate::expect::{Expectation, Plant, TimedRequest};
 use crate::grain::LATEST_NS;
-use crate::policy::{Amount, Period, QuotaCase, Shape};
+use crate::policy::{Amount, Period, QuotaCase, WindowShape};
 use crate::rules::{RulesCase, ceiling};
-use crate::step::{Pace, Step, Steps};
+use crate::step::{RequestStep, StepPace, Steps};
 
 /// Target `gcra_oracle`: any quota, by GCRA.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct GcraCase {
     /// The quota.
     pub quota: QuotaCase,
     /// The requests.
-    pub steps: Steps<Step>,
+    pub steps: Steps<RequestStep>,
     /// What happens at the limit.
     pub rules: RulesCase,
 }
@@ -24,13 +24,13 @@ pub struct GcraCase {
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct WindowCase {
     /// The algorithm.
-    pub shape: Shape,
+    pub shape: WindowShape,
     /// The limit.
     pub limit: Amount,
     /// The window.
     pub period: Period,
     /// The requests.
-    pub steps: Steps<Step>,
+    pub steps: Steps<RequestStep>,
     /// What happens at the limit.
     pub rules: RulesCase,
 }
@@ -63,26 +63,27 @@ impl WindowCase {
     }
 }
 
-fn run(policy: Policy, steps: &[Step], plant: Plant) {
+fn run(policy: Policy, steps: &[RequestStep], plant: Plant) {
     let meter = Meter::new(policy);
     let mut expected = Expectation::unkeyed(policy, plant);
     // There is no floor and no wrap here: these spans are only long ones.
-    let mut pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
+    let mut pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
     let mut word = Word::UNUSED;
     for (number, step) in steps.iter().enumerate() {
         pace.move_by(step.span, step.fine, step.backward);
         let now = Timestamp::from_nanos(pace.now_ns);
         let cost = step.cost.units(ceiling(policy), meter.peek(word, now, 0).remaining());
         // After the latest instant a word's time stands still.
-        let ask = Ask { now_ns: pace.now_ns.min(LATEST_NS), cost, charge: false, exact: true };
-        let mut must_agree = |ask: Ask, decision: &Decision| {
+        let ask =
+            TimedRequest { now_ns: pace.now_ns.min(LATEST_NS), cost, charge: false, exact: true };
+        let mut must_agree = |ask: TimedRequest, decision: &Decision| {
             if let Err(reason) = expected.agrees(ask, decision) {
                 panic!("{policy}, step {number}, {ask:?}: {reason}");
             }
         };
         must_agree(ask, &meter.peek(word, now, cost));
         let (decision, next) = meter.check(word, now, cost);
-        must_agree(Ask { charge: true, ..ask }, &decision);
+        must_agree(TimedRequest { charge: true, ..ask }, &decision);
         let at_limit = policy.at_limit();
         let counts = at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some();
         let charged = cost > 0 && (decision.is_allowed() || counts && cost <= ceiling(policy));

@@ -82,7 +82,7 @@ impl QuotaCase {
 /// A window algorithm.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in the policy text")]
-pub enum Shape {
+pub enum WindowShape {
     Fixed,
     FromFirst,
     Sliding,
@@ -92,7 +92,7 @@ pub enum Shape {
     Segmented(u8),
 }
 
-impl Shape {
+impl WindowShape {
     /// The policy, its window stretched to whole nanoseconds per segment; not every one is accepted.
     pub(crate) fn policy(self, limit: Amount, window: Period) -> Option<Policy> {
         let mut window_ns = window.nanos();
@@ -118,7 +118,7 @@ impl Shape {
 #[expect(missing_docs, reason = "the fields are what their types say")]
 pub enum PolicyCase {
     Gcra(QuotaCase),
-    Window { shape: Shape, limit: Amount, period: Period },
+    Window { shape: WindowShape, limit: Amount, period: Period },
 }
 
 impl PolicyCase {

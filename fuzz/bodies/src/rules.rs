@@ -14,7 +14,7 @@ pub struct RulesCase {
     /// The share by which the limit is softened, in hundredths of a percent, modulo one more than the largest.
     pub soft_bp: u16,
     /// Whether denied requests are charged.
-    pub counts: Counts,
+    pub counts: DeniedCharge,
     /// The penalty.
     pub penalty: Option<PenaltyCase>,
 }
@@ -22,7 +22,7 @@ pub struct RulesCase {
 /// Whether denied requests are charged, and how far.
 #[derive(Arbitrary, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as in the policy text; the number is of 256ths of a horizon")]
-pub enum Counts {
+pub enum DeniedCharge {
     #[default]
     Uncounted,
     Counted,
@@ -45,12 +45,12 @@ impl RulesCase {
     pub(crate) fn apply(self, policy: Policy) -> Policy {
         let policy = policy.soft(u32::from(self.soft_bp) % 10_001).unwrap_or(policy);
         let counted = match self.counts {
-            Counts::Uncounted => Ok(policy),
-            Counts::CountedUpTo(part) if policy.algorithm() == Algorithm::Gcra => policy
+            DeniedCharge::Uncounted => Ok(policy),
+            DeniedCharge::CountedUpTo(part) if policy.algorithm() == Algorithm::Gcra => policy
                 .count_denied(Some(Duration::from_nanos(
                     horizon_ns(policy) / 256 * u64::from(part),
                 ))),
-            Counts::Counted | Counts::CountedUpTo(_) => policy.count_denied(None),
+            DeniedCharge::Counted | DeniedCharge::CountedUpTo(_) => policy.count_denied(None),
         };
         let policy = counted.unwrap_or(policy);
         let Some(PenaltyCase { longer, after, extended }) = self.penalty else { return policy };

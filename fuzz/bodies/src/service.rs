@@ -129,12 +129,12 @@ fn refused(reason: &str, request: &RateLimitRequest, plant: Plant) {
 }
 
 /// What limits one client: the limit's name, and the client that it counts.
-type Client = (String, String);
+type LimitedClient = (String, String);
 
 fn decided(
     request: &RateLimitRequest,
     answer: &RateLimitResponse,
-    spent: &mut HashMap<Client, u128>,
+    spent: &mut HashMap<LimitedClient, u128>,
     plant: Plant,
 ) {
     assert_eq!(answer.statuses.len(), request.descriptors.len(), "one status for each descriptor");
@@ -167,7 +167,7 @@ fn counted(
     request: &RateLimitRequest,
     asked: &RateLimitDescriptor,
     status: &DescriptorStatus,
-) -> Option<(Client, u64)> {
+) -> Option<(LimitedClient, u64)> {
     let limit = status.current_limit.as_ref()?;
     let entries = || format!("{:?}", asked.entries);
     if let Some(own) = &asked.limit {

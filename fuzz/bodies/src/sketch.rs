@@ -12,11 +12,11 @@ use arbitrary::Arbitrary;
 use tollgate::{Algorithm, Decision, ManualClock, Policy, SketchLimiter, SketchSize, Timestamp};
 
 use crate::bound::{self, Admitted};
-use crate::expect::{Ask, Expectation, Fineness, Plant};
+use crate::expect::{Expectation, Plant, TimeFineness, TimedRequest};
 use crate::grain::LATEST_NS;
 use crate::keyed::{Op, hashers};
 use crate::policy::PolicyCase;
-use crate::step::{Cost, Pace, STEPS_MAX, Steps};
+use crate::step::{STEPS_MAX, StepCost, StepPace, Steps};
 
 /// Target `sketch_ops`: many keys in a sketch that is too small for them.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl SketchCase {
         let is_refused = policy.algorithm() == Algorithm::FixedWindowFromFirst;
         assert_eq!(sketch.is_err(), is_refused, "{policy}: {sketch:?}");
         let Ok(sketch) = sketch else { return };
-        let mut observed = Observed::new(policy, sketch, plant);
+        let mut observed = ObservedSketch::new(policy, sketch, plant);
         for op in &self.ops.0 {
             match *op {
                 Op::Check { key, cost } => observed.request(key, cost, true),
@@ -73,26 +73,26 @@ struct Granted {
 
 /// A sketch, and what is expected of it.
 #[derive(Debug)]
-struct Observed {
+struct ObservedSketch {
     policy: Policy,
     plant: Plant,
     sketch: SketchLimiter<u8, RandomState>,
-    pace: Pace,
+    pace: StepPace,
     keys: BTreeMap<u8, Granted>,
     /// The latest time at which something was charged: no window ahead of it has begun.
     high_ns: u64,
     requests: usize,
 }
 
-impl Observed {
+impl ObservedSketch {
     fn new(policy: Policy, sketch: SketchLimiter<u8, RandomState>, plant: Plant) -> Self {
         // There is no floor and no wrap here: these spans are only long ones.
-        let pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
+        let pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         Self { policy, plant, sketch, pace, keys: BTreeMap::new(), high_ns: 0, requests: 0 }
     }
 
     /// Makes a request, or peeks.
-    fn request(&mut self, key: u8, cost: Cost, charge: bool) {
+    fn request(&mut self, key: u8, cost: StepCost, charge: bool) {
         if self.requests == STEPS_MAX {
             return;
         }
@@ -107,7 +107,7 @@ impl Observed {
         self.pace.heard(&decision);
         // After the latest instant a word's time stands still.
         let now_ns = self.pace.now_ns.min(LATEST_NS);
-        let ask = Ask { now_ns, cost, charge, exact: true };
+        let ask = TimedRequest { now_ns, cost, charge, exact: true };
         if let Err(reason) = self.follow(key, ask, is_whole, &decision) {
             panic!("{}, request {}, key {key}, {ask:?}: {reason}", self.policy, self.requests);
         }
@@ -122,7 +122,7 @@ impl Observed {
     fn follow(
         &mut self,
         key: u8,
-        ask: Ask,
+        ask: TimedRequest,
         is_whole: bool,
         decision: &Decision,
     ) -> Result<(), String> {
@@ -134,7 +134,7 @@ impl Observed {
         });
         let charged = ask.charge && ask.cost > 0 && decision.is_allowed();
         if charged {
-            let Ask { now_ns, cost, .. } = ask;
+            let TimedRequest { now_ns, cost, .. } = ask;
             of_key.admitted.push(Admitted { now_ns, high_ns: high_ns.max(now_ns), cost });
         }
         let alone = self.keys.len() == 1;
@@ -159,7 +159,7 @@ impl Observed {
     }
 
     /// A request that comes again after its wait is admitted, if nothing else happens.
-    fn a_wait_is_enough(&self, key: u8, ask: Ask, decision: &Decision) {
+    fn a_wait_is_enough(&self, key: u8, ask: TimedRequest, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
         assert_eq!(denial.is_never(), ask.cost > self.policy.quota().max_burst());
         let Some(wait) = denial.retry_after() else { return };
@@ -182,7 +182,7 @@ impl Observed {
     /// Checks all that was admitted, over every interval; and that no key is shut out for ever.
     fn finish(self) {
         let most = self.policy.quota().max_burst() - u64::from(self.plant == Plant::Bound);
-        let tick = Fineness::unkeyed(self.policy).tick;
+        let tick = TimeFineness::unkeyed(self.policy).tick;
         for (key, of_key) in &self.keys {
             if let Err(reason) = bound::is_kept(self.policy, most, tick, &of_key.admitted) {
                 panic!("{}, key {key}: {reason}", self.policy);

@@ -16,7 +16,7 @@ use crate::expect::{Plant, same};
 use crate::grain::LATEST_NS;
 use crate::keyed::{Op, hashers};
 use crate::policy::{Period, period_ns};
-use crate::step::{Cost, Pace, STEPS_MAX, Steps, nanos_of};
+use crate::step::{STEPS_MAX, StepCost, StepPace, Steps, nanos_of};
 
 /// Target `log_ops`: requests of a sliding log, or of a few keys with a log each.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ impl SlidingLogCase {
         // A log's time ends after 2^63 ns, in 2262: no unit leaves its window later.
         let window = Duration::from_nanos(self.window.nanos() % (1 << 62));
         let Ok(quota) = Quota::try_per(u64::from(self.limit) + 1, window) else { return };
-        let Some(logs) = Logs::new(quota, self.capacity) else { return };
-        let mut observed = Observed::new(quota, logs, plant);
+        let Some(logs) = OneOrKeyedLog::new(quota, self.capacity) else { return };
+        let mut observed = ObservedLogs::new(quota, logs, plant);
         for op in &self.ops.0 {
             match *op {
                 Op::Check { key, cost } => observed.request(key, cost, true),
@@ -62,12 +62,12 @@ impl SlidingLogCase {
 
 /// One log for all keys, or one for each.
 #[derive(Debug)]
-enum Logs {
+enum OneOrKeyedLog {
     One(LogLimiter),
     Keyed(KeyedLogLimiter<u8, RandomState>),
 }
 
-impl Logs {
+impl OneOrKeyedLog {
     fn new(quota: Quota, capacity: Option<u8>) -> Option<Self> {
         match capacity {
             None => LogLimiter::with_clock(quota, ManualClock::new()).ok().map(Self::One),
@@ -99,28 +99,28 @@ struct Known {
 
 /// Logs, and what is expected of them.
 #[derive(Debug)]
-struct Observed {
+struct ObservedLogs {
     quota: Quota,
     window_ns: u64,
     plant: Plant,
-    logs: Logs,
-    pace: Pace,
+    logs: OneOrKeyedLog,
+    pace: StepPace,
     known: BTreeMap<u8, Known>,
     /// Whether time never ran backward.
     forward: bool,
     requests: usize,
 }
 
-impl Observed {
-    fn new(quota: Quota, logs: Logs, plant: Plant) -> Self {
+impl ObservedLogs {
+    fn new(quota: Quota, logs: OneOrKeyedLog, plant: Plant) -> Self {
         let policy = Policy::from(quota);
         // There is no floor and no wrap here: these spans are only long ones.
-        let pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
+        let pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         let (window_ns, known) = (period_ns(policy), BTreeMap::new());
         Self { quota, window_ns, plant, logs, pace, known, forward: true, requests: 0 }
     }
 
-    fn move_by(&mut self, how: impl FnOnce(&mut Pace)) {
+    fn move_by(&mut self, how: impl FnOnce(&mut StepPace)) {
         let before_ns = self.pace.now_ns;
         how(&mut self.pace);
         self.pace.now_ns = self.pace.now_ns.min(LATEST_NS);
@@ -128,12 +128,12 @@ impl Observed {
     }
 
     /// Makes a request, or peeks.
-    fn request(&mut self, key: u8, cost: Cost, charge: bool) {
+    fn request(&mut self, key: u8, cost: StepCost, charge: bool) {
         if self.requests == STEPS_MAX {
             return;
         }
         self.requests += 1;
-        let key = if matches!(self.logs, Logs::One(_)) { 0 } else { key };
+        let key = if matches!(self.logs, OneOrKeyedLog::One(_)) { 0 } else { key };
         let now = Timestamp::from_nanos(self.pace.now_ns);
         let remaining = self.logs.decide(key, 0, now, false).remaining();
         let cost = cost.units(self.quota.count(), remaining);
@@ -146,7 +146,7 @@ impl Observed {
         if let Err(reason) = self.follow(key, cost, charge, &decision) {
             panic!("{told}: {reason}");
         }
-        if matches!(self.logs, Logs::One(_)) {
+        if matches!(self.logs, OneOrKeyedLog::One(_)) {
             self.a_wait_is_exact(cost, &decision);
         }
     }
@@ -180,7 +180,7 @@ impl Observed {
             return agrees(&mut known.model, (now_ns, cost, charge), self.plant, decision);
         }
         let fits = within + u128::from(cost) <= u128::from(limit);
-        if fits && !decision.is_allowed() && matches!(self.logs, Logs::One(_)) {
+        if fits && !decision.is_allowed() && matches!(self.logs, OneOrKeyedLog::One(_)) {
             return Err(format!("denied, with {within} of {limit} taken"));
         }
         Ok(())

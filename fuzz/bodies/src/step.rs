@@ -59,7 +59,7 @@ pub enum Span {
 
 /// How much is asked for.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cost {
+pub enum StepCost {
     /// A cost of 0.
     Nothing,
     /// One unit.
@@ -78,7 +78,7 @@ pub enum Cost {
     AnyCost(u64),
 }
 
-impl Cost {
+impl StepCost {
     pub(crate) fn units(self, limit: u64, remaining: u64) -> u64 {
         match self {
             Self::Nothing => 0,
@@ -95,7 +95,7 @@ impl Cost {
 
 /// A request, and the time before it.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct RequestStep {
     /// How far time moves.
     pub span: Span,
     /// Nanoseconds more or less.
@@ -103,12 +103,12 @@ pub struct Step {
     /// Whether it moves back.
     pub backward: bool,
     /// What is asked for then.
-    pub cost: Cost,
+    pub cost: StepCost,
 }
 
 /// Where time stands, and what its spans are measured in.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct StepPace {
     pub(crate) now_ns: u64,
     count: u64,
     period_ns: u64,
@@ -118,7 +118,7 @@ pub(crate) struct Pace {
     reset_ns: u64,
 }
 
-impl Pace {
+impl StepPace {
     pub(crate) fn new(policy: Policy, epoch_ns: u64, turn_ns: u64) -> Self {
         Self {
             now_ns: 0,

@@ -12,7 +12,7 @@ use tollgate_elastic::SparePool;
 
 use crate::expect::Plant;
 use crate::keyed::hashers;
-use crate::step::{Cost, Steps};
+use crate::step::{StepCost, Steps};
 
 /// Target `together_ops`: two tiers of a table, a limit of its own, and keys that borrow from a pool.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Rated {
 #[expect(missing_docs, reason = "the fields are what their types say")]
 pub enum Joint {
     /// A request of a key in one tier.
-    Ask { key: u8, second: bool, cost: Cost },
+    Ask { key: u8, second: bool, cost: StepCost },
     /// A request under the first tier, the second one, the single limit, and the first tier once more.
     All { key: u8, costs: u16, again: bool },
     /// The quota of a tier is another from now on.
@@ -53,7 +53,7 @@ pub enum Joint {
     /// A key changes its tier.
     Carry { key: u8, back: bool },
     /// A request that may borrow.
-    Lend { key: u8, cost: Cost },
+    Lend { key: u8, cost: StepCost },
     /// The server can spare 0, a quarter, a half or all.
     Report { headroom: u8 },
     /// Units are leased, some of them spent, the others given back.
@@ -93,7 +93,7 @@ impl TogetherCase {
 
     /// Panics if an answer is not the one expected.
     pub fn run_against(&self, plant: Plant) {
-        let mut world = World::new(self, plant);
+        let mut world = TogetherWorld::new(self, plant);
         for (number, op) in self.ops.0.iter().enumerate() {
             world.told = format!("step {number}, {op:?} after {} steps of time", world.steps);
             world.apply(*op);
@@ -104,13 +104,13 @@ impl TogetherCase {
 
 /// The model of one limit: what it owes, in units.
 #[derive(Clone, Copy, Debug)]
-struct Debt {
+struct LimitDebt {
     rated: Rated,
     owed: u64,
     more: u64,
 }
 
-impl Debt {
+impl LimitDebt {
     fn new(rated: Rated, plant: Plant) -> Self {
         Self { rated, owed: 0, more: u64::from(plant == Plant::Limit) }
     }
@@ -137,17 +137,17 @@ impl Debt {
 
 /// The limits and what is expected of them.
 #[derive(Debug)]
-struct World {
+struct TogetherWorld {
     table: KeyedLimiter<u8, RandomState>,
     single: Limiter,
     borrowers: KeyedLimiter<u8, RandomState>,
     pool: SparePool,
     pool_clock: ManualClock,
     /// By tier and key.
-    tiers: [[Debt; KEYS as usize]; 2],
-    one: Debt,
-    own: [Debt; KEYS as usize],
-    spare: Debt,
+    tiers: [[LimitDebt; KEYS as usize]; 2],
+    one: LimitDebt,
+    own: [LimitDebt; KEYS as usize],
+    spare: LimitDebt,
     /// Of four.
     quarters: u64,
     steps: u64,
@@ -155,7 +155,7 @@ struct World {
     told: String,
 }
 
-impl World {
+impl TogetherWorld {
     fn new(case: &TogetherCase, plant: Plant) -> Self {
         // Room for whatever the quotas may become.
         let [slow, fast] = [0, 2].map(|rate| Rated { rate, burst: 23 }.quota());
@@ -173,10 +173,11 @@ impl World {
             borrowers: borrowers.expect("a small quota fits"),
             pool,
             pool_clock,
-            tiers: [case.first, case.second].map(|rated| [Debt::new(rated, plant); KEYS as usize]),
-            one: Debt::new(case.single, plant),
-            own: [Debt::new(case.own, plant); KEYS as usize],
-            spare: Debt::new(case.pool, plant),
+            tiers: [case.first, case.second]
+                .map(|rated| [LimitDebt::new(rated, plant); KEYS as usize]),
+            one: LimitDebt::new(case.single, plant),
+            own: [LimitDebt::new(case.own, plant); KEYS as usize],
+            spare: LimitDebt::new(case.pool, plant),
             quarters: 0,
             steps: 50_000,
             plant,
@@ -211,7 +212,7 @@ impl World {
         }
     }
 
-    fn ask(&mut self, key: u8, tier: usize, cost: Cost) {
+    fn ask(&mut self, key: u8, tier: usize, cost: StepCost) {
         let now = self.now();
         let debt = &mut self.tiers[tier][usize::from(key)];
         let cost = cost.units(debt.burst(), debt.left());
@@ -270,7 +271,7 @@ impl World {
         self.tiers[from][number].owed = 0;
     }
 
-    fn lend(&mut self, key: u8, cost: Cost) {
+    fn lend(&mut self, key: u8, cost: StepCost) {
         let now = self.now();
         let debt = &mut self.own[usize::from(key)];
         let cost = cost.units(debt.burst(), debt.left());

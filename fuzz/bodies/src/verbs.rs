@@ -26,7 +26,7 @@ use crate::expect::{Plant, coarsest_tick};
 use crate::grain::LATEST_NS;
 use crate::keyed::hashers;
 use crate::policy::{PolicyCase, period_ns};
-use crate::step::{Cost, Pace, Span, Steps};
+use crate::step::{Span, StepCost, StepPace, Steps};
 
 /// Target `verb_ops`: one limit, or one key of a table.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
@@ -36,21 +36,21 @@ pub struct VerbCase {
     /// Whether the limit is a key's of a table.
     pub keyed: bool,
     /// What happens.
-    pub verbs: Steps<Verb>,
+    pub verbs: Steps<LimitVerb>,
 }
 
 /// Something that is done with a limit.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are what their types say")]
-pub enum Verb {
+pub enum LimitVerb {
     /// All or nothing.
-    Take { cost: Cost },
+    Take { cost: StepCost },
     /// As much as there is.
-    UpTo { cost: Cost },
+    UpTo { cost: StepCost },
     /// Fit or not.
-    Charge { cost: Cost },
+    Charge { cost: StepCost },
     /// A place that comes after at most so many thousandths of the period.
-    Reserve { cost: Cost, thousandths: u16 },
+    Reserve { cost: StepCost, thousandths: u16 },
     /// Refunds the permit so many before the last one, so many units at most.
     Refund { nth: u8, most: u8 },
     /// The place so many before the last one.
@@ -72,7 +72,7 @@ impl VerbCase {
     /// Panics if an answer is not the one expected.
     pub fn run_against(&self, plant: Plant) {
         let Some(policy) = self.policy.policy() else { return };
-        let Some(subject) = Subject::new(policy, self.keyed) else { return };
+        let Some(subject) = VerbSubject::new(policy, self.keyed) else { return };
         let mut books = Books::new(policy, subject, plant);
         for (number, verb) in self.verbs.0.iter().enumerate() {
             books.told = format!("{policy}, verb {number}, {verb:?} at {} ns", books.pace.now_ns);
@@ -83,14 +83,14 @@ impl VerbCase {
 
 /// One limit, or one key of a table.
 #[derive(Debug)]
-enum Subject {
+enum VerbSubject {
     One(Box<Limiter>),
     Keyed(Box<KeyedLimiter<u8, RandomState>>),
 }
 
 const KEY: u8 = 7;
 
-impl Subject {
+impl VerbSubject {
     fn new(policy: Policy, keyed: bool) -> Option<Self> {
         let clock = ManualClock::new();
         if !keyed {
@@ -114,8 +114,8 @@ struct Books {
     policy: Policy,
     limit: u64,
     plant: Plant,
-    subject: Subject,
-    pace: Pace,
+    subject: VerbSubject,
+    pace: StepPace,
     permits: Vec<Permit>,
     places: Vec<Reservation>,
     /// If the last place is the last thing that was changed: what was left before it, and when.
@@ -129,9 +129,9 @@ struct Books {
 }
 
 impl Books {
-    fn new(policy: Policy, subject: Subject, plant: Plant) -> Self {
+    fn new(policy: Policy, subject: VerbSubject, plant: Plant) -> Self {
         // There is no floor and no wrap here: these spans are only long ones.
-        let pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
+        let pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         Self {
             policy,
             limit: policy.quota().max_burst(),
@@ -169,23 +169,23 @@ impl Books {
         self.left_at(Timestamp::from_nanos(self.latest_ns)) == self.limit
     }
 
-    fn apply(&mut self, verb: Verb) {
+    fn apply(&mut self, verb: LimitVerb) {
         let left = self.left();
         self.latest_ns = self.latest_ns.max(self.pace.now_ns);
         match verb {
-            Verb::Take { cost } => self.take(left, cost.units(self.limit, left)),
-            Verb::UpTo { cost } => self.up_to(left, cost.units(self.limit, left)),
-            Verb::Charge { cost } => self.charge(left, cost.units(self.limit, left)),
-            Verb::Reserve { cost, thousandths } => {
+            LimitVerb::Take { cost } => self.take(left, cost.units(self.limit, left)),
+            LimitVerb::UpTo { cost } => self.up_to(left, cost.units(self.limit, left)),
+            LimitVerb::Charge { cost } => self.charge(left, cost.units(self.limit, left)),
+            LimitVerb::Reserve { cost, thousandths } => {
                 let wait_ns = u128::from(period_ns(self.policy)) * u128::from(thousandths) / 1_000;
                 let wait = Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX));
                 self.reserve(left, cost.units(self.limit, left), wait);
             }
-            Verb::Refund { nth, most } => self.refund(left, nth.into(), most.into()),
-            Verb::Cancel { nth } => self.cancel(left, nth.into()),
-            Verb::Reset => self.reset(),
-            Verb::Later { span, fine } => self.pace.move_by(span, fine, false),
-            Verb::Earlier { span, fine } => self.pace.move_by(span, fine, true),
+            LimitVerb::Refund { nth, most } => self.refund(left, nth.into(), most.into()),
+            LimitVerb::Cancel { nth } => self.cancel(left, nth.into()),
+            LimitVerb::Reset => self.reset(),
+            LimitVerb::Later { span, fine } => self.pace.move_by(span, fine, false),
+            LimitVerb::Earlier { span, fine } => self.pace.move_by(span, fine, true),
         }
         self.pace.now_ns = self.pace.now_ns.min(LATEST_NS - 1);
         self.nothing_is_minted();
@@ -270,7 +270,7 @@ impl Books {
         let (cost, ready) = (place.permit().cost(), place.ready_at());
         let is_cancelled = self.subject.entry().at(self.now()).cancel(place);
         if let Some((before, made_ns)) = self.last_place.take().filter(|_| nth == 0) {
-            let is_keyed = matches!(self.subject, Subject::Keyed(_));
+            let is_keyed = matches!(self.subject, VerbSubject::Keyed(_));
             let is_forgotten = is_keyed && !is_cancelled && self.is_whole_at_last();
             let has_drained = !is_cancelled && self.has_drained(cost, ready);
             let expected = self.plant != Plant::Answer;
@@ -295,7 +295,7 @@ impl Books {
     /// GCRA: whether a cost has drained by now, or by the latest time of any request, which a table may know; less
     /// the coarsest tick to which an instant may be rounded.
     fn has_drained(&self, cost: u64, since: Timestamp) -> bool {
-        let is_keyed = matches!(self.subject, Subject::Keyed(_));
+        let is_keyed = matches!(self.subject, VerbSubject::Keyed(_));
         let at_ns = if is_keyed { self.latest_ns } else { self.pace.now_ns };
         let passed_ns = at_ns.saturating_sub(since.as_nanos()) + 1;
         let (count, period) = (self.policy.quota().count(), BigUint::from(period_ns(self.policy)));
@@ -307,7 +307,7 @@ impl Books {
     fn reset(&mut self) {
         self.subject.entry().at(self.now()).reset();
         assert!(self.is_whole_at_last(), "{}: not whole", self.told);
-        let is_keyed = matches!(self.subject, Subject::Keyed(_));
+        let is_keyed = matches!(self.subject, VerbSubject::Keyed(_));
         let is_whole = self.left() == self.limit;
         assert!(is_whole || is_keyed && self.pace.now_ns < self.latest_ns, "{}", self.told);
         (self.net, self.since_ns, self.last_place) = (0, None, None);

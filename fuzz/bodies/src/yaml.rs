@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use tollgate::ManualClock;
 use tollgate_rules::{
-    DecisionMaker, Descriptor, Entry, NoCell, OnFull, Request, Rule, RuleCache, RuleError, RuleSet,
-    RuleText, Settings,
+    DecisionMaker, Descriptor, DescriptorEntry, NoCell, OnFull, Request, Rule, RuleCache,
+    RuleError, RuleSet, RuleText, Settings,
 };
 
 use crate::expect::Plant;
@@ -72,7 +72,8 @@ impl YamlCase<'_> {
         let is_part = |c: char| !c.is_alphanumeric() && !"_*/-".contains(c);
         let words: Vec<&str> =
             text.split(is_part).filter(|word| !word.is_empty()).take(24).collect();
-        let entries: Vec<Entry<'_>> = words.windows(2).map(|pair| (pair[0], pair[1])).collect();
+        let entries: Vec<DescriptorEntry<'_>> =
+            words.windows(2).map(|pair| (pair[0], pair[1])).collect();
         let rules = cache.rules().expect("loaded");
         for domain in rules.domains() {
             for length in 1..=2 {

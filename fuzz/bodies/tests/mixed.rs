@@ -10,7 +10,7 @@
 use std::thread;
 
 use tollgate_fuzz_bodies::source::*;
-use tollgate_fuzz_bodies::{Fault, Hunt, Judges, MixedCase, Plant, hunt};
+use tollgate_fuzz_bodies::{Hunt, Judges, MixedCase, Plant, SubjectFault, hunt};
 
 /// Steps by default, of two threads together.
 const STEPS: u64 = 200_000;
@@ -30,7 +30,7 @@ fn mixed_verbs_keep_every_bound_in_random_worlds() {
         let hunted = Hunt {
             seed: seed.wrapping_mul(2) ^ half,
             steps: steps.div_ceil(2),
-            fault: Fault::None,
+            fault: SubjectFault::None,
             plant: Plant::Nothing,
             judges: Judges::ALL,
         };
@@ -49,7 +49,7 @@ fn mixed_verbs_keep_every_bound_in_random_worlds() {
 }
 
 /// The fault must be found, with this message.
-fn caught((fault, plant, judges): (Fault, Plant, Judges), words: &str) {
+fn caught((fault, plant, judges): (SubjectFault, Plant, Judges), words: &str) {
     let hunted = Hunt { seed: 1, steps: STEPS_OF_A_CONTROL, fault, plant, judges };
     let (steps, found) = hunt(hunted);
     let found =
@@ -58,38 +58,38 @@ fn caught((fault, plant, judges): (Fault, Plant, Judges), words: &str) {
     println!("{fault:?}, {plant:?}: caught after {steps} steps: {}", found.what);
 }
 
-fn fault_is_caught(fault: Fault, words: &str) {
+fn fault_is_caught(fault: SubjectFault, words: &str) {
     caught((fault, Plant::Nothing, Judges::ALL), words);
 }
 
 /// The ledger alone, which needs no knowledge of words and ticks, finds faults that admit too much.
-fn excess_is_caught(fault: Fault) {
+fn excess_is_caught(fault: SubjectFault) {
     caught((fault, Plant::Nothing, Judges::LEDGER), "excess");
 }
 
 #[test]
 fn a_charge_that_is_forgotten_is_caught() {
-    excess_is_caught(Fault::ChargeForgotten);
+    excess_is_caught(SubjectFault::ChargeForgotten);
 }
 
 #[test]
 fn a_refund_that_gives_back_twice_is_caught() {
-    excess_is_caught(Fault::BackTwice);
+    excess_is_caught(SubjectFault::BackTwice);
 }
 
 #[test]
 fn a_refund_that_tells_a_unit_less_is_caught() {
-    excess_is_caught(Fault::ReportedLess);
+    excess_is_caught(SubjectFault::ReportedLess);
 }
 
 #[test]
 fn a_refund_that_gives_back_what_has_drained_is_caught() {
-    excess_is_caught(Fault::BackDrained);
+    excess_is_caught(SubjectFault::BackDrained);
 }
 
 #[test]
 fn a_refund_that_tells_more_than_it_gives_back_is_caught() {
-    fault_is_caught(Fault::ReportedMore, "given back");
+    fault_is_caught(SubjectFault::ReportedMore, "given back");
 }
 
 /// What it admits too much, the ledger alone sees:
@@ -97,57 +97,57 @@ fn a_refund_that_tells_more_than_it_gives_back_is_caught() {
 /// that.
 #[test]
 fn a_place_that_is_undone_by_equal_bits_is_caught() {
-    fault_is_caught(Fault::UndoneByBits, "");
+    fault_is_caught(SubjectFault::UndoneByBits, "");
 }
 
 #[test]
 fn a_place_that_stays_charged_is_caught() {
-    fault_is_caught(Fault::StaysCharged, "");
+    fault_is_caught(SubjectFault::StaysCharged, "");
 }
 
 #[test]
 fn a_place_that_is_cancelled_and_refunded_is_caught() {
-    excess_is_caught(Fault::CancelledTwice);
+    excess_is_caught(SubjectFault::CancelledTwice);
 }
 
 #[test]
 fn a_look_that_asks_for_more_is_caught() {
-    fault_is_caught(Fault::StricterLook, "");
+    fault_is_caught(SubjectFault::StricterLook, "");
 }
 
 #[test]
 fn leased_units_that_are_spent_and_come_back_are_caught() {
-    excess_is_caught(Fault::SpentComesBack);
+    excess_is_caught(SubjectFault::SpentComesBack);
 }
 
 #[test]
 fn a_change_of_quota_that_forgives_is_caught() {
-    excess_is_caught(Fault::ChangeForgives);
+    excess_is_caught(SubjectFault::ChangeForgives);
 }
 
 #[test]
 fn a_move_between_tiers_that_forgives_is_caught() {
-    fault_is_caught(Fault::MoveForgives, "were moved");
+    fault_is_caught(SubjectFault::MoveForgives, "were moved");
 }
 
 #[test]
 fn a_window_that_gives_back_what_an_earlier_one_counts_is_caught() {
-    fault_is_caught(Fault::OldWindowBack, "given back");
+    fault_is_caught(SubjectFault::OldWindowBack, "given back");
 }
 
 #[test]
 fn a_debt_that_is_forgiven_is_caught() {
-    excess_is_caught(Fault::DebtForgiven);
+    excess_is_caught(SubjectFault::DebtForgiven);
 }
 
 #[test]
 fn a_wait_of_a_nanosecond_less_is_caught() {
-    caught((Fault::None, Plant::Answer, Judges::ALL), "before which it is admitted");
+    caught((SubjectFault::None, Plant::Answer, Judges::ALL), "before which it is admitted");
 }
 
 #[test]
 fn a_limit_of_a_unit_more_is_caught() {
-    caught((Fault::None, Plant::Limit, Judges::ALL), "");
+    caught((SubjectFault::None, Plant::Limit, Judges::ALL), "");
 }
 
 /// 5 of a check and 5 of a place, which leave 10; the check is refunded, and 5 are charged when 5 have drained.
@@ -174,8 +174,9 @@ fn equal_bits() -> MixedCase {
 #[test]
 fn the_ledger_alone_sees_14_units_at_one_instant_where_10_are_the_burst() {
     let case = equal_bits();
-    assert_eq!(case.follow(Plant::Nothing, Fault::None, Judges::ALL), Ok(7));
-    let found = case.follow(Plant::Nothing, Fault::UndoneByBits, Judges::LEDGER).unwrap_err();
+    assert_eq!(case.follow(Plant::Nothing, SubjectFault::None, Judges::ALL), Ok(7));
+    let found =
+        case.follow(Plant::Nothing, SubjectFault::UndoneByBits, Judges::LEDGER).unwrap_err();
     assert!(
         found.contains("excess: 14 units from 4990000000 ns to 4990000000 ns, 4 above"),
         "{found}"
@@ -191,7 +192,8 @@ fn the_ledger_alone_sees_parts_of_units_that_are_given_back_and_not_told() {
     ops.extend(vec![does(Refund { nth: 0, most: 1 }); 10]);
     ops.push(does(UpTo { cost: Whole }));
     let case = MixedCase { ops: Steps(ops), ..equal_bits() };
-    assert_eq!(case.follow(Plant::Nothing, Fault::None, Judges::ALL), Ok(22));
-    let found = case.follow(Plant::Nothing, Fault::ReportedLess, Judges::LEDGER).unwrap_err();
+    assert_eq!(case.follow(Plant::Nothing, SubjectFault::None, Judges::ALL), Ok(22));
+    let found =
+        case.follow(Plant::Nothing, SubjectFault::ReportedLess, Judges::LEDGER).unwrap_err();
     assert!(found.contains("excess: "), "{found}");
 }

@@ -21,8 +21,13 @@ fn requests_of_one_limit() {
     is_printed_as(pasted!(GcraCase {
         quota: QuotaCase { count: Small(7), period: Odd(1000000007), burst: Some(One) },
         steps: Steps(vec![
-            Step { span: Thousandths(500), fine: -1, backward: true, cost: RestAndOne },
-            Step { span: To(4102444800000000000), fine: 0, backward: false, cost: AnyCost(3) },
+            RequestStep { span: Thousandths(500), fine: -1, backward: true, cost: RestAndOne },
+            RequestStep {
+                span: To(4102444800000000000),
+                fine: 0,
+                backward: false,
+                cost: AnyCost(3)
+            },
         ]),
         rules: RulesCase {
             soft_bp: 500,
@@ -34,7 +39,7 @@ fn requests_of_one_limit() {
         shape: Segmented(4),
         limit: Huge(9),
         period: Day,
-        steps: Steps(vec![Step { span: ToRetry, fine: 1, backward: false, cost: Whole },]),
+        steps: Steps(vec![RequestStep { span: ToRetry, fine: 1, backward: false, cost: Whole },]),
         rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None }
     }));
 }
@@ -44,7 +49,7 @@ fn requests_of_keys() {
     is_printed_as(pasted!(LayoutCase {
         policy: Gcra(QuotaCase { count: Large(50000000), period: Second, burst: None }),
         start_ns: 1790000000000000000,
-        steps: Steps(vec![Step { span: Turns(1), fine: 0, backward: false, cost: Rest },]),
+        steps: Steps(vec![RequestStep { span: Turns(1), fine: 0, backward: false, cost: Rest },]),
         rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None }
     }));
     is_printed_as(pasted!(KeyedCase {

@@ -11,9 +11,9 @@
 use std::sync::Arc;
 
 use loom::thread;
-use loom_tests::race::{Ask, Call, ask_all};
+use loom_tests::race::{Call, RaceRequest, ask_all};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, Table, key_in, table, table_with_clock};
+use loom_tests::table::{ModelKey, ModelTable, key_in, table, table_with_clock};
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, assert_bound, assert_no_claims};
 use tollgate::control::{self, Fault};
 use tollgate::{Limiter, ManualClock, Quota, Timestamp, check_all};
@@ -84,7 +84,7 @@ fn by_own_clock(is_keyed: bool) {
     let table = table_with_clock("gcra 1/s burst 4", 1, 1, clock.clone());
     let key = key_in(&table, [0, 0], 1);
     let limits = Arc::new((one, table));
-    let check = move |limits: &(Limiter, Arc<Table>)| {
+    let check = move |limits: &(Limiter, Arc<ModelTable>)| {
         if is_keyed { limits.1.check(&key, 1) } else { limits.0.check(1) }.is_allowed()
     };
     assert!(check(&limits));
@@ -127,7 +127,7 @@ fn two_undos() {
 }
 
 /// Asks for a unit of a key and for two of a limit of one.
-fn denied_after(table: &Table, key: Key, now: Timestamp) {
+fn denied_after(table: &ModelTable, key: ModelKey, now: Timestamp) {
     let own = limiter(1);
     let denied = check_all(&mut [
         table.entry(&key).at(now).cost(1),
@@ -145,8 +145,8 @@ fn key(is_there: bool, last_ms: u64) {
     control::mark_floors(last_ms > 100_000);
     let table = table("gcra 1/s burst 3", 1, 1);
     let key = key_in(&table, [0, 0], 1);
-    let one = move |now_ms| Ask { key, cost: 1, now_ms };
-    let setup: &[Ask] = if is_there { &[one(9_500)] } else { &[] };
+    let one = move |now_ms| RaceRequest { key, cost: 1, now_ms };
+    let setup: &[RaceRequest] = if is_there { &[one(9_500)] } else { &[] };
     let setup = ask_all(&*table, setup);
     let other = Arc::clone(&table);
     let other = thread::spawn(move || ask_all(&*other, &[one(10_000), one(last_ms)]));
@@ -165,7 +165,7 @@ fn beside_a_newcomer() {
     let table = table("gcra 1/s burst 3", 1, 2);
     let [key, other_key] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
     let other = Arc::clone(&table);
-    let newcomer = Ask { key: other_key, cost: 1, now_ms: 10_000 };
+    let newcomer = RaceRequest { key: other_key, cost: 1, now_ms: 10_000 };
     let other = thread::spawn(move || ask_all(&*other, &[newcomer]));
     denied_after(&table, key, NOW);
     let calls: Vec<Call> = other.join().expect("the other thread");

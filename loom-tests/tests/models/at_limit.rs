@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use loom_tests::race::{Ask, Limit, ask_all, race};
+use loom_tests::race::{RaceRequest, RacedLimit, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{key_in, table};
 use loom_tests::verdict::{UNEXPLAINED, assert_explained_from};
@@ -38,19 +38,24 @@ fn penalty(burst: u64, seconds: u64, after: u64, extended: bool) -> (Policy, Ora
 }
 
 /// The lists race for a limit that has answered `setup`; then it is asked at `last_ms`.
-fn races_for<L: Limit>(
+fn races_for<L: RacedLimit>(
     limit: &Arc<L>,
     oracle: &Oracle,
-    setup: &[Ask],
-    lists: Vec<Vec<Ask>>,
-    last: Ask,
+    setup: &[RaceRequest],
+    lists: Vec<Vec<RaceRequest>>,
+    last: RaceRequest,
 ) {
     let setup = ask_all(&**limit, setup);
     let calls = race(limit, lists);
     assert_explained_from(&**limit, oracle, &setup, &calls, last);
 }
 
-fn races((policy, oracle): (Policy, Oracle), setup: &[Ask], lists: Vec<Vec<Ask>>, last_ms: u64) {
+fn races(
+    (policy, oracle): (Policy, Oracle),
+    setup: &[RaceRequest],
+    lists: Vec<Vec<RaceRequest>>,
+    last_ms: u64,
+) {
     let limiter = Arc::new(Limiter::with_clock(policy, ManualClock::new()));
     races_for(&limiter, &oracle, setup, lists, ask(1, last_ms));
 }
@@ -110,7 +115,7 @@ fn in_a_table(after: u64, asks_ms: [u64; 2]) {
     let (policy, oracle) = penalty(1, 2, after, false);
     let table = table(&policy.to_string(), 1, 1);
     let key = key_in(&table, [0, 0], 1);
-    let ask = |now_ms| Ask { key, cost: 1, now_ms };
+    let ask = |now_ms| RaceRequest { key, cost: 1, now_ms };
     let setup = [ask(5_000), ask(5_000)];
     let lists = asks_ms.map(|now_ms| vec![ask(now_ms)]).to_vec();
     races_for(&table, &oracle, &setup, lists, ask(asks_ms[0].max(asks_ms[1])));
@@ -122,15 +127,15 @@ struct Joint {
     wide: Limiter,
 }
 
-impl Limit for Joint {
-    fn decide(&self, ask: Ask) -> Decision {
+impl RacedLimit for Joint {
+    fn decide(&self, ask: RaceRequest) -> Decision {
         let now = Timestamp::from_millis(ask.now_ms);
         let tolls = [&self.limiter, &self.wide].map(|limit| limit.entry().at(now).cost(ask.cost));
         let joint = check_all(&mut { tolls });
         joint.decision().expect("the answer of two limits")
     }
 
-    fn look(&self, ask: Ask) -> Decision {
+    fn look(&self, ask: RaceRequest) -> Decision {
         self.limiter.look(ask)
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use loom::thread;
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, Table, key_in, tiers};
+use loom_tests::table::{ModelKey, ModelTable, key_in, tiers};
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 use tollgate::control::{self, Fault};
 use tollgate::{Decision, LiveLimiter, ManualClock, Policy, Timestamp};
@@ -138,8 +138,8 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
 
 /// A thread that finds a key cleared in its old tier finds its debt in the new one.
 fn a_key_that_moves() {
-    let table: Arc<Table> = tiers(&["gcra 1/h burst 1", "gcra 1/h burst 1", SECOND], 1, 2);
-    let key: Key = key_in(&table, [0, 0], 1);
+    let table: Arc<ModelTable> = tiers(&["gcra 1/h burst 1", "gcra 1/h burst 1", SECOND], 1, 2);
+    let key: ModelKey = key_in(&table, [0, 0], 1);
     assert!(table.entry(&key).at(NOW).check(1).is_allowed());
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || {

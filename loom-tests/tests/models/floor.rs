@@ -11,9 +11,9 @@
 //! words, between words and second header, and after; two threads reach them all. A second advance, or a second
 //! reader, repeats these.
 
-use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, Table, key_in, table_with_clock};
+use loom_tests::table::{ModelKey, ModelTable, key_in, table_with_clock};
 use loom_tests::verdict::{
     ABOVE_BOUND, LOST_CHARGE, REFUSED, assert_admitted, assert_bound, assert_no_claims,
 };
@@ -25,12 +25,12 @@ const BEFORE_MS: u64 = 210_000;
 const AFTER_MS: u64 = 450_000;
 const SILENCE_MS: u64 = 600_000;
 
-fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
-    Ask { key, cost, now_ms }
+fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
+    RaceRequest { key, cost, now_ms }
 }
 
 /// A table whose floors stand where the times begin.
-fn table(shards: u32, cells: usize) -> std::sync::Arc<Table> {
+fn table(shards: u32, cells: usize) -> std::sync::Arc<ModelTable> {
     let clock = ManualClock::new();
     clock.set(Timestamp::from_millis(START_MS));
     table_with_clock("gcra 1/s burst 1", shards, cells, clock)
@@ -38,7 +38,7 @@ fn table(shards: u32, cells: usize) -> std::sync::Arc<Table> {
 
 /// One shard, some cells, two keys. An install gives up after one lost round, as it otherwise does after the last of
 /// many.
-fn shard(cells: usize) -> (std::sync::Arc<Table>, [Key; 2]) {
+fn shard(cells: usize) -> (std::sync::Arc<ModelTable>, [ModelKey; 2]) {
     control::count_apart(true);
     control::use_rounds(1);
     let table = table(1, cells);

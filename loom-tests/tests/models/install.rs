@@ -10,9 +10,9 @@
 
 use std::sync::Arc;
 
-use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, Table, key_in, table};
+use loom_tests::table::{ModelKey, ModelTable, key_in, table};
 use loom_tests::verdict::{
     ABOVE_BOUND, LEFT_CLAIM, LOST_CHARGE, REFUSED, TWO_LIVE, assert_admitted, assert_bound,
     assert_intervals, assert_no_claims,
@@ -20,12 +20,12 @@ use loom_tests::verdict::{
 use tollgate::Timestamp;
 use tollgate::control::{self, Fault};
 
-fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
-    Ask { key, cost, now_ms }
+fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
+    RaceRequest { key, cost, now_ms }
 }
 
 /// A table whose headers are written for a floor only: what is raced for here is the cells.
-fn cells_of(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
+fn cells_of(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable> {
     control::count_apart(true);
     control::mark_floors(false);
     table(policy, shards, cells)
@@ -115,8 +115,8 @@ fn full_set() {
 fn equal_tags() {
     let table = cells_of("gcra 1/s burst 4", 3, 1);
     let one = key_in(&table, [0, 1], 1);
-    let other = Key { first: 1, ..one };
-    let [busy, idle] = [0, 1].map(|shard| Key { first: shard, tag: alone_in(&table, shard) });
+    let other = ModelKey { first: 1, ..one };
+    let [busy, idle] = [0, 1].map(|shard| ModelKey { first: shard, tag: alone_in(&table, shard) });
     let setup = [ask(busy, 4, 10_000), ask(idle, 1, 10_000), ask(other, 4, 10_000)];
     let setup = ask_all(&*table, &setup);
     let calls = race(&table, vec![vec![ask(other, 3, 12_000)], vec![ask(one, 1, 12_000)]]).concat();
@@ -127,7 +127,7 @@ fn equal_tags() {
 }
 
 /// The tag of a key that has no other shard than this one. 3 shards.
-fn alone_in(table: &Table, shard: u32) -> u32 {
+fn alone_in(table: &ModelTable, shard: u32) -> u32 {
     let index = usize::try_from(shard).expect("a shard");
     key_in(table, [index, index], 1).tag
 }

@@ -10,16 +10,16 @@
 
 use std::sync::Arc;
 
-use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::Key;
+use loom_tests::table::ModelKey;
 use loom_tests::verdict::{UNEXPLAINED, assert_explained};
 use tollgate::control::Fault;
 use tollgate::{Limiter, ManualClock, Policy};
 use tollgate_oracle::Algorithm;
 
-pub(crate) fn ask(cost: u64, now_ms: u64) -> Ask {
-    Ask { key: Key::default(), cost, now_ms }
+pub(crate) fn ask(cost: u64, now_ms: u64) -> RaceRequest {
+    RaceRequest { key: ModelKey::default(), cost, now_ms }
 }
 
 /// One unit per second.
@@ -34,7 +34,7 @@ pub(crate) fn gcra_algorithm(burst: u64) -> Algorithm {
 }
 
 /// The lists race for a fresh limiter that has already answered `setup`.
-fn races(burst: u64, setup: &[Ask], lists: Vec<Vec<Ask>>) {
+fn races(burst: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     let (limiter, algorithm) = gcra(burst);
     let last_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);
     let setup = ask_all(&*limiter, setup);

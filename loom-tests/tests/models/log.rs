@@ -12,9 +12,9 @@
 //! over for good.
 
 use loom_tests::logs::{WINDOW_MS, assert_left, assert_windows, log, units};
-use loom_tests::race::{Ask, Call, ask_all, race};
+use loom_tests::race::{Call, RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::Key;
+use loom_tests::table::ModelKey;
 use loom_tests::verdict::{ABOVE_BOUND, REFUSED, UNEXPLAINED, assert_admitted, assert_explained};
 use tollgate::control::{self, Fault};
 use tollgate_oracle::Algorithm;
@@ -25,7 +25,7 @@ use crate::limiter::ask;
 const ONE_ROW: u32 = u32::MAX;
 
 /// Single units: the answers are the model's, in some order.
-fn single_units(limit: u64, setup: &[Ask], lists: Vec<Vec<Ask>>) {
+fn single_units(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     let log = log(limit, ONE_ROW);
     let last_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);
     let setup = ask_all(&*log, setup);
@@ -57,15 +57,15 @@ fn at_the_instant() {
 }
 
 /// Several units against others: the windows hold, and what was admitted and what is left is the limit.
-fn several(limit: u64, setup: &[Ask], lists: Vec<Vec<Ask>>) -> Vec<Vec<Call>> {
+fn several(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) -> Vec<Vec<Call>> {
     let log = log(limit, ONE_ROW);
     let setup = ask_all(&*log, setup);
     assert_admitted(&setup);
     let now_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);
     let calls = race(&log, lists);
     let all = calls.concat();
-    assert_windows(limit, Key::default(), &[&setup, &all]);
-    assert_left(&*log, limit, Key::default(), now_ms, &[&setup, &all]);
+    assert_windows(limit, ModelKey::default(), &[&setup, &all]);
+    assert_left(&*log, limit, ModelKey::default(), now_ms, &[&setup, &all]);
     calls
 }
 

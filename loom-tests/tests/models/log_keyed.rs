@@ -11,16 +11,16 @@
 
 use std::sync::Arc;
 
-use loom_tests::logs::{Logs, assert_left, assert_windows, log_key_in, logs, units};
-use loom_tests::race::{Ask, Limit, ask_all, race};
+use loom_tests::logs::{ModelLogs, assert_left, assert_windows, log_key_in, logs, units};
+use loom_tests::race::{RaceRequest, RacedLimit, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::Key;
+use loom_tests::table::ModelKey;
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED, TWO_LIVE, assert_admitted};
 use tollgate::Decision;
 use tollgate::control::{self, Fault};
 
-fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
-    Ask { key, cost, now_ms }
+fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
+    RaceRequest { key, cost, now_ms }
 }
 
 /// 2 threads ask for one new key at one instant, in a shard of so many entries.
@@ -49,7 +49,7 @@ fn unlike_entries(nows_ms: &[u64], limit: u64) {
 /// A key that was admitted a unit at 0 s in the entry of its first shard, and another key that will go there
 /// when it is idle; then each thread asks for one of them: (whether for the key that was there, now).
 fn returns(lists: &[&[(bool, u64)]]) {
-    let logs: Arc<Logs> = logs(1, 2, 1);
+    let logs: Arc<ModelLogs> = logs(1, 2, 1);
     let [key, other] = [1, 2].map(|nth| log_key_in(&logs, [0, 1], nth));
     let setup = ask_all(&*logs, &[ask(key, 1, 0)]);
     assert_admitted(&setup);
@@ -83,7 +83,7 @@ fn charges_and_a_newcomer() {
 
 /// 2 threads: two units of a key that comes back to an idle log of two, against a newcomer.
 fn several_units() {
-    let logs: Arc<Logs> = logs(2, 2, 1);
+    let logs: Arc<ModelLogs> = logs(2, 2, 1);
     let [key, other] = [1, 2].map(|nth| log_key_in(&logs, [0, 1], nth));
     let setup = ask_all(&*logs, &[ask(key, 1, 0)]);
     assert_admitted(&setup);

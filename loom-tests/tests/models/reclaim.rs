@@ -9,21 +9,21 @@
 //! returns from an earlier time in its other shard. Both are here, with one cell in each of three shards: the key's
 //! own, which the newcomer wants; another for the key to return to; and the newcomer's other one, which is taken.
 
-use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, Table, key_in, table};
+use loom_tests::table::{ModelKey, ModelTable, key_in, table};
 use loom_tests::verdict::{
     ABOVE_BOUND, LOST_CHARGE, assert_admitted, assert_bound, assert_no_claims,
 };
 use tollgate::control::{self, Fault};
 
-fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
-    Ask { key, cost, now_ms }
+fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
+    RaceRequest { key, cost, now_ms }
 }
 
 /// A table of three shards, a key of the first two, and one of the first and the last, whose cell a third holds for
 /// longer than any model runs.
-fn crowded() -> (std::sync::Arc<Table>, [Key; 2]) {
+fn crowded() -> (std::sync::Arc<ModelTable>, [ModelKey; 2]) {
     let table = table("gcra 1/s burst 2", 3, 1);
     let filler = key_in(&table, [2, 2], 1);
     assert_admitted(&ask_all(&*table, &[ask(filler, 2, 20_000)]));

@@ -10,33 +10,38 @@
 
 use std::sync::Arc;
 
-use loom_tests::race::{Ask, Call, Limit, ask_all, race_beside};
+use loom_tests::race::{Call, RaceRequest, RacedLimit, ask_all, race_beside};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, REFUSED_FILE, Table, key_in, restored, table};
+use loom_tests::table::{ModelKey, ModelTable, REFUSED_FILE, key_in, restored, table};
 use loom_tests::verdict::{LOST_CHARGE, assert_admitted, assert_bound, assert_no_claims};
 use tollgate::control::{self, Fault};
 
 /// What a model says of a state that the key never had.
 const NEVER_WAS: &str = "a state that never was";
 
-fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
-    Ask { key, cost, now_ms }
+fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
+    RaceRequest { key, cost, now_ms }
 }
 
-fn snapshot(table: &Table) -> Vec<u8> {
+fn snapshot(table: &ModelTable) -> Vec<u8> {
     let mut file = Vec::new();
     table.snapshot(&mut file).expect("a vector takes everything");
     file
 }
 
 /// What is left for a key at some times.
-fn left<const N: usize>(table: &Table, key: Key, nows_ms: [u64; N]) -> [u64; N] {
+fn left<const N: usize>(table: &ModelTable, key: ModelKey, nows_ms: [u64; N]) -> [u64; N] {
     control::plant(None); // only what the snapshot holds is checked
     nows_ms.map(|now_ms| table.look(ask(key, 1, now_ms)).remaining())
 }
 
 /// Makes requests while a snapshot is taken. Returns the restored table, the answers, and the setup's.
-fn race(table: &Arc<Table>, policy: &str, shards: u32, asks: Vec<Ask>) -> (Table, Vec<Call>) {
+fn race(
+    table: &Arc<ModelTable>,
+    policy: &str,
+    shards: u32,
+    asks: Vec<RaceRequest>,
+) -> (ModelTable, Vec<Call>) {
     let (calls, file) = race_beside(table, asks, snapshot);
     let restored = restored(policy, shards, &file);
     assert_no_claims(&restored);
@@ -52,7 +57,7 @@ fn charge() {
     let key = key_in(&table, [0, 0], 1);
     let [one, two] = [1, 2].map(|cost| ask(key, cost, 10_000));
     assert_admitted(&ask_all(&*table, &[one]));
-    let (_, file) = race_beside(&table, vec![one; 2], move |table: &Table| {
+    let (_, file) = race_beside(&table, vec![one; 2], move |table: &ModelTable| {
         ask_all(table, &[two]);
         snapshot(table)
     });

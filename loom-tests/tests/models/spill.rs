@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom::thread;
-use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, Table, key_in, spilling_table, spilling_tiers};
+use loom_tests::table::{ModelKey, ModelTable, key_in, spilling_table, spilling_tiers};
 use loom_tests::verdict::{
     ABOVE_BOUND, LOST_CHARGE, assert_admitted, assert_bound, assert_intervals, assert_no_claims,
 };
@@ -27,8 +27,8 @@ use tollgate::{Policy, Timestamp};
 /// What a model says of a word that the change has left in the old quota.
 const LEFT_BEHIND: &str = "a word is counted in the old quota";
 
-fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
-    Ask { key, cost, now_ms }
+fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
+    RaceRequest { key, cost, now_ms }
 }
 
 /// One shard with one cell, which a stranger holds until 11 s; then each thread asks for a key, or for another
@@ -103,7 +103,7 @@ fn two_spillers() {
 }
 
 /// One shard with one cell and two tiers of unequal ticks: a stranger of the second holds the cell.
-fn tiers_beside_a_stranger(slower: &str) -> (Arc<Table>, Key) {
+fn tiers_beside_a_stranger(slower: &str) -> (Arc<ModelTable>, ModelKey) {
     control::count_apart(true);
     control::mark_floors(false);
     control::use_rounds(2);

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use loom_tests::race::{Ask, Call, ask_all, race};
+use loom_tests::race::{Call, RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::verdict::{ABOVE_BOUND, REFUSED, assert_admitted};
 use tollgate::control::Fault;
@@ -29,7 +29,7 @@ fn admitted(calls: &[Call]) -> u64 {
 }
 
 /// The lists ask for single units at one instant: as many are admitted as the burst has.
-fn share(burst: u64, stripes: usize, lists: Vec<Vec<Ask>>) {
+fn share(burst: u64, stripes: usize, lists: Vec<Vec<RaceRequest>>) {
     let limiter = striped(burst, stripes);
     let calls = race(&limiter, lists).concat();
     let asked = calls.len() as u64;

@@ -10,9 +10,9 @@
 
 use std::sync::Arc;
 
-use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, Table, key_in, spilling_table, table};
+use loom_tests::table::{ModelKey, ModelTable, key_in, spilling_table, table};
 use loom_tests::verdict::{
     ABOVE_BOUND, LOST_CHARGE, TWO_LIVE, assert_admitted, assert_bound, assert_intervals,
     assert_no_claims,
@@ -21,8 +21,8 @@ use tollgate::control::{self, Fault};
 
 const QUOTA: &str = "gcra 1/s burst 4";
 
-fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
-    Ask { key, cost, now_ms }
+fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
+    RaceRequest { key, cost, now_ms }
 }
 
 /// All within an epoch, so no header is written but for a floor.
@@ -35,13 +35,13 @@ fn settings() {
 
 /// A key that has only this unit, and this shard as its home. Of another tag in each shard: keys of one tag and one
 /// unit are one key to the table.
-fn alone_in(table: &Table, shard: usize) -> Key {
+fn alone_in(table: &ModelTable, shard: usize) -> ModelKey {
     key_in(table, [shard, shard], 1 + shard)
 }
 
 /// Two units, in which every cell has a key: at home until 12 s, in its sibling for long, in the second unit until 9 s,
 /// and in the sibling of that for long.
-fn held() -> (Arc<Table>, Key) {
+fn held() -> (Arc<ModelTable>, ModelKey) {
     settings();
     let table = table(QUOTA, 4, 1);
     let key = key_in(&table, [0, 2], 1);
@@ -85,7 +85,7 @@ fn late_return() {
 /// table. All cells are held but one at home, and one in the second unit, which is idle by now.
 fn siblings_of_one_tag() {
     let (table, one) = held();
-    let other = Key { first: 1, ..one };
+    let other = ModelKey { first: 1, ..one };
     let calls = race(&table, vec![vec![ask(one, 4, 13_000)], vec![ask(other, 4, 10_000)]]).concat();
     // One key to the table: together they have one burst, of which three units come back meanwhile.
     let admitted: u64 = calls.iter().filter(|call| call.allowed).map(|call| call.ask.cost).sum();

@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use loom::thread;
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, Table, table};
+use loom_tests::table::{ModelKey, ModelTable, table};
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE};
 use tollgate::control::Fault;
 use tollgate::{Limiter, ManualClock, Permit, Quota, Reservation, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_secs(5);
 const MINUTE: Duration = Duration::from_secs(60);
-const KEY: Key = Key { first: 0, tag: 3 };
+const KEY: ModelKey = ModelKey { first: 0, tag: 3 };
 
 /// One unit per second.
 fn limiter(burst: u64) -> Arc<Limiter> {
@@ -86,7 +86,7 @@ fn queue_order_of_one() {
 fn queue_order_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
     assert!(limit.entry(&KEY).at(NOW).check(2).is_allowed());
-    let cancel = |limit: &Table, place| limit.entry(&KEY).at(NOW).cancel(place);
+    let cancel = |limit: &ModelTable, place| limit.entry(&KEY).at(NOW).cancel(place);
     queue_order(
         &limit,
         |limit| limit.entry(&KEY).at(NOW).reserve(1, MINUTE).expect("a place"),
@@ -103,7 +103,7 @@ fn places_of_one() {
 fn places_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
     assert!(limit.entry(&KEY).at(NOW).check(2).is_allowed());
-    let cancel = |limit: &Table, place| limit.entry(&KEY).at(NOW).cancel(place);
+    let cancel = |limit: &ModelTable, place| limit.entry(&KEY).at(NOW).cancel(place);
     places(&limit, |limit| limit.entry(&KEY).at(NOW).reserve(1, MINUTE).expect("a place"), cancel);
 }
 
@@ -195,7 +195,7 @@ fn restored_bits_of_one() {
 }
 
 fn restored_bits_of_a_key() {
-    let asked = Asked::<Table> {
+    let asked = Asked::<ModelTable> {
         check: |limit, now| limit.entry(&KEY).at(now).check(1).into_result().ok(),
         reserve: |limit, now| limit.entry(&KEY).at(now).reserve(1, MINUTE).expect("a place"),
         refund: |limit, permit, now| limit.entry(&KEY).at(now).refund(permit),

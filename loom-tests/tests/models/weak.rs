@@ -7,7 +7,7 @@
 //!
 //! Enough, because a loop carries nothing from one turn to the next but the word that it found.
 
-use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{key_in, table};
 use loom_tests::verdict::{UNEXPLAINED, assert_admitted, assert_explained};
@@ -23,7 +23,7 @@ fn unkeyed(mask: u32) {
 fn keyed(mask: u32) {
     let table = table("gcra 1/s burst 4", 1, 1);
     let key = key_in(&table, [0, 0], 1);
-    let one = Ask { key, cost: 1, now_ms: 5_000 };
+    let one = RaceRequest { key, cost: 1, now_ms: 5_000 };
     let setup = ask_all(&*table, &[one]);
     assert_admitted(&setup);
     fail_spuriously(mask);

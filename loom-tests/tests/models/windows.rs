@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::verdict::{UNEXPLAINED, assert_explained};
 use tollgate::control::Fault;
@@ -55,7 +55,7 @@ impl Window {
     }
 }
 
-fn races(window: Window, setup: &[Ask], lists: Vec<Vec<Ask>>) {
+fn races(window: Window, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     let (limiter, algorithm) = window.limiter(2);
     let last_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);
     let setup = ask_all(&*limiter, setup);

@@ -8,7 +8,7 @@ use super::answer::{no_cell, without_cell};
 use super::round::Round;
 use super::verify::give_back;
 use crate::keyed::ask::{Ask, Fresh, Outcome};
-use crate::keyed::base::{Headers, base_ns, headers};
+use crate::keyed::base::{UnitHeaders, base_ns, headers};
 use crate::keyed::floor::floor_at;
 use crate::keyed::hash::Identity;
 use crate::keyed::points;
@@ -27,7 +27,7 @@ pub(super) fn open(
     identity: Identity,
     second: usize,
     mine: Seen,
-    (headers, early_owed): (Headers, Option<Held>),
+    (headers, early_owed): (UnitHeaders, Option<Held>),
     fresh: &mut Fresh<'_>,
 ) -> Round {
     // The instant at which the key starts: now, or the latest of all floors that it may have been
@@ -107,7 +107,7 @@ fn start_later(table: &Table, identity: Identity, mine: Seen, base_ns: u64, ask:
 }
 
 /// Reads the floors for a verified claim: that of its own shard first, and then all.
-pub(super) fn enter(table: &Table, first: usize, second: usize, mine: Seen) -> Headers {
+pub(super) fn enter(table: &Table, first: usize, second: usize, mine: Seen) -> UnitHeaders {
     // First, and as a write: see `Shard::enter`. The floors of the others may be older than this
     // one; they date nothing, and only raise the instant that the key starts at.
     let own = table.shard(mine.shard).enter();

@@ -4,24 +4,24 @@ use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::keyed::hash::Identity;
 use crate::keyed::shard::cells;
-use crate::log::{Ask, Rule};
+use crate::log::{LogRequest, LogRule};
 
-use super::entries::{Entries, Place, pair};
-use super::header::{Header, Kind};
+use super::entries::{Entries, LogPlace, pair};
+use super::header::{HeaderKind, LogHeader};
 
 /// The entries, and what decides in each of them.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct LogTable {
     pub(super) entries: Entries,
-    pub(super) rule: Rule,
+    pub(super) rule: LogRule,
 }
 
-impl Table {
+impl LogTable {
     pub(super) fn decide(
         &self,
         identity: Identity,
         second: usize,
-        ask: Ask,
+        ask: LogRequest,
         clock: Option<&Clock>,
     ) -> Decision {
         // Nearly always: an entry is taken once, and asked many times.
@@ -36,13 +36,18 @@ impl Table {
     /// Lock-free: each turn of the loop that does not end it means that another thread has closed the entry,
     /// opened it, or given it to another key. An entry is closed only while everything in it is free, so a
     /// request that has written its unit meets that once.
-    pub(super) fn hit(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
+    pub(super) fn hit(
+        &self,
+        identity: Identity,
+        second: usize,
+        ask: LogRequest,
+    ) -> Option<Decision> {
         loop {
             // None: no entry is this key's log, as far as each header said when it was read.
             let (place, mut header) = self.find(identity, second)?;
             // A question, or a cost that never fits, changes nothing: it leaves an entry closed that another thread
             // looks at.
-            if header.kind() == Kind::Closing && ask.charge && ask.cost <= self.rule.limit {
+            if header.kind() == HeaderKind::Closing && ask.charge && ask.cost <= self.rule.limit {
                 // Another thread was faster: it has opened the entry again, or it has vacated it.
                 let Some(live) = self.entries.reopen(place, header) else { continue };
                 header = live;
@@ -55,9 +60,9 @@ impl Table {
         }
     }
 
-    fn find(&self, identity: Identity, second: usize) -> Option<(Place, Header)> {
+    fn find(&self, identity: Identity, second: usize) -> Option<(LogPlace, LogHeader)> {
         pair(identity.first, second)
-            .flat_map(|shard| cells().map(move |entry| Place { shard, entry }))
+            .flat_map(|shard| cells().map(move |entry| LogPlace { shard, entry }))
             .map(|place| (place, self.entries.header(place)))
             // Closing, too: the entry is the key's until it is vacated.
             .find(|(_, header)| header.is_log_of(identity.tag))
@@ -68,7 +73,7 @@ impl Table {
     #[cfg(any(loom, shuttle))]
     pub(super) fn assert_one_live(&self, identity: Identity, second: usize) {
         let live = pair(identity.first, second)
-            .flat_map(|shard| cells().map(move |entry| Place { shard, entry }))
+            .flat_map(|shard| cells().map(move |entry| LogPlace { shard, entry }))
             .filter(|&place| self.entries.newest(place).is_log_of(identity.tag))
             .count();
         assert!(live <= 1, "{live} live cells carry one key");

@@ -1,4 +1,4 @@
-//! [`Entries`]: all entries of a keyed log, and [`Entry`], one of them as its key's slots.
+//! [`Entries`]: all entries of a keyed log, and [`LogEntry`], one of them as its key's slots.
 //!
 //! A shard is a cache line of seven headers and the floor of their entries: a search reads one or two lines.
 //! The rest of an entry lies elsewhere:
@@ -17,7 +17,7 @@ use crate::keyed::shard::CELLS;
 use crate::log::{ROW_MOST, Slots, filled, raise};
 use crate::sync::{AtomicU64, Fault, Ordering, fence, planted, thread_number};
 
-use super::header::Header;
+use super::header::LogHeader;
 
 /// The share of entries that are live when there are as many keys as the capacity. A key has two shards here, not two
 /// units: its first one while that has few live entries, else the emptier.
@@ -35,7 +35,7 @@ pub(super) fn pair(first: usize, second: usize) -> impl Iterator<Item = usize> {
 /// Headers, and the floor of their entries: a line.
 #[repr(align(64))]
 #[derive(Debug)]
-struct Shard {
+struct LogShard {
     /// No key of this shard that is not here was ever admitted, here, anything that is not free from this
     /// instant on.
     floor: AtomicU64,
@@ -44,7 +44,7 @@ struct Shard {
 
 /// Where an entry is. All threads order entries alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct LogPlace {
     pub(super) shard: usize,
     pub(super) entry: usize,
 }
@@ -52,7 +52,7 @@ pub(super) struct Place {
 /// All entries. Allocated once; never grows, never shrinks.
 #[derive(Debug)]
 pub(super) struct Entries {
-    shards: Box<[Shard]>,
+    shards: Box<[LogShard]>,
     words: Box<[AtomicU64]>,
     /// Words of an entry.
     stride: usize,
@@ -69,9 +69,9 @@ impl Entries {
             capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
         let (shards, stride) = (entries.div_ceil(CELLS), slots + BESIDES);
         let words = shards.checked_mul(CELLS * stride).ok_or_else(too_large)?;
-        let shard = || Shard {
+        let shard = || LogShard {
             floor: AtomicU64::new(0),
-            headers: std::array::from_fn(|_| AtomicU64::new(Header::UNUSED.bits())),
+            headers: std::array::from_fn(|_| AtomicU64::new(LogHeader::UNUSED.bits())),
         };
         let words = filled(words, || AtomicU64::new(0))?;
         Ok(Self { shards: filled(shards, shard)?, words, stride })
@@ -82,22 +82,22 @@ impl Entries {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val::<[Shard]>(&self.shards) + size_of_val::<[AtomicU64]>(&self.words)
+        size_of_val::<[LogShard]>(&self.shards) + size_of_val::<[AtomicU64]>(&self.words)
     }
 
     /// Places are made of a key's shards and the numbers of a shard's cells: there is an entry at each.
-    fn header_word(&self, place: Place) -> &AtomicU64 {
+    fn header_word(&self, place: LogPlace) -> &AtomicU64 {
         &self.shards[place.shard].headers[place.entry]
     }
 
-    pub(super) fn header(&self, place: Place) -> Header {
+    pub(super) fn header(&self, place: LogPlace) -> LogHeader {
         // Acquire: pairs with the Release of `replace`. A thread that sees an entry vacant also sees the floor
         // below which its key was forgotten; one that sees it live, where its log begins.
-        Header::from_bits(self.header_word(place).load(Ordering::Acquire))
+        LogHeader::from_bits(self.header_word(place).load(Ordering::Acquire))
     }
 
     /// Replaces the exact header that was read.
-    pub(super) fn replace(&self, place: Place, header: Header, next: Header) -> bool {
+    pub(super) fn replace(&self, place: LogPlace, header: LogHeader, next: LogHeader) -> bool {
         // AcqRel: Release as said above; Acquire, so that what is read next is read after what the old
         // header's writer wrote. Relaxed on failure: the caller looks again.
         self.header_word(place)
@@ -106,12 +106,12 @@ impl Entries {
     }
 
     /// The slots of the key that the header is of.
-    pub(super) fn entry(&self, place: Place, seen: Header) -> Entry<'_> {
+    pub(super) fn entry(&self, place: LogPlace, seen: LogHeader) -> LogEntry<'_> {
         // The entries of a shard follow one another, and shards do.
         let first = (place.shard * CELLS + place.entry) * self.stride;
         // As many times the stride as there are entries.
         let words = &self.words[first..first + self.stride];
-        Entry { entries: self, place, seen, words }
+        LogEntry { entries: self, place, seen, words }
     }
 
     /// Where a key begins that is in neither of its shards: at the later of their floors.
@@ -128,21 +128,21 @@ impl Entries {
 
     /// The newest header, as no thread of a model sees it: for assertions.
     #[cfg(any(loom, shuttle))]
-    pub(super) fn newest(&self, place: Place) -> Header {
-        Header::from_bits(self.header_word(place).newest())
+    pub(super) fn newest(&self, place: LogPlace) -> LogHeader {
+        LogHeader::from_bits(self.header_word(place).newest())
     }
 }
 
 /// One entry, as it was when its header was read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry<'a> {
+pub(super) struct LogEntry<'a> {
     entries: &'a Entries,
-    place: Place,
-    seen: Header,
+    place: LogPlace,
+    seen: LogHeader,
     words: &'a [AtomicU64],
 }
 
-impl Entry<'_> {
+impl LogEntry<'_> {
     /// The instant from which all slots are free.
     fn until_ns(&self) -> u64 {
         // Relaxed: a caller that must not miss what was written last puts a fence before it.
@@ -165,7 +165,7 @@ impl Entry<'_> {
     }
 }
 
-impl Slots for Entry<'_> {
+impl Slots for LogEntry<'_> {
     fn rows(&self) -> usize {
         self.slots().len().div_ceil(ROW_MOST)
     }

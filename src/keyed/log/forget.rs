@@ -21,14 +21,19 @@
 
 use crate::sync::{Fault, Ordering, fence, planted};
 
-use super::entries::{Entries, Place};
-use super::header::{Header, Kind};
+use super::entries::{Entries, LogPlace};
+use super::header::{HeaderKind, LogHeader};
 
 impl Entries {
     /// Takes an entry from its key if everything in it is free by `now`: the vacant header, or `None`.
-    pub(super) fn forget(&self, place: Place, header: Header, now_ns: u64) -> Option<Header> {
+    pub(super) fn forget(
+        &self,
+        place: LogPlace,
+        header: LogHeader,
+        now_ns: u64,
+    ) -> Option<LogHeader> {
         let first_sight_ns = self.entry(place, header).idle_ns();
-        let closing = header.turned(Kind::Closing);
+        let closing = header.turned(HeaderKind::Closing);
         // Another thread has closed it, or it is another key's by now.
         if !self.replace(place, header, closing) {
             return None;
@@ -43,7 +48,7 @@ impl Entries {
         // A unit was taken before the closing was seen.
         if until_ns > now_ns {
             // If that fails, its key or another has opened or closed it.
-            self.replace(place, closing, closing.turned(Kind::Live));
+            self.replace(place, closing, closing.turned(HeaderKind::Live));
             return None;
         }
         // Before the header: a thread that sees the entry vacant sees the floor.
@@ -54,8 +59,8 @@ impl Entries {
     }
 
     /// Opens an entry again that a thread has closed to look at it.
-    pub(super) fn reopen(&self, place: Place, closing: Header) -> Option<Header> {
-        let live = closing.turned(Kind::Live);
+    pub(super) fn reopen(&self, place: LogPlace, closing: LogHeader) -> Option<LogHeader> {
+        let live = closing.turned(HeaderKind::Live);
         self.replace(place, closing, live).then_some(live)
     }
 }

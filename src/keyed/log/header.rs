@@ -1,15 +1,15 @@
-//! [`Header`]: whose log an entry is.
+//! [`LogHeader`]: whose log an entry is.
 
 /// `[0: 1 | tag: 39 | generation: 22 | kind: 2]`
 ///
 /// Every change adds one to the generation, so no header comes back before 2^22 others have stood there:
 /// a thread that finds the header that it saw before knows that the entry has stayed its key's meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header(u64);
+pub(super) struct LogHeader(u64);
 
 /// What a header says of its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum HeaderKind {
     /// No key's.
     Vacant = 0,
     /// A thread is giving it to the key of this tag.
@@ -20,7 +20,7 @@ pub(super) enum Kind {
     Closing = 3,
 }
 
-impl Header {
+impl LogHeader {
     const KIND_BITS: u32 = 2;
     // What the tag leaves. Each change is a CAS on one line, so 2^22 of them take tens of
     // milliseconds at the very least.
@@ -40,12 +40,12 @@ impl Header {
         self.0
     }
 
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> HeaderKind {
         match self.0 & 3 {
-            0 => Kind::Vacant,
-            1 => Kind::Claim,
-            2 => Kind::Live,
-            _ => Kind::Closing,
+            0 => HeaderKind::Vacant,
+            1 => HeaderKind::Claim,
+            2 => HeaderKind::Live,
+            _ => HeaderKind::Closing,
         }
     }
 
@@ -56,31 +56,31 @@ impl Header {
 
     /// Whether the entry is the log of this tag.
     pub(super) fn is_log_of(self, tag: u64) -> bool {
-        self.tag() == tag && matches!(self.kind(), Kind::Live | Kind::Closing)
+        self.tag() == tag && matches!(self.kind(), HeaderKind::Live | HeaderKind::Closing)
     }
 
     /// Whether a thread is giving the entry to this tag.
     pub(super) fn is_claim_of(self, tag: u64) -> bool {
-        self.tag() == tag && self.kind() == Kind::Claim
+        self.tag() == tag && self.kind() == HeaderKind::Claim
     }
 
     /// The header that follows, of another kind and the same tag.
-    pub(super) fn turned(self, kind: Kind) -> Self {
+    pub(super) fn turned(self, kind: HeaderKind) -> Self {
         self.followed_by(self.tag(), kind)
     }
 
     /// The header that follows, of no key.
     pub(super) fn vacated(self) -> Self {
         // The tag goes, the generation stays: so a header of a former owner never comes back soon.
-        self.followed_by(0, Kind::Vacant)
+        self.followed_by(0, HeaderKind::Vacant)
     }
 
     /// The header that follows, a claim.
     pub(super) fn claimed_for(self, tag: u64) -> Self {
-        self.followed_by(tag, Kind::Claim)
+        self.followed_by(tag, HeaderKind::Claim)
     }
 
-    fn followed_by(self, tag: u64, kind: Kind) -> Self {
+    fn followed_by(self, tag: u64, kind: HeaderKind) -> Self {
         // The tag is shifted along with it, and masked away.
         let generation = (self.0 >> Self::KIND_BITS).wrapping_add(1);
         let generation = generation & ((1 << Self::GENERATION_BITS) - 1);
@@ -94,25 +94,25 @@ mod tests {
 
     #[test]
     fn a_header_comes_back_only_after_its_generation_has_turned() {
-        let tag = 5 * Header::WORDS_PER_TAG;
-        let first = Header::UNUSED.claimed_for(tag);
+        let tag = 5 * LogHeader::WORDS_PER_TAG;
+        let first = LogHeader::UNUSED.claimed_for(tag);
         let mut header = first;
-        for _ in 1..1 << Header::GENERATION_BITS {
-            header = header.turned(Kind::Claim);
+        for _ in 1..1 << LogHeader::GENERATION_BITS {
+            header = header.turned(HeaderKind::Claim);
             assert_ne!(header, first);
             assert!(header.is_claim_of(tag));
         }
-        assert_eq!(header.turned(Kind::Claim), first);
+        assert_eq!(header.turned(HeaderKind::Claim), first);
     }
 
     #[test]
     fn a_log_that_is_looked_at_is_still_its_keys() {
-        let [tag, other] = [1, 2].map(|tag| tag * Header::WORDS_PER_TAG);
-        let live = Header::UNUSED.claimed_for(tag).turned(Kind::Live);
-        for header in [live, live.turned(Kind::Closing)] {
+        let [tag, other] = [1, 2].map(|tag| tag * LogHeader::WORDS_PER_TAG);
+        let live = LogHeader::UNUSED.claimed_for(tag).turned(HeaderKind::Live);
+        for header in [live, live.turned(HeaderKind::Closing)] {
             assert!(header.is_log_of(tag) && !header.is_log_of(other) && !header.is_claim_of(tag));
         }
         assert!(!live.vacated().is_log_of(tag));
-        assert_eq!(live.vacated().kind(), Kind::Vacant);
+        assert_eq!(live.vacated().kind(), HeaderKind::Vacant);
     }
 }

@@ -19,13 +19,13 @@ use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::keyed::hash::Identity;
 use crate::keyed::shard::cells;
-use crate::log::Ask;
+use crate::log::LogRequest;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 use crate::verdict::Verdict;
 
-use super::decide::Table;
-use super::entries::{Place, pair};
-use super::header::{Header, Kind};
+use super::decide::LogTable;
+use super::entries::{LogPlace, pair};
+use super::header::{HeaderKind, LogHeader};
 
 /// As in `src/keyed/install.rs`: three lost rounds in a row are rare.
 const ROUNDS: usize = 8;
@@ -40,7 +40,7 @@ const FIRST_SHARD_SHARE: usize = 4;
 const SOON_NS: u64 = 1_000_000;
 
 /// How a round went.
-enum Round {
+enum LogRound {
     Decided(Decision),
     /// The key has an entry, or another thread was in the way: search again.
     Again,
@@ -49,13 +49,13 @@ enum Round {
 /// An entry that a key could have.
 #[derive(Clone, Copy)]
 struct Candidate {
-    place: Place,
-    header: Header,
+    place: LogPlace,
+    header: LogHeader,
 }
 
 /// What a key's shards offer.
 #[derive(Default)]
-struct Offer {
+struct LogOffer {
     /// A claim of the key's own tag, the lowest.
     own_claim: Option<Candidate>,
     /// What each of the two shards has: a vacant entry, else one that can be forgotten.
@@ -66,7 +66,7 @@ struct Offer {
     free_ns: Option<u64>,
 }
 
-impl Table {
+impl LogTable {
     /// Decides for a key that the caller has just not found.
     #[cold]
     #[inline(never)]
@@ -74,7 +74,7 @@ impl Table {
         &self,
         identity: Identity,
         second: usize,
-        mut ask: Ask,
+        mut ask: LogRequest,
         mut clock: Option<&Clock>,
     ) -> Decision {
         let backoff = Backoff::new();
@@ -83,7 +83,8 @@ impl Table {
             if round >= EAGER_ROUNDS {
                 backoff.spin();
             }
-            if let Round::Decided(decision) = self.round(identity, second, &mut ask, &mut clock) {
+            if let LogRound::Decided(decision) = self.round(identity, second, &mut ask, &mut clock)
+            {
                 return decision;
             }
             // Another thread may have opened an entry for the key meanwhile.
@@ -99,31 +100,31 @@ impl Table {
         &self,
         identity: Identity,
         second: usize,
-        ask: &mut Ask,
+        ask: &mut LogRequest,
         clock: &mut Option<&Clock>,
-    ) -> Round {
+    ) -> LogRound {
         // May be one shard twice: its floor is then read twice.
         let shards = [identity.first, second];
         // It never fits, or comes before the floor: denied without an entry.
         if ask.cost > self.rule.limit || self.is_early(shards, ask, clock) {
-            return Round::Decided(self.newcomer(shards, *ask));
+            return LogRound::Decided(self.newcomer(shards, *ask));
         }
         // The key has an entry by now.
-        let Some(offer) = self.offer(identity, second, ask.now_ns) else { return Round::Again };
+        let Some(offer) = self.offer(identity, second, ask.now_ns) else { return LogRound::Again };
         // Every entry of its shards holds a log that is in use, or a claim.
         let Some(choice) = offer.best() else {
             let free_ns = offer.free_ns.unwrap_or(ask.now_ns.saturating_add(SOON_NS));
-            return Round::Decided(self.full(*ask, free_ns));
+            return LogRound::Decided(self.full(*ask, free_ns));
         };
         // A question writes nothing: there is an entry, so the log would begin idle.
         if !ask.charge {
-            return Round::Decided(self.newcomer(shards, *ask));
+            return LogRound::Decided(self.newcomer(shards, *ask));
         }
         let Candidate { place, mut header } = choice;
-        if matches!(header.kind(), Kind::Live | Kind::Closing) {
+        if matches!(header.kind(), HeaderKind::Live | HeaderKind::Closing) {
             // Its key came back, or another thread was faster.
             let Some(vacant) = self.entries.forget(place, header, ask.now_ns) else {
-                return Round::Again;
+                return LogRound::Again;
             };
             header = vacant;
         }
@@ -133,12 +134,17 @@ impl Table {
                 self.open(identity, second, Candidate { place, header: claim }, ask, clock)
             }
             // The entry, or the key, went to another thread.
-            None => Round::Again,
+            None => LogRound::Again,
         }
     }
 
     /// Whether now lies before the floor, also after a look at the clock that it came from.
-    fn is_early(&self, shards: [usize; 2], ask: &mut Ask, clock: &mut Option<&Clock>) -> bool {
+    fn is_early(
+        &self,
+        shards: [usize; 2],
+        ask: &mut LogRequest,
+        clock: &mut Option<&Clock>,
+    ) -> bool {
         if planted(Fault::LogBelowFloor) {
             return false;
         }
@@ -148,35 +154,35 @@ impl Table {
         if floor_ns > ask.now_ns
             && let Some(clock) = clock.take()
         {
-            *ask = Ask::new(ask.now_ns.max(clock.now().as_nanos()), ask.cost, ask.charge);
+            *ask = LogRequest::new(ask.now_ns.max(clock.now().as_nanos()), ask.cost, ask.charge);
         }
         floor_ns > ask.now_ns
     }
 
     /// What the key's two shards offer, or `None` if one of them has the key.
-    fn offer(&self, identity: Identity, second: usize, now_ns: u64) -> Option<Offer> {
-        let mut offer = Offer::default();
+    fn offer(&self, identity: Identity, second: usize, now_ns: u64) -> Option<LogOffer> {
+        let mut offer = LogOffer::default();
         for (nth, shard) in pair(identity.first, second).enumerate() {
             // Each header once; what is made of it later is a CAS from exactly this one.
             for entry in cells() {
-                let place = Place { shard, entry };
+                let place = LogPlace { shard, entry };
                 let header = self.entries.header(place);
                 let candidate = Some(Candidate { place, header });
                 match header.kind() {
                     // Before any log that could be forgotten, so an idle log stays as long as there is room.
-                    Kind::Vacant => offer.free[nth] = candidate,
+                    HeaderKind::Vacant => offer.free[nth] = candidate,
                     // An install of the same key, perhaps of a thread that has stalled: taken up before anything else.
-                    Kind::Claim if header.is_claim_of(identity.tag) => {
+                    HeaderKind::Claim if header.is_claim_of(identity.tag) => {
                         offer.own_claim = offer.own_claim.or(candidate);
                         offer.busy[nth] += 1;
                     }
                     // Another key's install.
-                    Kind::Claim => offer.busy[nth] += 1,
+                    HeaderKind::Claim => offer.busy[nth] += 1,
                     // The key's own log, opened since the key was not found.
                     _ if header.is_log_of(identity.tag) => return None,
                     // Another key's log: whether it can be forgotten is looked at here for a guess,
                     // and again by `forget`.
-                    Kind::Live | Kind::Closing => {
+                    HeaderKind::Live | HeaderKind::Closing => {
                         let until_ns = self.entries.entry(place, header).idle_ns();
                         // Everything in it is free: a candidate, if there is no vacant entry.
                         if until_ns <= now_ns {
@@ -198,9 +204,9 @@ impl Table {
         &self,
         identity: Identity,
         second: usize,
-        place: Place,
-        header: Header,
-    ) -> Option<Header> {
+        place: LogPlace,
+        header: LogHeader,
+    ) -> Option<LogHeader> {
         // Another generation than any header of this entry that a thread may still hold.
         let claim = header.claimed_for(identity.tag);
         // Another install, or the log's own key, was faster.
@@ -217,7 +223,7 @@ impl Table {
         }
         // Behind the fence, every header of both shards.
         for shard in pair(identity.first, second) {
-            for other in cells().map(|entry| Place { shard, entry }) {
+            for other in cells().map(|entry| LogPlace { shard, entry }) {
                 let header = self.entries.header(other);
                 let rival = header.is_claim_of(identity.tag) && other != place;
                 // A log of the key decides for it. Of two claims the lower goes on, and vacates the higher; if that
@@ -235,7 +241,7 @@ impl Table {
     }
 
     /// A claim carries no unit, so giving it back loses nothing; if it was claimed anew, it is not mine.
-    fn give_back(&self, place: Place, claim: Header) {
+    fn give_back(&self, place: LogPlace, claim: LogHeader) {
         self.entries.replace(place, claim, claim.vacated());
     }
 
@@ -245,15 +251,15 @@ impl Table {
         identity: Identity,
         second: usize,
         claimed: Candidate,
-        ask: &mut Ask,
+        ask: &mut LogRequest,
         clock: &mut Option<&Clock>,
-    ) -> Round {
+    ) -> LogRound {
         let Candidate { place, header: claim } = claimed;
         let shards = [identity.first, second];
         // A floor that rose before the claim was verified: the log would begin later than now.
         if self.is_early(shards, ask, clock) {
             self.give_back(place, claim);
-            return Round::Decided(self.newcomer(shards, *ask));
+            return LogRound::Decided(self.newcomer(shards, *ask));
         }
         if !planted(Fault::LogBelowFloor) {
             // Not the floor that was compared, if it has risen since: it may be later than now, and then the
@@ -262,22 +268,22 @@ impl Table {
         }
         // From the exact claim: if it was vacated and the entry claimed anew, the generation
         // differs.
-        let live = claim.turned(Kind::Live);
+        let live = claim.turned(HeaderKind::Live);
         // If this fails, another install of the key has vacated the claim.
         if self.entries.replace(place, claim, live) {
             #[cfg(any(loom, shuttle))]
             self.assert_one_live(identity, second);
             // The first request of the log is decided as any other. `None`: the entry was forgotten again.
             if let Some(decision) = self.rule.decide(&self.entries.entry(place, live), *ask) {
-                return Round::Decided(decision);
+                return LogRound::Decided(decision);
             }
         }
-        Round::Again
+        LogRound::Again
     }
 
     /// The answer to a question about a key that is not there, to a cost that never fits, or to a time that
     /// lies before the floor.
-    fn newcomer(&self, shards: [usize; 2], ask: Ask) -> Decision {
+    fn newcomer(&self, shards: [usize; 2], ask: LogRequest) -> Decision {
         // Where its log would begin.
         let from_ns = self.entries.floor_ns(shards).max(ask.now_ns);
         let limit = self.rule.limit;
@@ -290,7 +296,7 @@ impl Table {
     }
 
     /// The denial of a newcomer for which there is no entry before `free_ns`.
-    fn full(&self, ask: Ask, free_ns: u64) -> Decision {
+    fn full(&self, ask: LogRequest, free_ns: u64) -> Decision {
         let free_ns = free_ns.max(ask.now_ns);
         let limit = self.rule.limit;
         let (ready_ns, idle_ns) = (free_ns, free_ns);
@@ -299,7 +305,7 @@ impl Table {
     }
 }
 
-impl Offer {
+impl LogOffer {
     fn best(&self) -> Option<Candidate> {
         let [first, second] = self.free;
         // The first shard while it is not half full, and also when it is no fuller than the other.

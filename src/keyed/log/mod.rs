@@ -15,15 +15,15 @@ use ahash::RandomState;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
-use crate::log::{Ask, Rule};
+use crate::log::{LogRequest, LogRule};
 use crate::quota::Quota;
 use crate::store::Store;
 
 use super::hash::{Hashers, Identity};
 
-use decide::Table;
+use decide::LogTable;
 use entries::Entries;
-use header::Header;
+use header::LogHeader;
 
 /// An exact sliding log per key, in memory fixed at construction: at most `count` units in *any* window of
 /// the quota's period, for each key. See [`LogLimiter`](crate::LogLimiter) for the algorithm and its bound.
@@ -63,7 +63,7 @@ use header::Header;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct KeyedLogLimiter<K: ?Sized, S = RandomState> {
-    table: Table,
+    table: LogTable,
     hashers: Hashers<S>,
     clock: Clock,
     capacity: usize,
@@ -137,8 +137,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
         clock: impl Into<Clock>,
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
-        let rule = Rule::new(quota)?;
-        let table = Table { entries: Entries::new(rule.slots, capacity)?, rule };
+        let rule = LogRule::new(quota)?;
+        let table = LogTable { entries: Entries::new(rule.slots, capacity)?, rule };
         let [place, tag] = hashers;
         let hashers = Hashers::new(place, tag);
         Ok(Self { table, hashers, clock: clock.into(), capacity, keys: PhantomData })
@@ -188,7 +188,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
 
     pub(crate) fn place(&self, key: &K) -> KeyLog<'_> {
         let (hashers, shards) = (&self.hashers, self.table.entries.shards());
-        let tag = hashers.tag(key, Header::WORDS_PER_TAG);
+        let tag = hashers.tag(key, LogHeader::WORDS_PER_TAG);
         let identity = Identity { first: hashers.first(key, shards), tag };
         let second = hashers.mix().second(identity, shards, 1);
         KeyLog { table: &self.table, clock: &self.clock, identity, second }
@@ -207,7 +207,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
 /// A key's log, if it has one.
 #[derive(Clone, Copy)]
 pub struct KeyLog<'a> {
-    table: &'a Table,
+    table: &'a LogTable,
     clock: &'a Clock,
     identity: Identity,
     /// The second of its two shards.
@@ -220,7 +220,12 @@ impl Store for KeyLog<'_> {
             Some(now) => (now, None),
             None => (self.clock.now(), Some(self.clock)),
         };
-        self.table.decide(self.identity, self.second, Ask::new(now.as_nanos(), cost, charge), clock)
+        self.table.decide(
+            self.identity,
+            self.second,
+            LogRequest::new(now.as_nanos(), cost, charge),
+            clock,
+        )
     }
 }
 

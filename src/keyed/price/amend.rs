@@ -4,7 +4,7 @@ use crate::algorithm::{Decides, Held};
 use crate::clock::Timestamp;
 use crate::refund::{Amendment, Found};
 
-use super::{Priced, Standing, find_priced};
+use super::{FoundWord, Priced, find_priced};
 use crate::keyed::book::Book;
 use crate::keyed::floor::advance;
 use crate::keyed::table::Table;
@@ -22,7 +22,7 @@ pub(in crate::keyed) fn amend_priced(
 ) -> Option<u64> {
     // Lock-free, as in `hit_priced`.
     loop {
-        let (Standing { cell, word, header }, priced) = find_priced(table, book, index, tag)?;
+        let (FoundWord { cell, word, header }, priced) = find_priced(table, book, index, tag)?;
         let layout = priced.lane.layout;
         // The change lies out of the floor's reach, so what would be written at it could not be read back.
         if priced.is_ahead_of(header, layout.epoch) {

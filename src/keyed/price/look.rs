@@ -5,7 +5,7 @@ use crate::algorithm::Decides;
 use crate::verb::{Verbs, Wish};
 use crate::verdict::Verdict;
 
-use super::{Priced, Standing, find_priced};
+use super::{FoundWord, Priced, find_priced};
 use crate::keyed::ask::{Fresh, Outcome};
 use crate::keyed::book::Book;
 use crate::keyed::floor::{follow, is_forgotten};
@@ -42,7 +42,7 @@ pub(in crate::keyed) fn hit_priced(
     // Lock-free: each turn that does not return follows a charge, a sweep or a change of another
     // thread, or brings the floor near to what is to be written.
     loop {
-        let (Standing { cell, word, header }, priced) = find_priced(table, book, index, tag)?;
+        let (FoundWord { cell, word, header }, priced) = find_priced(table, book, index, tag)?;
         let layout = priced.lane.layout;
         // Of the quota in force: a word of a replaced one has been carried over in `find_priced`.
         let kernel = layout.kernel;

@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Decides, Held};
 
-use super::{Priced, Standing, find_priced};
+use super::{FoundWord, Priced, find_priced};
 use crate::keyed::book::Lane;
 use crate::keyed::floor::advance;
 use crate::keyed::hash::Identity;
@@ -14,7 +14,7 @@ use crate::keyed::unit::shards_of;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Spent {
     index: usize,
-    standing: Standing,
+    standing: FoundWord,
     /// The word of a key that has spent nothing.
     cleared: u64,
     /// Units, rounded up.
@@ -63,7 +63,7 @@ impl Spent {
     /// Forgets what a key has spent, if its word still says exactly that. Others may have restored the bits
     /// meanwhile: they say what is owed now, and just that has been moved.
     pub(in crate::keyed) fn clear(&self, table: &Table) -> bool {
-        let Standing { cell, word, .. } = self.standing;
+        let FoundWord { cell, word, .. } = self.standing;
         table.shard(self.index).replace(cell, word, self.cleared)
     }
 }

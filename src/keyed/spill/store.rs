@@ -58,7 +58,7 @@ pub(super) enum Quotas {
 
 /// How a request was decided in the sketch.
 #[derive(Clone, Copy)]
-pub(super) struct Told {
+pub(super) struct SpillTold {
     pub(super) verdict: Verdict,
     /// What was charged, or the cost that a denial speaks of.
     pub(super) cost: u64,
@@ -232,7 +232,7 @@ impl Spill {
 
     /// Decides, and charges if the request is admitted and is to be charged. `None` if one of the key's cells is
     /// counted in another quota.
-    pub(super) fn decide(&self, lens: &Lens, asked: Asked<'_>) -> Option<Told> {
+    pub(super) fn decide(&self, lens: &Lens, asked: Asked<'_>) -> Option<SpillTold> {
         let Asked { places, at_ns, ask, .. } = asked;
         let (kernel, at) = (&lens.kernel, Timestamp::from_nanos(at_ns));
         let late = points::lateness(kernel.lateness(ask.now_ns, at_ns));
@@ -245,7 +245,7 @@ impl Spill {
             verb => verb,
         };
         let wish = Wish { verb, cost: ask.cost, most: lens.longest_debt() };
-        let denied = Told { verdict: Verdict::Denied, cost: wish.denied_cost(), held };
+        let denied = SpillTold { verdict: Verdict::Denied, cost: wish.denied_cost(), held };
         // Denied by the estimate: nothing has been written.
         let Some(Charged { cost, .. }) = kernel.apply(wish, held, kernel.moment(at_ns), late)
         else {
@@ -254,7 +254,7 @@ impl Spill {
         let verdict = Verdict::Allowed;
         // A question, or a charge of nothing.
         if !ask.charge || cost == 0 {
-            return Some(Told { verdict, cost: 0, held });
+            return Some(SpillTold { verdict, cost: 0, held });
         }
         // What it will owe is not known before the charge, so the mark reaches as far as any quota
         // of the table does.
@@ -270,13 +270,13 @@ impl Spill {
             if !lens.add(&self.cells, places, at, cost) {
                 return None;
             }
-            Told { verdict, cost, held: self.estimate(lens, places, at_ns)? }
+            SpillTold { verdict, cost, held: self.estimate(lens, places, at_ns)? }
         } else {
             // Decided and charged in one step of the deciding cell.
             match lens.check_late(&self.cells, places, (at, late), cost)? {
-                (Verdict::Allowed, held) => Told { verdict, cost, held },
+                (Verdict::Allowed, held) => SpillTold { verdict, cost, held },
                 // Others were faster with what was left.
-                (Verdict::Denied, held) => Told { held, ..denied },
+                (Verdict::Denied, held) => SpillTold { held, ..denied },
             }
         };
         // Under a single quota the mark follows from what the key owes now, so it is written after the charge.

@@ -13,12 +13,12 @@ use crate::contender::{many, single};
 use crate::machine::prefetch_to_write;
 
 /// The cells, and the hash that chooses one.
-struct Cells {
+struct FloorCells {
     cells: Box<[AtomicU64]>,
     hasher: RandomState,
 }
 
-impl Cells {
+impl FloorCells {
     /// As many bytes as Tollgate's table for so many keys.
     fn new(keys: u64) -> Self {
         let cells = (0..keys * 100 / DESIGN_LOAD * 8 / 7 + 8).map(|_| AtomicU64::new(0)).collect();
@@ -42,7 +42,7 @@ fn exchange(cell: &AtomicU64, now: u64) -> bool {
 }
 
 pub(crate) fn keyed<K: Hash + 'static>(keys: u64) -> Boxed<K> {
-    let cells = Cells::new(keys);
+    let cells = FloorCells::new(keys);
     let clock = quanta::Clock::new();
     single("floor", move |key: &K| {
         let cell = cells.fetch(key);
@@ -53,7 +53,7 @@ pub(crate) fn keyed<K: Hash + 'static>(keys: u64) -> Boxed<K> {
 /// The floor and 128 instructions more, none of which waits for the line: about as many as a decision that compares
 /// keys and computes. A core looks ahead for so many instructions, and fetches so many lines at a time.
 pub(crate) fn laden<K: Hash + 'static>(keys: u64) -> Boxed<K> {
-    let cells = Cells::new(keys);
+    let cells = FloorCells::new(keys);
     let clock = quanta::Clock::new();
     single("floor, and 128 instructions", move |key: &K| {
         let cell = cells.fetch(key);
@@ -69,7 +69,7 @@ pub(crate) fn laden<K: Hash + 'static>(keys: u64) -> Boxed<K> {
 
 /// The floor of a decision at a time that the caller gives: it reads no counter.
 pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
-    let cells = Cells::new(keys);
+    let cells = FloorCells::new(keys);
     many("floor, caller's now", move |keys: &[K]| {
         let times = (1..).map(|step| step * 20);
         keys.iter().zip(times).map(|(key, now)| u64::from(exchange(cells.fetch(key), now))).sum()
@@ -78,7 +78,7 @@ pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
 
 /// The floor of a batch: prefetches all its lines, reads the counter once, and writes each cell by compare-and-swap.
 pub(crate) fn many_of<K: Hash + 'static>(keys: u64, size: usize) -> Boxed<K> {
-    let cells = Cells::new(keys);
+    let cells = FloorCells::new(keys);
     let clock = quanta::Clock::new();
     many(&format!("floor, batch of {size}"), move |keys: &[K]| {
         let mut places = [&cells.cells[0]; 32];

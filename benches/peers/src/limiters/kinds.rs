@@ -9,7 +9,7 @@ use tollgate::{
 
 use super::Boxed;
 use super::policies::policy;
-use crate::contender::{Contender, Pace, counted, single};
+use crate::contender::{Contender, RunPace, counted, single};
 use crate::stream;
 
 /// What one limit is measured under where everything is admitted: more than a round asks for.
@@ -49,7 +49,7 @@ impl Contender<()> for Renewed {
         &self.name
     }
 
-    fn decide(&self, requests: &[()], _: Pace<'_>) -> u64 {
+    fn decide(&self, requests: &[()], _: RunPace<'_>) -> u64 {
         requests.iter().map(|()| u64::from(self.limiter.check(1).is_allowed())).sum()
     }
 

@@ -8,9 +8,9 @@ use tollgate::{KeyedLimiter, Policy, Timestamp};
 
 use super::Boxed;
 use super::tollgate::STEP;
-use crate::contender::{Contender, Pace, counted_many};
-use crate::shares::Counts;
-use crate::stream::Key;
+use crate::contender::{Contender, RunPace, counted_many};
+use crate::shares::TableCounts;
+use crate::stream::BenchKey;
 
 /// How far the first request of a round lies below the newest. It takes 2.5 million steps to get there.
 const BEHIND: Duration = Duration::from_millis(50);
@@ -69,7 +69,7 @@ impl LateTimes {
     fn ask_each(&self) {
         let newest = self.newest();
         let is_allowed = |key: &u64| self.limiter.entry(key).at(newest).check(1).is_allowed();
-        let admitted = (0..self.keys).map(Key::nth).filter(is_allowed).count() as u64;
+        let admitted = (0..self.keys).map(BenchKey::nth).filter(is_allowed).count() as u64;
         // Of 100,000 keys one finds no cell.
         assert!(self.keys - admitted <= self.keys / 10_000, "{admitted} of {} keys", self.keys);
     }
@@ -87,14 +87,17 @@ impl Contender<u64> for LateTimes {
         self.newest_ns.store((self.newest() + epoch).as_nanos(), Relaxed);
         self.ask_each();
         // A new key starts at the highest floor of its shards, and is idle then.
-        for stranger in (self.keys..self.keys + 100).map(<u64 as Key>::nth) {
+        for stranger in (self.keys..self.keys + 100).map(<u64 as BenchKey>::nth) {
             let above = self.limiter.entry(&stranger).at(self.first()).peek(1).reset_after();
             assert!(above > BEHIND * 9 / 10, "the floor lies {above:?} above a late time");
         }
     }
 
-    fn decide(&self, keys: &[u64], pace: Pace<'_>) -> u64 {
-        assert!(matches!(pace, Pace::BackToBack), "its times are those of requests back to back");
+    fn decide(&self, keys: &[u64], pace: RunPace<'_>) -> u64 {
+        assert!(
+            matches!(pace, RunPace::BackToBack),
+            "its times are those of requests back to back"
+        );
         let mut now = self.first();
         let mut admitted = 0;
         for key in keys {
@@ -105,7 +108,7 @@ impl Contender<u64> for LateTimes {
     }
 
     /// Not told: between rounds each key is decided once, untimed.
-    fn counts(&self) -> Option<Counts> {
+    fn counts(&self) -> Option<TableCounts> {
         None
     }
 }

@@ -12,12 +12,12 @@ use crate::contender::single;
 use crate::drive::{Expect, PLENTY_PER_SECOND};
 
 #[derive(Clone, Copy)]
-struct Rate {
+struct NaiveRate {
     per_second: f64,
     burst: f64,
 }
 
-impl Rate {
+impl NaiveRate {
     fn of(keys: u64, expect: Expect) -> Self {
         let per_second = (PLENTY_PER_SECOND / keys) as f64;
         match expect {
@@ -33,11 +33,11 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn full(rate: Rate) -> Self {
+    fn full(rate: NaiveRate) -> Self {
         Self { tokens: rate.burst, filled: Instant::now() }
     }
 
-    fn take(&mut self, rate: Rate) -> bool {
+    fn take(&mut self, rate: NaiveRate) -> bool {
         let now = Instant::now();
         let passed = now.duration_since(self.filled).as_secs_f64();
         self.tokens = (self.tokens + passed * rate.per_second).min(rate.burst);
@@ -51,7 +51,7 @@ impl Bucket {
 }
 
 pub(crate) fn mutex<K: Hash + Eq + Clone + Send + 'static>(keys: u64, expect: Expect) -> Boxed<K> {
-    let rate = Rate::of(keys, expect);
+    let rate = NaiveRate::of(keys, expect);
     let buckets = Mutex::new(HashMap::<K, Bucket>::new());
     single("Mutex<HashMap>", move |key: &K| {
         let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +66,7 @@ pub(crate) fn dashmap<K: Hash + Eq + Clone + Send + Sync + 'static>(
     keys: u64,
     expect: Expect,
 ) -> Boxed<K> {
-    let rate = Rate::of(keys, expect);
+    let rate = NaiveRate::of(keys, expect);
     let buckets = DashMap::<K, Bucket>::new();
     single("DashMap", move |key: &K| {
         if let Some(mut bucket) = buckets.get_mut(key) {

@@ -8,14 +8,14 @@ use tollgate::{Decision, KeyedLimiter, Limiter, Policy, Tiers, check_all};
 use super::Boxed;
 use super::tollgate::{STEP, at_callers_now};
 use crate::contender::{counted, counted_many};
-use crate::shares::{CountedTable, Counts};
+use crate::shares::{CountedTable, TableCounts};
 
 /// The percentage of a table's cells that hold keys when it holds as many as its capacity.
 pub(crate) const DESIGN_LOAD: u64 = 70;
 
 /// How a limiter is called.
 #[derive(Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum CallStyle {
     OwnClock,
     CallersNow,
     ManyOf(usize),
@@ -25,7 +25,7 @@ pub(crate) enum Way {
     Inlined,
 }
 
-impl Way {
+impl CallStyle {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::OwnClock => "own clock",
@@ -37,10 +37,10 @@ impl Way {
     }
 }
 
-type Keyed = KeyedLimiter<u64>;
+type KeyedNumbers = KeyedLimiter<u64>;
 
 #[inline(never)]
-fn called(limiter: &Keyed, key: u64) -> Decision {
+fn called(limiter: &KeyedNumbers, key: u64) -> Decision {
     limiter.check(&key, 1)
 }
 
@@ -49,43 +49,43 @@ pub(super) fn policy(text: &str) -> Policy {
 }
 
 /// A table for so many keys, called in this way.
-pub(crate) fn keyed(name: &str, text: &str, capacity: u64, way: Way) -> Boxed<u64> {
-    let limiter = Keyed::new(policy(text), capacity as usize).expect("a table");
+pub(crate) fn keyed(name: &str, text: &str, capacity: u64, way: CallStyle) -> Boxed<u64> {
+    let limiter = KeyedNumbers::new(policy(text), capacity as usize).expect("a table");
     ask(name, limiter, way)
 }
 
 /// A table of which these keys are so many percent of the capacity.
 pub(crate) fn filling(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
     let name = format!("own clock, keys are {percent} % of capacity");
-    keyed(&name, text, keys * 100 / percent, Way::OwnClock)
+    keyed(&name, text, keys * 100 / percent, CallStyle::OwnClock)
 }
 
 /// A table in which these keys take so many percent of all cells.
 pub(crate) fn taking(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
     let capacity = keys * DESIGN_LOAD / percent;
-    let limiter = Keyed::new(policy(text), capacity as usize).expect("a table");
+    let limiter = KeyedNumbers::new(policy(text), capacity as usize).expect("a table");
     let cells = limiter.stats().cells as u64;
     assert!((keys * 100).abs_diff(cells * percent) < cells / 10, "{keys} keys in {cells} cells");
-    ask(&format!("own clock, {percent} % of all cells taken"), limiter, Way::OwnClock)
+    ask(&format!("own clock, {percent} % of all cells taken"), limiter, CallStyle::OwnClock)
 }
 
-fn ask(name: &str, limiter: Keyed, way: Way) -> Boxed<u64> {
+fn ask(name: &str, limiter: KeyedNumbers, way: CallStyle) -> Boxed<u64> {
     match way {
-        Way::OwnClock => {
+        CallStyle::OwnClock => {
             counted(name, limiter, |limiter, key: &u64| limiter.check(key, 1).is_allowed())
         }
-        Way::Called => counted(name, limiter, |limiter, key: &u64| {
+        CallStyle::Called => counted(name, limiter, |limiter, key: &u64| {
             let decision = called(limiter, *key);
             black_box(decision.remaining());
             decision.is_allowed()
         }),
-        Way::Inlined => counted(name, limiter, |limiter, key: &u64| {
+        CallStyle::Inlined => counted(name, limiter, |limiter, key: &u64| {
             let decision = limiter.check(key, 1);
             black_box(decision.remaining());
             decision.is_allowed()
         }),
-        Way::CallersNow => counted_many(name, limiter, at_callers_now),
-        Way::ManyOf(size) => counted_many(name, limiter, move |limiter, keys: &[u64]| {
+        CallStyle::CallersNow => counted_many(name, limiter, at_callers_now),
+        CallStyle::ManyOf(size) => counted_many(name, limiter, move |limiter, keys: &[u64]| {
             let mut admitted = 0;
             for batch in keys.chunks(size) {
                 limiter.check_many(batch, 1, |_, told| admitted += u64::from(told.is_allowed()));
@@ -97,34 +97,36 @@ fn ask(name: &str, limiter: Keyed, way: Way) -> Boxed<u64> {
 
 /// A table of several tiers, of which the last is used.
 struct Tiered {
-    limiter: Keyed,
+    limiter: KeyedNumbers,
     last: usize,
 }
 
 impl CountedTable for Tiered {
-    fn counts(&self) -> Option<Counts> {
+    fn counts(&self) -> Option<TableCounts> {
         self.limiter.counts()
     }
 }
 
 /// One table of so many tiers.
-pub(crate) fn tiers(count: usize, capacity: u64, way: Way) -> Boxed<u64> {
+pub(crate) fn tiers(count: usize, capacity: u64, way: CallStyle) -> Boxed<u64> {
     let quota = |nth: usize| policy(&format!("gcra {}/s burst 20", 100 + nth));
     let tiers = (1..count).fold(Tiers::of(quota(0)), |tiers, nth| tiers.and(quota(nth)));
-    let limiter: Keyed = tiers.build(capacity as usize).expect("a table");
+    let limiter: KeyedNumbers = tiers.build(capacity as usize).expect("a table");
     let tiered = Tiered { limiter, last: count - 1 };
     let name = format!("{count} tiers in one table");
     match way {
-        Way::CallersNow => counted_many(&name, tiered, |Tiered { limiter, last }, keys: &[u64]| {
-            let tier = limiter.tier(*last).expect("the last");
-            let mut now = limiter.now();
-            let mut admitted = 0;
-            for key in keys {
-                now = now + STEP;
-                admitted += u64::from(tier.entry(key).at(now).check(1).is_allowed());
-            }
-            admitted
-        }),
+        CallStyle::CallersNow => {
+            counted_many(&name, tiered, |Tiered { limiter, last }, keys: &[u64]| {
+                let tier = limiter.tier(*last).expect("the last");
+                let mut now = limiter.now();
+                let mut admitted = 0;
+                for key in keys {
+                    now = now + STEP;
+                    admitted += u64::from(tier.entry(key).at(now).check(1).is_allowed());
+                }
+                admitted
+            })
+        }
         _ => counted(&name, tiered, |Tiered { limiter, last }, key: &u64| {
             limiter.tier(*last).expect("the last").check(key, 1).is_allowed()
         }),
@@ -134,19 +136,20 @@ pub(crate) fn tiers(count: usize, capacity: u64, way: Way) -> Boxed<u64> {
 /// A limit for all keys, and one of each key's own.
 struct Two {
     shared: Limiter,
-    own: Keyed,
+    own: KeyedNumbers,
 }
 
 impl Two {
     fn new(capacity: u64) -> Self {
         let shared = Limiter::new(policy("gcra 1000000000/s burst 100000000"));
-        let own = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
+        let own =
+            KeyedNumbers::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
         Self { shared, own }
     }
 }
 
 impl CountedTable for Two {
-    fn counts(&self) -> Option<Counts> {
+    fn counts(&self) -> Option<TableCounts> {
         self.own.counts()
     }
 }
@@ -170,7 +173,8 @@ pub(crate) fn both(capacity: u64) -> Boxed<u64> {
 /// A check whose unit is given back.
 pub(crate) fn refunded(capacity: u64) -> Boxed<u64> {
     // So slow that none of the unit has drained by then.
-    let limiter = Keyed::new(policy("gcra 1/s burst 20"), capacity as usize).expect("a table");
+    let limiter =
+        KeyedNumbers::new(policy("gcra 1/s burst 20"), capacity as usize).expect("a table");
     counted("check and refund", limiter, |limiter, key: &u64| {
         limiter
             .check(key, 1)
@@ -180,7 +184,8 @@ pub(crate) fn refunded(capacity: u64) -> Boxed<u64> {
 }
 
 pub(crate) fn reserved(capacity: u64) -> Boxed<u64> {
-    let limiter = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
+    let limiter =
+        KeyedNumbers::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
     counted("reserve", limiter, |limiter, key: &u64| {
         limiter.entry(key).reserve(1, Duration::ZERO).is_ok()
     })

@@ -23,21 +23,22 @@ const COST: u64 = 1;
 const BURST: u64 = 1 << (TIME_BITS - 2);
 
 #[repr(C, align(64))]
-struct Line {
+struct PrototypeLine {
     header: AtomicU64,
     words: [AtomicU64; 7],
 }
 
-struct Table {
-    lines: Box<[Line]>,
+struct PrototypeTable {
+    lines: Box<[PrototypeLine]>,
     place: RandomState,
     tag: RandomState,
 }
 
-impl Table {
+impl PrototypeTable {
     /// With as many words as Tollgate's for so many keys.
     fn new(keys: u64) -> Self {
-        let line = || Line { header: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; 7] };
+        let line =
+            || PrototypeLine { header: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; 7] };
         let lines = (0..keys * 100 / DESIGN_LOAD / 7 + 2).map(|_| line()).collect();
         Self { lines, place: RandomState::new(), tag: RandomState::new() }
     }
@@ -61,7 +62,7 @@ impl Table {
     }
 
     #[inline(always)]
-    fn hit(line: &Line, tag: u64, now: u64) -> Option<bool> {
+    fn hit(line: &PrototypeLine, tag: u64, now: u64) -> Option<bool> {
         let floor = line.header.load(Acquire);
         let mut found = 0_u32;
         for word in line.words.iter().rev() {
@@ -94,7 +95,7 @@ impl Table {
 }
 
 pub(crate) fn own_clock<K: Hash + 'static>(keys: u64) -> Boxed<K> {
-    let (table, clock) = (Table::new(keys), quanta::Clock::new());
+    let (table, clock) = (PrototypeTable::new(keys), quanta::Clock::new());
     let start = clock.raw();
     single("prototype", move |key: &K| {
         let found = table.find(key);
@@ -104,7 +105,7 @@ pub(crate) fn own_clock<K: Hash + 'static>(keys: u64) -> Boxed<K> {
 
 /// At times that the caller gives.
 pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
-    let table = Table::new(keys);
+    let table = PrototypeTable::new(keys);
     many("prototype, caller's now", move |keys: &[K]| {
         let times = (1..).map(|step| step * 20);
         keys.iter().zip(times).map(|(key, now)| u64::from(table.decide(table.find(key), now))).sum()
@@ -113,7 +114,7 @@ pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
 
 /// Batches of `size` keys.
 pub(crate) fn many_of<K: Hash + 'static>(keys: u64, size: usize) -> Boxed<K> {
-    let (table, clock) = (Table::new(keys), quanta::Clock::new());
+    let (table, clock) = (PrototypeTable::new(keys), quanta::Clock::new());
     let start = clock.raw();
     many(&format!("prototype, batch of {size}"), move |keys: &[K]| {
         let mut found = [(0, 0); 32];

@@ -12,7 +12,7 @@ use tollgate::{Full, KeyedLimiter, Quota, SketchLimiter, SketchSize, Timestamp};
 
 use crate::flood::{Check, Flood};
 
-pub(crate) struct Contender {
+pub(crate) struct FloodContender {
     pub(crate) name: &'static str,
     /// The most bytes that it may take, if that is limited here; rate-net's own figure limits the others.
     pub(crate) budget: Option<u64>,
@@ -118,7 +118,7 @@ fn largest<T>(budget: u64, build: impl Fn(usize) -> T) -> usize {
 }
 
 /// All contenders: rate-net at this cap, the others with as many bytes as it takes then.
-pub(crate) fn contenders(flood: &Flood, cap: usize, budget: &Budget) -> Vec<Contender> {
+pub(crate) fn contenders(flood: &Flood, cap: usize, budget: &Budget) -> Vec<FloodContender> {
     let burst = flood.burst;
     vec![
         peer("rate-net", burst, cap, Overflow::FailClosed),
@@ -130,23 +130,23 @@ pub(crate) fn contenders(flood: &Flood, cap: usize, budget: &Budget) -> Vec<Cont
     ]
 }
 
-fn peer(name: &'static str, burst: u32, cap: usize, overflow: Overflow) -> Contender {
+fn peer(name: &'static str, burst: u32, cap: usize, overflow: Overflow) -> FloodContender {
     let build = move || -> Check {
         let (limiter, _) = rate_net(burst, cap, overflow);
         Box::new(move |key, cost| limiter.check_n(key, cost).is_allow())
     };
-    Contender { name, budget: None, is_table: false, build: Box::new(build) }
+    FloodContender { name, budget: None, is_table: false, build: Box::new(build) }
 }
 
-fn tollgate(name: &'static str, bytes: u64, burst: u32, full: Full) -> Contender {
+fn tollgate(name: &'static str, bytes: u64, burst: u32, full: Full) -> FloodContender {
     let build = move |capacity: usize| -> Check {
         let table = table(burst, capacity, full);
         Box::new(move |key, cost| table.entry(&key).at(NOW).check(u64::from(cost)).is_allowed())
     };
-    Contender { is_table: true, ..at_equal_bytes(name, bytes, build) }
+    FloodContender { is_table: true, ..at_equal_bytes(name, bytes, build) }
 }
 
-fn tollgate_sketch(name: &'static str, bytes: u64, burst: u32) -> Contender {
+fn tollgate_sketch(name: &'static str, bytes: u64, burst: u32) -> FloodContender {
     let build = move |cells_per_row: usize| -> Check {
         let sketch = sketch(burst, cells_per_row);
         Box::new(move |key, cost| sketch.entry(&key).at(NOW).check(u64::from(cost)).is_allowed())
@@ -158,8 +158,8 @@ fn at_equal_bytes(
     name: &'static str,
     bytes: u64,
     build: impl Fn(usize) -> Check + 'static,
-) -> Contender {
+) -> FloodContender {
     let size = largest(bytes, &build);
     let build = Box::new(move || build(size));
-    Contender { name, budget: Some(bytes), is_table: false, build }
+    FloodContender { name, budget: Some(bytes), is_table: false, build }
 }

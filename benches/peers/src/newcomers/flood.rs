@@ -32,12 +32,12 @@ pub(crate) const FLOODS: [Flood; 3] =
 
 /// How many were asked for, and how many of those were refused.
 #[derive(Debug, Default)]
-struct Share {
+struct FloodShare {
     asked: u64,
     refused: u64,
 }
 
-impl Share {
+impl FloodShare {
     fn count(&mut self, admitted: bool) {
         self.asked += 1;
         self.refused += u64::from(!admitted);
@@ -46,17 +46,17 @@ impl Share {
 
 /// The outcome for newcomers and victims.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    during: Share,
-    after: Share,
+pub(crate) struct FloodOutcome {
+    during: FloodShare,
+    after: FloodShare,
     /// Units that victims got beyond their burst.
     pub(crate) above_burst: u64,
 }
 
 impl Flood {
     /// A flood of so many keys, all at one instant, beside a store for `cap` keys.
-    pub(crate) fn run(&self, check: &Check, keys: u64, cap: u64) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub(crate) fn run(&self, check: &Check, keys: u64, cap: u64) -> FloodOutcome {
+        let mut outcome = FloodOutcome::default();
         // On the stack, so that only the store's bytes are counted.
         let mut spent = [0; 2 * VICTIMS_EACH];
         let (early, late) = spent.split_at_mut(VICTIMS_EACH);
@@ -97,7 +97,7 @@ impl fmt::Display for Flood {
     }
 }
 
-impl Outcome {
+impl FloodOutcome {
     /// The share of newcomers after the flood that were refused.
     pub(crate) fn refused_after(&self) -> f64 {
         self.after.refused as f64 / self.after.asked.max(1) as f64
@@ -105,9 +105,9 @@ impl Outcome {
 }
 
 /// Percents: during the flood / after it.
-impl fmt::Display for Outcome {
+impl fmt::Display for FloodOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |share: &Share| match (share.refused, share.asked) {
+        let percent = |share: &FloodShare| match (share.refused, share.asked) {
             (0, _) => "0".to_owned(),
             (refused, asked) => format!("{:.1}", refused as f64 * 100.0 / asked as f64),
         };

@@ -20,14 +20,14 @@ use allocation_counter::measure;
 use clap::Parser;
 
 use contenders::{Budget, contenders};
-use flood::{FLOODS, Flood, Outcome};
+use flood::{FLOODS, Flood, FloodOutcome};
 
 /// Floods, as multiples of rate-net's cap.
 const TIMES: [u64; 7] = [1, 2, 3, 6, 9, 20, 100];
 
 /// Newcomers in a flood, at equal bytes.
 #[derive(Parser)]
-struct Options {
+struct NewcomersOptions {
     /// The cap of rate-net, in keys. With a power of two for each of its 128 shards it takes the least.
     #[arg(long, default_value_t = 16_384)]
     cap: usize,
@@ -37,7 +37,7 @@ struct Options {
 }
 
 fn main() {
-    let options = Options::parse();
+    let options = NewcomersOptions::parse();
     println!("rate-net's bytes a key, counted at the allocator:\n");
     println!("| cap | full | after a flood of 9 x |");
     println!("|--:|--:|--:|");
@@ -53,7 +53,7 @@ fn main() {
 }
 
 /// One row for each contender: shares of newcomers refused while the flood comes, and after it.
-fn table(flood: &Flood, options: &Options, budget: &Budget) {
+fn table(flood: &Flood, options: &NewcomersOptions, budget: &Budget) {
     println!("\n{flood}:\n");
     let columns: Vec<String> = TIMES.iter().map(|times| format!("{times} x")).collect();
     println!("| | bytes | {} | units above the burst |", columns.join(" | "));
@@ -63,18 +63,18 @@ fn table(flood: &Flood, options: &Options, budget: &Budget) {
         let mut bytes = 0;
         let outcomes = TIMES.map(|times| {
             let keys = times * options.cap as u64;
-            let mut outcome = Outcome::default();
+            let mut outcome = FloodOutcome::default();
             let info = measure(|| {
                 outcome = flood.run(&(contender.build)(), keys, options.cap as u64);
             });
             bytes = bytes.max(info.bytes_max);
             outcome
         });
-        let shares: Vec<String> = outcomes.iter().map(Outcome::to_string).collect();
+        let shares: Vec<String> = outcomes.iter().map(FloodOutcome::to_string).collect();
         let above: u64 = outcomes.iter().map(|outcome| outcome.above_burst).sum();
         let name = contender.name;
         println!("| {name} | {:.1} MB | {} | {above} |", bytes as f64 / 1e6, shares.join(" | "));
-        let refused = outcomes.each_ref().map(Outcome::refused_after);
+        let refused = outcomes.each_ref().map(FloodOutcome::refused_after);
         let peers = *peers.get_or_insert(refused);
         if contender.is_table {
             // Two hundredths are chance: rate-net's seeds, and a newcomer more or less.

@@ -38,14 +38,14 @@ pub(crate) fn all(figures: &Figures) -> io::Result<Vec<(&'static str, String)>> 
 
 /// Powers of ten from `low` to `high`, over this many pixels.
 #[derive(Clone, Copy)]
-struct Log {
+struct LogScale {
     low: i32,
     high: i32,
     from: i32,
     to: i32,
 }
 
-impl Log {
+impl LogScale {
     fn at(self, value: f64) -> i32 {
         let part =
             (value.max(1e-9).log10() - f64::from(self.low)) / f64::from(self.high - self.low);
@@ -136,7 +136,7 @@ fn draw_decisions(
     found: &[(&str, Vec<&Peer>)],
     top: i32,
 ) -> Drawn {
-    let axis = Log { low: 0, high: 4, from: NAMES, to: WIDTH - RIGHT };
+    let axis = LogScale { low: 0, high: 4, from: NAMES, to: WIDTH - RIGHT };
     plot::text(canvas, workload, (16, top + 14), plot::HEADING)?;
     let remark = "per decision of each thread; a ring: one thread, a disc: two";
     plot::text(canvas, remark, (NAMES, top + 14), plot::REMARK)?;
@@ -179,7 +179,7 @@ impl Curves<'_> {
         let size = (WIDTH.unsigned_abs(), height.unsigned_abs());
         let drawn = plot::svg(self.title, size, |canvas| {
             plot::text(canvas, self.heading, (16, 22), plot::HEADING)?;
-            let axis = Log {
+            let axis = LogScale {
                 low: self.powers.0,
                 high: self.powers.1,
                 from: HEADING + PLOT,

@@ -37,7 +37,7 @@ pub(crate) struct Contended {
 
 /// A row of `target/peers.json`.
 #[derive(Debug, Deserialize)]
-struct Row {
+struct PeerRow {
     workload: String,
     contender: String,
     threads: u32,
@@ -48,7 +48,7 @@ impl Figures {
     /// Files are runs of `peers`, a directory is criterion's output.
     pub(crate) fn of_runs(inputs: &[PathBuf]) -> Result<Self, Box<dyn Error>> {
         let mut figures = Self::default();
-        let mut runs: Vec<Vec<Row>> = Vec::new();
+        let mut runs: Vec<Vec<PeerRow>> = Vec::new();
         for input in inputs {
             if input.is_dir() {
                 figures.threads = contended(input)?;
@@ -58,7 +58,7 @@ impl Figures {
         }
         figures.runs = runs.len();
         for row in runs.first().into_iter().flatten() {
-            let is_same = |other: &&Row| {
+            let is_same = |other: &&PeerRow| {
                 (&other.workload, &other.contender, other.threads)
                     == (&row.workload, &row.contender, row.threads)
             };

@@ -18,7 +18,7 @@ const MILLISECOND_NS: u64 = 1_000_000;
 
 /// How marks are labelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Names {
+pub(crate) enum MarkLabels {
     /// By date and time, UTC.
     Clock,
     /// By the time since zero.
@@ -31,12 +31,12 @@ pub(crate) struct TimeAxis {
     start_ns: u64,
     end_ns: u64,
     step_ns: u64,
-    names: Names,
+    names: MarkLabels,
 }
 
 impl TimeAxis {
     /// An axis over this span, which is at least a nanosecond long.
-    pub(crate) fn new((start_ns, end_ns): (u64, u64), names: Names) -> Self {
+    pub(crate) fn new((start_ns, end_ns): (u64, u64), names: MarkLabels) -> Self {
         let start_ns = start_ns.min(u64::MAX - 1);
         let end_ns = end_ns.max(start_ns + 1);
         Self { start_ns, end_ns, step_ns: spans::fitting(start_ns, end_ns, MARKS), names }
@@ -60,7 +60,7 @@ impl TimeAxis {
             return format!("+{}", spans::name(nanos - self.grid_ns()));
         }
         let clock = || Timestamp::from_nanosecond(i128::from(nanos)).ok();
-        let (Names::Clock, Some(at)) = (self.names, clock()) else { return elapsed(nanos) };
+        let (MarkLabels::Clock, Some(at)) = (self.names, clock()) else { return elapsed(nanos) };
         let form = match self.step_ns {
             _ if nanos.is_multiple_of(DAY_NS) => "%-d %b",
             MINUTE_NS.. => "%H:%M",
@@ -159,7 +159,7 @@ impl ValueFormatter<u64> for CountAxis {
 mod tests {
     use super::*;
 
-    fn names(span_s: (u64, u64), names: Names) -> Vec<String> {
+    fn names(span_s: (u64, u64), names: MarkLabels) -> Vec<String> {
         let axis = TimeAxis::new((span_s.0 * SECOND_NS, span_s.1 * SECOND_NS), names);
         axis.marks().into_iter().map(|mark| axis.name(mark)).collect()
     }
@@ -167,18 +167,21 @@ mod tests {
     #[test]
     fn marks_are_at_round_times_and_midnight_has_a_date() {
         let start_s = 1_431_857_100; // 17 May 2015, 10:05:00
-        let two_hours = names((start_s, start_s + 7_200), Names::Clock);
+        let two_hours = names((start_s, start_s + 7_200), MarkLabels::Clock);
         assert_eq!(two_hours, ["10:30", "11:00", "11:30", "12:00"]);
-        let days = names((start_s, start_s + 3 * 86_400), Names::Clock);
+        let days = names((start_s, start_s + 3 * 86_400), MarkLabels::Clock);
         assert_eq!(days, ["12:00", "18 May", "12:00", "19 May", "12:00", "20 May"]);
-        assert_eq!(names((start_s, start_s + 3), Names::Clock)[..2], ["10:05:00", "10:05:00.5"]);
+        assert_eq!(
+            names((start_s, start_s + 3), MarkLabels::Clock)[..2],
+            ["10:05:00", "10:05:00.5"]
+        );
     }
 
     #[test]
     fn elapsed_time_has_no_date() {
-        assert_eq!(names((0, 60), Names::Elapsed), ["0s", "15s", "30s", "45s", "1m"]);
+        assert_eq!(names((0, 60), MarkLabels::Elapsed), ["0s", "15s", "30s", "45s", "1m"]);
         assert_eq!(
-            names((85, 90), Names::Elapsed),
+            names((85, 90), MarkLabels::Elapsed),
             ["1m25s", "1m26s", "1m27s", "1m28s", "1m29s", "1m30s"]
         );
         assert_eq!(elapsed(2_500_000_000), "2.5s");
@@ -187,19 +190,19 @@ mod tests {
     #[test]
     fn marks_that_are_close_together_are_named_from_the_left_edge() {
         let start_ns = 1_431_857_100_000_000_007;
-        let axis = TimeAxis::new((start_ns, start_ns + 12_000), Names::Clock);
+        let axis = TimeAxis::new((start_ns, start_ns + 12_000), MarkLabels::Clock);
         let names: Vec<_> = axis.marks().into_iter().map(|mark| axis.name(mark)).collect();
         assert_eq!(names, ["+0ns", "+5us", "+10us"]);
     }
 
     #[test]
     fn the_span_is_mapped_to_the_pixels_to_its_ends() {
-        let axis = TimeAxis::new((100, 200), Names::Elapsed);
+        let axis = TimeAxis::new((100, 200), MarkLabels::Elapsed);
         assert_eq!([100, 150, 200].map(|nanos| axis.map(&nanos, (10, 30))), [10, 20, 30]);
         assert_eq!(axis.map(&u64::MAX, (10, 30)), 100_000);
         // A span of one instant can be drawn as well.
-        assert_eq!(TimeAxis::new((7, 7), Names::Elapsed).map(&7, (10, 30)), 10);
-        let last = TimeAxis::new((u64::MAX, u64::MAX), Names::Clock);
+        assert_eq!(TimeAxis::new((7, 7), MarkLabels::Elapsed).map(&7, (10, 30)), 10);
+        let last = TimeAxis::new((u64::MAX, u64::MAX), MarkLabels::Clock);
         assert_eq!(last.marks(), [u64::MAX - 1, u64::MAX]);
     }
 

@@ -14,7 +14,7 @@ use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-pub(crate) use axis::{CountAxis, Names, TimeAxis};
+pub(crate) use axis::{CountAxis, MarkLabels, TimeAxis};
 pub(crate) use ink::{ADMITTED, AXIS, GRID, INK, LINES, PAPER, REFUSED, STYLE};
 
 /// The canvas of a picture.
@@ -66,7 +66,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Text, vertically centred, on the given side of its position.
-pub(crate) fn text(canvas: &Canvas<'_>, text: &str, place: (i32, i32), style: Style) -> Drawn {
+pub(crate) fn text(canvas: &Canvas<'_>, text: &str, place: (i32, i32), style: LabelStyle) -> Drawn {
     let font = ("sans-serif", style.size).into_text_style(canvas);
     let style = font.color(&style.colour).pos(Pos::new(style.side, VPos::Center));
     canvas.draw(&Text::new(text.to_owned(), place, style))
@@ -74,20 +74,20 @@ pub(crate) fn text(canvas: &Canvas<'_>, text: &str, place: (i32, i32), style: St
 
 /// The look of a text.
 #[derive(Clone, Copy)]
-pub(crate) struct Style {
+pub(crate) struct LabelStyle {
     colour: RGBColor,
     size: u32,
     side: HPos,
 }
 
 /// The heading of a panel.
-pub(crate) const HEADING: Style = Style { colour: INK, size: 19, side: HPos::Left };
+pub(crate) const HEADING: LabelStyle = LabelStyle { colour: INK, size: 19, side: HPos::Left };
 /// A label.
-pub(crate) const LABEL: Style = Style { colour: INK, size: 16, side: HPos::Left };
+pub(crate) const LABEL: LabelStyle = LabelStyle { colour: INK, size: 16, side: HPos::Left };
 /// A label that ends at its position.
-pub(crate) const LABEL_ENDING: Style = Style { side: HPos::Right, ..LABEL };
+pub(crate) const LABEL_ENDING: LabelStyle = LabelStyle { side: HPos::Right, ..LABEL };
 /// A remark.
-pub(crate) const REMARK: Style = Style { colour: AXIS, ..LABEL };
+pub(crate) const REMARK: LabelStyle = LabelStyle { colour: AXIS, ..LABEL };
 
 /// A coloured square with its meaning, from `x` on.
 pub(crate) fn legend(canvas: &Canvas<'_>, entries: &[(RGBColor, &str, i32)], y: i32) -> Drawn {

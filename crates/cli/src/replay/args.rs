@@ -2,9 +2,9 @@
 
 use tollgate::Policy;
 
-use super::key::Key;
+use super::key::LineKey;
 use super::rule_args::RuleArgs;
-use super::suggest::Share;
+use super::suggest::KeyShare;
 use crate::spans::span;
 
 const AFTER_HELP: &str = "\
@@ -87,7 +87,7 @@ Examples:
 /// were told to wait, and the keys that were refused most.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP, arg_required_else_help = true)]
-pub(crate) struct Args {
+pub(crate) struct ReplayArgs {
     /// Log files, plain or gzip; - is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<String>,
@@ -101,7 +101,7 @@ pub(crate) struct Args {
     /// path also uri and request_uri. With ip, a port is cut off, equal addresses are one key however
     /// written, and so are the IPv6 addresses of one network: see --prefix-v6.
     #[arg(long, default_value = "ip")]
-    key: Key,
+    key: LineKey,
 
     /// With the key ip: so many bits of an IPv6 address tell clients apart, 1 to 128 [default: 64]
     ///
@@ -136,7 +136,7 @@ pub(crate) struct Args {
 
     /// Find the smallest limits under which this share of the keys is never refused
     #[arg(long, conflicts_with = "stream", value_name = "SHARE")]
-    pub(super) suggest: Option<Share>,
+    pub(super) suggest: Option<KeyShare>,
 
     /// Read endless input in bounded memory, deciding while reading
     #[arg(long)]
@@ -158,9 +158,9 @@ fn prefix_v6(text: &str) -> Result<u8, String> {
     }
 }
 
-impl Args {
+impl ReplayArgs {
     /// What clients are told apart by.
-    pub(super) fn key(&self) -> Key {
+    pub(super) fn key(&self) -> LineKey {
         self.key.clone().by(self.prefix_v6.unwrap_or(64))
     }
 

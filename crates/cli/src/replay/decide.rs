@@ -8,8 +8,8 @@ use std::time::Duration;
 use rayon::prelude::*;
 use tollgate::{Decision, Meter, Policy, Timestamp, Word};
 
-use super::event::Event;
-use super::gather::{Keys, Log};
+use super::event::ReplayEvent;
+use super::gather::{Keys, RequestLog};
 use super::seconds::{SECOND_NS, Seconds};
 use super::timeline::Timeline;
 use super::waits::Waits;
@@ -22,7 +22,7 @@ const SLICES: usize = 32;
 
 /// The results of one policy.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct PolicyOutcome {
     pub(crate) admitted: u64,
     pub(crate) refused: u64,
     /// Keys with a request.
@@ -52,7 +52,7 @@ pub(crate) struct Worst {
 
 /// The state of one key while its requests are decided.
 #[derive(Clone, Copy, Debug, Default)]
-struct Account {
+struct KeyState {
     word: Word,
     requests: u64,
     refused: u64,
@@ -60,20 +60,20 @@ struct Account {
 
 /// One policy applied to some of the keys.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct PolicyRun {
     meter: Meter,
-    accounts: Vec<Account>,
+    accounts: Vec<KeyState>,
     longest_wait: Duration,
     timeline: Timeline,
     waits: Waits,
 }
 
-impl Run {
+impl PolicyRun {
     /// A run over keys that are numbered from zero.
     pub(crate) fn new(policy: Policy, keys: usize) -> Self {
         Self {
             meter: Meter::new(policy),
-            accounts: vec![Account::default(); keys],
+            accounts: vec![KeyState::default(); keys],
             longest_wait: Duration::ZERO,
             timeline: Timeline::default(),
             waits: Waits::default(),
@@ -82,7 +82,7 @@ impl Run {
 
     /// Makes room for new keys.
     pub(crate) fn grow(&mut self, keys: usize) {
-        self.accounts.resize_with(keys.max(self.accounts.len()), Account::default);
+        self.accounts.resize_with(keys.max(self.accounts.len()), KeyState::default);
     }
 
     /// Decides one request; returns whether it is admitted.
@@ -105,10 +105,11 @@ impl Run {
 
     /// Sums up, given the number of each account's key. The caller computes the peak, because it has the other runs
     /// of the same second.
-    pub(crate) fn finish(self, number: impl Fn(usize) -> usize, keys: &Keys) -> Outcome {
+    pub(crate) fn finish(self, number: impl Fn(usize) -> usize, keys: &Keys) -> PolicyOutcome {
         let Self { longest_wait, timeline, waits, .. } = self;
-        let mut outcome = Outcome { longest_wait, timeline, waits, ..Outcome::default() };
-        for (index, &Account { requests, refused, .. }) in self.accounts.iter().enumerate() {
+        let mut outcome =
+            PolicyOutcome { longest_wait, timeline, waits, ..PolicyOutcome::default() };
+        for (index, &KeyState { requests, refused, .. }) in self.accounts.iter().enumerate() {
             outcome.admitted += requests - refused;
             outcome.refused += refused;
             outcome.keys += u64::from(requests > 0);
@@ -121,7 +122,7 @@ impl Run {
     }
 }
 
-impl Outcome {
+impl PolicyOutcome {
     /// Adds the results of another run of the same policy over other keys.
     fn append(mut self, other: Self, keys: &Keys) -> Self {
         self.admitted += other.admitted;
@@ -152,12 +153,12 @@ impl Outcome {
 }
 
 /// The keys of one partition, and their requests that are not decided yet.
-struct Share<'l> {
-    run: Run,
-    events: &'l [Event],
+struct PartitionRest<'l> {
+    run: PolicyRun,
+    events: &'l [ReplayEvent],
 }
 
-impl Share<'_> {
+impl PartitionRest<'_> {
     /// Decides the requests before `end_ns`, and counts the admitted ones by second.
     fn decide_until(&mut self, end_ns: u64, partitions: usize) -> Seconds {
         let split = self.events.partition_point(|event| event.nanos() < end_ns);
@@ -174,11 +175,11 @@ impl Share<'_> {
 }
 
 /// Decides a whole log, its partitions in parallel.
-pub(crate) fn decide<'l>(policy: Policy, log: &'l Log) -> Outcome {
+pub(crate) fn decide<'l>(policy: Policy, log: &'l RequestLog) -> PolicyOutcome {
     let partitions = log.partitions.len();
-    let share = |(partition, events): (usize, &'l Vec<Event>)| {
+    let share = |(partition, events): (usize, &'l Vec<ReplayEvent>)| {
         // Account i of partition p belongs to key i * partitions + p.
-        Share { run: Run::new(policy, log.keys_in(partition)), events }
+        PartitionRest { run: PolicyRun::new(policy, log.keys_in(partition)), events }
     };
     let mut shares: Vec<_> = log.partitions.iter().enumerate().map(share).collect();
     let mut peak = 0;
@@ -193,13 +194,13 @@ pub(crate) fn decide<'l>(policy: Policy, log: &'l Log) -> Outcome {
         .into_par_iter()
         .enumerate()
         .map(|(partition, share)| share.run.finish(|i| i * partitions + partition, &log.keys))
-        .reduce(Outcome::default, |outcome, other| outcome.append(other, &log.keys));
-    Outcome { peak_admitted_per_second: peak, ..outcome }
+        .reduce(PolicyOutcome::default, |outcome, other| outcome.append(other, &log.keys));
+    PolicyOutcome { peak_admitted_per_second: peak, ..outcome }
 }
 
 /// The ends of the slices of a log. Each ends with a whole second, so that a second is counted in one slice only.
 /// They have about equally many requests.
-fn slice_ends(log: &Log) -> impl Iterator<Item = u64> {
+fn slice_ends(log: &RequestLog) -> impl Iterator<Item = u64> {
     let longest = log.partitions.iter().max_by_key(|events| events.len());
     let longest = longest.map_or(&[][..], |events| events);
     (1..SLICES)

@@ -5,16 +5,16 @@
 /// Ordered by time, then key. Two requests of one key at one instant are the same event to every policy, so this
 /// order is complete, and does not depend on which thread read which part first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Event {
+pub(crate) struct ReplayEvent {
     // Two halves: a u64 would be aligned to 8 bytes and make this 16.
     nanos_high: u32,
     nanos_low: u32,
     key: u32,
 }
 
-const _: () = assert!(size_of::<Event>() == 12);
+const _: () = assert!(size_of::<ReplayEvent>() == 12);
 
-impl Event {
+impl ReplayEvent {
     /// A request at this time in nanoseconds of Unix time.
     pub(crate) fn new(nanos: u64, key: u32) -> Self {
         let [a, b, c, d, e, f, g, h] = nanos.to_be_bytes();
@@ -49,10 +49,10 @@ mod tests {
     fn events_are_in_the_order_of_their_times() {
         let times = [0, 1, u64::from(u32::MAX), 1 << 32, 4_102_444_799_999_999_999];
         for pair in times.windows(2) {
-            assert!(Event::new(pair[0], 9) < Event::new(pair[1], 0));
+            assert!(ReplayEvent::new(pair[0], 9) < ReplayEvent::new(pair[1], 0));
         }
         for nanos in times {
-            assert_eq!(Event::new(nanos, 7).nanos(), nanos);
+            assert_eq!(ReplayEvent::new(nanos, 7).nanos(), nanos);
         }
     }
 }

@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use indexmap::IndexSet;
 use rayon::prelude::*;
 
-use super::event::Event;
-use super::parse::{Parsed, Parser, Tally};
+use super::event::ReplayEvent;
+use super::parse::{LineTally, Parsed, Parser};
 use super::source::{Block, Sources};
 use crate::failure::Failure;
 
@@ -23,20 +23,20 @@ pub(crate) type Keys = IndexSet<Box<[u8]>, ahash::RandomState>;
 
 /// The requests of all files.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct RequestLog {
     /// The texts of the keys, by number.
     pub(crate) keys: Keys,
     /// Requests in the order of time. Key number k is in partition k modulo their count.
-    pub(crate) partitions: Vec<Vec<Event>>,
+    pub(crate) partitions: Vec<Vec<ReplayEvent>>,
 }
 
-impl Log {
+impl RequestLog {
     /// Reads the files to their ends.
     pub(crate) fn read(
         files: &[String],
         parser: &Parser,
         sources: &Sources,
-    ) -> Result<(Self, Vec<Tally>), Failure> {
+    ) -> Result<(Self, Vec<LineTally>), Failure> {
         let partitions = PARTITIONS_PER_THREAD * rayon::current_num_threads();
         let log =
             Mutex::new(Self { keys: Keys::default(), partitions: vec![Vec::new(); partitions] });
@@ -54,7 +54,8 @@ impl Log {
 
     /// The times of the first and of the last request.
     pub(crate) fn span(&self) -> Option<(u64, u64)> {
-        let ends = |events: &Vec<Event>| Some((events.first()?.nanos(), events.last()?.nanos()));
+        let ends =
+            |events: &Vec<ReplayEvent>| Some((events.first()?.nanos(), events.last()?.nanos()));
         self.partitions.iter().filter_map(ends).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
@@ -65,7 +66,7 @@ impl Log {
     }
 
     /// The index of an event's key in its partition: k / partitions for key k.
-    pub(crate) fn account(&self, event: Event) -> usize {
+    pub(crate) fn account(&self, event: ReplayEvent) -> usize {
         event.key() as usize / self.partitions.len()
     }
 
@@ -98,8 +99,8 @@ fn read_file(
     file: &str,
     parser: &Parser,
     sources: &Sources,
-    log: &Mutex<Log>,
-) -> Result<Tally, Failure> {
+    log: &Mutex<RequestLog>,
+) -> Result<LineTally, Failure> {
     let unreadable = |error| Failure::Unreadable { file: file.to_owned(), error };
     let read_block = |block: io::Result<Block>| {
         let block = block.map_err(unreadable)?;
@@ -115,13 +116,13 @@ fn read_file(
         blocks.par_bridge().map(read_block).collect::<Result<_, Failure>>()?;
     // Blocks end in any order, but line numbers need the order of the file.
     tallies.sort_unstable_by_key(|(index, _)| *index);
-    let mut whole = Tally::default();
+    let mut whole = LineTally::default();
     tallies.into_iter().for_each(|(_, tally)| whole.append(tally));
     checked(whole, file)
 }
 
 /// A file without a readable line is probably the wrong file, or read with the wrong options.
-pub(crate) fn checked(tally: Tally, file: &str) -> Result<Tally, Failure> {
+pub(crate) fn checked(tally: LineTally, file: &str) -> Result<LineTally, Failure> {
     let reason = match tally.named.first() {
         _ if tally.good > 0 => return Ok(tally),
         None => "it has no lines".to_owned(),

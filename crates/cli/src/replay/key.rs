@@ -11,7 +11,7 @@ use super::reason::Reason;
 
 /// The part of a line that identifies the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum LineKey {
     /// The client's address, or its network, by so many bits of an IPv6 address, 1 to 128.
     Ip(u8),
     /// The authenticated user.
@@ -28,7 +28,7 @@ pub(crate) enum Key {
     Field(String),
 }
 
-impl FromStr for Key {
+impl FromStr for LineKey {
     type Err = Infallible;
 
     fn from_str(name: &str) -> Result<Self, Infallible> {
@@ -44,7 +44,7 @@ impl FromStr for Key {
     }
 }
 
-impl Key {
+impl LineKey {
     /// Its name on the command line.
     pub(crate) fn name(&self) -> &str {
         match self {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn ip(text: &str) -> Option<String> {
-        let key = Key::Ip(128).canonical(text.as_bytes()).ok()?;
+        let key = LineKey::Ip(128).canonical(text.as_bytes()).ok()?;
         Some(String::from_utf8(key.into_owned()).expect("made from text"))
     }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn addresses_of_one_network_are_one_key() {
         let key = |bits, text: &str| {
-            let key = Key::Ip(128).by(bits);
+            let key = LineKey::Ip(128).by(bits);
             String::from_utf8(key.canonical(text.as_bytes()).expect("an address").into_owned())
         };
         for (bits, text, expected) in [
@@ -157,7 +157,7 @@ mod tests {
             assert_eq!(key(bits, text).as_deref(), Ok(expected), "{text}");
         }
         // Only addresses have networks.
-        assert_eq!(Key::User.by(64), Key::User);
+        assert_eq!(LineKey::User.by(64), LineKey::User);
     }
 
     #[test]
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn a_path_is_one_key_whatever_its_query() {
-        let path = Key::Path.canonical(b"/search?q=1#top").expect("any text is a path");
+        let path = LineKey::Path.canonical(b"/search?q=1#top").expect("any text is a path");
         assert_eq!(*path, *b"/search");
-        assert_eq!(*Key::User.canonical(b"").expect("any text is a user"), *b"-");
+        assert_eq!(*LineKey::User.canonical(b"").expect("any text is a user"), *b"-");
     }
 }

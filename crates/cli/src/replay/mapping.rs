@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::key::Key;
+use super::key::LineKey;
 
 /// A key and a value of a descriptor.
 pub(super) type Pair = (String, String);
@@ -17,11 +17,11 @@ const ENTRIES_MOST: usize = 32;
 
 /// How one descriptor is made from a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping(Vec<Entry>);
+pub(crate) struct Mapping(Vec<MappingEntry>);
 
 /// One key and how its value is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct MappingEntry {
     key: String,
     value: Vec<Piece>,
 }
@@ -30,12 +30,12 @@ struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    Field(Key),
+    Field(LineKey),
 }
 
 impl Mapping {
     /// The fields that the mapping reads.
-    pub(super) fn fields(&self) -> impl Iterator<Item = &Key> {
+    pub(super) fn fields(&self) -> impl Iterator<Item = &LineKey> {
         self.0.iter().flat_map(|entry| &entry.value).filter_map(|piece| match piece {
             Piece::Field(key) => Some(key),
             Piece::Text(_) => None,
@@ -43,8 +43,8 @@ impl Mapping {
     }
 
     /// The descriptor of a line whose fields `value` returns; none if a field that it needs is empty.
-    pub(super) fn descriptor<'v>(&self, value: impl Fn(&Key) -> &'v str) -> Option<Vec<Pair>> {
-        let pair = |entry: &Entry| {
+    pub(super) fn descriptor<'v>(&self, value: impl Fn(&LineKey) -> &'v str) -> Option<Vec<Pair>> {
+        let pair = |entry: &MappingEntry| {
             let mut text = String::new();
             for piece in &entry.value {
                 text.push_str(match piece {
@@ -133,7 +133,7 @@ enum Token {
     Char(char),
     Comma,
     /// A field, and the position of its brace.
-    Field(usize, Key),
+    Field(usize, LineKey),
 }
 
 fn tokens(text: &str) -> Result<Vec<Token>, MappingError> {
@@ -158,7 +158,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, MappingError> {
                 if name.trim().is_empty() {
                     return Err(MappingError::NoField { at });
                 }
-                let Ok(key) = name.trim().parse::<Key>();
+                let Ok(key) = name.trim().parse::<LineKey>();
                 Token::Field(at, key)
             }
             '}' => return Err(MappingError::Brace { at, brace: c }),
@@ -169,7 +169,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, MappingError> {
     Ok(tokens)
 }
 
-fn entry(number: usize, tokens: &[Token]) -> Result<Entry, MappingError> {
+fn entry(number: usize, tokens: &[Token]) -> Result<MappingEntry, MappingError> {
     let is_space = |token: &Token| matches!(token, Token::Char(c) if c.is_whitespace());
     let from = tokens.iter().position(|token| !is_space(token)).unwrap_or(tokens.len());
     let to = tokens.iter().rposition(|token| !is_space(token)).map_or(from, |last| last + 1);
@@ -198,7 +198,7 @@ fn entry(number: usize, tokens: &[Token]) -> Result<Entry, MappingError> {
             (Token::Comma, _) => {} // not reached: entries are parted there
         }
     }
-    Ok(Entry { key, value })
+    Ok(MappingEntry { key, value })
 }
 
 impl FromStr for Mapping {
@@ -221,7 +221,7 @@ mod tests {
     /// The descriptor that a mapping makes from a line with these fields.
     fn made(mapping: &str, ip: &str, path: &str) -> Option<String> {
         let mapping: Mapping = mapping.parse().unwrap_or_else(|error| panic!("{error}"));
-        let pairs = mapping.descriptor(|key| if matches!(key, Key::Ip(_)) { ip } else { path });
+        let pairs = mapping.descriptor(|key| if matches!(key, LineKey::Ip(_)) { ip } else { path });
         pairs.map(|pairs| name(&pairs))
     }
 

@@ -33,23 +33,23 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-pub(crate) use args::Args;
+pub(crate) use args::ReplayArgs;
 pub(crate) use parse::{nanos_of_text, wait};
 pub(crate) use text::shortened;
 use tollgate::{KeyedLimiter, Policy};
 
 use crate::failure::Failure;
 use crate::output;
-use gather::Log;
-use parse::{BAD_LINES_NAMED, Parser, Tally};
-use report::Report;
+use gather::RequestLog;
+use parse::{BAD_LINES_NAMED, LineTally, Parser};
+use report::ReplayReport;
 use source::{Sources, end_by_interrupt};
-use stream::Stream;
+use stream::ReplayStream;
 use suggest::suggest;
 use wanted::Wanted;
 
 /// Reads, decides, reports. Exit code 1 means that two sets of rules differ.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     output::keep_inputs([&args.html, &args.svg].into_iter().flatten(), &args.inputs())?;
     let parser = Parser { key: Wanted::One(args.key()), time_field: args.time.clone() };
     let sources = Arc::new(Sources::new(&args.files)?);
@@ -72,7 +72,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     printed.map(|()| ExitCode::SUCCESS).map_err(Failure::Output)
 }
 
-fn compare(args: &Args, rules: [&PathBuf; 2], sources: &Arc<Sources>) -> Result<ExitCode, Failure> {
+fn compare(
+    args: &ReplayArgs,
+    rules: [&PathBuf; 2],
+    sources: &Arc<Sources>,
+) -> Result<ExitCode, Failure> {
     let (tallies, diff) = rules::diff(args, rules.map(PathBuf::as_path), sources)?;
     name_bad_lines(&args.files, &tallies);
     print(&diff, args.json.then(|| diff.to_json())).map_err(Failure::Output)?;
@@ -80,35 +84,35 @@ fn compare(args: &Args, rules: [&PathBuf; 2], sources: &Arc<Sources>) -> Result<
 }
 
 fn replay_log(
-    args: &Args,
+    args: &ReplayArgs,
     parser: &Parser,
     sources: &Sources,
-) -> Result<(Vec<Tally>, Report), Failure> {
-    let (log, tallies) = Log::read(&args.files, parser, sources)?;
+) -> Result<(Vec<LineTally>, ReplayReport), Failure> {
+    let (log, tallies) = RequestLog::read(&args.files, parser, sources)?;
     // One policy after the other: each uses every core, and frees its accounts before the next.
     let decide = |&policy: &Policy| (policy.to_string(), decide::decide(policy, &log));
     let outcomes: Vec<_> = args.policies.iter().map(decide).collect();
     // Every file has a good line, or reading would have failed.
     let span = log.span().unwrap_or_default();
-    let report = Report::new(&tallies, span, None, &outcomes, &log.keys);
+    let report = ReplayReport::new(&tallies, span, None, &outcomes, &log.keys);
     let suggestion = args.suggest.map(|share| suggest(share, &log));
     Ok((tallies, report.suggesting(suggestion)))
 }
 
 fn replay_stream(
-    args: &Args,
+    args: &ReplayArgs,
     parser: &Parser,
     sources: &Arc<Sources>,
-) -> Result<(Vec<Tally>, Report), Failure> {
+) -> Result<(Vec<LineTally>, ReplayReport), Failure> {
     end_by_interrupt(sources);
-    let mut stream = Stream::new(&args.policies, args.reorder);
+    let mut stream = ReplayStream::new(&args.policies, args.reorder);
     let tallies = stream.read(&args.files, parser, sources)?;
     let finished = stream.finish();
     let names = args.policies.iter().map(Policy::to_string);
     let outcomes: Vec<_> = names.zip(finished.outcomes).collect();
     let span = finished.span.unwrap_or_default();
     let late = Some(finished.late_lines);
-    let report = Report::new(&tallies, span, late, &outcomes, &finished.keys);
+    let report = ReplayReport::new(&tallies, span, late, &outcomes, &finished.keys);
     Ok((tallies, report))
 }
 
@@ -124,7 +128,7 @@ fn name_policies_without_table(policies: &[Policy]) {
 }
 
 /// On standard error, so that the report can be piped.
-fn name_bad_lines(files: &[String], tallies: &[Tally]) {
+fn name_bad_lines(files: &[String], tallies: &[LineTally]) {
     let all: u64 = tallies.iter().map(|tally| tally.bad).sum();
     let named = files.iter().zip(tallies).flat_map(|(file, tally)| {
         tally.named.iter().map(move |(line, reason)| format!("{file}:{line}: {reason}"))

@@ -76,7 +76,13 @@ impl Sources {
         } else {
             Box::new(raw)
         };
-        Ok(Blocks { sources: self, reader, carry: Vec::new(), index: 0, state: State::Reading })
+        Ok(Blocks {
+            sources: self,
+            reader,
+            carry: Vec::new(),
+            index: 0,
+            state: SourceState::Reading,
+        })
     }
 
     /// Returns the buffer of a block, for the next block.
@@ -130,7 +136,7 @@ fn progress(total: Option<u64>) -> ProgressBar {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum SourceState {
     Reading,
     /// In a line that filled a block: its beginning was returned, the rest is skipped.
     Skipping,
@@ -144,19 +150,19 @@ pub(crate) struct Blocks<'s> {
     /// The beginning of a line that did not end in the last block.
     carry: Vec<u8>,
     index: usize,
-    state: State,
+    state: SourceState,
 }
 
 impl Iterator for Blocks<'_> {
     type Item = io::Result<Block>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.state != State::Ended {
+        while self.state != SourceState::Ended {
             match self.read_block() {
                 Ok(Some(block)) => return Some(Ok(block)),
                 Ok(None) => {}
                 Err(error) => {
-                    self.state = State::Ended;
+                    self.state = SourceState::Ended;
                     return Some(Err(error));
                 }
             }
@@ -172,7 +178,7 @@ impl Blocks<'_> {
         buffer[..self.carry.len()].copy_from_slice(&self.carry);
         let mut filled = self.carry.len();
         self.carry.clear();
-        let skipping = self.state == State::Skipping;
+        let skipping = self.state == SourceState::Skipping;
         let mut at_end = false;
         while filled < buffer.len() && !at_end && !self.sources.is_stopped() {
             match self.reader.read(&mut buffer[filled..]) {
@@ -188,19 +194,19 @@ impl Blocks<'_> {
             lines.start = memchr::memchr(b'\n', &buffer[..filled]).map_or(filled, |end| end + 1);
         }
         if at_end {
-            self.state = State::Ended;
+            self.state = SourceState::Ended;
         } else {
             match memchr::memrchr(b'\n', &buffer[..filled]) {
                 Some(end) => {
                     lines.end = end + 1;
                     self.carry.extend_from_slice(&buffer[lines.end..filled]);
-                    self.state = State::Reading;
+                    self.state = SourceState::Reading;
                 }
-                None => self.state = State::Skipping,
+                None => self.state = SourceState::Skipping,
             }
         }
         if self.sources.is_stopped() {
-            self.state = State::Ended; // stopped between lines: the rest of the last line is not read
+            self.state = SourceState::Ended; // stopped between lines: the rest of the last line is not read
         }
         let block = Block { index: self.index, buffer, lines };
         if block.lines.is_empty() {
@@ -233,7 +239,7 @@ mod tests {
             reader: Box::new(Pieces(Vec::leak(input.to_vec()), piece)),
             carry: Vec::new(),
             index: 0,
-            state: State::Reading,
+            state: SourceState::Reading,
         };
         blocks
             .map(|block| {

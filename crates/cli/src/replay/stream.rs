@@ -8,20 +8,20 @@ use std::convert::Infallible;
 
 use tollgate::Policy;
 
-use super::decide::{Outcome, Run};
+use super::decide::{PolicyOutcome, PolicyRun};
 use super::gather::{Keys, checked, number_all};
-use super::parse::{Parser, Tally};
+use super::parse::{LineTally, Parser};
 use super::reorder::Reorder;
 use super::seconds::Peak;
 use super::source::Sources;
 use crate::failure::Failure;
 
 /// The state of a stream.
-pub(crate) struct Stream {
+pub(crate) struct ReplayStream {
     keys: Keys,
     /// The keys of lines, by number.
     lines: Reorder<u32>,
-    runs: Vec<(Run, Peak)>,
+    runs: Vec<(PolicyRun, Peak)>,
 }
 
 /// The results of a stream.
@@ -33,16 +33,19 @@ pub(crate) struct Finished {
     /// Lines that came too late to be reordered.
     pub(crate) late_lines: u64,
     /// The results, in the order of the policies.
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Vec<PolicyOutcome>,
 }
 
-impl Stream {
+impl ReplayStream {
     /// A stream whose lines are out of order by at most `reorder_ns`.
     pub(crate) fn new(policies: &[Policy], reorder_ns: u64) -> Self {
         Self {
             keys: Keys::default(),
             lines: Reorder::new(reorder_ns),
-            runs: policies.iter().map(|&policy| (Run::new(policy, 0), Peak::default())).collect(),
+            runs: policies
+                .iter()
+                .map(|&policy| (PolicyRun::new(policy, 0), Peak::default()))
+                .collect(),
         }
     }
 
@@ -52,10 +55,10 @@ impl Stream {
         files: &[String],
         parser: &Parser,
         sources: &Sources,
-    ) -> Result<Vec<Tally>, Failure> {
+    ) -> Result<Vec<LineTally>, Failure> {
         let read = |file: &String| {
             let unreadable = |error| Failure::Unreadable { file: file.clone(), error };
-            let mut tally = Tally::default();
+            let mut tally = LineTally::default();
             for block in sources.open(file).map_err(unreadable)? {
                 let block = block.map_err(unreadable)?;
                 let parsed = parser.block(block.bytes());
@@ -78,9 +81,9 @@ impl Stream {
     /// Decides the lines that still wait, and sums up.
     pub(crate) fn finish(mut self) -> Finished {
         let Ok(()) = self.lines.finish(deciding(&mut self.runs));
-        let sum_up = |(run, peak): (Run, Peak)| {
+        let sum_up = |(run, peak): (PolicyRun, Peak)| {
             let outcome = run.finish(|account| account, &self.keys);
-            Outcome { peak_admitted_per_second: peak.most(), ..outcome }
+            PolicyOutcome { peak_admitted_per_second: peak.most(), ..outcome }
         };
         let outcomes = self.runs.into_iter().map(sum_up).collect();
         let (span, late_lines) = (self.lines.span(), self.lines.late_lines());
@@ -89,7 +92,7 @@ impl Stream {
 }
 
 /// Decides a request of a key by all policies.
-fn deciding(runs: &mut [(Run, Peak)]) -> impl FnMut(u64, u32) -> Result<(), Infallible> {
+fn deciding(runs: &mut [(PolicyRun, Peak)]) -> impl FnMut(u64, u32) -> Result<(), Infallible> {
     move |nanos, key| {
         for (run, peak) in &mut *runs {
             if run.decide(key as usize, nanos) {

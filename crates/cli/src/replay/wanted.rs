@@ -4,16 +4,16 @@
 
 use std::borrow::Cow;
 
-use super::key::Key;
+use super::key::LineKey;
 use super::reason::Reason;
 
 /// What is read from each line besides its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// This part.
-    One(Key),
+    One(LineKey),
     /// All of these, in this order.
-    Row(Vec<Key>),
+    Row(Vec<LineKey>),
 }
 
 impl Wanted {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn each_part_of_a_row_is_made_canonical_by_its_own_key() {
-        let wanted = Wanted::Row(vec![Key::Ip(128), Key::Path, Key::User]);
+        let wanted = Wanted::Row(vec![LineKey::Ip(128), LineKey::Path, LineKey::User]);
         let found = row(&["::ffff:192.0.2.1", "/a?b", ""]);
         let made = wanted.canonical(&found).expect("all good");
         assert_eq!(*made, row(&["192.0.2.1", "/a", "-"]));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tollgate_service::HostName;
 
-use super::log::{Format, Level};
+use super::log::{Format, LogLevel};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -28,7 +28,7 @@ envoyproxy/ratelimit are honoured where they mean something here; flags beat the
 /// /healthcheck, /metrics, a status page at /; on the admin address /v1/reset and /rlconfig.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct ServeArgs {
     /// A directory of .yaml files, one file, or redis://user:password@host:port/database#key
     ///
     /// The address names a hash in Redis: its fields are files, except for `version`, which must change whenever a
@@ -138,7 +138,7 @@ pub(crate) struct Args {
 
     /// The minimum level of logged events [default: info]
     #[arg(long, value_name = "LEVEL")]
-    pub(super) log_level: Option<Level>,
+    pub(super) log_level: Option<LogLevel>,
 
     /// The format of the log [default: text]
     #[arg(long, value_name = "FORMAT")]
@@ -150,7 +150,7 @@ pub(crate) struct Args {
 
     /// Names of metrics; envoyproxy adds those that dashboards for envoyproxy/ratelimit use [default: own]
     #[arg(long, value_enum)]
-    pub(super) metrics_names: Option<Names>,
+    pub(super) metrics_names: Option<MetricsNamesArg>,
 
     /// Seconds to go on answering, when told to stop, while health checks fail already [default: 0]
     #[arg(long, alias = "linger", value_name = "SECONDS")]
@@ -162,7 +162,7 @@ pub(crate) struct Args {
 
 /// Names of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Names {
+pub(super) enum MetricsNamesArg {
     Own,
     Envoyproxy,
 }

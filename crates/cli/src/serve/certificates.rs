@@ -4,18 +4,18 @@ use std::path::PathBuf;
 
 use tollgate_service::TlsFiles;
 
-use super::args::Args;
+use super::args::ServeArgs;
 use super::environment::Environment;
 use super::setting::{Setting, SettingError, optional};
 
-pub(super) fn http_tls(args: &Args) -> Result<Option<TlsFiles>, SettingError> {
+pub(super) fn http_tls(args: &ServeArgs) -> Result<Option<TlsFiles>, SettingError> {
     let names = ["--http-tls-cert", "--http-tls-key"];
     let files = pair([&args.http_tls_cert, &args.http_tls_key], names)?;
     Ok(files.map(|files| TlsFiles { client_ca: args.http_tls_client_ca.clone(), ..files }))
 }
 
 pub(super) fn grpc_tls(
-    args: &Args,
+    args: &ServeArgs,
     environment: &Environment,
 ) -> Result<Setting<Option<TlsFiles>>, SettingError> {
     let names = ["--grpc-tls-cert", "--grpc-tls-key"];

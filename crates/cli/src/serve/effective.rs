@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
-use tollgate_service::{Answers, Global, HostName, MetricsNames, Options, RulesFrom, TlsFiles};
+use tollgate_service::{AnswerParts, Global, HostName, MetricsNames, Options, RulesFrom, TlsFiles};
 
-use super::args::{Args, Names};
+use super::args::{MetricsNamesArg, ServeArgs};
 use super::certificates::{grpc_tls, http_tls};
 use super::environment::{BadVariable, Environment};
-use super::log::{Format, Level};
+use super::log::{Format, LogLevel};
 use super::redis_variables;
-use super::setting::{Setting, SettingError, Source, first, optional};
+use super::setting::{Setting, SettingError, SettingSource, first, optional};
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,18 +41,21 @@ pub(super) struct Effective {
     pub(super) capacity: Setting<usize>,
     pub(super) table_bytes: Setting<u64>,
     pub(super) near_limit_ratio: Setting<f64>,
-    pub(super) metrics_names: Setting<Names>,
+    pub(super) metrics_names: Setting<MetricsNamesArg>,
     pub(super) linger_stop: Setting<u16>,
     /// Its address may contain a password, so it is not printed.
     pub(super) redis: Setting<Option<Global>>,
-    pub(super) log_level: Setting<Level>,
+    pub(super) log_level: Setting<LogLevel>,
     pub(super) log_format: Setting<Format>,
 }
 
 const NO_VARIABLE: &str = "";
 
 impl Effective {
-    pub(super) fn resolve(args: &Args, environment: &Environment) -> Result<Self, SettingError> {
+    pub(super) fn resolve(
+        args: &ServeArgs,
+        environment: &Environment,
+    ) -> Result<Self, SettingError> {
         let truth = |flag, flag_name, name| -> Result<Setting<bool>, BadVariable> {
             Ok(first((flag, flag_name), (environment.truth(name)?, name), false))
         };
@@ -62,7 +65,7 @@ impl Effective {
         let everywhere = Ipv4Addr::UNSPECIFIED.into();
         let uds = environment.text("GRPC_UDS").map(PathBuf::from);
         let ratio = environment.parsed("NEAR_LIMIT_RATIO", RATIO)?.map(check_ratio).transpose()?;
-        let level = environment.parsed("LOG_LEVEL", Level::ACCEPTED)?;
+        let level = environment.parsed("LOG_LEVEL", LogLevel::ACCEPTED)?;
         let format = environment.parsed("LOG_FORMAT", Format::ACCEPTED)?;
         let rules = rules(args, environment)?;
         Ok(Self {
@@ -98,10 +101,10 @@ impl Effective {
                 (ratio, "NEAR_LIMIT_RATIO"),
                 defaults.near_limit_ratio,
             ),
-            metrics_names: of_flag((args.metrics_names, "--metrics-names"), Names::Own),
+            metrics_names: of_flag((args.metrics_names, "--metrics-names"), MetricsNamesArg::Own),
             linger_stop: of_flag((args.linger_stop, "--linger-stop"), 0),
             redis: redis(args, environment)?,
-            log_level: first((args.log_level, "--log-level"), (level, "LOG_LEVEL"), Level::Info),
+            log_level: first((args.log_level, "--log-level"), (level, "LOG_LEVEL"), LogLevel::Info),
             log_format: first(
                 (args.log_format, "--log-format"),
                 (format, "LOG_FORMAT"),
@@ -122,13 +125,13 @@ impl Effective {
             grpc_tls: self.grpc_tls.value.clone(),
             admin: self.admin.value,
             admin_hosts: self.admin_hosts.value.clone(),
-            answers: Answers {
+            answers: AnswerParts {
                 headers: self.response_headers.value,
                 metadata: self.metadata.value,
             },
             metrics_names: match self.metrics_names.value {
-                Names::Own => MetricsNames::Own,
-                Names::Envoyproxy => MetricsNames::Envoyproxy,
+                MetricsNamesArg::Own => MetricsNames::Own,
+                MetricsNamesArg::Envoyproxy => MetricsNames::Envoyproxy,
             },
             linger: Duration::from_secs(self.linger_stop.value.into()),
             timing: Timing {
@@ -156,9 +159,9 @@ impl Effective {
     }
 
     /// Name, value and source of every setting, including those that cannot be set.
-    pub(super) fn rows(&self) -> Vec<(&'static str, String, Source)> {
+    pub(super) fn rows(&self) -> Vec<(&'static str, String, SettingSource)> {
         let (options, settings) = (self.options(), self.settings());
-        let fixed = |name, value: String| (name, value, Source::Default);
+        let fixed = |name, value: String| (name, value, SettingSource::Default);
         vec![
             row("rules", &self.rules, ToString::to_string),
             row("poll", &self.poll, |seconds| format!("{seconds}s")),
@@ -220,7 +223,7 @@ fn row<T>(
     name: &'static str,
     setting: &Setting<T>,
     text: impl Fn(&T) -> String,
-) -> (&'static str, String, Source) {
+) -> (&'static str, String, SettingSource) {
     (name, text(&setting.value), setting.source)
 }
 
@@ -259,40 +262,43 @@ fn address(
     let host: Option<IpAddr> = environment.parsed(host_name, "an IP address, as in 0.0.0.0")?;
     let port: Option<u16> = environment.parsed(port_name, "a port, 0 to 65535")?;
     let source = match (host, port) {
-        (None, None) => Source::Default,
-        (Some(_), None) => Source::Variable(host_name),
-        (None, Some(_)) => Source::Variable(port_name),
-        (Some(_), Some(_)) => Source::Variables(both_names),
+        (None, None) => SettingSource::Default,
+        (Some(_), None) => SettingSource::Variable(host_name),
+        (None, Some(_)) => SettingSource::Variable(port_name),
+        (Some(_), Some(_)) => SettingSource::Variables(both_names),
     };
     let address = SocketAddr::new(host.unwrap_or(default_host), port.unwrap_or(default_port));
-    let of_flag = flag.map(|value| Setting { value, source: Source::Flag(flag_name) });
+    let of_flag = flag.map(|value| Setting { value, source: SettingSource::Flag(flag_name) });
     Ok(of_flag.unwrap_or(Setting { value: address, source }))
 }
 
-fn redis(args: &Args, environment: &Environment) -> Result<Setting<Option<Global>>, SettingError> {
+fn redis(
+    args: &ServeArgs,
+    environment: &Environment,
+) -> Result<Setting<Option<Global>>, SettingError> {
     let of_variables = redis_variables::global(environment)?;
     let source = match (&args.redis.redis, &of_variables) {
-        (Some(_), _) => Source::Flag("--redis"),
-        (None, Some(_)) => Source::Variable("REDIS_URL"),
-        (None, None) => Source::Default,
+        (Some(_), _) => SettingSource::Flag("--redis"),
+        (None, Some(_)) => SettingSource::Variable("REDIS_URL"),
+        (None, None) => SettingSource::Default,
     };
     let half = |found| SettingError::Half { found, missing: "--redis" };
     Ok(Setting { value: args.redis.global(of_variables).map_err(half)?, source })
 }
 
 /// `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, if there is no flag.
-fn rules(args: &Args, environment: &Environment) -> Result<Setting<RulesFrom>, SettingError> {
+fn rules(args: &ServeArgs, environment: &Environment) -> Result<Setting<RulesFrom>, SettingError> {
     if let Some(path) = &args.rules {
         let value = RulesFrom::named(path).map_err(SettingError::Address)?;
-        return Ok(Setting { value, source: Source::Flag("--rules") });
+        return Ok(Setting { value, source: SettingSource::Flag("--rules") });
     }
     let root = environment.text("RUNTIME_ROOT");
     let subdirectory = environment.text("RUNTIME_SUBDIRECTORY");
     let source = match (root, subdirectory) {
         (None, None) => return Err(SettingError::NoRules),
-        (Some(_), None) => Source::Variable("RUNTIME_ROOT"),
-        (None, Some(_)) => Source::Variable("RUNTIME_SUBDIRECTORY"),
-        (Some(_), Some(_)) => Source::Variables("RUNTIME_ROOT, RUNTIME_SUBDIRECTORY"),
+        (Some(_), None) => SettingSource::Variable("RUNTIME_ROOT"),
+        (None, Some(_)) => SettingSource::Variable("RUNTIME_SUBDIRECTORY"),
+        (Some(_), Some(_)) => SettingSource::Variables("RUNTIME_ROOT, RUNTIME_SUBDIRECTORY"),
     };
     // The defaults are envoyproxy/ratelimit's.
     let mut value = PathBuf::from(root.unwrap_or("/srv/runtime_data/current"));

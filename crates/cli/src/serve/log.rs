@@ -8,7 +8,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 /// The minimum level of events that are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Level {
+pub(super) enum LogLevel {
     Error,
     Warn,
     Info,
@@ -23,7 +23,7 @@ pub(super) enum Format {
     Json,
 }
 
-impl Level {
+impl LogLevel {
     pub(super) const ACCEPTED: &str = "error, warn, info, debug or trace";
 }
 
@@ -35,7 +35,7 @@ impl Format {
 #[derive(Debug)]
 pub(super) struct UnknownName;
 
-impl FromStr for Level {
+impl FromStr for LogLevel {
     type Err = UnknownName;
 
     /// Also accepts the names of envoyproxy/ratelimit, in upper or lower case.
@@ -63,7 +63,7 @@ impl FromStr for Format {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for LogLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Error => "error",
@@ -85,13 +85,13 @@ impl fmt::Display for Format {
 }
 
 /// Starts logging.
-pub(super) fn begin(level: Level, format: Format) {
+pub(super) fn begin(level: LogLevel, format: Format) {
     let most = match level {
-        Level::Error => LevelFilter::ERROR,
-        Level::Warn => LevelFilter::WARN,
-        Level::Info => LevelFilter::INFO,
-        Level::Debug => LevelFilter::DEBUG,
-        Level::Trace => LevelFilter::TRACE,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
     };
     let lines = tracing_subscriber::fmt()
         .with_writer(io::stderr)

@@ -8,7 +8,7 @@ use super::environment::BadVariable;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum SettingSource {
     Default,
     Flag(&'static str),
     Variable(&'static str),
@@ -16,7 +16,7 @@ pub(super) enum Source {
     Variables(&'static str),
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Default => "default",
@@ -29,7 +29,7 @@ impl fmt::Display for Source {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Setting<T> {
     pub(super) value: T,
-    pub(super) source: Source,
+    pub(super) source: SettingSource,
 }
 
 /// Why the service cannot be started with these settings.
@@ -75,9 +75,10 @@ pub(super) fn first<T>(
     variable: (Option<T>, &'static str),
     default: T,
 ) -> Setting<T> {
-    let flag = flag.0.map(|value| Setting { value, source: Source::Flag(flag.1) });
-    let variable = variable.0.map(|value| Setting { value, source: Source::Variable(variable.1) });
-    flag.or(variable).unwrap_or(Setting { value: default, source: Source::Default })
+    let flag = flag.0.map(|value| Setting { value, source: SettingSource::Flag(flag.1) });
+    let variable =
+        variable.0.map(|value| Setting { value, source: SettingSource::Variable(variable.1) });
+    flag.or(variable).unwrap_or(Setting { value: default, source: SettingSource::Default })
 }
 
 pub(super) fn optional<T>(

@@ -19,10 +19,10 @@ Examples:
 /// clock begin at zero, too. The same options always make the same traffic.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, arg_required_else_help = true)]
-pub(crate) struct Args {
+pub(crate) struct SimulateArgs {
     /// When requests come
     #[arg(long, required_unless_present = "times", value_enum)]
-    pub(super) pattern: Option<Pattern>,
+    pub(super) pattern: Option<TrafficPattern>,
 
     /// A CSV file whose first column is when requests come, in seconds or as dates; - is standard input
     ///
@@ -77,7 +77,7 @@ pub(crate) struct Args {
 
 /// When requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Pattern {
+pub(super) enum TrafficPattern {
     /// One after the other, evenly
     Uniform,
     /// Several at one instant, then none until the rate has caught up
@@ -90,7 +90,7 @@ pub(super) enum Pattern {
     OnOff,
 }
 
-impl Args {
+impl SimulateArgs {
     /// Options that are not given follow from the first policy.
     fn quota(&self) -> Option<Quota> {
         self.policies.first().map(Policy::quota)

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 /// The answer to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct SimulatedAnswer {
     pub(super) is_admitted: bool,
     /// Units left afterwards.
     pub(super) remaining: u64,
@@ -18,7 +18,7 @@ pub(super) struct Answer {
 
 /// The results of one policy.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct SimulatedLane {
     pub(super) policy: Policy,
     /// Whether each request was admitted.
     pub(super) admitted: Vec<bool>,
@@ -31,12 +31,12 @@ pub(super) struct Lane {
     pub(super) longest_pause: Duration,
 }
 
-impl Lane {
+impl SimulatedLane {
     /// Decides every request, and passes each answer to `see`.
     pub(super) fn decide(
         policy: Policy,
         times: &[u64],
-        mut see: impl FnMut(u64, Answer) -> Result<(), Failure>,
+        mut see: impl FnMut(u64, SimulatedAnswer) -> Result<(), Failure>,
     ) -> Result<Self, Failure> {
         let meter = Meter::new(policy);
         let mut word = Word::UNUSED;
@@ -54,7 +54,7 @@ impl Lane {
             admitted.push(decision.is_allowed());
             see(
                 nanos,
-                Answer {
+                SimulatedAnswer {
                     is_admitted: decision.is_allowed(),
                     remaining: decision.remaining(),
                     wait_ns: u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX),
@@ -114,7 +114,7 @@ mod tests {
         let times = [0, 0, 1, 9, 10, 11, 25].map(|at| at * second);
         let mut answers = Vec::new();
         let policy = "fixed-window 2/10s".parse().expect("a policy");
-        let lane = Lane::decide(policy, &times, |_, answer| {
+        let lane = SimulatedLane::decide(policy, &times, |_, answer| {
             answers.push((answer.is_admitted, answer.remaining, answer.wait_ns / second));
             Ok(())
         })

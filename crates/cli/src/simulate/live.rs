@@ -5,7 +5,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::lane::Lane;
+use super::lane::SimulatedLane;
 use crate::replay::shortened;
 use crate::spans::seconds;
 use crate::tables::grouped;
@@ -23,12 +23,12 @@ const NAME_CHARS: usize = 22;
 
 /// The requests of one lane so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct LaneCounts {
     admitted: u64,
     refused: u64,
 }
 
-impl Counts {
+impl LaneCounts {
     fn add(&mut self, is_admitted: bool) {
         self.admitted += u64::from(is_admitted);
         self.refused += u64::from(!is_admitted);
@@ -46,27 +46,27 @@ impl Counts {
 }
 
 /// The state up to now.
-pub(super) struct View<'r> {
+pub(super) struct LiveView<'r> {
     traffic: &'r Traffic,
-    lanes: &'r [Lane],
+    lanes: &'r [SimulatedLane],
     now_ns: u64,
     /// How many requests have come.
     come: usize,
     /// For each lane: all requests, and those of each column.
-    all: Vec<Counts>,
-    columns: Vec<[Counts; COLUMNS]>,
+    all: Vec<LaneCounts>,
+    columns: Vec<[LaneCounts; COLUMNS]>,
 }
 
-impl<'r> View<'r> {
+impl<'r> LiveView<'r> {
     /// Before the first request.
-    pub(super) fn new(traffic: &'r Traffic, lanes: &'r [Lane]) -> Self {
+    pub(super) fn new(traffic: &'r Traffic, lanes: &'r [SimulatedLane]) -> Self {
         Self {
             traffic,
             lanes,
             now_ns: traffic.span_ns.0,
             come: 0,
-            all: vec![Counts::default(); lanes.len()],
-            columns: vec![[Counts::default(); COLUMNS]; lanes.len()],
+            all: vec![LaneCounts::default(); lanes.len()],
+            columns: vec![[LaneCounts::default(); COLUMNS]; lanes.len()],
         }
     }
 
@@ -122,11 +122,11 @@ impl<'r> View<'r> {
 /// Plays the traffic from its start to its end; `pause` waits from one picture to the next.
 pub(super) fn play(
     traffic: &Traffic,
-    lanes: &[Lane],
+    lanes: &[SimulatedLane],
     target: ProgressDrawTarget,
     mut pause: impl FnMut(),
 ) {
-    let mut view = View::new(traffic, lanes);
+    let mut view = LiveView::new(traffic, lanes);
     let bar = ProgressBar::with_draw_target(None, target);
     // The template is constant; if it were invalid, the library's own bar would be shown.
     let style = ProgressStyle::with_template("{msg}");
@@ -162,10 +162,11 @@ mod tests {
         Traffic { name: "uniform".to_owned(), times, span_ns: (0, 2_000_000_000) }
     }
 
-    fn lanes(traffic: &Traffic) -> Vec<Lane> {
+    fn lanes(traffic: &Traffic) -> Vec<SimulatedLane> {
         let lane = |policy: &str| {
             let policy = policy.parse().expect("a policy");
-            Lane::decide(policy, &traffic.times, |_, _| Ok(())).expect("nothing is written")
+            SimulatedLane::decide(policy, &traffic.times, |_, _| Ok(()))
+                .expect("nothing is written")
         };
         vec![lane("fixed-window 2/s"), lane("gcra 1/h")]
     }
@@ -174,7 +175,7 @@ mod tests {
     fn a_picture_shows_what_has_come_so_far_and_nothing_of_the_rest() {
         let traffic = traffic();
         let lanes = lanes(&traffic);
-        let mut view = View::new(&traffic, &lanes);
+        let mut view = LiveView::new(&traffic, &lanes);
         // The fifth request comes at this exact time.
         view.advance(1_000_000_000);
         let expected = [
@@ -243,7 +244,7 @@ mod tests {
         let pictures = drawn.iter().filter(|line| line.starts_with("uniform: ")).count();
         let most = usize::try_from(PICTURES / 2).expect("an index");
         assert!((1..most).contains(&pictures), "{pictures} pictures");
-        let mut view = View::new(&traffic, &lanes);
+        let mut view = LiveView::new(&traffic, &lanes);
         view.advance(2_000_000_000);
         let whole = view.text();
         let last: Vec<&str> =

@@ -19,15 +19,15 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::thread;
 use std::time::Duration;
 
-pub(crate) use args::Args;
+pub(crate) use args::SimulateArgs;
 
 use crate::failure::Failure;
 use crate::output;
 use indicatif::ProgressDrawTarget;
-use lane::{Answer, Lane};
+use lane::{SimulatedAnswer, SimulatedLane};
 
 /// Generates or reads the traffic, decides it under each policy, and reports.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let inputs: Vec<String> = args.times.iter().cloned().collect();
     output::keep_inputs([&args.csv, &args.svg].into_iter().flatten(), &inputs)?;
     let traffic = match &args.times {
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut csv = args.csv.as_ref().map(|file| Csv::create(file)).transpose()?;
     let mut lanes = Vec::with_capacity(args.policies.len());
     for &policy in &args.policies {
-        let lane = Lane::decide(policy, &traffic.times, |nanos, answer| match &mut csv {
+        let lane = SimulatedLane::decide(policy, &traffic.times, |nanos, answer| match &mut csv {
             Some(csv) => csv.add(&policy.to_string(), nanos, answer),
             None => Ok(()),
         });
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         writeln!(io::stdout()).map_err(Failure::Output)?;
     }
     let mut out = io::stdout().lock();
-    let table = table::Report { traffic: &traffic, lanes: &lanes };
+    let table = table::SimulateReport { traffic: &traffic, lanes: &lanes };
     write!(out, "{table}").and_then(|()| out.flush()).map_err(Failure::Output)?;
     match &args.svg {
         Some(file) => {
@@ -78,7 +78,7 @@ impl<'f> Csv<'f> {
         Ok(csv)
     }
 
-    fn add(&mut self, policy: &str, nanos: u64, answer: Answer) -> Result<(), Failure> {
+    fn add(&mut self, policy: &str, nanos: u64, answer: SimulatedAnswer) -> Result<(), Failure> {
         let wait = match answer.is_admitted {
             true => String::new(),
             false => crate::spans::seconds(answer.wait_ns),

@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, Exp1};
 
-use super::args::{Args, Pattern};
+use super::args::{SimulateArgs, TrafficPattern};
 use crate::spans::seconds;
 use crate::traffic::{REQUESTS_MOST, SPAN_MOST_NS, Traffic, TrafficError};
 
@@ -14,8 +14,8 @@ use crate::traffic::{REQUESTS_MOST, SPAN_MOST_NS, Traffic, TrafficError};
 const BOUNDARY_PART: u64 = 10;
 
 /// Generates the traffic that the arguments describe.
-pub(super) fn make(args: &Args) -> Result<Traffic, TrafficError> {
-    let pattern = args.pattern.unwrap_or(Pattern::Uniform); // required, unless times are
+pub(super) fn make(args: &SimulateArgs) -> Result<Traffic, TrafficError> {
+    let pattern = args.pattern.unwrap_or(TrafficPattern::Uniform); // required, unless times are
     let (count, period_ns) = args.rate();
     let ten_periods = args.period_ns().saturating_mul(10).min(SPAN_MOST_NS);
     let span_ns = checked("--for", args.duration.unwrap_or(ten_periods))?;
@@ -23,22 +23,22 @@ pub(super) fn make(args: &Args) -> Result<Traffic, TrafficError> {
     let rate = format!("{count} per {}s", seconds(period_ns));
     let even = Even { count, period_ns };
     let (name, times, end_ns) = match pattern {
-        Pattern::Uniform => (format!("uniform, {rate}"), even.until(0, span_ns)?, span_ns),
-        Pattern::Burst => {
+        TrafficPattern::Uniform => (format!("uniform, {rate}"), even.until(0, span_ns)?, span_ns),
+        TrafficPattern::Burst => {
             let name = format!("bursts of {burst}, {rate}");
             (name, even.bursts(burst, span_ns)?, span_ns)
         }
-        Pattern::Boundary => {
+        TrafficPattern::Boundary => {
             let window_ns = args.window.unwrap_or_else(|| args.period_ns());
             let window_ns = checked("--window", window_ns.min(SPAN_MOST_NS))?;
             let name = format!("{burst} before and {burst} after {}s", seconds(window_ns));
             (name, boundary(burst, window_ns)?, 2 * window_ns)
         }
-        Pattern::Poisson => {
+        TrafficPattern::Poisson => {
             let name = format!("poisson, {rate}, seed {}", args.seed);
             (name, even.at_random(args.seed, span_ns)?, span_ns)
         }
-        Pattern::OnOff => {
+        TrafficPattern::OnOff => {
             let on_ns = checked("--on", args.on.unwrap_or_else(|| args.period_ns()))?;
             let off_ns = args.off.unwrap_or_else(|| args.period_ns()).min(SPAN_MOST_NS);
             let name =

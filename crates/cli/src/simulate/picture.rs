@@ -6,8 +6,8 @@ use std::io;
 
 use plotters::prelude::*;
 
-use super::lane::{Lane, period_ns, trailing};
-use crate::plot::{self, Canvas, CountAxis, Drawn, Names, TimeAxis};
+use super::lane::{SimulatedLane, period_ns, trailing};
+use crate::plot::{self, Canvas, CountAxis, Drawn, MarkLabels, TimeAxis};
 use crate::replay::shortened;
 use crate::spans::{DAY_NS, name};
 use crate::tables::grouped;
@@ -21,7 +21,7 @@ const LANE: u32 = 232;
 const MARKS: u32 = 40;
 
 /// Draws all lanes, one below the other.
-pub(super) fn draw(traffic: &Traffic, lanes: &[Lane]) -> io::Result<String> {
+pub(super) fn draw(traffic: &Traffic, lanes: &[SimulatedLane]) -> io::Result<String> {
     let height = HEAD + LANE * u32::try_from(lanes.len()).unwrap_or(u32::MAX / LANE - 1);
     let title = format!("{}: what {} policies admit", traffic.name, lanes.len());
     let drawn = plot::svg(&title, (WIDTH, height), |canvas| {
@@ -42,7 +42,7 @@ pub(super) fn draw(traffic: &Traffic, lanes: &[Lane]) -> io::Result<String> {
     Ok(plot::standalone(&drawn))
 }
 
-fn draw_lane(traffic: &Traffic, lane: &Lane, canvas: &Canvas<'_>) -> Drawn {
+fn draw_lane(traffic: &Traffic, lane: &SimulatedLane, canvas: &Canvas<'_>) -> Drawn {
     let policy = shortened(lane.policy.to_string().as_bytes(), plot::NAME_CHARS);
     let counts = format!(
         "admitted {}, refused {}; at most {} in {}",
@@ -60,18 +60,18 @@ fn draw_lane(traffic: &Traffic, lane: &Lane, canvas: &Canvas<'_>) -> Drawn {
     draw_marks(traffic, lane, &marks)
 }
 
-fn admitted<'l>(traffic: &'l Traffic, lane: &'l Lane) -> impl Iterator<Item = u64> + 'l {
+fn admitted<'l>(traffic: &'l Traffic, lane: &'l SimulatedLane) -> impl Iterator<Item = u64> + 'l {
     traffic.times.iter().zip(&lane.admitted).filter(|(_, pass)| **pass).map(|(at, _)| *at)
 }
 
 /// From zero, or by the calendar if the times are dates.
 fn axis(traffic: &Traffic) -> TimeAxis {
     let is_dated = traffic.span_ns.0 >= DAY_NS;
-    TimeAxis::new(traffic.span_ns, if is_dated { Names::Clock } else { Names::Elapsed })
+    TimeAxis::new(traffic.span_ns, if is_dated { MarkLabels::Clock } else { MarkLabels::Elapsed })
 }
 
 /// The amount admitted in the last period, and the limit.
-fn draw_curve(traffic: &Traffic, lane: &Lane, pass: &[u64], canvas: &Canvas<'_>) -> Drawn {
+fn draw_curve(traffic: &Traffic, lane: &SimulatedLane, pass: &[u64], canvas: &Canvas<'_>) -> Drawn {
     let limit = lane.policy.quota().count();
     let highest = limit.max(lane.max_in_period);
     let top = highest.saturating_add(highest / 6 + 1);
@@ -100,7 +100,7 @@ fn draw_curve(traffic: &Traffic, lane: &Lane, pass: &[u64], canvas: &Canvas<'_>)
 }
 
 /// A row of marks for admitted requests, below it one for refused requests, and the axis of time.
-fn draw_marks(traffic: &Traffic, lane: &Lane, canvas: &Canvas<'_>) -> Drawn {
+fn draw_marks(traffic: &Traffic, lane: &SimulatedLane, canvas: &Canvas<'_>) -> Drawn {
     let mut chart = ChartBuilder::on(canvas)
         .margin_right(plot::RIGHT)
         .x_label_area_size(32)
@@ -140,7 +140,7 @@ struct Columns {
 
 /// Adjacent columns with one value.
 #[derive(Debug, PartialEq, Eq)]
-struct Run {
+struct ColumnRun {
     start_ns: u64,
     end_ns: u64,
     value: u64,
@@ -196,13 +196,13 @@ impl Columns {
     }
 
     /// Merges adjacent columns of equal values.
-    fn joined<'c>(&'c self, values: &'c [u64]) -> impl Iterator<Item = Run> + 'c {
+    fn joined<'c>(&'c self, values: &'c [u64]) -> impl Iterator<Item = ColumnRun> + 'c {
         let mut column = 0;
         values.chunk_by(|a, b| a == b).map(move |run| {
             let start_ns = self.starts_ns(column);
             column += run.len() as u64;
             let value = run.first().copied().unwrap_or(0);
-            Run { start_ns, end_ns: self.starts_ns(column), value }
+            ColumnRun { start_ns, end_ns: self.starts_ns(column), value }
         })
     }
 }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(met.iter().sum::<u64>(), 3);
         met.truncate(402);
         let runs: Vec<_> = columns().joined(&met).collect();
-        let run = |start_ns, end_ns, value| Run { start_ns, end_ns, value };
+        let run = |start_ns, end_ns, value| ColumnRun { start_ns, end_ns, value };
         let expected = [
             run(100, 101, 0),
             run(101, 103, 1),

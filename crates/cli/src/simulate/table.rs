@@ -3,19 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::lane::Lane;
+use super::lane::SimulatedLane;
 use crate::replay::wait;
 use crate::spans::seconds;
 use crate::tables::{aligned, grouped, share, write_table};
 use crate::traffic::Traffic;
 
 /// The printed report.
-pub(super) struct Report<'r> {
+pub(super) struct SimulateReport<'r> {
     pub(super) traffic: &'r Traffic,
-    pub(super) lanes: &'r [Lane],
+    pub(super) lanes: &'r [SimulatedLane],
 }
 
-impl fmt::Display for Report<'_> {
+impl fmt::Display for SimulateReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let times = &self.traffic.times;
         let (first, last) = (times.first().unwrap_or(&0), times.last().unwrap_or(&0));

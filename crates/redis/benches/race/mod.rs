@@ -33,18 +33,18 @@ const POLICY: &str = "100000000/s burst 10000000";
 /// One request in so many is timed: reading the clock takes as long as half a decision within a lease.
 const TIMED: u64 = 16;
 
-type Verdict = Pin<Box<dyn Future<Output = bool> + Send>>;
+type AdmittedFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 #[derive(Clone)]
-pub enum Contender {
+pub enum RaceContender {
     Plain(MultiplexedConnection, String),
     Ours(RedisLimiter),
     /// The limiter of another crate.
     #[allow(dead_code, reason = "not every benchmark has one")]
-    Other(Arc<dyn Fn(&str) -> Verdict + Send + Sync>),
+    Other(Arc<dyn Fn(&str) -> AdmittedFuture + Send + Sync>),
 }
 
-impl Contender {
+impl RaceContender {
     /// The plain limiter, on a connection of its own.
     pub async fn plain(address: &str) -> Self {
         let client = redis::Client::open(address).unwrap();
@@ -78,9 +78,9 @@ impl Contender {
 }
 
 /// One line of the table.
-pub struct Row {
+pub struct RaceRow {
     pub name: &'static str,
-    pub contender: Contender,
+    pub contender: RaceContender,
     /// The requests of each task in each round.
     pub requests: u64,
     pub keys: u64,
@@ -89,14 +89,14 @@ pub struct Row {
 }
 
 /// What a row did in all rounds.
-struct Run {
+struct RaceRun {
     rates: Vec<f64>,
     waits: Histogram<u64>,
     took: Duration,
 }
 
 /// One round: how many decisions a second, and how long some of them took, in nanoseconds.
-async fn round(row: &Row) -> (f64, Histogram<u64>) {
+async fn round(row: &RaceRow) -> (f64, Histogram<u64>) {
     let names: Arc<[String]> = (0..row.keys).map(|n| n.to_string()).collect();
     let (requests, keys) = (row.requests, row.keys);
     let start = Instant::now();
@@ -133,12 +133,13 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Lets the contenders ask by turns and prints the table. Returns how long each row took in all.
-pub async fn race(rows: &[Row]) -> Vec<Duration> {
+pub async fn race(rows: &[RaceRow]) -> Vec<Duration> {
     let arguments: Vec<String> = std::env::args().collect();
     let rounds = arguments.iter().position(|argument| argument == "--rounds");
     let rounds: usize = rounds.map_or(5, |at| arguments[at + 1].parse().unwrap());
-    let run = || Run { rates: Vec::new(), waits: Histogram::new(3).unwrap(), took: Duration::ZERO };
-    let mut runs: Vec<Run> = rows.iter().map(|_| run()).collect();
+    let run =
+        || RaceRun { rates: Vec::new(), waits: Histogram::new(3).unwrap(), took: Duration::ZERO };
+    let mut runs: Vec<RaceRun> = rows.iter().map(|_| run()).collect();
     for _ in 0..rounds {
         for (row, run) in rows.iter().zip(&mut runs) {
             let begun = Instant::now();

@@ -1,18 +1,18 @@
 //! A limit whose policy changes: what its key then holds, and that the simulation computes the same.
 
-use super::{Told, ask, plan, server::Server};
-use crate::leased::holding::Want;
-use crate::script::plan::Plan;
-use crate::script::state::View;
-use crate::script::{Reply, Units, Verb};
-use crate::simulation::changing::{Flaw, Key};
+use super::{TimedScript, ask, plan, server::Server};
+use crate::leased::holding::LeaseWant;
+use crate::script::plan::ScriptPlan;
+use crate::script::state::StateView;
+use crate::script::{ScriptReply, ScriptVerb, Units};
+use crate::simulation::changing::{ChangeFlaw, SimulatedKey};
 use crate::store::backoff::mixed;
 
 const NOW_US: u64 = 1_790_000_000_000_000;
 const SECOND: u64 = 1_000_000;
 
-fn remaining(plan: &Plan, reply: &Reply) -> u64 {
-    View { plan, state: &reply.parts[0].state, now_us: reply.now_us }.remaining()
+fn remaining(plan: &ScriptPlan, reply: &ScriptReply) -> u64 {
+    StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us }.remaining()
 }
 
 /// Units are spent under one policy at the beginning of a day. Some seconds later the key is looked at under another
@@ -20,7 +20,7 @@ fn remaining(plan: &Plan, reply: &Reply) -> u64 {
 #[test]
 fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let day_us = NOW_US - NOW_US % (86_400 * SECOND);
     for (before, spent, after_s, now, left, later_s, left_later) in [
         // The debt drains at the old rate up to the change and at the new one after it, as in the core.
@@ -45,38 +45,38 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
         let (key, at_us) = (format!("{before} {now}"), day_us + after_s * SECOND);
         let [old, new] = [before, now].map(plan);
         let units = Units::exactly(spent);
-        assert!(told.call(day_us, ask(Verb::Check, &key, &old, units)).admitted, "{before}");
+        assert!(told.call(day_us, ask(ScriptVerb::Check, &key, &old, units)).admitted, "{before}");
         let look = |verb, cost| ask(verb, &key, &new, Units::exactly(cost));
-        let peeked = told.call(at_us, look(Verb::Peek, 1));
+        let peeked = told.call(at_us, look(ScriptVerb::Peek, 1));
         assert_eq!(remaining(&new, &peeked), left, "{before}, then {now}");
         // The new policy is in force from the first request under it on, admitted or not.
-        let checked = told.call(at_us, look(Verb::Check, new.limit));
+        let checked = told.call(at_us, look(ScriptVerb::Check, new.limit));
         assert!(!checked.admitted, "{before}, then {now}");
-        let later = told.call(at_us + later_s * SECOND, look(Verb::Peek, 1));
+        let later = told.call(at_us + later_s * SECOND, look(ScriptVerb::Peek, 1));
         assert_eq!(remaining(&new, &later), left_later, "{before}, then {now}");
     }
 }
 
 /// Random requests under three policies in random order: the states of the script are those of the simulation.
-fn compare(told: &mut Told, flaw: Option<Flaw>, rounds: u64) -> Result<(), String> {
+fn compare(told: &mut TimedScript, flaw: Option<ChangeFlaw>, rounds: u64) -> Result<(), String> {
     let mut random = 7;
     let mut draw = |below: u64| {
         random = mixed(random);
         random % below
     };
     for round in 0..rounds {
-        let plans: Vec<Plan> = (0..3)
+        let plans: Vec<ScriptPlan> = (0..3)
             .map(|_| plan(&format!("{}/{}ms burst {}", 1 + draw(50), 1 + draw(900), 1 + draw(60))))
             .collect();
-        let mut key = Key::new(flaw);
+        let mut key = SimulatedKey::new(flaw);
         let mut now_us = NOW_US + draw(SECOND);
         for _ in 0..30 {
             now_us += draw(200_000);
             let plan = &plans[usize::try_from(draw(3)).unwrap()];
             let want = 1 + draw(plan.limit);
-            let want = Want { want, least: 1 + draw(want) };
+            let want = LeaseWant { want, least: 1 + draw(want) };
             let units = Units { want: want.want, least: want.least, share: 2, stamp: 0 };
-            let reply = told.call(now_us, ask(Verb::Check, &format!("{round}"), plan, units));
+            let reply = told.call(now_us, ask(ScriptVerb::Check, &format!("{round}"), plan, units));
             let expected = key.charge(plan, want, now_us);
             let found = (reply.parts[0].units, reply.parts[0].state.clone());
             if found != expected {
@@ -93,9 +93,9 @@ fn compare(told: &mut Told, flaw: Option<Flaw>, rounds: u64) -> Result<(), Strin
 #[test]
 fn the_states_of_several_policies_are_those_that_the_simulation_has() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     assert_eq!(compare(&mut told, None, 300), Ok(()));
-    for flaw in [Flaw::Fresh, Flaw::OneState, Flaw::OneCharged] {
+    for flaw in [ChangeFlaw::Fresh, ChangeFlaw::OneState, ChangeFlaw::OneCharged] {
         server.run::<()>(&["FLUSHALL"]);
         assert!(compare(&mut told, Some(flaw), 20).is_err(), "{flaw:?} is not seen");
     }
@@ -104,9 +104,9 @@ fn the_states_of_several_policies_are_those_that_the_simulation_has() {
 #[test]
 fn a_change_is_written_once_and_by_a_denial_too() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let [old, new] = ["10/d", "fixed-window 10/d"].map(plan);
-    let check = |plan: &Plan, cost| ask(Verb::Check, "key", plan, Units::exactly(cost));
+    let check = |plan: &ScriptPlan, cost| ask(ScriptVerb::Check, "key", plan, Units::exactly(cost));
     let stored = || server.run::<String>(&["GET", "key"]);
     assert!(told.call(NOW_US, check(&old, 7)).admitted);
     assert_eq!(stored(), "1 1 1 8640000000 86400000000 1790060480000000 0");

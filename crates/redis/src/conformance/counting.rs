@@ -1,8 +1,8 @@
 //! What a node computes of a state is, number by number, what the script finds later.
 
-use super::{Told, ask, plan, server::Server};
-use crate::script::state::View;
-use crate::script::{Units, Verb};
+use super::{TimedScript, ask, plan, server::Server};
+use crate::script::state::StateView;
+use crate::script::{ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
 const POLICIES: [&str; 10] = [
@@ -21,7 +21,7 @@ const POLICIES: [&str; 10] = [
 #[test]
 fn a_state_that_goes_on_here_is_the_one_that_the_script_finds() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let mut random = 7_u64;
     let mut draw = |below: u64| {
         random = mixed(random);
@@ -32,7 +32,7 @@ fn a_state_that_goes_on_here_is_the_one_that_the_script_finds() {
         let plan = plan(POLICIES[number % POLICIES.len()]);
         let (key, period_us) = (number.to_string(), plan.drain_us(plan.limit).max(4));
         let mut now_us = 1_790_000_000_000_000 + draw(period_us);
-        let mut known = told.call(now_us, ask(Verb::Peek, &key, &plan, Units::exactly(1)));
+        let mut known = told.call(now_us, ask(ScriptVerb::Peek, &key, &plan, Units::exactly(1)));
         for _ in 0..6 {
             let before_us = now_us;
             now_us += draw(period_us / 2);
@@ -41,11 +41,11 @@ fn a_state_that_goes_on_here_is_the_one_that_the_script_finds() {
             // These are charged whether they fit or not.
             let units = draw(plan.limit + 2);
             state.charge(&plan, units);
-            let ask = ask(Verb::Add, &key, &plan, Units::exactly(units));
+            let ask = ask(ScriptVerb::Add, &key, &plan, Units::exactly(units));
             let found = told.call(now_us, ask);
             assert_eq!(found.parts[0].state, *state, "{} at {now_us}", plan.policy());
             assert_eq!(found.parts[0].units, units);
-            let view = View { plan: &plan, state, now_us };
+            let view = StateView { plan: &plan, state, now_us };
             over += u32::from(view.remaining() == 0);
         }
     }

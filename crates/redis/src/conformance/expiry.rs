@@ -3,18 +3,18 @@
 use redis::Value;
 
 use super::{ask, plan, server::Server};
-use crate::script::plan::Plan;
-use crate::script::state::View;
-use crate::script::{Ask, Invoked, Reply, Units, Verb, command, replies};
+use crate::script::plan::ScriptPlan;
+use crate::script::state::StateView;
+use crate::script::{Invoked, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies};
 
-fn call(connection: &mut redis::Connection, ask: &Ask) -> Reply {
+fn call(connection: &mut redis::Connection, ask: &ScriptRequest) -> ScriptReply {
     let text = crate::script::text();
     let call = command(Invoked::ByText(&text), std::iter::once(ask));
     let value: Value = call.query(connection).unwrap();
     replies(&value, std::iter::once(ask)).unwrap().remove(0)
 }
 
-fn policies() -> Vec<Plan> {
+fn policies() -> Vec<ScriptPlan> {
     [
         "gcra 10/m burst 5",
         "gcra 7/s",
@@ -35,9 +35,11 @@ fn bad_input_122_every_key_expires_and_none_too_early() {
     for plan in policies() {
         for cost in [1, 2] {
             let key = plan.policy().to_string();
-            let reply = call(&mut connection, &ask(Verb::Check, &key, &plan, Units::exactly(cost)));
+            let reply =
+                call(&mut connection, &ask(ScriptVerb::Check, &key, &plan, Units::exactly(cost)));
             assert!(reply.admitted);
-            let view = View { plan: &plan, state: &reply.parts[0].state, now_us: reply.now_us };
+            let view =
+                StateView { plan: &plan, state: &reply.parts[0].state, now_us: reply.now_us };
             let expires_ms: u64 =
                 redis::cmd("PEXPIRETIME").arg(&key).query(&mut connection).unwrap();
             let idle_us = view.ready_us(plan.limit);
@@ -58,9 +60,12 @@ fn a_denial_and_a_peek_write_nothing() {
     let mut connection = server.connection();
     for plan in policies() {
         let key = plan.policy().to_string();
-        assert!(call(&mut connection, &ask(Verb::Peek, &key, &plan, Units::exactly(1))).admitted);
         assert!(
-            !call(&mut connection, &ask(Verb::Check, &key, &plan, Units::exactly(99))).admitted
+            call(&mut connection, &ask(ScriptVerb::Peek, &key, &plan, Units::exactly(1))).admitted
+        );
+        assert!(
+            !call(&mut connection, &ask(ScriptVerb::Check, &key, &plan, Units::exactly(99)))
+                .admitted
         );
     }
     let keys: u64 = redis::cmd("DBSIZE").query(&mut connection).unwrap();
@@ -78,18 +83,22 @@ fn bad_input_115_what_is_no_state_counts_as_a_full_limit_and_is_replaced() {
     for plan in policies() {
         for text in texts {
             let () = redis::cmd("SET").arg("key").arg(text).query(&mut connection).unwrap();
-            let peeked = call(&mut connection, &ask(Verb::Peek, "key", &plan, Units::exactly(1)));
+            let peeked =
+                call(&mut connection, &ask(ScriptVerb::Peek, "key", &plan, Units::exactly(1)));
             assert!(!peeked.admitted && peeked.parts[0].broken, "{} {text:?}", plan.policy());
-            let checked = call(&mut connection, &ask(Verb::Check, "key", &plan, Units::exactly(1)));
+            let checked =
+                call(&mut connection, &ask(ScriptVerb::Check, "key", &plan, Units::exactly(1)));
             assert!(!checked.admitted && checked.parts[0].broken, "{} {text:?}", plan.policy());
-            let again = call(&mut connection, &ask(Verb::Check, "key", &plan, Units::exactly(1)));
+            let again =
+                call(&mut connection, &ask(ScriptVerb::Check, "key", &plan, Units::exactly(1)));
             assert!(!again.admitted && !again.parts[0].broken, "{} {text:?}", plan.policy());
             let ttl_ms: i64 = redis::cmd("PTTL").arg("key").query(&mut connection).unwrap();
             assert!(ttl_ms > 0);
         }
         let () = redis::cmd("DEL").arg("key").query(&mut connection).unwrap();
         let _: u64 = redis::cmd("LPUSH").arg("key").arg(1).query(&mut connection).unwrap();
-        let checked = call(&mut connection, &ask(Verb::Check, "key", &plan, Units::exactly(1)));
+        let checked =
+            call(&mut connection, &ask(ScriptVerb::Check, "key", &plan, Units::exactly(1)));
         assert!(!checked.admitted && checked.parts[0].broken);
         let kind: String = redis::cmd("TYPE").arg("key").query(&mut connection).unwrap();
         assert_eq!(kind, "string");
@@ -104,10 +113,10 @@ fn bad_input_118_a_decision_takes_two_commands_whatever_the_limit_holds() {
     let mut connection = server.connection();
     for plan in policies() {
         for _ in 0..3 {
-            call(&mut connection, &ask(Verb::Check, "a", &plan, Units::exactly(1)));
+            call(&mut connection, &ask(ScriptVerb::Check, "a", &plan, Units::exactly(1)));
         }
         let () = redis::cmd("CONFIG").arg("RESETSTAT").query(&mut connection).unwrap();
-        call(&mut connection, &ask(Verb::Check, "a", &plan, Units::exactly(1)));
+        call(&mut connection, &ask(ScriptVerb::Check, "a", &plan, Units::exactly(1)));
         let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut connection).unwrap();
         let calls = |name: &str| stats.contains(&format!("cmdstat_{name}:calls=1,"));
         assert!(calls("get") && calls("set") && calls("time"), "{stats}");

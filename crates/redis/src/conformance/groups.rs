@@ -1,33 +1,33 @@
 //! What the groups of a request decide, and limits that are in a request twice.
 
-use super::{Told, plan, server::Server};
-use crate::script::{Ask, Part, Reply, Say, Units, Verb};
+use super::{TimedScript, plan, server::Server};
+use crate::script::{GroupRole, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
 const NOW_US: u64 = 1_790_000_000_000_000;
 
-fn part(key: &str, say: Say, begins: bool, cost: u64) -> Part {
+fn part(key: &str, say: GroupRole, begins: bool, cost: u64) -> ScriptPart {
     let (key, plan) = (key.as_bytes().to_vec(), plan("fixed-window 10/d"));
-    Part { say, begins, ..Part::new(key, plan, Units::exactly(cost)) }
+    ScriptPart { say, begins, ..ScriptPart::new(key, plan, Units::exactly(cost)) }
 }
 
-fn check(told: &mut Told, parts: Vec<Part>) -> Reply {
-    told.call(NOW_US, Ask { verb: Verb::Check, parts })
+fn check(told: &mut TimedScript, parts: Vec<ScriptPart>) -> ScriptReply {
+    told.call(NOW_US, ScriptRequest { verb: ScriptVerb::Check, parts })
 }
 
-fn units(reply: &Reply) -> Vec<u64> {
+fn units(reply: &ScriptReply) -> Vec<u64> {
     reply.parts.iter().map(|seen| seen.units).collect()
 }
 
 #[test]
 fn a_group_that_only_counts_denies_nothing_and_is_charged_as_a_whole() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let ask = |a, b, c| {
         vec![
-            part("a", Say::Denies, true, a),
-            part("b", Say::Counts, true, b),
-            part("c", Say::Counts, false, c),
+            part("a", GroupRole::Denies, true, a),
+            part("b", GroupRole::Counts, true, b),
+            part("c", GroupRole::Counts, false, c),
         ]
     };
     let reply = check(&mut told, ask(1, 5, 5));
@@ -46,9 +46,9 @@ fn a_group_that_only_counts_denies_nothing_and_is_charged_as_a_whole() {
 #[test]
 fn groups_that_deny_together_deny_when_none_has_room() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let ask = |a, b| {
-        let say = Say::DeniesTogether;
+        let say = GroupRole::DeniesTogether;
         vec![part("a", say, true, a), part("b", say, true, b)]
     };
     assert_eq!(units(&check(&mut told, ask(8, 4))), [8, 4]);
@@ -59,20 +59,21 @@ fn groups_that_deny_together_deny_when_none_has_room() {
     assert!(!reply.admitted);
     assert_eq!(units(&reply), [0, 0]);
     // If there is one group of this kind, it denies by itself.
-    let alone = vec![part("a", Say::DeniesTogether, true, 4)];
+    let alone = vec![part("a", GroupRole::DeniesTogether, true, 4)];
     assert!(!check(&mut told, alone).admitted);
     // A group that denies by itself still does.
     let mut both = ask(1, 1);
-    both.push(part("c", Say::Denies, true, 11));
+    both.push(part("c", GroupRole::Denies, true, 11));
     assert!(!check(&mut told, both).admitted);
 }
 
 #[test]
 fn a_limit_that_stands_twice_is_charged_twice_or_not_at_all() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let ask = |first, second| {
-        let parts = [part("a", Say::Denies, true, first), part("a", Say::Denies, true, second)];
+        let parts =
+            [part("a", GroupRole::Denies, true, first), part("a", GroupRole::Denies, true, second)];
         parts.into_iter().collect::<Vec<_>>()
     };
     let reply = check(&mut told, ask(4, 3));
@@ -82,14 +83,14 @@ fn a_limit_that_stands_twice_is_charged_twice_or_not_at_all() {
     assert!(!reply.admitted && reply.parts[0].admits && !reply.parts[1].admits);
     assert_eq!(units(&reply), [0, 0]);
     assert_eq!(units(&check(&mut told, ask(2, 1))), [2, 1]);
-    assert!(!check(&mut told, vec![part("a", Say::Denies, true, 1)]).admitted);
+    assert!(!check(&mut told, vec![part("a", GroupRole::Denies, true, 1)]).admitted);
 }
 
 /// Random requests of several groups, compared with a model of counts that applies the rules above.
 #[test]
 fn random_groups_are_charged_as_the_model_says() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let mut random = 7;
     let mut below = |bound: u64| {
         random = mixed(random);
@@ -100,11 +101,11 @@ fn random_groups_are_charged_as_the_model_says() {
         let mut counts = [0_u64; 5];
         for _ in 0..8 {
             let mut parts = Vec::new();
-            let mut groups: Vec<(Say, Vec<(usize, u64)>)> = Vec::new();
+            let mut groups: Vec<(GroupRole, Vec<(usize, u64)>)> = Vec::new();
             // No limit is in a request twice.
             for limit in 0..=usize::try_from(below(5)).unwrap() {
                 let (begins, cost) = (limit == 0 || below(3) > 0, 1 + below(4));
-                let say = [Say::Denies, Say::Counts, Say::DeniesTogether]
+                let say = [GroupRole::Denies, GroupRole::Counts, GroupRole::DeniesTogether]
                     [usize::try_from(below(3)).unwrap()];
                 if begins {
                     groups.push((say, Vec::new()));
@@ -117,9 +118,9 @@ fn random_groups_are_charged_as_the_model_says() {
                 limits.iter().all(|(limit, cost)| counts[*limit] + cost <= 10)
             };
             let of = |say| groups.iter().filter(move |group| group.0 == say);
-            let denies = of(Say::Denies).any(|(_, limits)| !fits(limits));
-            let together = of(Say::DeniesTogether).count() > 0
-                && of(Say::DeniesTogether).all(|(_, limits)| !fits(limits));
+            let denies = of(GroupRole::Denies).any(|(_, limits)| !fits(limits));
+            let together = of(GroupRole::DeniesTogether).count() > 0
+                && of(GroupRole::DeniesTogether).all(|(_, limits)| !fits(limits));
             let goes = !denies && !together;
             let mut expected = Vec::new();
             for (_, limits) in &groups {

@@ -21,8 +21,10 @@ use redis::{Connection, Value};
 use tollgate::Algorithm;
 use tollgate_oracle::{Algorithm as Model, Oracle, Rounding};
 
-use crate::script::plan::Plan;
-use crate::script::{Ask, Invoked, Part, Reply, Units, Verb, command, replies};
+use crate::script::plan::ScriptPlan;
+use crate::script::{
+    Invoked, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies,
+};
 
 /// The slack under which the script, like the model, never takes a clock as set back, however far it goes back.
 const NEVER_SET_BACK: &str = "math.huge";
@@ -34,12 +36,12 @@ fn text_with_told_time(slack_us: &str) -> String {
     [told, slack_us, "\n", body].concat()
 }
 
-fn plan(policy: &str) -> Plan {
-    Plan::new(policy.parse().unwrap()).unwrap()
+fn plan(policy: &str) -> ScriptPlan {
+    ScriptPlan::new(policy.parse().unwrap()).unwrap()
 }
 
 /// The reference model in time that is exact: rational for `gcra`.
-fn model(plan: &Plan) -> Oracle {
+fn model(plan: &ScriptPlan) -> Oracle {
     let quota = plan.policy().quota();
     let (limit, window_ns) = (quota.count(), u64::try_from(quota.period().as_nanos()).unwrap());
     let sliding = |rounding| Model::SlidingWindow { limit, window_ns, rounding };
@@ -62,21 +64,21 @@ fn model(plan: &Plan) -> Oracle {
 }
 
 /// The time that the model is given: the beginning of the tick.
-fn tick_ns(plan: &Plan, now_us: u64) -> u64 {
+fn tick_ns(plan: &ScriptPlan, now_us: u64) -> u64 {
     now_us / plan.tick_us * plan.tick_us * 1_000
 }
 
-fn ask(verb: Verb, key: &str, plan: &Plan, units: Units) -> Ask {
-    Ask { verb, parts: vec![Part::new(key.as_bytes().to_vec(), *plan, units)] }
+fn ask(verb: ScriptVerb, key: &str, plan: &ScriptPlan, units: Units) -> ScriptRequest {
+    ScriptRequest { verb, parts: vec![ScriptPart::new(key.as_bytes().to_vec(), *plan, units)] }
 }
 
 /// A script that is told the time by the test.
-struct Told {
+struct TimedScript {
     connection: Connection,
     digest: String,
 }
 
-impl Told {
+impl TimedScript {
     fn new(server: &server::Server) -> Self {
         Self::with(server, text_with_told_time(NEVER_SET_BACK))
     }
@@ -90,7 +92,7 @@ impl Told {
     }
 
     /// Many calls at once, each at a time of its own.
-    fn calls(&mut self, calls: &[(u64, Vec<Ask>)]) -> Vec<Vec<Reply>> {
+    fn calls(&mut self, calls: &[(u64, Vec<ScriptRequest>)]) -> Vec<Vec<ScriptReply>> {
         let mut pipeline = redis::Pipeline::with_capacity(calls.len());
         for (now_us, asks) in calls {
             let mut call = command(Invoked::ByDigest(&self.digest), asks.iter());
@@ -105,7 +107,7 @@ impl Told {
             .collect()
     }
 
-    fn call(&mut self, now_us: u64, ask: Ask) -> Reply {
+    fn call(&mut self, now_us: u64, ask: ScriptRequest) -> ScriptReply {
         self.calls(&[(now_us, vec![ask])]).remove(0).remove(0)
     }
 }

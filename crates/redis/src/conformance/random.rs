@@ -1,9 +1,11 @@
 //! Random sequences: verdicts, what is left, waits, and the units of refunds and leases.
 
-use super::{NEVER_SET_BACK, Told, ask, model, plan, server::Server, text_with_told_time, tick_ns};
-use crate::script::plan::{LARGEST, Plan};
-use crate::script::state::{State, View};
-use crate::script::{Ask, Part, Reply, Units, Verb};
+use super::{
+    NEVER_SET_BACK, TimedScript, ask, model, plan, server::Server, text_with_told_time, tick_ns,
+};
+use crate::script::plan::{LARGEST, ScriptPlan};
+use crate::script::state::{State, StateView};
+use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
 /// Enough for each pair of policy and verb to come up thousands of times. Each is a limit of its own, and of ten
@@ -46,7 +48,7 @@ impl Random {
 
 struct Sequence {
     key: String,
-    plan: Plan,
+    plan: ScriptPlan,
     oracle: tollgate_oracle::Oracle,
     now_us: u64,
 }
@@ -90,12 +92,12 @@ impl Sequence {
     }
 
     /// A request, and the model's answer.
-    fn request(&mut self, random: &mut Random) -> (Ask, Expected) {
-        let verb = if random.below(6) == 0 { Verb::Peek } else { Verb::Check };
+    fn request(&mut self, random: &mut Random) -> (ScriptRequest, Expected) {
+        let verb = if random.below(6) == 0 { ScriptVerb::Peek } else { ScriptVerb::Check };
         let cost = self.cost(random);
         let now_ns = tick_ns(&self.plan, self.now_us);
         let verdict = match verb {
-            Verb::Peek => self.oracle.peek(now_ns, cost),
+            ScriptVerb::Peek => self.oracle.peek(now_ns, cost),
             _ => self.oracle.check(now_ns, cost),
         };
         let admitted = verdict == tollgate_oracle::Verdict::Allowed;
@@ -107,7 +109,7 @@ impl Sequence {
             let ready = self.oracle.retry_after(now_ns, fitting).map(wait).unwrap();
             [(fitting, ready), (self.plan.limit, wait(self.oracle.reset_after(now_ns)))]
         });
-        let units = if verb == Verb::Check && admitted { cost } else { 0 };
+        let units = if verb == ScriptVerb::Check && admitted { cost } else { 0 };
         let expected = Expected { admitted, units, remaining, waits, now_ns };
         (ask(verb, &self.key, &self.plan, Units::exactly(cost)), expected)
     }
@@ -123,11 +125,11 @@ struct Expected {
 }
 
 impl Expected {
-    fn compare(&self, plan: &Plan, reply: &Reply, what: &str) {
+    fn compare(&self, plan: &ScriptPlan, reply: &ScriptReply, what: &str) {
         let seen = &reply.parts[0];
         assert_eq!((reply.admitted, seen.units), (self.admitted, self.units), "{what}");
         assert!(!seen.broken, "{what}");
-        let view = View { plan, state: &seen.state, now_us: reply.now_us };
+        let view = StateView { plan, state: &seen.state, now_us: reply.now_us };
         assert_eq!(view.remaining(), self.remaining, "{what}");
         if seen.state == (State::Gcra { debt: LARGEST }) {
             return; // time went back so far that the debt was cut: see `State::Gcra`
@@ -142,7 +144,7 @@ impl Expected {
 }
 
 /// Compares so many sequences, in groups that run at the same time. Returns how many requests they made.
-fn compare(server: &Server, told: &mut Told, count: u64) -> u64 {
+fn compare(server: &Server, told: &mut TimedScript, count: u64) -> u64 {
     let mut random = Random(1);
     let mut requests = 0_u64;
     for first in (0..count).step_by(usize::try_from(TOGETHER).unwrap()) {
@@ -178,7 +180,7 @@ fn compare(server: &Server, told: &mut Told, count: u64) -> u64 {
 #[test]
 fn bad_input_37_a_hundred_thousand_random_sequences_are_decided_as_the_model_does() {
     let server = Server::start();
-    let requests = compare(&server, &mut Told::new(&server), SEQUENCES);
+    let requests = compare(&server, &mut TimedScript::new(&server), SEQUENCES);
     println!("{SEQUENCES} sequences, {requests} requests");
 }
 
@@ -202,7 +204,7 @@ fn a_script_that_computes_something_else_is_caught() {
         server.run::<()>(&["FLUSHALL"]);
         let text = text_with_told_time(NEVER_SET_BACK);
         assert_eq!(text.matches(right).count(), 1, "{right}");
-        let mut told = Told::with(&server, text.replace(right, wrong));
+        let mut told = TimedScript::with(&server, text.replace(right, wrong));
         let compared = std::panic::AssertUnwindSafe(|| compare(&server, &mut told, TOGETHER));
         let panic = std::panic::catch_unwind(compared).expect_err("a mistake is not found");
         let message = panic.downcast_ref::<String>().unwrap();
@@ -214,7 +216,7 @@ fn a_script_that_computes_something_else_is_caught() {
 #[test]
 fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let mut random = Random(2);
     for round in 0..4_000 {
         let mut sequences: Vec<_> =
@@ -235,9 +237,10 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
                 })
                 .collect();
             let parts = sequences.iter().zip(&wants).map(|(sequence, units)| {
-                Part::new(sequence.key.as_bytes().to_vec(), sequence.plan, *units)
+                ScriptPart::new(sequence.key.as_bytes().to_vec(), sequence.plan, *units)
             });
-            let reply = told.call(now_us, Ask { verb: Verb::Check, parts: parts.collect() });
+            let reply = told
+                .call(now_us, ScriptRequest { verb: ScriptVerb::Check, parts: parts.collect() });
             let room = |s: &Sequence| s.oracle.remaining(tick_ns(&s.plan, now_us));
             let fits: Vec<bool> =
                 sequences.iter().zip(&wants).map(|(s, units)| units.least <= room(s)).collect();
@@ -251,7 +254,7 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
                 let expected = if reply.admitted { part } else { 0 };
                 assert_eq!(seen.units, expected, "{} {units:?}", sequence.plan.policy());
                 sequence.oracle.check(tick_ns(&sequence.plan, now_us), expected);
-                let view = View { plan: &sequence.plan, state: &seen.state, now_us };
+                let view = StateView { plan: &sequence.plan, state: &seen.state, now_us };
                 assert_eq!(view.remaining(), room(sequence), "{}", sequence.plan.policy());
             }
         }
@@ -263,7 +266,7 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
 #[test]
 fn a_refund_gives_back_what_the_core_gives_back() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let mut random = Random(3);
     for round in 0..4_000_u64 {
         let mut sequence = Sequence::new(round, &mut random);
@@ -275,22 +278,25 @@ fn a_refund_gives_back_what_the_core_gives_back() {
         sequence.now_us = 3_600_000_000 + random.below(1_000_000);
         let at = |now_us: u64| tollgate::Timestamp::from_nanos(now_us * 1_000);
         let cost = 1 + random.below(sequence.plan.limit);
-        let charge = ask(Verb::Check, &sequence.key, &sequence.plan, Units::exactly(cost));
+        let charge = ask(ScriptVerb::Check, &sequence.key, &sequence.plan, Units::exactly(cost));
         let reply = told.call(sequence.now_us, charge);
         let view =
-            View { plan: &sequence.plan, state: &reply.parts[0].state, now_us: reply.now_us };
+            StateView { plan: &sequence.plan, state: &reply.parts[0].state, now_us: reply.now_us };
         let stamp = view.stamp();
         let permit = limiter.entry().at(at(sequence.now_us)).check(cost).into_result().unwrap();
         for _ in 0..2 {
             sequence.now_us += random.below(2_000_000);
             let units = random.below(cost + 1);
             let refund = Units { stamp, ..Units::exactly(units) };
-            let refund = ask(Verb::Refund, &sequence.key, &sequence.plan, refund);
+            let refund = ask(ScriptVerb::Refund, &sequence.key, &sequence.plan, refund);
             let reply = told.call(sequence.now_us, refund);
             let expected = limiter.entry().at(at(sequence.now_us)).refund(permit.portion(units));
             let given = reply.parts[0].units;
-            let view =
-                View { plan: &sequence.plan, state: &reply.parts[0].state, now_us: reply.now_us };
+            let view = StateView {
+                plan: &sequence.plan,
+                state: &reply.parts[0].state,
+                now_us: reply.now_us,
+            };
             let policy = sequence.plan.policy();
             let is_gcra = policy.algorithm() == tollgate::Algorithm::Gcra;
             if !is_gcra && view.stamp() != stamp {

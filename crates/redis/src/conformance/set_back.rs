@@ -2,10 +2,10 @@
 //!
 //! The test tells the script the time; when it takes the clock as set back is as in the script that is shipped.
 
-use super::{Told, ask, plan, server::Server, text_with_told_time};
-use crate::script::plan::Plan;
-use crate::script::state::View;
-use crate::script::{Ask, Part, Reply, Units, Verb};
+use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
+use crate::script::plan::ScriptPlan;
+use crate::script::state::StateView;
+use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
 const NOW_US: u64 = 1_790_000_000_000_000;
@@ -14,22 +14,22 @@ const HOUR: u64 = 3_600 * SECOND;
 /// The slack of the script that is shipped.
 const SLACK_US: &str = "1000000";
 
-fn told(server: &Server) -> Told {
-    Told::with(server, text_with_told_time(SLACK_US))
+fn told(server: &Server) -> TimedScript {
+    TimedScript::with(server, text_with_told_time(SLACK_US))
 }
 
 /// How long until `cost` fits, as a reply says.
-fn wait_us(plan: &Plan, reply: &Reply, cost: u64) -> u64 {
-    let view = View { plan, state: &reply.parts[0].state, now_us: reply.now_us };
+fn wait_us(plan: &ScriptPlan, reply: &ScriptReply, cost: u64) -> u64 {
+    let view = StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us };
     view.ready_us(cost) - reply.now_us
 }
 
 /// A check under this limit together with one that is never reached: requests under several limits take another path
 /// through the script.
-fn joint(key: &str, other: &str, plan: &Plan, units: Units) -> Ask {
-    let mut ask = ask(Verb::Check, key, plan, units);
+fn joint(key: &str, other: &str, plan: &ScriptPlan, units: Units) -> ScriptRequest {
+    let mut ask = ask(ScriptVerb::Check, key, plan, units);
     let wide = self::plan("gcra 1000000/s");
-    ask.parts.push(Part::new(other.as_bytes().to_vec(), wide, Units::exactly(1)));
+    ask.parts.push(ScriptPart::new(other.as_bytes().to_vec(), wide, Units::exactly(1)));
     ask
 }
 
@@ -63,11 +63,11 @@ fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
             let (key, other) = (format!("{policy} {is_joint}"), format!("{policy} other"));
             let check = |cost| match is_joint {
                 true => joint(&key, &other, &plan, Units::exactly(cost)),
-                false => ask(Verb::Check, &key, &plan, Units::exactly(cost)),
+                false => ask(ScriptVerb::Check, &key, &plan, Units::exactly(cost)),
             };
             assert!(told.call(NOW_US, check(plan.limit)).admitted, "{policy}");
             let back_us = NOW_US - HOUR;
-            let peeked = told.call(back_us, ask(Verb::Peek, &key, &plan, Units::exactly(1)));
+            let peeked = told.call(back_us, ask(ScriptVerb::Peek, &key, &plan, Units::exactly(1)));
             let denied = told.call(back_us, check(1));
             for reply in [&peeked, &denied] {
                 let found = (reply.admitted, wait_us(&plan, reply, 1));
@@ -90,7 +90,7 @@ fn a_state_that_is_a_second_ahead_is_left_as_it_is() {
     let server = Server::start();
     let mut told = told(&server);
     let plan = plan("gcra 10/s burst 5");
-    let check = |cost| ask(Verb::Check, "key", &plan, Units::exactly(cost));
+    let check = |cost| ask(ScriptVerb::Check, "key", &plan, Units::exactly(cost));
     assert!(told.call(NOW_US, check(5)).admitted);
     let stored = server.run::<String>(&["GET", "key"]);
     let denied = told.call(NOW_US - SECOND, check(1));
@@ -107,12 +107,12 @@ fn what_was_admitted_without_asking_is_owed_across_a_set_back() {
     let server = Server::start();
     let mut told = told(&server);
     let plan = plan("gcra 10/s burst 5");
-    let add = ask(Verb::Add, "key", &plan, Units::exactly(50));
+    let add = ask(ScriptVerb::Add, "key", &plan, Units::exactly(50));
     let owed = told.call(NOW_US, add);
     assert_eq!(wait_us(&plan, &owed, 1), 4_600_000);
     for (n, hours) in [(1, 1), (2, 2), (3, 7)] {
-        let denied =
-            told.call(NOW_US - hours * HOUR, ask(Verb::Check, "key", &plan, Units::exactly(1)));
+        let denied = told
+            .call(NOW_US - hours * HOUR, ask(ScriptVerb::Check, "key", &plan, Units::exactly(1)));
         // One more tick for each set-back.
         assert_eq!((denied.admitted, wait_us(&plan, &denied, 1)), (false, 4_600_000 + n));
     }
@@ -129,13 +129,13 @@ fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
         "sliding-window 5/m",
     ] {
         let plan = plan(policy);
-        let check = |cost| ask(Verb::Check, policy, &plan, Units::exactly(cost));
+        let check = |cost| ask(ScriptVerb::Check, policy, &plan, Units::exactly(cost));
         let charged = told.call(NOW_US, check(5));
-        let view = View { plan: &plan, state: &charged.parts[0].state, now_us: NOW_US };
+        let view = StateView { plan: &plan, state: &charged.parts[0].state, now_us: NOW_US };
         let refund = Units { stamp: view.stamp(), ..Units::exactly(3) };
         // First for a state that this request moves, then for one that has been moved.
         for _ in 0..2 {
-            let given = told.call(NOW_US - HOUR, ask(Verb::Refund, policy, &plan, refund));
+            let given = told.call(NOW_US - HOUR, ask(ScriptVerb::Refund, policy, &plan, refund));
             assert_eq!(given.parts[0].units, 0, "{policy}");
             assert!(!told.call(NOW_US - HOUR, check(1)).admitted, "{policy}");
         }
@@ -143,7 +143,7 @@ fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
 }
 
 /// The most that a policy admits in any interval of so much true time.
-fn most(plan: &Plan, true_us: u64) -> u64 {
+fn most(plan: &ScriptPlan, true_us: u64) -> u64 {
     let (quota, limit) = (plan.policy().quota(), plan.limit);
     let period_us = u64::try_from(quota.period().as_micros()).unwrap();
     match plan.policy().algorithm() {
@@ -156,7 +156,7 @@ fn most(plan: &Plan, true_us: u64) -> u64 {
 
 /// Asks for one key all the time, while the clock is set back now and then, less often with a higher seed. Returns
 /// where more was admitted than allowed.
-fn overrun(told: &mut Told, policy: &str, seed: u64) -> Option<String> {
+fn overrun(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     let plan = plan(policy);
     let mut random = seed;
     let mut draw = |below: u64| {
@@ -179,7 +179,7 @@ fn overrun(told: &mut Told, policy: &str, seed: u64) -> Option<String> {
         let units = Units { want: 1 + draw(plan.limit), least: 1, share: 1, stamp: 0 };
         calls.push((
             3_000 * HOUR + NOW_US + true_us - back_us,
-            vec![ask(Verb::Check, &format!("{policy} {seed}"), &plan, units)],
+            vec![ask(ScriptVerb::Check, &format!("{policy} {seed}"), &plan, units)],
         ));
         times.push(true_us);
     }
@@ -238,7 +238,7 @@ fn a_state_moved_with_less_in_it_is_caught() {
         server.run::<()>(&["FLUSHALL"]);
         let text = text_with_told_time(SLACK_US);
         assert_eq!(text.matches(right).count(), 1, "{right}");
-        let mut told = Told::with(&server, text.replace(right, wrong));
+        let mut told = TimedScript::with(&server, text.replace(right, wrong));
         let policy = POLICIES.into_iter().find(|one| one.contains(policy)).unwrap();
         let caught = (0..20).filter_map(|seed| overrun(&mut told, policy, seed)).count();
         assert!(caught > 0, "{policy}: {wrong}");

@@ -1,7 +1,7 @@
 //! The textbook examples of decisions that are in the core's `tests/worked_examples.rs`, too.
 
-use super::{Told, ask, plan, server::Server};
-use crate::script::{Units, Verb};
+use super::{TimedScript, ask, plan, server::Server};
+use crate::script::{ScriptVerb, Units};
 
 /// Times such as `"0:05 1:01.5"`, in minutes and seconds, as microseconds; `"0:05*3"` is one three times.
 fn times(text: &str) -> Vec<u64> {
@@ -24,21 +24,24 @@ fn every(start_us: u64, step_us: u64, count: u64) -> Vec<u64> {
 }
 
 /// Decisions as a string of A and D.
-fn decisions(told: &mut Told, policy: &str, requests: &[(u64, u64)]) -> String {
+fn decisions(told: &mut TimedScript, policy: &str, requests: &[(u64, u64)]) -> String {
     let key = format!("{policy} {requests:?}");
     let plan = plan(policy);
     let calls: Vec<_> = requests
         .iter()
-        .map(|&(now_us, cost)| (now_us, vec![ask(Verb::Check, &key, &plan, Units::exactly(cost))]))
+        .map(|&(now_us, cost)| {
+            (now_us, vec![ask(ScriptVerb::Check, &key, &plan, Units::exactly(cost))])
+        })
         .collect();
-    let letter = |reply: &Vec<crate::script::Reply>| if reply[0].admitted { 'A' } else { 'D' };
+    let letter =
+        |reply: &Vec<crate::script::ScriptReply>| if reply[0].admitted { 'A' } else { 'D' };
     told.calls(&calls).iter().map(letter).collect()
 }
 
 #[test]
 fn the_script_decides_the_worked_examples_as_they_say() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let seven = "0:05 0:15 1:01 1:10 1:40 1:50 2:20";
     let examples = [
         ("fixed-window 3/60s", seven, "AAAAADA"),
@@ -71,7 +74,7 @@ fn the_script_decides_the_worked_examples_as_they_say() {
 #[test]
 fn example_18_gcra_without_tolerance_in_microseconds() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let requests = [0, 9, 10, 20, 29, 30, 35, 40].map(|now_us| (now_us, 1));
     assert_eq!(decisions(&mut told, "gcra 1/10us", &requests), "ADAADADA");
 }
@@ -79,7 +82,7 @@ fn example_18_gcra_without_tolerance_in_microseconds() {
 #[test]
 fn example_24_and_25_costs_share_a_quota_and_a_denied_one_spends_nothing() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let costs = [1, 1, 1, 1, 2, 2, 2, 1].map(|cost| (0, cost));
     assert_eq!(decisions(&mut told, "gcra 10/m", &costs), "AAAAAAAD");
     for policy in [
@@ -101,7 +104,7 @@ fn example_24_and_25_costs_share_a_quota_and_a_denied_one_spends_nothing() {
 #[test]
 fn example_32_one_request_every_tenth_of_a_second_against_five_per_second() {
     let server = Server::start();
-    let mut told = Told::new(&server);
+    let mut told = TimedScript::new(&server);
     let offered: Vec<_> = every(0, 100_000, 30).into_iter().map(|now_us| (now_us, 1)).collect();
     let expected = [
         ("fixed-window 5/s", "AAAAADDDDD AAAAADDDDD AAAAADDDDD"),

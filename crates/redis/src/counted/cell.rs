@@ -19,9 +19,9 @@
 //! The reply came later than the store wrote it, and two steady clocks drift apart by less than a thousandth, so
 //! nothing drains here before it does in the store.
 
-use crate::script::Reply;
-use crate::script::plan::Plan;
-use crate::script::state::{State, View};
+use crate::script::ScriptReply;
+use crate::script::plan::ScriptPlan;
+use crate::script::state::{State, StateView};
 
 /// For so many intervals a cell may decide.
 pub(crate) const FRESH: u64 = 2;
@@ -68,7 +68,7 @@ impl Unheard {
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum CountAnswer {
     Decided {
         told: tollgate::Told,
         stamp: u64,
@@ -81,7 +81,7 @@ pub(crate) enum Counted {
 
 impl CountCell {
     /// A cell for a key, by the reply of a store that was asked at `asked_ns`.
-    pub(crate) fn new(era: u64, reply: &Reply, [asked_ns, now_ns]: [u64; 2]) -> Option<Self> {
+    pub(crate) fn new(era: u64, reply: &ScriptReply, [asked_ns, now_ns]: [u64; 2]) -> Option<Self> {
         Some(Self {
             state: reply.parts.first()?.state.clone(),
             at_us: reply.now_us,
@@ -104,19 +104,19 @@ impl CountCell {
     /// Decides a request by this node's count.
     pub(crate) fn decide(
         &mut self,
-        plan: &Plan,
+        plan: &ScriptPlan,
         cost: u64,
         interval_ns: u64,
         now_ns: u64,
-    ) -> Counted {
+    ) -> CountAnswer {
         let fresh_ns = FRESH * interval_ns;
         let is_unheard = self.pending > 0 && now_ns >= self.since_ns.saturating_add(fresh_ns);
         if is_unheard || now_ns >= self.asked_ns.saturating_add(fresh_ns) {
-            return Counted::Stale;
+            return CountAnswer::Stale;
         }
         let is_due = !std::mem::replace(&mut self.touched, true);
         self.go_on(plan, now_ns);
-        let view = View { plan, state: &self.state, now_us: self.at_us };
+        let view = StateView { plan, state: &self.state, now_us: self.at_us };
         let is_admitted = cost <= view.remaining();
         if is_admitted {
             self.state.charge(plan, cost);
@@ -125,8 +125,8 @@ impl CountCell {
             }
             self.pending += cost;
         }
-        let view = View { plan, state: &self.state, now_us: self.at_us };
-        Counted::Decided { told: view.told(is_admitted, cost), stamp: view.stamp(), is_due }
+        let view = StateView { plan, state: &self.state, now_us: self.at_us };
+        CountAnswer::Decided { told: view.told(is_admitted, cost), stamp: view.stamp(), is_due }
     }
 
     /// Begins a report, if there is reason to and none is under way: of so many units, or of 0 to learn only.
@@ -144,8 +144,8 @@ impl CountCell {
     /// Enters the answer to a report.
     pub(crate) fn reported(
         &mut self,
-        era: (&Plan, u64),
-        reply: &Reply,
+        era: (&ScriptPlan, u64),
+        reply: &ScriptReply,
         [asked_ns, now_ns]: [u64; 2],
     ) {
         let sent = self.sent.take().unwrap_or_default();
@@ -178,8 +178,8 @@ impl CountCell {
     /// Enters a state that the store has told.
     pub(crate) fn learn(
         &mut self,
-        (plan, era): (&Plan, u64),
-        reply: &Reply,
+        (plan, era): (&ScriptPlan, u64),
+        reply: &ScriptReply,
         [asked_ns, now_ns]: [u64; 2],
     ) {
         let Some(seen) = reply.parts.first().filter(|_| asked_ns >= self.asked_ns) else { return };
@@ -197,7 +197,7 @@ impl CountCell {
     }
 
     /// Moves the state on to `now_ns`, by what is known of the store's time.
-    fn go_on(&mut self, plan: &Plan, now_ns: u64) {
+    fn go_on(&mut self, plan: &ScriptPlan, now_ns: u64) {
         let (told_us, came_ns) = self.told;
         let since_ns = now_ns.saturating_sub(came_ns);
         let now_us = told_us.saturating_add((since_ns - since_ns / 1_000) / 1_000);
@@ -210,26 +210,26 @@ impl CountCell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::Seen;
+    use crate::script::PartReply;
 
     const MS: u64 = 1_000_000;
     const INTERVAL: u64 = 100 * MS;
 
-    fn plan() -> Plan {
-        Plan::new("10/s".parse().unwrap()).unwrap()
+    fn plan() -> ScriptPlan {
+        ScriptPlan::new("10/s".parse().unwrap()).unwrap()
     }
 
     /// A reply at a time of the store's clock, with so many units owed.
-    fn reply(units: u64, now_us: u64) -> Reply {
+    fn reply(units: u64, now_us: u64) -> ScriptReply {
         let state = State::Gcra { debt: units * 100_000 };
-        let seen = Seen { admits: true, broken: false, units: 0, state };
-        Reply { now_us, admitted: true, parts: vec![seen] }
+        let seen = PartReply { admits: true, broken: false, units: 0, state };
+        ScriptReply { now_us, admitted: true, parts: vec![seen] }
     }
 
     fn admits(cell: &mut CountCell, now_ns: u64) -> Option<bool> {
         match cell.decide(&plan(), 1, INTERVAL, now_ns) {
-            Counted::Decided { told, .. } => Some(told.allowed),
-            Counted::Stale => None,
+            CountAnswer::Decided { told, .. } => Some(told.allowed),
+            CountAnswer::Stale => None,
         }
     }
 
@@ -316,8 +316,8 @@ mod tests {
     #[test]
     fn a_cell_is_due_once_it_is_asked_and_until_all_is_reported() {
         let is_due = |cell: &mut CountCell| match cell.decide(&plan(), 1, INTERVAL, 0) {
-            Counted::Decided { is_due, .. } => is_due,
-            Counted::Stale => panic!("it is fresh"),
+            CountAnswer::Decided { is_due, .. } => is_due,
+            CountAnswer::Stale => panic!("it is fresh"),
         };
         let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
         assert!(!cell.is_due());
@@ -330,7 +330,7 @@ mod tests {
         cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
         assert!(!cell.is_due());
         // A cost of 0 leaves nothing to report, but what others admit is to be learnt.
-        assert!(matches!(cell.decide(&plan(), 0, INTERVAL, MS), Counted::Decided { .. }));
+        assert!(matches!(cell.decide(&plan(), 0, INTERVAL, MS), CountAnswer::Decided { .. }));
         assert_eq!((cell.unreported(), cell.is_due(), cell.report()), (0, true, Some(0)));
     }
 

@@ -7,11 +7,11 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::counted::cell::Counted;
+use crate::counted::cell::CountAnswer;
 use crate::counted::table::CountTable;
 use crate::decision::{RedisDecision, Source};
 use crate::inner::Inner;
-use crate::script::{Ask, Units, Verb};
+use crate::script::{ScriptRequest, ScriptVerb, Units};
 
 /// Keys in one report: as many as the limits of a call.
 const KEYS_IN_A_REPORT: usize = 16;
@@ -27,10 +27,10 @@ impl Inner {
         cost: u64,
     ) -> Option<RedisDecision> {
         match counts.decide((&self.plan, self.terms.era), key, cost, self.now_ns()) {
-            Counted::Decided { told, stamp, .. } => {
+            CountAnswer::Decided { told, stamp, .. } => {
                 Some(RedisDecision::new(told, Source::Count, stamp))
             }
-            Counted::Stale => None,
+            CountAnswer::Stale => None,
         }
     }
 
@@ -60,7 +60,7 @@ impl Inner {
     async fn report_some(&self, keys: &[(Box<[u8]>, u64)]) {
         let Some(counts) = &self.local.counts else { return };
         let part = |(key, units): &(Box<[u8]>, u64)| self.part(key, Units::exactly(*units));
-        let ask = Ask { verb: Verb::Add, parts: keys.iter().map(part).collect() };
+        let ask = ScriptRequest { verb: ScriptVerb::Add, parts: keys.iter().map(part).collect() };
         let under_way = counts.under_way((&self.plan, self.terms.era), keys);
         let asked_ns = self.now_ns();
         let reply = self.link.call(ask, self.link.due()).await;

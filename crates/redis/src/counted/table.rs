@@ -9,19 +9,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ahash::RandomState;
 use tokio::sync::Notify;
 
-use crate::counted::cell::{CountCell, Counted, Unheard};
-use crate::script::Reply;
-use crate::script::plan::Plan;
+use crate::counted::cell::{CountAnswer, CountCell, Unheard};
+use crate::script::ScriptReply;
+use crate::script::plan::ScriptPlan;
 
 /// Places in a set.
 const WAYS: usize = 8;
 
-type Places = [Option<Box<(Box<[u8]>, CountCell)>>; WAYS];
+type CountSet = [Option<Box<(Box<[u8]>, CountCell)>>; WAYS];
 
 /// The cells of all keys of one limit.
 #[derive(Debug)]
 pub(crate) struct CountTable {
-    sets: Box<[Mutex<Places>]>,
+    sets: Box<[Mutex<CountSet>]>,
     hashes: RandomState,
     interval_ns: u64,
     /// Sets with something to report: no more than there are keys.
@@ -31,7 +31,7 @@ pub(crate) struct CountTable {
 }
 
 /// A policy, and its number among those that the limit has had.
-type Era<'a> = (&'a Plan, u64);
+type Era<'a> = (&'a ScriptPlan, u64);
 
 impl CountTable {
     /// Room for `keys` that are used at the same time, and half as many again.
@@ -47,23 +47,23 @@ impl CountTable {
     }
 
     /// Decides by this node's count, if it has one of the key.
-    pub(crate) fn decide(&self, era: Era<'_>, key: &[u8], cost: u64, now_ns: u64) -> Counted {
+    pub(crate) fn decide(&self, era: Era<'_>, key: &[u8], cost: u64, now_ns: u64) -> CountAnswer {
         let index = self.index(key);
         let mut set = locked(&self.sets[index]);
-        let Some((_, cell)) = found(&mut set, key) else { return Counted::Stale };
+        let Some((_, cell)) = found(&mut set, key) else { return CountAnswer::Stale };
         if !cell.is_of(era.1) {
-            return Counted::Stale;
+            return CountAnswer::Stale;
         }
         let counted = cell.decide(era.0, cost, self.interval_ns, now_ns);
         drop(set);
-        if matches!(counted, Counted::Decided { is_due: true, .. }) {
+        if matches!(counted, CountAnswer::Decided { is_due: true, .. }) {
             locked(&self.due).push(index);
         }
         counted
     }
 
     /// Enters the store's answer about a key.
-    pub(crate) fn learn(&self, era: Era<'_>, key: &[u8], reply: &Reply, times: [u64; 2]) {
+    pub(crate) fn learn(&self, era: Era<'_>, key: &[u8], reply: &ScriptReply, times: [u64; 2]) {
         let mut set = locked(&self.sets[self.index(key)]);
         if let Some((_, cell)) = found(&mut set, key) {
             return cell.learn(era, reply, times);
@@ -92,7 +92,12 @@ impl CountTable {
     }
 
     /// Enters the outcome of the report of a key: the reply, and the times when it was asked for and when it came.
-    pub(crate) fn reported(&self, era: Era<'_>, key: &[u8], outcome: Option<(&Reply, [u64; 2])>) {
+    pub(crate) fn reported(
+        &self,
+        era: Era<'_>,
+        key: &[u8],
+        outcome: Option<(&ScriptReply, [u64; 2])>,
+    ) {
         let index = self.index(key);
         let mut set = locked(&self.sets[index]);
         let Some((_, cell)) = found(&mut set, key) else { return };
@@ -149,12 +154,12 @@ pub(crate) struct UnderWay<'a> {
 
 impl UnderWay<'_> {
     /// Enters the store's reply, or that there is none, with the times when it was asked for and when it came.
-    pub(crate) fn answered(mut self, reply: Option<Reply>, times: [u64; 2]) {
+    pub(crate) fn answered(mut self, reply: Option<ScriptReply>, times: [u64; 2]) {
         let mut seen = reply.map(|reply| (reply.now_us, reply.parts.into_iter()));
         for (key, _) in std::mem::take(&mut self.keys) {
             let reply = seen.as_mut().and_then(|(now_us, parts)| {
                 let parts = vec![parts.next()?];
-                Some(Reply { now_us: *now_us, admitted: true, parts })
+                Some(ScriptReply { now_us: *now_us, admitted: true, parts })
             });
             let outcome = reply.as_ref().map(|reply| (reply, times));
             self.counts.reported(self.era, key, outcome);
@@ -170,7 +175,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-fn found<'a>(set: &'a mut Places, key: &[u8]) -> Option<&'a mut (Box<[u8]>, CountCell)> {
+fn found<'a>(set: &'a mut CountSet, key: &[u8]) -> Option<&'a mut (Box<[u8]>, CountCell)> {
     set.iter_mut().flatten().map(|place| &mut **place).find(|(other, _)| **other == *key)
 }
 
@@ -181,28 +186,28 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::Seen;
+    use crate::script::PartReply;
     use crate::script::state::State;
 
     #[test]
     fn a_key_that_is_not_asked_for_takes_66_bytes_at_most() {
         // The sizes that tollgate-service assumes, whose rules have room for more keys than these few.
         for keys in (8..300).chain([43_691, 65_536, 100_000]) {
-            let bytes = CountTable::new(keys, 1).sets.len() * size_of::<Mutex<Places>>();
+            let bytes = CountTable::new(keys, 1).sets.len() * size_of::<Mutex<CountSet>>();
             assert!(bytes <= 66 * keys, "{bytes} for {keys}");
         }
     }
 
     /// A reply at time 0 of the store's clock, with nothing owed.
-    fn reply() -> Reply {
+    fn reply() -> ScriptReply {
         let state = State::Gcra { debt: 0 };
-        let seen = Seen { admits: true, broken: false, units: 0, state };
-        Reply { now_us: 0, admitted: true, parts: vec![seen] }
+        let seen = PartReply { admits: true, broken: false, units: 0, state };
+        ScriptReply { now_us: 0, admitted: true, parts: vec![seen] }
     }
 
     /// A policy of ten a second, and counts that know one key, which owes nothing.
-    fn of_one_key() -> (Plan, CountTable) {
-        let plan = Plan::new("10/s".parse().unwrap()).unwrap();
+    fn of_one_key() -> (ScriptPlan, CountTable) {
+        let plan = ScriptPlan::new("10/s".parse().unwrap()).unwrap();
         let counts = CountTable::new(8, 1_000);
         counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
         (plan, counts)
@@ -212,7 +217,7 @@ mod tests {
     fn while_a_policy_changes_a_key_is_decided_by_what_is_known_of_its_own() {
         let (plan, counts) = of_one_key();
         let decides =
-            |era| matches!(counts.decide((&plan, era), b"key", 1, 0), Counted::Decided { .. });
+            |era| matches!(counts.decide((&plan, era), b"key", 1, 0), CountAnswer::Decided { .. });
         assert_eq!([decides(0), decides(1)], [true, false]);
         // The store must hear of the unit under the old policy before it is asked about the new one.
         assert_eq!(

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
 
 use crate::leased::holding::Lent;
-use crate::leased::unit_pool::{Filling, Spent, UnitPool};
+use crate::leased::unit_pool::{Filling, SpentUnits, UnitPool};
 use crate::store::counter::{LANES, lane};
 
 /// A lease of at least so many units is divided: each lane then has 64, enough to be worth the lock that divided
@@ -19,14 +19,14 @@ const MANY: u64 = 64 * (LANES as u64 + 1);
 /// A pool on cache lines of its own: two, since some processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Lane(UnitPool);
+struct UnitLane(UnitPool);
 
 #[derive(Debug)]
 pub(crate) struct FastEntry {
     pub(crate) key: Box<[u8]>,
     pool: UnitPool,
     /// Made when the key first has many units.
-    lanes: OnceLock<Box<[Lane; LANES]>>,
+    lanes: OnceLock<Box<[UnitLane; LANES]>>,
 }
 
 impl FastEntry {
@@ -36,7 +36,7 @@ impl FastEntry {
 
     /// Takes units from the pool of this thread's lane or from the common pool, but never from both.
     #[inline]
-    pub(crate) fn spend(&self, cost: u64, at: [u64; 2]) -> Option<(Spent, u64)> {
+    pub(crate) fn spend(&self, cost: u64, at: [u64; 2]) -> Option<(SpentUnits, u64)> {
         let filling = self.pool.look();
         // `lane` is below LANES.
         let own = self.lanes.get().and_then(|lanes| lanes[lane()].0.spend(cost, at));
@@ -49,9 +49,9 @@ impl FastEntry {
     ///
     /// The common pool is closed before the others and filled after them, so while it is in one filling all others
     /// are in that filling, too. Their figures are read between two looks at the common pool.
-    fn total(&self, spent: &Spent, filling: Option<(Filling, u64)>) -> u64 {
+    fn total(&self, spent: &SpentUnits, filling: Option<(Filling, u64)>) -> u64 {
         let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
-        let others = lanes.filter_map(|Lane(pool)| pool.look()).map(|(_, units)| units);
+        let others = lanes.filter_map(|UnitLane(pool)| pool.look()).map(|(_, units)| units);
         let in_lanes = others.fold(0, u64::saturating_add);
         // Acquire: if a figure above was of a later filling, it was written (with Release) after the common pool was
         // closed, and this fence makes the look below see that closing.
@@ -76,7 +76,7 @@ impl FastEntry {
     pub(crate) fn fill(&self, lent: Lent) {
         let part = if lent.units < MANY { 0 } else { lent.units / (LANES as u64 + 1) };
         if part > 0 {
-            for Lane(pool) in self.lanes.get_or_init(Box::default).iter() {
+            for UnitLane(pool) in self.lanes.get_or_init(Box::default).iter() {
                 pool.fill(Lent { units: part, ..lent });
             }
         }
@@ -102,7 +102,7 @@ mod tests {
     /// The sizes that `Settings::keys` and docs/scale.md name.
     #[test]
     fn lanes_take_1024_bytes_from_576_units_on() {
-        assert_eq!(size_of::<[Lane; LANES]>(), 1_024);
+        assert_eq!(size_of::<[UnitLane; LANES]>(), 1_024);
         let has_lanes = |units| {
             let entry = FastEntry::new(b"key");
             entry.fill(lent(units));

@@ -6,9 +6,9 @@ use crate::error::Fault;
 use crate::inner::Inner;
 use crate::leased::holding::{Beyond, Expired, Glance};
 use crate::leased::table::Set;
-use crate::script::state::View;
-use crate::script::{Reply, Units, Verb};
-use crate::store::stats::Count;
+use crate::script::state::StateView;
+use crate::script::{ScriptReply, ScriptVerb, Units};
+use crate::store::stats::StoreEvent;
 
 /// The leases of one key, and the limiter whose link they came through.
 #[derive(Clone, Copy, Debug)]
@@ -56,14 +56,14 @@ impl HeldKey<'_> {
 
     /// What it is now, and whether the store counts exactly that as spent, because no units were on their way since
     /// `before`. If so, the store's figure is entered as the newest.
-    pub(crate) fn since(&self, before: Glance, reply: &Reply) -> (u64, bool) {
+    pub(crate) fn since(&self, before: Glance, reply: &ScriptReply) -> (u64, bool) {
         let Inner { plan, terms, .. } = self.inner;
         let now_ns = self.inner.now_ns();
         let found = self.set.look(self.key, |holding| {
             let glance = holding.glance(now_ns);
             if glance.asks == before.asks && !before.asking && !glance.has_expired {
                 if let Some(seen) = reply.parts.first() {
-                    let view = View { plan, state: &seen.state, now_us: reply.now_us };
+                    let view = StateView { plan, state: &seen.state, now_us: reply.now_us };
                     holding.see(*terms, Beyond::of(&view, now_ns));
                 }
                 (glance.left, true)
@@ -78,12 +78,12 @@ impl HeldKey<'_> {
     pub(crate) async fn give_back(&self, expired: Expired) {
         let Inner { link, terms, .. } = self.inner;
         for (units, stamp) in expired.into_iter().filter(|(units, _)| *units > 0) {
-            link.counters.add(Count::Expired, units);
+            link.counters.add(StoreEvent::Expired, units);
             if let stamp @ 1.. = stamp.of(terms.era) {
                 let units = Units { stamp, ..Units::exactly(units) };
                 let before = self.glance();
                 // What is not given back drains as if it had been spent.
-                let ask = self.inner.request(Verb::Refund, self.key, units);
+                let ask = self.inner.request(ScriptVerb::Refund, self.key, units);
                 if let Ok(reply) = link.call(ask, link.due()).await {
                     self.since(before, &reply);
                 }
@@ -93,9 +93,9 @@ impl HeldKey<'_> {
 
     /// What it is before the store is asked under several limits. A look waits for a lease that is on its way, a
     /// request does not.
-    pub(crate) async fn before(&self, verb: Verb, due: Instant) -> Glance {
+    pub(crate) async fn before(&self, verb: ScriptVerb, due: Instant) -> Glance {
         match verb {
-            Verb::Peek => self.settled(due).await.unwrap_or_else(|_| self.glance()),
+            ScriptVerb::Peek => self.settled(due).await.unwrap_or_else(|_| self.glance()),
             _ => self.glance(),
         }
     }

@@ -17,9 +17,9 @@
 
 use crate::error::Fault;
 pub(crate) use crate::leased::terms::{
-    Beyond, Expired, Glance, Grant, Lease, Lent, Spend, Stamp, Terms, Want,
+    Beyond, ChargeStamp, Expired, Glance, Grant, LeaseWant, LeasedUnits, Lent, Spend, Terms,
 };
-use crate::leased::terms::{Denied, LIFE_NS};
+use crate::leased::terms::{LIFE_NS, StoreDenial};
 use crate::leased::unit_pool::MAX_UNITS;
 
 /// Leases that are spent faster grow.
@@ -35,12 +35,12 @@ const DREGS: u64 = 16;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holding {
     /// The first is spent first, and ends first.
-    leases: [Lease; 2],
+    leases: [LeasedUnits; 2],
     want: u64,
     asking: bool,
     /// How many requests for units there were, so that two looks can tell whether there was one in between.
     asks: u64,
-    denied: Option<Denied>,
+    denied: Option<StoreDenial>,
     failed: Option<(u64, Fault)>,
     beyond: Beyond,
     /// The policy that `beyond` is of, once the store has told it.
@@ -64,7 +64,7 @@ impl Holding {
             return Spend::Spent { stamp, more: self.prefetch(terms, now_ns) };
         }
         if held >= cost && !self.asking {
-            return self.ask(Want { want: 0, least: 0 });
+            return self.ask(LeaseWant { want: 0, least: 0 });
         }
         let least = cost.saturating_sub(held);
         if let Some(denied) = self.denied
@@ -78,10 +78,10 @@ impl Holding {
         if self.asking {
             return Spend::Wait;
         }
-        self.ask(Want { want: self.want.clamp(1, terms.largest()).max(least), least })
+        self.ask(LeaseWant { want: self.want.clamp(1, terms.largest()).max(least), least })
     }
 
-    fn ask(&mut self, want: Want) -> Spend {
+    fn ask(&mut self, want: LeaseWant) -> Spend {
         self.asking = true;
         self.asks += 1;
         Spend::Ask(want)
@@ -112,17 +112,17 @@ impl Holding {
         self.asking = false;
         // The limit has next to nothing left: a call for each single unit is not worth it.
         let is_drained = grant.beyond.remaining < self.want / DREGS;
-        self.denied = is_drained.then(|| Denied::new(terms, 1, 0, now_ns));
+        self.denied = is_drained.then(|| StoreDenial::new(terms, 1, 0, now_ns));
         self.see(terms, grant.beyond);
         let life_ns = grant.turns_ns.map_or(LIFE_NS, |turns_ns| turns_ns.min(LIFE_NS));
         let until_ns = grant.asked_ns.saturating_add(life_ns - life_ns / 1_000);
         self.expire(now_ns);
-        let new = Lease {
+        let new = LeasedUnits {
             left: grant.units,
             taken: grant.units,
             since_ns: now_ns,
             until_ns,
-            stamp: Stamp { at: grant.stamp, era: terms.era },
+            stamp: ChargeStamp { at: grant.stamp, era: terms.era },
         };
         let [first, second] = &mut self.leases;
         if first.left == 0 {
@@ -144,7 +144,7 @@ impl Holding {
     pub(crate) fn denied(&mut self, terms: Terms, least: (u64, Beyond), times: [u64; 2]) {
         self.seen(terms, least.1);
         let [retry_ns, now_ns] = times;
-        self.denied = Some(Denied::new(terms, least.0, retry_ns, now_ns));
+        self.denied = Some(StoreDenial::new(terms, least.0, retry_ns, now_ns));
     }
 
     /// The store did not answer, or the request for a lease was dropped.
@@ -250,7 +250,7 @@ impl Holding {
     }
 
     /// The next lease is asked for when a quarter of one is left, so that it is there when that quarter is spent.
-    fn prefetch(&mut self, terms: Terms, now_ns: u64) -> Option<Want> {
+    fn prefetch(&mut self, terms: Terms, now_ns: u64) -> Option<LeaseWant> {
         let held = self.left();
         let quiet = self.denied.is_some_and(|denied| now_ns < denied.again_ns)
             || self.failed.is_some_and(|(at_ns, _)| now_ns < at_ns.saturating_add(terms.poll_ns));
@@ -261,7 +261,7 @@ impl Holding {
         self.asking = true;
         self.asks += 1;
         let want = self.want.min(terms.largest());
-        Some(Want { want, least: 1 })
+        Some(LeaseWant { want, least: 1 })
     }
 }
 

@@ -15,17 +15,17 @@ use tollgate::Told;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::inner::Inner;
-use crate::leased::holding::{Beyond, Expired, Grant, Holding, Spend, Want};
+use crate::leased::holding::{Beyond, Expired, Grant, Holding, LeaseWant, Spend};
 use crate::leased::table::LeaseTable;
 use crate::limiter::RedisLimiter;
-use crate::script::{Reply, Units, Verb};
-use crate::store::stats::Count;
+use crate::script::{ScriptReply, ScriptVerb, Units};
+use crate::store::stats::StoreEvent;
 
 /// A lease takes no more than half of what is left.
 const SHARE_OF_A_LEASE: u64 = 2;
 
 /// What a request waits for.
-pub(crate) enum Waiting {
+pub(crate) enum WaitReason {
     Lease {
         came_ns: u64,
     },
@@ -41,7 +41,7 @@ impl RedisLimiter {
         table: &LeaseTable,
         key: &[u8],
         cost: u64,
-    ) -> Result<RedisDecision, Waiting> {
+    ) -> Result<RedisDecision, WaitReason> {
         let came_ns = self.inner.now_ns();
         self.spend_since(came_ns, table, key, cost)
     }
@@ -52,14 +52,14 @@ impl RedisLimiter {
         table: &LeaseTable,
         key: &[u8],
         cost: u64,
-    ) -> Result<RedisDecision, Waiting> {
+    ) -> Result<RedisDecision, WaitReason> {
         let inner = &self.inner;
         let now_ns = inner.now_ns().max(came_ns);
         let spent = table.set(key).with(key, now_ns, |holding| {
             let spend = holding.spend(inner.terms, cost, [came_ns, now_ns]);
             (spend, holding.known(inner.terms), holding.take_expired())
         });
-        let Some((spend, known, expired)) = spent else { return Err(Waiting::NoPlace) };
+        let Some((spend, known, expired)) = spent else { return Err(WaitReason::NoPlace) };
         let told = |allowed, retry_ns| Told {
             allowed,
             cost,
@@ -87,20 +87,20 @@ impl RedisLimiter {
                 let told = Told { remaining: told.remaining.min(cost - 1), ..told };
                 Ok(RedisDecision::new(told, Source::Lease, 0))
             }
-            Spend::Ask(_) => Err(Waiting::Lease { came_ns }),
-            Spend::Wait => Err(Waiting::Lease { came_ns }),
+            Spend::Ask(_) => Err(WaitReason::Lease { came_ns }),
+            Spend::Wait => Err(WaitReason::Lease { came_ns }),
             Spend::Failed(fault) => Ok(inner.fall_back(key, cost, fault)),
         }
     }
 
     pub(crate) async fn wait_for_lease(
         &self,
-        first: Waiting,
+        first: WaitReason,
         table: &LeaseTable,
         key: &[u8],
         cost: u64,
     ) -> RedisDecision {
-        let Waiting::Lease { came_ns } = first else {
+        let WaitReason::Lease { came_ns } = first else {
             return self.inner.ask_store(key, cost).await;
         };
         let due = self.inner.link.due();
@@ -113,8 +113,8 @@ impl RedisLimiter {
             answered.as_mut().enable();
             match self.spend_since(came_ns, table, key, cost) {
                 Ok(decision) => return decision,
-                Err(Waiting::NoPlace) => return self.inner.ask_store(key, cost).await,
-                Err(Waiting::Lease { .. }) => {}
+                Err(WaitReason::NoPlace) => return self.inner.ask_store(key, cost).await,
+                Err(WaitReason::Lease { .. }) => {}
             }
             if timeout_at(due, answered).await.is_err() {
                 return self.inner.fall_back(key, cost, Fault::Deadline);
@@ -124,7 +124,7 @@ impl RedisLimiter {
 
     /// Gives back what has expired, and asks the store for a lease, both in a task of their own: so the lease arrives
     /// and is counted also if the callers that want it no longer wait.
-    fn fetch(&self, key: &[u8], want: Option<Want>, expired: Expired) {
+    fn fetch(&self, key: &[u8], want: Option<LeaseWant>, expired: Expired) {
         let (this, key) = (self.clone(), key.to_vec());
         tokio::spawn(async move {
             let Some(held) = this.inner.held(&key) else { return };
@@ -135,13 +135,13 @@ impl RedisLimiter {
         });
     }
 
-    async fn lease(&self, key: &[u8], want: Want) {
+    async fn lease(&self, key: &[u8], want: LeaseWant) {
         let inner = &self.inner;
         let Some(table) = &inner.local.leases else { return };
         let units = Units { want: want.want, least: want.least, share: SHARE_OF_A_LEASE, stamp: 0 };
         let asked_ns = inner.now_ns();
         let link = &inner.link;
-        let result = link.call(inner.request(Verb::Check, key, units), link.due()).await;
+        let result = link.call(inner.request(ScriptVerb::Check, key, units), link.due()).await;
         let set = table.set(key);
         let now_ns = inner.now_ns();
         set.with(key, now_ns, |holding| match &result {
@@ -180,9 +180,9 @@ impl Inner {
     /// Enters the store's answer to a request for a lease.
     fn settle(
         &self,
-        reply: &Reply,
+        reply: &ScriptReply,
         holding: &mut Holding,
-        want: Want,
+        want: LeaseWant,
         [asked_ns, now_ns]: [u64; 2],
     ) {
         let (Some(seen), Ok(view)) = (reply.parts.first(), self.view(reply)) else {
@@ -200,10 +200,10 @@ impl Inner {
             return holding.denied(terms, (want.least, beyond), times);
         }
         let counters = &self.link.counters;
-        counters.add(Count::Leases, 1);
+        counters.add(StoreEvent::Leases, 1);
         // A server that claims to have granted more than the limit is wrong, and the sums below could overflow.
         let units = seen.units.min(self.plan.limit);
-        counters.add(Count::Leased, units);
+        counters.add(StoreEvent::Leased, units);
         let turns_ns = view.turns_us().map(until_ns);
         let grant = Grant { units, asked_ns, turns_ns, stamp: view.stamp(), beyond };
         holding.granted(terms, grant, now_ns);

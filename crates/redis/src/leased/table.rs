@@ -16,19 +16,19 @@ use tokio::sync::Notify;
 
 use crate::leased::fast_entry::FastEntry;
 use crate::leased::holding::Holding;
-use crate::leased::unit_pool::Spent;
+use crate::leased::unit_pool::SpentUnits;
 
 /// Places in a set.
 const WAYS: usize = 8;
 
 #[derive(Debug)]
-struct Place {
+struct LeasePlace {
     fast: Arc<FastEntry>,
     /// The units of the key, without those in the fast entry's pools.
     holding: Holding,
 }
 
-impl Place {
+impl LeasePlace {
     fn new(key: &[u8]) -> Box<Self> {
         Box::new(Self { fast: Arc::new(FastEntry::new(key)), holding: Holding::default() })
     }
@@ -50,7 +50,7 @@ impl Place {
 #[derive(Debug, Default)]
 pub(crate) struct Set {
     fast_entries: [ArcSwapOption<FastEntry>; WAYS],
-    places: Mutex<[Option<Box<Place>>; WAYS]>,
+    places: Mutex<[Option<Box<LeasePlace>>; WAYS]>,
     pub(crate) answered: Notify,
 }
 
@@ -91,7 +91,7 @@ impl LeaseTable {
 impl Set {
     /// Spends units of the key that need no lock, at a time and under a policy.
     #[inline]
-    pub(crate) fn spend(&self, key: &[u8], cost: u64, at: [u64; 2]) -> Option<(Spent, u64)> {
+    pub(crate) fn spend(&self, key: &[u8], cost: u64, at: [u64; 2]) -> Option<(SpentUnits, u64)> {
         self.fast_entries.iter().find_map(|fast| {
             let fast = fast.load();
             let fast = fast.as_deref().filter(|fast| *fast.key == *key)?;
@@ -114,7 +114,7 @@ impl Set {
         turn: impl FnOnce(&mut Holding) -> T,
     ) -> Option<T> {
         let mut places = self.places();
-        let is_keys = |place: &Option<Box<Place>>| {
+        let is_keys = |place: &Option<Box<LeasePlace>>| {
             place.as_ref().is_some_and(|place| *place.fast.key == *key)
         };
         let index = places.iter().position(is_keys).or_else(|| {
@@ -122,7 +122,7 @@ impl Set {
                 None => true,
                 Some(place) => place.turn(|holding| holding.is_idle(now_ns)),
             })?;
-            let place = Place::new(key);
+            let place = LeasePlace::new(key);
             self.fast_entries[vacant].store(Some(Arc::clone(&place.fast)));
             places[vacant] = Some(place);
             Some(vacant)
@@ -144,7 +144,7 @@ impl Set {
         drained
     }
 
-    fn places(&self) -> MutexGuard<'_, [Option<Box<Place>>; WAYS]> {
+    fn places(&self) -> MutexGuard<'_, [Option<Box<LeasePlace>>; WAYS]> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

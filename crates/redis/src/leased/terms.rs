@@ -1,7 +1,7 @@
 //! What a [`Holding`](crate::leased::holding::Holding) is given, and what it answers.
 
 use crate::error::Fault;
-use crate::script::state::View;
+use crate::script::state::StateView;
 
 /// Units that are not spent by then have expired.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;
@@ -37,12 +37,12 @@ impl Terms {
 
 /// When units were charged, and under which policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct ChargeStamp {
     pub(crate) at: u64,
     pub(crate) era: u64,
 }
 
-impl Stamp {
+impl ChargeStamp {
     /// The stamp that a refund names. What has drained since units were charged is not known under another policy:
     /// then it is 0, for which the store gives nothing back.
     pub(crate) fn of(self, era: u64) -> u64 {
@@ -57,12 +57,12 @@ impl Stamp {
 
 /// Units charged together.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lease {
+pub(crate) struct LeasedUnits {
     pub(crate) left: u64,
     pub(crate) taken: u64,
     pub(crate) since_ns: u64,
     pub(crate) until_ns: u64,
-    pub(crate) stamp: Stamp,
+    pub(crate) stamp: ChargeStamp,
 }
 
 /// Units of one lease that threads spend from pools.
@@ -98,7 +98,7 @@ pub(crate) struct Beyond {
 
 impl Beyond {
     /// By a reply that came now.
-    pub(crate) fn of(view: &View<'_>, now_ns: u64) -> Self {
+    pub(crate) fn of(view: &StateView<'_>, now_ns: u64) -> Self {
         let reset_us = view.ready_us(view.plan.limit).saturating_sub(view.now_us);
         let reset_ns = now_ns.saturating_add(reset_us.saturating_mul(1_000));
         Self { remaining: view.remaining(), reset_ns }
@@ -109,11 +109,11 @@ impl Beyond {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spend {
     /// The request is admitted. `more` if the next lease is due: then the holding waits for its outcome.
-    Spent { stamp: u64, more: Option<Want> },
+    Spent { stamp: u64, more: Option<LeaseWant> },
     /// The store has denied as much, and is not asked again for so long.
     Denied { retry_ns: u64 },
     /// The caller that gets this asks the store; the holding waits for the outcome.
-    Ask(Want),
+    Ask(LeaseWant),
     /// Another caller has asked the store: look again when it has answered.
     Wait,
     /// The store failed since the request came.
@@ -122,14 +122,14 @@ pub(crate) enum Spend {
 
 /// Units to ask for. With both 0 no units are asked for: the store only says what it has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Want {
+pub(crate) struct LeaseWant {
     pub(crate) want: u64,
     pub(crate) least: u64,
 }
 
 /// A denial by the store, which answers later requests for a while.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Denied {
+pub(crate) struct StoreDenial {
     /// So many units, and every larger cost, are denied.
     pub(crate) least: u64,
     /// When they would fit, as far as the store knew.
@@ -140,7 +140,7 @@ pub(crate) struct Denied {
     pub(crate) era: u64,
 }
 
-impl Denied {
+impl StoreDenial {
     pub(crate) fn new(terms: Terms, least: u64, retry_ns: u64, now_ns: u64) -> Self {
         let until_ns = now_ns.saturating_add(retry_ns.max(terms.poll_ns));
         let again_ns = until_ns.min(now_ns.saturating_add(LIFE_NS));
@@ -149,7 +149,7 @@ impl Denied {
 }
 
 /// Units, and when they were charged.
-pub(crate) type Expired = [(u64, Stamp); 2];
+pub(crate) type Expired = [(u64, ChargeStamp); 2];
 
 /// What a holding has, at one look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

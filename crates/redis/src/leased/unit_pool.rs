@@ -33,7 +33,7 @@ pub(crate) struct UnitPool {
 
 /// What a decision took, and what it tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spent {
+pub(crate) struct SpentUnits {
     /// Units that this pool had left.
     pub(crate) left: u64,
     pub(crate) stamp: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Filling(u64);
 
 impl UnitPool {
     /// Takes units, if the pool has as many, is for this policy, and its lease has not ended.
-    pub(crate) fn spend(&self, cost: u64, [now_ns, era]: [u64; 2]) -> Option<Spent> {
+    pub(crate) fn spend(&self, cost: u64, [now_ns, era]: [u64; 2]) -> Option<SpentUnits> {
         // Acquire: what is read below is of this filling or a later one (Release in `fill`).
         let mut word = self.word.load(Ordering::Acquire);
         loop {
@@ -73,7 +73,7 @@ impl UnitPool {
                     // Relaxed: figures for the answer. `FastEntry::total` finds whether they are of this filling.
                     let beyond_remaining = self.remaining.load(Ordering::Relaxed);
                     let reset_ns = self.reset_ns.load(Ordering::Relaxed);
-                    return Some(Spent { left, stamp, beyond_remaining, reset_ns });
+                    return Some(SpentUnits { left, stamp, beyond_remaining, reset_ns });
                 }
                 Err(found) => word = found,
             }
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(pool.spend(1, [0, 3]), None);
         pool.close();
         pool.fill(lent(10, 5));
-        let spent = Spent { left: 6, stamp: 50, beyond_remaining: 7, reset_ns: 9 };
+        let spent = SpentUnits { left: 6, stamp: 50, beyond_remaining: 7, reset_ns: 9 };
         assert_eq!(pool.spend(4, [4, 3]), Some(spent));
         assert_eq!(pool.spend(7, [4, 3]), None);
         assert_eq!(pool.spend(1, [4, 2]), None, "of another policy");

@@ -2,33 +2,33 @@
 //!
 //! The steps are those of decide.lua, for decisions that do not ask the store. A test on a real server compares them.
 
-use crate::script::plan::{Kind, LARGEST, Plan};
+use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
 use crate::script::state::State;
 
 impl State {
     /// What is held at `to_us`, given what was held at `from_us`, if nothing was charged in between.
-    pub(crate) fn advance(&mut self, plan: &Plan, [from_us, to_us]: [u64; 2]) {
+    pub(crate) fn advance(&mut self, plan: &ScriptPlan, [from_us, to_us]: [u64; 2]) {
         let (from, to) = (plan.tick(from_us), plan.tick(to_us));
         match (plan.kind, self) {
-            (Kind::Gcra { per_tick, .. }, Self::Gcra { debt }) => {
+            (PlanKind::Gcra { per_tick, .. }, Self::Gcra { debt }) => {
                 *debt = debt.saturating_sub(to.saturating_sub(from).saturating_mul(per_tick));
             }
-            (Kind::Fixed { window }, Self::Fixed { ahead, count }) => {
+            (PlanKind::Fixed { window }, Self::Fixed { ahead, count }) => {
                 let is_over = passed(ahead, window, [from, to]) > 0;
                 *count = if is_over { 0 } else { *count };
             }
-            (Kind::FromFirst { window }, Self::FromFirst { start, count }) => {
+            (PlanKind::FromFirst { window }, Self::FromFirst { start, count }) => {
                 let is_over = *count == 0 || to >= start.saturating_add(window);
                 (*start, *count) = if is_over { (to, 0) } else { (*start, *count) };
             }
-            (Kind::Sliding { window, .. }, Self::Sliding { ahead, previous, current }) => {
+            (PlanKind::Sliding { window, .. }, Self::Sliding { ahead, previous, current }) => {
                 match passed(ahead, window, [from, to]) {
                     0 => {}
                     1 => (*previous, *current) = (*current, 0),
                     _ => (*previous, *current) = (0, 0),
                 }
             }
-            (Kind::Segmented { segment, .. }, Self::Segmented { ahead, counts }) => {
+            (PlanKind::Segmented { segment, .. }, Self::Segmented { ahead, counts }) => {
                 let passed = passed(ahead, segment, [from, to]);
                 let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(counts.len());
                 counts.rotate_right(passed);
@@ -39,9 +39,9 @@ impl State {
     }
 
     /// Charges units whether they fit or not. What is then owed is cut at the largest number that a script can count.
-    pub(crate) fn charge(&mut self, plan: &Plan, units: u64) {
+    pub(crate) fn charge(&mut self, plan: &ScriptPlan, units: u64) {
         let (held, by) = match (plan.kind, self) {
-            (Kind::Gcra { per_unit, .. }, Self::Gcra { debt }) => {
+            (PlanKind::Gcra { per_unit, .. }, Self::Gcra { debt }) => {
                 (debt, units.saturating_mul(per_unit))
             }
             (_, Self::Fixed { count, .. } | Self::FromFirst { count, .. }) => (count, units),

@@ -14,7 +14,7 @@ pub(crate) mod state;
 use redis::{Cmd, Value};
 
 use crate::error::Fault;
-use crate::script::plan::{LARGEST, Plan};
+use crate::script::plan::{LARGEST, ScriptPlan};
 use crate::script::state::State;
 
 const DECIDE: &str = include_str!("decide.lua");
@@ -33,7 +33,7 @@ pub(crate) fn text() -> String {
 
 /// What a request does with its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum ScriptVerb {
     /// Charges all limits, or none.
     Check,
     Peek,
@@ -43,7 +43,7 @@ pub(crate) enum Verb {
     Add,
 }
 
-impl Verb {
+impl ScriptVerb {
     fn code(self) -> u8 {
         match self {
             Self::Check => 0,
@@ -80,7 +80,7 @@ impl Units {
 
 /// What a group of limits decides in a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Say {
+pub(crate) enum GroupRole {
     /// If it is over a limit, the request is denied.
     #[default]
     Denies,
@@ -90,7 +90,7 @@ pub(crate) enum Say {
     DeniesTogether,
 }
 
-impl Say {
+impl GroupRole {
     fn code(self) -> u8 {
         match self {
             Self::Denies => 0,
@@ -102,23 +102,23 @@ impl Say {
 
 /// The part of one limit in a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct ScriptPart {
     pub(crate) key: Vec<u8>,
-    pub(crate) plan: Plan,
+    pub(crate) plan: ScriptPlan,
     pub(crate) units: Units,
-    pub(crate) say: Say,
+    pub(crate) say: GroupRole,
     /// Whether a group begins here. The first limit of a request always begins one.
     pub(crate) begins: bool,
 }
 
-impl Part {
+impl ScriptPart {
     /// A limit that is a group by itself.
-    pub(crate) fn new(key: Vec<u8>, plan: Plan, units: Units) -> Self {
-        Self { key, plan, units, say: Say::Denies, begins: true }
+    pub(crate) fn new(key: Vec<u8>, plan: ScriptPlan, units: Units) -> Self {
+        Self { key, plan, units, say: GroupRole::Denies, begins: true }
     }
 
     /// The block of bytes that the script reads for this limit.
-    fn block(&self, verb: Verb, is_first: bool) -> Vec<u8> {
+    fn block(&self, verb: ScriptVerb, is_first: bool) -> Vec<u8> {
         let (kind, [tick, a, b, c]) = self.plan.arguments();
         let begins = if is_first { 2 } else { u8::from(self.begins) };
         let Units { want, least, share, stamp } = self.units;
@@ -144,14 +144,14 @@ fn double(number: u64) -> f64 {
 
 /// One request: a verb, and the limits that it concerns.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
-    pub(crate) verb: Verb,
-    pub(crate) parts: Vec<Part>,
+pub(crate) struct ScriptRequest {
+    pub(crate) verb: ScriptVerb,
+    pub(crate) parts: Vec<ScriptPart>,
 }
 
 /// What the script says of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct PartReply {
     /// Whether this limit admits by itself.
     pub(crate) admits: bool,
     /// Whether what was stored could not be read, and was taken for a full limit.
@@ -163,15 +163,18 @@ pub(crate) struct Seen {
 
 /// What the script says of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reply {
+pub(crate) struct ScriptReply {
     pub(crate) now_us: u64,
     pub(crate) admitted: bool,
-    pub(crate) parts: Vec<Seen>,
+    pub(crate) parts: Vec<PartReply>,
 }
 
 /// The command that carries out requests. It names the script by its digest or, for a server that does not know that,
 /// brings its text.
-pub(crate) fn command<'a>(script: Invoked<'_>, asks: impl Iterator<Item = &'a Ask> + Clone) -> Cmd {
+pub(crate) fn command<'a>(
+    script: Invoked<'_>,
+    asks: impl Iterator<Item = &'a ScriptRequest> + Clone,
+) -> Cmd {
     let mut command = match script {
         Invoked::ByDigest(digest) => redis::cmd("EVALSHA").arg(digest).take(),
         Invoked::ByText(text) => redis::cmd("EVAL").arg(text).take(),
@@ -197,9 +200,9 @@ pub(crate) enum Invoked<'a> {
 }
 
 /// Reads a reply from its beginning.
-struct Reader<'a>(&'a [u8]);
+struct ReplyReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl ReplyReader<'_> {
     fn byte(&mut self) -> Result<u8, Fault> {
         let (byte, rest) = self.0.split_first().ok_or(Fault::Unexpected)?;
         self.0 = rest;
@@ -220,10 +223,10 @@ impl Reader<'_> {
 /// The replies to requests, in their order. A reply of another form is a fault, never a panic.
 pub(crate) fn replies<'a>(
     value: &Value,
-    asks: impl Iterator<Item = &'a Ask>,
-) -> Result<Vec<Reply>, Fault> {
+    asks: impl Iterator<Item = &'a ScriptRequest>,
+) -> Result<Vec<ScriptReply>, Fault> {
     let Value::BulkString(bytes) = value else { return Err(Fault::Unexpected) };
-    let mut reader = Reader(bytes);
+    let mut reader = ReplyReader(bytes);
     let now_us = reader.number()?;
     let mut replies = Vec::with_capacity(asks.size_hint().0);
     for ask in asks {
@@ -235,9 +238,9 @@ pub(crate) fn replies<'a>(
             admitted = says;
             let units = reader.number()?;
             let state = State::read(&part.plan, || reader.number())?;
-            parts.push(Seen { admits, broken, units, state });
+            parts.push(PartReply { admits, broken, units, state });
         }
-        replies.push(Reply { now_us, admitted, parts });
+        replies.push(ScriptReply { now_us, admitted, parts });
     }
     if reader.0.is_empty() { Ok(replies) } else { Err(Fault::Unexpected) }
 }

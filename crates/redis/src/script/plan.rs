@@ -1,4 +1,4 @@
-//! [`Plan`]: a policy in the numbers that the script computes with.
+//! [`ScriptPlan`]: a policy in the numbers that the script computes with.
 //!
 //! The script's numbers are doubles, which hold whole numbers up to 2^53 - 1 exactly. So time is counted in
 //! *ticks*, powers of ten microseconds, and the finest tick is chosen at which nothing exceeds that:
@@ -27,7 +27,7 @@ const TICKS_US: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 /// The algorithm in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum PlanKind {
     Gcra { per_tick: u64, per_unit: u64, capacity: u64 },
     Fixed { window: u64 },
     FromFirst { window: u64 },
@@ -45,17 +45,17 @@ pub(crate) enum Rounding {
 
 /// A policy compiled for the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Plan {
-    pub(crate) kind: Kind,
+pub(crate) struct ScriptPlan {
+    pub(crate) kind: PlanKind,
     pub(crate) tick_us: u64,
     pub(crate) limit: u64,
     policy: Policy,
-    mark: Mark,
+    mark: PlanMark,
 }
 
 /// What tells a policy from others in a key: the script's arguments for it, as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Mark {
+struct PlanMark {
     text: [u8; LONGEST_MARK],
     length: usize,
 }
@@ -63,7 +63,7 @@ struct Mark {
 /// A kind, a tick of 1000000 at most and three numbers of 16 digits, each with a space behind it.
 const LONGEST_MARK: usize = 2 + 8 + 3 * 17;
 
-impl Plan {
+impl ScriptPlan {
     /// Compiles a policy, or says why the script cannot compute it exactly.
     pub(crate) fn new(policy: Policy) -> Result<Self, BuildError> {
         // Penalties and the like are not in the script: such a policy is refused rather than kept in part.
@@ -72,7 +72,7 @@ impl Plan {
         }
         let quota = policy.quota();
         let limit = quota.max_burst();
-        let windowed = |parts: u64, make: &dyn Fn(u64) -> Option<Kind>| {
+        let windowed = |parts: u64, make: &dyn Fn(u64) -> Option<PlanKind>| {
             let length_ns = nanos(quota.period()) / parts;
             if !length_ns.is_multiple_of(1_000) {
                 return Err(BuildError::WindowTooFine { window: Duration::from_nanos(length_ns) });
@@ -89,25 +89,25 @@ impl Plan {
         let sliding = |rounding| {
             windowed(1, &|window| {
                 let fits = (u128::from(limit) + 1) * u128::from(window) <= u128::from(LARGEST);
-                fits.then_some(Kind::Sliding { window, rounding })
+                fits.then_some(PlanKind::Sliding { window, rounding })
             })
         };
         let (kind, tick_us) = match policy.algorithm() {
             Algorithm::Gcra => gcra(policy).ok_or(BuildError::TooLarge { policy })?,
-            Algorithm::FixedWindow => windowed(1, &|window| Some(Kind::Fixed { window }))?,
+            Algorithm::FixedWindow => windowed(1, &|window| Some(PlanKind::Fixed { window }))?,
             Algorithm::FixedWindowFromFirst => {
-                windowed(1, &|window| Some(Kind::FromFirst { window }))?
+                windowed(1, &|window| Some(PlanKind::FromFirst { window }))?
             }
             Algorithm::SlidingWindow => sliding(Rounding::Exact)?,
             Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down)?,
             Algorithm::SlidingWindowStrict => sliding(Rounding::Strict)?,
             Algorithm::SegmentedWindow { segments } => {
-                let make = |segment| Some(Kind::Segmented { segment, segments });
+                let make = |segment| Some(PlanKind::Segmented { segment, segments });
                 windowed(u64::from(segments), &make)?
             }
             _ => return Err(BuildError::Unknown { policy }),
         };
-        let mark = Mark { text: [0; LONGEST_MARK], length: 0 };
+        let mark = PlanMark { text: [0; LONGEST_MARK], length: 0 };
         let mut plan = Self { kind, tick_us, limit, policy, mark };
         let (kind, [tick, a, b, c]) = plan.arguments();
         let text = format!("{kind} {tick} {a} {b} {c} ");
@@ -130,10 +130,10 @@ impl Plan {
     /// The arguments of the script: kind, tick, a, b, c.
     pub(crate) fn arguments(&self) -> (u8, [u64; 4]) {
         let (kind, a, b, c) = match self.kind {
-            Kind::Gcra { per_tick, per_unit, capacity } => (1, per_tick, per_unit, capacity),
-            Kind::Fixed { window } => (2, window, self.limit, 0),
-            Kind::FromFirst { window } => (3, window, self.limit, 0),
-            Kind::Sliding { window, rounding } => {
+            PlanKind::Gcra { per_tick, per_unit, capacity } => (1, per_tick, per_unit, capacity),
+            PlanKind::Fixed { window } => (2, window, self.limit, 0),
+            PlanKind::FromFirst { window } => (3, window, self.limit, 0),
+            PlanKind::Sliding { window, rounding } => {
                 let rounding = match rounding {
                     Rounding::Exact => 0,
                     Rounding::Down => 1,
@@ -141,7 +141,9 @@ impl Plan {
                 };
                 (4, window, self.limit, rounding)
             }
-            Kind::Segmented { segment, segments } => (5, segment, self.limit, u64::from(segments)),
+            PlanKind::Segmented { segment, segments } => {
+                (5, segment, self.limit, u64::from(segments))
+            }
         };
         (kind, [self.tick_us, a, b, c])
     }
@@ -165,7 +167,7 @@ impl Plan {
 }
 
 /// The finest tick at which the burst can be counted in parts of a unit.
-fn gcra(policy: Policy) -> Option<(Kind, u64)> {
+fn gcra(policy: Policy) -> Option<(PlanKind, u64)> {
     let quota = policy.quota();
     let period_ns = u128::from(nanos(quota.period()));
     TICKS_US.into_iter().find_map(|tick_us| {
@@ -175,7 +177,7 @@ fn gcra(policy: Policy) -> Option<(Kind, u64)> {
         let capacity = per_unit.checked_mul(u128::from(quota.max_burst()))?;
         // What one tick drains must be a number that the script can count, too.
         let exact = |number: u128| u64::try_from(number).ok().filter(|&number| number <= LARGEST);
-        let kind = Kind::Gcra {
+        let kind = PlanKind::Gcra {
             per_tick: exact(per_tick)?,
             per_unit: exact(per_unit)?,
             capacity: exact(capacity)?,
@@ -200,20 +202,20 @@ fn nanos(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn plan(policy: &str) -> Result<Plan, BuildError> {
-        Plan::new(policy.parse().unwrap())
+    fn plan(policy: &str) -> Result<ScriptPlan, BuildError> {
+        ScriptPlan::new(policy.parse().unwrap())
     }
 
     #[test]
     fn gcra_is_counted_in_microseconds_and_lowest_terms() {
         let plan = plan("10/m burst 5").unwrap();
-        let kind = Kind::Gcra { per_tick: 1, per_unit: 6_000_000, capacity: 30_000_000 };
+        let kind = PlanKind::Gcra { per_tick: 1, per_unit: 6_000_000, capacity: 30_000_000 };
         assert_eq!((plan.kind, plan.tick_us), (kind, 1));
         // A million a day: one unit drains in 86.4 ms.
-        let kind = Kind::Gcra { per_tick: 1, per_unit: 86_400, capacity: 86_400_000_000 };
+        let kind = PlanKind::Gcra { per_tick: 1, per_unit: 86_400, capacity: 86_400_000_000 };
         assert_eq!(self::plan("1000000/d").unwrap().kind, kind);
         // 7 and 1,000,000 have no common divisor.
-        let kind = Kind::Gcra { per_tick: 7, per_unit: 1_000_000, capacity: 7_000_000 };
+        let kind = PlanKind::Gcra { per_tick: 7, per_unit: 1_000_000, capacity: 7_000_000 };
         assert_eq!(self::plan("7/s").unwrap().kind, kind);
     }
 
@@ -222,7 +224,7 @@ mod tests {
         // 1,000,003 * 86.4e9 is above 2^53; at 10 us it is 8.64e15, which fits.
         let plan = plan("1000003/d").unwrap();
         assert_eq!((plan.tick_us, plan.tick(29), plan.micros(2)), (10, 2, 20));
-        let Kind::Gcra { capacity, .. } = plan.kind else { panic!("{plan:?}") };
+        let PlanKind::Gcra { capacity, .. } = plan.kind else { panic!("{plan:?}") };
         assert_eq!(capacity, 1_000_003 * 8_640_000_000);
         let plan = self::plan("sliding-window 100000/d").unwrap();
         assert_eq!((plan.tick_us, plan.limit), (1, 100_000));

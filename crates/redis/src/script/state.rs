@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::Told;
 
 use crate::error::Fault;
-use crate::script::plan::{Kind, Plan, Rounding};
+use crate::script::plan::{PlanKind, Rounding, ScriptPlan};
 
 /// What a limit holds at the time of a reply. A window is given by how far it lies ahead of the one that the time is
 /// in: 0, unless the server's clock has been set back, and then mostly 1 (see decide.lua).
@@ -40,17 +40,17 @@ pub(crate) enum State {
 impl State {
     /// Reads as many numbers as a state of this policy has.
     pub(crate) fn read(
-        plan: &Plan,
+        plan: &ScriptPlan,
         mut next: impl FnMut() -> Result<u64, Fault>,
     ) -> Result<Self, Fault> {
         Ok(match plan.kind {
-            Kind::Gcra { .. } => Self::Gcra { debt: next()? },
-            Kind::Fixed { .. } => Self::Fixed { ahead: next()?, count: next()? },
-            Kind::FromFirst { .. } => Self::FromFirst { start: next()?, count: next()? },
-            Kind::Sliding { .. } => {
+            PlanKind::Gcra { .. } => Self::Gcra { debt: next()? },
+            PlanKind::Fixed { .. } => Self::Fixed { ahead: next()?, count: next()? },
+            PlanKind::FromFirst { .. } => Self::FromFirst { start: next()?, count: next()? },
+            PlanKind::Sliding { .. } => {
                 Self::Sliding { ahead: next()?, previous: next()?, current: next()? }
             }
-            Kind::Segmented { segments, .. } => {
+            PlanKind::Segmented { segments, .. } => {
                 let ahead = next()?;
                 let counts = (0..segments).map(|_| next()).collect::<Result<_, _>>()?;
                 Self::Segmented { ahead, counts }
@@ -61,21 +61,21 @@ impl State {
 
 /// A state, its policy, and the time of the state.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct View<'a> {
-    pub(crate) plan: &'a Plan,
+pub(crate) struct StateView<'a> {
+    pub(crate) plan: &'a ScriptPlan,
     pub(crate) state: &'a State,
     pub(crate) now_us: u64,
 }
 
-impl View<'_> {
+impl StateView<'_> {
     /// The largest cost that would be admitted.
     pub(crate) fn remaining(&self) -> u64 {
         let limit = self.plan.limit;
         match (self.plan.kind, self.state) {
-            (Kind::Gcra { per_unit, capacity, .. }, State::Gcra { debt }) => {
+            (PlanKind::Gcra { per_unit, capacity, .. }, State::Gcra { debt }) => {
                 capacity.saturating_sub(*debt) / per_unit
             }
-            (Kind::Sliding { window, rounding }, &State::Sliding { previous, current, .. }) => {
+            (PlanKind::Sliding { window, rounding }, &State::Sliding { previous, current, .. }) => {
                 let share = u128::from(previous) * u128::from(window - self.elapsed());
                 let weighed = match rounding {
                     Rounding::Exact => share.div_ceil(u128::from(window)),
@@ -99,20 +99,22 @@ impl View<'_> {
         let now = self.plan.tick(self.now_us);
         let spare = self.plan.limit - cost;
         let tick = match (self.plan.kind, self.state) {
-            (Kind::Gcra { per_tick, per_unit, capacity }, State::Gcra { debt }) => {
+            (PlanKind::Gcra { per_tick, per_unit, capacity }, State::Gcra { debt }) => {
                 let over = debt.saturating_sub(capacity - cost * per_unit);
                 now.saturating_add(over.div_ceil(per_tick))
             }
-            (Kind::Fixed { window }, &State::Fixed { ahead, count }) if count > spare => {
+            (PlanKind::Fixed { window }, &State::Fixed { ahead, count }) if count > spare => {
                 start(now, window, ahead.saturating_add(1))
             }
-            (Kind::FromFirst { window }, State::FromFirst { start, count }) if *count > spare => {
+            (PlanKind::FromFirst { window }, State::FromFirst { start, count })
+                if *count > spare =>
+            {
                 start.saturating_add(window)
             }
-            (Kind::Sliding { window, .. }, &State::Sliding { ahead, previous, current }) => {
+            (PlanKind::Sliding { window, .. }, &State::Sliding { ahead, previous, current }) => {
                 self.sliding_ready(spare, now, [ahead, previous, current, window])
             }
-            (Kind::Segmented { segment, .. }, State::Segmented { ahead, counts }) => {
+            (PlanKind::Segmented { segment, .. }, State::Segmented { ahead, counts }) => {
                 let mut used = sum(counts);
                 let oldest_first = counts.iter().rev();
                 let passed = oldest_first.take_while(|count| {
@@ -150,7 +152,7 @@ impl View<'_> {
     /// How far into the next window a window's count weighs no more than `spare`; `None` if it weighs more to the
     /// end.
     fn shrinks_in(&self, count: u64, spare: u64) -> Option<u64> {
-        let Kind::Sliding { window, rounding } = self.plan.kind else { return None };
+        let PlanKind::Sliding { window, rounding } = self.plan.kind else { return None };
         if count <= spare {
             return Some(0);
         }
@@ -166,7 +168,7 @@ impl View<'_> {
     /// Ticks into the window in force.
     fn elapsed(&self) -> u64 {
         match (self.plan.kind, self.state) {
-            (Kind::Sliding { window, .. }, State::Sliding { ahead: 0, .. }) => {
+            (PlanKind::Sliding { window, .. }, State::Sliding { ahead: 0, .. }) => {
                 self.plan.tick(self.now_us) % window
             }
             _ => 0,
@@ -178,10 +180,10 @@ impl View<'_> {
         let now = self.plan.tick(self.now_us);
         match (self.plan.kind, self.state) {
             (
-                Kind::Fixed { window } | Kind::Sliding { window, .. },
+                PlanKind::Fixed { window } | PlanKind::Sliding { window, .. },
                 State::Fixed { ahead, .. } | State::Sliding { ahead, .. },
             )
-            | (Kind::Segmented { segment: window, .. }, State::Segmented { ahead, .. }) => {
+            | (PlanKind::Segmented { segment: window, .. }, State::Segmented { ahead, .. }) => {
                 now / window + ahead
             }
             (_, State::FromFirst { start, .. }) => *start,
@@ -194,11 +196,11 @@ impl View<'_> {
     pub(crate) fn turns_us(&self) -> Option<u64> {
         let now = self.plan.tick(self.now_us);
         let tick = match (self.plan.kind, self.state) {
-            (Kind::Gcra { .. }, _) => return None,
-            (Kind::FromFirst { window }, State::FromFirst { start, .. }) => start + window,
-            (Kind::Fixed { window } | Kind::Sliding { window, .. }, _)
-            | (Kind::Segmented { segment: window, .. }, _)
-            | (Kind::FromFirst { window }, _) => start(now, window, 1),
+            (PlanKind::Gcra { .. }, _) => return None,
+            (PlanKind::FromFirst { window }, State::FromFirst { start, .. }) => start + window,
+            (PlanKind::Fixed { window } | PlanKind::Sliding { window, .. }, _)
+            | (PlanKind::Segmented { segment: window, .. }, _)
+            | (PlanKind::FromFirst { window }, _) => start(now, window, 1),
         };
         Some(self.plan.micros(tick))
     }
@@ -247,7 +249,7 @@ mod tests {
     use redis::Value;
 
     use super::*;
-    use crate::script::{Ask, Part, Units, Verb, replies};
+    use crate::script::{ScriptPart, ScriptRequest, ScriptVerb, Units, replies};
 
     fn numbers() -> impl Strategy<Value = Vec<f64>> {
         let number = prop_oneof![
@@ -278,14 +280,14 @@ mod tests {
                 "sliding-window 5/m round-down",
                 "segmented-window 10/m x6",
             ][policy];
-            let plan = Plan::new(policy.parse().unwrap()).unwrap();
-            let parts = vec![Part::new(Vec::new(), plan, Units::exactly(1))];
-            let ask = Ask { verb: Verb::Check, parts };
+            let plan = ScriptPlan::new(policy.parse().unwrap()).unwrap();
+            let parts = vec![ScriptPart::new(Vec::new(), plan, Units::exactly(1))];
+            let ask = ScriptRequest { verb: ScriptVerb::Check, parts };
             // Replies of the right length, so that the test reaches more than the length.
             let held = match plan.kind {
-                Kind::Gcra { .. } => 1,
-                Kind::Segmented { .. } => 7,
-                Kind::Sliding { .. } => 3,
+                PlanKind::Gcra { .. } => 1,
+                PlanKind::Segmented { .. } => 7,
+                PlanKind::Sliding { .. } => 3,
                 _ => 2,
             };
             let mut bytes = Vec::new();
@@ -297,7 +299,7 @@ mod tests {
                 let value = Value::BulkString(bytes);
                 let Ok(replies) = replies(&value, std::iter::once(&ask)) else { continue };
                 let now_us = replies[0].now_us;
-                let view = View { plan: &plan, state: &replies[0].parts[0].state, now_us };
+                let view = StateView { plan: &plan, state: &replies[0].parts[0].state, now_us };
                 for cost in [0, 1, plan.limit, plan.limit + 1] {
                     prop_assert_eq!(view.told(false, cost).limit, plan.limit);
                 }
@@ -312,8 +314,8 @@ mod tests {
     #[test]
     fn a_window_turns_when_its_units_are_no_longer_those_that_were_charged() {
         let turns_s = |policy: &str, state: State, now_s: u64| {
-            let plan = Plan::new(policy.parse().unwrap()).unwrap();
-            let view = View { plan: &plan, state: &state, now_us: now_s * SECOND_US };
+            let plan = ScriptPlan::new(policy.parse().unwrap()).unwrap();
+            let view = StateView { plan: &plan, state: &state, now_us: now_s * SECOND_US };
             view.turns_us().map(|turns_us| turns_us / SECOND_US)
         };
         assert_eq!(turns_s("10/m", State::Gcra { debt: 0 }, 90), None);
@@ -331,9 +333,9 @@ mod tests {
 
     #[test]
     fn units_that_are_held_count_as_left_and_the_store_has_its_say_without() {
-        let plan = Plan::new("fixed-window 10/m".parse().unwrap()).unwrap();
+        let plan = ScriptPlan::new("fixed-window 10/m".parse().unwrap()).unwrap();
         let state = State::Fixed { ahead: 0, count: 8 };
-        let view = View { plan: &plan, state: &state, now_us: 90 * SECOND_US };
+        let view = StateView { plan: &plan, state: &state, now_us: 90 * SECOND_US };
         let told = |held, admits, cost| {
             let told = view.told_beside(held, admits, cost);
             (told.allowed, told.cost, told.remaining, told.retry_after.as_secs())
@@ -350,9 +352,9 @@ mod tests {
         assert_eq!([retry_s(true, 3), retry_s(false, 10), retry_s(false, 11)], [0, 30, 0]);
         // A unit that is held need not come back first: of 3 units the store must have 2, and it has 1, at 10 a
         // second.
-        let plan = Plan::new("10/s".parse().unwrap()).unwrap();
+        let plan = ScriptPlan::new("10/s".parse().unwrap()).unwrap();
         let state = State::Gcra { debt: 900_000 };
-        let view = View { plan: &plan, state: &state, now_us: 0 };
+        let view = StateView { plan: &plan, state: &state, now_us: 0 };
         assert_eq!(view.told_beside(1, false, 3).retry_after, Duration::from_millis(100));
     }
 }

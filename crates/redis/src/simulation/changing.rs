@@ -8,9 +8,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::leased::holding::{Beyond, Grant, Holding, Spend, Terms, Want};
-use crate::script::plan::{Kind, Plan};
-use crate::script::state::{State, View};
+use crate::leased::holding::{Beyond, Grant, Holding, LeaseWant, Spend, Terms};
+use crate::script::plan::{PlanKind, ScriptPlan};
+use crate::script::state::{State, StateView};
 use crate::settings::Settings;
 use crate::store::backoff::mixed;
 
@@ -20,7 +20,7 @@ const STATES: usize = 4;
 
 /// A mistake, planted to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
+pub(crate) enum ChangeFlaw {
     /// A policy that is new to a key begins with nothing spent.
     Fresh,
     /// A key keeps one state, which is cut to the limit of the policy that asks.
@@ -31,50 +31,55 @@ pub(crate) enum Flaw {
 
 /// What one key stores: a state for each policy, the one asked last first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Key {
+pub(crate) struct SimulatedKey {
     /// Each policy, and when all that is owed under it will have drained, in parts since time 0.
-    states: Vec<(Plan, u128)>,
-    flaw: Option<Flaw>,
+    states: Vec<(ScriptPlan, u128)>,
+    flaw: Option<ChangeFlaw>,
 }
 
 /// The parts that drain in a tick, those of a unit, and those of the burst.
-fn numbers(plan: &Plan) -> [u128; 3] {
+fn numbers(plan: &ScriptPlan) -> [u128; 3] {
     match plan.kind {
-        Kind::Gcra { per_tick, per_unit, capacity } => {
+        PlanKind::Gcra { per_tick, per_unit, capacity } => {
             [per_tick, per_unit, capacity].map(u128::from)
         }
         other => panic!("the simulation is of gcra, not {other:?}"),
     }
 }
 
-fn now(plan: &Plan, now_us: u64) -> u128 {
+fn now(plan: &ScriptPlan, now_us: u64) -> u128 {
     u128::from(plan.tick(now_us)) * numbers(plan)[0]
 }
 
-impl Key {
-    pub(crate) fn new(flaw: Option<Flaw>) -> Self {
+impl SimulatedKey {
+    pub(crate) fn new(flaw: Option<ChangeFlaw>) -> Self {
         Self { flaw, ..Self::default() }
     }
 
     /// What is owed under a policy, in parts.
-    fn debt(&self, plan: &Plan, now_us: u64) -> u128 {
-        let owed = |(plan, tat): &(Plan, u128)| tat.saturating_sub(now(plan, now_us));
+    fn debt(&self, plan: &ScriptPlan, now_us: u64) -> u128 {
+        let owed = |(plan, tat): &(ScriptPlan, u128)| tat.saturating_sub(now(plan, now_us));
         if let Some(own) = self.states.iter().find(|(own, _)| own == plan) {
             return owed(own);
         }
         let [_, per_unit, capacity] = numbers(plan);
-        let carried = |other: &(Plan, u128)| {
+        let carried = |other: &(ScriptPlan, u128)| {
             let [_, of_other, _] = numbers(&other.0);
             let (whole, rest) = (owed(other) / of_other, owed(other) % of_other);
             (whole * per_unit + (rest * per_unit).div_ceil(of_other)).min(capacity)
         };
         let carried = self.states.iter().map(carried).max().unwrap_or_default();
-        if self.flaw == Some(Flaw::Fresh) { 0 } else { carried }
+        if self.flaw == Some(ChangeFlaw::Fresh) { 0 } else { carried }
     }
 
     /// Takes as many units as the script does: up to `want`, at most half of what is left, but at least `least`.
     /// Returns the units, and the state then.
-    pub(crate) fn charge(&mut self, plan: &Plan, want: Want, now_us: u64) -> (u64, State) {
+    pub(crate) fn charge(
+        &mut self,
+        plan: &ScriptPlan,
+        want: LeaseWant,
+        now_us: u64,
+    ) -> (u64, State) {
         let [_, per_unit, capacity] = numbers(plan);
         let debt = self.debt(plan, now_us);
         let room = u64::try_from(capacity.saturating_sub(debt) / per_unit).unwrap();
@@ -84,14 +89,14 @@ impl Key {
         let has_changed = is_new && !self.states.is_empty();
         if units > 0 || has_changed {
             self.states.retain(|(other, tat)| other != plan && *tat > now(other, now_us));
-            if self.flaw != Some(Flaw::OneCharged) {
+            if self.flaw != Some(ChangeFlaw::OneCharged) {
                 for (other, tat) in &mut self.states {
                     *tat += u128::from(units) * numbers(other)[1];
                 }
             }
             let tat = now(plan, now_us) + debt + u128::from(units) * per_unit;
             self.states.insert(0, (*plan, tat));
-            self.states.truncate(if self.flaw == Some(Flaw::OneState) { 1 } else { STATES });
+            self.states.truncate(if self.flaw == Some(ChangeFlaw::OneState) { 1 } else { STATES });
         }
         let debt = u64::try_from(self.debt(plan, now_us)).unwrap();
         (units, State::Gcra { debt })
@@ -99,21 +104,28 @@ impl Key {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum ChangeEvent {
     Request(usize),
     Reload(usize),
-    Replied { node: usize, policy: usize, want: Want, asked_ns: u64, units: u64, beyond: Beyond },
+    Replied {
+        node: usize,
+        policy: usize,
+        want: LeaseWant,
+        asked_ns: u64,
+        units: u64,
+        beyond: Beyond,
+    },
 }
 
-struct World {
+struct ChangeWorld {
     now_ns: u64,
     random: u64,
-    plans: Vec<(Plan, Terms)>,
+    plans: Vec<(ScriptPlan, Terms)>,
     events: BinaryHeap<Reverse<(u64, usize)>>,
-    pending: Vec<Event>,
+    pending: Vec<ChangeEvent>,
     /// The policy of each node, and its holding.
     nodes: Vec<(usize, Holding)>,
-    key: Key,
+    key: SimulatedKey,
     /// What is owed of all that was charged, in units of 2^-40, and when that was computed.
     owed: (u128, u64),
     /// The fastest rate and the largest burst of the policies that were asked.
@@ -125,8 +137,8 @@ struct World {
     violation: Option<String>,
 }
 
-impl World {
-    fn new(seed: u64, flaw: Option<Flaw>) -> Self {
+impl ChangeWorld {
+    fn new(seed: u64, flaw: Option<ChangeFlaw>) -> Self {
         let mut random = mixed(seed);
         let mut draw = |below: u64| {
             random = mixed(random);
@@ -137,7 +149,7 @@ impl World {
         // other.
         let plans = (0..2 + draw(2)).map(|era| {
             let (rate, burst) = (5 + draw(1_000), 1 + draw(500));
-            let plan = Plan::new(format!("{rate}/s burst {burst}").parse().unwrap()).unwrap();
+            let plan = ScriptPlan::new(format!("{rate}/s burst {burst}").parse().unwrap()).unwrap();
             let held = Settings::new(plan.policy()).nodes(count).held();
             let fill_ns = plan.drain_us(burst) * 1_000;
             (plan, Terms { era, ..Terms::new(held, fill_ns) })
@@ -145,7 +157,7 @@ impl World {
         let plans: Vec<_> = plans.collect();
         let gap_ns = 1_000 * MS * count / (100 + draw(4_000));
         let nodes = (0..count).map(|_| (0, Holding::default())).collect();
-        let key = Key::new(flaw);
+        let key = SimulatedKey::new(flaw);
         let (events, pending) = (BinaryHeap::new(), Vec::new());
         let mut world = Self {
             now_ns: 0,
@@ -165,8 +177,8 @@ impl World {
         };
         for node in 0..world.nodes.len() {
             let (request_ns, reload_ns) = (world.draw(2 * gap_ns), world.draw(1_000 * MS));
-            world.later(request_ns, Event::Request(node));
-            world.later(reload_ns, Event::Reload(node));
+            world.later(request_ns, ChangeEvent::Request(node));
+            world.later(reload_ns, ChangeEvent::Reload(node));
         }
         world
     }
@@ -176,25 +188,25 @@ impl World {
         self.random % below.max(1)
     }
 
-    fn later(&mut self, wait_ns: u64, event: Event) {
+    fn later(&mut self, wait_ns: u64, event: ChangeEvent) {
         self.events.push(Reverse((self.now_ns + wait_ns, self.pending.len())));
         self.pending.push(event);
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: ChangeEvent) {
         match event {
-            Event::Request(node) => {
+            ChangeEvent::Request(node) => {
                 let wait_ns = self.draw(2 * self.gap_ns);
-                self.later(wait_ns, Event::Request(node));
+                self.later(wait_ns, ChangeEvent::Request(node));
                 self.request(node);
             }
-            Event::Reload(node) => {
+            ChangeEvent::Reload(node) => {
                 self.nodes[node].0 = usize::try_from(self.draw(self.plans.len() as u64)).unwrap();
                 self.changes += 1;
                 let wait_ns = self.draw(1_500 * MS);
-                self.later(wait_ns, Event::Reload(node));
+                self.later(wait_ns, ChangeEvent::Reload(node));
             }
-            Event::Replied { node, policy, want, asked_ns, units, beyond } => {
+            ChangeEvent::Replied { node, policy, want, asked_ns, units, beyond } => {
                 let (terms, now_ns) = (self.plans[policy].1, self.now_ns);
                 let holding = &mut self.nodes[node].1;
                 if want.want == 0 {
@@ -225,11 +237,11 @@ impl World {
         self.rate = self.rate.max(plan.policy().quota().count().into());
         self.burst = self.burst.max(plan.limit);
         self.charged(units);
-        let view = View { plan: &plan, state: &state, now_us: now_ns / 1_000 };
+        let view = StateView { plan: &plan, state: &state, now_us: now_ns / 1_000 };
         let beyond = Beyond { remaining: view.remaining(), reset_ns: 0 };
         let wait_ns = 20_000 + self.draw(400_000);
         let asked_ns = now_ns;
-        self.later(wait_ns, Event::Replied { node, policy, want, asked_ns, units, beyond });
+        self.later(wait_ns, ChangeEvent::Replied { node, policy, want, asked_ns, units, beyond });
     }
 
     /// Drains by the store's clock, with each rounding up to a part of 2^-40.
@@ -252,8 +264,8 @@ impl World {
     }
 }
 
-fn run(seed: u64, flaw: Option<Flaw>) -> World {
-    let mut world = World::new(seed, flaw);
+fn run(seed: u64, flaw: Option<ChangeFlaw>) -> ChangeWorld {
+    let mut world = ChangeWorld::new(seed, flaw);
     while let Some(Reverse((at_ns, index))) = world.events.pop() {
         if at_ns > 4_000 * MS || world.violation.is_some() {
             break;
@@ -277,22 +289,22 @@ fn nodes_of_the_old_and_the_new_policy_take_no_more_than_the_larger_burst_and_th
     assert!(changes > 10 * super::seeds() && units > 100 * super::seeds(), "{changes}, {units}");
 }
 
-fn is_caught(flaw: Flaw) {
+fn is_caught(flaw: ChangeFlaw) {
     let caught = (0..200).filter(|seed| run(*seed, Some(flaw)).violation.is_some()).count();
     assert!(caught > 0, "{flaw:?} breaks nothing that is looked at");
 }
 
 #[test]
 fn a_changed_policy_that_begins_anew_is_caught() {
-    is_caught(Flaw::Fresh);
+    is_caught(ChangeFlaw::Fresh);
 }
 
 #[test]
 fn a_state_that_goes_to_and_fro_between_policies_is_caught() {
-    is_caught(Flaw::OneState);
+    is_caught(ChangeFlaw::OneState);
 }
 
 #[test]
 fn a_charge_that_the_other_policy_does_not_see_is_caught() {
-    is_caught(Flaw::OneCharged);
+    is_caught(ChangeFlaw::OneCharged);
 }

@@ -10,10 +10,10 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use tollgate::{Policy, Quota};
 
-use crate::counted::cell::{CountCell, Counted, FRESH};
-use crate::script::plan::{Kind, Plan};
+use crate::counted::cell::{CountAnswer, CountCell, FRESH};
+use crate::script::plan::{PlanKind, ScriptPlan};
 use crate::script::state::State;
-use crate::script::{Reply, Seen};
+use crate::script::{PartReply, ScriptReply};
 use crate::store::backoff::mixed;
 
 const MS: u64 = 1_000_000;
@@ -23,7 +23,7 @@ const DEADLINE_NS: u64 = 15 * MS;
 
 /// A mistake, planted to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flaw {
+enum CountFlaw {
     /// A report that was not answered is forgotten.
     NotRepeated,
     /// A node goes on by what it knows, however old that is.
@@ -35,7 +35,7 @@ enum Flaw {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum CountEvent {
     Request(usize),
     /// A report is due.
     Tick(usize),
@@ -56,7 +56,7 @@ enum Message {
 }
 
 #[derive(Default)]
-struct Node {
+struct CountNode {
     cell: Option<CountCell>,
     reachable: bool,
     /// The messages whose replies are waited for, and when each was sent.
@@ -65,17 +65,17 @@ struct Node {
     reported: VecDeque<(u64, u64)>,
 }
 
-struct World {
+struct CountWorld {
     now_ns: u64,
     random: u64,
-    plan: Plan,
+    plan: ScriptPlan,
     interval_ns: u64,
     gap_ns: u64,
     storms: bool,
-    flaw: Option<Flaw>,
+    flaw: Option<CountFlaw>,
     events: BinaryHeap<Reverse<(u64, usize)>>,
-    pending: Vec<Event>,
-    nodes: Vec<Node>,
+    pending: Vec<CountEvent>,
+    nodes: Vec<CountNode>,
     /// When all that the store knows of will have drained, in parts since time 0.
     tat: u128,
     /// The same for all that was admitted.
@@ -83,11 +83,11 @@ struct World {
     messages: u64,
     /// Units that were not reported by nodes that died.
     dead: u64,
-    outcome: Outcome,
+    outcome: CountOutcome,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Outcome {
+struct CountOutcome {
     violation: Option<String>,
     by_counts: u64,
     by_store: u64,
@@ -98,8 +98,8 @@ struct Outcome {
     slack: u64,
 }
 
-impl World {
-    fn new(seed: u64, storms: bool, flaw: Option<Flaw>) -> Self {
+impl CountWorld {
+    fn new(seed: u64, storms: bool, flaw: Option<CountFlaw>) -> Self {
         let mut random = mixed(seed);
         let mut draw = |below: u64| {
             random = mixed(random);
@@ -110,8 +110,8 @@ impl World {
         let interval_ns = [10, 50, 100][usize::try_from(draw(3)).unwrap()] * MS;
         // All nodes ask for half of the limit up to eight times as much.
         let gap_ns = 10_000_000_000 * count / (rate * (5 + draw(75)));
-        let plan = Plan::new(Policy::from(Quota::per_second(rate).burst(burst))).unwrap();
-        let node = |_| Node { reachable: true, ..Node::default() };
+        let plan = ScriptPlan::new(Policy::from(Quota::per_second(rate).burst(burst))).unwrap();
+        let node = |_| CountNode { reachable: true, ..CountNode::default() };
         let mut world = Self {
             now_ns: 0,
             random,
@@ -127,15 +127,15 @@ impl World {
             owed: 0,
             messages: 0,
             dead: 0,
-            outcome: Outcome::default(),
+            outcome: CountOutcome::default(),
         };
         for node in 0..world.nodes.len() {
             let (first_ns, tick_ns) = (world.draw(2 * gap_ns), world.draw(interval_ns));
-            world.later(first_ns, Event::Request(node));
-            world.later(tick_ns, Event::Tick(node));
+            world.later(first_ns, CountEvent::Request(node));
+            world.later(tick_ns, CountEvent::Tick(node));
         }
         if storms {
-            world.later(0, Event::Storm);
+            world.later(0, CountEvent::Storm);
         }
         world
     }
@@ -145,7 +145,7 @@ impl World {
         self.random % below.max(1)
     }
 
-    fn later(&mut self, wait_ns: u64, event: Event) {
+    fn later(&mut self, wait_ns: u64, event: CountEvent) {
         self.events.push(Reverse((self.now_ns + wait_ns, self.pending.len())));
         self.pending.push(event);
     }
@@ -159,7 +159,7 @@ impl World {
 
     fn numbers(&self) -> (u128, u128, u128) {
         match self.plan.kind {
-            Kind::Gcra { per_tick, per_unit, capacity } => {
+            PlanKind::Gcra { per_tick, per_unit, capacity } => {
                 (per_tick.into(), per_unit.into(), capacity.into())
             }
             other => panic!("the simulation is of gcra, not {other:?}"),
@@ -171,47 +171,47 @@ impl World {
         u128::from(self.plan.tick(self.now_ns / 1_000)) * self.numbers().0
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: CountEvent) {
         match event {
-            Event::Request(node) => self.request(node),
-            Event::Tick(node) => {
-                self.later(self.interval_ns, Event::Tick(node));
+            CountEvent::Request(node) => self.request(node),
+            CountEvent::Tick(node) => {
+                self.later(self.interval_ns, CountEvent::Tick(node));
                 let cell = self.nodes[node].cell.as_mut();
                 if let Some(units) = cell.and_then(CountCell::report) {
                     self.send(node, Message::Report(units));
                 }
             }
-            Event::Asked(node, number, message) => {
+            CountEvent::Asked(node, number, message) => {
                 let wait_ns = self.journey();
                 let seen = [self.carry_out(node, message), self.now_ns / 1_000];
-                self.later(wait_ns, Event::Replied(node, number, message, seen));
+                self.later(wait_ns, CountEvent::Replied(node, number, message, seen));
             }
-            Event::Replied(node, number, message, seen) => {
+            CountEvent::Replied(node, number, message, seen) => {
                 self.replied(node, number, message, seen);
             }
-            Event::Due(node, number, message) => self.due(node, number, message),
-            Event::Heal(node) => self.nodes[node].reachable = true,
-            Event::Storm => self.storm(),
+            CountEvent::Due(node, number, message) => self.due(node, number, message),
+            CountEvent::Heal(node) => self.nodes[node].reachable = true,
+            CountEvent::Storm => self.storm(),
         }
     }
 
     fn request(&mut self, node: usize) {
         let wait_ns = self.draw(2 * self.gap_ns);
-        self.later(wait_ns, Event::Request(node));
+        self.later(wait_ns, CountEvent::Request(node));
         let interval_ns = match self.flaw {
-            Some(Flaw::NeverStale) => u64::MAX / 8,
+            Some(CountFlaw::NeverStale) => u64::MAX / 8,
             _ => self.interval_ns,
         };
         let (plan, now_ns) = (self.plan, self.now_ns);
         let cell = self.nodes[node].cell.as_mut();
-        match cell.map_or(Counted::Stale, |cell| cell.decide(&plan, 1, interval_ns, now_ns)) {
-            Counted::Decided { told, .. } => {
+        match cell.map_or(CountAnswer::Stale, |cell| cell.decide(&plan, 1, interval_ns, now_ns)) {
+            CountAnswer::Decided { told, .. } => {
                 if told.allowed {
                     self.outcome.by_counts += 1;
                     self.admit();
                 }
             }
-            Counted::Stale => self.send(node, Message::Check),
+            CountAnswer::Stale => self.send(node, Message::Check),
         }
     }
 
@@ -219,10 +219,10 @@ impl World {
         self.messages += 1;
         let number = self.messages;
         self.nodes[node].waits.push((number, self.now_ns));
-        self.later(DEADLINE_NS, Event::Due(node, number, message));
+        self.later(DEADLINE_NS, CountEvent::Due(node, number, message));
         if self.nodes[node].reachable {
             let wait_ns = self.journey();
-            self.later(wait_ns, Event::Asked(node, number, message));
+            self.later(wait_ns, CountEvent::Asked(node, number, message));
         }
     }
 
@@ -239,7 +239,7 @@ impl World {
                 1
             }
             Message::Check => 0,
-            Message::Report(units) if self.flaw == Some(Flaw::Clamped) => {
+            Message::Report(units) if self.flaw == Some(CountFlaw::Clamped) => {
                 u128::from(units).min(capacity.saturating_sub(debt) / per_unit)
             }
             Message::Report(units) => units.into(),
@@ -255,9 +255,9 @@ impl World {
         let is_heard = self.nodes[node].reachable;
         let Some(sent_ns) = self.answered(node, number).filter(|_| is_heard) else { return };
         let (plan, now_ns) = (self.plan, self.now_ns);
-        let seen = Seen { admits: true, broken: false, units: 0, state: State::Gcra { debt } };
-        let reply = Reply { now_us, admitted: true, parts: vec![seen] };
-        let is_late = self.flaw == Some(Flaw::FreshFromReply);
+        let seen = PartReply { admits: true, broken: false, units: 0, state: State::Gcra { debt } };
+        let reply = ScriptReply { now_us, admitted: true, parts: vec![seen] };
+        let is_late = self.flaw == Some(CountFlaw::FreshFromReply);
         let times = [if is_late { now_ns } else { sent_ns }, now_ns];
         match (&mut self.nodes[node].cell, message) {
             (Some(cell), Message::Report(_)) => cell.reported((&plan, 0), &reply, times),
@@ -273,11 +273,11 @@ impl World {
         self.outcome.lost += 1;
         let Some(cell) = &mut self.nodes[node].cell else { return };
         if let Message::Report(_) = message {
-            if self.flaw == Some(Flaw::NotRepeated) {
+            if self.flaw == Some(CountFlaw::NotRepeated) {
                 // As if the report had been heard, and the reply said nothing.
                 cell.reported(
                     (&self.plan, 0),
-                    &Reply { now_us: 0, admitted: true, parts: vec![] },
+                    &ScriptReply { now_us: 0, admitted: true, parts: vec![] },
                     [0, 0],
                 );
             } else {
@@ -295,7 +295,7 @@ impl World {
 
     fn storm(&mut self) {
         let wait_ns = 20 * MS + self.draw(200 * MS);
-        self.later(wait_ns, Event::Storm);
+        self.later(wait_ns, CountEvent::Storm);
         let node = usize::try_from(self.draw(self.nodes.len() as u64)).unwrap();
         if self.draw(4) == 0 {
             self.outcome.crashes += 1;
@@ -304,7 +304,7 @@ impl World {
         } else {
             self.nodes[node].reachable = false;
             let heal_ns = MS + self.draw(600 * MS);
-            self.later(heal_ns, Event::Heal(node));
+            self.later(heal_ns, CountEvent::Heal(node));
         }
     }
 
@@ -334,8 +334,8 @@ impl World {
     }
 }
 
-fn run(seed: u64, storms: bool, flaw: Option<Flaw>) -> Outcome {
-    let mut world = World::new(seed, storms, flaw);
+fn run(seed: u64, storms: bool, flaw: Option<CountFlaw>) -> CountOutcome {
+    let mut world = CountWorld::new(seed, storms, flaw);
     while let Some(Reverse((at_ns, index))) = world.events.pop() {
         if at_ns > 3_000 * MS || world.outcome.violation.is_some() {
             break;
@@ -347,7 +347,7 @@ fn run(seed: u64, storms: bool, flaw: Option<Flaw>) -> Outcome {
     world.outcome
 }
 
-fn all(storms: bool) -> Vec<Outcome> {
+fn all(storms: bool) -> Vec<CountOutcome> {
     (0..super::seeds()).map(|seed| run(seed, storms, None)).collect()
 }
 
@@ -358,7 +358,7 @@ fn counts_exceed_the_limit_by_what_nodes_could_not_know_of_each_other() {
         for (seed, outcome) in outcomes.iter().enumerate() {
             assert_eq!(outcome.violation, None, "seed {seed}");
         }
-        let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&CountOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
         let [by_counts, by_store] = [sum(|o| o.by_counts), sum(|o| o.by_store)];
         let [crashes, lost] = [sum(|o| o.crashes), sum(|o| o.lost)];
         println!(
@@ -374,27 +374,27 @@ fn counts_exceed_the_limit_by_what_nodes_could_not_know_of_each_other() {
     }
 }
 
-fn is_caught(flaw: Flaw) {
+fn is_caught(flaw: CountFlaw) {
     let caught = (0..200).any(|seed| run(seed, true, Some(flaw)).violation.is_some());
     assert!(caught, "{flaw:?} breaks nothing that is looked at");
 }
 
 #[test]
 fn a_report_that_is_not_repeated_is_caught() {
-    is_caught(Flaw::NotRepeated);
+    is_caught(CountFlaw::NotRepeated);
 }
 
 #[test]
 fn a_node_that_goes_on_by_what_it_knew_is_caught() {
-    is_caught(Flaw::NeverStale);
+    is_caught(CountFlaw::NeverStale);
 }
 
 #[test]
 fn a_node_whose_counts_are_fresh_from_the_reply_is_caught() {
-    is_caught(Flaw::FreshFromReply);
+    is_caught(CountFlaw::FreshFromReply);
 }
 
 #[test]
 fn a_store_that_forgets_what_did_not_fit_is_caught() {
-    is_caught(Flaw::Clamped);
+    is_caught(CountFlaw::Clamped);
 }

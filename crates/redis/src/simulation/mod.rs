@@ -16,18 +16,18 @@ mod scale;
 mod server;
 mod world;
 
-use world::{Flaw, Outcome, Setup, run};
+use world::{LeaseFlaw, LeaseOutcome, Setup, run};
 
 /// Each run of the tests simulates some worlds, or as many as are asked for.
 fn seeds() -> u64 {
     std::env::var("TOLLGATE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
 
-fn all(setup: impl Fn(u64) -> Setup) -> Vec<Outcome> {
+fn all(setup: impl Fn(u64) -> Setup) -> Vec<LeaseOutcome> {
     (0..seeds()).map(|seed| run(setup(seed))).collect()
 }
 
-fn sum(outcomes: &[Outcome], of: impl Fn(&Outcome) -> u64) -> u64 {
+fn sum(outcomes: &[LeaseOutcome], of: impl Fn(&LeaseOutcome) -> u64) -> u64 {
     outcomes.iter().map(of).sum()
 }
 
@@ -78,7 +78,7 @@ fn without_faults_nothing_is_added_but_the_units_in_leases() {
 fn without_faults_the_limit_is_used_up() {
     let outcomes = all(Setup::saturated);
     for (seed, outcome) in outcomes.iter().enumerate() {
-        let Outcome { admitted, bound, held, nodes, .. } = outcome;
+        let LeaseOutcome { admitted, bound, held, nodes, .. } = outcome;
         // Every node may have been charged a unit that has not arrived yet.
         let used = admitted + held + nodes;
         assert!(used * 100 >= bound * 99, "seed {seed}: {used} of {bound}, {nodes} nodes");
@@ -86,27 +86,27 @@ fn without_faults_the_limit_is_used_up() {
     println!("{} of {}", sum(&outcomes, |o| o.admitted), sum(&outcomes, |o| o.bound));
 }
 
-fn is_caught(flaw: Flaw) {
+fn is_caught(flaw: LeaseFlaw) {
     let caught = (0..200).any(|seed| run(Setup::stormy(seed).flawed(flaw)).violation.is_some());
     assert!(caught, "{flaw:?} breaks nothing that is looked at");
 }
 
 #[test]
 fn a_reply_that_is_entered_twice_is_caught() {
-    is_caught(Flaw::ReplyTwice);
+    is_caught(LeaseFlaw::ReplyTwice);
 }
 
 #[test]
 fn a_share_that_is_full_again_in_every_outage_is_caught() {
-    is_caught(Flaw::ShareRefilled);
+    is_caught(LeaseFlaw::ShareRefilled);
 }
 
 #[test]
 fn a_lease_that_is_spent_before_the_store_has_charged_it_is_caught() {
-    is_caught(Flaw::SpentBeforeCharged);
+    is_caught(LeaseFlaw::SpentBeforeCharged);
 }
 
 #[test]
 fn a_store_that_forgets_what_is_not_counted_as_a_loss_is_caught() {
-    is_caught(Flaw::SilentLoss);
+    is_caught(LeaseFlaw::SilentLoss);
 }

@@ -6,12 +6,12 @@ use tokio::time::Instant;
 use tollgate::Timestamp;
 
 use crate::error::Fault;
-use crate::leased::holding::{Beyond, Grant, Holding, Spend, Terms, Want};
-use crate::share::Share;
+use crate::leased::holding::{Beyond, Grant, Holding, LeaseWant, Spend, Terms};
+use crate::share::LocalShare;
 use crate::store::backoff::Backoff;
 use crate::store::health::Health;
 
-use super::server::Lent;
+use super::server::LeaseReply;
 
 /// A request that waits for a lease.
 #[derive(Clone, Copy, Debug)]
@@ -22,17 +22,17 @@ pub(super) struct Waiter {
 
 /// What a node asks the world to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum NodeWish {
     /// Send a request for a lease.
-    Lease(Want),
+    Lease(LeaseWant),
     /// Try to connect again after this time.
     Probe(Duration),
 }
 
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct LeaseNode {
     holding: Holding,
-    share: Share,
+    share: LocalShare,
     health: Health,
     backoff: Backoff,
     terms: Terms,
@@ -61,11 +61,11 @@ fn origin() -> Instant {
 pub(super) struct Outcomes {
     pub(super) by_store: u64,
     pub(super) by_share: u64,
-    pub(super) wishes: Vec<Wish>,
+    pub(super) wishes: Vec<NodeWish>,
 }
 
-impl Node {
-    pub(super) fn new(share: Share, terms: Terms, seed: u64, drift_ppm: i64) -> Self {
+impl LeaseNode {
+    pub(super) fn new(share: LocalShare, terms: Terms, seed: u64, drift_ppm: i64) -> Self {
         let health = Health::new(origin());
         health.rise(origin());
         Self {
@@ -125,12 +125,12 @@ impl Node {
             match self.holding.spend(self.terms, cost, [came_ns, clock_ns]) {
                 Spend::Spent { more, .. } => {
                     outcomes.by_store += cost;
-                    outcomes.wishes.extend(more.map(Wish::Lease));
+                    outcomes.wishes.extend(more.map(NodeWish::Lease));
                     self.ask(more, now_ns);
                 }
                 Spend::Denied { .. } => {}
                 Spend::Ask(want) => {
-                    outcomes.wishes.push(Wish::Lease(want));
+                    outcomes.wishes.push(NodeWish::Lease(want));
                     self.ask(Some(want), now_ns);
                     self.waiters.push(waiter);
                 }
@@ -141,7 +141,7 @@ impl Node {
         outcomes
     }
 
-    fn ask(&mut self, want: Option<Want>, now_ns: u64) {
+    fn ask(&mut self, want: Option<LeaseWant>, now_ns: u64) {
         if want.is_some() {
             self.asked += 1;
             self.asking = Some((self.asked, now_ns));
@@ -160,8 +160,8 @@ impl Node {
     pub(super) fn reply(
         &mut self,
         ask: u64,
-        want: Want,
-        lent: Lent,
+        want: LeaseWant,
+        lent: LeaseReply,
         now_ns: u64,
     ) -> Option<Outcomes> {
         let (_, asked_ns) = self.asking.filter(|(asking, _)| *asking == ask)?;
@@ -171,7 +171,7 @@ impl Node {
         Some(self.turn(now_ns))
     }
 
-    pub(super) fn enter(&mut self, want: Want, lent: Lent, asked_ns: u64, now_ns: u64) {
+    pub(super) fn enter(&mut self, want: LeaseWant, lent: LeaseReply, asked_ns: u64, now_ns: u64) {
         let clock_ns = self.clock(now_ns);
         let beyond =
             Beyond { remaining: lent.remaining, reset_ns: clock_ns + lent.reset_us * 1_000 };
@@ -193,7 +193,7 @@ impl Node {
         let mut wish = None;
         if self.is_up() && (self.missed >= 3 || fault != Fault::Deadline) {
             self.health.fall(self.instant(now_ns));
-            wish = Some(Wish::Probe(self.backoff.next()));
+            wish = Some(NodeWish::Probe(self.backoff.next()));
         }
         let mut outcomes = self.turn(now_ns);
         outcomes.wishes.extend(wish);
@@ -201,18 +201,18 @@ impl Node {
     }
 
     /// A probe was answered, or not.
-    pub(super) fn probed(&mut self, answered: bool, now_ns: u64) -> Option<Wish> {
+    pub(super) fn probed(&mut self, answered: bool, now_ns: u64) -> Option<NodeWish> {
         if answered {
             self.missed = 0;
             self.health.rise(self.instant(now_ns));
             self.backoff.reset();
             return None;
         }
-        Some(Wish::Probe(self.backoff.next()))
+        Some(NodeWish::Probe(self.backoff.next()))
     }
 
     /// The process starts anew, with nothing held.
-    pub(super) fn restart(&mut self, share: Share, now_ns: u64) {
+    pub(super) fn restart(&mut self, share: LocalShare, now_ns: u64) {
         self.isolated_before = Duration::from_nanos(self.isolated_ns(now_ns));
         self.health = Health::new(self.instant(now_ns));
         self.health.rise(self.instant(now_ns));
@@ -225,7 +225,7 @@ impl Node {
     }
 
     /// For a planted mistake: the share is full again.
-    pub(super) fn refill_share(&mut self, share: Share) {
+    pub(super) fn refill_share(&mut self, share: LocalShare) {
         self.share = share;
     }
 }

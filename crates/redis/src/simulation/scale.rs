@@ -2,13 +2,13 @@
 //!
 //! `cargo test --release -p tollgate-redis simulation::scale -- --nocapture` prints them.
 
-use super::world::{Outcome, Scale, Setup, run};
+use super::world::{LeaseOutcome, Setup, WorldSize, run};
 
 /// How long every world lasts, in its own time.
 const SECONDS: u64 = 2;
 
-fn world(nodes: u64, rate: u64, load: u64) -> Outcome {
-    let outcome = run(Setup::scaled(1, Scale { nodes, rate, load }));
+fn world(nodes: u64, rate: u64, load: u64) -> LeaseOutcome {
+    let outcome = run(Setup::scaled(1, WorldSize { nodes, rate, load }));
     assert_eq!(outcome.violation, None);
     outcome
 }
@@ -19,7 +19,8 @@ fn bad_input_117_one_hot_key_costs_each_node_at_most_a_call_in_a_few_millisecond
     println!("nodes  rate/s  asked/s  admitted/s  calls/s  calls per ask  in leases at the end");
     for (nodes, rate) in [(3, 10_000), (50, 10_000), (1_000, 10_000)] {
         for load in [5, 20] {
-            let Outcome { requests, admitted, calls, held, bound, .. } = world(nodes, rate, load);
+            let LeaseOutcome { requests, admitted, calls, held, bound, .. } =
+                world(nodes, rate, load);
             let per_mille = calls * 1_000 / requests.max(1);
             println!(
                 "{nodes:>5}  {rate:>6}  {:>7}  {:>10}  {:>7}  {:>9}.{:03}  {held:>20}",

@@ -1,12 +1,12 @@
 //! The store: what the script does for `gcra`, and its faults.
 
-use crate::script::plan::{Kind, Plan};
-use crate::script::state::{State, View};
+use crate::script::plan::{PlanKind, ScriptPlan};
+use crate::script::state::{State, StateView};
 
 /// The server, and the one key that the simulation uses.
 #[derive(Debug)]
 pub(super) struct Server {
-    plan: Plan,
+    plan: ScriptPlan,
     /// When all that is owed will have drained, in parts of a unit since time 0.
     tat: u128,
     /// The `tat` that a replica or a file has.
@@ -20,7 +20,7 @@ pub(super) struct Server {
 
 /// The reply to a request for a lease.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lent {
+pub(super) struct LeaseReply {
     pub(super) units: u64,
     pub(super) remaining: u64,
     pub(super) retry_us: u64,
@@ -28,13 +28,13 @@ pub(super) struct Lent {
 }
 
 impl Server {
-    pub(super) fn new(plan: Plan) -> Self {
+    pub(super) fn new(plan: ScriptPlan) -> Self {
         Self { plan, tat: 0, saved: 0, up: true, paused_until_ns: 0, charged: 0 }
     }
 
     fn numbers(&self) -> (u128, u128) {
         match self.plan.kind {
-            Kind::Gcra { per_tick, per_unit, .. } => (per_tick.into(), per_unit.into()),
+            PlanKind::Gcra { per_tick, per_unit, .. } => (per_tick.into(), per_unit.into()),
             other => panic!("the simulation is of gcra, not {other:?}"),
         }
     }
@@ -45,11 +45,11 @@ impl Server {
     }
 
     /// Takes up to `want` units, at most half of what is left, but at least `least`.
-    pub(super) fn lend(&mut self, want: u64, least: u64, now_us: u64) -> Lent {
+    pub(super) fn lend(&mut self, want: u64, least: u64, now_us: u64) -> LeaseReply {
         let (per_tick, per_unit) = self.numbers();
         let seen = |debt| State::Gcra { debt };
         let before = seen(self.debt(now_us));
-        let room = View { plan: &self.plan, state: &before, now_us }.remaining();
+        let room = StateView { plan: &self.plan, state: &before, now_us }.remaining();
         let units = if least <= room { want.min((room / 2).max(least)) } else { 0 };
         if units > 0 {
             let now = u128::from(self.plan.tick(now_us)) * per_tick;
@@ -57,8 +57,8 @@ impl Server {
             self.charged += units;
         }
         let after = seen(self.debt(now_us));
-        let view = View { plan: &self.plan, state: &after, now_us };
-        Lent {
+        let view = StateView { plan: &self.plan, state: &after, now_us };
+        LeaseReply {
             units,
             remaining: view.remaining(),
             retry_us: view.ready_us(least.min(self.plan.limit)) - now_us,

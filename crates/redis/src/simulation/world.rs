@@ -6,22 +6,22 @@ use std::collections::BinaryHeap;
 use tollgate::{Policy, Quota};
 
 use crate::error::Fault;
-use crate::leased::holding::{Terms, Want};
-use crate::script::plan::Plan;
+use crate::leased::holding::{LeaseWant, Terms};
+use crate::script::plan::ScriptPlan;
 use crate::settings::Settings;
-use crate::share::Share;
+use crate::share::LocalShare;
 use crate::store::backoff::mixed;
 
 use super::audit::Audit;
-use super::node::{Node, Outcomes, Wish};
-use super::server::{Lent, Server};
+use super::node::{LeaseNode, NodeWish, Outcomes};
+use super::server::{LeaseReply, Server};
 
 const MS: u64 = 1_000_000;
 const DEADLINE_NS: u64 = 5 * MS;
 
 /// A mistake, planted to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(super) enum LeaseFlaw {
     ReplyTwice,
     ShareRefilled,
     SpentBeforeCharged,
@@ -34,13 +34,13 @@ pub(super) struct Setup {
     storms: bool,
     /// Four times the limit is asked for.
     saturated: bool,
-    flaw: Option<Flaw>,
-    scale: Option<Scale>,
+    flaw: Option<LeaseFlaw>,
+    scale: Option<WorldSize>,
 }
 
 /// The size of a world, in place of a random one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(super) struct WorldSize {
     pub(super) nodes: u64,
     /// The limit, in units per second; the burst is as large.
     pub(super) rate: u64,
@@ -49,7 +49,7 @@ pub(super) struct Scale {
 }
 
 impl Setup {
-    pub(super) fn scaled(seed: u64, scale: Scale) -> Self {
+    pub(super) fn scaled(seed: u64, scale: WorldSize) -> Self {
         Self { scale: Some(scale), ..Self::calm(seed) }
     }
 
@@ -57,7 +57,7 @@ impl Setup {
         Self { seed, storms: true, saturated: false, flaw: None, scale: None }
     }
 
-    pub(super) fn flawed(self, flaw: Flaw) -> Self {
+    pub(super) fn flawed(self, flaw: LeaseFlaw) -> Self {
         Self { flaw: Some(flaw), ..self }
     }
 
@@ -71,7 +71,7 @@ impl Setup {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct LeaseOutcome {
     pub(super) violation: Option<String>,
     pub(super) nodes: u64,
     pub(super) requests: u64,
@@ -90,7 +90,7 @@ pub(super) struct Outcome {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum LeaseEvent {
     Request {
         node: usize,
     },
@@ -98,13 +98,13 @@ enum Event {
     Asked {
         node: usize,
         ask: u64,
-        want: Want,
+        want: LeaseWant,
     },
     Replied {
         node: usize,
         ask: u64,
-        want: Want,
-        lent: Lent,
+        want: LeaseWant,
+        lent: LeaseReply,
     },
     /// The deadline of a request.
     Due {
@@ -121,25 +121,25 @@ enum Event {
     Restart,
 }
 
-struct World {
+struct LeaseWorld {
     now_ns: u64,
     setup: Setup,
     random: u64,
     quota: Quota,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    pending: Vec<Event>,
-    nodes: Vec<Node>,
+    pending: Vec<LeaseEvent>,
+    nodes: Vec<LeaseNode>,
     server: Server,
     audit: Audit,
-    outcome: Outcome,
+    outcome: LeaseOutcome,
     /// The time between two requests of a node, on average.
     gap_ns: u64,
     in_flight: u64,
 }
 
 /// Runs one world for a few seconds of its own time.
-pub(super) fn run(setup: Setup) -> Outcome {
-    let mut world = World::new(setup);
+pub(super) fn run(setup: Setup) -> LeaseOutcome {
+    let mut world = LeaseWorld::new(setup);
     let end_ns = if setup.storms || setup.saturated { 4_000 * MS } else { 2_000 * MS };
     while let Some(Reverse((at_ns, _, index))) = world.events.pop() {
         if at_ns > end_ns || world.audit.violation.is_some() {
@@ -152,7 +152,7 @@ pub(super) fn run(setup: Setup) -> Outcome {
     world.finish(end_ns)
 }
 
-impl World {
+impl LeaseWorld {
     fn new(setup: Setup) -> Self {
         let mut random = mixed(setup.seed);
         let mut draw = |below: u64| {
@@ -169,21 +169,21 @@ impl World {
         let burst = setup.scale.map_or(burst, |scale| scale.rate);
         let quota = Quota::per_second(rate).burst(burst);
         let policy = Policy::from(quota);
-        let plan = Plan::new(policy).unwrap();
+        let plan = ScriptPlan::new(policy).unwrap();
         let held = Settings::new(policy).nodes(count).held();
         let terms = Terms::new(held, plan.drain_us(burst) * 1_000);
         let nodes = (0..count)
             .map(|_| {
-                let share = Share::new(policy, count, 1).unwrap();
+                let share = LocalShare::new(policy, count, 1).unwrap();
                 let (seed, ppm) = (draw(u64::MAX), draw(401));
-                Node::new(share, terms, seed, i64::try_from(ppm).unwrap() - 200)
+                LeaseNode::new(share, terms, seed, i64::try_from(ppm).unwrap() - 200)
             })
             .collect();
         // A tenth of the limit up to four times as much.
         let load = if setup.saturated { 40 } else { 1 + draw(40) };
         let load = setup.scale.map_or(load, |scale| scale.load);
         let gap_ns = 10_000_000_000 * count / (rate * load);
-        let outcome = Outcome { nodes: count, ..Outcome::default() };
+        let outcome = LeaseOutcome { nodes: count, ..LeaseOutcome::default() };
         let (server, audit) = (Server::new(plan), Audit::new(quota, count));
         let (events, pending) = (BinaryHeap::new(), Vec::new());
         let mut world = Self {
@@ -202,10 +202,10 @@ impl World {
         };
         for node in 0..world.nodes.len() {
             let wait_ns = world.draw(2 * world.gap_ns);
-            world.later(wait_ns, Event::Request { node });
+            world.later(wait_ns, LeaseEvent::Request { node });
         }
         if setup.storms {
-            world.later(0, Event::Storm);
+            world.later(0, LeaseEvent::Storm);
         }
         world
     }
@@ -215,7 +215,7 @@ impl World {
         self.random % below.max(1)
     }
 
-    fn later(&mut self, wait_ns: u64, event: Event) {
+    fn later(&mut self, wait_ns: u64, event: LeaseEvent) {
         let index = self.pending.len();
         self.pending.push(event);
         self.events.push(Reverse((self.now_ns + wait_ns, index as u64, index)));
@@ -230,23 +230,23 @@ impl World {
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: LeaseEvent) {
         match event {
-            Event::Request { node } => self.request(node),
-            Event::Asked { node, ask, want } => self.asked(node, ask, want),
-            Event::Replied { node, ask, want, lent } => self.replied(node, (ask, want), lent),
-            Event::Due { node, ask } => {
+            LeaseEvent::Request { node } => self.request(node),
+            LeaseEvent::Asked { node, ask, want } => self.asked(node, ask, want),
+            LeaseEvent::Replied { node, ask, want, lent } => self.replied(node, (ask, want), lent),
+            LeaseEvent::Due { node, ask } => {
                 if self.nodes[node].asking.is_some_and(|(asking, _)| asking == ask) {
                     let outcomes = self.nodes[node].fail(Fault::Deadline, self.now_ns);
                     self.count(node, &outcomes);
                 }
             }
-            Event::Probe { node } => self.probe(node),
-            Event::Heal { node } => self.nodes[node].reachable = true,
-            Event::Storm => self.storm(),
-            Event::Restart => self.server.up = true,
+            LeaseEvent::Probe { node } => self.probe(node),
+            LeaseEvent::Heal { node } => self.nodes[node].reachable = true,
+            LeaseEvent::Storm => self.storm(),
+            LeaseEvent::Restart => self.server.up = true,
         }
-        let held = self.nodes.iter().map(Node::held).sum::<u64>() + self.in_flight;
+        let held = self.nodes.iter().map(LeaseNode::held).sum::<u64>() + self.in_flight;
         if !self.setup.storms {
             self.audit.begin(self.now_ns, held);
         }
@@ -260,7 +260,7 @@ impl World {
         let outcomes = self.nodes[node].arrive(cost, self.now_ns);
         self.count(node, &outcomes);
         let wait_ns = self.draw(2 * self.gap_ns);
-        self.later(wait_ns, Event::Request { node });
+        self.later(wait_ns, LeaseEvent::Request { node });
     }
 
     fn count(&mut self, node: usize, outcomes: &Outcomes) {
@@ -275,17 +275,17 @@ impl World {
         }
     }
 
-    fn grant(&mut self, node: usize, wish: Wish) {
+    fn grant(&mut self, node: usize, wish: NodeWish) {
         match wish {
-            Wish::Probe(wait) => {
+            NodeWish::Probe(wait) => {
                 let wait_ns = u64::try_from(wait.as_nanos()).unwrap();
-                self.later(wait_ns, Event::Probe { node });
+                self.later(wait_ns, LeaseEvent::Probe { node });
             }
-            Wish::Lease(want) => self.send(node, want),
+            NodeWish::Lease(want) => self.send(node, want),
         }
     }
 
-    fn send(&mut self, node: usize, want: Want) {
+    fn send(&mut self, node: usize, want: LeaseWant) {
         let Some((ask, asked_ns)) = self.nodes[node].asking else { return };
         if !self.nodes[node].is_up() {
             let outcomes = self.nodes[node].fail(Fault::Unreachable, self.now_ns);
@@ -293,32 +293,32 @@ impl World {
             return;
         }
         self.outcome.calls += 1;
-        if self.setup.flaw == Some(Flaw::SpentBeforeCharged) && self.draw(20) == 0 {
-            let lent = Lent { units: want.want, remaining: 0, retry_us: 0, reset_us: 0 };
+        if self.setup.flaw == Some(LeaseFlaw::SpentBeforeCharged) && self.draw(20) == 0 {
+            let lent = LeaseReply { units: want.want, remaining: 0, retry_us: 0, reset_us: 0 };
             self.nodes[node].enter(want, lent, asked_ns, self.now_ns);
         }
-        self.later(DEADLINE_NS, Event::Due { node, ask });
+        self.later(DEADLINE_NS, LeaseEvent::Due { node, ask });
         if self.nodes[node].reachable {
             let wait_ns = self.journey();
-            self.later(wait_ns, Event::Asked { node, ask, want });
+            self.later(wait_ns, LeaseEvent::Asked { node, ask, want });
         }
     }
 
-    fn asked(&mut self, node: usize, ask: u64, want: Want) {
+    fn asked(&mut self, node: usize, ask: u64, want: LeaseWant) {
         if !self.server.up {
             return;
         }
         if self.now_ns < self.server.paused_until_ns {
             let wait_ns = self.server.paused_until_ns - self.now_ns;
-            return self.later(wait_ns, Event::Asked { node, ask, want });
+            return self.later(wait_ns, LeaseEvent::Asked { node, ask, want });
         }
         let lent = self.server.lend(want.want, want.least, self.now_ns / 1_000);
         self.in_flight += lent.units;
         let wait_ns = self.journey();
-        self.later(wait_ns, Event::Replied { node, ask, want, lent });
+        self.later(wait_ns, LeaseEvent::Replied { node, ask, want, lent });
     }
 
-    fn replied(&mut self, node: usize, (ask, want): (u64, Want), lent: Lent) {
+    fn replied(&mut self, node: usize, (ask, want): (u64, LeaseWant), lent: LeaseReply) {
         self.in_flight -= lent.units;
         if !self.nodes[node].reachable {
             return;
@@ -328,7 +328,7 @@ impl World {
             Some(outcomes) => self.count(node, &outcomes),
             None => self.outcome.late += 1,
         }
-        if self.setup.flaw == Some(Flaw::ReplyTwice) && self.draw(5) == 0 {
+        if self.setup.flaw == Some(LeaseFlaw::ReplyTwice) && self.draw(5) == 0 {
             self.nodes[node].enter(want, lent, asked_ns, self.now_ns);
         }
     }
@@ -338,9 +338,9 @@ impl World {
             && self.nodes[node].reachable
             && self.now_ns + MS >= self.server.paused_until_ns;
         let wish = self.nodes[node].probed(answers, self.now_ns);
-        if answers && self.setup.flaw == Some(Flaw::ShareRefilled) {
+        if answers && self.setup.flaw == Some(LeaseFlaw::ShareRefilled) {
             let nodes = self.nodes.len() as u64;
-            self.nodes[node].refill_share(Share::new(self.quota.into(), nodes, 1).unwrap());
+            self.nodes[node].refill_share(LocalShare::new(self.quota.into(), nodes, 1).unwrap());
         }
         if let Some(wish) = wish {
             self.grant(node, wish);
@@ -350,7 +350,7 @@ impl World {
     /// A fault happens, and the next one will soon.
     fn storm(&mut self) {
         let wait_ns = 20 * MS + self.draw(200 * MS);
-        self.later(wait_ns, Event::Storm);
+        self.later(wait_ns, LeaseEvent::Storm);
         let now_us = self.now_ns / 1_000;
         match self.draw(6) {
             0 | 1 => {
@@ -359,7 +359,7 @@ impl World {
                 for node in 0..self.nodes.len() {
                     if self.draw(2) == 0 {
                         self.nodes[node].reachable = false;
-                        self.later(heal_ns, Event::Heal { node });
+                        self.later(heal_ns, LeaseEvent::Heal { node });
                     }
                 }
             }
@@ -369,31 +369,31 @@ impl World {
                 let (empty, down_ns) = (self.draw(2) == 0, self.draw(300 * MS));
                 let lost = self.server.lose(empty, now_us);
                 self.outcome.losses += u64::from(lost > 0);
-                if self.setup.flaw != Some(Flaw::SilentLoss) {
+                if self.setup.flaw != Some(LeaseFlaw::SilentLoss) {
                     self.audit.lost += lost.min(self.quota.max_burst());
                 }
-                self.later(down_ns, Event::Restart);
+                self.later(down_ns, LeaseEvent::Restart);
             }
             4 => self.server.save(),
             _ => {
                 self.outcome.crashes += 1;
                 let node = usize::try_from(self.draw(self.nodes.len() as u64)).unwrap();
                 let nodes = self.nodes.len() as u64;
-                let share = Share::new(self.quota.into(), nodes, 1).unwrap();
+                let share = LocalShare::new(self.quota.into(), nodes, 1).unwrap();
                 self.nodes[node].restart(share, self.now_ns);
             }
         }
     }
 
-    fn finish(mut self, end_ns: u64) -> Outcome {
+    fn finish(mut self, end_ns: u64) -> LeaseOutcome {
         self.audit.look(end_ns, false);
         let Audit { by_store, by_shares, .. } = self.audit;
-        Outcome {
+        LeaseOutcome {
             bound: self.audit.bound(end_ns),
             violation: self.audit.violation,
             admitted: by_store + by_shares,
             by_shares,
-            held: self.nodes.iter().map(Node::held).sum(),
+            held: self.nodes.iter().map(LeaseNode::held).sum(),
             ..self.outcome
         }
     }

@@ -14,8 +14,8 @@ use ahash::RandomState;
 use tokio::sync::oneshot;
 
 use crate::error::Fault;
-use crate::script::plan::Plan;
-use crate::script::{Ask, Reply, Say, Units, Verb};
+use crate::script::plan::ScriptPlan;
+use crate::script::{GroupRole, ScriptReply, ScriptRequest, ScriptVerb, Units};
 
 /// Limits in one call of the script: at about 3 us each, a call keeps the server for no more than 50 us. A request
 /// under more limits is a call of its own.
@@ -24,8 +24,8 @@ const LIMITS_IN_A_CALL: usize = 16;
 /// A request to the store, and the channel for its answer.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) ask: Ask,
-    pub(crate) answer: Answer,
+    pub(crate) ask: ScriptRequest,
+    pub(crate) answer: ReplySender,
     pub(crate) stage: Arc<Stage>,
 }
 
@@ -58,24 +58,24 @@ impl Stage {
     }
 }
 
-type Answer = oneshot::Sender<Result<Reply, Fault>>;
+type ReplySender = oneshot::Sender<Result<ScriptReply, Fault>>;
 
 /// One request to the store, and the callers that wait for its answer.
 #[derive(Debug)]
-struct Asked {
-    ask: Ask,
-    first: Option<Answer>,
-    others: Vec<Answer>,
+struct BatchedRequest {
+    ask: ScriptRequest,
+    first: Option<ReplySender>,
+    others: Vec<ReplySender>,
 }
 
 /// Requests that go to the store together, in the order in which they came.
 #[derive(Debug, Default)]
-pub(crate) struct Batch(Vec<Asked>);
+pub(crate) struct Batch(Vec<BatchedRequest>);
 
 impl Batch {
     pub(crate) fn of(jobs: Vec<Job>) -> Self {
         // The policy is in the key, too: while a limit changes, some requests ask under the old one.
-        let mut places: HashMap<(Vec<u8>, Plan), usize, RandomState> = HashMap::default();
+        let mut places: HashMap<(Vec<u8>, ScriptPlan), usize, RandomState> = HashMap::default();
         let mut batch = Vec::with_capacity(jobs.len());
         let is_alone = jobs.len() == 1;
         for Job { ask, answer, stage } in jobs {
@@ -88,7 +88,7 @@ impl Batch {
                 let only = &ask.parts[0];
                 match places.entry((only.key.clone(), only.plan)) {
                     Entry::Occupied(place) => {
-                        let asked: &mut Asked = &mut batch[*place.get()];
+                        let asked: &mut BatchedRequest = &mut batch[*place.get()];
                         asked.others.push(answer);
                         asked.ask.parts[0].units = Units::up_to(1 + asked.others.len() as u64);
                         continue;
@@ -96,7 +96,7 @@ impl Batch {
                     Entry::Vacant(place) => _ = place.insert(batch.len()),
                 }
             }
-            batch.push(Asked { ask, first: Some(answer), others: Vec::new() });
+            batch.push(BatchedRequest { ask, first: Some(answer), others: Vec::new() });
         }
         Self(batch)
     }
@@ -118,12 +118,12 @@ impl Batch {
         calls
     }
 
-    pub(crate) fn asks(&self, call: Range<usize>) -> impl Iterator<Item = &Ask> + Clone {
+    pub(crate) fn asks(&self, call: Range<usize>) -> impl Iterator<Item = &ScriptRequest> + Clone {
         self.0[call].iter().map(|asked| &asked.ask)
     }
 
     /// Gives each caller of a call its answer.
-    pub(crate) fn answer(&mut self, call: Range<usize>, replies: Result<Vec<Reply>, Fault>) {
+    pub(crate) fn answer(&mut self, call: Range<usize>, replies: Result<Vec<ScriptReply>, Fault>) {
         let mut replies = replies.map(Vec::into_iter);
         for asked in &mut self.0[call] {
             let result = match &mut replies {
@@ -135,8 +135,8 @@ impl Batch {
     }
 }
 
-impl Asked {
-    fn answer(&mut self, result: Result<Reply, Fault>) {
+impl BatchedRequest {
+    fn answer(&mut self, result: Result<ScriptReply, Fault>) {
         let Some(first) = self.first.take() else { return };
         // A caller that no longer waits has fallen back: its answer is dropped.
         if self.others.is_empty() {
@@ -152,17 +152,19 @@ impl Asked {
 }
 
 /// Whether a request asks for one unit of one limit, and for nothing else.
-fn is_one_unit(ask: &Ask) -> bool {
+fn is_one_unit(ask: &ScriptRequest) -> bool {
     match &ask.parts[..] {
         [only] => {
-            ask.verb == Verb::Check && only.units == Units::exactly(1) && only.say == Say::Denies
+            ask.verb == ScriptVerb::Check
+                && only.units == Units::exactly(1)
+                && only.say == GroupRole::Denies
         }
         _ => false,
     }
 }
 
 /// The answer to one of several merged requests.
-fn portion(mut reply: Reply, admitted: bool) -> Reply {
+fn portion(mut reply: ScriptReply, admitted: bool) -> ScriptReply {
     reply.admitted = admitted;
     for seen in &mut reply.parts {
         (seen.admits, seen.units) = (admitted, u64::from(admitted));
@@ -176,15 +178,15 @@ mod tests {
 
     use super::*;
     use crate::script::state::State;
-    use crate::script::{Part, Seen};
+    use crate::script::{PartReply, ScriptPart};
 
-    fn ask(key: &str, units: Units) -> Ask {
-        let plan = Plan::new("10/m".parse().unwrap()).unwrap();
-        let parts = vec![Part::new(key.as_bytes().to_vec(), plan, units)];
-        Ask { verb: Verb::Check, parts }
+    fn ask(key: &str, units: Units) -> ScriptRequest {
+        let plan = ScriptPlan::new("10/m".parse().unwrap()).unwrap();
+        let parts = vec![ScriptPart::new(key.as_bytes().to_vec(), plan, units)];
+        ScriptRequest { verb: ScriptVerb::Check, parts }
     }
 
-    fn jobs(asks: Vec<Ask>) -> (Vec<Job>, Vec<Receiver<Result<Reply, Fault>>>) {
+    fn jobs(asks: Vec<ScriptRequest>) -> (Vec<Job>, Vec<Receiver<Result<ScriptReply, Fault>>>) {
         let job = |ask| {
             let (answer, answered) = oneshot::channel();
             (Job { ask, answer, stage: Arc::default() }, answered)
@@ -192,10 +194,10 @@ mod tests {
         asks.into_iter().map(job).unzip()
     }
 
-    fn reply(units: u64) -> Reply {
+    fn reply(units: u64) -> ScriptReply {
         let state = State::Gcra { debt: 0 };
-        let seen = Seen { admits: units > 0, broken: false, units, state };
-        Reply { now_us: 7, admitted: units > 0, parts: vec![seen] }
+        let seen = PartReply { admits: units > 0, broken: false, units, state };
+        ScriptReply { now_us: 7, admitted: units > 0, parts: vec![seen] }
     }
 
     #[test]
@@ -219,7 +221,7 @@ mod tests {
     #[test]
     fn requests_that_are_something_else_stay_by_themselves() {
         let lease = Units { want: 5, least: 1, share: 2, stamp: 0 };
-        let peek = Ask { verb: Verb::Peek, ..ask("a", Units::exactly(1)) };
+        let peek = ScriptRequest { verb: ScriptVerb::Peek, ..ask("a", Units::exactly(1)) };
         let asks =
             vec![ask("a", Units::exactly(1)), ask("a", Units::exactly(2)), ask("a", lease), peek];
         let (jobs, _answers) = jobs(asks);

@@ -54,12 +54,12 @@ impl fmt::Debug for Endpoint {
 /// The nodes of a cluster, and the one connection to them that all links share.
 pub(crate) struct Cluster {
     client: ClusterClient,
-    shared: Mutex<Shared>,
+    shared: Mutex<SharedConnection>,
     redirects: Arc<Redirects>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedConnection {
     number: u64,
     connection: Option<ClusterConnection>,
 }

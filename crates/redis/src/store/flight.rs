@@ -10,14 +10,14 @@ use redis::Value;
 use crate::error::Fault;
 use crate::script::{self, Invoked};
 use crate::store::batch::{Batch, Job};
-use crate::store::stats::{Count, Counters};
+use crate::store::stats::{StoreCounters, StoreEvent};
 use crate::store::wire::Wire;
 
 /// How calls of a batch name the script, and what counts them.
-pub(crate) struct Names {
+pub(crate) struct ScriptNames {
     pub(crate) digest: Arc<str>,
     pub(crate) text: Arc<str>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<StoreCounters>,
     pub(crate) clock: Arc<ServerClock>,
 }
 
@@ -43,7 +43,7 @@ impl ServerClock {
 }
 
 /// Sends a batch and hands out its answers. Returns the fault, if there was one.
-pub(crate) async fn fly(wire: Wire, names: Names, jobs: Vec<Job>) -> Option<Fault> {
+pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Option<Fault> {
     let mut flight = Flight { wire, names, batch: Batch::of(jobs) };
     let calls = flight.batch.calls();
     if calls.is_empty() {
@@ -75,7 +75,7 @@ pub(crate) async fn fly(wire: Wire, names: Names, jobs: Vec<Job>) -> Option<Faul
 
 struct Flight {
     wire: Wire,
-    names: Names,
+    names: ScriptNames,
     batch: Batch,
 }
 
@@ -85,13 +85,13 @@ impl Flight {
         let command = |by, call: &Range<usize>| script::command(by, self.batch.asks(call.clone()));
         let by_digest = Invoked::ByDigest(&self.names.digest);
         let commands = calls.iter().map(|call| command(by_digest, call)).collect();
-        self.names.counters.add(Count::Calls, calls.len() as u64);
+        self.names.counters.add(StoreEvent::Calls, calls.len() as u64);
         let mut values = self.wire.send(commands).await;
         let unknown: Vec<usize> =
             (0..values.len()).filter(|n| values[*n] == Err(Fault::NoScript)).collect();
         if !unknown.is_empty() {
             // The server has executed none of these calls.
-            self.names.counters.add(Count::Reloads, unknown.len() as u64);
+            self.names.counters.add(StoreEvent::Reloads, unknown.len() as u64);
             let by_text = Invoked::ByText(&self.names.text);
             let commands = unknown.iter().map(|n| command(by_text, &calls[*n])).collect();
             for (n, value) in unknown.into_iter().zip(self.wire.send(commands).await) {
@@ -107,7 +107,7 @@ impl Flight {
         let fault = replies.as_ref().err().copied();
         let now_us = replies.as_ref().ok().and_then(|replies| Some(replies.first()?.now_us));
         if let Some(back) = now_us.and_then(|now_us| self.names.clock.read(now_us)) {
-            self.names.counters.add(Count::SetBack, 1);
+            self.names.counters.add(StoreEvent::SetBack, 1);
             tracing::warn!(
                 "the store's clock was set back by {back:?}: a limit that is in use owes what it can owe at \
                  most, once, and drains from there"

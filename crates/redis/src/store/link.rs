@@ -18,13 +18,13 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::Fault;
-use crate::script::{self, Ask, Invoked, Reply};
+use crate::script::{self, Invoked, ScriptReply, ScriptRequest};
 use crate::store::backoff::Backoff;
 use crate::store::batch::{Job, Stage};
 use crate::store::endpoint::Endpoint;
-use crate::store::flight::{Names, ServerClock, fly};
+use crate::store::flight::{ScriptNames, ServerClock, fly};
 use crate::store::health::Health;
-use crate::store::stats::{Count, Counters};
+use crate::store::stats::{StoreCounters, StoreEvent};
 use crate::store::watch::watch_evictions;
 use crate::store::wire::Wire;
 
@@ -48,7 +48,7 @@ const CONNECTING_LEAST: Duration = Duration::from_millis(100);
 pub(crate) struct Link {
     jobs: mpsc::Sender<Job>,
     pub(crate) health: Arc<Health>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<StoreCounters>,
     pub(crate) deadline: Duration,
     /// The name that chooses its slot, in a cluster. All nodes take units of several slots in the order of these
     /// names.
@@ -60,7 +60,7 @@ pub(crate) struct Link {
 pub(crate) struct Bond {
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) deadline: Duration,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<StoreCounters>,
     pub(crate) runtime: Handle,
     /// Notified when the store is lost and when it is back.
     pub(crate) changed: Arc<Notify>,
@@ -73,11 +73,11 @@ pub(crate) fn patience(deadline: Duration) -> Duration {
 
 impl Link {
     /// Starts the task.
-    pub(crate) fn open(bond: Bond, tag: &str, probe: Ask) -> Self {
+    pub(crate) fn open(bond: Bond, tag: &str, probe: ScriptRequest) -> Self {
         let (sender, jobs) = mpsc::channel(WAITING);
         let health = Arc::new(Health::new(Instant::now()));
         let Bond { endpoint, deadline, counters, runtime, changed } = bond;
-        let keeper = Keeper {
+        let keeper = LinkTask {
             endpoint,
             jobs,
             deadline,
@@ -93,7 +93,11 @@ impl Link {
     }
 
     /// Asks the store, and waits no longer than until `due`.
-    pub(crate) async fn call(&self, ask: Ask, due: Instant) -> Result<Reply, Fault> {
+    pub(crate) async fn call(
+        &self,
+        ask: ScriptRequest,
+        due: Instant,
+    ) -> Result<ScriptReply, Fault> {
         let result = self.ask(ask, due).await;
         if let Err(fault) = result {
             self.counters.fault(fault);
@@ -101,7 +105,7 @@ impl Link {
         result
     }
 
-    async fn ask(&self, ask: Ask, due: Instant) -> Result<Reply, Fault> {
+    async fn ask(&self, ask: ScriptRequest, due: Instant) -> Result<ScriptReply, Fault> {
         if !self.health.is_up() {
             return Err(Fault::Unreachable);
         }
@@ -118,12 +122,12 @@ impl Link {
             Err(_) if stage.leave() => last_look(&mut answered).await,
             // The request was not sent, and will not be.
             Err(_) => {
-                self.counters.add(Count::MissedInLine, 1);
+                self.counters.add(StoreEvent::MissedInLine, 1);
                 return Err(Fault::Deadline);
             }
         };
         if matches!(result, Err(Fault::Deadline)) {
-            self.counters.add(Count::MissedSent, 1);
+            self.counters.add(StoreEvent::MissedSent, 1);
         }
         result
     }
@@ -135,7 +139,9 @@ impl Link {
 
 /// The deadline of a request that was sent has passed. On a busy machine that may be noticed late, when the reply has
 /// come, too: then the tasks that carry the reply get a turn first. This waits for no time to pass.
-async fn last_look(answered: &mut oneshot::Receiver<Result<Reply, Fault>>) -> Result<Reply, Fault> {
+async fn last_look(
+    answered: &mut oneshot::Receiver<Result<ScriptReply, Fault>>,
+) -> Result<ScriptReply, Fault> {
     for _ in 0..TURNS {
         yield_now().await;
         match answered.try_recv() {
@@ -148,31 +154,31 @@ async fn last_look(answered: &mut oneshot::Receiver<Result<Reply, Fault>>) -> Re
 }
 
 /// A connection that has passed the probe.
-struct Line {
+struct ProbedWire {
     wire: Wire,
     digest: Arc<str>,
 }
 
 /// The task that keeps the connection.
-struct Keeper {
+struct LinkTask {
     endpoint: Arc<Endpoint>,
     jobs: mpsc::Receiver<Job>,
     deadline: Duration,
-    probe: Ask,
+    probe: ScriptRequest,
     text: Arc<str>,
     health: Arc<Health>,
-    counters: Arc<Counters>,
+    counters: Arc<StoreCounters>,
     clock: Arc<ServerClock>,
     changed: Arc<Notify>,
 }
 
-impl Keeper {
+impl LinkTask {
     async fn run(mut self) {
         let mut backoff = Backoff::new();
         loop {
             match self.connect().await {
                 Ok(line) => {
-                    self.counters.add(Count::Connections, 1);
+                    self.counters.add(StoreEvent::Connections, 1);
                     self.health.rise(Instant::now());
                     self.changed.notify_one();
                     let end = self.serve(&line).await;
@@ -187,7 +193,7 @@ impl Keeper {
                 Err(fault) => {
                     self.counters.fault(fault);
                     let missed = u64::from(fault == Fault::Deadline);
-                    self.counters.add(Count::MissedConnecting, missed);
+                    self.counters.add(StoreEvent::MissedConnecting, missed);
                     self.health.blame(fault);
                 }
             }
@@ -207,7 +213,7 @@ impl Keeper {
     }
 
     /// Connects, loads the script, and makes sure that a charge is answered in time.
-    async fn connect(&self) -> Result<Line, Fault> {
+    async fn connect(&self) -> Result<ProbedWire, Fault> {
         let patience = patience(self.deadline);
         let connected = self.endpoint.connect(patience, self.deadline).await?;
         let number = connected.number;
@@ -218,7 +224,7 @@ impl Keeper {
         line
     }
 
-    async fn probe(&self, mut wire: Wire, patience: Duration) -> Result<Line, Fault> {
+    async fn probe(&self, mut wire: Wire, patience: Duration) -> Result<ProbedWire, Fault> {
         let key = self.probe.parts.first().map_or(&[][..], |part| &part.key);
         let loading = timeout(patience, wire.load(&self.text, key));
         let digest = loading.await.map_err(|_| Fault::Deadline)??;
@@ -227,11 +233,11 @@ impl Keeper {
         let command = script::command(Invoked::ByDigest(&digest), probe());
         let value = wire.send(vec![command]).await.pop().unwrap_or(Err(Fault::Unexpected))?;
         script::replies(&value, probe())?;
-        Ok(Line { wire, digest: digest.into() })
+        Ok(ProbedWire { wire, digest: digest.into() })
     }
 
     /// Serves requests until the store fails.
-    async fn serve(&mut self, line: &Line) -> End {
+    async fn serve(&mut self, line: &ProbedWire) -> End {
         // Dropped, and so ended, with the connection.
         let mut watch = JoinSet::new();
         watch.spawn(watch_evictions(line.wire.clone(), Arc::clone(&self.counters)));
@@ -271,8 +277,8 @@ impl Keeper {
         }
     }
 
-    fn names(&self, line: &Line) -> Names {
-        Names {
+    fn names(&self, line: &ProbedWire) -> ScriptNames {
+        ScriptNames {
             digest: Arc::clone(&line.digest),
             text: Arc::clone(&self.text),
             counters: Arc::clone(&self.counters),

@@ -16,11 +16,13 @@ use tollgate::Timestamp;
 use crate::decision::Source;
 use crate::error::BuildError;
 use crate::local::Locals;
-use crate::script::plan::Plan;
-use crate::script::{Ask, Part, Units, Verb};
+use crate::script::plan::ScriptPlan;
+use crate::script::{ScriptPart, ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
 use crate::store::link::{Bond, Link};
-use crate::store::outage::{Line, Log, Outage, Reading, Tally, Told, Without};
+use crate::store::outage::{
+    Outage, OutageLine, OutageLog, OutageTally, OutageText, StoreReading, Without,
+};
 use crate::store::stats::Stats;
 
 /// The policy of the key that is charged to see whether the store works: it admits the probes of any number of nodes.
@@ -120,12 +122,12 @@ impl LinkSet {
     }
 
     /// The figures that the log is written from.
-    pub(crate) fn reading(&self, now: Instant) -> Reading {
+    pub(crate) fn reading(&self, now: Instant) -> StoreReading {
         let absences: Vec<_> = self.all().iter().map(|link| link.health.absence()).collect();
         let stats = self.stats();
         let decisions =
             |of: fn(&Stats, Source) -> u64| of(&stats, Source::Share) + of(&stats, Source::Rule);
-        let tally = Tally {
+        let tally = OutageTally {
             losses: absences.iter().map(|absence| absence.losses).sum(),
             away: stats.degraded_for,
             allowed: decisions(Stats::allowed),
@@ -136,7 +138,7 @@ impl LinkSet {
         let outage = self.outage(now);
         let fault = absences.iter().find_map(|absence| absence.fault);
         let fault = outage.as_ref().map_or(fault, |outage| outage.fault);
-        Reading { is_up: outage.is_none(), fault, tally }
+        StoreReading { is_up: outage.is_none(), fault, tally }
     }
 
     /// The longest of the outages that last.
@@ -163,26 +165,26 @@ impl LinkSet {
 }
 
 /// A charge that serves no request.
-fn probe(key: String) -> Result<Ask, BuildError> {
+fn probe(key: String) -> Result<ScriptRequest, BuildError> {
     let policy = PROBE.parse().map_err(|error: tollgate::PolicyError| BuildError::Address {
         reason: error.to_string(),
     })?;
-    let part = Part::new(key.into_bytes(), Plan::new(policy)?, Units::exactly(1));
-    Ok(Ask { verb: Verb::Check, parts: vec![part] })
+    let part = ScriptPart::new(key.into_bytes(), ScriptPlan::new(policy)?, Units::exactly(1));
+    Ok(ScriptRequest { verb: ScriptVerb::Check, parts: vec![part] })
 }
 
 /// Writes lines as long as the store is in use.
 async fn watch(links: Weak<LinkSet>, changed: Arc<Notify>) {
-    let mut log = Log::new(Instant::now());
+    let mut log = OutageLog::new(Instant::now());
     loop {
         _ = timeout(EVERY, changed.notified()).await;
         let Some(links) = links.upgrade() else { return };
         let now = Instant::now();
         while let Some(line) = log.look(links.reading(now), now) {
-            let told = Told { line, store: &links.name, without: links.without() };
+            let told = OutageText { line, store: &links.name, without: links.without() };
             match line {
-                Line::Back(_) => tracing::info!("{told}"),
-                Line::Lost(_) | Line::Late(_) => tracing::warn!("{told}"),
+                OutageLine::Back(_) => tracing::info!("{told}"),
+                OutageLine::Lost(_) | OutageLine::Late(_) => tracing::warn!("{told}"),
             }
         }
     }

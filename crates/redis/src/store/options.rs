@@ -13,7 +13,7 @@ use crate::store::Store;
 use crate::store::endpoint::{self, Endpoint};
 use crate::store::link::{Bond, patience};
 use crate::store::link_set::LinkSet;
-use crate::store::stats::Counters;
+use crate::store::stats::StoreCounters;
 
 /// How a [`Store`] is reached.
 ///
@@ -182,7 +182,7 @@ impl StoreOptions {
         let endpoint = Endpoint::parse(&address, certificates, patience(deadline))?;
         let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let changed = Arc::default();
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(StoreCounters::default());
         let bond = Bond { endpoint: Arc::new(endpoint), deadline, counters, runtime, changed };
         let prefix: Arc<str> = prefix.into();
         let links = LinkSet::open(bond, endpoint::shown(&address), Arc::clone(&prefix))?;

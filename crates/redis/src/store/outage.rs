@@ -64,7 +64,7 @@ impl fmt::Display for Without {
 
 /// Counts since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct OutageTally {
     pub(crate) losses: u64,
     /// Time without it.
     pub(crate) away: Duration,
@@ -75,7 +75,7 @@ pub(crate) struct Tally {
     pub(crate) sent: u64,
 }
 
-impl Tally {
+impl OutageTally {
     fn since(self, before: Self) -> Self {
         Self {
             // In a cluster names come and go, and with a name the count of its losses.
@@ -95,43 +95,43 @@ impl Tally {
 
 /// A reading of a store.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
+pub(crate) struct StoreReading {
     pub(crate) is_up: bool,
     /// Why it was lost last.
     pub(crate) fault: Option<Fault>,
-    pub(crate) tally: Tally,
+    pub(crate) tally: OutageTally,
 }
 
 /// An event that is worth a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum OutageLine {
     Lost(Option<Fault>),
     /// With what happened since the last line of another kind.
-    Back(Tally),
+    Back(OutageTally),
     /// It answers, but not always in time.
-    Late(Tally),
+    Late(OutageTally),
 }
 
 /// Which lines were written, and until when none of the same kind is written again.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct OutageLog {
     is_lost: bool,
-    before: Tally,
+    before: OutageTally,
     next_lost: Instant,
     next_late: Instant,
 }
 
-impl Log {
+impl OutageLog {
     pub(crate) fn new(now: Instant) -> Self {
         let next_lost = now + START;
-        Self { is_lost: false, before: Tally::default(), next_lost, next_late: now }
+        Self { is_lost: false, before: OutageTally::default(), next_lost, next_late: now }
     }
 
     /// The next line, if there is one.
-    pub(crate) fn look(&mut self, reading: Reading, now: Instant) -> Option<Line> {
+    pub(crate) fn look(&mut self, reading: StoreReading, now: Instant) -> Option<OutageLine> {
         let since = reading.tally.since(self.before);
         let line = match (self.is_lost, reading.is_up) {
-            (true, true) => Line::Back(since),
+            (true, true) => OutageLine::Back(since),
             (true, false) => return None,
             (false, is_up) if !is_up || since.losses > 0 => {
                 if now < self.next_lost {
@@ -140,9 +140,9 @@ impl Log {
                 self.next_lost = now + HOLD;
                 self.is_lost = true;
                 // What was decided before this line is counted in the line that follows.
-                return Some(Line::Lost(reading.fault));
+                return Some(OutageLine::Lost(reading.fault));
             }
-            _ if since.decisions() > 0 && now >= self.next_late => Line::Late(since),
+            _ if since.decisions() > 0 && now >= self.next_late => OutageLine::Late(since),
             _ => return None,
         };
         (self.is_lost, self.before, self.next_late) = (false, reading.tally, now + HOLD);
@@ -151,26 +151,26 @@ impl Log {
 }
 
 /// The text of a line.
-pub(crate) struct Told<'a> {
-    pub(crate) line: Line,
+pub(crate) struct OutageText<'a> {
+    pub(crate) line: OutageLine,
     pub(crate) store: &'a str,
     pub(crate) without: Without,
 }
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for OutageText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let store = self.store;
-        let decided = |tally: Tally| {
-            let Tally { allowed, denied, .. } = tally;
+        let decided = |tally: OutageTally| {
+            let OutageTally { allowed, denied, .. } = tally;
             let (count, s) = counted(tally.decisions());
             format!("{count} decision{s} made without it, {allowed} allowed and {denied} denied")
         };
         match self.line {
-            Line::Lost(fault) => {
+            OutageLine::Lost(fault) => {
                 let fault = fault.unwrap_or(Fault::Unreachable);
                 write!(f, "store lost: {store}: {fault}; until it is back {}", self.without)
             }
-            Line::Back(tally) => {
+            OutageLine::Back(tally) => {
                 let (losses, es) = (tally.losses.max(1), if tally.losses > 1 { "s" } else { "" });
                 let away = tally.away.as_secs_f64();
                 write!(
@@ -179,7 +179,7 @@ impl fmt::Display for Told<'_> {
                     decided(tally)
                 )
             }
-            Line::Late(tally) => write!(
+            OutageLine::Late(tally) => write!(
                 f,
                 "store late: {store}: {}; deadlines missed: {} before the request was sent, {} while its \
                  reply was waited for",
@@ -200,17 +200,17 @@ fn counted(count: u64) -> (u64, &'static str) {
 mod tests {
     use super::*;
 
-    struct World {
-        log: Log,
+    struct OutageWorld {
+        log: OutageLog,
         start: Instant,
-        reading: Reading,
+        reading: StoreReading,
     }
 
-    impl World {
+    impl OutageWorld {
         fn new() -> Self {
             let start = Instant::now();
-            let reading = Reading { is_up: true, fault: None, tally: Tally::default() };
-            Self { log: Log::new(start), start, reading }
+            let reading = StoreReading { is_up: true, fault: None, tally: OutageTally::default() };
+            Self { log: OutageLog::new(start), start, reading }
         }
 
         fn lose(&mut self) {
@@ -219,7 +219,7 @@ mod tests {
             self.reading.tally.losses += 1;
         }
 
-        fn look(&mut self, ms: u64) -> Vec<Line> {
+        fn look(&mut self, ms: u64) -> Vec<OutageLine> {
             let now = self.start + Duration::from_millis(ms);
             std::iter::from_fn(|| self.log.look(self.reading, now)).collect()
         }
@@ -227,16 +227,17 @@ mod tests {
 
     #[test]
     fn an_outage_is_a_pair_of_lines_with_what_was_decided_in_between() {
-        let mut world = World::new();
+        let mut world = OutageWorld::new();
         assert_eq!(world.look(2_000), []);
         world.lose();
-        assert_eq!(world.look(3_000), [Line::Lost(Some(Fault::Disconnected))]);
+        assert_eq!(world.look(3_000), [OutageLine::Lost(Some(Fault::Disconnected))]);
         assert_eq!(world.look(60_000), []);
         world.reading.is_up = true;
         let away = Duration::from_secs(58);
-        world.reading.tally = Tally { allowed: 7, denied: 2, away, ..world.reading.tally };
-        let tally = Tally { losses: 1, away, allowed: 7, denied: 2, ..Tally::default() };
-        assert_eq!(world.look(61_000), [Line::Back(tally)]);
+        world.reading.tally = OutageTally { allowed: 7, denied: 2, away, ..world.reading.tally };
+        let tally =
+            OutageTally { losses: 1, away, allowed: 7, denied: 2, ..OutageTally::default() };
+        assert_eq!(world.look(61_000), [OutageLine::Back(tally)]);
         assert_eq!(world.look(62_000), []);
     }
 
@@ -244,7 +245,7 @@ mod tests {
     /// decisions.
     #[test]
     fn a_store_that_flaps_is_told_of_every_five_seconds_and_no_decision_is_lost() {
-        let mut world = World::new();
+        let mut world = OutageWorld::new();
         let mut lines = Vec::new();
         for n in 0..600 {
             world.lose();
@@ -254,12 +255,12 @@ mod tests {
             lines.extend(world.look(1_050 + n * 100));
         }
         lines.extend(world.look(100_000));
-        let count = |of: fn(&Line) -> bool| lines.iter().filter(|line| of(line)).count();
-        assert_eq!(count(|line| matches!(line, Line::Lost(_))), 13);
-        assert_eq!(count(|line| matches!(line, Line::Back(_))), 13);
+        let count = |of: fn(&OutageLine) -> bool| lines.iter().filter(|line| of(line)).count();
+        assert_eq!(count(|line| matches!(line, OutageLine::Lost(_))), 13);
+        assert_eq!(count(|line| matches!(line, OutageLine::Back(_))), 13);
         let told = lines.iter().map(|line| match line {
-            Line::Back(tally) | Line::Late(tally) => [tally.allowed, tally.losses],
-            Line::Lost(_) => [0; 2],
+            OutageLine::Back(tally) | OutageLine::Late(tally) => [tally.allowed, tally.losses],
+            OutageLine::Lost(_) => [0; 2],
         });
         let [allowed, losses] = told.fold([0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
         assert_eq!([allowed, losses], [1_800, 600]);
@@ -267,48 +268,50 @@ mod tests {
 
     #[test]
     fn a_store_that_is_not_reached_within_a_second_of_the_start_is_missed() {
-        let mut world = World::new();
-        world.reading = Reading { is_up: false, fault: None, ..world.reading };
+        let mut world = OutageWorld::new();
+        world.reading = StoreReading { is_up: false, fault: None, ..world.reading };
         assert_eq!(world.look(999), []);
-        assert_eq!(world.look(1_000), [Line::Lost(None)]);
+        assert_eq!(world.look(1_000), [OutageLine::Lost(None)]);
     }
 
     #[test]
     fn missed_deadlines_are_told_of_every_five_seconds_though_the_store_is_never_lost() {
-        let mut world = World::new();
+        let mut world = OutageWorld::new();
         let mut lines = Vec::new();
         for n in 0..100 {
             world.reading.tally.denied += 1;
             world.reading.tally.sent += 1;
             lines.extend(world.look(n * 100));
         }
-        let late = |count| Line::Late(Tally { denied: count, sent: count, ..Tally::default() });
+        let late = |count| {
+            OutageLine::Late(OutageTally { denied: count, sent: count, ..OutageTally::default() })
+        };
         assert_eq!(lines, [late(1), late(50)]);
     }
 
     #[test]
     fn lines_say_what_happens_meanwhile_and_what_has_happened() {
         let without = Without { local: 2, allow: 0, deny: 1 };
-        let tally = Tally {
+        let tally = OutageTally {
             losses: 2,
             away: Duration::from_millis(1_500),
             allowed: 1,
             in_line: 4,
-            ..Tally::default()
+            ..OutageTally::default()
         };
-        let told = |line| Told { line, store: "redis://host/", without }.to_string();
+        let told = |line| OutageText { line, store: "redis://host/", without }.to_string();
         assert_eq!(
-            told(Line::Lost(Some(Fault::Disconnected))),
+            told(OutageLine::Lost(Some(Fault::Disconnected))),
             "store lost: redis://host/: the connection to the store broke; until it is back 2 limits admit \
              this node's share, 1 limit denies"
         );
         assert_eq!(
-            told(Line::Back(tally)),
+            told(OutageLine::Back(tally)),
             "store back: redis://host/: away for 1.500 s in 2 outages; 1 decision was made without it, 1 \
              allowed and 0 denied"
         );
         assert_eq!(
-            told(Line::Late(Tally { allowed: 3, sent: 1, ..tally })),
+            told(OutageLine::Late(OutageTally { allowed: 3, sent: 1, ..tally })),
             "store late: redis://host/: 3 decisions were made without it, 3 allowed and 0 denied; deadlines \
              missed: 4 before the request was sent, 1 while its reply was waited for"
         );

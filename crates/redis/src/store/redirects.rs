@@ -17,11 +17,11 @@ use tokio::sync::Mutex;
 use crate::error::Fault;
 use crate::store::pipeline::pipelined;
 
-type Open = Box<dyn Fn(&str) -> Result<Client, RedisError> + Send + Sync>;
+type OpenClient = Box<dyn Fn(&str) -> Result<Client, RedisError> + Send + Sync>;
 
 pub(crate) struct Redirects {
     /// Makes a client for a node.
-    open: Open,
+    open: OpenClient,
     connections: Mutex<HashMap<String, MultiplexedConnection>>,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Debug for Redirects {
 }
 
 impl Redirects {
-    pub(crate) fn new(open: Open) -> Arc<Self> {
+    pub(crate) fn new(open: OpenClient) -> Arc<Self> {
         Arc::new(Self { open, connections: Mutex::default() })
     }
 

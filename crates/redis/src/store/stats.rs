@@ -9,7 +9,7 @@ use crate::store::evictions::Evictions;
 
 /// What is counted besides decisions and faults.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Count {
+pub(crate) enum StoreEvent {
     /// Calls of the script.
     Calls,
     /// Connections that passed the probe.
@@ -36,7 +36,7 @@ pub(crate) enum Count {
 
 /// What a store and its limiters count.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct StoreCounters {
     counts: [StoreTotal; 11],
     allowed: [StoreTotal; 5],
     denied: [StoreTotal; 5],
@@ -46,12 +46,12 @@ pub(crate) struct Counters {
     pub(crate) evictions: Evictions,
 }
 
-impl Counters {
-    pub(crate) fn add(&self, count: Count, by: u64) {
+impl StoreCounters {
+    pub(crate) fn add(&self, count: StoreEvent, by: u64) {
         self.counts[count as usize].add(by);
     }
 
-    pub(crate) fn get(&self, count: Count) -> u64 {
+    pub(crate) fn get(&self, count: StoreEvent) -> u64 {
         self.counts[count as usize].get()
     }
 
@@ -125,7 +125,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn read(counters: &Counters, degraded: bool, degraded_for: Duration) -> Self {
+    pub(crate) fn read(counters: &StoreCounters, degraded: bool, degraded_for: Duration) -> Self {
         fn all<const N: usize>(counters: &[StoreTotal; N]) -> [u64; N] {
             std::array::from_fn(|n| counters[n].get())
         }
@@ -135,18 +135,18 @@ impl Stats {
         Self {
             degraded,
             degraded_for,
-            calls: counters.get(Count::Calls),
-            connections: counters.get(Count::Connections),
-            reloads: counters.get(Count::Reloads),
-            broken: counters.get(Count::Broken),
-            leases: counters.get(Count::Leases),
-            leased: counters.get(Count::Leased),
-            expired: counters.get(Count::Expired),
+            calls: counters.get(StoreEvent::Calls),
+            connections: counters.get(StoreEvent::Connections),
+            reloads: counters.get(StoreEvent::Reloads),
+            broken: counters.get(StoreEvent::Broken),
+            leases: counters.get(StoreEvent::Leases),
+            leased: counters.get(StoreEvent::Leased),
+            expired: counters.get(StoreEvent::Expired),
             evicted: counters.evictions.grown(),
-            missed_in_line: counters.get(Count::MissedInLine),
-            missed_sent: counters.get(Count::MissedSent),
-            missed_connecting: counters.get(Count::MissedConnecting),
-            set_back: counters.get(Count::SetBack),
+            missed_in_line: counters.get(StoreEvent::MissedInLine),
+            missed_sent: counters.get(StoreEvent::MissedSent),
+            missed_connecting: counters.get(StoreEvent::MissedConnecting),
+            set_back: counters.get(StoreEvent::SetBack),
             allowed,
             denied: all(&counters.denied),
             faults: all(&counters.faults),

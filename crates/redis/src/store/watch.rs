@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::error::Fault;
-use crate::store::stats::Counters;
+use crate::store::stats::StoreCounters;
 use crate::store::wire::Wire;
 
 /// Soon enough for the operator of the system; a reading takes the server 3 us (`INFO commandstats` of Redis 7.0).
@@ -14,7 +14,7 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// Reads the number again and again, as long as the connection stands and its user may; returns why it ended. So the
 /// loss of a server is noticed even if no request is sent to it.
-pub(crate) async fn watch_evictions(mut wire: Wire, counters: Arc<Counters>) -> Fault {
+pub(crate) async fn watch_evictions(mut wire: Wire, counters: Arc<StoreCounters>) -> Fault {
     loop {
         match wire.evicted().await {
             Ok(evicted) => counters.evictions.read(evicted),

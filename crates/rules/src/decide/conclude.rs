@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use tollgate::Timestamp;
 
-use super::moment::Moment;
+use super::moment::DecisionTime;
 use super::part::{Judge, Part};
 use super::{Act, DecisionMaker, is_over};
 use crate::answer::{Answer, Code, CurrentLimit, Status};
@@ -21,7 +21,7 @@ impl DecisionMaker {
     pub(super) fn conclude(
         &self,
         parts: &[Part<'_>],
-        (act, moment): (Act, Moment),
+        (act, moment): (Act, DecisionTime),
         is_domain: bool,
     ) -> Concluded {
         let settings = self.cache.settings();

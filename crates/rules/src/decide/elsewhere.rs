@@ -11,9 +11,9 @@ use std::sync::Arc;
 use tollgate::{Decision, Permit};
 
 use super::joint::quota_is_over;
-use super::moment::Moment;
-use super::part::{Judge, Part, Say};
-use super::verdict::Verdict;
+use super::moment::DecisionTime;
+use super::part::{Enforcement, Judge, Part};
+use super::verdict::RuleVerdict;
 use super::{Act, DecisionMaker, is_over, mark_over, resolve};
 use crate::answer::Answer;
 use crate::full::OnFull;
@@ -25,7 +25,7 @@ use crate::rule_set::RuleSet;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tollgate_rules::{Claim, DecisionMaker, Descriptor, Found, Request, RuleCache, RuleText, Settings};
+/// use tollgate_rules::{Claim, DecisionMaker, Descriptor, FoundElsewhere, Request, RuleCache, RuleText, Settings};
 /// let cache = Arc::new(RuleCache::new(Settings::default()));
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
 ///             rate_limit: {unit: hour, requests_per_unit: 2}\n";
@@ -38,14 +38,14 @@ use crate::rule_set::RuleSet;
 /// // Some limiter elsewhere, asked for this rule, key and cost.
 /// let elsewhere = tollgate::Limiter::new(tollgate::Quota::per_hour(2));
 /// let decision = elsewhere.check(claims[0].cost);
-/// let found = Found { admitted: decision.is_allowed(), decisions: vec![decision] };
+/// let found = FoundElsewhere { admitted: decision.is_allowed(), decisions: vec![decision] };
 /// assert_eq!(maker.answer_found(question, &found).statuses()[0].remaining, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Question {
     rules: Arc<RuleSet>,
     keys: Vec<u8>,
-    parts: Vec<Kept>,
+    parts: Vec<KeptPart>,
     act: Act,
     /// Whether its domain has rules.
     is_domain: bool,
@@ -54,11 +54,11 @@ pub struct Question {
 }
 
 /// An owned [`Part`].
-struct Kept {
+struct KeptPart {
     judge: KeptJudge,
     cost: u64,
     key: Range<usize>,
-    verdict: Option<Verdict>,
+    verdict: Option<RuleVerdict>,
     permit: Option<Permit>,
 }
 
@@ -82,7 +82,7 @@ pub struct Claim<'a> {
 
 /// The answers of the limits that are kept elsewhere.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundElsewhere {
     /// Whether those limits admit the request.
     pub admitted: bool,
     /// The decision of each limit of each claim, in their order. Missing decisions are taken for denials.
@@ -157,7 +157,7 @@ impl DecisionMaker {
         let rules = self.cache.rules().ok_or(RequestError::NotLoaded)?;
         let mut keys = Vec::new();
         let mut parts = resolve(&rules, request, &mut keys);
-        let with = self.context(&keys, Moment::Now);
+        let with = self.context(&keys, DecisionTime::Now);
         for part in &mut parts {
             let is_here = match part.judge {
                 Judge::Override(_) => true,
@@ -166,7 +166,7 @@ impl DecisionMaker {
             };
             part.verdict = if is_here { part.ask(part.cost, with) } else { None };
         }
-        let is_denied = |part: &Part<'_>| part.say() == Say::Binding && part.is_over();
+        let is_denied = |part: &Part<'_>| part.say() == Enforcement::Binding && part.is_over();
         let mut may_go = !parts.iter().any(is_denied) && !quota_is_over(&parts);
         if act == Act::Charge && may_go {
             for part in &mut parts {
@@ -179,18 +179,18 @@ impl DecisionMaker {
                 parts.iter_mut().for_each(|part| part.give_back(with));
             }
         }
-        let parts = parts.into_iter().map(Kept::of).collect();
+        let parts = parts.into_iter().map(KeptPart::of).collect();
         let is_domain = rules.domains.contains_key(request.domain);
         Ok(Question { rules, keys, parts, act, is_domain, may_go })
     }
 
     /// The second half: the answer that follows from the decisions found elsewhere.
     #[must_use = "an answer that nobody looks at limits nothing"]
-    pub fn answer_found(&self, mut question: Question, found: &Found) -> Answer {
+    pub fn answer_found(&self, mut question: Question, found: &FoundElsewhere) -> Answer {
         let (act, is_domain, may_go) = (question.act, question.is_domain, question.may_go);
         let admitted = may_go && found.admitted;
         let (mut parts, keys) = question.parts();
-        let with = self.context(keys, Moment::Now);
+        let with = self.context(keys, DecisionTime::Now);
         let mut decisions = found.decisions.iter();
         for part in &mut parts {
             let Some(rule) = part.rule().filter(|rule| !rule.blocks()) else { continue };
@@ -207,17 +207,17 @@ impl DecisionMaker {
         // Denied elsewhere although each limit now has room: two requests ran concurrently.
         if !found.admitted
             && !is_over(&parts)
-            && let Some(part) = parts.iter_mut().find(|part| part.say() != Say::None)
+            && let Some(part) = parts.iter_mut().find(|part| part.say() != Enforcement::None)
         {
             mark_over(part);
         }
-        let concluded = self.conclude(&parts, (act, Moment::Now), is_domain);
+        let concluded = self.conclude(&parts, (act, DecisionTime::Now), is_domain);
         drop(parts);
         concluded.answer(arc_swap::Guard::from_inner(Some(question.rules)))
     }
 }
 
-impl Kept {
+impl KeptPart {
     fn of(part: Part<'_>) -> Self {
         let judge = match part.judge {
             Judge::Nobody => KeptJudge::Nobody,
@@ -235,10 +235,10 @@ fn of_limits<'d>(
     limits: &[Limit],
     cost: u64,
     decisions: &mut impl Iterator<Item = &'d Decision>,
-) -> Option<Verdict> {
+) -> Option<RuleVerdict> {
     let verdicts = limits.iter().enumerate().map(|(n, limit)| match decisions.next() {
-        Some(decision) => Verdict::of(decision, n, OnFull::default()),
-        None => Verdict::blocked(n, cost.max(1), limit.window),
+        Some(decision) => RuleVerdict::of(decision, n, OnFull::default()),
+        None => RuleVerdict::blocked(n, cost.max(1), limit.window),
     });
-    verdicts.reduce(Verdict::or)
+    verdicts.reduce(RuleVerdict::or)
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use tollgate::{Toll, check_all};
 
-use super::part::{Context, Judge, Part, Say};
-use super::verdict::Verdict;
+use super::part::{Context, Enforcement, Judge, Part};
+use super::verdict::RuleVerdict;
 use crate::full::NoCell;
 
 pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
@@ -24,15 +24,15 @@ pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
     }
     let admitted = charge_all(parts, with);
     for part in parts.iter_mut() {
-        let left_out = part.say() == Say::Quota && part.is_over();
+        let left_out = part.say() == Enforcement::Quota && part.is_over();
         part.verdict = match (admitted, part.say()) {
             // Read after the charge, so that `remaining` is current.
-            (Ok(()), Say::Binding | Say::Quota) if !left_out => {
-                let verdict = part.ask(0, with).map(Verdict::admitted);
+            (Ok(()), Enforcement::Binding | Enforcement::Quota) if !left_out => {
+                let verdict = part.ask(0, with).map(RuleVerdict::admitted);
                 let full = part.is_full_allowed.then_some(NoCell::Allowed);
-                verdict.map(|verdict| Verdict { no_cell: full.or(verdict.no_cell), ..verdict })
+                verdict.map(|verdict| RuleVerdict { no_cell: full.or(verdict.no_cell), ..verdict })
             }
-            (Ok(()), Say::None) => {
+            (Ok(()), Enforcement::None) => {
                 part.charge(with);
                 part.verdict
             }
@@ -60,11 +60,13 @@ pub(crate) fn mark_over(part: &mut Part<'_>) {
 /// Charges all parts that count and have room. If the request is denied, returns which part denied it; `None` if
 /// several parts did, or parts that will deny again when asked.
 fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
-    for part in parts.iter_mut().filter(|part| part.say() == Say::Quota) {
+    for part in parts.iter_mut().filter(|part| part.say() == Enforcement::Quota) {
         part.verdict = part.ask(part.cost, with);
     }
     let blocks = |part: &Part<'_>| {
-        part.say() == Say::Binding && part.cost > 0 && part.rule().is_some_and(|rule| rule.blocks())
+        part.say() == Enforcement::Binding
+            && part.cost > 0
+            && part.rule().is_some_and(|rule| rule.blocks())
     };
     if parts.iter().any(blocks) || quota_is_over(parts) {
         return Err(None);
@@ -93,7 +95,8 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
         let mut tolls: Vec<Toll<'_>> = Vec::with_capacity(parts.len());
         let mut owners: Vec<usize> = Vec::with_capacity(parts.len());
         for (n, part) in parts.iter().enumerate() {
-            let is_asked = part.say() != Say::None && !part.is_over() && !part.is_full_allowed;
+            let is_asked =
+                part.say() != Enforcement::None && !part.is_over() && !part.is_full_allowed;
             for toll in part.tolls(with).filter(|_| is_asked) {
                 tolls.push(toll);
                 owners.push(n);
@@ -112,10 +115,10 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
             continue;
         }
         match denied {
-            Some(n) if parts[n].say() == Say::Quota => {
+            Some(n) if parts[n].say() == Enforcement::Quota => {
                 let decision = joint.decision();
                 let on_full = parts[n].on_full();
-                parts[n].verdict = decision.map(|decision| Verdict::of(&decision, 0, on_full));
+                parts[n].verdict = decision.map(|decision| RuleVerdict::of(&decision, 0, on_full));
                 if quota_is_over(parts) {
                     return Err(denied);
                 }
@@ -127,6 +130,6 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
 
 /// Whether there are rules in quota mode, and all of them are over their limits.
 pub(crate) fn quota_is_over(parts: &[Part<'_>]) -> bool {
-    let mut quotas = parts.iter().filter(|part| part.say() == Say::Quota).peekable();
+    let mut quotas = parts.iter().filter(|part| part.say() == Enforcement::Quota).peekable();
     quotas.peek().is_some() && quotas.all(Part::is_over)
 }

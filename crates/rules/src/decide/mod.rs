@@ -25,11 +25,11 @@ use crate::cache::RuleCache;
 use crate::identifier;
 use crate::request::{Request, RequestError};
 use crate::rule_set::RuleSet;
-use moment::Moment;
+use moment::DecisionTime;
 use overrides::Overrides;
-use part::{Context, Judge, Part, Say};
+use part::{Context, Enforcement, Judge, Part};
 
-pub use elsewhere::{Claim, Found, Question};
+pub use elsewhere::{Claim, FoundElsewhere, Question};
 use joint::mark_over;
 
 /// The maximum size of a thread's buffer between requests.
@@ -112,7 +112,7 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check(&self, request: &Request<'_>) -> Result<Answer, RequestError> {
-        self.answer(request, Moment::Now, Act::Charge)
+        self.answer(request, DecisionTime::Now, Act::Charge)
     }
 
     /// [`check`](DecisionMaker::check) at a given time. All times must have the origin of the cache's clock.
@@ -136,7 +136,7 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, RequestError> {
-        self.answer(request, Moment::At(now), Act::Charge)
+        self.answer(request, DecisionTime::At(now), Act::Charge)
     }
 
     /// Whether this request would be admitted now. Charges and counts nothing.
@@ -159,7 +159,7 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn peek(&self, request: &Request<'_>) -> Result<Answer, RequestError> {
-        self.answer(request, Moment::Now, Act::Ask)
+        self.answer(request, DecisionTime::Now, Act::Ask)
     }
 
     /// [`peek`](DecisionMaker::peek) at a given time.
@@ -183,7 +183,7 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn peek_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, RequestError> {
-        self.answer(request, Moment::At(now), Act::Ask)
+        self.answer(request, DecisionTime::At(now), Act::Ask)
     }
 
     /// Deletes what the descriptors of this request have been charged so far; returns how many limits that concerns.
@@ -213,19 +213,19 @@ impl DecisionMaker {
         let rules = rules.as_deref().ok_or(RequestError::NotLoaded)?;
         Ok(with_keys(|keys| {
             let parts = resolve(rules, request, keys);
-            let with = self.context(keys, Moment::Now);
+            let with = self.context(keys, DecisionTime::Now);
             parts.iter().map(|part| part.reset(with)).sum()
         }))
     }
 
-    fn context<'a>(&'a self, keys: &'a [u8], moment: Moment) -> Context<'a> {
+    fn context<'a>(&'a self, keys: &'a [u8], moment: DecisionTime) -> Context<'a> {
         Context { keys, moment, overrides: &self.overrides, clock: self.cache.clock() }
     }
 
     fn answer(
         &self,
         request: &Request<'_>,
-        moment: Moment,
+        moment: DecisionTime,
         act: Act,
     ) -> Result<Answer, RequestError> {
         let settings = self.cache.settings();
@@ -336,6 +336,6 @@ fn replace(parts: &mut [Part<'_>]) {
 
 /// Whether the request is denied by the parts that count.
 fn is_over(parts: &[Part<'_>]) -> bool {
-    let denies = |part: &Part<'_>| part.say() == Say::Binding && part.is_over();
+    let denies = |part: &Part<'_>| part.say() == Enforcement::Binding && part.is_over();
     parts.iter().any(denies) || joint::quota_is_over(parts)
 }

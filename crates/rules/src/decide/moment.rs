@@ -2,18 +2,18 @@
 
 use tollgate::{Clock, Entry, Timestamp};
 
-use crate::rule::Table;
+use crate::rule::RuleTable;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Moment {
+pub(crate) enum DecisionTime {
     /// Each table reads its own clock, so a charge can be undone exactly.
     Now,
     At(Timestamp),
 }
 
-impl Moment {
+impl DecisionTime {
     /// A key's limit, to be asked at this time.
-    pub(crate) fn entry<'a>(self, table: &'a Table, key: &[u8]) -> Entry<'a> {
+    pub(crate) fn entry<'a>(self, table: &'a RuleTable, key: &[u8]) -> Entry<'a> {
         match self {
             Self::Now => table.entry(key),
             Self::At(now) => table.entry(key).at(now),

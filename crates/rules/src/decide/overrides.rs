@@ -7,11 +7,11 @@
 
 use tollgate::{BuildError, Clock, Decision, Permit, Policy, PolicyError};
 
-use super::moment::Moment;
-use super::verdict::Verdict;
+use super::moment::DecisionTime;
+use super::verdict::RuleVerdict;
 use crate::full::{NoCell, OnFull};
 use crate::request::Override;
-use crate::rule::Table;
+use crate::rule::RuleTable;
 use crate::unit::Unit;
 
 /// The maximum count, and so the highest limit that a request can bring: higher limits count as this. The core counts
@@ -21,7 +21,7 @@ const MOST: u32 = i32::MAX as u32;
 #[derive(Debug)]
 pub(crate) struct Overrides {
     /// In the order of [`Unit::ALL`]; empty if such limits are switched off.
-    tables: Vec<Table>,
+    tables: Vec<RuleTable>,
 }
 
 impl Overrides {
@@ -30,7 +30,7 @@ impl Overrides {
             // Always a valid text: the test `every_unit_can_be_counted` parses all of them.
             let policy: Result<Policy, PolicyError> =
                 format!("fixed-window {MOST}/{}", unit.period()).parse();
-            policy.ok().map(|policy| Table::with_clock(policy, capacity, clock.clone()))
+            policy.ok().map(|policy| RuleTable::with_clock(policy, capacity, clock.clone()))
         };
         if capacity == 0 {
             return Ok(Self { tables: Vec::new() });
@@ -39,16 +39,22 @@ impl Overrides {
         Ok(Self { tables })
     }
 
-    fn table(&self, unit: Unit) -> Option<&Table> {
+    fn table(&self, unit: Unit) -> Option<&RuleTable> {
         let number = Unit::ALL.iter().position(|one| *one == unit)?;
         self.tables.get(number)
     }
 
     /// Whether it would fit. Charges nothing.
-    pub(crate) fn ask(&self, limit: Override, key: &[u8], cost: u64, moment: Moment) -> Verdict {
+    pub(crate) fn ask(
+        &self,
+        limit: Override,
+        key: &[u8],
+        cost: u64,
+        moment: DecisionTime,
+    ) -> RuleVerdict {
         match self.table(limit.unit) {
             Some(table) => compare(limit, &moment.entry(table, key).peek(0), cost),
-            None => Verdict::blocked(0, cost, limit.unit.length()),
+            None => RuleVerdict::blocked(0, cost, limit.unit.length()),
         }
     }
 
@@ -58,8 +64,8 @@ impl Overrides {
         limit: Override,
         key: &[u8],
         cost: u64,
-        moment: Moment,
-    ) -> (Verdict, Option<Permit>) {
+        moment: DecisionTime,
+    ) -> (RuleVerdict, Option<Permit>) {
         let asked = self.ask(limit, key, cost, moment);
         self.charge_asked(asked, limit, key, cost, moment)
     }
@@ -67,17 +73,19 @@ impl Overrides {
     /// Another request may have been charged between the question and this charge.
     fn charge_asked(
         &self,
-        asked: Verdict,
+        asked: RuleVerdict,
         limit: Override,
         key: &[u8],
         cost: u64,
-        moment: Moment,
-    ) -> (Verdict, Option<Permit>) {
+        moment: DecisionTime,
+    ) -> (RuleVerdict, Option<Permit>) {
         let Some(table) = self.table(limit.unit).filter(|_| !asked.is_over) else {
             return (asked, None);
         };
         match moment.entry(table, key).check(cost) {
-            decision @ Decision::Denied(_) => (Verdict::of(&decision, 0, OnFull::default()), None),
+            decision @ Decision::Denied(_) => {
+                (RuleVerdict::of(&decision, 0, OnFull::default()), None)
+            }
             decision @ Decision::Allowed(permit) => {
                 let verdict = compare(limit, &decision, 0);
                 if verdict.is_over {
@@ -88,13 +96,13 @@ impl Overrides {
         }
     }
 
-    pub(crate) fn give_back(&self, unit: Unit, key: &[u8], permit: Permit, moment: Moment) {
+    pub(crate) fn give_back(&self, unit: Unit, key: &[u8], permit: Permit, moment: DecisionTime) {
         if let Some(table) = self.table(unit) {
             moment.entry(table, key).refund(permit);
         }
     }
 
-    pub(crate) fn drain(&self, unit: Unit, key: &[u8], cost: u64, moment: Moment) {
+    pub(crate) fn drain(&self, unit: Unit, key: &[u8], cost: u64, moment: DecisionTime) {
         if let Some(table) = self.table(unit) {
             // What could not be charged needs no action: the limit is exhausted anyway.
             let _ = moment.entry(table, key).charge(cost);
@@ -109,12 +117,12 @@ impl Overrides {
 }
 
 /// Compares a count with a limit.
-fn compare(limit: Override, counted: &Decision, cost: u64) -> Verdict {
+fn compare(limit: Override, counted: &Decision, cost: u64) -> RuleVerdict {
     let most = u64::from(limit.requests_per_unit.min(MOST));
     let used = counted.limit() - counted.remaining();
     let is_over = used.saturating_add(cost) > most;
     let reset_after = counted.reset_after();
-    Verdict {
+    RuleVerdict {
         is_over,
         limit: 0,
         burst: most,
@@ -149,7 +157,7 @@ mod tests {
         let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
         let charge = |requests_per_unit, cost| {
             let limit = Override { requests_per_unit, unit: Unit::Hour };
-            let (verdict, permit) = overrides.charge(limit, b"x", cost, Moment::Now);
+            let (verdict, permit) = overrides.charge(limit, b"x", cost, DecisionTime::Now);
             assert_eq!(permit.is_some(), !verdict.is_over);
             (!verdict.is_over, verdict.remaining)
         };
@@ -165,23 +173,23 @@ mod tests {
     fn of_two_requests_that_meet_one_gets_the_last_unit_and_the_other_leaves_nothing() {
         let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
         let limit = Override { requests_per_unit: 5, unit: Unit::Hour };
-        let ask = || overrides.ask(limit, b"x", 3, Moment::Now);
+        let ask = || overrides.ask(limit, b"x", 3, DecisionTime::Now);
         let asked = [ask(), ask()];
         let charged = asked.map(|asked| {
             assert!(!asked.is_over);
-            overrides.charge_asked(asked, limit, b"x", 3, Moment::Now).1.is_some()
+            overrides.charge_asked(asked, limit, b"x", 3, DecisionTime::Now).1.is_some()
         });
         assert_eq!(charged, [true, false]);
-        assert_eq!(overrides.ask(limit, b"x", 0, Moment::Now).remaining, 2);
+        assert_eq!(overrides.ask(limit, b"x", 0, DecisionTime::Now).remaining, 2);
     }
 
     #[test]
     fn what_is_given_back_is_there_again() {
         let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
         let limit = Override { requests_per_unit: 10, unit: Unit::Day };
-        let (_, permit) = overrides.charge(limit, b"x", 10, Moment::Now);
-        overrides.give_back(Unit::Day, b"x", permit.expect("it fits"), Moment::Now);
-        assert_eq!(overrides.ask(limit, b"x", 10, Moment::Now).remaining, 10);
+        let (_, permit) = overrides.charge(limit, b"x", 10, DecisionTime::Now);
+        overrides.give_back(Unit::Day, b"x", permit.expect("it fits"), DecisionTime::Now);
+        assert_eq!(overrides.ask(limit, b"x", 10, DecisionTime::Now).remaining, 10);
     }
 
     #[test]
@@ -191,7 +199,7 @@ mod tests {
         let overrides = Overrides::new(10, &clock.into()).expect("they fit");
         let limit = Override { requests_per_unit: 10, unit: Unit::Hour };
         let charge = |cost| {
-            let verdict = overrides.charge(limit, b"x", cost, Moment::Now).0;
+            let verdict = overrides.charge(limit, b"x", cost, DecisionTime::Now).0;
             (verdict.is_over, verdict.reset_after.as_secs(), verdict.retry_after)
         };
         assert_eq!(charge(1), (false, 3_000, None));
@@ -203,12 +211,12 @@ mod tests {
     fn what_was_denied_counts_where_it_is_to_count() {
         let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
         let limit = Override { requests_per_unit: 10, unit: Unit::Hour };
-        let (charged, _) = overrides.charge(limit, b"x", 7, Moment::Now);
+        let (charged, _) = overrides.charge(limit, b"x", 7, DecisionTime::Now);
         assert_eq!(charged.remaining, 3);
-        overrides.drain(Unit::Hour, b"x", 2, Moment::Now);
-        assert_eq!(overrides.ask(limit, b"x", 0, Moment::Now).remaining, 1);
-        overrides.drain(Unit::Hour, b"x", 2, Moment::Now);
-        assert_eq!(overrides.ask(limit, b"x", 0, Moment::Now).remaining, 0);
+        overrides.drain(Unit::Hour, b"x", 2, DecisionTime::Now);
+        assert_eq!(overrides.ask(limit, b"x", 0, DecisionTime::Now).remaining, 1);
+        overrides.drain(Unit::Hour, b"x", 2, DecisionTime::Now);
+        assert_eq!(overrides.ask(limit, b"x", 0, DecisionTime::Now).remaining, 0);
     }
 
     #[test]
@@ -217,7 +225,7 @@ mod tests {
         let places = [(Unit::Hour, b"x"), (Unit::Hour, b"y"), (Unit::Day, b"x")];
         let left = |(unit, key): (Unit, &[u8; 1]), cost| {
             let limit = Override { requests_per_unit: 10, unit };
-            overrides.charge(limit, key, cost, Moment::Now).0.remaining
+            overrides.charge(limit, key, cost, DecisionTime::Now).0.remaining
         };
         assert_eq!(places.map(|place| left(place, 7)), [3; 3]);
         overrides.reset(Unit::Hour, b"x");

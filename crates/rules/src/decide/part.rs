@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tollgate::{Clock, Permit, Toll, check_all};
 
-use super::moment::Moment;
+use super::moment::DecisionTime;
 use super::overrides::Overrides;
-use super::verdict::Verdict;
+use super::verdict::RuleVerdict;
 use crate::full::OnFull;
 use crate::request::Override;
 use crate::rule::{Limit, Rule};
@@ -29,7 +29,7 @@ pub(crate) struct Part<'r> {
     pub(crate) cost: u64,
     /// Its range in the buffer of all keys.
     pub(crate) key: Range<usize>,
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) verdict: Option<RuleVerdict>,
     /// Refunds the charge of a limit that came with the request.
     pub(crate) permit: Option<Permit>,
     /// Whether it is admitted, and not charged, because a table has no cell for its client.
@@ -38,7 +38,7 @@ pub(crate) struct Part<'r> {
 
 /// How a verdict counts for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Say {
+pub(crate) enum Enforcement {
     /// Not at all: nothing limits it, or only a rule in shadow mode.
     None,
     /// If over the limit, it denies the request.
@@ -51,7 +51,7 @@ pub(crate) enum Say {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) keys: &'a [u8],
-    pub(crate) moment: Moment,
+    pub(crate) moment: DecisionTime,
     pub(crate) overrides: &'a Overrides,
     pub(crate) clock: &'a Clock,
 }
@@ -61,12 +61,12 @@ impl<'r> Part<'r> {
         &keys[self.key.clone()]
     }
 
-    pub(crate) fn say(&self) -> Say {
+    pub(crate) fn say(&self) -> Enforcement {
         match self.judge {
-            Judge::Rule(_, rule) if rule.is_shadow() => Say::None,
-            Judge::Rule(_, rule) if rule.is_quota() => Say::Quota,
-            Judge::Rule(..) | Judge::Override(_) => Say::Binding,
-            Judge::Nobody | Judge::Unlimited(..) => Say::None,
+            Judge::Rule(_, rule) if rule.is_shadow() => Enforcement::None,
+            Judge::Rule(_, rule) if rule.is_quota() => Enforcement::Quota,
+            Judge::Rule(..) | Judge::Override(_) => Enforcement::Binding,
+            Judge::Nobody | Judge::Unlimited(..) => Enforcement::None,
         }
     }
 
@@ -88,7 +88,7 @@ impl<'r> Part<'r> {
     }
 
     /// The verdict for `cost`. Charges nothing.
-    pub(crate) fn ask(&self, cost: u64, with: Context<'_>) -> Option<Verdict> {
+    pub(crate) fn ask(&self, cost: u64, with: Context<'_>) -> Option<RuleVerdict> {
         let key = self.key(with.keys);
         match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => None,
@@ -98,7 +98,7 @@ impl<'r> Part<'r> {
                 let on_full = rule.on_full();
                 limits
                     .map(|(n, limit)| ask_limit((n, limit), on_full, key, cost, with))
-                    .reduce(Verdict::or)
+                    .reduce(RuleVerdict::or)
             }
         }
     }
@@ -117,7 +117,7 @@ impl<'r> Part<'r> {
                 self.verdict = match rule.limits() {
                     [Limit { gate: Some(gate), .. }] => {
                         let decision = with.moment.entry(&gate.table, key).check(self.cost);
-                        Some(Verdict::of(&decision, 0, rule.on_full()))
+                        Some(RuleVerdict::of(&decision, 0, rule.on_full()))
                     }
                     _ => self.charge_stacked(rule.on_full(), with),
                 };
@@ -127,19 +127,19 @@ impl<'r> Part<'r> {
 
     /// Charges all of its rule's limits or none; except that a limit without a cell for the client is skipped if the
     /// rule admits such clients.
-    fn charge_stacked(&self, on_full: OnFull, with: Context<'_>) -> Option<Verdict> {
+    fn charge_stacked(&self, on_full: OnFull, with: Context<'_>) -> Option<RuleVerdict> {
         let mut tolls: Vec<Toll<'_>> = self.tolls(with).collect();
         let mut numbers: Vec<usize> = (0..tolls.len()).collect();
-        let mut admitting: Option<Verdict> = None;
+        let mut admitting: Option<RuleVerdict> = None;
         loop {
             let joint = check_all(&mut tolls);
             let Some((nth, decision)) = joint.index().zip(joint.decision()) else {
                 return admitting; // none of its tables has a cell
             };
-            let verdict = Verdict::of(&decision, numbers[nth], on_full);
+            let verdict = RuleVerdict::of(&decision, numbers[nth], on_full);
             if joint.is_allowed() || verdict.is_over {
                 let no_cell = verdict.no_cell.or(admitting.and_then(|verdict| verdict.no_cell));
-                return Some(Verdict { no_cell, ..verdict });
+                return Some(RuleVerdict { no_cell, ..verdict });
             }
             admitting = Some(verdict);
             tolls.remove(nth);
@@ -195,7 +195,7 @@ impl<'r> Part<'r> {
                 1
             }
             Judge::Rule(_, rule) => {
-                let reset = |gate: &crate::rule::Gate| gate.table.entry(key).reset();
+                let reset = |gate: &crate::rule::LocalLimit| gate.table.entry(key).reset();
                 rule.gates().map(reset).count()
             }
         }
@@ -208,10 +208,12 @@ fn ask_limit(
     key: &[u8],
     cost: u64,
     with: Context<'_>,
-) -> Verdict {
+) -> RuleVerdict {
     match &limit.gate {
-        Some(gate) => Verdict::of(&with.moment.entry(&gate.table, key).peek(cost), n, on_full),
-        None => Verdict::blocked(n, cost, until_turn(with.moment.read(with.clock), limit.window)),
+        Some(gate) => RuleVerdict::of(&with.moment.entry(&gate.table, key).peek(cost), n, on_full),
+        None => {
+            RuleVerdict::blocked(n, cost, until_turn(with.moment.read(with.clock), limit.window))
+        }
     }
 }
 

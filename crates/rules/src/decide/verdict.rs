@@ -8,7 +8,7 @@ use crate::full::{NoCell, OnFull};
 
 /// The decision of the limit that represents all limits of a rule.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct RuleVerdict {
     pub(crate) is_over: bool,
     /// The index of that limit in the rule.
     pub(crate) limit: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Verdict {
     pub(crate) no_cell: Option<NoCell>,
 }
 
-impl Verdict {
+impl RuleVerdict {
     /// The verdict of a limit whose rule treats clients without a cell as `on_full` says.
     pub(crate) fn of(decision: &Decision, limit: usize, on_full: OnFull) -> Self {
         let no_cell = NoCell::of(decision, on_full);
@@ -84,9 +84,14 @@ mod tests {
     use super::*;
 
     /// A verdict of the limit with this index.
-    fn verdict(limit: usize, is_over: bool, remaining: u64, seconds: Option<u64>) -> Verdict {
+    fn verdict(limit: usize, is_over: bool, remaining: u64, seconds: Option<u64>) -> RuleVerdict {
         let retry_after = seconds.map(Duration::from_secs);
-        Verdict { is_over, remaining, retry_after, ..Verdict::blocked(limit, 1, Duration::ZERO) }
+        RuleVerdict {
+            is_over,
+            remaining,
+            retry_after,
+            ..RuleVerdict::blocked(limit, 1, Duration::ZERO)
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! A descriptor of a rule file: a key, perhaps a value, perhaps a limit, and descriptors below it.
 
-use super::fields::{Fields, value};
+use super::fields::{MapFields, value};
 use super::limit::{self, LimitKind, LimitText};
 use super::metadata::Metadata;
-use crate::error::{Fault, Position, Problem};
+use crate::error::{LocatedProblem, Position, Problem};
 use crate::full::OnFull;
-use crate::yaml::Node;
+use crate::yaml::YamlNode;
 
 const KEYS: &[&str] = &[
     "key",
@@ -98,19 +98,19 @@ pub enum Accuracy {
     Async,
 }
 
-pub(super) fn read_all(nodes: &[Node]) -> Result<Vec<DescriptorText>, Fault> {
+pub(super) fn read_all(nodes: &[YamlNode]) -> Result<Vec<DescriptorText>, LocatedProblem> {
     nodes.iter().map(read).collect()
 }
 
-fn read(node: &Node) -> Result<DescriptorText, Fault> {
-    let fields = Fields::of(node, "descriptors", KEYS)?;
+fn read(node: &YamlNode) -> Result<DescriptorText, LocatedProblem> {
+    let fields = MapFields::of(node, "descriptors", KEYS)?;
     let Some(key) = fields.text("key")?.filter(|key| !key.is_empty()) else {
-        return Err(Fault { at: node.at, problem: Problem::EmptyKey });
+        return Err(LocatedProblem { at: node.at, problem: Problem::EmptyKey });
     };
     let value = fields.text("value")?.filter(|value| !value.is_empty()).map(str::to_owned);
     let share_threshold = fields.truth("share_threshold")?;
     if share_threshold && !value.as_ref().is_some_and(|value| value.contains('*')) {
-        return Err(Fault { at: node.at, problem: Problem::ShareWithoutWildcard });
+        return Err(LocatedProblem { at: node.at, problem: Problem::ShareWithoutWildcard });
     }
     Ok(DescriptorText {
         at: node.at,
@@ -122,7 +122,7 @@ fn read(node: &Node) -> Result<DescriptorText, Fault> {
     })
 }
 
-fn read_rule(fields: &Fields<'_>) -> Result<Option<RuleSpec>, Fault> {
+fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem> {
     let mut rule = RuleSpec {
         traits: read_traits(fields)?,
         capacity: read_capacity(fields)?,
@@ -135,7 +135,7 @@ fn read_rule(fields: &Fields<'_>) -> Result<Option<RuleSpec>, Fault> {
         (None, []) => return Ok(None),
         (Some(_), [first, ..]) => {
             let problem = Problem::Together { key: "limits", with: "rate_limit" };
-            return Err(Fault { at: first.at, problem });
+            return Err(LocatedProblem { at: first.at, problem });
         }
         (Some(node), []) => match limit::read(node)? {
             LimitKind::Limited(limit) => rule.add(limit),
@@ -149,7 +149,7 @@ fn read_rule(fields: &Fields<'_>) -> Result<Option<RuleSpec>, Fault> {
                     LimitKind::Limited(limit) => rule.add(limit),
                     LimitKind::Unlimited { .. } => {
                         let problem = Problem::Together { key: "unlimited", with: "limits" };
-                        return Err(Fault { at: node.at, problem });
+                        return Err(LocatedProblem { at: node.at, problem });
                     }
                 }
             }
@@ -172,7 +172,7 @@ impl RuleSpec {
     }
 }
 
-fn read_traits(fields: &Fields<'_>) -> Result<Traits, Fault> {
+fn read_traits(fields: &MapFields<'_>) -> Result<Traits, LocatedProblem> {
     let on_error = match fields.scalar("on_error")? {
         None => OnError::default(),
         Some((scalar, at)) => match scalar.text.as_str() {
@@ -211,7 +211,7 @@ fn read_traits(fields: &Fields<'_>) -> Result<Traits, Fault> {
     })
 }
 
-fn read_capacity(fields: &Fields<'_>) -> Result<Option<usize>, Fault> {
+fn read_capacity(fields: &MapFields<'_>) -> Result<Option<usize>, LocatedProblem> {
     const ACCEPTED: &str = "the number of keys that are limited at one time, from 1, as in 100000";
     let capacity = fields.number("capacity", ACCEPTED)?;
     match (capacity, fields.scalar("capacity")?) {
@@ -220,7 +220,7 @@ fn read_capacity(fields: &Fields<'_>) -> Result<Option<usize>, Fault> {
     }
 }
 
-fn read_v6_bits(fields: &Fields<'_>) -> Result<Option<u8>, Fault> {
+fn read_v6_bits(fields: &MapFields<'_>) -> Result<Option<u8>, LocatedProblem> {
     const ACCEPTED: &str = "the bits that tell IPv6 clients apart, 1 to 128, as in 64";
     let bits = fields.number("prefix_v6", ACCEPTED)?;
     match (bits, fields.scalar("prefix_v6")?) {

@@ -1,22 +1,22 @@
 //! A map with known keys: each at most once, and no others.
 
-use crate::error::{Fault, Position, Problem};
-use crate::yaml::{Data, Key, Node, Scalar};
+use crate::error::{LocatedProblem, Position, Problem};
+use crate::yaml::{Data, Scalar, YamlKey, YamlNode};
 
 /// The pairs of a map, merge keys (`<<`) resolved.
 #[derive(Debug)]
-pub(crate) struct Fields<'n> {
+pub(crate) struct MapFields<'n> {
     pub(crate) at: Position,
-    pairs: Vec<(&'n Key, &'n Node)>,
+    pairs: Vec<(&'n YamlKey, &'n YamlNode)>,
 }
 
-impl<'n> Fields<'n> {
+impl<'n> MapFields<'n> {
     /// `key` is the key whose value the map is.
     pub(crate) fn of(
-        node: &'n Node,
+        node: &'n YamlNode,
         key: &'static str,
         accepted: &'static [&'static str],
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, LocatedProblem> {
         let mut fields = Self { at: node.at, pairs: Vec::new() };
         for (name, value) in map_of(node, key)? {
             if name.text == "<<" {
@@ -24,12 +24,12 @@ impl<'n> Fields<'n> {
             }
             if !accepted.contains(&name.text.as_str()) {
                 let problem = Problem::UnknownKey { key: name.text.clone(), accepted };
-                return Err(Fault { at: name.at, problem });
+                return Err(LocatedProblem { at: name.at, problem });
             }
             if let Some((first, _)) = fields.pairs.iter().find(|(first, _)| first.text == name.text)
             {
                 let problem = Problem::DuplicateKey { key: name.text.clone(), first: first.at };
-                return Err(Fault { at: name.at, problem });
+                return Err(LocatedProblem { at: name.at, problem });
             }
             fields.pairs.push((name, value));
         }
@@ -40,10 +40,10 @@ impl<'n> Fields<'n> {
     /// Pairs of the maps named by `<<` count where the map itself has no such key; the first map wins.
     fn merge(
         &mut self,
-        node: &'n Node,
+        node: &'n YamlNode,
         key: &'static str,
         accepted: &'static [&'static str],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LocatedProblem> {
         for (name, value) in map_of(node, key)? {
             if name.text != "<<" {
                 continue;
@@ -64,7 +64,7 @@ impl<'n> Fields<'n> {
     }
 
     /// The value of a key; an empty value counts as missing.
-    pub(crate) fn get(&self, key: &str) -> Option<&'n Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'n YamlNode> {
         let (_, node) = self.pairs.iter().find(|(name, _)| name.text == key)?;
         let is_null = matches!(&node.data, Data::Scalar(scalar) if scalar.is_null());
         (!is_null).then_some(node)
@@ -73,21 +73,21 @@ impl<'n> Fields<'n> {
     pub(crate) fn scalar(
         &self,
         key: &'static str,
-    ) -> Result<Option<(&'n Scalar, Position)>, Fault> {
+    ) -> Result<Option<(&'n Scalar, Position)>, LocatedProblem> {
         match self.get(key) {
             None => Ok(None),
-            Some(Node { at, data: Data::Scalar(scalar) }) => Ok(Some((scalar, *at))),
+            Some(YamlNode { at, data: Data::Scalar(scalar) }) => Ok(Some((scalar, *at))),
             Some(node) => Err(kind(node, key, "a single value")),
         }
     }
 
     /// Text as it is written; numbers and booleans are text as well.
-    pub(crate) fn text(&self, key: &'static str) -> Result<Option<&'n str>, Fault> {
+    pub(crate) fn text(&self, key: &'static str) -> Result<Option<&'n str>, LocatedProblem> {
         Ok(self.scalar(key)?.map(|(scalar, _)| scalar.text.as_str()))
     }
 
     /// The booleans of YAML 1.1, which files for envoyproxy/ratelimit use.
-    pub(crate) fn truth(&self, key: &'static str) -> Result<bool, Fault> {
+    pub(crate) fn truth(&self, key: &'static str) -> Result<bool, LocatedProblem> {
         let Some((scalar, at)) = self.scalar(key)? else { return Ok(false) };
         match scalar.text.to_ascii_lowercase().as_str() {
             "true" | "yes" | "on" | "y" if scalar.plain => Ok(true),
@@ -101,7 +101,7 @@ impl<'n> Fields<'n> {
         &self,
         key: &'static str,
         accepted: &'static str,
-    ) -> Result<Option<N>, Fault> {
+    ) -> Result<Option<N>, LocatedProblem> {
         let Some((scalar, at)) = self.scalar(key)? else { return Ok(None) };
         let in_digits = !scalar.text.is_empty() && scalar.text.bytes().all(|b| b.is_ascii_digit());
         match scalar.text.parse() {
@@ -111,10 +111,10 @@ impl<'n> Fields<'n> {
     }
 
     /// The items of a list of maps.
-    pub(crate) fn maps(&self, key: &'static str) -> Result<&'n [Node], Fault> {
+    pub(crate) fn maps(&self, key: &'static str) -> Result<&'n [YamlNode], LocatedProblem> {
         let items = match self.get(key) {
             None => return Ok(&[]),
-            Some(Node { data: Data::List(items), .. }) => items,
+            Some(YamlNode { data: Data::List(items), .. }) => items,
             Some(node) => return Err(kind(node, key, "a list")),
         };
         for item in items {
@@ -123,21 +123,24 @@ impl<'n> Fields<'n> {
                 Data::Scalar(scalar) => scalar.text.clone(),
                 Data::List(_) => item.kind().to_owned(),
             };
-            return Err(Fault { at: item.at, problem: Problem::NotAMap { found } });
+            return Err(LocatedProblem { at: item.at, problem: Problem::NotAMap { found } });
         }
         Ok(items)
     }
 }
 
-fn map_of<'n>(node: &'n Node, key: &'static str) -> Result<&'n [(Key, Node)], Fault> {
+fn map_of<'n>(
+    node: &'n YamlNode,
+    key: &'static str,
+) -> Result<&'n [(YamlKey, YamlNode)], LocatedProblem> {
     match &node.data {
         Data::Map(pairs) => Ok(pairs),
         _ => Err(kind(node, key, "a map")),
     }
 }
 
-fn kind(node: &Node, key: &'static str, accepted: &'static str) -> Fault {
-    Fault { at: node.at, problem: Problem::Kind { key, accepted, found: node.kind() } }
+fn kind(node: &YamlNode, key: &'static str, accepted: &'static str) -> LocatedProblem {
+    LocatedProblem { at: node.at, problem: Problem::Kind { key, accepted, found: node.kind() } }
 }
 
 pub(crate) fn value(
@@ -145,7 +148,7 @@ pub(crate) fn value(
     at: Position,
     key: &'static str,
     accepted: &'static str,
-) -> Fault {
+) -> LocatedProblem {
     let found = format!("'{}'", found.text.escape_debug());
-    Fault { at, problem: Problem::Value { key, found, accepted } }
+    LocatedProblem { at, problem: Problem::Value { key, found, accepted } }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tollgate::{Policy, Quota};
 
-use super::fields::{Fields, value};
-use crate::error::{Fault, Position, Problem};
+use super::fields::{MapFields, value};
+use crate::error::{LocatedProblem, Position, Problem};
 use crate::unit::Unit;
-use crate::yaml::Node;
+use crate::yaml::YamlNode;
 
 const KEYS: &[&str] = &[
     "unit",
@@ -83,8 +83,8 @@ impl PolicyParts<'_> {
     }
 }
 
-pub(super) fn read(node: &Node) -> Result<LimitKind, Fault> {
-    let fields = Fields::of(node, "rate_limit", KEYS)?;
+pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
+    let fields = MapFields::of(node, "rate_limit", KEYS)?;
     let name = fields.text("name")?.filter(|name| !name.is_empty()).map(str::to_owned);
     let replaces = read_replaces(&fields, name.as_deref())?;
     if fields.truth("unlimited")? {
@@ -95,7 +95,7 @@ pub(super) fn read(node: &Node) -> Result<LimitKind, Fault> {
     let (unit, period) = read_period(&fields)?;
     let parts = PolicyParts { requests, period, ..read_parts(&fields)? };
     let policy_error =
-        |error| Fault { at: node.at, problem: Problem::Policy { error: Box::new(error) } };
+        |error| LocatedProblem { at: node.at, problem: Problem::Policy { error: Box::new(error) } };
     // A limit of 0 still has a unit, but the core has no quota of 0: the period is parsed with a quota of 1.
     let of_one = format!("1/{period}").parse::<Quota>().map_err(policy_error)?;
     let policy = match requests {
@@ -119,40 +119,40 @@ pub(super) fn read(node: &Node) -> Result<LimitKind, Fault> {
 }
 
 /// Refuses keys of a limit beside `unlimited`.
-fn read_unlimited(fields: &Fields<'_>) -> Result<(), Fault> {
+fn read_unlimited(fields: &MapFields<'_>) -> Result<(), LocatedProblem> {
     if let Some(unit) = fields.get("unit") {
-        return Err(Fault { at: unit.at, problem: Problem::UnlimitedUnit });
+        return Err(LocatedProblem { at: unit.at, problem: Problem::UnlimitedUnit });
     }
     for key in ["window", "algorithm", "burst", "mode", "count_rejected", "penalty"] {
         if let Some(found) = fields.get(key) {
             let problem = Problem::Together { key, with: "unlimited" };
-            return Err(Fault { at: found.at, problem });
+            return Err(LocatedProblem { at: found.at, problem });
         }
     }
     Ok(())
 }
 
-fn read_period<'n>(fields: &Fields<'n>) -> Result<(Option<Unit>, &'n str), Fault> {
+fn read_period<'n>(fields: &MapFields<'n>) -> Result<(Option<Unit>, &'n str), LocatedProblem> {
     match (fields.scalar("unit")?, fields.text("window")?) {
         (Some((_, at)), Some(_)) => {
-            Err(Fault { at, problem: Problem::Together { key: "unit", with: "window" } })
+            Err(LocatedProblem { at, problem: Problem::Together { key: "unit", with: "window" } })
         }
         (None, Some(window)) => Ok((None, window)),
         (None, None) => {
-            Err(Fault { at: fields.at, problem: Problem::BadUnit { unit: String::new() } })
+            Err(LocatedProblem { at: fields.at, problem: Problem::BadUnit { unit: String::new() } })
         }
         (Some((scalar, at)), None) => match scalar.text.parse::<Unit>() {
             Ok(unit) => Ok((Some(unit), unit.period())),
             Err(_) => {
                 let unit = scalar.text.escape_debug().to_string();
-                Err(Fault { at, problem: Problem::BadUnit { unit } })
+                Err(LocatedProblem { at, problem: Problem::BadUnit { unit } })
             }
         },
     }
 }
 
 /// Reads the keys that envoyproxy/ratelimit does not have: all of the policy except its rate.
-fn read_parts<'n>(fields: &Fields<'n>) -> Result<PolicyParts<'n>, Fault> {
+fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProblem> {
     let burst = fields.number("burst", "a whole number in digits, as in 20")?;
     let soft = match fields.scalar("mode")? {
         None => None,
@@ -163,7 +163,7 @@ fn read_parts<'n>(fields: &Fields<'n>) -> Result<PolicyParts<'n>, Fault> {
                     found: "mode: elastic",
                     accepted: "hard, or soft with a share, as in soft 5%",
                 };
-                return Err(Fault { at, problem });
+                return Err(LocatedProblem { at, problem });
             }
             Some(("soft", share)) => Some(share),
             _ => {
@@ -184,16 +184,19 @@ fn read_parts<'n>(fields: &Fields<'n>) -> Result<PolicyParts<'n>, Fault> {
     Ok(PolicyParts { algorithm, burst, soft, count_denied, penalty, ..PolicyParts::default() })
 }
 
-fn read_replaces(fields: &Fields<'_>, own_name: Option<&str>) -> Result<Vec<String>, Fault> {
+fn read_replaces(
+    fields: &MapFields<'_>,
+    own_name: Option<&str>,
+) -> Result<Vec<String>, LocatedProblem> {
     let mut names = Vec::new();
     for item in fields.maps("replaces")? {
-        let entry = Fields::of(item, "replaces", &["name"])?;
+        let entry = MapFields::of(item, "replaces", &["name"])?;
         let Some(name) = entry.text("name")?.filter(|name| !name.is_empty()) else {
-            return Err(Fault { at: item.at, problem: Problem::EmptyReplaces });
+            return Err(LocatedProblem { at: item.at, problem: Problem::EmptyReplaces });
         };
         if own_name == Some(name) {
             let problem = Problem::ReplacesItself { name: name.to_owned() };
-            return Err(Fault { at: item.at, problem });
+            return Err(LocatedProblem { at: item.at, problem });
         }
         names.push(name.to_owned());
     }

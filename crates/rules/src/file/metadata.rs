@@ -1,7 +1,7 @@
 //! [`Metadata`]: values in a rule's file that are returned in answers.
 
-use crate::error::{Fault, Problem};
-use crate::yaml::{Data, Node, Scalar};
+use crate::error::{LocatedProblem, Problem};
+use crate::yaml::{Data, Scalar, YamlNode};
 
 /// A value of a rule's `metadata`, of the kinds that protobuf's `Struct` has.
 ///
@@ -32,11 +32,11 @@ pub enum Metadata {
 }
 
 impl Metadata {
-    pub(super) fn of(node: &Node) -> Result<Self, Fault> {
+    pub(super) fn of(node: &YamlNode) -> Result<Self, LocatedProblem> {
         Ok(match &node.data {
             Data::Scalar(scalar) => Self::of_scalar(scalar),
             Data::List(items) => {
-                Self::List(items.iter().map(Self::of).collect::<Result<_, Fault>>()?)
+                Self::List(items.iter().map(Self::of).collect::<Result<_, LocatedProblem>>()?)
             }
             Data::Map(pairs) => {
                 let mut map: Vec<(String, Self)> = Vec::with_capacity(pairs.len());
@@ -44,7 +44,7 @@ impl Metadata {
                 for (key, value) in pairs {
                     if let Some(first) = places.insert(key.text.as_str(), key.at) {
                         let problem = Problem::DuplicateKey { key: key.text.clone(), first };
-                        return Err(Fault { at: key.at, problem });
+                        return Err(LocatedProblem { at: key.at, problem });
                     }
                     map.push((key.text.clone(), Self::of(value)?));
                 }

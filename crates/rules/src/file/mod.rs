@@ -5,13 +5,13 @@ mod fields;
 mod limit;
 mod metadata;
 
-use crate::error::{Fault, Position, Problem};
+use crate::error::{LocatedProblem, Position, Problem};
 use crate::source::RuleText;
 use crate::yaml::{self, Data};
 
 pub use descriptor::{Accuracy, OnError};
 pub(crate) use descriptor::{DescriptorText, RuleSpec, Traits};
-use fields::Fields;
+use fields::MapFields;
 pub(crate) use limit::LimitText;
 pub use metadata::Metadata;
 
@@ -23,24 +23,24 @@ pub(crate) struct RuleFile {
     pub(crate) descriptors: Vec<DescriptorText>,
 }
 
-pub(crate) fn read(text: &[u8]) -> Result<RuleFile, Fault> {
+pub(crate) fn read(text: &[u8]) -> Result<RuleFile, LocatedProblem> {
     let start = Position { line: 1, column: 1 };
     if text.len() > RuleText::MAX_BYTES {
         let problem = Problem::TooLarge { most: RuleText::MAX_BYTES };
-        return Err(Fault { at: start, problem });
+        return Err(LocatedProblem { at: start, problem });
     }
     let Ok(text) = std::str::from_utf8(text) else {
-        return Err(Fault { at: start, problem: Problem::NotUtf8 });
+        return Err(LocatedProblem { at: start, problem: Problem::NotUtf8 });
     };
     let node = yaml::parse(text)?;
     if let Data::Scalar(scalar) = &node.data
         && scalar.is_null()
     {
-        return Err(Fault { at: start, problem: Problem::EmptyDomain });
+        return Err(LocatedProblem { at: start, problem: Problem::EmptyDomain });
     }
-    let fields = Fields::of(&node, "the file", &["domain", "descriptors"])?;
+    let fields = MapFields::of(&node, "the file", &["domain", "descriptors"])?;
     let Some(domain) = fields.text("domain")?.filter(|domain| !domain.is_empty()) else {
-        return Err(Fault { at: node.at, problem: Problem::EmptyDomain });
+        return Err(LocatedProblem { at: node.at, problem: Problem::EmptyDomain });
     };
     let descriptors = descriptor::read_all(fields.maps("descriptors")?)?;
     Ok(RuleFile { at: node.at, domain: domain.to_owned(), descriptors })

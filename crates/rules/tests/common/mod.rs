@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tollgate::ManualClock;
 use tollgate_rules::{
-    Answer, Code, DecisionMaker, Descriptor, Entry, Request, RequestError, RuleCache, RuleError,
-    RuleSet, RuleText, Settings,
+    Answer, Code, DecisionMaker, Descriptor, DescriptorEntry, Request, RequestError, RuleCache,
+    RuleError, RuleSet, RuleText, Settings,
 };
 
 /// A decision maker with some rules.
@@ -45,7 +45,7 @@ impl World {
 
     /// Checks descriptors of entries, each at the request's cost of 1.
     #[track_caller]
-    pub(crate) fn check(&self, domain: &str, descriptors: &[&[Entry<'_>]]) -> Answer {
+    pub(crate) fn check(&self, domain: &str, descriptors: &[&[DescriptorEntry<'_>]]) -> Answer {
         let descriptors: Vec<Descriptor<'_>> =
             descriptors.iter().map(|entries| Descriptor::new(entries)).collect();
         self.maker.check(&Request::new(domain, &descriptors)).expect("a good request")
@@ -53,7 +53,7 @@ impl World {
 
     /// The requests per unit of the limit that matches a descriptor; `None` if none does.
     #[track_caller]
-    pub(crate) fn finds(&self, domain: &str, entries: &[Entry<'_>]) -> Option<u32> {
+    pub(crate) fn finds(&self, domain: &str, entries: &[DescriptorEntry<'_>]) -> Option<u32> {
         let descriptors = [Descriptor::new(entries)];
         let answer = self.maker.peek(&Request::new(domain, &descriptors)).expect("a good request");
         assert_eq!(answer.code(), Code::Ok);

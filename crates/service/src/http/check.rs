@@ -12,18 +12,19 @@ use axum::response::{IntoResponse, Response};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use tollgate_rules::{
-    self as rules, Answer, Code, DecisionMaker, Descriptor, Entry, NoCell, Request, RequestError,
+    self as rules, Answer, Code, DecisionMaker, Descriptor, DescriptorEntry, NoCell, Request,
+    RequestError,
 };
 
-use crate::global::Keeper;
-use crate::metrics::{Outcome, Protocol};
+use crate::global::GlobalLimits;
+use crate::metrics::{Protocol, RequestOutcome};
 use crate::service::Service;
 use crate::wire::{tell_full, whole_seconds};
 
 /// `{"domain": "shop", "descriptors": [{"user": "alice"}], "cost": 1}`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Question {
+pub(crate) struct CheckRequest {
     domain: String,
     descriptors: Vec<Pairs>,
     #[serde(default = "one")]
@@ -62,7 +63,7 @@ impl<'de> Deserialize<'de> for Pairs {
 
 /// The answer for the request; times in seconds, rounded up.
 #[derive(Debug, Serialize)]
-struct Reply<'a> {
+struct CheckReply<'a> {
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
@@ -91,9 +92,9 @@ struct StatusReply<'a> {
     retry_after: Option<u64>,
 }
 
-type Asked = Result<Json<Question>, JsonRejection>;
+type ParsedQuestion = Result<Json<CheckRequest>, JsonRejection>;
 
-pub(crate) async fn check(State(service): State<Arc<Service>>, asked: Asked) -> Response {
+pub(crate) async fn check(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
     let begun = Instant::now();
     let response = match &service.keeper {
         None => answer(asked, |request| service.maker.check(request)),
@@ -103,9 +104,9 @@ pub(crate) async fn check(State(service): State<Arc<Service>>, asked: Asked) -> 
         }
     };
     let outcome = match response.status() {
-        StatusCode::OK => Outcome::Allowed,
-        StatusCode::TOO_MANY_REQUESTS => Outcome::OverLimit,
-        _ => Outcome::Refused,
+        StatusCode::OK => RequestOutcome::Allowed,
+        StatusCode::TOO_MANY_REQUESTS => RequestOutcome::OverLimit,
+        _ => RequestOutcome::Refused,
     };
     service.metrics.requests.answered(Protocol::Plain, outcome, begun.elapsed());
     response
@@ -116,7 +117,7 @@ pub(crate) async fn peek(
     State(service): State<Arc<Service>>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Response {
-    let mut question = Question { domain: String::new(), descriptors: Vec::new(), cost: 1 };
+    let mut question = CheckRequest { domain: String::new(), descriptors: Vec::new(), cost: 1 };
     let mut pairs = Vec::new();
     for (key, value) in query {
         match key.as_str() {
@@ -141,7 +142,7 @@ pub(crate) async fn peek(
     }
 }
 
-pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: Asked) -> Response {
+pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
     if service.keeper.is_some() {
         let reason = "limits in Redis cannot be reset from here: delete their keys there";
         return (StatusCode::NOT_IMPLEMENTED, reason).into_response();
@@ -157,7 +158,7 @@ pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: Asked) -> 
 }
 
 fn answer(
-    asked: Asked,
+    asked: ParsedQuestion,
     decide: impl FnOnce(&Request<'_>) -> Result<Answer, RequestError>,
 ) -> Response {
     let question = match asked {
@@ -172,9 +173,9 @@ fn answer(
 
 /// For limits that are kept elsewhere.
 async fn elsewhere(
-    asked: Asked,
+    asked: ParsedQuestion,
     maker: &DecisionMaker,
-    keeper: &Keeper,
+    keeper: &GlobalLimits,
     prepare: impl FnOnce(&Request<'_>) -> Result<rules::Question, RequestError>,
 ) -> Response {
     let question = match asked {
@@ -189,10 +190,10 @@ async fn elsewhere(
 
 /// Builds the request for the rules and passes it on.
 fn ask<T>(
-    question: &Question,
+    question: &CheckRequest,
     act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
 ) -> Result<T, RequestError> {
-    let entries: Vec<Vec<Entry<'_>>> = question
+    let entries: Vec<Vec<DescriptorEntry<'_>>> = question
         .descriptors
         .iter()
         .map(|Pairs(pairs)| pairs.iter().map(|(key, value)| (&**key, &**value)).collect())
@@ -224,7 +225,7 @@ fn reply(answer: &Answer) -> Response {
     });
     let retry_after = answer.retry_after().map(|wait| whole_seconds(wait).max(1));
     let allowed = answer.is_allowed();
-    let reply = Json(Reply { allowed, retry_after, statuses: statuses.collect() });
+    let reply = Json(CheckReply { allowed, retry_after, statuses: statuses.collect() });
     match (allowed, retry_after) {
         (true, _) => reply.into_response(),
         (false, None) => (StatusCode::TOO_MANY_REQUESTS, reply).into_response(),

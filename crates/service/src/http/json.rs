@@ -16,7 +16,7 @@ use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor};
 use crate::protocol::rls::rate_limit_response::{Code, DescriptorStatus, RateLimit, rate_limit};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::service::Service;
-use crate::wire::Refusal;
+use crate::wire::RequestRefusal;
 
 pub(crate) async fn should_rate_limit(
     State(service): State<Arc<Service>>,
@@ -45,7 +45,7 @@ pub(crate) fn answer(service: &Service, body: &[u8]) -> Result<(StatusCode, Stri
 }
 
 /// The status and the body, or the reason why there is no decision.
-fn told(answer: Result<RateLimitResponse, Refusal>) -> Result<(StatusCode, String), String> {
+fn told(answer: Result<RateLimitResponse, RequestRefusal>) -> Result<(StatusCode, String), String> {
     let response = answer.map_err(|refusal| refusal.to_string())?;
     let is_over = response.overall_code() == Code::OverLimit;
     let status = if is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
@@ -91,7 +91,7 @@ struct JsonEntry {
 struct JsonLimit {
     #[serde(alias = "requests_per_unit")]
     requests_per_unit: Option<Number>,
-    unit: Option<Name>,
+    unit: Option<EnumValue>,
 }
 
 /// Protobuf's JSON writes numbers of 64 bits as text, and accepts text for all numbers.
@@ -105,7 +105,7 @@ enum Number {
 /// A value of an enumeration.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Name {
+enum EnumValue {
     Number(i32),
     Text(String),
 }
@@ -161,8 +161,8 @@ impl JsonLimit {
     fn read(&self) -> Option<rate_limit_descriptor::RateLimitOverride> {
         let unit = match &self.unit {
             None => 0,
-            Some(Name::Number(number)) => *number,
-            Some(Name::Text(name)) => rate_limit::Unit::from_str_name(name)?.into(),
+            Some(EnumValue::Number(number)) => *number,
+            Some(EnumValue::Text(name)) => rate_limit::Unit::from_str_name(name)?.into(),
         };
         let requests_per_unit = narrow(self.requests_per_unit.as_ref())?;
         Some(rate_limit_descriptor::RateLimitOverride { requests_per_unit, unit })

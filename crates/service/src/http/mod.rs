@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tollgate_redis::Outage;
 
-use crate::global::Keeper;
+use crate::global::GlobalLimits;
 use crate::host_name::HostName;
 use crate::page;
 use crate::service::Service;
@@ -59,7 +59,7 @@ async fn health(State(service): State<Arc<Service>>) -> Response {
     if !service.is_healthy() {
         return (StatusCode::INTERNAL_SERVER_ERROR, "no rules, or shutting down").into_response();
     }
-    match service.keeper.as_ref().and_then(Keeper::outage) {
+    match service.keeper.as_ref().and_then(GlobalLimits::outage) {
         None => "OK".into_response(),
         Some(outage) => degraded(&outage, SystemTime::now()).into_response(),
     }

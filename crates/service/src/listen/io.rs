@@ -29,14 +29,14 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// A byte stream in both directions.
-trait Stream: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
+trait ByteStream: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> ByteStream for S {}
 
 /// A connection that can carry requests.
 #[derive(Debug)]
 pub(crate) struct Io {
-    stream: Box<dyn Stream>,
+    stream: Box<dyn ByteStream>,
     /// Set once the sending side is closed: until when the client has time to close its own.
     closing: Option<Pin<Box<Sleep>>>,
 }
@@ -52,7 +52,7 @@ pub(crate) enum Raw {
 impl Raw {
     /// The connection once the handshake is done, if TLS is configured; `None` if the client failed it.
     pub(super) async fn ready(self, tls: Option<Arc<Tls>>) -> Option<Io> {
-        let stream: Box<dyn Stream> = match (self, tls) {
+        let stream: Box<dyn ByteStream> = match (self, tls) {
             #[cfg(unix)]
             (Self::Unix(stream), _) => Box::new(stream),
             (Self::Tcp(stream), None) => Box::new(stream),
@@ -176,7 +176,7 @@ mod tests {
     /// Its input is ready at every poll, so there is no pause.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_never_stops_sending_is_closed_when_its_time_is_over() {
-        let stream: Box<dyn Stream> =
+        let stream: Box<dyn ByteStream> =
             Box::new(tokio::io::join(tokio::io::repeat(7), tokio::io::sink()));
         let mut io = Io { stream, closing: None };
         let mut is_closed = async || {

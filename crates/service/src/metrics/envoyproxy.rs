@@ -16,7 +16,7 @@ use prometheus_client::metrics::MetricType;
 use tollgate_rules::{Rule, RuleCache, RuleCounts};
 
 use super::gauge::gauge;
-use super::requests::{Outcome, Protocol, Requests};
+use super::requests::{Protocol, RequestOutcome, Requests};
 use super::rules::RuleCounter;
 
 #[derive(Debug)]
@@ -53,8 +53,8 @@ impl Collector for Theirs {
         }
         let method = [("grpc_method", "ShouldRateLimit")];
         let of_grpc = |outcome| self.requests.of(Protocol::Grpc, outcome);
-        let refused = of_grpc(Outcome::Refused);
-        let total = of_grpc(Outcome::Allowed) + of_grpc(Outcome::OverLimit) + refused;
+        let refused = of_grpc(RequestOutcome::Refused);
+        let total = of_grpc(RequestOutcome::Allowed) + of_grpc(RequestOutcome::OverLimit) + refused;
         let (name, help) = ("ratelimit_service_total_requests", "Requests over gRPC");
         plain(&mut encoder, name, help, &method, total)?;
         plain(

@@ -18,7 +18,7 @@ use tollgate_rules::RuleCache;
 
 use crate::options::MetricsNames;
 
-pub(crate) use requests::{Outcome, Protocol, Requests};
+pub(crate) use requests::{Protocol, RequestOutcome, Requests};
 
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -75,16 +75,16 @@ mod tests {
         let cache = Arc::new(RuleCache::new(Settings::default()));
         let metrics = Metrics::new(cache, MetricsNames::Envoyproxy);
         let took = [
-            (Outcome::Allowed, 1_000),
-            (Outcome::OverLimit, 1_001),
-            (Outcome::Refused, 100_000_001),
+            (RequestOutcome::Allowed, 1_000),
+            (RequestOutcome::OverLimit, 1_001),
+            (RequestOutcome::Refused, 100_000_001),
         ];
         for (outcome, ns) in took {
             metrics.requests.answered(Protocol::Grpc, outcome, Duration::from_nanos(ns));
         }
         metrics.requests.answered(
             Protocol::Json,
-            Outcome::Allowed,
+            RequestOutcome::Allowed,
             Duration::from_nanos(500_000_000),
         );
         let page = metrics.text().unwrap();

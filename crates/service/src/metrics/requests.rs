@@ -23,7 +23,7 @@ pub(crate) enum Protocol {
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum RequestOutcome {
     Allowed,
     OverLimit,
     /// No decision: the request is not valid, or there are no rules.
@@ -33,10 +33,10 @@ pub(crate) enum Outcome {
 const PROTOCOLS: [(Protocol, &str); 3] =
     [(Protocol::Grpc, "grpc"), (Protocol::Json, "json"), (Protocol::Plain, "check")];
 
-const OUTCOMES: [(Outcome, &str); 3] = [
-    (Outcome::Allowed, "allowed"),
-    (Outcome::OverLimit, "over_limit"),
-    (Outcome::Refused, "refused"),
+const OUTCOMES: [(RequestOutcome, &str); 3] = [
+    (RequestOutcome::Allowed, "allowed"),
+    (RequestOutcome::OverLimit, "over_limit"),
+    (RequestOutcome::Refused, "refused"),
 ];
 
 #[derive(Debug, Default)]
@@ -47,18 +47,18 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn answered(&self, protocol: Protocol, outcome: Outcome, took: Duration) {
+    pub(crate) fn answered(&self, protocol: Protocol, outcome: RequestOutcome, took: Duration) {
         self.counts[protocol as usize][outcome as usize].add(1);
         self.seconds[protocol as usize].observe(took);
     }
 
     /// The count of this outcome over all protocols.
-    pub(crate) fn count(&self, outcome: Outcome) -> u64 {
+    pub(crate) fn count(&self, outcome: RequestOutcome) -> u64 {
         PROTOCOLS.iter().map(|(protocol, _)| self.of(*protocol, outcome)).sum()
     }
 
     /// The count of this protocol and outcome.
-    pub(crate) fn of(&self, protocol: Protocol, outcome: Outcome) -> u64 {
+    pub(crate) fn of(&self, protocol: Protocol, outcome: RequestOutcome) -> u64 {
         self.counts[protocol as usize][outcome as usize].get()
     }
 

@@ -67,10 +67,10 @@ impl RulesFrom {
     }
 
     /// The source for a retriever.
-    pub(crate) fn source(self) -> Source {
+    pub(crate) fn source(self) -> RulesSource {
         match self {
-            Self::Files(path) => Source::Files(FileSource::new(path)),
-            Self::Redis(rules) => Source::Redis(Box::new(RedisSource::new(*rules))),
+            Self::Files(path) => RulesSource::Files(FileSource::new(path)),
+            Self::Redis(rules) => RulesSource::Redis(Box::new(RedisSource::new(*rules))),
         }
     }
 }
@@ -118,12 +118,12 @@ impl From<RedisRules> for RulesFrom {
 
 /// Either source.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum RulesSource {
     Files(FileSource),
     Redis(Box<RedisSource>),
 }
 
-impl RuleSource for Source {
+impl RuleSource for RulesSource {
     fn read(&mut self) -> Result<Vec<RuleText>, RuleError> {
         match self {
             Self::Files(source) => source.read(),

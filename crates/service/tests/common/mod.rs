@@ -16,7 +16,7 @@ use tollgate_service::protocol::common::{RateLimitDescriptor, rate_limit_descrip
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient;
 use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
-use tollgate_service::{Answers, Options, Running, start};
+use tollgate_service::{AnswerParts, Options, Running, start};
 use tonic::transport::{Channel, Endpoint};
 
 /// Windows of a year: no test reaches their end.
@@ -75,7 +75,7 @@ pub(crate) async fn serve_with(
         http: any,
         grpc: any,
         admin: any,
-        answers: Answers { headers: true, metadata: true },
+        answers: AnswerParts { headers: true, metadata: true },
         ..Options::new(&path)
     });
     let (tell, told) = unbounded_channel();

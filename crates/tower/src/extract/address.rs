@@ -15,7 +15,7 @@ use super::peer::peer_of;
 use super::{Extract, Head, NoKey, node};
 use crate::error::PrefixError;
 use crate::key::Key;
-use crate::warning::{Given, Warning, Warnings};
+use crate::warning::{GivenWarnings, Warning, Warnings};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -41,7 +41,7 @@ enum Trust {
 
 /// The header in which proxies write the address that they forward for.
 #[derive(Clone, Debug)]
-enum Source {
+enum AddressSource {
     XForwardedFor,
     Forwarded,
     /// A header with one address, as some vendors send it.
@@ -79,18 +79,18 @@ enum Source {
 #[derive(Clone)]
 pub struct ClientAddress {
     trust: Trust,
-    source: Source,
+    source: AddressSource,
     /// The first bits that tell clients apart.
     v4_bits: u8,
     v6_bits: u8,
     v6_only: bool,
     peer_of: Option<Arc<PeerOf>>,
-    health: Arc<Health>,
+    health: Arc<HeaderHealth>,
 }
 
 #[derive(Debug, Default)]
-struct Health {
-    given: Given,
+struct HeaderHealth {
+    given: GivenWarnings,
     looks: AtomicU32,
 }
 
@@ -98,7 +98,7 @@ impl ClientAddress {
     fn new(trust: Trust) -> Self {
         Self {
             trust,
-            source: Source::XForwardedFor,
+            source: AddressSource::XForwardedFor,
             v4_bits: 32,
             v6_bits: 64,
             v6_only: false,
@@ -164,7 +164,7 @@ impl ClientAddress {
     /// ```
     #[must_use]
     pub fn in_forwarded(self) -> Self {
-        Self { source: Source::Forwarded, ..self }
+        Self { source: AddressSource::Forwarded, ..self }
     }
 
     /// Reads a header that holds one address, such as `CF-Connecting-IP`, in place of `X-Forwarded-For`. Believed
@@ -180,7 +180,7 @@ impl ClientAddress {
     /// ```
     #[must_use]
     pub fn in_header(self, name: HeaderName) -> Self {
-        Self { source: Source::Single(name), ..self }
+        Self { source: AddressSource::Single(name), ..self }
     }
 
     /// Groups IPv4 addresses by their first bits; by default all 32 count.
@@ -309,9 +309,9 @@ impl ClientAddress {
         trusted: impl Fn(IpAddr) -> bool,
     ) -> Option<IpAddr> {
         let (name, is_forwarded) = match &self.source {
-            Source::XForwardedFor => (&X_FORWARDED_FOR, false),
-            Source::Forwarded => (&FORWARDED, true),
-            Source::Single(name) => {
+            AddressSource::XForwardedFor => (&X_FORWARDED_FOR, false),
+            AddressSource::Forwarded => (&FORWARDED, true),
+            AddressSource::Single(name) => {
                 let is_trusted = hops > 0 || peer.is_some_and(trusted);
                 return if is_trusted { single(head, name).or(peer) } else { peer };
             }

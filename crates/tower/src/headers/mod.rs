@@ -19,7 +19,7 @@ use http::HeaderName;
 pub use advice::Advice;
 pub use read::{LimitAdvice, PolicyAdvice};
 pub(crate) use window::secs_up;
-pub(crate) use write::{Fixed, Opening, Stamp, Standing};
+pub(crate) use write::{FixedHeaders, KeyStanding, Opening, Stamp};
 
 /// `RateLimit-Policy`: the quotas.
 pub static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

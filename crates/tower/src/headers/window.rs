@@ -11,12 +11,12 @@ pub(crate) fn secs_up(span: Duration) -> u64 {
 
 /// A quota in whole seconds: the units of `RateLimit-Policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct QuotaWindow {
     pub(super) quota: u64,
     pub(super) seconds: u64,
 }
 
-impl Window {
+impl QuotaWindow {
     /// The window of a window policy is stated as it is, its length rounded up to seconds.
     ///
     /// GCRA has no window. It is stated as the time in which its whole burst comes back, rounded up to seconds, and
@@ -46,7 +46,7 @@ mod tests {
     fn a_quota_is_told_in_whole_seconds() {
         let told = |text: &str| {
             let policy: Policy = text.parse().expect("a policy");
-            let Window { quota, seconds } = Window::of(&policy);
+            let QuotaWindow { quota, seconds } = QuotaWindow::of(&policy);
             (quota, seconds)
         };
         assert_eq!(told("60/m"), (60, 60));

@@ -1,6 +1,6 @@
 //! How headers are written.
 //!
-//! What never changes ([`Fixed`], [`Opening`]) is formatted once, when the layer is built. What each answer adds
+//! What never changes ([`FixedHeaders`], [`Opening`]) is formatted once, when the layer is built. What each answer adds
 //! ([`Stamp`]) is prepared with the decision and inserted when the answer is there: one short text in an allocation
 //! of its own, which the response takes over.
 
@@ -13,7 +13,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tollgate::Policy;
 
 use super::text::{INTEGER_MAX, two_figures};
-use super::window::{Window, secs_up};
+use super::window::{QuotaWindow, secs_up};
 use super::{
     Headers, RATE_LIMIT, RATE_LIMIT_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_REMAINING,
     RATE_LIMIT_RESET, X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET, XReset,
@@ -22,19 +22,19 @@ use crate::name::PolicyName;
 
 /// What is the same in every answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Fixed {
+pub(crate) struct FixedHeaders {
     headers: Headers,
     policy: Option<HeaderValue>,
 }
 
-impl Fixed {
+impl FixedHeaders {
     pub(crate) fn new<'p>(
         headers: Headers,
         policies: impl Iterator<Item = (&'p PolicyName, Policy)>,
     ) -> Self {
         let members: Vec<String> = policies
             .map(|(name, policy)| {
-                let Window { quota, seconds } = Window::of(&policy);
+                let QuotaWindow { quota, seconds } = QuotaWindow::of(&policy);
                 let (q, w) = (quota.min(INTEGER_MAX), seconds.min(INTEGER_MAX));
                 if headers.draft_10 {
                     format!("{};q={q};w={w}", name.quoted())
@@ -57,7 +57,12 @@ impl Fixed {
 
     /// The headers that report this state.
     #[inline]
-    pub(crate) fn stamp(&self, name: &PolicyName, opening: &Opening, standing: Standing) -> Stamp {
+    pub(crate) fn stamp(
+        &self,
+        name: &PolicyName,
+        opening: &Opening,
+        standing: KeyStanding,
+    ) -> Stamp {
         let Headers { draft_10, draft_07, draft_06, x } = self.headers;
         let state = if draft_10 {
             two_figures(name.member(), standing.remaining, ";t=", standing.reset_secs)
@@ -92,7 +97,7 @@ impl Opening {
     #[inline]
     fn dictionary(
         &self,
-        Standing { limit, remaining, reset_secs, .. }: Standing,
+        KeyStanding { limit, remaining, reset_secs, .. }: KeyStanding,
     ) -> Option<HeaderValue> {
         // The limit of another implementation of `Limit` may change.
         if limit != self.limit {
@@ -104,7 +109,7 @@ impl Opening {
 
 /// The state of a key after a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct KeyStanding {
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
     /// Until the whole quota is available again; for a denied request, until a retry may be admitted.
@@ -123,7 +128,7 @@ pub(crate) struct Stamp {
     /// Whether there are the draft 6 fields, which hold one figure each.
     draft_06: bool,
     x: Option<XReset>,
-    standing: Standing,
+    standing: KeyStanding,
 }
 
 impl Stamp {
@@ -134,7 +139,7 @@ impl Stamp {
         is_list: false,
         draft_06: false,
         x: None,
-        standing: Standing { limit: 0, remaining: 0, reset_secs: 0, retry_after_secs: None },
+        standing: KeyStanding { limit: 0, remaining: 0, reset_secs: 0, retry_after_secs: None },
     };
 
     /// Appends to the lists of draft 10, so that each of several nested layers is reported. The other fields hold one
@@ -182,7 +187,7 @@ impl Stamp {
     }
 }
 
-fn put_triple(headers: &mut HeaderMap, names: [&HeaderName; 3], standing: Standing, reset: u64) {
+fn put_triple(headers: &mut HeaderMap, names: [&HeaderName; 3], standing: KeyStanding, reset: u64) {
     let figures = [standing.limit, standing.remaining, reset];
     for (name, figure) in names.into_iter().zip(figures) {
         keep_or_append(headers, name, digits(figure));
@@ -232,9 +237,9 @@ mod tests {
         text.parse().expect("a policy")
     }
 
-    fn lines(headers: Headers, stamp_of: &str, standing: Standing) -> Vec<String> {
+    fn lines(headers: Headers, stamp_of: &str, standing: KeyStanding) -> Vec<String> {
         let name = PolicyName::default();
-        let fixed = Fixed::new(headers, [(&name, policy(stamp_of))].into_iter());
+        let fixed = FixedHeaders::new(headers, [(&name, policy(stamp_of))].into_iter());
         let mut map = HeaderMap::new();
         fixed.stamp(&name, &Opening::of(&policy(stamp_of)), standing).put(&mut map);
         map.iter()
@@ -242,8 +247,8 @@ mod tests {
             .collect()
     }
 
-    const SPENT_2: Standing =
-        Standing { limit: 60, remaining: 58, reset_secs: 2, retry_after_secs: None };
+    const SPENT_2: KeyStanding =
+        KeyStanding { limit: 60, remaining: 58, reset_secs: 2, retry_after_secs: None };
 
     #[test]
     fn draft_10_is_written_as_the_draft_has_it() {
@@ -260,7 +265,7 @@ mod tests {
             ["ratelimit: limit=60, remaining=58, reset=2"]
         );
         // The limit has changed since the layer was built.
-        let more = Standing { limit: 1_000, remaining: u64::MAX, ..SPENT_2 };
+        let more = KeyStanding { limit: 1_000, remaining: u64::MAX, ..SPENT_2 };
         assert_eq!(
             lines(Headers::DRAFT_07, "60/m", more),
             ["ratelimit: limit=1000, remaining=999999999999999, reset=2"]
@@ -285,7 +290,7 @@ mod tests {
 
     #[test]
     fn x_rate_limit_counts_from_now_and_a_denial_says_when_to_return() {
-        let denied = Standing {
+        let denied = KeyStanding {
             remaining: 0,
             retry_after_secs: NonZeroU64::new(7),
             reset_secs: 7,
@@ -313,9 +318,9 @@ mod tests {
 
     #[test]
     fn the_longest_member_is_told_whole() {
-        let full = Standing { remaining: u64::MAX, reset_secs: u64::MAX, ..SPENT_2 };
+        let full = KeyStanding { remaining: u64::MAX, reset_secs: u64::MAX, ..SPENT_2 };
         let name = PolicyName::new(&"\"".repeat(NAME_MAX)).expect("a name");
-        let fixed = Fixed::new(Headers::DRAFT_10, [(&name, policy("60/m"))].into_iter());
+        let fixed = FixedHeaders::new(Headers::DRAFT_10, [(&name, policy("60/m"))].into_iter());
         let mut map = HeaderMap::new();
         fixed.stamp(&name, &Opening::of(&policy("60/m")), full).put(&mut map);
         let quoted = format!("\"{}\"", "\\\"".repeat(NAME_MAX));
@@ -328,9 +333,9 @@ mod tests {
     fn layers_around_layers_each_tell_their_list_and_the_innermost_its_figures() {
         let name = PolicyName::default();
         let headers = Headers::DRAFT_10.and(Headers::X_RATE_LIMIT);
-        let fixed = Fixed::new(headers, [(&name, policy("60/m"))].into_iter());
+        let fixed = FixedHeaders::new(headers, [(&name, policy("60/m"))].into_iter());
         let mut map = HeaderMap::new();
-        let denied = Standing { remaining: 0, retry_after_secs: NonZeroU64::new(9), ..SPENT_2 };
+        let denied = KeyStanding { remaining: 0, retry_after_secs: NonZeroU64::new(9), ..SPENT_2 };
         let opening = Opening::of(&policy("60/m"));
         fixed.stamp(&name, &opening, denied).put(&mut map);
         fixed.stamp(&name, &opening, SPENT_2).put(&mut map);
@@ -348,11 +353,11 @@ mod tests {
     #[test]
     fn of_layers_around_layers_the_innermost_says_it_all() {
         let name = PolicyName::default();
-        let fixed = Fixed::new(Headers::DRAFT_07, [(&name, policy("60/m"))].into_iter());
+        let fixed = FixedHeaders::new(Headers::DRAFT_07, [(&name, policy("60/m"))].into_iter());
         let opening = Opening::of(&policy("60/m"));
         let mut map = HeaderMap::new();
         fixed.stamp(&name, &opening, SPENT_2).put(&mut map);
-        fixed.stamp(&name, &opening, Standing { remaining: 3, ..SPENT_2 }).put(&mut map);
+        fixed.stamp(&name, &opening, KeyStanding { remaining: 3, ..SPENT_2 }).put(&mut map);
         let values: Vec<_> = map.get_all(&RATE_LIMIT).iter().collect();
         assert_eq!(values, ["limit=60, remaining=58, reset=2"]);
     }

@@ -2,9 +2,10 @@
 //! bits for the variant of an enum, a byte for each "there is one more".
 
 use tollgate_fuzz_bodies::{
-    Amount, Bytes, Cost, Counts, GcraCase, Joint, KeyedCase, Kind, LayoutCase, Mixed, MixedCase,
-    Op, PenaltyCase, Period, PolicyCase, QuotaCase, Rated, RulesCase, Shape, SketchCase,
-    SlidingLogCase, SnapshotCase, Span, Step, Steps, TogetherCase, Verb, VerbCase, WindowCase,
+    Amount, Bytes, DeniedCharge, GcraCase, Joint, KeyedCase, LayoutCase, LimitVerb, Mixed,
+    MixedCase, Op, PenaltyCase, Period, PolicyCase, QuotaCase, Rated, RequestStep, RulesCase,
+    SketchCase, SlidingLogCase, SnapshotCase, Span, StepCost, Steps, SubjectKind, TogetherCase,
+    VerbCase, WindowCase, WindowShape,
 };
 
 /// The inverse of `Arbitrary::arbitrary`. The program that writes the seeds makes sure that it is.
@@ -98,24 +99,24 @@ macro_rules! variants {
 }
 
 variants!(Amount of 5 { 0 One, 1 Small(n), 2 Medium(n), 3 Large(n), 4 Huge(n) });
-variants!(Counts of 3 { 0 Uncounted, 1 Counted, 2 CountedUpTo(n) });
+variants!(DeniedCharge of 3 { 0 Uncounted, 1 Counted, 2 CountedUpTo(n) });
 variants!(Period of 7 {
     0 Second, 1 Minute, 2 Day, 3 Nanos(n), 4 Millis(n), 5 Minutes(n), 6 Odd(n),
 });
-variants!(Shape of 6 { 0 Fixed, 1 FromFirst, 2 Sliding, 3 RoundDown, 4 Strict, 5 Segmented(n) });
+variants!(WindowShape of 6 { 0 Fixed, 1 FromFirst, 2 Sliding, 3 RoundDown, 4 Strict, 5 Segmented(n) });
 variants!(PolicyCase of 2 { 0 Gcra(quota), 1 Window { shape, limit, period } });
 variants!(Span of 10 {
     0 Still, 1 Thousandths(n), 2 Intervals(n), 3 Periods(n), 4 Granules(n), 5 EpochEighths(n),
     6 Turns(n), 7 ToRetry, 8 ToReset, 9 To(n),
 });
-variants!(Cost of 8 {
+variants!(StepCost of 8 {
     0 Nothing, 1 Single, 2 Units(n), 3 Rest, 4 RestAndOne, 5 Whole, 6 Never, 7 AnyCost(n),
 });
 variants!(Op of 5 {
     0 Check { key, cost }, 1 Crowd { first, keys, cost }, 2 Peek { key, cost },
     3 Advance { span, fine }, 4 Back { span, fine },
 });
-variants!(Verb of 9 {
+variants!(LimitVerb of 9 {
     0 Take { cost }, 1 UpTo { cost }, 2 Charge { cost }, 3 Reserve { cost, thousandths },
     4 Refund { nth, most }, 5 Cancel { nth }, 6 Reset, 7 Later { span, fine },
     8 Earlier { span, fine },
@@ -127,7 +128,7 @@ variants!(Joint of 8 {
     7 Pass { steps },
 });
 
-variants!(Kind of 6 { 0 Alone, 1 Table(n), 2 Alive, 3 Tiered(n), 4 Striped(n), 5 Sketched });
+variants!(SubjectKind of 6 { 0 Alone, 1 Table(n), 2 Alive, 3 Tiered(n), 4 Striped(n), 5 Sketched });
 variants!(Mixed of 11 {
     0 Does { key, verb }, 1 Looks { key, cost }, 2 Again { key, nth, most },
     3 Unqueue { key, nth, most }, 4 Foreign { key, cost, other }, 5 LeaseOut { units },
@@ -147,7 +148,7 @@ macro_rules! fields {
 
 fields! {
     QuotaCase { count, period, burst }
-    Step { span, fine, backward, cost }
+    RequestStep { span, fine, backward, cost }
     RulesCase { soft_bp, counts, penalty }
     PenaltyCase { longer, after, extended }
     GcraCase { quota, steps, rules }

@@ -1,8 +1,8 @@
 //! Seeds of `http_headers`, as they are.
 
-use crate::named::Named;
+use crate::named::NamedSeed;
 
-pub(crate) const HEADERS: [Named<&[u8]>; 15] = [
+pub(crate) const HEADERS: [NamedSeed<&[u8]>; 15] = [
     ("draft_10", b"ratelimit-policy: \"burst\";q=100;w=60, \"daily\";q=1000;w=86400\nratelimit: \"burst\";r=50;t=30"),
     ("draft_10_bytes", b"ratelimit-policy: \"peruser\";q=65535;qu=\"content-bytes\";w=10;pk=:sdfjLJUOUH==:"),
     ("draft_10_lines", b"ratelimit: \"a\\\"b\\\\\";r=0\nratelimit: \"day\"; r=100; t=36000;acme-burst=7"),

@@ -1,20 +1,20 @@
 //! Seeds of `gcra_oracle` and `window_oracle`: one limit, and requests at its edges.
 
 use tollgate_fuzz_bodies::source::*;
-use tollgate_fuzz_bodies::{Amount, Cost, Counts, Period, Shape, Span};
+use tollgate_fuzz_bodies::{Amount, DeniedCharge, Period, Span, StepCost, WindowShape};
 
-use crate::named::Named;
+use crate::named::NamedSeed;
 
 /// 2100-01-01, and 2026-09-21 13:46:40 UTC.
 pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
 pub(crate) const TODAY_NS: u64 = 1_790_000_000_000_000_000;
 
-pub(crate) fn at(span: Span, fine: i8, cost: Cost) -> Step {
-    Step { span, fine, backward: false, cost }
+pub(crate) fn at(span: Span, fine: i8, cost: StepCost) -> RequestStep {
+    RequestStep { span, fine, backward: false, cost }
 }
 
-pub(crate) fn back(span: Span, fine: i8, cost: Cost) -> Step {
-    Step { span, fine, backward: true, cost }
+pub(crate) fn back(span: Span, fine: i8, cost: StepCost) -> RequestStep {
+    RequestStep { span, fine, backward: true, cost }
 }
 
 pub(crate) fn quota(count: Amount, period: Period, burst: Option<Amount>) -> QuotaCase {
@@ -22,7 +22,7 @@ pub(crate) fn quota(count: Amount, period: Period, burst: Option<Amount>) -> Quo
 }
 
 /// The whole limit, then what drains of it, one nanosecond before and at each wait.
-pub(crate) fn drained(start_ns: u64) -> Vec<Step> {
+pub(crate) fn drained(start_ns: u64) -> Vec<RequestStep> {
     let mut steps = vec![at(To(start_ns), 0, Whole), at(Still, 0, Single), at(Still, 0, Never)];
     for cost in [Single, Units(2), Units(3), Whole] {
         steps.extend([at(Still, 0, cost), at(ToRetry, -1, cost), at(Still, 1, cost)]);
@@ -32,7 +32,7 @@ pub(crate) fn drained(start_ns: u64) -> Vec<Step> {
 }
 
 /// Requests all over a few periods, with one in four going back.
-pub(crate) fn wandering() -> Vec<Step> {
+pub(crate) fn wandering() -> Vec<RequestStep> {
     (0..40_u16)
         .map(|n| {
             let span = Thousandths(n * 37 % 700);
@@ -43,7 +43,7 @@ pub(crate) fn wandering() -> Vec<Step> {
 }
 
 /// Up to the end of time, over it, and back.
-fn to_the_end() -> Vec<Step> {
+fn to_the_end() -> Vec<RequestStep> {
     vec![
         at(To(LATEST_NS - 1_000), 0, Whole),
         at(ToRetry, 0, Single),
@@ -56,11 +56,11 @@ fn to_the_end() -> Vec<Step> {
 }
 
 /// A few at a steady pace, which is a little too fast.
-fn steady(span: Span) -> Vec<Step> {
+fn steady(span: Span) -> Vec<RequestStep> {
     (0..30).map(|_| at(span, -1, Single)).collect()
 }
 
-pub(crate) fn gcra() -> Vec<Named<GcraCase>> {
+pub(crate) fn gcra() -> Vec<NamedSeed<GcraCase>> {
     let ruled = |quota, steps, rules| GcraCase { quota, steps: Steps(steps), rules };
     let case = |quota, steps| ruled(quota, steps, RulesCase::default());
     let hundred = quota(Small(100), Minute, None);
@@ -92,7 +92,7 @@ pub(crate) fn gcra() -> Vec<Named<GcraCase>> {
     ]
 }
 
-pub(crate) fn rules(soft_bp: u16, counts: Counts, penalty: Option<PenaltyCase>) -> RulesCase {
+pub(crate) fn rules(soft_bp: u16, counts: DeniedCharge, penalty: Option<PenaltyCase>) -> RulesCase {
     RulesCase { soft_bp, counts, penalty }
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn penalty(longer: u8, after: u8, extended: bool) -> Option<PenaltyCa
 }
 
 /// More than is left, again and again; waits that are kept to the nanosecond, and late requests.
-pub(crate) fn flood(start_ns: u64) -> Vec<Step> {
+pub(crate) fn flood(start_ns: u64) -> Vec<RequestStep> {
     let mut steps = vec![at(To(start_ns), 0, Whole)];
     for turn in 0..4 {
         steps.extend([Single, Units(2), Never, Nothing, RestAndOne].map(|cost| at(Still, 1, cost)));
@@ -113,7 +113,7 @@ pub(crate) fn flood(start_ns: u64) -> Vec<Step> {
     steps
 }
 
-fn leaps() -> Vec<Step> {
+fn leaps() -> Vec<RequestStep> {
     vec![
         at(EpochEighths(9), 0, Whole),
         at(Turns(1), 0, RestAndOne),
@@ -125,15 +125,15 @@ fn leaps() -> Vec<Step> {
     ]
 }
 
-pub(crate) fn windows() -> Vec<Named<WindowCase>> {
-    let case = |shape: Shape, limit: Amount, period: Period, steps| WindowCase {
+pub(crate) fn windows() -> Vec<NamedSeed<WindowCase>> {
+    let case = |shape: WindowShape, limit: Amount, period: Period, steps| WindowCase {
         shape,
         limit,
         period,
         steps: Steps(steps),
         rules: RulesCase::default(),
     };
-    let ruled = |shape: Shape, limit: Amount, period: Period, rules| WindowCase {
+    let ruled = |shape: WindowShape, limit: Amount, period: Period, rules| WindowCase {
         shape,
         limit,
         period,

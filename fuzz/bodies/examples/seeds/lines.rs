@@ -1,8 +1,8 @@
 //! Seeds of `policy_text` and `log_line`, as they are.
 
-use crate::named::Named;
+use crate::named::NamedSeed;
 
-pub(crate) const POLICIES: [Named<&str>; 31] = [
+pub(crate) const POLICIES: [NamedSeed<&str>; 31] = [
     ("gcra", "gcra 100/s burst 20"),
     ("bare", "10/m"),
     ("bare_with_burst", "1/250ms burst 7"),
@@ -39,7 +39,7 @@ pub(crate) const POLICIES: [Named<&str>; 31] = [
 const COMBINED: &[u8] = b"192.0.2.7 - alice [17/May/2015:10:05:03 +0000] \
     \"GET /a?b=1 HTTP/1.1\" 200 5 \"http://example.org/\\\"x\\\"\" \"Agent [1] \\\\\"\n";
 
-pub(crate) const LOGS: [Named<&[u8]>; 20] = [
+pub(crate) const LOGS: [NamedSeed<&[u8]>; 20] = [
     ("combined", COMBINED),
     ("common", b"2001:db8::1 - - [31/Dec/2099:23:59:59 +0000] \"GET / HTTP/1.0\" 404 -"),
     ("common_before_1970", b"192.0.2.1 - - [01/Jan/1970:01:00:00 +0200] \"GET / HTTP/1.0\" 404 -"),

@@ -3,7 +3,7 @@
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Op, Period, SlidingLogCase};
 
-use crate::named::Named;
+use crate::named::NamedSeed;
 use crate::sketches::{alone, greedy, to_the_end};
 use crate::tables::{
     check, churn, crowded, disagreeing, far_ahead, forgotten_and_late, on, staggered,
@@ -31,7 +31,7 @@ fn in_turn() -> Vec<Op> {
         .collect()
 }
 
-pub(crate) fn logs() -> Vec<Named<SlidingLogCase>> {
+pub(crate) fn logs() -> Vec<NamedSeed<SlidingLogCase>> {
     let case = |limit, window: Period, capacity, ops| SlidingLogCase {
         limit,
         window,

@@ -27,7 +27,7 @@ use std::{fs, io};
 use arbitrary::{Arbitrary, Unstructured};
 
 use encode::Encode;
-use named::Named;
+use named::NamedSeed;
 use tollgate_fuzz_bodies::SnapshotCase;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn write_cases<C>(directory: &Path, cases: &[Named<C>]) -> io::Result<()>
+fn write_cases<C>(directory: &Path, cases: &[NamedSeed<C>]) -> io::Result<()>
 where
     C: Encode + Debug + PartialEq + for<'b> Arbitrary<'b>,
 {

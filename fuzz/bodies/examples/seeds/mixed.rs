@@ -1,13 +1,13 @@
 //! Seeds of `mixed_ops`: worlds that once found a bug, and every limiter.
 
 use tollgate_fuzz_bodies::source::*;
-use tollgate_fuzz_bodies::{Kind, Mixed, PolicyCase, Verb};
+use tollgate_fuzz_bodies::{LimitVerb, Mixed, PolicyCase, SubjectKind};
 
 use crate::limits::quota;
-use crate::named::Named;
+use crate::named::NamedSeed;
 use crate::tables::window;
 
-fn does(verb: Verb) -> Mixed {
+fn does(verb: LimitVerb) -> Mixed {
     Does { key: 0, verb }
 }
 
@@ -90,8 +90,8 @@ fn everything() -> Vec<Mixed> {
     ops
 }
 
-pub(crate) fn mixed() -> Vec<Named<MixedCase>> {
-    let case = |policy: PolicyCase, kind: Kind, ops| MixedCase {
+pub(crate) fn mixed() -> Vec<NamedSeed<MixedCase>> {
+    let case = |policy: PolicyCase, kind: SubjectKind, ops| MixedCase {
         policy,
         rules: RulesCase::default(),
         kind,

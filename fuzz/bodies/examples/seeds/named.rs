@@ -1,4 +1,4 @@
-//! [`Named`]: one seed.
+//! [`NamedSeed`]: one seed.
 
 /// The name of a seed, and what it stands for.
-pub(crate) type Named<C> = (&'static str, C);
+pub(crate) type NamedSeed<C> = (&'static str, C);

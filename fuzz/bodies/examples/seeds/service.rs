@@ -6,7 +6,7 @@ use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::common::rate_limit_descriptor::{Entry, RateLimitOverride};
 use tollgate_service::protocol::rls::RateLimitRequest;
 
-use crate::named::Named;
+use crate::named::NamedSeed;
 
 fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
     let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
@@ -37,7 +37,7 @@ fn framed(messages: &[RateLimitRequest]) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn messages() -> Vec<Named<Vec<u8>>> {
+pub(crate) fn messages() -> Vec<NamedSeed<Vec<u8>>> {
     let user = descriptor(&[("user", "bob")]);
     let everything = [
         user.clone(),
@@ -84,7 +84,7 @@ fn users() -> Vec<RateLimitRequest> {
     (0..150).map(|n| request(&[descriptor(&[("user", &n.to_string())])])).collect()
 }
 
-pub(crate) const BODIES: [Named<&[u8]>; 12] = [
+pub(crate) const BODIES: [NamedSeed<&[u8]>; 12] = [
     ("one", br#"{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"bob"}]}]}"#),
     ("over", br#"{"domain":"d","hitsAddend":8,"descriptors":[{"entries":[{"key":"user","value":"bob"}]}]}"#),
     ("as_in_proto", br#"{"domain":"d","hits_addend":"2","descriptors":[{"entries":[{"key":"own"}],"limit":{"requests_per_unit":5,"unit":6}}]}"#),
@@ -99,7 +99,7 @@ pub(crate) const BODIES: [Named<&[u8]>; 12] = [
     ("deep", b"[[[[[[[[[[[[[[[[[[[[[[[["),
 ];
 
-pub(crate) const RULES: [Named<&[u8]>; 12] = [
+pub(crate) const RULES: [NamedSeed<&[u8]>; 12] = [
     ("nested", b"domain: d\ndescriptors:\n  - key: a\n    value: b\n    rate_limit: {unit: minute, requests_per_unit: 5}\n    descriptors:\n      - {key: c, rate_limit: {unit: hour, requests_per_unit: 7, name: n, replaces: [{name: m}]}}\n"),
     ("wild", b"domain: d\ndescriptors:\n  - {key: a, value: 'x*y', share_threshold: true, rate_limit: {unit: day, requests_per_unit: 1}}\n  - {key: 'b*', rate_limit: {unit: WEEK, requests_per_unit: 2}}\n"),
     ("ours", b"domain: d\ndescriptors:\n  - key: a\n    capacity: 9\n    limits:\n      - {window: 30s, requests_per_unit: 5, algorithm: gcra, burst: 2, mode: soft 5%}\n      - {unit: hour, requests_per_unit: 9, algorithm: sliding-window strict}\n"),

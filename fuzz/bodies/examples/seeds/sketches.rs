@@ -4,7 +4,7 @@ use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Op, PolicyCase, SketchCase};
 
 use crate::limits::quota;
-use crate::named::Named;
+use crate::named::NamedSeed;
 use crate::tables::{
     check, churn, crowded, disagreeing, far_ahead, forgotten_and_late, on, staggered, window,
 };
@@ -57,7 +57,7 @@ pub(crate) fn to_the_end() -> Vec<Op> {
     ]
 }
 
-pub(crate) fn sketches() -> Vec<Named<SketchCase>> {
+pub(crate) fn sketches() -> Vec<NamedSeed<SketchCase>> {
     let case = |policy: PolicyCase, [rows, cells]: [u8; 2], ops| SketchCase {
         policy,
         rows,

@@ -2,10 +2,10 @@
 //! service writes it, with seeds drawn for it, was added by hand.
 
 use tollgate_fuzz_bodies::source::*;
-use tollgate_fuzz_bodies::{PolicyCase, Shape, SnapshotCase};
+use tollgate_fuzz_bodies::{PolicyCase, SnapshotCase, WindowShape};
 
 use crate::limits::{penalty, quota, rules};
-use crate::named::Named;
+use crate::named::NamedSeed;
 use crate::tables::many_keys;
 
 /// A crowd, and some time later a smaller one.
@@ -54,9 +54,9 @@ fn changed(
 const LATEST_FLOOR: &[u8] =
     b"\x78\x01\xff\x79\x01\xff\x7a\x01\xff\x7b\x01\xff\x7c\x01\xff\x7d\x01\x0f";
 
-pub(crate) fn cases() -> Vec<Named<SnapshotCase<'static>>> {
+pub(crate) fn cases() -> Vec<NamedSeed<SnapshotCase<'static>>> {
     let gcra = Gcra(quota(Small(10), Minute, Some(Small(5))));
-    let window = |shape: Shape| Window { shape, limit: Small(10), period: Minute };
+    let window = |shape: WindowShape| Window { shape, limit: Small(10), period: Minute };
     let edit = |at: u16, xor: u8| -> &'static [u8] {
         let [low, high] = at.to_le_bytes();
         Vec::leak(vec![low, high, xor])

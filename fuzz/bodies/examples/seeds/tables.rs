@@ -1,19 +1,19 @@
 //! Seeds of `layout_roundtrip` and `keyed_ops`: words that wrap, tables that fill.
 
 use tollgate_fuzz_bodies::source::*;
-use tollgate_fuzz_bodies::{Amount, Op, Period, PolicyCase, Shape};
+use tollgate_fuzz_bodies::{Amount, Op, Period, PolicyCase, WindowShape};
 
 use crate::limits::{
     LATEST_NS, TODAY_NS, at, back, drained, flood, penalty, quota, rules, wandering,
 };
-use crate::named::Named;
+use crate::named::NamedSeed;
 
-pub(crate) fn window(shape: Shape, limit: Amount, period: Period) -> PolicyCase {
+pub(crate) fn window(shape: WindowShape, limit: Amount, period: Period) -> PolicyCase {
     Window { shape, limit, period }
 }
 
 /// Just below, at and just above one epoch, three of them, and whole turns of the word.
-fn around_the_epoch() -> Vec<Step> {
+fn around_the_epoch() -> Vec<RequestStep> {
     let mut steps = vec![at(Still, 0, Whole)];
     for span in
         [EpochEighths(7), EpochEighths(8), EpochEighths(9), EpochEighths(24), Turns(1), Turns(3)]
@@ -27,7 +27,7 @@ fn around_the_epoch() -> Vec<Step> {
 }
 
 /// Ahead by more than a floor may trail, back below it, and on.
-fn there_and_back() -> Vec<Step> {
+fn there_and_back() -> Vec<RequestStep> {
     vec![
         at(Periods(3), 0, Units(2)),
         at(EpochEighths(12), 0, Single),
@@ -42,7 +42,7 @@ fn there_and_back() -> Vec<Step> {
 }
 
 /// The last instants that a u64 of nanoseconds can name.
-fn far_future() -> Vec<Step> {
+fn far_future() -> Vec<RequestStep> {
     vec![
         at(To(LATEST_NS), 0, Whole),
         at(ToReset, 0, Whole),
@@ -54,7 +54,7 @@ fn far_future() -> Vec<Step> {
     ]
 }
 
-pub(crate) fn layouts() -> Vec<Named<LayoutCase>> {
+pub(crate) fn layouts() -> Vec<NamedSeed<LayoutCase>> {
     let ruled = |policy, start_ns, steps, rules| LayoutCase {
         policy,
         start_ns,
@@ -123,7 +123,7 @@ pub(crate) fn layouts() -> Vec<Named<LayoutCase>> {
     ]
 }
 
-pub(crate) fn check(key: u8, cost: tollgate_fuzz_bodies::Cost) -> Op {
+pub(crate) fn check(key: u8, cost: tollgate_fuzz_bodies::StepCost) -> Op {
     Check { key, cost }
 }
 
@@ -242,7 +242,7 @@ pub(crate) fn staggered() -> Vec<Op> {
     ops
 }
 
-pub(crate) fn many_keys() -> Vec<Named<KeyedCase>> {
+pub(crate) fn many_keys() -> Vec<NamedSeed<KeyedCase>> {
     let ruled = |policy, capacity, ops, rules| KeyedCase {
         policy,
         capacity,

@@ -3,7 +3,7 @@
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Joint, Rated, TogetherCase};
 
-use crate::named::Named;
+use crate::named::NamedSeed;
 
 fn rated(rate: u8, burst: u64) -> Rated {
     Rated { rate, burst: u8::try_from(burst - 1).expect("a small burst") }
@@ -14,7 +14,7 @@ fn costs(costs: [u16; 4]) -> u16 {
     costs.into_iter().rev().fold(0, |all, cost| (all << 4) | cost)
 }
 
-fn ask(key: u8, second: bool, cost: tollgate_fuzz_bodies::Cost) -> Joint {
+fn ask(key: u8, second: bool, cost: tollgate_fuzz_bodies::StepCost) -> Joint {
     Ask { key, second, cost }
 }
 
@@ -110,7 +110,7 @@ fn leased() -> Vec<Joint> {
     all
 }
 
-pub(crate) fn together() -> Vec<Named<TogetherCase>> {
+pub(crate) fn together() -> Vec<NamedSeed<TogetherCase>> {
     let case = |quotas: [Rated; 5], ops: Vec<Joint>| {
         let [first, second, single, own, pool] = quotas;
         TogetherCase { first, second, single, own, pool, ops: Steps(ops) }

@@ -1,18 +1,18 @@
 //! Seeds of `verb_ops`: every verb after every other, at times in both directions.
 
 use tollgate_fuzz_bodies::source::*;
-use tollgate_fuzz_bodies::{PolicyCase, Verb, VerbCase};
+use tollgate_fuzz_bodies::{LimitVerb, PolicyCase, VerbCase};
 
 use crate::limits::{TODAY_NS, quota};
-use crate::named::Named;
+use crate::named::NamedSeed;
 use crate::tables::window;
 
-fn later(span: tollgate_fuzz_bodies::Span) -> Verb {
+fn later(span: tollgate_fuzz_bodies::Span) -> LimitVerb {
     Later { span, fine: 0 }
 }
 
 /// Each pair of verbs, with a little time between.
-fn pairs() -> Vec<Verb> {
+fn pairs() -> Vec<LimitVerb> {
     let verbs = [
         Take { cost: Units(2) },
         UpTo { cost: Units(3) },
@@ -33,7 +33,7 @@ fn pairs() -> Vec<Verb> {
 }
 
 /// Drained, overdrawn, and given back in parts.
-fn debts() -> Vec<Verb> {
+fn debts() -> Vec<LimitVerb> {
     let mut all = vec![later(Periods(3)), Take { cost: Whole }, Charge { cost: Whole }];
     for nth in 0..4_u8 {
         all.extend([
@@ -50,7 +50,7 @@ fn debts() -> Vec<Verb> {
 }
 
 /// A queue, which is left at its end and in its middle.
-fn places() -> Vec<Verb> {
+fn places() -> Vec<LimitVerb> {
     let reserve = |cost, thousandths| Reserve { cost, thousandths };
     vec![
         later(Periods(5)),
@@ -72,7 +72,7 @@ fn places() -> Vec<Verb> {
 }
 
 /// Given back long after, and at an earlier time than charged.
-fn out_of_time() -> Vec<Verb> {
+fn out_of_time() -> Vec<LimitVerb> {
     vec![
         later(Periods(9)),
         Take { cost: Whole },
@@ -92,7 +92,7 @@ fn out_of_time() -> Vec<Verb> {
     ]
 }
 
-pub(crate) fn verbs() -> Vec<Named<VerbCase>> {
+pub(crate) fn verbs() -> Vec<NamedSeed<VerbCase>> {
     let case = |policy: PolicyCase, keyed, verbs| VerbCase { policy, keyed, verbs: Steps(verbs) };
     let gcra = Gcra(quota(Small(10), Second, None));
     let odd = Gcra(quota(Small(7), Odd(1_000_000_007), Some(Small(3))));

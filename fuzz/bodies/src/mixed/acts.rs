@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tollgate::{Decision, Permit};
 
-use super::book::Place;
-use super::charge::{Charge, Found};
+use super::book::BookedPlace;
+use super::charge::{Charge, CheckResult};
 use super::debt::When;
-use super::subject::Name;
-use super::world::World;
-use crate::expect::Ask;
+use super::subject::TieredKey;
+use super::world::MixedWorld;
+use crate::expect::TimedRequest;
 use crate::grain::LATEST_NS;
-use crate::step::Cost;
+use crate::step::StepCost;
 
 /// At most so many permits and places are kept.
 const AT_HAND: usize = 12;
@@ -22,14 +22,14 @@ fn back(len: usize, nth: usize) -> Option<usize> {
     Some(len - 1 - nth)
 }
 
-impl World<'_> {
-    pub(super) fn take(&mut self, name: Name, cost: u64) -> Found {
+impl MixedWorld<'_> {
+    pub(super) fn take(&mut self, name: TieredKey, cost: u64) -> CheckResult {
         let (now, when) = (self.now(), self.when());
         let look = self.subject.look(name, cost, now);
         let decision = self.subject.decide(name, cost, now);
         self.pace.heard(&decision);
         self.agree(name, &look, &decision)?;
-        let ask = Ask { now_ns: when.now_ns, cost, charge: true, exact: true };
+        let ask = TimedRequest { now_ns: when.now_ns, cost, charge: true, exact: true };
         let book = self.book_of(name);
         book.debt
             .decided(ask, when, &decision)
@@ -48,7 +48,7 @@ impl World<'_> {
     }
 
     /// Enters a permit in the books.
-    fn admitted(&mut self, name: Name, permit: Permit, when: When) -> Found {
+    fn admitted(&mut self, name: TieredKey, permit: Permit, when: When) -> CheckResult {
         let book = self.book_of(name);
         let number = book.admit(permit.cost(), when.now_ns, when, true)?;
         if permit.cost() > 0 {
@@ -60,7 +60,7 @@ impl World<'_> {
         Ok(())
     }
 
-    pub(super) fn up_to(&mut self, name: Name, cost: u64) -> Found {
+    pub(super) fn up_to(&mut self, name: TieredKey, cost: u64) -> CheckResult {
         let (now, when) = (self.now(), self.when());
         let decision = self.subject.up_to(name, cost, now);
         self.pace.heard(&decision);
@@ -74,7 +74,7 @@ impl World<'_> {
         self.see(name)
     }
 
-    pub(super) fn charge(&mut self, name: Name, cost: u64) -> Found {
+    pub(super) fn charge(&mut self, name: TieredKey, cost: u64) -> CheckResult {
         let (now, when) = (self.now(), self.when());
         let short = self.subject.settle(name, cost, now);
         let book = self.book_of(name);
@@ -87,7 +87,7 @@ impl World<'_> {
         self.see(name)
     }
 
-    pub(super) fn reserve(&mut self, name: Name, cost: u64, most: Duration) -> Found {
+    pub(super) fn reserve(&mut self, name: TieredKey, cost: u64, most: Duration) -> CheckResult {
         let (now, when) = (self.now(), self.when());
         match self.subject.reserve(name, (cost, most), now) {
             Err(denial) => {
@@ -111,7 +111,7 @@ impl World<'_> {
                 let number = book.admit(units, ready_ns, when, true)?;
                 let charge = book.charge(cost, number, when.now_ns);
                 let version = book.version;
-                book.places.push(Place { reservation: place, charge, left, version });
+                book.places.push(BookedPlace { reservation: place, charge, left, version });
                 let extra = book.places.len().saturating_sub(AT_HAND);
                 book.places.drain(..extra);
             }
@@ -120,7 +120,12 @@ impl World<'_> {
         self.see(name)
     }
 
-    pub(super) fn refund(&mut self, name: Name, (nth, most): (usize, u64), again: bool) -> Found {
+    pub(super) fn refund(
+        &mut self,
+        name: TieredKey,
+        (nth, most): (usize, u64),
+        again: bool,
+    ) -> CheckResult {
         let book = self.book_of(name);
         let Some(last) = back(book.permits.len(), nth) else { return Ok(()) };
         let (permit, mut charge) = book.permits.remove(last);
@@ -135,10 +140,10 @@ impl World<'_> {
     /// Refunds part of a charge, and compares.
     fn gave_back(
         &mut self,
-        name: Name,
+        name: TieredKey,
         (charge, is_to_come): (&mut Charge, bool),
         part: Permit,
-    ) -> Found {
+    ) -> CheckResult {
         let (now, when) = (self.now(), self.when());
         let told = self.subject.give_back(name, (part, charge.then()), now);
         let book = self.book_of(name);
@@ -150,7 +155,7 @@ impl World<'_> {
         Ok(())
     }
 
-    pub(super) fn unqueue(&mut self, name: Name, (nth, most): (usize, u64)) -> Found {
+    pub(super) fn unqueue(&mut self, name: TieredKey, (nth, most): (usize, u64)) -> CheckResult {
         let now = self.now();
         let book = self.book_of(name);
         let Some(last) = back(book.places.len(), nth) else { return Ok(()) };
@@ -163,7 +168,7 @@ impl World<'_> {
         self.see(name)
     }
 
-    pub(super) fn foreign(&mut self, name: Name, cost: Cost, other: bool) -> Found {
+    pub(super) fn foreign(&mut self, name: TieredKey, cost: StepCost, other: bool) -> CheckResult {
         let (now, when) = (self.now(), self.when());
         let limit = self.book_of(name).policy.quota().max_burst();
         let cost = cost.units(limit, limit / 2 + 1);
@@ -185,7 +190,7 @@ impl World<'_> {
         self.see(name)
     }
 
-    pub(super) fn cancel(&mut self, name: Name, nth: usize) -> Found {
+    pub(super) fn cancel(&mut self, name: TieredKey, nth: usize) -> CheckResult {
         let (now, when) = (self.now(), self.when());
         let is_table = self.subject.is_keyed();
         let book = self.book_of(name);
@@ -211,7 +216,7 @@ impl World<'_> {
         self.see(name)
     }
 
-    pub(super) fn reset(&mut self, name: Name) -> Found {
+    pub(super) fn reset(&mut self, name: TieredKey) -> CheckResult {
         let (now, when) = (self.now(), self.when());
         self.subject.reset(name, now);
         let book = self.book_of(name);

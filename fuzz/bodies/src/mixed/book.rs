@@ -3,15 +3,15 @@
 use tollgate::{Algorithm, Permit, Policy, Reservation, Timestamp};
 use tollgate_oracle::{Ledger, Rate};
 
-use super::charge::{Charge, Found};
-use super::debt::{Debt, When};
+use super::charge::{Charge, CheckResult};
+use super::debt::{KeyDebt, When};
 use crate::bound::{self, Admitted};
 use crate::policy::period_ns;
 use crate::rules::ceiling;
 
 /// A place, and how the limit was left by it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct BookedPlace {
     pub(super) reservation: Reservation,
     pub(super) charge: Charge,
     /// When all that was owed then would have drained.
@@ -22,9 +22,9 @@ pub(super) struct Place {
 
 /// One key.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct KeyBook {
     pub(super) policy: Policy,
-    pub(super) debt: Debt,
+    pub(super) debt: KeyDebt,
     /// Whether every interval is checked.
     is_judge: bool,
     /// GCRA: what was admitted since something was given back of an unknown charge,
@@ -41,12 +41,12 @@ pub(super) struct Book {
     /// Rises with every change.
     pub(super) version: u64,
     pub(super) permits: Vec<(Permit, Charge)>,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<BookedPlace>,
 }
 
-impl Book {
+impl KeyBook {
     /// `tick` is the shortest time that is told apart, 2^-this of a unit.
-    pub(super) fn new(policy: Policy, debt: Debt, tick: u32, is_judge: bool) -> Self {
+    pub(super) fn new(policy: Policy, debt: KeyDebt, tick: u32, is_judge: bool) -> Self {
         let ledger = Ledger::new(rate(policy, tick));
         Self {
             policy,
@@ -76,7 +76,7 @@ impl Book {
         from_ns: u64,
         when: When,
         judged: bool,
-    ) -> Found<u64> {
+    ) -> CheckResult<u64> {
         if units == 0 {
             return Ok(0);
         }
@@ -117,7 +117,7 @@ impl Book {
         charge: &mut Charge,
         [units, told]: [u64; 2],
         now_ns: u64,
-    ) -> Found {
+    ) -> CheckResult {
         if told > units {
             return Err(format!("{told} of {units} units were given back"));
         }
@@ -170,7 +170,7 @@ impl Book {
     }
 
     /// Another quota is in force.
-    pub(super) fn change(&mut self, policy: Policy, debt: Debt, tick: u32, now_ns: u64) {
+    pub(super) fn change(&mut self, policy: Policy, debt: KeyDebt, tick: u32, now_ns: u64) {
         self.policy = policy;
         self.debt = debt;
         self.debt.replaced(now_ns);
@@ -184,7 +184,7 @@ impl Book {
     }
 
     /// Windows: whether everything that was admitted keeps its bound.
-    pub(super) fn keeps_its_bound(&self) -> Found {
+    pub(super) fn keeps_its_bound(&self) -> CheckResult {
         if self.is_gcra() || !self.is_judge {
             return Ok(());
         }

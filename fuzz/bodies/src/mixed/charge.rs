@@ -3,10 +3,10 @@
 use tollgate::{Lease, Policy, Timestamp};
 use tollgate_oracle::BigUint;
 
-use crate::expect::Fineness;
+use crate::expect::TimeFineness;
 
 /// What is wrong, if anything is.
-pub(super) type Found<T = ()> = Result<T, String>;
+pub(super) type CheckResult<T = ()> = Result<T, String>;
 
 /// Something that was charged, for what may be given back of it.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Charge {
     /// Units that no verb has been asked to give back.
     pub(super) left: u64,
     /// The window that it counts in, at each fineness that was possible; none if that is not known.
-    pub(super) places: Vec<(Fineness, BigUint)>,
+    pub(super) places: Vec<(TimeFineness, BigUint)>,
 }
 
 impl Charge {
@@ -34,7 +34,7 @@ impl Charge {
         self.policy == policy && since_ns.is_none_or(|since_ns| self.then_ns > since_ns)
     }
 
-    pub(super) fn counts_in(&self, fineness: Fineness, place: &BigUint) -> bool {
+    pub(super) fn counts_in(&self, fineness: TimeFineness, place: &BigUint) -> bool {
         self.places.iter().any(|(of, own)| *of == fineness && own == place)
     }
 
@@ -46,7 +46,7 @@ impl Charge {
 
 /// A lease, and what the books say of its last batch.
 #[derive(Debug)]
-pub(super) struct Lent<'s> {
+pub(super) struct BookedLease<'s> {
     pub(super) lease: Lease<'s>,
     pub(super) charge: Charge,
 }

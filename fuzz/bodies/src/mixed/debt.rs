@@ -8,8 +8,8 @@ use std::time::Duration;
 use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, Reservation};
 use tollgate_oracle::{BigUint, Oracle, Verdict};
 
-use super::charge::{Charge, Found};
-use crate::expect::{Ask, Expectation, Plant, is_first, same};
+use super::charge::{Charge, CheckResult};
+use crate::expect::{Expectation, Plant, TimedRequest, is_first, same};
 use crate::policy::period_ns;
 use crate::rules::ceiling;
 use crate::step::nanos_of;
@@ -25,7 +25,7 @@ pub(super) struct When {
 }
 
 #[derive(Debug)]
-pub(super) struct Debt {
+pub(super) struct KeyDebt {
     expected: Expectation,
     /// Whether its word may be forgotten.
     is_keyed: bool,
@@ -45,7 +45,7 @@ fn fits(model: &Oracle, now_ns: u64, units: u64) -> bool {
     model.peek(now_ns, units) == Verdict::Allowed
 }
 
-impl Debt {
+impl KeyDebt {
     pub(super) fn new(expected: Expectation, is_keyed: bool, is_judge: bool) -> Self {
         Self {
             expected,
@@ -107,8 +107,8 @@ impl Debt {
         &mut self,
         when: When,
         changes: bool,
-        test: impl FnOnce(&mut Expectation) -> Found,
-    ) -> Found {
+        test: impl FnOnce(&mut Expectation) -> CheckResult,
+    ) -> CheckResult {
         if self.is_known(when) {
             test(&mut self.expected)
         } else {
@@ -118,7 +118,12 @@ impl Debt {
     }
 
     /// A decision of a check, or of a peek.
-    pub(super) fn decided(&mut self, ask: Ask, when: When, decision: &Decision) -> Found {
+    pub(super) fn decided(
+        &mut self,
+        ask: TimedRequest,
+        when: When,
+        decision: &Decision,
+    ) -> CheckResult {
         if let Decision::Denied(denial) = decision
             && denial.is_table_full()
         {
@@ -130,13 +135,13 @@ impl Debt {
     }
 
     /// Only a key that owes nothing may be without a cell.
-    fn found_no_cell(&self, When { now_ns, high_ns }: When) -> Found {
+    fn found_no_cell(&self, When { now_ns, high_ns }: When) -> CheckResult {
         let is_idle = self.expected.is_idle(now_ns.max(high_ns));
         if self.in_step && !is_idle { Err("a live key lost its cell".to_string()) } else { Ok(()) }
     }
 
     /// A peek at what is left; also finds out whether everything has drained, so that the debt is known again.
-    pub(super) fn seen(&mut self, when: When, look: &Decision) -> Found {
+    pub(super) fn seen(&mut self, when: When, look: &Decision) -> CheckResult {
         let is_whole = look.is_allowed() && look.remaining() == look.limit();
         let has_drained = is_whole && look.reset_after().is_zero();
         let leaves_no_trace = self.policy().at_limit().penalty.is_none() && !self.rounds_down();
@@ -147,15 +152,15 @@ impl Debt {
             self.in_step = true;
             self.since_ns = when.now_ns;
         }
-        let ask = Ask { now_ns: when.now_ns, cost: 0, charge: false, exact: true };
+        let ask = TimedRequest { now_ns: when.now_ns, cost: 0, charge: false, exact: true };
         self.decided(ask, when, look)
     }
 
     /// What was taken by a request for as much as there is.
-    pub(super) fn took_up_to(&mut self, cost: u64, when: When, decision: &Decision) -> Found {
+    pub(super) fn took_up_to(&mut self, cost: u64, when: When, decision: &Decision) -> CheckResult {
         let now_ns = when.now_ns;
         let Decision::Allowed(permit) = decision else {
-            let ask = Ask { now_ns, cost: cost.min(1), charge: true, exact: true };
+            let ask = TimedRequest { now_ns, cost: cost.min(1), charge: true, exact: true };
             return self.decided(ask, when, decision);
         };
         let taken = permit.cost();
@@ -172,7 +177,7 @@ impl Debt {
     }
 
     /// So many units, which are admitted as a whole.
-    pub(super) fn took(&mut self, units: u64, when: When) -> Found {
+    pub(super) fn took(&mut self, units: u64, when: When) -> CheckResult {
         self.compare(when, units > 0, |expected| {
             expected.keep(|_, model| {
                 if !fits(model, when.now_ns, units) {
@@ -185,7 +190,7 @@ impl Debt {
     }
 
     /// A charge, whether or not it fits.
-    pub(super) fn settled(&mut self, [cost, charged]: [u64; 2], when: When) -> Found {
+    pub(super) fn settled(&mut self, [cost, charged]: [u64; 2], when: When) -> CheckResult {
         let now_ns = when.now_ns;
         let (is_gcra, is_keyed) = (self.is_gcra(), self.is_keyed);
         let limit = ceiling(self.policy());
@@ -226,7 +231,7 @@ impl Debt {
     }
 
     /// A place that was given.
-    pub(super) fn reserved(&mut self, cost: u64, when: When, place: &Reservation) -> Found {
+    pub(super) fn reserved(&mut self, cost: u64, when: When, place: &Reservation) -> CheckResult {
         let (wait, now_ns, is_gcra) = (place.wait(), when.now_ns, self.is_gcra());
         self.compare(when, cost > 0, |expected| {
             let end_ns = expected.end_ns();
@@ -251,7 +256,7 @@ impl Debt {
         (cost, most): (u64, Duration),
         when: When,
         denial: &Decision,
-    ) -> Found {
+    ) -> CheckResult {
         let now_ns = when.now_ns;
         let policy = self.policy();
         // Every word can hold half a burst.
@@ -262,7 +267,7 @@ impl Debt {
             self.is_gcra() && cost > 0 && cost <= ceiling(policy) && most.as_nanos() < reach;
         let latest = BigUint::from(now_ns) + nanos_of(most);
         let before = u64::try_from(latest).unwrap_or(u64::MAX).saturating_sub(2);
-        let ask = Ask { now_ns, cost, charge: true, exact: true };
+        let ask = TimedRequest { now_ns, cost, charge: true, exact: true };
         if let Decision::Denied(denial) = denial
             && denial.is_table_full()
         {
@@ -307,7 +312,7 @@ impl Debt {
         (charge, units): (&Charge, u64),
         when: When,
         told: Option<u64>,
-    ) -> Found<Option<u64>> {
+    ) -> CheckResult<Option<u64>> {
         let mut found = None;
         let is_same = charge.is_of(self.policy(), self.quota_ns);
         if !self.knows_what_is_back(charge, when) {
@@ -333,7 +338,7 @@ impl Debt {
     }
 
     /// A place that was said to be cancelled; and how much that gives back by the definition.
-    pub(super) fn undid(&mut self, charge: &Charge, when: When) -> Found<Option<u64>> {
+    pub(super) fn undid(&mut self, charge: &Charge, when: When) -> CheckResult<Option<u64>> {
         let mut found = None;
         let (is_same, is_gcra) = (charge.is_of(self.policy(), self.quota_ns), self.is_gcra());
         if !self.knows_what_is_back(charge, when) {
@@ -360,7 +365,7 @@ impl Debt {
     }
 
     /// The windows that a charge counts in, at each fineness.
-    pub(super) fn places(&self) -> Vec<(crate::expect::Fineness, BigUint)> {
+    pub(super) fn places(&self) -> Vec<(crate::expect::TimeFineness, BigUint)> {
         if self.is_gcra() || !self.in_step {
             return Vec::new();
         }

@@ -3,26 +3,26 @@
 
 use tollgate::{Decision, Lease, Permit, Policy, Timestamp};
 
-use super::book::Place;
-use super::subject::{Fault, KEYS, Name, Subject};
+use super::book::BookedPlace;
+use super::subject::{KEYS, MixedSubject, SubjectFault, TieredKey};
 
-impl Subject {
-    pub(super) fn look(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
-        let more = u64::from(self.fault == Fault::StricterLook && cost > 0);
+impl MixedSubject {
+    pub(super) fn look(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
+        let more = u64::from(self.fault == SubjectFault::StricterLook && cost > 0);
         self.peek(name, cost.saturating_add(more), now)
     }
 
-    pub(super) fn decide(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
+    pub(super) fn decide(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
         let decision = self.check(name, cost, now);
-        if let (Fault::ChargeForgotten, Decision::Allowed(permit)) = (self.fault, decision) {
+        if let (SubjectFault::ChargeForgotten, Decision::Allowed(permit)) = (self.fault, decision) {
             self.refund_at(name, permit, now);
         }
         decision
     }
 
-    pub(super) fn settle(&self, name: Name, cost: u64, now: Timestamp) -> u64 {
+    pub(super) fn settle(&self, name: TieredKey, cost: u64, now: Timestamp) -> u64 {
         let short = self.charge(name, cost, now);
-        if self.fault == Fault::DebtForgiven && short < cost {
+        if self.fault == SubjectFault::DebtForgiven && short < cost {
             self.reset(name, now);
         }
         short
@@ -31,28 +31,28 @@ impl Subject {
     /// `then` is when the permit was given.
     pub(super) fn give_back(
         &self,
-        name: Name,
+        name: TieredKey,
         (permit, then): (Permit, Timestamp),
         now: Timestamp,
     ) -> u64 {
-        if self.fault == Fault::BackDrained {
+        if self.fault == SubjectFault::BackDrained {
             return self.refund_at(name, permit, then);
         }
         let back = self.refund(name, permit, now);
         match self.fault {
-            Fault::BackTwice => {
+            SubjectFault::BackTwice => {
                 self.refund(name, permit, now);
                 back
             }
-            Fault::ReportedLess => back.saturating_sub(1),
-            Fault::ReportedMore if back > 0 => permit.cost(),
-            Fault::OldWindowBack if back == 0 => self.force_back(name, permit.cost(), now),
+            SubjectFault::ReportedLess => back.saturating_sub(1),
+            SubjectFault::ReportedMore if back > 0 => permit.cost(),
+            SubjectFault::OldWindowBack if back == 0 => self.force_back(name, permit.cost(), now),
             _ => back,
         }
     }
 
     /// Charges again what remains charged if so many units are not.
-    fn force_back(&self, name: Name, units: u64, now: Timestamp) -> u64 {
+    fn force_back(&self, name: TieredKey, units: u64, now: Timestamp) -> u64 {
         let decision = self.peek(name, 0, now);
         let used = decision.limit() - decision.remaining();
         let back = units.min(used);
@@ -61,15 +61,15 @@ impl Subject {
         back
     }
 
-    pub(super) fn undo(&self, name: Name, place: Place, now: Timestamp) -> bool {
+    pub(super) fn undo(&self, name: TieredKey, place: BookedPlace, now: Timestamp) -> bool {
         let permit = *place.reservation.permit();
         match self.fault {
-            Fault::StaysCharged => true,
-            Fault::UndoneByBits => {
+            SubjectFault::StaysCharged => true,
+            SubjectFault::UndoneByBits => {
                 let same = self.drained_at(name, now) == place.left;
                 same && self.refund_at(name, permit, place.charge.then()) > 0
             }
-            Fault::CancelledTwice => {
+            SubjectFault::CancelledTwice => {
                 let is_cancelled = self.cancel(name, place.reservation, now);
                 if is_cancelled {
                     self.refund(name, permit, now);
@@ -81,7 +81,7 @@ impl Subject {
     }
 
     /// When nothing will be owed any more, as a peek tells.
-    pub(super) fn drained_at(&self, name: Name, now: Timestamp) -> Timestamp {
+    pub(super) fn drained_at(&self, name: TieredKey, now: Timestamp) -> Timestamp {
         now + self.peek(name, 0, now).reset_after()
     }
 
@@ -91,26 +91,26 @@ impl Subject {
         if self.own_clock() {
             drop(lease);
         } else {
-            self.refund_at(Name { key: 0, tier: 0 }, lease.into_unspent(), now);
+            self.refund_at(TieredKey { key: 0, tier: 0 }, lease.into_unspent(), now);
         }
-        if self.fault == Fault::SpentComesBack
+        if self.fault == SubjectFault::SpentComesBack
             && let Some(permit) = self.stranger(false, spent, now)
         {
-            self.refund_at(Name { key: 0, tier: 0 }, permit, now);
+            self.refund_at(TieredKey { key: 0, tier: 0 }, permit, now);
         }
     }
 
     pub(super) fn change(&self, tier: usize, policy: Policy, now: Timestamp) -> Option<bool> {
         let changed = self.set_quota(tier, policy, now);
-        if self.fault == Fault::ChangeForgives && changed == Some(true) {
-            (0..KEYS).for_each(|key| self.reset(Name { key, tier }, now));
+        if self.fault == SubjectFault::ChangeForgives && changed == Some(true) {
+            (0..KEYS).for_each(|key| self.reset(TieredKey { key, tier }, now));
         }
         changed
     }
 
-    pub(super) fn carry(&self, from: Name, to: Name, now: Timestamp) -> Option<u64> {
+    pub(super) fn carry(&self, from: TieredKey, to: TieredKey, now: Timestamp) -> Option<u64> {
         let moved = self.migrate(from.key, [from.tier, to.tier], now);
-        if self.fault == Fault::MoveForgives && moved.is_some() {
+        if self.fault == SubjectFault::MoveForgives && moved.is_some() {
             self.reset(to, now);
         }
         moved

@@ -3,18 +3,18 @@
 
 use tollgate::{Decision, Policy};
 
-use super::charge::{Charge, Found, Lent};
+use super::charge::{BookedLease, Charge, CheckResult};
 use super::debt::When;
-use super::subject::{KEYS, Name};
-use super::world::World;
-use crate::expect::Ask;
+use super::subject::{KEYS, TieredKey};
+use super::world::MixedWorld;
+use crate::expect::TimedRequest;
 use crate::grain::LATEST_NS;
 
 /// At most so many leases are held.
 const LEASES: usize = 3;
 
-impl World<'_> {
-    pub(super) fn lease_out(&mut self, units: u64) -> Found {
+impl MixedWorld<'_> {
+    pub(super) fn lease_out(&mut self, units: u64) -> CheckResult {
         if self.leases.len() >= LEASES {
             return self.lease_back();
         }
@@ -25,28 +25,28 @@ impl World<'_> {
             Err(denial) => self.denied(name, units, &Decision::Denied(denial))?,
             Ok(lease) => {
                 let charge = self.leased(name, units, when)?;
-                self.leases.push(Lent { lease, charge });
+                self.leases.push(BookedLease { lease, charge });
             }
         }
         self.told();
         self.see(name)
     }
 
-    fn denied(&mut self, name: Name, cost: u64, decision: &Decision) -> Found {
+    fn denied(&mut self, name: TieredKey, cost: u64, decision: &Decision) -> CheckResult {
         let when = self.when();
-        let ask = Ask { now_ns: when.now_ns, cost, charge: true, exact: true };
+        let ask = TimedRequest { now_ns: when.now_ns, cost, charge: true, exact: true };
         let compared = self.book_of(name).debt.decided(ask, when, decision);
         compared.map_err(|found| format!("{decision:?}: {found}"))
     }
 
-    fn leased(&mut self, name: Name, units: u64, when: When) -> Found<Charge> {
+    fn leased(&mut self, name: TieredKey, units: u64, when: When) -> CheckResult<Charge> {
         let book = self.book_of(name);
         book.debt.took(units, when)?;
         let number = book.admit(units, when.now_ns, when, true)?;
         Ok(book.charge(units, number, when.now_ns))
     }
 
-    pub(super) fn lease_use(&mut self, cost: u64, renew: bool) -> Found {
+    pub(super) fn lease_use(&mut self, cost: u64, renew: bool) -> CheckResult {
         let (name, own_clock) = (self.name(0, 0), self.subject.own_clock());
         let when = self.when();
         let Some(mut lent) = self.leases.pop() else { return Ok(()) };
@@ -73,7 +73,13 @@ impl World<'_> {
     }
 
     /// Returns units of a lease; no answer tells how many of them had not drained.
-    fn returned(&mut self, name: Name, charge: &mut Charge, left: u64, when: When) -> Found {
+    fn returned(
+        &mut self,
+        name: TieredKey,
+        charge: &mut Charge,
+        left: u64,
+        when: When,
+    ) -> CheckResult {
         let book = self.book_of(name);
         if left == 0 {
             return Ok(());
@@ -82,10 +88,10 @@ impl World<'_> {
         book.take_off(charge, [left, back], when.now_ns)
     }
 
-    pub(super) fn lease_back(&mut self) -> Found {
+    pub(super) fn lease_back(&mut self) -> CheckResult {
         let (now, name) = (self.now(), self.name(0, 0));
         let when = self.when();
-        let Some(Lent { lease, mut charge }) = self.leases.pop() else { return Ok(()) };
+        let Some(BookedLease { lease, mut charge }) = self.leases.pop() else { return Ok(()) };
         let left = lease.left();
         self.subject.end_lease(lease, charge.cost, now);
         self.returned(name, &mut charge, left, when)?;
@@ -95,7 +101,7 @@ impl World<'_> {
 
     /// Changes the quota of one limit or of a tier, at a time no earlier than that of any step before: with times in
     /// another order the bound across a change is larger.
-    pub(super) fn change(&mut self, tier: usize, policy: Policy) -> Found {
+    pub(super) fn change(&mut self, tier: usize, policy: Policy) -> CheckResult {
         let now = self.now();
         let first = Self::number(self.name(0, tier));
         let books = first..self.books.len().min(first + usize::from(KEYS));
@@ -114,7 +120,7 @@ impl World<'_> {
     }
 
     /// What a key has spent is moved to the other tier.
-    pub(super) fn migrate(&mut self, key: u8, from: usize) -> Found {
+    pub(super) fn migrate(&mut self, key: u8, from: usize) -> CheckResult {
         let now = self.now();
         let [from, to] = [from, 1 - from].map(|tier| self.name(key, tier));
         let when = self.when();

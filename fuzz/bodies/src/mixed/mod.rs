@@ -39,12 +39,12 @@ use crate::policy::PolicyCase;
 use crate::rules::RulesCase;
 use crate::step::Steps;
 
-pub use random::{Found, Hunt, hunt};
-pub use subject::{Fault, Kind};
+pub use random::{FoundFailure, Hunt, hunt};
+pub use subject::{SubjectFault, SubjectKind};
 pub use world::{Judges, Mixed};
 
-use subject::Subject;
-use world::World;
+use subject::MixedSubject;
+use world::MixedWorld;
 
 /// Target `mixed_ops`: some keys of one limiter.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub struct MixedCase {
     /// What happens at its limit.
     pub rules: RulesCase,
     /// What decides.
-    pub kind: Kind,
+    pub kind: SubjectKind,
     /// Whether times are those of the limiter's own clock, which is set.
     pub own_clock: bool,
     /// What happens.
@@ -69,7 +69,7 @@ impl MixedCase {
 
     /// Panics if an answer is not the one expected.
     pub fn run_against(&self, plant: Plant) {
-        if let Err(found) = self.follow(plant, Fault::None, Judges::ALL) {
+        if let Err(found) = self.follow(plant, SubjectFault::None, Judges::ALL) {
             panic!("{found}");
         }
     }
@@ -79,12 +79,12 @@ impl MixedCase {
     /// # Errors
     ///
     /// The failure, and its step.
-    pub fn follow(&self, plant: Plant, fault: Fault, judges: Judges) -> Result<u64, String> {
+    pub fn follow(&self, plant: Plant, fault: SubjectFault, judges: Judges) -> Result<u64, String> {
         let Some(policy) = self.policy.policy() else { return Ok(0) };
         let policy = self.rules.apply(policy);
-        let subject = Subject::new(policy, self.kind, self.own_clock, fault);
+        let subject = MixedSubject::new(policy, self.kind, self.own_clock, fault);
         let Some(subject) = subject else { return Ok(0) };
-        let mut world = World::new(policy, &subject, (plant, judges));
+        let mut world = MixedWorld::new(policy, &subject, (plant, judges));
         let by = self.kind;
         let mut steps = 0;
         for op in &self.ops.0 {

@@ -2,10 +2,10 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 
-use super::{Fault, Judges, Kind, Mixed, MixedCase};
+use super::{Judges, Mixed, MixedCase, SubjectFault, SubjectKind};
 use crate::expect::Plant;
-use crate::step::{Cost, Span, Steps};
-use crate::verbs::Verb;
+use crate::step::{Span, StepCost, Steps};
+use crate::verbs::LimitVerb;
 
 /// What to look for, and how long.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub struct Hunt {
     /// So many steps at most.
     pub steps: u64,
     /// The fault of the limiter.
-    pub fault: Fault,
+    pub fault: SubjectFault,
     /// The error in the expectation.
     pub plant: Plant,
     /// Which of the references judge.
@@ -24,7 +24,7 @@ pub struct Hunt {
 
 /// The result.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundFailure {
     /// The world.
     pub case: MixedCase,
     /// What is wrong in it.
@@ -33,7 +33,7 @@ pub struct Found {
 
 /// Draws worlds until one fails. Returns the steps that were compared, and the failure.
 #[must_use]
-pub fn hunt(hunt: Hunt) -> (u64, Option<Found>) {
+pub fn hunt(hunt: Hunt) -> (u64, Option<FoundFailure>) {
     let mut draw = Draw(hunt.seed);
     let mut steps = 0;
     while steps < hunt.steps {
@@ -47,8 +47,8 @@ pub fn hunt(hunt: Hunt) -> (u64, Option<Found>) {
 }
 
 /// The same without the steps that it does not need.
-fn shrunk(case: MixedCase, what: String, hunt: Hunt) -> Found {
-    let mut found = Found { case, what };
+fn shrunk(case: MixedCase, what: String, hunt: Hunt) -> FoundFailure {
+    let mut found = FoundFailure { case, what };
     loop {
         let ops = &found.case.ops.0;
         let fewer = (0..ops.len()).rev().find_map(|left_out| {
@@ -56,7 +56,7 @@ fn shrunk(case: MixedCase, what: String, hunt: Hunt) -> Found {
             ops.remove(left_out);
             let case = MixedCase { ops: Steps(ops), ..found.case };
             let what = case.follow(hunt.plant, hunt.fault, hunt.judges).err()?;
-            Some(Found { case, what })
+            Some(FoundFailure { case, what })
         });
         match fewer {
             Some(fewer) => found = fewer,
@@ -96,12 +96,12 @@ impl Draw {
         let crowd = self.one_in(4);
         let steps = if crowd { 64 + self.number() % 128 } else { 8 + self.number() % 56 };
         if crowd && self.one_in(2) {
-            case.kind = Kind::Table(self.any());
+            case.kind = SubjectKind::Table(self.any());
         }
         // Times run forward in half of all worlds, and lead far in some;
         let [back, far] = [self.one_in(2), self.one_in(4)];
         // and in half of all worlds most of what is asked for costs the same, at one time.
-        let usual = self.one_in(2).then(|| Cost::Units((self.number() % 9) as u8));
+        let usual = self.one_in(2).then(|| StepCost::Units((self.number() % 9) as u8));
         let ops = (0..steps).map(|_| self.op(back, far, crowd).costs(usual, self)).collect();
         MixedCase { ops: Steps(ops), ..case }
     }
@@ -115,11 +115,11 @@ impl Draw {
                 Mixed::Does { key: self.any(), verb: self.any() }
             };
             let is_drawn = match op {
-                Mixed::Does { verb: Verb::Earlier { span, .. }, .. } => {
+                Mixed::Does { verb: LimitVerb::Earlier { span, .. }, .. } => {
                     back && (far || !is_far(span))
                 }
-                Mixed::Does { verb: Verb::Later { span, .. }, .. } => far || !is_far(span),
-                Mixed::Does { verb: Verb::Reset, .. }
+                Mixed::Does { verb: LimitVerb::Later { span, .. }, .. } => far || !is_far(span),
+                Mixed::Does { verb: LimitVerb::Reset, .. }
                 | Mixed::Again { .. }
                 | Mixed::Foreign { .. }
                 | Mixed::Change { .. }
@@ -139,13 +139,15 @@ fn is_far(span: Span) -> bool {
 
 impl Mixed {
     /// The same step, three times in four with the usual cost, giving back all of it.
-    fn costs(mut self, usual: Option<Cost>, draw: &mut Draw) -> Self {
+    fn costs(mut self, usual: Option<StepCost>, draw: &mut Draw) -> Self {
         let Some(usual) = usual.filter(|_| !draw.one_in(4)) else { return self };
         match &mut self {
             Self::Does { verb, .. } => match verb {
-                Verb::Take { cost } | Verb::UpTo { cost } | Verb::Charge { cost } => *cost = usual,
-                Verb::Reserve { cost, .. } => *cost = usual,
-                Verb::Refund { most, .. } => *most = u8::MAX,
+                LimitVerb::Take { cost }
+                | LimitVerb::UpTo { cost }
+                | LimitVerb::Charge { cost } => *cost = usual,
+                LimitVerb::Reserve { cost, .. } => *cost = usual,
+                LimitVerb::Refund { most, .. } => *most = u8::MAX,
                 _ => {}
             },
             Self::Foreign { cost, .. } | Self::Looks { cost, .. } => *cost = usual,

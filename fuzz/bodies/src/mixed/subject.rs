@@ -16,7 +16,7 @@ use crate::step::nanos_of;
 
 /// The limiter.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SubjectKind {
     /// `Limiter`, with leases.
     Alone,
     /// `KeyedLimiter` for one key more than this, modulo 32.
@@ -33,7 +33,7 @@ pub enum Kind {
 
 /// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum SubjectFault {
     /// Nothing.
     None,
     /// Something that was admitted is not charged.
@@ -71,7 +71,7 @@ pub(super) const KEYS: u8 = 12;
 
 /// A key, in its tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct TieredKey {
     pub(super) key: u8,
     pub(super) tier: usize,
 }
@@ -88,35 +88,42 @@ enum Decider {
 
 /// A limiter, its clock, and its fault.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(super) struct MixedSubject {
     decider: Decider,
     clock: ManualClock,
     own_clock: bool,
-    pub(super) fault: Fault,
-    pub(super) kind: Kind,
+    pub(super) fault: SubjectFault,
+    pub(super) kind: SubjectKind,
     /// Other limiters of the same policy, and of another: for permits of theirs.
     strangers: [Limiter; 2],
 }
 
-impl Subject {
+impl MixedSubject {
     /// `None` if this kind does not take the policy.
-    pub(super) fn new(policy: Policy, kind: Kind, own_clock: bool, fault: Fault) -> Option<Self> {
+    pub(super) fn new(
+        policy: Policy,
+        kind: SubjectKind,
+        own_clock: bool,
+        fault: SubjectFault,
+    ) -> Option<Self> {
         let clock = ManualClock::new();
         let decider = match kind {
-            Kind::Alone => Decider::Single(Limiter::with_clock(policy, clock.clone())),
+            SubjectKind::Alone => Decider::Single(Limiter::with_clock(policy, clock.clone())),
             // A key without a cell is denied: the spill has ticks of its own, and tests of its own.
-            Kind::Table(more) => {
+            SubjectKind::Table(more) => {
                 let capacity = usize::from(more % 32) + 1;
                 let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers());
                 Decider::Table(table.and_then(|table| table.when_full(Full::Deny)).ok()?)
             }
-            Kind::Alive => Decider::Alive(LiveLimiter::with_clock(policy, clock.clone()).ok()?),
-            Kind::Tiered(more) => {
+            SubjectKind::Alive => {
+                Decider::Alive(LiveLimiter::with_clock(policy, clock.clone()).ok()?)
+            }
+            SubjectKind::Tiered(more) => {
                 let (tiers, capacity) = (Tiers::of(policy).and(policy), usize::from(more % 32) + 1);
                 let table = tiers.build_with_hashers(capacity, clock.clone(), hashers());
                 Decider::Tiered(table.and_then(|table| table.when_full(Full::Deny)).ok()?)
             }
-            Kind::Striped(more) => {
+            SubjectKind::Striped(more) => {
                 if policy.algorithm() != Algorithm::Gcra || policy.at_limit() != AtLimit::default()
                 {
                     return None;
@@ -125,7 +132,7 @@ impl Subject {
                 let limiter = StripedLimiter::with_stripes(policy.quota(), stripes, clock.clone());
                 Decider::Striped(limiter.ok()?)
             }
-            Kind::Sketched => {
+            SubjectKind::Sketched => {
                 let size = SketchSize::new(2, 16).expect("a size");
                 Decider::Sketched(
                     SketchLimiter::with_hashers(policy, size, clock.clone(), hashers()).ok()?,
@@ -187,7 +194,7 @@ impl Subject {
     }
 
     /// The limit at hand, of a limiter that has all verbs.
-    fn entry(&self, Name { key, tier }: Name) -> Entry<'_> {
+    fn entry(&self, TieredKey { key, tier }: TieredKey) -> Entry<'_> {
         match &self.decider {
             Decider::Single(limiter) => limiter.entry(),
             Decider::Alive(limiter) => limiter.entry(),
@@ -198,13 +205,13 @@ impl Subject {
     }
 
     /// By its own clock, or at a time.
-    fn entry_at(&self, name: Name, now: Timestamp) -> Entry<'_> {
+    fn entry_at(&self, name: TieredKey, now: Timestamp) -> Entry<'_> {
         let entry = self.entry(name);
         if self.own_clock { entry } else { entry.at(now) }
     }
 
     /// A peek, always at a time given.
-    pub(super) fn peek(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
+    pub(super) fn peek(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
         match &self.decider {
             Decider::Striped(limiter) => limiter.entry().at(now).peek(cost),
             Decider::Sketched(limiter) => limiter.entry(&name.key).at(now).peek(cost),
@@ -212,7 +219,7 @@ impl Subject {
         }
     }
 
-    pub(super) fn check(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
+    pub(super) fn check(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
         match &self.decider {
             Decider::Striped(limiter) if self.own_clock => limiter.check(cost),
             Decider::Striped(limiter) => limiter.entry().at(now).check(cost),
@@ -222,40 +229,40 @@ impl Subject {
         }
     }
 
-    pub(super) fn up_to(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
+    pub(super) fn up_to(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
         self.entry_at(name, now).take_up_to(cost)
     }
 
-    pub(super) fn charge(&self, name: Name, cost: u64, now: Timestamp) -> u64 {
+    pub(super) fn charge(&self, name: TieredKey, cost: u64, now: Timestamp) -> u64 {
         self.entry_at(name, now).charge(cost)
     }
 
     pub(super) fn reserve(
         &self,
-        name: Name,
+        name: TieredKey,
         (cost, wait): (u64, Duration),
         now: Timestamp,
     ) -> Result<Reservation, Denial> {
         self.entry_at(name, now).reserve(cost, wait)
     }
 
-    pub(super) fn refund(&self, name: Name, permit: Permit, now: Timestamp) -> u64 {
+    pub(super) fn refund(&self, name: TieredKey, permit: Permit, now: Timestamp) -> u64 {
         self.entry_at(name, now).refund(permit)
     }
 
     /// The same at a time that is not this one: for faults.
-    pub(super) fn refund_at(&self, name: Name, permit: Permit, now: Timestamp) -> u64 {
+    pub(super) fn refund_at(&self, name: TieredKey, permit: Permit, now: Timestamp) -> u64 {
         if self.only_decides() {
             return 0;
         }
         self.entry(name).at(now).refund(permit)
     }
 
-    pub(super) fn cancel(&self, name: Name, place: Reservation, now: Timestamp) -> bool {
+    pub(super) fn cancel(&self, name: TieredKey, place: Reservation, now: Timestamp) -> bool {
         self.entry_at(name, now).cancel(place)
     }
 
-    pub(super) fn reset(&self, name: Name, now: Timestamp) {
+    pub(super) fn reset(&self, name: TieredKey, now: Timestamp) {
         self.entry_at(name, now).reset();
     }
 
@@ -267,7 +274,7 @@ impl Subject {
     /// Takes a lease, if this is a limiter that has them.
     pub(super) fn lease(&self, units: u64, now: Timestamp) -> Option<Result<Lease<'_>, Denial>> {
         self.limiter()?;
-        Some(self.entry_at(Name { key: 0, tier: 0 }, now).lease(units))
+        Some(self.entry_at(TieredKey { key: 0, tier: 0 }, now).lease(units))
     }
 
     /// Changes the quota of one limit, or of a tier; `None` if its quota is fixed.

@@ -5,15 +5,15 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use tollgate::{Algorithm, Decision, Policy, Timestamp};
 
-use super::book::Book;
-use super::charge::{Found, Lent};
-use super::debt::{Debt, When};
-use super::subject::{KEYS, Kind, Name, Subject};
-use crate::expect::{Ask, Expectation, Fineness, Plant, coarsest_tick};
+use super::book::KeyBook;
+use super::charge::{BookedLease, CheckResult};
+use super::debt::{KeyDebt, When};
+use super::subject::{KEYS, MixedSubject, SubjectKind, TieredKey};
+use crate::expect::{Expectation, Plant, TimeFineness, TimedRequest, coarsest_tick};
 use crate::grain::LATEST_NS;
 use crate::policy::{QuotaCase, period_ns};
-use crate::step::{Cost, Pace, nanos_of};
-use crate::verbs::Verb;
+use crate::step::{StepCost, StepPace, nanos_of};
+use crate::verbs::LimitVerb;
 
 /// Which of the references judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +36,15 @@ impl Judges {
 #[expect(missing_docs, reason = "the fields are what their types say")]
 pub enum Mixed {
     /// A verb.
-    Does { key: u8, verb: Verb },
+    Does { key: u8, verb: LimitVerb },
     /// A peek.
-    Looks { key: u8, cost: Cost },
+    Looks { key: u8, cost: StepCost },
     /// Of the permit so many before the last one, so many units at most; it stays at hand.
     Again { key: u8, nth: u8, most: u8 },
     /// The permit of a place is refunded; the place stays at hand.
     Unqueue { key: u8, nth: u8, most: u8 },
     /// A permit of another limiter, with the same policy or with another.
-    Foreign { key: u8, cost: Cost, other: bool },
+    Foreign { key: u8, cost: StepCost, other: bool },
     /// So many units are leased.
     LeaseOut { units: u8 },
     /// Units of the last lease are spent; if it has too few, others are leased or it is over.
@@ -64,29 +64,29 @@ const END_NS: u64 = 3 << 62;
 
 /// A limiter, its books, and the time.
 #[derive(Debug)]
-pub(super) struct World<'s> {
-    pub(super) subject: &'s Subject,
+pub(super) struct MixedWorld<'s> {
+    pub(super) subject: &'s MixedSubject,
     /// The first policy.
     policy: Policy,
     plant: Plant,
     judges: Judges,
-    pub(super) pace: Pace,
+    pub(super) pace: StepPace,
     /// The latest time that the limiter was given.
     pub(super) high_ns: u64,
     /// No time goes back below this, the time of a change of quota.
     pub(super) since_ns: u64,
     /// By tier and key.
-    pub(super) books: Vec<Book>,
-    pub(super) leases: Vec<Lent<'s>>,
+    pub(super) books: Vec<KeyBook>,
+    pub(super) leases: Vec<BookedLease<'s>>,
 }
 
-impl<'s> World<'s> {
+impl<'s> MixedWorld<'s> {
     pub(super) fn new(
         policy: Policy,
-        subject: &'s Subject,
+        subject: &'s MixedSubject,
         (plant, judges): (Plant, Judges),
     ) -> Self {
-        let pace = Pace::new(policy, subject.epoch_ns(), LATEST_NS / 4);
+        let pace = StepPace::new(policy, subject.epoch_ns(), LATEST_NS / 4);
         let mut world = Self {
             subject,
             policy,
@@ -99,9 +99,9 @@ impl<'s> World<'s> {
             leases: Vec::new(),
         };
         let books = match subject.kind {
-            Kind::Tiered(_) => 2 * KEYS,
-            Kind::Table(_) | Kind::Sketched => KEYS,
-            Kind::Alone | Kind::Alive | Kind::Striped(_) => 1,
+            SubjectKind::Tiered(_) => 2 * KEYS,
+            SubjectKind::Table(_) | SubjectKind::Sketched => KEYS,
+            SubjectKind::Alone | SubjectKind::Alive | SubjectKind::Striped(_) => 1,
         };
         world.books = (0..books).map(|_| world.book(policy)).collect();
         world
@@ -110,20 +110,20 @@ impl<'s> World<'s> {
     fn expectation(&self, policy: Policy) -> Expectation {
         let is_gcra = policy.algorithm() == Algorithm::Gcra;
         match self.subject.kind {
-            Kind::Alone | Kind::Sketched | Kind::Striped(_) => {
+            SubjectKind::Alone | SubjectKind::Sketched | SubjectKind::Striped(_) => {
                 Expectation::unkeyed(policy, self.plant)
             }
             // Words with an index in them count less finely, by a few bits.
-            Kind::Alive if is_gcra => {
-                let finest = Fineness::unkeyed(policy).tick;
+            SubjectKind::Alive if is_gcra => {
+                let finest = TimeFineness::unkeyed(policy).tick;
                 let ticks = finest.saturating_sub(6)..=finest;
                 self.of_ticks(policy, ticks, LATEST_NS)
             }
-            Kind::Alive => {
-                let plain = Fineness { tick: 0, quantum_ns: 1, end_quantum_ns: 1 };
+            SubjectKind::Alive => {
+                let plain = TimeFineness { tick: 0, quantum_ns: 1, end_quantum_ns: 1 };
                 Expectation::new(policy, vec![plain], LATEST_NS, self.plant)
             }
-            Kind::Tiered(_) if is_gcra => {
+            SubjectKind::Tiered(_) if is_gcra => {
                 self.of_ticks(policy, coarsest_tick(policy)..=12, u64::MAX)
             }
             _ => Expectation::keyed(policy, self.plant),
@@ -136,25 +136,25 @@ impl<'s> World<'s> {
         ticks: std::ops::RangeInclusive<u32>,
         end_ns: u64,
     ) -> Expectation {
-        let ticks = ticks.map(|tick| Fineness { tick, quantum_ns: 1, end_quantum_ns: 1 });
+        let ticks = ticks.map(|tick| TimeFineness { tick, quantum_ns: 1, end_quantum_ns: 1 });
         Expectation::new(policy, ticks.collect(), end_ns, self.plant)
     }
 
-    pub(super) fn debt(&self, policy: Policy) -> (Debt, u32) {
+    pub(super) fn debt(&self, policy: Policy) -> (KeyDebt, u32) {
         // How finely words count the starts of from-first windows beside an index is not promised.
         let is_told = policy.algorithm() != Algorithm::FixedWindowFromFirst
-            || !matches!(self.subject.kind, Kind::Alive | Kind::Tiered(_));
+            || !matches!(self.subject.kind, SubjectKind::Alive | SubjectKind::Tiered(_));
         let is_judge = self.judges.debt && is_told && !self.subject.only_decides();
-        let debt = Debt::new(self.expectation(policy), self.subject.is_keyed(), is_judge);
+        let debt = KeyDebt::new(self.expectation(policy), self.subject.is_keyed(), is_judge);
         // A tick for each stripe.
         let tick = debt.coarsest_tick().saturating_sub(self.subject.stripes().ilog2() + 1);
         let tick = if self.subject.stripes() == 1 { debt.coarsest_tick() } else { tick };
         (debt, tick)
     }
 
-    fn book(&self, policy: Policy) -> Book {
+    fn book(&self, policy: Policy) -> KeyBook {
         let (debt, tick) = self.debt(policy);
-        Book::new(policy, debt, tick, self.judges.ledger)
+        KeyBook::new(policy, debt, tick, self.judges.ledger)
     }
 
     pub(super) fn now_ns(&self) -> u64 {
@@ -168,25 +168,25 @@ impl<'s> World<'s> {
     pub(super) fn when(&self) -> When {
         // A word of its own cannot tell later times apart: there the clock stands still.
         let now_ns = match self.subject.kind {
-            Kind::Table(_) | Kind::Tiered(_) => self.pace.now_ns,
+            SubjectKind::Table(_) | SubjectKind::Tiered(_) => self.pace.now_ns,
             _ => self.pace.now_ns.min(LATEST_NS),
         };
         When { now_ns, high_ns: self.high_ns }
     }
 
-    pub(super) fn name(&self, key: u8, tier: usize) -> Name {
+    pub(super) fn name(&self, key: u8, tier: usize) -> TieredKey {
         match self.subject.kind {
-            Kind::Table(_) | Kind::Sketched => Name { key: key % KEYS, tier: 0 },
-            Kind::Tiered(_) => Name { key: key % KEYS, tier },
-            _ => Name { key: 0, tier: 0 },
+            SubjectKind::Table(_) | SubjectKind::Sketched => TieredKey { key: key % KEYS, tier: 0 },
+            SubjectKind::Tiered(_) => TieredKey { key: key % KEYS, tier },
+            _ => TieredKey { key: 0, tier: 0 },
         }
     }
 
-    pub(super) fn number(name: Name) -> usize {
+    pub(super) fn number(name: TieredKey) -> usize {
         name.tier * usize::from(KEYS) + usize::from(name.key)
     }
 
-    pub(super) fn book_of(&mut self, name: Name) -> &mut Book {
+    pub(super) fn book_of(&mut self, name: TieredKey) -> &mut KeyBook {
         &mut self.books[Self::number(name)]
     }
 
@@ -196,7 +196,7 @@ impl<'s> World<'s> {
         }
     }
 
-    pub(super) fn apply(&mut self, op: Mixed) -> Found {
+    pub(super) fn apply(&mut self, op: Mixed) -> CheckResult {
         self.pace.now_ns = self.pace.now_ns.max(self.since_ns).min(END_NS);
         self.set_clock();
         let name = |key: u8| self.name(key, usize::from(key / KEYS % 2));
@@ -221,33 +221,33 @@ impl<'s> World<'s> {
         }
     }
 
-    fn does(&mut self, name: Name, verb: Verb) -> Found {
+    fn does(&mut self, name: TieredKey, verb: LimitVerb) -> CheckResult {
         let left = self.subject.peek(name, 0, self.now()).remaining();
         let limit = self.book_of(name).policy.quota().max_burst();
         let limit = self.subject.largest_cost().unwrap_or(limit);
         let only_decides = self.subject.only_decides();
         match verb {
-            Verb::Take { cost } => self.take(name, cost.units(limit, left)),
-            Verb::Later { span, fine } => {
+            LimitVerb::Take { cost } => self.take(name, cost.units(limit, left)),
+            LimitVerb::Later { span, fine } => {
                 self.pace.move_by(span, fine, false);
                 Ok(())
             }
-            Verb::Earlier { span, fine } => {
+            LimitVerb::Earlier { span, fine } => {
                 self.pace.move_by(span, fine, true);
                 Ok(())
             }
             _ if only_decides => Ok(()),
-            Verb::UpTo { cost } => self.up_to(name, cost.units(limit, left)),
-            Verb::Charge { cost } => self.charge(name, cost.units(limit, left)),
-            Verb::Reserve { cost, thousandths } => {
+            LimitVerb::UpTo { cost } => self.up_to(name, cost.units(limit, left)),
+            LimitVerb::Charge { cost } => self.charge(name, cost.units(limit, left)),
+            LimitVerb::Reserve { cost, thousandths } => {
                 let policy = self.book_of(name).policy;
                 let wait_ns = u128::from(period_ns(policy)) * u128::from(thousandths) / 1_000;
                 let wait = Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX));
                 self.reserve(name, cost.units(limit, left), wait)
             }
-            Verb::Refund { nth, most } => self.refund(name, (nth.into(), most.into()), false),
-            Verb::Cancel { nth } => self.cancel(name, nth.into()),
-            Verb::Reset => self.reset(name),
+            LimitVerb::Refund { nth, most } => self.refund(name, (nth.into(), most.into()), false),
+            LimitVerb::Cancel { nth } => self.cancel(name, nth.into()),
+            LimitVerb::Reset => self.reset(name),
         }
     }
 
@@ -256,14 +256,14 @@ impl<'s> World<'s> {
         self.high_ns = self.high_ns.max(self.pace.now_ns);
     }
 
-    fn looks(&mut self, name: Name, cost: Cost) -> Found {
+    fn looks(&mut self, name: TieredKey, cost: StepCost) -> CheckResult {
         let (limit, now) = (self.book_of(name).policy.quota().max_burst(), self.now());
         let left = self.subject.peek(name, 0, now).remaining();
         let cost = cost.units(limit, left);
         let look = self.subject.look(name, cost, now);
         self.pace.heard(&look);
         let when = self.when();
-        let ask = Ask { now_ns: when.now_ns, cost, charge: false, exact: true };
+        let ask = TimedRequest { now_ns: when.now_ns, cost, charge: false, exact: true };
         let book = self.book_of(name);
         book.debt.decided(ask, when, &look).map_err(|found| format!("{look:?}: {found}"))?;
         self.waits(name, cost, &look)?;
@@ -271,13 +271,13 @@ impl<'s> World<'s> {
     }
 
     /// Compares what is left.
-    pub(super) fn see(&mut self, name: Name) -> Found {
+    pub(super) fn see(&mut self, name: TieredKey) -> CheckResult {
         let (look, when) = (self.subject.look(name, 0, self.now()), self.when());
         self.book_of(name).debt.seen(when, &look).map_err(|found| format!("{look:?}: {found}"))
     }
 
     /// A request that waits as long as told is admitted, and one that waits a nanosecond less is not.
-    pub(super) fn waits(&self, name: Name, cost: u64, decision: &Decision) -> Found {
+    pub(super) fn waits(&self, name: TieredKey, cost: u64, decision: &Decision) -> CheckResult {
         let Decision::Denied(denial) = decision else { return Ok(()) };
         let Some(wait) = denial.retry_after().filter(|_| cost > 0) else { return Ok(()) };
         let then_ns = self.pace.now_ns.saturating_add(nanos_of(wait));
@@ -299,13 +299,18 @@ impl<'s> World<'s> {
         // If a newcomer comes so late that no cell may follow its time, the wait is enough, but not the least.
         let is_least = !denial.is_table_full();
         // The same holds for a key that shares its cells.
-        let is_least = is_least && self.subject.kind != Kind::Sketched;
+        let is_least = is_least && self.subject.kind != SubjectKind::Sketched;
         ensure!(!(is_least && admits(then_ns - 1)), "a wait that is too long: {decision:?}");
         Ok(())
     }
 
     /// A peek says what the request after it is told.
-    pub(super) fn agree(&mut self, name: Name, look: &Decision, decision: &Decision) -> Found {
+    pub(super) fn agree(
+        &mut self,
+        name: TieredKey,
+        look: &Decision,
+        decision: &Decision,
+    ) -> CheckResult {
         let is_counted = self.book_of(name).debt.counts_denials();
         let told = |decision: &Decision| match decision {
             Decision::Allowed(_) => (decision.remaining(), Duration::ZERO, None),
@@ -328,11 +333,11 @@ impl<'s> World<'s> {
         Ok(())
     }
 
-    pub(super) fn finish(&mut self) -> Found {
+    pub(super) fn finish(&mut self) -> CheckResult {
         self.set_clock();
         while !self.leases.is_empty() {
             self.lease_back()?;
         }
-        self.books.iter().try_for_each(Book::keeps_its_bound)
+        self.books.iter().try_for_each(KeyBook::keeps_its_bound)
     }
 }

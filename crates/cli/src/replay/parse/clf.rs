@@ -10,14 +10,14 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-use super::time::Clock;
-use super::{Key, Reason, Wanted, wanted};
+use super::time::ClfTimeReader;
+use super::{LineKey, Reason, Wanted, wanted};
 
 /// The time of a line, and its key.
 pub(super) fn read<'l>(
     line: &'l [u8],
     wanted: &Wanted,
-    clock: &mut Clock,
+    clock: &mut ClfTimeReader,
 ) -> Result<(u64, Cow<'l, [u8]>), Reason> {
     let open = memchr(b'[', line).filter(|&open| open > 0).ok_or_else(Reason::not_a_log_line)?;
     let (before, rest) = (&line[..open], &line[open + 1..]);
@@ -37,15 +37,15 @@ pub(super) fn read<'l>(
 }
 
 /// The part that a key names, from before and after the time.
-fn part<'l>(before: &'l [u8], after: &'l [u8], key: &Key) -> Result<&'l [u8], Reason> {
+fn part<'l>(before: &'l [u8], after: &'l [u8], key: &LineKey) -> Result<&'l [u8], Reason> {
     Ok(match key {
-        Key::Ip(_) => before.split(|&b| b == b' ').next().unwrap_or_default(),
-        Key::User => user(before),
-        Key::Method => method(after),
-        Key::Path => path(after),
-        Key::Referer => header(after, 0, key)?,
-        Key::UserAgent => header(after, 1, key)?,
-        Key::Field(name) => return Err(Reason::not_in_logs(name)),
+        LineKey::Ip(_) => before.split(|&b| b == b' ').next().unwrap_or_default(),
+        LineKey::User => user(before),
+        LineKey::Method => method(after),
+        LineKey::Path => path(after),
+        LineKey::Referer => header(after, 0, key)?,
+        LineKey::UserAgent => header(after, 1, key)?,
+        LineKey::Field(name) => return Err(Reason::not_in_logs(name)),
     })
 }
 
@@ -71,7 +71,7 @@ fn path(after: &[u8]) -> &[u8] {
 }
 
 /// One of the quoted fields after status and size.
-fn header<'l>(after: &'l [u8], index: usize, key: &Key) -> Result<&'l [u8], Reason> {
+fn header<'l>(after: &'l [u8], index: usize, key: &LineKey) -> Result<&'l [u8], Reason> {
     let missing = || Reason::only_in_combined(key.name());
     let (_, mut rest) = quoted(after).ok_or_else(missing)?;
     for _ in 0..index {
@@ -108,7 +108,7 @@ mod tests {
 
     fn key(line: &str, key: &str) -> Result<String, String> {
         let key = Wanted::One(key.parse().expect("every name is a key"));
-        read(line.as_bytes(), &key, &mut Clock::default())
+        read(line.as_bytes(), &key, &mut ClfTimeReader::default())
             .map(|(_, found)| String::from_utf8_lossy(&found).into_owned())
             .map_err(|reason| reason.to_string())
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Key, Reason, Wanted, time, wanted};
+use super::{LineKey, Reason, Wanted, time, wanted};
 
 /// The usual names of the time; the first one present counts.
 const TIME_FIELDS: [&str; 7] =
@@ -34,15 +34,15 @@ pub(super) fn read(
 }
 
 /// The part that a key names.
-fn part(object: &Map<String, Value>, key: &Key) -> Result<String, Reason> {
+fn part(object: &Map<String, Value>, key: &LineKey) -> Result<String, Reason> {
     match key {
-        Key::Ip(_) => plain(object, &["ip", "remote_addr", "remote_ip", "client_ip"]),
-        Key::User => plain(object, &["user", "remote_user"]),
-        Key::Method => plain(object, &["method", "request_method"]),
-        Key::Path => plain(object, &["path", "uri", "request_uri"]),
-        Key::Referer => plain(object, &["referer", "http_referer"]),
-        Key::UserAgent => plain(object, &["user-agent", "user_agent", "http_user_agent"]),
-        Key::Field(name) => plain(object, &[name]),
+        LineKey::Ip(_) => plain(object, &["ip", "remote_addr", "remote_ip", "client_ip"]),
+        LineKey::User => plain(object, &["user", "remote_user"]),
+        LineKey::Method => plain(object, &["method", "request_method"]),
+        LineKey::Path => plain(object, &["path", "uri", "request_uri"]),
+        LineKey::Referer => plain(object, &["referer", "http_referer"]),
+        LineKey::UserAgent => plain(object, &["user-agent", "user_agent", "http_user_agent"]),
+        LineKey::Field(name) => plain(object, &[name]),
     }
 }
 

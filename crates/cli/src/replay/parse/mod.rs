@@ -12,14 +12,14 @@ mod time;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-pub(crate) use tally::{BAD_LINES_NAMED, Tally};
+pub(crate) use tally::{BAD_LINES_NAMED, LineTally};
 pub(crate) use time::{instant, nanos_of_text, wait};
 
-use super::event::Event;
-use super::key::Key;
+use super::event::ReplayEvent;
+use super::key::LineKey;
 use super::reason::Reason;
 use super::wanted::{self, Wanted};
-use time::Clock;
+use time::ClfTimeReader;
 
 /// Which parts of a line matter.
 #[derive(Debug)]
@@ -34,21 +34,21 @@ pub(crate) struct Parser {
 #[derive(Debug, Default)]
 pub(crate) struct Parsed<'b> {
     /// Good lines in their order. Their keys are indices into `keys`.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<ReplayEvent>,
     /// The distinct keys.
     pub(crate) keys: Vec<Cow<'b, [u8]>>,
     /// The counts of its lines.
-    pub(crate) tally: Tally,
+    pub(crate) tally: LineTally,
 }
 
 /// The keys of one block while it is parsed.
 #[derive(Default)]
-struct Keys<'b> {
+struct BlockKeys<'b> {
     numbers: HashMap<Cow<'b, [u8]>, u32, ahash::RandomState>,
     texts: Vec<Cow<'b, [u8]>>,
 }
 
-impl<'b> Keys<'b> {
+impl<'b> BlockKeys<'b> {
     /// The number of a key as spelled in a line. Two spellings of one key may get two numbers here; both have the
     /// same canonical text, and become one key when blocks are merged.
     fn number(&mut self, found: Cow<'b, [u8]>, key: &Wanted) -> Result<u32, Reason> {
@@ -70,8 +70,8 @@ impl Parser {
     /// Reads every line of a block. The last line need not end with a newline.
     pub(crate) fn block<'b>(&self, bytes: &'b [u8]) -> Parsed<'b> {
         let mut parsed = Parsed::default();
-        let mut keys = Keys::default();
-        let mut clock = Clock::default();
+        let mut keys = BlockKeys::default();
+        let mut clock = ClfTimeReader::default();
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', bytes).chain([bytes.len()]) {
             let line = bytes[start..end].trim_ascii_end();
@@ -99,9 +99,9 @@ impl Parser {
     fn line<'b>(
         &self,
         line: &'b [u8],
-        keys: &mut Keys<'b>,
-        clock: &mut Clock,
-    ) -> Result<Event, Reason> {
+        keys: &mut BlockKeys<'b>,
+        clock: &mut ClfTimeReader,
+    ) -> Result<ReplayEvent, Reason> {
         // Some editors write a byte order mark at the start of a file.
         let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start();
         let (nanos, key) = if line.first() == Some(&b'{') {
@@ -110,7 +110,7 @@ impl Parser {
         } else {
             clf::read(line, &self.key, clock)?
         };
-        Ok(Event::new(nanos, keys.number(key, &self.key)?))
+        Ok(ReplayEvent::new(nanos, keys.number(key, &self.key)?))
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn block(text: &str) -> Parsed<'_> {
-        Parser { key: Wanted::One(Key::Ip(128)), time_field: None }.block(text.as_bytes())
+        Parser { key: Wanted::One(LineKey::Ip(128)), time_field: None }.block(text.as_bytes())
     }
 
     #[test]
@@ -132,8 +132,11 @@ mod tests {
             "2001:db8::1 - - [17/May/2015:10:05:04 +0000]",
         ));
         let second = 1_431_857_103_000_000_000;
-        let expected =
-            [Event::new(second, 0), Event::new(second, 1), Event::new(second + 1_000_000_000, 2)];
+        let expected = [
+            ReplayEvent::new(second, 0),
+            ReplayEvent::new(second, 1),
+            ReplayEvent::new(second + 1_000_000_000, 2),
+        ];
         assert_eq!(parsed.events, expected);
         assert_eq!(parsed.keys, [&b"192.0.2.1"[..], b"192.0.2.1", b"2001:db8::1"]);
         assert_eq!((parsed.tally.good, parsed.tally.bad), (3, 1));

@@ -7,7 +7,7 @@ pub(crate) const BAD_LINES_NAMED: usize = 5;
 
 /// The counts of the lines of a block or a file.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct LineTally {
     /// Lines with a time and a key.
     pub(crate) good: u64,
     /// Lines that are neither good nor blank.
@@ -18,7 +18,7 @@ pub(crate) struct Tally {
     lines: u64,
 }
 
-impl Tally {
+impl LineTally {
     pub(super) fn add_blank(&mut self) {
         self.lines += 1;
     }

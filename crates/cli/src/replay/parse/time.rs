@@ -17,7 +17,7 @@ const CLF: &str = "%d/%b/%Y:%H:%M:%S %z";
 
 /// Reads `17/May/2015:10:05:03 +0200`, and caches the day.
 #[derive(Debug, Default)]
-pub(super) struct Clock {
+pub(super) struct ClfTimeReader {
     day: Option<Day>,
 }
 
@@ -31,7 +31,7 @@ struct Day {
     midnight_s: i64,
 }
 
-impl Clock {
+impl ClfTimeReader {
     /// Nanoseconds of Unix time, or the error.
     pub(super) fn read(&mut self, text: &[u8]) -> Result<u64, Reason> {
         let Some((date, clock_time, zone)) = split(text) else { return from_text(text) };
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<u64, String> {
-        Clock::default().read(text.as_bytes()).map_err(|reason| reason.to_string())
+        ClfTimeReader::default().read(text.as_bytes()).map_err(|reason| reason.to_string())
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_fast_reading_equals_the_librarys() {
-        let mut clock = Clock::default();
+        let mut clock = ClfTimeReader::default();
         let zones = ["+0000", "-0000", "+0200", "-0830", "+1400", "-1200", "+0545"];
         // A stride of 13 h 47 min 12 s covers every hour, both ends of months, and leap days.
         for (step, zone) in (1..40_000).zip(zones.iter().cycle()) {

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::decide::Outcome;
+use super::decide::PolicyOutcome;
 use super::gather::Keys;
-use super::parse::{Tally, instant};
+use super::parse::{LineTally, instant};
 use super::suggest::Suggestion;
 use super::timeline::Timeline;
 use super::waits::Waits;
@@ -18,7 +18,7 @@ use crate::tables::grouped;
 
 /// The whole report. Its fields are those of `--json`, in their order.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct ReplayReport {
     /// Lines that are not blank.
     lines: u64,
     /// Bad lines.
@@ -34,7 +34,7 @@ pub(crate) struct Report {
     #[serde(flatten)]
     about: Option<RulesAbout>,
     #[serde(flatten)]
-    rows: Rows,
+    rows: ReportRows,
     /// Only with `--suggest`.
     #[serde(skip_serializing_if = "Option::is_none")]
     suggestion: Option<Suggestion>,
@@ -43,7 +43,7 @@ pub(crate) struct Report {
 /// What the rows of the report are about.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Rows {
+enum ReportRows {
     Policies(Vec<PolicyReport>),
     Rules(Vec<PolicyReport>),
 }
@@ -64,7 +64,7 @@ pub(crate) struct RulesAbout {
 /// The name of a row.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Name {
+enum RowName {
     Policy(String),
     Rule(String),
 }
@@ -73,7 +73,7 @@ enum Name {
 #[derive(Debug, Serialize)]
 struct PolicyReport {
     #[serde(flatten)]
-    name: Name,
+    name: RowName,
     requests: u64,
     admitted: u64,
     refused: u64,
@@ -103,40 +103,40 @@ struct WorstKey {
     raw: Box<[u8]>,
 }
 
-impl Report {
+impl ReplayReport {
     /// The report of a replay by policies.
     pub(crate) fn new(
-        tallies: &[Tally],
+        tallies: &[LineTally],
         span: (u64, u64),
         late_lines: Option<u64>,
-        policies: &[(String, Outcome)],
+        policies: &[(String, PolicyOutcome)],
         keys: &Keys,
     ) -> Self {
-        let row = |(policy, outcome): &(String, Outcome)| {
-            PolicyReport::new(Name::Policy(policy.clone()), outcome, keys)
+        let row = |(policy, outcome): &(String, PolicyOutcome)| {
+            PolicyReport::new(RowName::Policy(policy.clone()), outcome, keys)
         };
-        let rows = Rows::Policies(policies.iter().map(row).collect());
+        let rows = ReportRows::Policies(policies.iter().map(row).collect());
         Self { late_lines, ..Self::of_rows(tallies, span, rows) }
     }
 
     /// The report of a replay by rules.
     pub(crate) fn of_rules(
-        tallies: &[Tally],
+        tallies: &[LineTally],
         span: (u64, u64),
         about: RulesAbout,
-        rules: &[(String, Outcome)],
+        rules: &[(String, PolicyOutcome)],
         keys: &Keys,
     ) -> Self {
-        let row = |(rule, outcome): &(String, Outcome)| {
-            PolicyReport::new(Name::Rule(rule.clone()), outcome, keys)
+        let row = |(rule, outcome): &(String, PolicyOutcome)| {
+            PolicyReport::new(RowName::Rule(rule.clone()), outcome, keys)
         };
-        let rows = Rows::Rules(rules.iter().map(row).collect());
+        let rows = ReportRows::Rules(rules.iter().map(row).collect());
         Self { about: Some(about), ..Self::of_rows(tallies, span, rows) }
     }
 
-    fn of_rows(tallies: &[Tally], span: (u64, u64), rows: Rows) -> Self {
+    fn of_rows(tallies: &[LineTally], span: (u64, u64), rows: ReportRows) -> Self {
         Self {
-            lines: tallies.iter().map(Tally::counted).sum(),
+            lines: tallies.iter().map(LineTally::counted).sum(),
             bad_lines: tallies.iter().map(|tally| tally.bad).sum(),
             late_lines: None,
             first: instant(span.0),
@@ -149,15 +149,15 @@ impl Report {
 
     fn rows(&self) -> &[PolicyReport] {
         match &self.rows {
-            Rows::Policies(rows) | Rows::Rules(rows) => rows,
+            ReportRows::Policies(rows) | ReportRows::Rules(rows) => rows,
         }
     }
 
     /// What a row is.
     fn noun(&self) -> &'static str {
         match self.rows {
-            Rows::Policies(_) => "policy",
-            Rows::Rules(_) => "rule",
+            ReportRows::Policies(_) => "policy",
+            ReportRows::Rules(_) => "rule",
         }
     }
 
@@ -178,7 +178,7 @@ impl Report {
 }
 
 impl PolicyReport {
-    fn new(name: Name, outcome: &Outcome, keys: &Keys) -> Self {
+    fn new(name: RowName, outcome: &PolicyOutcome, keys: &Keys) -> Self {
         let worst = outcome.worst.iter().map(|worst| {
             let raw = keys[worst.key].clone();
             let key = String::from_utf8_lossy(&raw).into_owned();
@@ -202,7 +202,7 @@ impl PolicyReport {
 
     fn name(&self) -> &str {
         match &self.name {
-            Name::Policy(name) | Name::Rule(name) => name,
+            RowName::Policy(name) | RowName::Rule(name) => name,
         }
     }
 }

@@ -4,10 +4,10 @@ use std::io;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{PolicyReport, Report, pictures};
+use super::{PolicyReport, ReplayReport, pictures};
 use crate::plot;
 use crate::replay::parse::wait;
-use crate::replay::suggest::{Limit, Suggestion};
+use crate::replay::suggest::{SuggestedLimit, Suggestion};
 use crate::replay::text;
 use crate::tables::{grouped, share};
 
@@ -37,7 +37,7 @@ td.bar span { display: block; height: .7rem; background: var(--refused); print-c
   body { font-size: 11px; } .wide { overflow: visible; } }
 ";
 
-impl Report {
+impl ReplayReport {
     /// The report as a self-contained page.
     pub(crate) fn to_html(&self) -> io::Result<String> {
         let pictures: Vec<_> =
@@ -72,7 +72,7 @@ impl Report {
     }
 }
 
-fn about(report: &Report) -> Markup {
+fn about(report: &ReplayReport) -> Markup {
     html! {
         p.log {
             (grouped(report.lines)) " lines, " (grouped(report.bad_lines)) " bad"
@@ -83,7 +83,7 @@ fn about(report: &Report) -> Markup {
     }
 }
 
-fn side_by_side(report: &Report) -> Markup {
+fn side_by_side(report: &ReplayReport) -> Markup {
     html! {
         div.wide { table.names {
             thead { tr {
@@ -139,7 +139,7 @@ fn suggested(suggestion: &Suggestion) -> Markup {
     }
 }
 
-fn limits(limits: &[Limit]) -> Markup {
+fn limits(limits: &[SuggestedLimit]) -> Markup {
     html! {
         div.wide { table.names {
             thead { tr {

@@ -7,8 +7,8 @@ use std::io;
 
 use plotters::prelude::*;
 
-use super::{PolicyReport, Report};
-use crate::plot::{self, Canvas, CountAxis, Drawn, Names, TimeAxis};
+use super::{PolicyReport, ReplayReport};
+use crate::plot::{self, Canvas, CountAxis, Drawn, MarkLabels, TimeAxis};
 use crate::replay::text;
 use crate::spans;
 use crate::tables::{grouped, share};
@@ -28,7 +28,7 @@ const KEY_CHARS: usize = 30;
 /// Right of the bars: room for the numbers.
 const NUMBERS_WIDTH: i32 = 130;
 
-impl Report {
+impl ReplayReport {
     /// All pictures in one separate file.
     pub(crate) fn to_svg(&self) -> io::Result<String> {
         let height = |policy: &PolicyReport| HEADING_HEIGHT + TIMELINE_HEIGHT + bars_height(policy);
@@ -53,7 +53,7 @@ impl Report {
 }
 
 /// The cumulative refusals of each policy.
-pub(super) fn cumulative(report: &Report) -> io::Result<String> {
+pub(super) fn cumulative(report: &ReplayReport) -> io::Result<String> {
     let size = (WIDTH, cumulative_height(report));
     plot::svg(&title(report), size, |canvas| draw_cumulative(report, canvas))
 }
@@ -69,21 +69,21 @@ pub(super) fn timeline(policy: &PolicyReport) -> io::Result<String> {
     plot::svg(&title, (WIDTH, TIMELINE_HEIGHT), |canvas| draw_timeline(policy, canvas))
 }
 
-fn title(report: &Report) -> String {
+fn title(report: &ReplayReport) -> String {
     format!("requests refused over time, {} to {}", report.first, report.last)
 }
 
-fn cumulative_height(report: &Report) -> u32 {
+fn cumulative_height(report: &ReplayReport) -> u32 {
     let names = u32::try_from(report.rows().len()).unwrap_or(u32::MAX).saturating_add(4);
     CUMULATIVE_HEIGHT.max(names.saturating_mul(ROW_HEIGHT.unsigned_abs()))
 }
 
-fn draw_cumulative(report: &Report, canvas: &Canvas<'_>) -> Drawn {
+fn draw_cumulative(report: &ReplayReport, canvas: &Canvas<'_>) -> Drawn {
     let Some(first) = report.rows().first() else { return Ok(()) };
     plot::text(canvas, "refused requests, added up", (16, 20), plot::HEADING)?;
     let (_, body) = canvas.split_vertically(36);
     let (plot_area, names) = body.split_horizontally(WIDTH.cast_signed() - NAMES_WIDTH);
-    let time = TimeAxis::new(first.timeline.span_ns(), Names::Clock);
+    let time = TimeAxis::new(first.timeline.span_ns(), MarkLabels::Clock);
     let most = report.rows().iter().map(|policy| policy.refused).max().unwrap_or(0);
     let mut chart = ChartBuilder::on(&plot_area)
         .margin_right(plot::RIGHT)
@@ -128,7 +128,7 @@ fn draw_timeline(policy: &PolicyReport, canvas: &Canvas<'_>) -> Drawn {
     plot::legend(canvas, &colours, 16)?;
     let (_, body) = canvas.split_vertically(32);
     let tallest = policy.timeline.bins().map(|(_, bin)| bin.admitted + bin.refused).max();
-    let time = TimeAxis::new(policy.timeline.span_ns(), Names::Clock);
+    let time = TimeAxis::new(policy.timeline.span_ns(), MarkLabels::Clock);
     let mut chart = ChartBuilder::on(&body)
         .margin_right(plot::RIGHT)
         .x_label_area_size(32)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{PolicyReport, Report};
+use super::{PolicyReport, ReplayReport};
 use crate::replay::parse::wait;
 use crate::replay::text;
 use crate::tables::{aligned, grouped, share, write_table};
@@ -10,7 +10,7 @@ use crate::tables::{aligned, grouped, share, write_table};
 /// Longer keys are cut, because a user agent would push the numbers off the screen.
 const KEY_CHARS: usize = 60;
 
-impl fmt::Display for Report {
+impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} lines, {} bad", grouped(self.lines), grouped(self.bad_lines))?;
         if let Some(late) = self.late_lines {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::replay::decide::{Outcome, Worst};
+use crate::replay::decide::{PolicyOutcome, Worst};
 use crate::replay::gather::Keys;
 use crate::replay::seconds::Peak;
 use crate::replay::timeline::Timeline;
@@ -12,7 +12,7 @@ use crate::replay::waits::Waits;
 /// Counts by the name of the descriptor or request.
 #[derive(Debug, Default)]
 pub(super) struct Count {
-    accounts: HashMap<usize, Account, ahash::RandomState>,
+    accounts: HashMap<usize, RequestCounts, ahash::RandomState>,
     longest_wait: Duration,
     peak: Peak,
     timeline: Timeline,
@@ -20,7 +20,7 @@ pub(super) struct Count {
 }
 
 #[derive(Debug, Default)]
-struct Account {
+struct RequestCounts {
     requests: u64,
     refused: u64,
 }
@@ -51,16 +51,16 @@ impl Count {
     }
 
     /// Sums up.
-    pub(super) fn finish(self, names: &Keys) -> Outcome {
-        let mut outcome = Outcome {
+    pub(super) fn finish(self, names: &Keys) -> PolicyOutcome {
+        let mut outcome = PolicyOutcome {
             keys: self.accounts.len() as u64,
             longest_wait: self.longest_wait,
             peak_admitted_per_second: self.peak.most(),
             timeline: self.timeline,
             waits: self.waits,
-            ..Outcome::default()
+            ..PolicyOutcome::default()
         };
-        for (key, Account { requests, refused }) in self.accounts {
+        for (key, RequestCounts { requests, refused }) in self.accounts {
             outcome.admitted += requests - refused;
             outcome.refused += refused;
             if refused > 0 {

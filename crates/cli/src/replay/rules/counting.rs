@@ -3,10 +3,10 @@
 use tollgate_rules::Answer;
 
 use super::count::{Count, Said};
-use super::descriptors::Row;
+use super::descriptors::DescriptorRow;
 use super::engine::Engine;
 use crate::failure::Failure;
-use crate::replay::decide::Outcome;
+use crate::replay::decide::PolicyOutcome;
 use crate::replay::gather::Keys;
 use crate::replay::report::RulesAbout;
 
@@ -30,7 +30,7 @@ impl<'e> Counting<'e> {
     }
 
     /// Decides the next request. They come in the order of time.
-    pub(super) fn add(&mut self, row: &Row<'_>, nanos: u64) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, row: &DescriptorRow<'_>, nanos: u64) -> Result<(), Failure> {
         if row.descriptors.is_empty() {
             self.unasked += 1;
             return Ok(());
@@ -50,7 +50,7 @@ impl<'e> Counting<'e> {
     }
 
     /// Sums up, given the texts of the names: first all rules together, then each.
-    pub(super) fn finish(self, names: &Keys) -> (RulesAbout, Vec<(String, Outcome)>) {
+    pub(super) fn finish(self, names: &Keys) -> (RulesAbout, Vec<(String, PolicyOutcome)>) {
         let rules = self.engine.rules.rules().iter().zip(self.of_rules);
         let rules = rules.filter(|(rule, _)| rule.domain() == self.domain);
         let outcomes = std::iter::once((ALL.to_owned(), self.all))

@@ -1,10 +1,10 @@
 //! The descriptors that the lines of a log give, each stored once.
 
 use indexmap::IndexSet;
-use tollgate_rules::{Descriptor, Entry};
+use tollgate_rules::{Descriptor, DescriptorEntry};
 
 use crate::replay::gather::Keys;
-use crate::replay::key::Key;
+use crate::replay::key::LineKey;
 use crate::replay::mapping::{Mapping, Pair, name};
 use crate::replay::wanted::{Wanted, parts};
 
@@ -13,12 +13,12 @@ use crate::replay::wanted::{Wanted, parts};
 pub(super) struct Mappings<'m> {
     mappings: &'m [Mapping],
     /// The fields that they read, without repetition.
-    fields: Vec<Key>,
+    fields: Vec<LineKey>,
 }
 
 impl<'m> Mappings<'m> {
     pub(super) fn new(mappings: &'m [Mapping]) -> Self {
-        let mut fields: Vec<Key> = Vec::new();
+        let mut fields: Vec<LineKey> = Vec::new();
         for field in mappings.iter().flat_map(Mapping::fields) {
             if !fields.contains(field) {
                 fields.push(field.clone());
@@ -80,13 +80,16 @@ impl Descriptors {
     }
 
     /// The entries in the form of the rules, by the numbers of descriptors.
-    pub(super) fn entries(&self) -> Vec<Vec<Entry<'_>>> {
+    pub(super) fn entries(&self) -> Vec<Vec<DescriptorEntry<'_>>> {
         self.pairs.iter().map(|pairs| pairs.iter().map(entry).collect()).collect()
     }
 
     /// The request of each row, given those entries.
-    pub(super) fn requests<'e>(&self, entries: &'e [Vec<Entry<'e>>]) -> Vec<Row<'e>> {
-        let row = |row: &RowText| Row {
+    pub(super) fn requests<'e>(
+        &self,
+        entries: &'e [Vec<DescriptorEntry<'e>>],
+    ) -> Vec<DescriptorRow<'e>> {
+        let row = |row: &RowText| DescriptorRow {
             name: row.name,
             numbers: row.descriptors.clone(),
             descriptors: row.descriptors.iter().map(|n| Descriptor::new(&entries[*n])).collect(),
@@ -96,13 +99,13 @@ impl Descriptors {
 }
 
 /// A key and a value in the form of the rules.
-pub(super) fn entry((key, value): &Pair) -> Entry<'_> {
+pub(super) fn entry((key, value): &Pair) -> DescriptorEntry<'_> {
     (key, value)
 }
 
 /// The request of all lines with one row.
 #[derive(Debug)]
-pub(super) struct Row<'e> {
+pub(super) struct DescriptorRow<'e> {
     /// The number of its name.
     pub(super) name: usize,
     /// The numbers of its descriptors, in the order of the mappings.

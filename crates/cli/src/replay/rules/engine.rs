@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate::{ManualClock, Timestamp};
 use tollgate_rules::{Answer, DecisionMaker, Request, RuleCache, RuleSet, Settings};
 
-use super::descriptors::Row;
+use super::descriptors::DescriptorRow;
 use crate::failure::Failure;
 
 /// One set of rules, with tables of its own.
@@ -32,7 +32,7 @@ impl Engine {
     pub(super) fn decide(
         &self,
         domain: &str,
-        row: &Row<'_>,
+        row: &DescriptorRow<'_>,
         nanos: u64,
     ) -> Result<Answer, Failure> {
         let request = Request::new(domain, &row.descriptors);

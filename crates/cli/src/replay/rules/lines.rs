@@ -10,9 +10,9 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 
 use crate::failure::Failure;
-use crate::replay::event::Event;
+use crate::replay::event::ReplayEvent;
 use crate::replay::gather::{Keys, checked, number_all};
-use crate::replay::parse::{Parser, Tally};
+use crate::replay::parse::{LineTally, Parser};
 use crate::replay::source::{Block, Sources};
 
 /// The requests of all files.
@@ -21,7 +21,7 @@ pub(super) struct Lines {
     /// The rows of values in lines, numbered in no order.
     pub(super) rows: Keys,
     /// In the order of time, and for equal times in that of the lines.
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<ReplayEvent>,
 }
 
 impl Lines {
@@ -30,10 +30,10 @@ impl Lines {
         files: &[String],
         parser: &Parser,
         sources: &Sources,
-    ) -> Result<(Self, Vec<Tally>), Failure> {
+    ) -> Result<(Self, Vec<LineTally>), Failure> {
         let rows = Mutex::new(Keys::default());
         let mut events = Vec::new();
-        let mut read = |file: &String| -> Result<Tally, Failure> {
+        let mut read = |file: &String| -> Result<LineTally, Failure> {
             let (of_file, tally) = read_file(file, parser, sources, &rows)?;
             events.extend(of_file);
             Ok(tally)
@@ -49,7 +49,7 @@ impl Lines {
 
     /// The times of the first and of the last request.
     pub(super) fn span(&self) -> (u64, u64) {
-        let nanos = |event: Option<&Event>| event.map_or(0, |event| event.nanos());
+        let nanos = |event: Option<&ReplayEvent>| event.map_or(0, |event| event.nanos());
         (nanos(self.events.first()), nanos(self.events.last()))
     }
 }
@@ -59,14 +59,14 @@ fn read_file(
     parser: &Parser,
     sources: &Sources,
     rows: &Mutex<Keys>,
-) -> Result<(Vec<Event>, Tally), Failure> {
+) -> Result<(Vec<ReplayEvent>, LineTally), Failure> {
     let unreadable = |error| Failure::Unreadable { file: file.to_owned(), error };
     let read_block = |block: io::Result<Block>| {
         let block = block.map_err(unreadable)?;
         let parsed = parser.block(block.bytes());
         let numbers =
             number_all(&mut rows.lock().unwrap_or_else(PoisonError::into_inner), &parsed)?;
-        let number = |event: &Event| event.with_key(numbers[event.key() as usize]);
+        let number = |event: &ReplayEvent| event.with_key(numbers[event.key() as usize]);
         let events: Vec<_> = parsed.events.iter().map(number).collect();
         let (index, tally) = (block.index, parsed.tally);
         sources.recycle(block);
@@ -75,7 +75,7 @@ fn read_file(
     let blocks = sources.open(file).map_err(unreadable)?;
     let mut blocks: Vec<_> = blocks.par_bridge().map(read_block).collect::<Result<_, Failure>>()?;
     blocks.sort_unstable_by_key(|(index, ..)| *index);
-    let mut whole = Tally::default();
+    let mut whole = LineTally::default();
     let mut events = Vec::with_capacity(blocks.iter().map(|(_, events, _)| events.len()).sum());
     for (_, of_block, tally) in blocks {
         events.extend(of_block);

@@ -20,23 +20,23 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::parse::{Parser, Tally};
-use super::report::Report;
+use super::parse::{LineTally, Parser};
+use super::report::ReplayReport;
 use super::source::{Sources, end_by_interrupt};
 use crate::failure::Failure;
 use counting::Counting;
-use descriptors::{Descriptors, Mappings, Row};
+use descriptors::{DescriptorRow, Descriptors, Mappings};
 use diff::Diff;
 use engine::Engine;
 use lines::Lines;
-use read::Read;
+use read::DecidedLog;
 
 /// Reads the lines and decides them: while reading for a stream, otherwise after reading all.
 fn read(
-    args: &super::Args,
+    args: &super::ReplayArgs,
     sources: &Arc<Sources>,
-    mut decide: impl FnMut(&Row<'_>, u64) -> Result<(), Failure>,
-) -> Result<Read, Failure> {
+    mut decide: impl FnMut(&DescriptorRow<'_>, u64) -> Result<(), Failure>,
+) -> Result<DecidedLog, Failure> {
     let mappings = Mappings::new(&args.rules.descriptors);
     let parser = Parser { key: mappings.wanted(), time_field: args.time.clone() };
     if args.stream {
@@ -50,31 +50,31 @@ fn read(
     for event in &lines.events {
         decide(&rows[event.key() as usize], event.nanos())?;
     }
-    Ok(Read { tallies, names: descriptors.names, span: lines.span(), late_lines: None })
+    Ok(DecidedLog { tallies, names: descriptors.names, span: lines.span(), late_lines: None })
 }
 
 /// Decides a log by the rules of one directory.
 pub(super) fn replay(
-    args: &super::Args,
+    args: &super::ReplayArgs,
     path: &Path,
     sources: &Arc<Sources>,
-) -> Result<(Vec<Tally>, Report), Failure> {
+) -> Result<(Vec<LineTally>, ReplayReport), Failure> {
     // Bad rules are reported before a long log is read.
     let engine = Engine::load(path, &args.rules.settings())?;
     let domain = engine::domain(args.rules.domain.as_deref(), &[&engine])?;
     let mut counting = Counting::new(&engine, &domain);
     let read = read(args, sources, |row, nanos| counting.add(row, nanos))?;
     let (about, outcomes) = counting.finish(&read.names);
-    let report = Report::of_rules(&read.tallies, read.span, about, &outcomes, &read.names);
+    let report = ReplayReport::of_rules(&read.tallies, read.span, about, &outcomes, &read.names);
     Ok((read.tallies, report.with_late(read.late_lines)))
 }
 
 /// Decides a log by two sets of rules, and reports the differences.
 pub(super) fn diff(
-    args: &super::Args,
+    args: &super::ReplayArgs,
     paths: [&Path; 2],
     sources: &Arc<Sources>,
-) -> Result<(Vec<Tally>, Diff), Failure> {
+) -> Result<(Vec<LineTally>, Diff), Failure> {
     let settings = args.rules.settings();
     let engines = [Engine::load(paths[0], &settings)?, Engine::load(paths[1], &settings)?];
     let domain = engine::domain(args.rules.domain.as_deref(), &[&engines[0], &engines[1]])?;

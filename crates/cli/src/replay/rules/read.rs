@@ -1,11 +1,11 @@
-//! [`Read`]: what is known once all lines are read and decided.
+//! [`DecidedLog`]: what is known once all lines are read and decided.
 
 use crate::replay::gather::Keys;
-use crate::replay::parse::Tally;
+use crate::replay::parse::LineTally;
 
 /// The result of reading and deciding.
-pub(super) struct Read {
-    pub(super) tallies: Vec<Tally>,
+pub(super) struct DecidedLog {
+    pub(super) tallies: Vec<LineTally>,
     /// The names of descriptors and requests, by number.
     pub(super) names: Keys,
     pub(super) span: (u64, u64),

@@ -7,31 +7,31 @@ use std::sync::Arc;
 
 use tollgate_rules::Descriptor;
 
-use super::descriptors::{Mappings, Row, entry};
-use super::read::Read;
+use super::descriptors::{DescriptorRow, Mappings, entry};
+use super::read::DecidedLog;
 use crate::failure::Failure;
-use crate::replay::Args;
+use crate::replay::ReplayArgs;
 use crate::replay::gather::{Keys, checked, number_all};
 use crate::replay::mapping::{Pair, name};
-use crate::replay::parse::{Parser, Tally};
+use crate::replay::parse::{LineTally, Parser};
 use crate::replay::reorder::Reorder;
 use crate::replay::source::Sources;
 
 /// Reads the files one after the other, to their ends, and decides each line once its position is certain.
 pub(super) fn read(
-    args: &Args,
+    args: &ReplayArgs,
     mappings: Mappings<'_>,
     parser: &Parser,
     sources: &Arc<Sources>,
-    mut decide: impl FnMut(&Row<'_>, u64) -> Result<(), Failure>,
-) -> Result<Read, Failure> {
+    mut decide: impl FnMut(&DescriptorRow<'_>, u64) -> Result<(), Failure>,
+) -> Result<DecidedLog, Failure> {
     let mut lines = Reorder::new(args.reorder);
     let mut rows =
-        Rows { mappings, keys: Keys::default(), made: Vec::new(), names: Keys::default() };
+        DistinctRows { mappings, keys: Keys::default(), made: Vec::new(), names: Keys::default() };
     let mut number = 0_u64;
     let read = |file: &String| {
         let unreadable = |error| Failure::Unreadable { file: file.clone(), error };
-        let mut tally = Tally::default();
+        let mut tally = LineTally::default();
         for block in sources.open(file).map_err(unreadable)? {
             let block = block.map_err(unreadable)?;
             let parsed = parser.block(block.bytes());
@@ -49,16 +49,16 @@ pub(super) fn read(
         checked(tally, file)
     };
     let files = args.files.iter().take_while(|_| !sources.is_stopped());
-    let tallies: Result<Vec<Tally>, Failure> = files.map(read).collect();
+    let tallies: Result<Vec<LineTally>, Failure> = files.map(read).collect();
     sources.finish();
     let tallies = tallies?;
     lines.finish(|at, line| rows.decide(at, line, &mut decide))?;
     let (span, late_lines) = (lines.span().unwrap_or_default(), Some(lines.late_lines()));
-    Ok(Read { tallies, names: rows.names, span, late_lines })
+    Ok(DecidedLog { tallies, names: rows.names, span, late_lines })
 }
 
 /// The different rows so far.
-struct Rows<'m> {
+struct DistinctRows<'m> {
     mappings: Mappings<'m>,
     keys: Keys,
     /// The descriptors of each.
@@ -76,7 +76,7 @@ struct Made {
     descriptors: Vec<Vec<Pair>>,
 }
 
-impl Rows<'_> {
+impl DistinctRows<'_> {
     /// Makes the descriptors of new rows.
     fn grow(&mut self) {
         for key in self.keys.iter().skip(self.made.len()) {
@@ -94,12 +94,12 @@ impl Rows<'_> {
         &self,
         nanos: u64,
         (_, row): (u64, u32),
-        decide: &mut impl FnMut(&Row<'_>, u64) -> Result<(), Failure>,
+        decide: &mut impl FnMut(&DescriptorRow<'_>, u64) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let made = &self.made[row as usize];
         let entries: Vec<Vec<_>> =
             made.descriptors.iter().map(|pairs| pairs.iter().map(entry).collect()).collect();
-        let row = Row {
+        let row = DescriptorRow {
             name: made.name,
             numbers: made.numbers.clone(),
             descriptors: entries.iter().map(|entries| Descriptor::new(entries)).collect(),

@@ -10,11 +10,11 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
-pub(crate) use share::Share;
+pub(crate) use share::KeyShare;
 use tollgate::{Algorithm, Policy};
 
 use super::decide::decide;
-use super::gather::Log;
+use super::gather::RequestLog;
 use super::parse::wait;
 use crate::tables::{aligned, grouped, share as share_of, write_table};
 use search::Search;
@@ -43,16 +43,16 @@ pub(crate) struct Suggestion {
     /// How many keys need not be in the share.
     pub(in crate::replay) keys_that_may_be_refused: u64,
     /// The smallest limit of each algorithm and period.
-    pub(in crate::replay) limits: Vec<Limit>,
+    pub(in crate::replay) limits: Vec<SuggestedLimit>,
     /// Rates of GCRA with the smallest burst for each.
-    pub(in crate::replay) gcra_trade_off: Vec<Limit>,
+    pub(in crate::replay) gcra_trade_off: Vec<SuggestedLimit>,
     /// Algorithms and periods whose smallest limit is too large for a word.
     pub(in crate::replay) too_large: Vec<String>,
 }
 
 /// A limit, and its results.
 #[derive(Debug, Serialize)]
-pub(in crate::replay) struct Limit {
+pub(in crate::replay) struct SuggestedLimit {
     pub(in crate::replay) policy: String,
     pub(in crate::replay) max_in_period: u64,
     pub(in crate::replay) keys_refused: u64,
@@ -64,7 +64,7 @@ pub(in crate::replay) struct Limit {
 }
 
 /// Tries limits on a whole log.
-pub(crate) fn suggest(share: Share, log: &Log) -> Suggestion {
+pub(crate) fn suggest(share: KeyShare, log: &RequestLog) -> Suggestion {
     let keys = log.keys.len() as u64;
     let others = share.others(keys);
     let search = Search::new(log, others);
@@ -86,23 +86,23 @@ pub(crate) fn suggest(share: Share, log: &Log) -> Suggestion {
 }
 
 impl Suggestion {
-    fn add_period(&mut self, period: Duration, search: &Search<'_>, log: &Log) {
+    fn add_period(&mut self, period: Duration, search: &Search<'_>, log: &RequestLog) {
         let bursts = search.gcra(period);
         let least =
             bursts.iter().min_by_key(|policy| (max_in_period(policy), policy.quota().count()));
-        self.limits.extend(least.map(|policy| Limit::new(*policy, log)));
-        self.gcra_trade_off.extend(bursts.iter().map(|policy| Limit::new(*policy, log)));
+        self.limits.extend(least.map(|policy| SuggestedLimit::new(*policy, log)));
+        self.gcra_trade_off.extend(bursts.iter().map(|policy| SuggestedLimit::new(*policy, log)));
         for algorithm in WINDOWS {
             match search.window(algorithm, period) {
-                Ok(policy) => self.limits.push(Limit::new(policy, log)),
+                Ok(policy) => self.limits.push(SuggestedLimit::new(policy, log)),
                 Err(error) => self.too_large.push(error.to_string()),
             }
         }
     }
 }
 
-impl Limit {
-    fn new(policy: Policy, log: &Log) -> Self {
+impl SuggestedLimit {
+    fn new(policy: Policy, log: &RequestLog) -> Self {
         let outcome = decide(policy, log);
         Self {
             policy: policy.to_string(),
@@ -142,7 +142,7 @@ impl fmt::Display for Suggestion {
     }
 }
 
-fn write_limits(limits: &[Limit], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_limits(limits: &[SuggestedLimit], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut table = aligned(&[
         "policy",
         "most in a period",

@@ -6,15 +6,15 @@ use std::time::Duration;
 use rayon::prelude::*;
 use tollgate::{Algorithm, Meter, Policy, PolicyError, Quota, Timestamp, Word};
 
-use crate::replay::event::Event;
-use crate::replay::gather::Log;
+use crate::replay::event::ReplayEvent;
+use crate::replay::gather::RequestLog;
 
 /// Rates of GCRA that are tried, with their multiples by ten, a hundred, and so on.
 const RATES: [u64; 3] = [1, 2, 5];
 
 /// A log, and how many of its keys may be refused.
 pub(super) struct Search<'l> {
-    log: &'l Log,
+    log: &'l RequestLog,
     others: u64,
     /// The number of requests of the busiest key: with that limit no request is refused.
     busiest: u64,
@@ -34,8 +34,8 @@ impl fmt::Display for TooLarge {
 }
 
 impl<'l> Search<'l> {
-    pub(super) fn new(log: &'l Log, others: u64) -> Self {
-        let busiest = |(partition, events): (usize, &Vec<Event>)| {
+    pub(super) fn new(log: &'l RequestLog, others: u64) -> Self {
+        let busiest = |(partition, events): (usize, &Vec<ReplayEvent>)| {
             let mut requests = vec![0_u64; log.keys_in(partition)];
             events.iter().for_each(|event| requests[log.account(*event)] += 1);
             requests.into_iter().max().unwrap_or(0)
@@ -103,9 +103,9 @@ fn smallest(most: u64, passes: impl Fn(u64) -> bool) -> u64 {
 }
 
 /// How many keys have a refused request. The rest of such a key is skipped.
-fn keys_refused(policy: Policy, log: &Log) -> u64 {
+fn keys_refused(policy: Policy, log: &RequestLog) -> u64 {
     let meter = Meter::new(policy);
-    let refused_in = |(partition, events): (usize, &Vec<Event>)| {
+    let refused_in = |(partition, events): (usize, &Vec<ReplayEvent>)| {
         let mut words = vec![Some(Word::UNUSED); log.keys_in(partition)];
         let mut refused = 0;
         for event in events {

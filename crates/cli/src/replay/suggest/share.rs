@@ -8,7 +8,7 @@ const PARTS: u64 = 1_000_000;
 
 /// Above 0 % and at most 100 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct KeyShare {
     parts: u64,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for NoShare {
 
 impl std::error::Error for NoShare {}
 
-impl FromStr for Share {
+impl FromStr for KeyShare {
     type Err = NoShare;
 
     fn from_str(text: &str) -> Result<Self, NoShare> {
@@ -47,7 +47,7 @@ impl FromStr for Share {
     }
 }
 
-impl fmt::Display for Share {
+impl fmt::Display for KeyShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, fraction) = (self.parts / 10_000, self.parts % 10_000);
         let fraction = format!("{fraction:04}");
@@ -58,7 +58,7 @@ impl fmt::Display for Share {
     }
 }
 
-impl Share {
+impl KeyShare {
     /// How many of this many keys need not be in the share: rounded down, so the share is never smaller.
     pub(crate) fn others(self, keys: u64) -> u64 {
         let others = u128::from(keys) * u128::from(PARTS - self.parts) / u128::from(PARTS);
@@ -80,14 +80,14 @@ mod tests {
             ("99.99%", "99.99 %", 0),
             (" 050.0% ", "50 %", 876),
         ] {
-            let share: Share = text.parse().expect("a share");
+            let share: KeyShare = text.parse().expect("a share");
             assert_eq!(
                 (share.to_string().as_str(), share.others(1_753)),
                 (shown, others),
                 "{text}"
             );
         }
-        let share: Share = "50%".parse().expect("a share");
+        let share: KeyShare = "50%".parse().expect("a share");
         assert_eq!(share.others(u64::MAX), u64::MAX / 2);
     }
 
@@ -109,7 +109,7 @@ mod tests {
             "18446744073709551616%",
             "٩٩%",
         ] {
-            assert_eq!(text.parse::<Share>(), Err(NoShare), "{text:?}");
+            assert_eq!(text.parse::<KeyShare>(), Err(NoShare), "{text:?}");
         }
     }
 }

@@ -24,12 +24,12 @@ fn is_spent(spend: Spend) -> bool {
 #[test]
 fn one_asks_and_the_others_wait() {
     let mut holding = Holding::default();
-    assert_eq!(spend(&mut holding, 3, 0), Spend::Ask(Want { want: 3, least: 3 }));
+    assert_eq!(spend(&mut holding, 3, 0), Spend::Ask(LeaseWant { want: 3, least: 3 }));
     assert_eq!(spend(&mut holding, 1, 0), Spend::Wait);
     holding.granted(TERMS, grant(4, 0), MS);
     assert_eq!(spend(&mut holding, 3, MS), Spend::Spent { stamp: 7, more: None });
     // The last unit asks for the next lease.
-    let more = Some(Want { want: 8, least: 1 });
+    let more = Some(LeaseWant { want: 8, least: 1 });
     assert_eq!(spend(&mut holding, 1, MS), Spend::Spent { stamp: 7, more });
     assert_eq!(spend(&mut holding, 1, MS), Spend::Wait);
 }
@@ -78,7 +78,7 @@ fn after_a_denial_the_store_is_left_alone_until_it_has_units() {
     assert_eq!(spend(&mut holding, 5, 20 * MS), Spend::Denied { retry_ns: 10 * MS });
     assert!(!holding.is_idle(29 * MS));
     // A smaller cost may fit.
-    assert_eq!(spend(&mut holding, 1, MS), Spend::Ask(Want { want: 1, least: 1 }));
+    assert_eq!(spend(&mut holding, 1, MS), Spend::Ask(LeaseWant { want: 1, least: 1 }));
     // The store is not asked more often than the poll interval, whatever it says.
     holding.denied(TERMS, (1, Beyond::default()), [0, MS]);
     assert_eq!(spend(&mut holding, 1, 2 * MS), Spend::Denied { retry_ns: 9 * MS });
@@ -142,7 +142,7 @@ fn three_leases(third: Grant) -> Holding {
 
 #[test]
 fn a_third_lease_is_joined_to_the_second_and_they_end_with_the_first_to_end() {
-    let stamp = |at| Stamp { at, era: 0 };
+    let stamp = |at| ChargeStamp { at, era: 0 };
     let mut holding = three_leases(grant(5, 120 * MS));
     assert_eq!(holding.left(), 10);
     // The first has ended, and the joined ones have not.
@@ -157,7 +157,7 @@ fn a_third_lease_is_joined_to_the_second_and_they_end_with_the_first_to_end() {
 fn leases_that_were_joined_grow_by_what_they_had_together() {
     let mut holding = three_leases(grant(5, 120 * MS));
     assert_eq!(spend(&mut holding, 2, 130 * MS), Spend::Spent { stamp: 7, more: None });
-    let more = Some(Want { want: 16, least: 1 });
+    let more = Some(LeaseWant { want: 16, least: 1 });
     assert_eq!(spend(&mut holding, 8, 130 * MS), Spend::Spent { stamp: 8, more });
 }
 

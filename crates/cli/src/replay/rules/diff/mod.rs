@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use serde::Serialize;
 use tollgate_rules::{Answer, Code, Rule};
 
-use super::descriptors::Row;
+use super::descriptors::DescriptorRow;
 use super::engine::Engine;
 use crate::replay::gather::Keys;
-use crate::replay::parse::{Tally, instant};
+use crate::replay::parse::{LineTally, instant};
 
 /// How many of the most changed keys, and of the first changed requests, are listed.
 const NAMED: usize = 10;
@@ -37,7 +37,7 @@ pub(crate) struct Diff {
     /// The first changed requests.
     requests: Vec<RequestChange>,
     #[serde(skip)]
-    counting: Counting,
+    counting: DiffState,
 }
 
 /// The results of one set of rules for all requests.
@@ -82,26 +82,26 @@ struct KeyChange {
 struct RequestChange {
     time: String,
     key: String,
-    is: Change,
+    is: DiffChange,
     #[serde(skip)]
     raw: Box<[u8]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Change {
+enum DiffChange {
     NewlyRefused,
     NewlyAdmitted,
 }
 
 /// The state while requests are decided.
 #[derive(Debug, Default)]
-struct Counting {
+struct DiffState {
     /// For each set, the index among the changes of each of its rules.
     places: [Vec<Option<usize>>; 2],
     /// Newly refused and newly admitted requests, by the number of a name.
     keys: HashMap<usize, [u64; 2], ahash::RandomState>,
-    first: Vec<(u64, usize, Change)>,
+    first: Vec<(u64, usize, DiffChange)>,
 }
 
 impl Diff {
@@ -123,29 +123,29 @@ impl Diff {
             rules,
             keys: Vec::new(),
             requests: Vec::new(),
-            counting: Counting { places, ..Counting::default() },
+            counting: DiffState { places, ..DiffState::default() },
         }
     }
 
     /// Adds the answers of the old and the new rules to one request.
-    pub(super) fn add(&mut self, row: &Row<'_>, nanos: u64, answers: &[Answer; 2]) {
+    pub(super) fn add(&mut self, row: &DescriptorRow<'_>, nanos: u64, answers: &[Answer; 2]) {
         let [old, new] = answers;
         self.old.add(old);
         self.new.add(new);
         self.add_rules(answers);
         let (change, denial) = match (old.is_allowed(), new.is_allowed()) {
-            (true, false) => (Change::NewlyRefused, new),
-            (false, true) => (Change::NewlyAdmitted, old),
+            (true, false) => (DiffChange::NewlyRefused, new),
+            (false, true) => (DiffChange::NewlyAdmitted, old),
             _ => return,
         };
         let moved = match change {
-            Change::NewlyRefused => &mut self.newly_refused,
-            Change::NewlyAdmitted => &mut self.newly_admitted,
+            DiffChange::NewlyRefused => &mut self.newly_refused,
+            DiffChange::NewlyAdmitted => &mut self.newly_admitted,
         };
         moved.requests += 1;
         for key in denied(row, denial) {
             let counts = self.counting.keys.entry(key).or_default();
-            let count = &mut counts[usize::from(change == Change::NewlyAdmitted)];
+            let count = &mut counts[usize::from(change == DiffChange::NewlyAdmitted)];
             moved.keys += u64::from(*count == 0);
             *count += 1;
         }
@@ -174,8 +174,13 @@ impl Diff {
     }
 
     /// Adds the counts of the lines that were read.
-    pub(super) fn tell_of(&mut self, tallies: &[Tally], span: (u64, u64), late_lines: Option<u64>) {
-        self.lines = tallies.iter().map(Tally::counted).sum();
+    pub(super) fn tell_of(
+        &mut self,
+        tallies: &[LineTally],
+        span: (u64, u64),
+        late_lines: Option<u64>,
+    ) {
+        self.lines = tallies.iter().map(LineTally::counted).sum();
         self.bad_lines = tallies.iter().map(|tally| tally.bad).sum();
         self.late_lines = late_lines;
         (self.first, self.last) = (instant(span.0), instant(span.1));
@@ -200,7 +205,7 @@ impl Diff {
             raw: names[name].clone(),
         };
         self.keys = keys.into_iter().take(NAMED).map(key).collect();
-        let request = |(nanos, name, is): (u64, usize, Change)| RequestChange {
+        let request = |(nanos, name, is): (u64, usize, DiffChange)| RequestChange {
             time: instant(nanos),
             key: text(name),
             is,
@@ -221,7 +226,7 @@ impl Diff {
 }
 
 /// The names of the descriptors that were denied; that of the whole request if none was denied by itself.
-fn denied(row: &Row<'_>, answer: &Answer) -> Vec<usize> {
+fn denied(row: &DescriptorRow<'_>, answer: &Answer) -> Vec<usize> {
     let statuses = answer.statuses().iter().zip(&row.numbers);
     let denied = statuses.filter(|(status, _)| status.code == Code::OverLimit);
     let mut names: Vec<usize> = denied.map(|(_, name)| *name).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Change, Diff, Moved};
+use super::{Diff, DiffChange, Moved};
 use crate::replay::text;
 use crate::tables::{aligned, grouped, share, write_table};
 
@@ -86,8 +86,8 @@ fn write_requests(diff: &Diff, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "\nfirst changed requests\n")?;
     for request in &diff.requests {
         let how = match request.is {
-            Change::NewlyRefused => "newly refused ",
-            Change::NewlyAdmitted => "newly admitted",
+            DiffChange::NewlyRefused => "newly refused ",
+            DiffChange::NewlyAdmitted => "newly admitted",
         };
         writeln!(f, "{}  {how}  {}", request.time, text::shortened(&request.raw, KEY_CHARS))?;
     }
