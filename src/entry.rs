@@ -296,7 +296,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// use tollgate::{Quota, SketchLimiter, SketchSize, Timestamp};
     /// let limiter = SketchLimiter::new(Quota::per_minute(1), SketchSize::new(4, 1_000)?)?;
     /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check(1).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     #[must_use]
