@@ -152,6 +152,7 @@ pub(super) fn read_all(table: &Table, index: usize, reading: &mut Reading) -> bo
 
 /// Where a new key should go while there seem to be enough vacant cells: `None` if there are not. No key that is
 /// there is asked anything, and another install of the same key is not seen: the scan after the claim sees it.
+#[inline(always)] // its one caller is out of line, and cold
 pub(super) fn vacancy(
     table: &Table,
     identity: Identity,

@@ -22,6 +22,7 @@ use crate::keyed::witness::assert_one_live;
 
 /// Decides, from the later of now and the highest floor of the key's shards on, and turns the claim into a live
 /// word. The header of its own shard comes first.
+#[inline(always)] // its one caller is out of line, and cold
 pub(super) fn open(
     table: &Table,
     identity: Identity,

@@ -11,6 +11,7 @@ use crate::keyed::table::Table;
 use crate::keyed::unit::shards_of;
 
 /// Claims the cell of the word that was chosen, if that still stands, and verifies the claim.
+#[inline(always)] // its one caller is out of line, and cold
 pub(super) fn claim_and_verify(
     table: &Table,
     identity: Identity,
@@ -38,6 +39,7 @@ pub(super) fn claim_and_verify(
 }
 
 /// Scans all of the key's shards behind a claim that has just been made.
+#[inline(always)]
 fn verify(table: &Table, identity: Identity, second: usize, mine: Seen) -> Round {
     let Identity { first, tag } = identity;
     // SeqCst: the one place that needs a total order. My claim comes before my scan, another's
