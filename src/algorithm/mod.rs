@@ -1,16 +1,12 @@
 //! The algorithms: each one a pure function on what one word holds.
 //!
-//! No clock, no atomic and no allocation in here. The same functions decide for [`Limiter`], for
-//! [`KeyedLimiter`], for [`Meter`] and so for the replay tool; they differ only in how wide the word is.
+//! No clock, no atomic and no allocation in here. The same functions decide for a `Limiter`, for a `KeyedLimiter`, for
+//! a `Meter` and so for the replay tool; they differ only in how wide the word is.
 //!
 //! A word holds a *time* and *counts*. What "time" counts is the algorithm's own unit: ticks for GCRA,
 //! windows for fixed and sliding windows, segments, quanta. A step does not see the absolute time but
 //! its distance from now, because that is all that matters to a decision and is the same whether the
 //! word had room for the whole time or only for its low bits.
-//!
-//! [`Limiter`]: crate::Limiter
-//! [`KeyedLimiter`]: crate::KeyedLimiter
-//! [`Meter`]: crate::Meter
 
 mod adds;
 mod answers;

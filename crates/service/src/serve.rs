@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tollgate::BuildError;
+use tollgate::Clock;
 use tollgate_rules::{
     Changed, DecisionMaker, Problem, Refresh, Retriever, RuleCache, RuleError,
     Settings as RulesSettings,
@@ -128,6 +129,21 @@ pub struct Running {
     pub admin: SocketAddr,
 }
 
+/// The cache of rules, which refuses those that global limits cannot take.
+fn cache_of(
+    settings: RulesSettings,
+    clock: Clock,
+    keeper: Option<&GlobalLimits>,
+) -> Arc<RuleCache> {
+    let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
+    let settings = RulesSettings { more_bytes_per_client, ..settings };
+    let cache = RuleCache::with_clock(settings, clock);
+    Arc::new(match keeper {
+        Some(keeper) => cache.vetted(keeper.vet()),
+        None => cache,
+    })
+}
+
 /// Reads the rules, listens, and returns when requests are answered. `observe` is called with the result of each
 /// reading of the rules. Bad rules do not keep the service from starting: it is unhealthy, and answers that there are
 /// no rules, until good ones are loaded. But the path of rule files must exist, and contain one, unless
@@ -140,20 +156,10 @@ pub async fn start(
     observe: impl FnMut(&Refresh) + Send + 'static,
 ) -> Result<Running, StartError> {
     let sockets = Sockets::bind(&options).await?;
-    let keeper = match options.global {
-        Some(global) => {
-            Some(GlobalLimits::open(&global, &options.settings).map_err(StartError::Global)?)
-        }
-        None => None,
-    };
+    let open = |global| GlobalLimits::open(&global, &options.settings);
+    let keeper = options.global.map(open).transpose().map_err(StartError::Global)?;
     find_files(&options.rules, options.settings.allow_empty)?;
-    let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
-    let settings = RulesSettings { more_bytes_per_client, ..options.settings };
-    let cache = RuleCache::with_clock(settings, options.clock);
-    let cache = Arc::new(match &keeper {
-        Some(keeper) => cache.vetted(keeper.vet()),
-        None => cache,
-    });
+    let cache = cache_of(options.settings, options.clock, keeper.as_ref());
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
     let service = Arc::new(Service::new(maker, options.answers, options.metrics_names, keeper));
     let (health, health_service) = tonic_health::server::health_reporter();
