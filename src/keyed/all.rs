@@ -211,6 +211,7 @@ impl Place<'_> {
         // The permit charged nothing in this table.
         let Some(charge) = undo.permit.charge() else { return };
         let (ruled, at_ns) = (table.ruled(), charge.at_ns);
+        // The bits that the charge wrote, by which its word is recognised.
         let left = table.layout.live(tag, ruled.join(charge.held, 0), &ruled, ruled.moment(at_ns));
         // The key may have moved since it was charged: forgotten at home, and installed in its
         // other unit.
@@ -248,6 +249,7 @@ impl Place<'_> {
         let (kernel, floor_ns) = (self.table.kernel(), header.floor_ns());
         let ruled = self.table.ruled();
         let at_floor = ruled.moment(floor_ns);
+        // One of the two steps is 0: the floor lies above the charge, or below it.
         let before = before
             .seen_later(kernel.passed(at_ns, floor_ns))
             .seen_earlier(kernel.passed(floor_ns, at_ns));

@@ -105,6 +105,7 @@ impl Book {
         indices: &[usize],
         latest_ns: u64,
     ) -> Option<Self> {
+        // An entry for each index that the bits can name, so no word leads out of the book.
         let count = indices_for(quotas.len());
         let entries = (0..count).map(|_| QuotaNumbers::vacant()).collect();
         let named = (0..count).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
@@ -217,6 +218,7 @@ impl Book {
     /// Below the number of entries, which is a power of two, whatever the word.
     #[inline(always)]
     fn index(&self, word: u64) -> usize {
+        // What stands above the index is the tag: the mask takes it away.
         index_of(word >> self.shared.index_shift()) & (self.entries.len() - 1)
     }
 
@@ -242,6 +244,7 @@ impl Book {
     /// An index as it stands in a word.
     #[inline(always)]
     pub(super) fn mark_of(&self, index: usize) -> u64 {
+        // It is below the number of entries, so it stays within the bits that the index has.
         (index as u64) << self.shared.index_shift()
     }
 

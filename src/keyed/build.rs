@@ -31,6 +31,7 @@ impl Table {
     }
 
     fn of(memory: Memory, layout: Layout) -> Self {
+        // Which code decides is chosen once, here, and not at each decision.
         let (way, tallies) = (way_of(&layout), Tallies::default());
         Self { memory, layout, way, tallies, spill: None, book: None }
     }

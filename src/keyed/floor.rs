@@ -155,5 +155,6 @@ pub(super) fn floor_at(instant_ns: u64) -> u64 {
 
 /// The first instant that allows a floor at or above `instant_ns`: the inverse of [`floor_at`].
 pub(super) fn first_instant_of_floor(instant_ns: u64) -> u64 {
+    // Up to a whole granule, and a lag more: from then on `floor_at` is no lower than the instant.
     instant_ns.div_ceil(1 << GRANULE_BITS).saturating_mul(1 << GRANULE_BITS).saturating_add(LAG_NS)
 }

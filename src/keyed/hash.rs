@@ -49,9 +49,11 @@ impl<S: BuildHasher> Hashers<S> {
     /// there. Of several types, since a hash may treat each in a way of its own.
     pub(super) fn fingerprints(&self) -> [u64; 2] {
         fn fingerprint(hasher: &impl BuildHasher) -> u64 {
+            // Any keys would do, as long as they stay the same in every version.
             let (bytes, text) = ([7_u8, 6, 5], "tollgate");
             let addresses =
                 [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])];
+            // Text, a number, bytes, addresses of both kinds: what keys are mostly made of.
             let hashes = [
                 hasher.hash_one(text),
                 hasher.hash_one(0x0123_4567_89ab_cdef_u64),
@@ -68,6 +70,7 @@ impl<S: BuildHasher> Hashers<S> {
     /// The shard that a key is looked for in first.
     #[inline(always)]
     pub(super) fn first<K: Hash + ?Sized>(&self, key: &K, shards: usize) -> usize {
+        // Not the remainder: `scale` goes by the topmost bits, and leaves the lowest to the tag.
         scale(hash_of(&self.place, key), shards)
     }
 
@@ -82,6 +85,7 @@ impl<S: BuildHasher> Hashers<S> {
     pub(super) fn tag<K: Hash + ?Sized>(&self, key: &K, words_per_tag: u64) -> u64 {
         // The hash's top bits, one to the right: the topmost of a live word is 0.
         let tag = (hash_of(&self.tag, key) >> 1) & words_per_tag.wrapping_neg();
+        // Keys of tag 0 share the next one: a tag is never 0.
         tag.max(words_per_tag)
     }
 

@@ -75,16 +75,20 @@ pub(super) fn map(count: usize, shard: impl FnMut() -> Shard) -> Option<ShardPag
     // Whole huge pages, wherever the mapping begins.
     // One more, since a mapping is aligned to small pages only.
     let mapped = bytes.checked_next_multiple_of(HUGE_PAGE)?.checked_add(HUGE_PAGE)?;
+    // None, as under a limit of address space: the caller takes the allocator's memory.
     let map = MmapMut::map_anon(mapped).ok()?;
     // Less than one huge page, which the mapping has to spare.
     let before = map.as_ptr().align_offset(HUGE_PAGE);
     // A kernel without huge pages refuses the advice; then these are small ones.
     let _ = map.advise_range(Advice::HugePage, before, mapped - HUGE_PAGE);
+    // The mapping and the shards that borrow from it move as one value, and end together.
     let owner = MutBorrow::new(Owner::Mapped(map, before));
     let both = Both::try_new(owner, |owner| {
         // Made just above.
         let Owner::Mapped(map, before) = owner.borrow_mut() else { return Err(()) };
         let shards =
+            // Fails for another length or alignment only: this is a whole number of shards, and a
+            // huge page begins where one can.
             <[Shard]>::mut_from_bytes(&mut map[*before..*before + bytes]).map_err(|_| ())?;
         // Touched here for the first time, so the kernel gives the pages now and not to a decision.
         shards.fill_with(shard);

@@ -107,6 +107,7 @@ impl Layout {
         let mut best: Option<Self> = None;
         // For the error alone.
         let mut needed_bits = u32::MAX;
+        // Ends: an algorithm has a handful of choices.
         for demand in (0..).map_while(|choice| Demand::of(policy, choice)) {
             match demand.and_then(Self::fit) {
                 // It fits; a later choice, coarser or slower, may leave a wider tag or a longer epoch.
@@ -142,6 +143,7 @@ impl Layout {
             }
             _ => TAG_BITS_ENOUGH,
         };
+        // In this order: the epoch decides only between tags that are as good as each other.
         (u32::from(self.tag_bits).min(enough), epoch.min(EPOCH_GRANULES_LONG))
     }
 
@@ -159,6 +161,7 @@ impl Layout {
         let narrowest = (demand.time_bits_min..=62)
             .filter_map(with)
             .find(enough)
+            // No width will do: counts and time would take the whole word, or more.
             .ok_or(63.max(demand.count_bits + demand.time_bits_min))?;
         // The narrowest that makes it a minute. The first of all is taken even if its tag is
         // narrow: it costs nothing more.
@@ -175,6 +178,8 @@ impl Layout {
             .map_while(with)
             .take_while(|layout| u32::from(layout.tag_bits) >= TAG_BITS_ENOUGH)
             .last();
+        // Neither: the narrowest has no tag of 32 bits to spare, and an epoch of less than a
+        // minute.
         Ok(wider.or(widest).unwrap_or(narrowest))
     }
 
@@ -195,9 +200,12 @@ impl Layout {
             count_bits: u8::try_from(demand.count_bits).ok()?,
             time_bits: u8::try_from(time_bits).ok()?,
             state_bits: demand.count_bits + time_bits,
+            // No shift is too wide: counts and time have passed the subtraction from 63 above.
             time_mask: (1 << time_bits) - 1,
             words_per_tag: 1 << (demand.count_bits + time_bits),
             tag_bits: u8::try_from(tag_bits).ok()?,
+            // The head of this file counts `before` and three epochs back; two units more are for
+            // rounding.
             back: 3 * epoch_units + demand.before + 2,
             ahead: demand.ahead,
             epoch_units,
@@ -227,6 +235,7 @@ impl Layout {
     }
 
     fn epoch_ns(&self) -> u64 {
+        // No bits are lost: an epoch has no more granules than all times have.
         self.epoch << GRANULE_BITS
     }
 

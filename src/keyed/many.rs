@@ -72,6 +72,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         // On the stack: nothing is allocated for a batch.
         let mut ring = [Identity::NONE; BATCH];
         let mut ahead = keys.iter();
+        // The ring is asked first: where it is full, no key is taken from `ahead` and lost.
         for (slot, key) in ring.iter_mut().zip(ahead.by_ref()) {
             *slot = self.find_and_fetch(key.borrow());
         }
@@ -79,10 +80,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             // The clock is read once for each batch, not for each key.
             let (now, clock) = self.time(now);
             let (now_ns, verb) = (now.as_nanos(), Verb::Check);
+            // A cost of 0 is a question, as in `check`. Of several tiers it is the first that is asked.
             let ask = Ask { now_ns, cost, charge: cost > 0, verb, tier: 0 };
             for (key, slot) in batch.iter().zip(&mut ring) {
                 // Taken out before the slot is filled anew, with the key that comes a ring later.
                 let identity = *slot;
+                // None: every key is in the ring by now, and the slot is not read again.
                 if let Some(key) = ahead.next() {
                     *slot = self.find_and_fetch(key.borrow());
                 }

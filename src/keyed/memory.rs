@@ -64,12 +64,15 @@ impl Memory {
             shards.push(next()?);
         }
         // Huge pages cannot grow as they come: for a moment there are two copies.
+        // Read to the end before: a mapping is never made for a file that ends too early.
         let mut told = shards.iter().map(Shard::copy);
+        // Behind the last copy comes the spare shard, which is vacant.
         let mapped = map(count + 1, || told.next().unwrap_or_else(|| Shard::new(0)));
         // The copy in the mapping is the table; the other is freed here.
         if let Some(shards) = mapped {
             return Ok(Self { shards, start: 0 });
         }
+        // For the spare shard, as in `new`.
         reserve(&mut shards, 1)?;
         shards.push(Shard::new(0));
         Ok(Self::allocated(shards))
@@ -96,6 +99,7 @@ impl Memory {
     }
 
     pub(super) fn bytes(&self) -> usize {
+        // With the spare shard: it is memory that the table holds.
         size_of_val::<[Shard]>(&self.shards)
     }
 

@@ -68,6 +68,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         to: usize,
         now: Timestamp,
     ) -> Result<u64, ChangeError> {
+        // Both are looked up first: a tier that does not exist leaves everything as it is.
         let [from, to] = [self.tier(from)?.number(), self.tier(to)?.number()];
         // Charging first would double what it owes.
         if from == to {
@@ -77,11 +78,15 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         // tag.
         let old = self.find_in(key, from);
         let second = self.second(old);
+        // What this call has charged in the new tier so far: a turn in vain must not charge it
+        // twice.
         let mut moved = 0;
         // Lock-free: another turn means that another thread has changed the word.
         loop {
             // Read anew in each turn: what the word says, and the word that says it.
             let spent = Spent::of(&self.table, old, second, now.as_nanos());
+            // False, but in a model that plants it: cleared first, the debt would stand nowhere for
+            // a while.
             let cleared = points::clears_first(|| {
                 spent.as_ref().is_some_and(|spent| spent.clear(&self.table))
             });
@@ -89,6 +94,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 // No cell in its old tier: what it owes stands in the spill, if anywhere.
                 || {
                     let (now_ns, verb) = (now.as_nanos(), Verb::Check);
+                    // A question: it is asked what the key owes, and nothing is charged.
                     let ask = Ask { now_ns, cost: 0, charge: false, verb, tier: from };
                     owed_units(&self.table, old, second, ask)
                 },

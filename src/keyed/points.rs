@@ -93,6 +93,7 @@ pub(super) fn is_own(layout: &Layout, word: u64, tag: u64) -> bool {
 /// Whether another key's word is idle at the published floor, and whether it is at the one that now allows. Only the
 /// first makes its cell free.
 pub(super) fn judged([is_idle, is_idle_soon]: [bool; 2]) -> [bool; 2] {
+    // Taken any sooner, the cell's key would come back without what it still owes.
     let is_evicted =
         planted(Fault::EvictLive) || (is_idle_soon && planted(Fault::ForgetByOwnClock));
     [is_idle || is_evicted, is_idle_soon]
@@ -244,6 +245,7 @@ pub(super) fn overwrites_numbers() -> bool {
 
 /// The versions of numbers while they are written, and behind that.
 pub(super) fn versions_behind(version: u64) -> [u64; 2] {
+    // Odd while numbers are written, even behind that, and never twice the same.
     let steps = if overwrites_numbers() { [0, 0] } else { [1, 2] };
     steps.map(|step| version + step)
 }
@@ -266,6 +268,7 @@ pub(super) fn keeps_ticks(is_current: bool) -> bool {
 
 /// The cells of the spill that a change brings over: all of its tier's.
 pub(super) fn brought_over(cells: Range<usize>) -> Range<usize> {
+    // A cell that is left out would name a retired index when that is free to be written again.
     if planted(Fault::OldTicksLeft) { 0..0 } else { cells }
 }
 
@@ -285,6 +288,7 @@ pub(super) fn is_as_left(is_same: bool) -> bool {
 
 /// The same under several limits.
 pub(super) fn is_last(is_same: bool) -> bool {
+    // Put back over a later charge, the word from before would take that one back as well.
     is_same || planted(Fault::UndoOverAnother)
 }
 

@@ -98,6 +98,7 @@ impl Table {
     /// The division of words that new keys of a tier get, and the index in it. In a table of one quota
     /// that is all there is; else it is read now, and `lane` holds it.
     pub(super) fn quota_of<'a>(&'a self, tier: u8, lane: &'a mut Option<Lane>) -> MarkedLayout<'a> {
+        // The words of one quota carry no index.
         let Some(book) = &self.book else { return (&self.layout, 0) };
         // Kept by the caller, since the layout is borrowed from it.
         let lane = lane.insert(book.in_force(tier.into()));
@@ -166,6 +167,7 @@ pub(super) fn is_stale_by(book: &Book, word: u64, [floor_ns, swept_ns]: [u64; 2]
 /// When a live word becomes idle; at its floor if it is gone.
 pub(super) fn idle_ns(book: &Book, word: u64, floor_ns: u64) -> u64 {
     Priced::of(book, word, floor_ns)
+        // Gone: whatever stands there now, this word is in no newcomer's way any more.
         .map_or(floor_ns, |priced| priced.kernel().idle_ns(priced.held, floor_ns))
 }
 

@@ -113,6 +113,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
         let [place, tag] = drawn.hashers();
         let limiter =
             KeyedLimiter::read((reader, preamble), policy, clock, Hashers::new(place, tag), wall)?;
+        // Kept, so that the next snapshot carries them, too.
         Ok(Self { seeds, ..limiter })
     }
 }
@@ -193,6 +194,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         hashers: Hashers<S>,
         wall: Option<SystemTime>,
     ) -> Result<Self, RestoreError> {
+        // As this version plans it: words that were divided in another way are refused, not
+        // converted.
         let layout = Layout::plan(&policy)?;
         preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
         // Before memory is taken for it.
@@ -212,6 +215,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         }
         // Only behind the end and the checksum are the words looked at.
         reader.close()?;
+        // A key's other unit follows from its tag and from a number of the hashers: so the shards
+        // of a word can be named without its key.
         let second = |identity| hashers.mix().second(identity, table.shards(), unit());
         is_a_snapshots(&table, second, 0)?;
         // Last, so that the time in between counts as passed.
@@ -230,6 +235,7 @@ pub(super) fn size_of_table(
 ) -> Result<(usize, bool), RestoreError> {
     let too_large = |_| BuildError::capacity_too_large(usize::MAX);
     // A file of a machine with wider addresses may hold more than this one can.
+    // The number itself does not fit into the error either: the largest stands for it.
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let shards = Table::shards_for(capacity)?;
     // Capacity and shards come from one computation: a file in which they differ is none of ours.
@@ -248,6 +254,7 @@ pub(super) fn size_of_table(
 pub(super) fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
     // Its install counter, too: nonces go on where they were.
     let header = Header::from_bits(reader.word()?);
+    // As they stand in the file: they are judged all together, behind the checksum.
     let mut words = [0; CELLS];
     for word in &mut words {
         *word = reader.word()?;
@@ -264,12 +271,14 @@ pub(super) fn is_a_snapshots(
 ) -> Result<(), RestoreError> {
     let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
         let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
+        // Words are of eight bytes, behind the preamble: the error names the place in the file.
         let offset = WORDS_AT.saturating_add(8 * words);
         Err(RestoreError::word(offset, found, accepted))
     };
     // One by one here, and all together for twins below.
     for index in 0..table.shards() {
         let header = table.shard(index).header();
+        // No thread sets those bits, so no table has written this file.
         if !header.is_known() {
             return refused(index, 0, header.to_bits(), "a header whose unused bits are 0");
         }
@@ -303,6 +312,7 @@ pub(super) fn is_a_snapshots(
 
 /// Whether a live word is counted in a quota that is in force.
 fn has_quota_of(book: &Book, word: u64) -> bool {
+    // Other threads have no part in a restore: no quota is being changed, and each tier has one.
     let index = book.index_of_word(word);
     book.indices().any(|in_force| in_force == index)
 }

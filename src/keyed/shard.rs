@@ -52,6 +52,7 @@ impl Shard {
     pub(super) fn new(floor: u64) -> Self {
         Self {
             header: AtomicU64::new(Header::first(floor).0),
+            // 0 is the vacant word: a new shard holds no key.
             cells: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -63,6 +64,7 @@ impl Shard {
 
     /// What it holds now. For a shard that no other thread has a reference to.
     pub(super) fn copy(&self) -> Self {
+        // One load after the other, but of one moment: no other thread writes meanwhile.
         Self::holding(self.header(), std::array::from_fn(|cell| self.load(cell)))
     }
 
@@ -97,6 +99,7 @@ impl Shard {
 
     /// [`replace`](Self::replace) for a word that was judged to owe nothing: any other may owe something.
     pub(super) fn reclaim(&self, cell: usize, judged: u64, next: u64) -> bool {
+        // If the key was charged since its word was judged, the CAS fails and the charge stays.
         self.replace(cell, reclaimable(self, cell, judged), next)
     }
 
@@ -170,6 +173,7 @@ impl Header {
     const ONE_INSTALL: u64 = 1 << (u64::BITS - Self::COUNTER_BITS);
 
     pub(super) const fn first(floor: u64) -> Self {
+        // A floor has no other bits, as long as it follows from a `u64` of nanoseconds.
         Self(floor & Self::FLOOR_MASK)
     }
 
@@ -183,6 +187,7 @@ impl Header {
 
     /// Whether no bit is set in it that no thread sets.
     pub(super) fn is_known(self) -> bool {
+        // The 8 bits between the floor and the counter.
         self.0 & !Self::FLOOR_MASK & (Self::ONE_INSTALL - 1) == 0
     }
 
@@ -199,11 +204,13 @@ impl Header {
     }
 
     fn with_floor(self, floor: u64) -> Self {
+        // The install counter stays as it is, so nonces go on under the new floor.
         Self((self.0 & !Self::FLOOR_MASK) | (floor & Self::FLOOR_MASK))
     }
 
     /// The install counter, filled up with the low bits of the floor.
     fn nonce(self) -> u64 {
+        // The counter in the lowest bits: where a claim has little room it is what remains.
         (self.0 >> (u64::BITS - Self::COUNTER_BITS)) | (self.floor() << Self::COUNTER_BITS)
     }
 }

@@ -122,6 +122,7 @@ fn copy_all(
             *word = 0;
         }
     }
+    // Of the copy, which stands still while the table goes on.
     let word = |shard: usize, cell: usize| copies[shard].words[cell];
     for [(shard, cell), _] in points::left_out(twins(table, word, second)) {
         // The word that was read first is the older: the key was forgotten there before it was installed again.
@@ -147,10 +148,12 @@ pub(super) fn twins(
     word: impl Fn(usize, usize) -> u64,
     second: impl Fn(Identity) -> usize,
 ) -> Vec<[(usize, usize); 2]> {
+    // Allocates nothing until there is a pair, which is hardly ever.
     let mut twins = Vec::new();
     let places = |shards: Range<usize>, cells: usize| {
         shards.flat_map(move |shard| (0..cells).map(move |cell| (shard, cell)))
     };
+    // All cells, those that a model does not use among them: they are vacant.
     for (index, cell) in places(0..table.shards(), CELLS) {
         let this = word(index, cell);
         // Vacant cells and claims of equal tags are no keys.
@@ -251,18 +254,23 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let copies = copy_all(&self.table, |identity| self.second(identity))?;
         let quotas = book.map_or_else(Vec::new, words_of_book);
         let (kind, form, policy) = match (book, &changing) {
+            // The policies stand in the book; the last change's instant goes along, for a later
+            // change must not come before it.
             (Some(book), Some(changing)) => {
                 (Whose::Tiers, form(book, changing.latest_ns()), String::new())
             }
+            // One quota, which cannot change: it is named in the file.
             _ => (Whose::Keyed, self.table.layout.form(), self.policy.to_string()),
         };
         // Behind the shards: a key that moves from the spill to a cell meanwhile is found in one of them at least.
         let spill = copy_spill(&self.table)?;
+        // Every word of the copy is counted in a quota of the copy. A change may come from here on.
         drop(changing);
         // After the copy, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
         let wall = wall.unwrap_or_else(SystemTime::now);
         let besides = (quotas.len() + spill.len()) as u64;
+        // What stands in memory has a length that can be told: the other number is never written.
         let bytes = length(words_of(shards) + besides).unwrap_or(u64::MAX);
         let preamble = Preamble {
             kind,
@@ -274,6 +282,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             shards: shards as u64,
             form,
             fingerprints: self.hashers.fingerprints(),
+            // None, if the hashers are the caller's: then a restore is given them again.
             seeds: self.seeds.map(Seeds::to_numbers),
             policy,
         };
@@ -290,6 +299,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 
 /// Words and headers of so many shards.
 pub(super) fn words_of(shards: usize) -> u64 {
+    // A header and its cells. Saturates, since the number may follow from what a file says.
     (shards as u64).saturating_mul(1 + CELLS as u64)
 }
 

@@ -224,8 +224,11 @@ fn spilled(
     } else {
         // By then a cell may be free, and its ticks coarser.
         let carried = own.carried(held, kernel, at_ns);
+        // The later of the two, so that it fits by either arithmetic.
         own.ready_ns(carried, at_ns, cost).max(kernel.ready_ns(held, at_ns, cost))
     };
+    // All of them, asked for or not: the cells may hold something else by the time that the caller
+    // asks.
     let answers = Answers {
         limit,
         remaining: kernel.remaining(held, kernel.moment(at_ns), late),
@@ -235,6 +238,7 @@ fn spilled(
     };
     // Answers that are numbers, not a word and its arithmetic.
     fresh.kernel = Some(Kernel::Log(answers));
+    // A question is no decision of a request, and is not counted.
     table.tallies.spilled(identity.first, u64::from(ask.charge));
     Outcome::of_idle(verdict, held, ask.now_ns, cost)
 }
@@ -291,6 +295,7 @@ pub(super) fn owed(
 /// The units that a key without a cell owes in the spill, rounded up.
 pub(super) fn owed_units(table: &Table, identity: Identity, second: usize, ask: Ask) -> u64 {
     loop {
+        // Without a clock: the caller's time stands, and only a floor can be later than it.
         let (mut lane, mut fresh) = (None, Fresh::new(ask, None));
         // Read anew in each turn, as are the floors.
         let quota = table.quota_of(ask.tier, &mut lane);

@@ -72,6 +72,7 @@ impl Table {
             contended: self.tallies.sum(|stripe| &stripe.contended),
             tag_bits: u32::from(self.layout.tag_bits),
             state_bits: self.layout.state_bits(),
+            // No longer than all times: a layout cuts its epoch to them.
             epoch: Duration::from_nanos(self.layout.epoch.saturating_mul(1 << GRANULE_BITS)),
             collision_probability: collision_probability(self, capacity),
         }
@@ -85,10 +86,12 @@ fn live_in(table: &Table, index: usize, now_ns: u64) -> usize {
     // Read once, before the words: a gauge is worth no second reading.
     let floor_ns = shard.header().floor_ns();
     let ruled = table.ruled();
+    // Each word can be read at the floor. The instant at which it is idle is the clock's, as now is.
     let moment = ruled.moment(floor_ns);
     let is_live = |&cell: &usize| {
         let word = shard.load(cell);
         Layout::kind(word) == Kind::Live && {
+            // Time has come as far as the floor, even if now lies before it.
             // In a table of several quotas each word says which arithmetic reads it.
             if let Some(book) = &table.book {
                 return idle_ns(book, word, floor_ns) > now_ns.max(floor_ns);
@@ -106,10 +109,13 @@ fn live_in(table: &Table, index: usize, now_ns: u64) -> usize {
 #[expect(clippy::cast_precision_loss, reason = "a probability needs few digits")]
 fn collision_probability(table: &Table, keys: usize) -> f64 {
     let units = (table.shards() / unit()) as f64;
+    // The home of each key lies in one of the new key's two units with a chance of 2 in `units`. In a
+    // tiny table that would be more keys than there are.
     let sharing = (2.0 * keys as f64 / units).min(keys as f64);
     let tag_bits = f64::from(table.layout.tag_bits);
     // Where the hash has fewer bits than both need together, equal units make equal bits of the tag
     // likelier.
     let twice = (tag_bits + units.log2() - f64::from(u64::BITS)).max(0.0);
+    // An expected number of keys, which is no less than the probability that there is one.
     (sharing * (twice - tag_bits).exp2()).min(1.0)
 }

@@ -98,10 +98,12 @@ impl Offer {
     /// A cell whose key is idle, or the advance that would free one.
     fn idle(&self) -> Option<Choice> {
         let soon = self.idle_soon.then_some(Choice::Advance(self.shard));
+        // A word that is idle by now comes before one that needs an advance.
         self.idle.map(|idle| self.cell(idle)).or(soon)
     }
 
     fn cell(&self, free: Seen) -> Choice {
+        // Behind: what is written at now could not be read back by this floor.
         if self.behind { Choice::Follow(self.shard) } else { Choice::Claim(free) }
     }
 }
@@ -115,6 +117,8 @@ struct Vacancy {
 
 impl Vacancy {
     fn choice(&self) -> Option<Choice> {
+        // As if 0 had been read there. If another word stands in the cell, the CAS of the claim
+        // fails.
         let claim = |cell| Choice::Claim(Seen { shard: self.shard, cell, word: 0 });
         self.vacant.first().map(claim)
     }
@@ -252,12 +256,14 @@ pub(super) fn survey(
                 return None;
             }
             Kind::Live => match outlook(table, word, floors_ns, &idleness)? {
+                // The first of them: one idle key has no better right to its cell than another.
                 Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
                 // Free only once the floor has advanced: judged by now alone, its key might still owe something.
                 Outlook::IdleSoon => offer.idle_soon = true,
                 Outlook::Busy => offer.taken += 1,
             },
         }
+        // Neither vacant by now nor by a sweep on the way to it.
         offer.held += 1;
     }
     Some(offer)

@@ -73,6 +73,7 @@ impl Table {
     /// What a request asks of a word of this table.
     #[inline(always)]
     pub(super) fn wish(&self, ask: Ask) -> Wish {
+        // A word can say no more than that, so nothing is charged further ahead.
         Wish { verb: ask.verb, cost: ask.cost, most: self.layout.ahead }
     }
 

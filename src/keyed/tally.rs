@@ -51,6 +51,7 @@ impl Tallies {
 
     pub(super) fn sum(&self, counter: impl Fn(&Stripe) -> &Tally) -> u64 {
         // Relaxed: as in `reclaimed`.
+        // One stripe after the other while threads go on counting: no sum of one moment.
         self.stripes.iter().map(|stripe| counter(stripe).load(Ordering::Relaxed)).sum()
     }
 }

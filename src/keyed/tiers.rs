@@ -166,6 +166,7 @@ impl Tiers {
         capacity: usize,
         clock: impl Into<Clock>,
     ) -> Result<KeyedLimiter<K>, BuildError> {
+        // Kept beside the hashers, which do not tell theirs: a snapshot needs them.
         let seeds = Seeds::draw();
         let limiter = self.build_with_hashers(capacity, clock, seeds.hashers())?;
         Ok(KeyedLimiter { seeds: Some(seeds), ..limiter })
@@ -200,6 +201,8 @@ impl Tiers {
         // The table's own layout knows tags and nothing else, so no word is read without its index.
         let mut table = Table::new(book.shared().bare(), capacity, floor)?;
         table.book = Some(Box::new(book));
+        // There is a first tier: `of` begins with one. The hashers are the caller's, and their
+        // seeds unknown here.
         let (policy, seeds) = (self.policies[0], None);
         // The default, as for one policy; `when_full` below refuses where a spill was asked for and
         // cannot be.
@@ -209,6 +212,7 @@ impl Tiers {
         let [place, tag] = hashers;
         let (hashers, keys) = (Hashers::new(place, tag), PhantomData);
         let limiter = KeyedLimiter { table, hashers, clock, capacity, policy, seeds, keys };
+        // Only what was asked for can be refused: without a wish a table that cannot spill denies.
         match self.full {
             Some(full) => limiter.when_full(full),
             None => Ok(limiter),
@@ -222,6 +226,7 @@ impl Tiers {
     /// The quotas and the headroom, if a table can have them at all.
     pub(super) fn checked(&self) -> Result<Vec<Policy>, BuildError> {
         let tiers = self.policies.len();
+        // More than an index tells apart, with as many again for changes.
         if tiers > TIERS_MAX {
             return Err(BuildError::tier_count(tiers, TIERS_MAX));
         }
@@ -235,16 +240,21 @@ impl Tiers {
 
     /// How each quota divides words of this kind; `None` if one does not fit.
     pub(super) fn in_words_of(&self, shared: Shared) -> Option<Vec<(Policy, Layout)>> {
+        // One that does not fit makes it `None` for all: a book has a quota for each tier.
         let quota = |policy: &Policy| Some((*policy, shared.layout(policy)?));
+        // Headroom has no part in a book: it has only had to fit.
         self.policies.iter().map(quota).collect()
     }
 
     /// The quotas' numbers, in words that hold all of them and the headroom.
     fn book(&self) -> Result<Book, BuildError> {
         let (tiers, all) = (self.policies.len(), self.checked()?);
+        // With the headroom, so that what may come later finds room in the words.
         let shared = Shared::plan(&all, index_bits_for(tiers))?;
         // Planned, so it fits.
         let book = self.in_words_of(shared).and_then(|quotas| Book::new(shared, &quotas));
+        // Never told: the plan has laid out every tier, and what is laid out for a policy has
+        // numbers.
         book.ok_or_else(|| BuildError::tag_too_narrow(63, 0))
     }
 }

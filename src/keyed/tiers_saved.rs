@@ -195,6 +195,8 @@ impl Tiers {
         }
         // The book stands before the shards: their words carry its indices.
         let indices = read_book(&mut reader, &quotas)?;
+        // With the instant of the last change before the snapshot: none may come before it here
+        // either.
         let book = Book::turned(shared, &quotas, &indices, preamble.form.back);
         // Every layout of a table has numbers.
         let book = book.ok_or_else(|| BuildError::tag_too_narrow(63, 0))?;
@@ -232,14 +234,18 @@ impl Tiers {
     ) -> Result<(Shared, Vec<(Policy, Layout)>), RestoreError> {
         // The tiers and the headroom, as for a table that is built.
         let all = self.checked()?;
+        // A file of one policy has no book, and its words have no index.
         preamble.is_of_kind(Whose::Tiers)?;
         let (form, tiers) = (preamble.form, self.count());
+        // Where a file of one policy says how fine its ticks are, this one has the number of its
+        // tiers.
         if form.fineness != tiers as u64 {
             return Err(RestoreError::Policy(format!(
                 "the snapshot's number of tiers is {}; it must be {tiers}",
                 form.fineness,
             )));
         }
+        // The policies stand in the book, one for each tier.
         field("length of the policy", preamble.policy.len() as u64, 0)?;
         // By the file's own widths, not by those that a new plan would have: words are not divided
         // anew.
@@ -251,6 +257,7 @@ impl Tiers {
             return Err(RestoreError::layout(form, expected));
         }
         preamble.has_origin(clock.origin())?;
+        // Headroom is among them: the file's words have to have room for it, too.
         if let Some(policy) = all.iter().find(|policy| shared.layout(policy).is_none()) {
             return Err(RestoreError::Policy(format!(
                 "{:?} does not fit in the snapshot's words; use a smaller burst or limit, or leave \

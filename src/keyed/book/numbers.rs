@@ -33,6 +33,7 @@ pub(in crate::keyed) struct NewQuota<'a> {
 impl QuotaNumbers {
     pub(super) fn vacant() -> Self {
         let numbers = std::array::from_fn(|_| AtomicU64::new(0));
+        // An even version: what stands there is whole, though no word leads to it yet.
         let [version, tier, retired, since] = [0; 4].map(AtomicU64::new);
         Self { version, numbers, tier, retired, since }
     }
@@ -79,6 +80,8 @@ impl QuotaNumbers {
     /// Says when the quota was replaced. Its tier has been turned to another before.
     pub(super) fn retire(&self, at_ns: u64) {
         // Release: pairs with the Acquire of `retired_ns`.
+        // One more, so that 0 can say that the quota is in force. No overflow: see
+        // `Changing::instant`.
         self.retired.store(at_ns + 1, Ordering::Release);
     }
 

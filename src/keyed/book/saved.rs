@@ -24,6 +24,7 @@ pub(in crate::keyed) fn words(book: &Book) -> Vec<u64> {
     let of_tier = |(tier, index): (usize, usize)| {
         // There is one for each tier that the book has.
         let policy = book.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());
+        // Every layout in a book has numbers, or the book would not have been made.
         let code = Shared::code(&book.in_force(tier).layout).unwrap_or_default();
         std::iter::once(index as u64).chain(policy).chain(code)
     };
@@ -41,6 +42,8 @@ pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) ->
     Form {
         cells: CELLS as u8,
         granule_bits: GRANULE_BITS as u8,
+        // Fields of which each quota would have its own say something else here: the bits of an index,
+        // the number of tiers, the instant of the last change.
         count_bits: index_bits_for(tiers) as u8,
         time_bits: 0,
         tag_bits: shared.bare().tag_bits,
@@ -79,6 +82,7 @@ pub(in crate::keyed) fn read_book<R: Read>(
                  {expected:?} is read",
             )));
         }
+        // No layout lacks numbers here: `Book::turned` would refuse it.
         let expected = Shared::code(layout).unwrap_or_default();
         // The same quota, divided in another way than this version does.
         if code != expected {

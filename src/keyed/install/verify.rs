@@ -20,6 +20,7 @@ pub(super) fn claim_and_verify(
 ) -> Round {
     let tag = identity.tag;
     let shard = table.shard(victim.shard);
+    // Only in a model that plants it: another install's claim taken for one's own.
     if points::opens_as_found(table.layout.is_claim_of(victim.word, tag)) {
         return Round::Verified(victim);
     }

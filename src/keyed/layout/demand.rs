@@ -74,11 +74,13 @@ impl Demand {
         let window_ns = policy.quota().period_ns();
         let quantum_ns = greatest_quantum_ns(window_ns, quanta);
         let (unit_ns, before) = match policy.algorithm() {
+            // A segment counts for a whole window, and that is so many of them.
             Algorithm::SegmentedWindow { segments } => {
                 (window_ns / u64::from(segments), u64::from(segments))
             }
             // A start may be a quantum ahead, and a window is not a whole number of quanta.
             Algorithm::FixedWindowFromFirst => (quantum_ns, window_ns / quantum_ns + 2),
+            // A word names its window, and is idle when the next one begins.
             Algorithm::FixedWindow => (window_ns, 1),
             _ => (window_ns, 2), // sliding: the previous window counts too
         };
@@ -121,6 +123,8 @@ impl Demand {
         // burst takes to come back.
         let time_bits_min = u128::BITS - (ahead >> 1).leading_zeros() + 3;
         let count_bits = policy.at_limit().denial_bits();
+        // 62 bits leave one for the tag and one for the claim. `Layout::plan` then says how many
+        // are needed.
         let (Ok(ahead), true) = (u64::try_from(ahead), count_bits + time_bits_min <= 62) else {
             return Err(count_bits + time_bits_min);
         };
@@ -135,6 +139,7 @@ impl Demand {
             rules: policy.rules(fineness),
             count_bits,
             unit_ns: (u128::from(quota.period_ns()), u128::from(quota.count()) << unit_bits),
+            // A time behind now is an idle word's, however far it lies behind.
             before: 0,
             ahead,
             time_bits_min,
@@ -144,5 +149,6 @@ impl Demand {
 
 /// The greatest power of ten nanoseconds of which a window has at least so many.
 fn greatest_quantum_ns(window_ns: u64, quanta: u64) -> u64 {
+    // A nanosecond, if the window has fewer of them than that: times are told no finer.
     POWERS_OF_TEN.into_iter().rev().find(|&quantum| quantum <= window_ns / quanta).unwrap_or(1)
 }

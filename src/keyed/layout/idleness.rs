@@ -66,6 +66,7 @@ impl<const N: usize> Idleness<'_, N> {
         // At the floor, where each word can be read, and then seen from each instant.
         let held = layout.unpack(word, &ruled, ruled.moment(*floor_ns));
         instants_ns.map(|at_ns| {
+            // One of the two steps is 0, since the instant lies on one side of the floor.
             let held = held.seen_later(layout.kernel.passed(*floor_ns, at_ns));
             let held = held.seen_earlier(layout.kernel.passed(at_ns, *floor_ns));
             ruled.is_idle(held, ruled.moment(at_ns))

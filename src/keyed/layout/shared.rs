@@ -77,6 +77,8 @@ impl Shared {
 
     /// The division that a snapshot tells of.
     pub(in crate::keyed) fn of(index_bits: u32, tag_bits: u32, epoch: u64) -> Option<Self> {
+        // A file may say anything here. Whether the quotas fit the epoch is seen when they are laid
+        // out.
         let is_wide = (TAG_BITS_MIN..=TAG_BITS_ENOUGH).contains(&tag_bits);
         is_wide.then_some(Self { index_bits, tag_bits, epoch })
     }
@@ -94,6 +96,7 @@ impl Shared {
     /// How a quota divides its words, counting as finely as it can; `None` if it does not fit.
     pub(in crate::keyed) fn layout(self, policy: &Policy) -> Option<Layout> {
         let demands = (0..).map_while(|choice| Demand::of(policy, choice));
+        // The choices come in the order of preference, so the first that fits is the best.
         demands.filter_map(|demand| self.fitting(demand.ok()?)).next()
     }
 
@@ -107,6 +110,7 @@ impl Shared {
         let reach = u128::from(before) + u128::from(ahead) + u128::from(SLACK);
         // As in the module above: five epochs and the reach have to be told apart.
         let fits = epoch_units.checked_mul(5)?.checked_add(reach)? <= 1 << time_bits;
+        // Both count from about now, so the longer is as long as a key can stay live.
         let horizon = u128::from(before.max(ahead));
         // A key that stays live for longer than eight epochs would make advances of the floor long.
         if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON) {
@@ -135,12 +139,15 @@ impl Shared {
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
         let (mut kernels, count_bits) = alone(policy);
         let time_bits = self.index_shift().checked_sub(count_bits).filter(|bits| *bits > 4)?;
+        // Times, what is charged ahead of them, and two quarters that are never written: by these a
+        // time behind now is told from one ahead of it.
         let quarter = 1_u64 << (time_bits - 2);
         // A GCRA word reaches up to twice the burst ahead, which a quarter must hold.
         let fits = |kernel: &Kernel| {
             let burst = if let Kernel::Gcra(gcra) = kernel { gcra.burst_ticks() } else { 0 };
             kernel.moment(LATEST_NS).unit < quarter - SLACK && burst <= quarter / 2
         };
+        // The finest that fits. None, if even the coarsest runs over within the clock's time.
         let kernel = kernels.find(fits)?;
         let bare = self.bare();
         let (time_mask, back, ahead) = ((1 << time_bits) - 1, 2 * quarter, quarter);
@@ -157,6 +164,7 @@ impl Shared {
         // Numbers that answer nothing: no word is read by them.
         let nothing =
             Answers { limit: u64::MAX, remaining: 0, ready_ns: 0, idle_ns: 0, spilled: false };
+        // A tag has 32 bits at most: the other number is never taken.
         let narrow = |bits: u32| u8::try_from(bits).unwrap_or(u8::MAX);
         Layout {
             kernel: Kernel::Log(nothing),
@@ -194,6 +202,8 @@ impl Shared {
     pub(in crate::keyed) fn of_code_as<A: FromCode>(self, code: Coded) -> Layout {
         let [small, length, limit, fine, multiplier, bits, back, ahead, epoch_units] = code;
         let [count_bits, time_bits, ..] = bits.to_le_bytes();
+        // Every layout has fewer than 64 bits of time; the remainder spares a check that could
+        // panic.
         let time_mask = (1_u64 << (time_bits % 64)) - 1;
         let kernel = A::of_code([small, length, limit, fine, multiplier]).kernel();
         Layout { kernel, count_bits, time_bits, time_mask, back, ahead, epoch_units, ..self.bare() }
@@ -208,6 +218,8 @@ fn epoch_for(policy: &Policy) -> u64 {
         let horizon_ns = u128::from(before.max(ahead)) * unit_ns.0 / unit_ns.1;
         (horizon_ns / EPOCHS_IN_HORIZON) >> GRANULE_BITS
     });
+    // The choice that does with the shortest. A quota without any choice needs an epoch that no
+    // word has room for, and is refused.
     epochs.map(|granules| u64::try_from(granules).unwrap_or(u64::MAX)).min().unwrap_or(u64::MAX)
 }
 
@@ -233,6 +245,7 @@ fn alone(policy: &Policy) -> (impl Iterator<Item = Kernel>, u32) {
     };
     let ticks = (0..ticks).rev().map(move |unit_bits| (unit_bits, 1));
     let quanta = POWERS_OF_TEN.into_iter().take(quanta).map(|quantum_ns| (0, quantum_ns));
+    // As many in a window at least as in a table's words: no start is rounded further.
     let quanta = quanta.filter(move |(_, quantum_ns)| *quantum_ns <= window_ns / QUANTA[1]);
     let coarser: Vec<Kernel> =
         ticks.chain(quanta).map(|(bits, quantum_ns)| fineness(bits, quantum_ns)).collect();

@@ -61,6 +61,8 @@ impl LogTable {
     }
 
     fn find(&self, identity: Identity, second: usize) -> Option<(LogPlace, LogHeader)> {
+        // At most one entry is the key's at any moment (`install`), so the first one will do. A key
+        // whose entry is given to it while they are read may be missed: then the install finds it.
         pair(identity.first, second)
             .flat_map(|shard| cells().map(move |entry| LogPlace { shard, entry }))
             .map(|place| (place, self.entries.header(place)))

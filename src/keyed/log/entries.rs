@@ -61,18 +61,22 @@ pub(super) struct Entries {
 impl Entries {
     pub(super) fn new(slots: usize, capacity: usize) -> Result<Self, BuildError> {
         if capacity == 0 {
+            // There would be no shard to look for a key in.
             return Err(BuildError::zero_capacity());
         }
         let too_large = || BuildError::capacity_too_large(capacity);
         // One more than the quotient, which was rounded down.
         let entries =
             capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
+        // Whole shards: what is rounded up is room for a few keys more.
         let (shards, stride) = (entries.div_ceil(CELLS), slots + BESIDES);
         let words = shards.checked_mul(CELLS * stride).ok_or_else(too_large)?;
         let shard = || LogShard {
             floor: AtomicU64::new(0),
+            // Of no key, and of generation 0: the first claim makes it 1.
             headers: std::array::from_fn(|_| AtomicU64::new(LogHeader::UNUSED.bits())),
         };
+        // Every base and every slot at 0: free from the beginning of time on.
         let words = filled(words, || AtomicU64::new(0))?;
         Ok(Self { shards: filled(shards, shard)?, words, stride })
     }
@@ -117,6 +121,7 @@ impl Entries {
     /// Where a key begins that is in neither of its shards: at the later of their floors.
     pub(super) fn floor_ns(&self, shards: [usize; 2]) -> u64 {
         // Relaxed: a thread that must see a floor has read a header that was written, with Release, after it.
+        // If both are one shard it is read twice. That is harmless, for a floor only rises.
         let floors = shards.map(|shard| self.shards[shard].floor.load(Ordering::Relaxed));
         floors[0].max(floors[1])
     }
@@ -172,6 +177,7 @@ impl Slots for LogEntry<'_> {
 
     fn row(&self, row: usize) -> &[AtomicU64] {
         let first = row * ROW_MOST;
+        // The last row is what is left.
         let last = (first + ROW_MOST).min(self.slots().len());
         &self.slots()[first..last]
     }

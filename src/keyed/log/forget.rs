@@ -32,7 +32,11 @@ impl Entries {
         header: LogHeader,
         now_ns: u64,
     ) -> Option<LogHeader> {
+        // For a model's fault alone: what is read before the closing may be old by the time that
+        // the entry is closed.
         let first_sight_ns = self.entry(place, header).idle_ns();
+        // Also of a header that is closing already. It then has a generation of this thread's, so
+        // the CAS of the thread that has closed it before fails.
         let closing = header.turned(HeaderKind::Closing);
         // Another thread has closed it, or it is another key's by now.
         if !self.replace(place, header, closing) {
@@ -61,6 +65,8 @@ impl Entries {
     /// Opens an entry again that a thread has closed to look at it.
     pub(super) fn reopen(&self, place: LogPlace, closing: LogHeader) -> Option<LogHeader> {
         let live = closing.turned(HeaderKind::Live);
+        // From the exact header. If it has changed, the entry was vacated, opened or closed anew,
+        // and the caller has to look for the key again.
         self.replace(place, closing, live).then_some(live)
     }
 }

@@ -41,6 +41,7 @@ impl LogHeader {
     }
 
     pub(super) fn kind(self) -> HeaderKind {
+        // Two bits have four values, and each of them is a kind: no header is unknown.
         match self.0 & 3 {
             0 => HeaderKind::Vacant,
             1 => HeaderKind::Claim,
@@ -56,6 +57,7 @@ impl LogHeader {
 
     /// Whether the entry is the log of this tag.
     pub(super) fn is_log_of(self, tag: u64) -> bool {
+        // Closing, too: until the entry is vacated no other log may be opened for its key.
         self.tag() == tag && matches!(self.kind(), HeaderKind::Live | HeaderKind::Closing)
     }
 
@@ -83,7 +85,10 @@ impl LogHeader {
     fn followed_by(self, tag: u64, kind: HeaderKind) -> Self {
         // The tag is shifted along with it, and masked away.
         let generation = (self.0 >> Self::KIND_BITS).wrapping_add(1);
+        // It turns after 2^22 changes, which no thread sleeps over: the assumption that is told to
+        // users of `KeyedLogLimiter`.
         let generation = generation & ((1 << Self::GENERATION_BITS) - 1);
+        // No bits overlap: a tag has zeros where the generation and the kind stand.
         Self(tag | (generation << Self::KIND_BITS) | kind as u64)
     }
 }

@@ -80,6 +80,7 @@ impl LogTable {
         let backoff = Backoff::new();
         // Bounded, so no thread waits for another: behind the last the key is denied.
         for round in 0..scale::rounds(ROUNDS) {
+            // Threads that vacate each other's claims in step part by this.
             if round >= EAGER_ROUNDS {
                 backoff.spin();
             }
@@ -110,6 +111,7 @@ impl LogTable {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
         // The key has an entry by now.
+        // This only spares a claim: a log that is opened behind this look is seen by the scan.
         let Some(offer) = self.offer(identity, second, ask.now_ns) else { return LogRound::Again };
         // Every entry of its shards holds a log that is in use, or a claim.
         let Some(choice) = offer.best() else {
@@ -120,6 +122,8 @@ impl LogTable {
         if !ask.charge {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
+        // By the header that was judged: whatever has happened to the entry since fails the next
+        // CAS.
         let Candidate { place, mut header } = choice;
         if matches!(header.kind(), HeaderKind::Live | HeaderKind::Closing) {
             // Its key came back, or another thread was faster.
@@ -154,6 +158,7 @@ impl LogTable {
         if floor_ns > ask.now_ns
             && let Some(clock) = clock.take()
         {
+            // The later of the two: by a second reading a request never becomes older.
             *ask = LogRequest::new(ask.now_ns.max(clock.now().as_nanos()), ask.cost, ask.charge);
         }
         floor_ns > ask.now_ns
@@ -189,6 +194,7 @@ impl LogTable {
                             offer.free[nth] = offer.free[nth].or(candidate);
                         } else {
                             offer.busy[nth] += 1;
+                            // The earliest of them: from then on a newcomer may find an entry.
                             offer.free_ns =
                                 Some(offer.free_ns.map_or(until_ns, |ns| ns.min(until_ns)));
                         }
@@ -289,14 +295,17 @@ impl LogTable {
         let limit = self.rule.limit;
         // Before the floor nothing is known to be free.
         let remaining = if from_ns > ask.now_ns { 0 } else { limit };
+        // A log that has not begun holds nothing: it is idle, and ready, from where it would begin.
         let (ready_ns, idle_ns) = (from_ns, from_ns);
         let answers = Answers { limit, remaining, ready_ns, idle_ns, spilled: false };
+        // A cost of 0 fits before the floor as well: it asks for nothing.
         let verdict = if ask.cost <= remaining { Verdict::Allowed } else { Verdict::Denied };
         ask.decision(verdict, answers, ask.now_ns)
     }
 
     /// The denial of a newcomer for which there is no entry before `free_ns`.
     fn full(&self, ask: LogRequest, free_ns: u64) -> Decision {
+        // If that instant has passed, an entry may be free by now.
         let free_ns = free_ns.max(ask.now_ns);
         let limit = self.rule.limit;
         let (ready_ns, idle_ns) = (free_ns, free_ns);
@@ -310,6 +319,7 @@ impl LogOffer {
         let [first, second] = self.free;
         // The first shard while it is not half full, and also when it is no fuller than the other.
         let emptier = self.busy[0] < FIRST_SHARD_SHARE || self.busy[0] <= self.busy[1];
+        // A claim of the key itself comes first: a second one would only have to be vacated.
         self.own_claim.or(if emptier { first.or(second) } else { second.or(first) })
     }
 }

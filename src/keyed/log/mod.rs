@@ -110,6 +110,7 @@ impl<K: Hash + ?Sized> KeyedLogLimiter<K> {
         capacity: usize,
         clock: impl Into<Clock>,
     ) -> Result<Self, BuildError> {
+        // Seeded apart, so that the second hash tells keys apart that the first one places alike.
         let [place, tag] = [RandomState::new(), RandomState::new()];
         KeyedLogLimiter::with_hashers(quota, capacity, clock, [place, tag])
     }
@@ -137,7 +138,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
         clock: impl Into<Clock>,
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
+        // Refuses what a log cannot be: a burst that is not the count, or too many units.
         let rule = LogRule::new(quota)?;
+        // All memory is taken here: a decision allocates nothing.
         let table = LogTable { entries: Entries::new(rule.slots, capacity)?, rule };
         let [place, tag] = hashers;
         let hashers = Hashers::new(place, tag);
@@ -188,8 +191,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
 
     pub(crate) fn place(&self, key: &K) -> KeyLog<'_> {
         let (hashers, shards) = (&self.hashers, self.table.entries.shards());
+        // By the second hash: 39 bits of the first would meet those of the place in large tables.
         let tag = hashers.tag(key, LogHeader::WORDS_PER_TAG);
         let identity = Identity { first: hashers.first(key, shards), tag };
+        // A log has no units of two lines: its second shard may be any other, or the same.
         let second = hashers.mix().second(identity, shards, 1);
         KeyLog { table: &self.table, clock: &self.clock, identity, second }
     }
@@ -217,6 +222,7 @@ pub struct KeyLog<'a> {
 impl Store for KeyLog<'_> {
     fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
         let (now, clock) = match at {
+            // A caller's time has no clock to be read again, should the floor lie ahead of it.
             Some(now) => (now, None),
             None => (self.clock.now(), Some(self.clock)),
         };

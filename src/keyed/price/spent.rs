@@ -64,6 +64,8 @@ impl Spent {
     /// meanwhile: they say what is owed now, and just that has been moved.
     pub(in crate::keyed) fn clear(&self, table: &Table) -> bool {
         let FoundWord { cell, word, .. } = self.standing;
+        // From the exact word: if it was charged since, this fails, and the caller moves the rest
+        // in its next turn.
         table.shard(self.index).replace(cell, word, self.cleared)
     }
 }

@@ -47,6 +47,8 @@ impl Spill {
         for mark in &self.marks {
             // Relaxed: what this change need not see here its reach covers, see the header. What was marked
             // before the last change brought its cell over is seen, by the right to change.
+            // A mark at or before the change stands for nothing that still counts: it need not
+            // outlast it.
             if mark.load(Ordering::Relaxed) > changed_ns {
                 mark.fetch_max(changed_ns.saturating_add(reach_ns), Ordering::Relaxed);
             }
@@ -75,6 +77,8 @@ impl Spill {
                 Some(Page::InForce(lane)) => return lane,
                 // Carried over the change. If the CAS fails the cell has been charged or brought over: look again.
                 Some(Page::Retired { old, at_ns, new }) => {
+                    // The ticks of the replaced quota to read the word, those of the new one to
+                    // write it.
                     let lenses =
                         (book.lens(&old, book.mark_of(index)), book.lens(&new.layout, new.mark));
                     // A quota whose words do not fit is refused by every change.

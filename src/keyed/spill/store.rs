@@ -103,6 +103,7 @@ impl Spill {
         shards: usize,
     ) -> Result<Option<Self>, BuildError> {
         let tiers = book.tiers();
+        // `None` as soon as the words of one tier do not fit: then there is no spill at all.
         let lenses: Option<Vec<Lens>> = (0..tiers).map(|tier| book.lens_of(tier)).collect();
         // One tier that can spill is enough: requests of the others are denied when there is no cell.
         let Some(lenses) = lenses.filter(|lenses| lenses.iter().any(Lens::is_shared)) else {
@@ -111,6 +112,7 @@ impl Spill {
         // Each cell starts as an unused word of its tier, which says by its index whose it is.
         let mut spill = Self::of(Quotas::Several { reach_ns: reach_ns(book) }, shards, tiers)?;
         let part = spill.part();
+        // In bounds: the parts are as many as the tiers, and each tier has a lens.
         let unused = |place: usize| Ok(lenses[place / part].unused());
         // Cannot fail: these words are read from nowhere.
         let filled: Result<(), BuildError> = spill.cells.fill(unused);
@@ -118,6 +120,7 @@ impl Spill {
     }
 
     fn of(quotas: Quotas, shards: usize, tiers: usize) -> Result<Self, BuildError> {
+        // No sketch is that large, nor would there be memory for it.
         let Some((size, count)) = Self::plan(shards, tiers) else {
             return Err(BuildError::OutOfMemory { bytes: usize::MAX });
         };
@@ -126,6 +129,7 @@ impl Spill {
             .ok_or(BuildError::OutOfMemory { bytes })?;
         let mut marks = Vec::new();
         let bytes = count * size_of::<AtomicU64>();
+        // Reserved first, so that a lack of memory is an error of the build and no abort.
         marks.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
         marks.resize_with(count, || AtomicU64::new(0));
         Ok(Self { cells, size, marks: marks.into_boxed_slice(), quotas })
@@ -137,12 +141,14 @@ impl Spill {
         // Rounded down, but never below what a tiny table gets; each tier then has an equal part,
         // of one cell at least.
         let cells_per_row = (shards * CELLS_PER_SHARD / ROWS_OF_SKETCH).max(CELLS_PER_ROW_MIN);
+        // Equal parts, however many keys each tier may have.
         let size = SketchSize::new(ROWS_OF_SKETCH, (cells_per_row / tiers).max(1)).ok()?;
         Some((size, shards.div_ceil(SHARDS_PER_MARK)))
     }
 
     /// The words that a snapshot has of the spill of a table with so many shards and tiers.
     pub(in crate::keyed) fn words_of(shards: usize, tiers: usize) -> u64 {
+        // A table for which no sketch can be planned was never built with one.
         Self::plan(shards, tiers).map_or(0, |(size, marks)| {
             (size.rows() * size.cells_per_row() * tiers) as u64 + marks as u64
         })
@@ -181,6 +187,7 @@ impl Spill {
         self.cells.fill(|_| next().map(Word::from_bits))?;
         // Under a single quota every word is a state of it: see `restore`.
         let Some(book) = book else { return Ok(None) };
+        // Places are counted through the parts of all tiers, so the quotient is the tier.
         let part = self.part();
         // A word with the index of another tier's quota, or of none, would be read by the wrong arithmetic.
         let is_foreign = |(place, word): &(usize, Word)| {
@@ -204,6 +211,7 @@ impl Spill {
     }
 
     pub(super) fn mark(&self, identity: Identity, second: usize) -> &AtomicU64 {
+        // In bounds: it is the number of a shard, and the marks are rounded up to cover all shards.
         &self.marks[lower(identity, second) / SHARDS_PER_MARK]
     }
 
@@ -215,6 +223,7 @@ impl Spill {
         places: &Places,
     ) -> Option<(Lens, Layout, u64)> {
         match (&self.quotas, book) {
+            // Its cells are always counted in the one quota, and carry no index.
             (Quotas::One(lens), _) => Some((*lens, *layout, 0)),
             (Quotas::Several { .. }, Some(book)) => {
                 let Lane { layout, mark } = self.settled(book, places);
