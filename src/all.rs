@@ -242,7 +242,8 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
         let next = if planted(Fault::UndoOverAnother) {
             found
         } else if word == left {
-            // No request has built on the charge, or one has restored its bits: `rolled_back` is right for both.
+            // No request has built on the charge, or one has restored its bits: `rolled_back` is right for both, but for
+            // what drained in between if the time is the caller's (see `check_all`).
             meter.rolled_back([left, found], charge, now.unwrap_or_else(|| undo.permit.asked_at()))
         } else {
             // A time of the callers' own does not say what has drained.

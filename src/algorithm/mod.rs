@@ -294,8 +294,8 @@ impl Kernel {
         }
     }
 
-    /// What a word holds after a cost was charged whether it fits or not: as far as `most`, and no less than
-    /// before. GCRA stops so many ticks ahead of now, the current count of a window at so many units.
+    /// What a word holds after a cost was charged whether it fits or not: as far as `most`. GCRA stops so
+    /// many ticks ahead of now, and a word that is further ahead stays; the current count of a window stops at so many units.
     #[inline]
     pub(crate) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         // A log has slots in place of a word.

@@ -11,7 +11,7 @@ use crate::decision::{Decision, Denial};
 /// let both = || check_all(&mut [friends.entry().cost(1), posts.entry().cost(1)]);
 /// let admitted = both();
 /// assert!(admitted.is_allowed());
-/// // None was there, and no limit has fewer units left.
+/// // None is left of the posts: the answer is that of the limit with the fewest units left.
 /// assert_eq!(admitted.decision().map(|decision| decision.remaining()), Some(0));
 /// let denied = both();
 /// assert_eq!(denied.index(), Some(1));

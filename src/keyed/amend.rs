@@ -28,8 +28,8 @@ pub(super) fn amend(
     amendment: Amendment<'_>,
 ) -> u64 {
     let Identity { first, tag } = identity;
-    // In the first shard that has the key. In none of them: it was forgotten, and there is nothing
-    // to give back.
+    // In the first shard that has the key. In none of them: it was forgotten, was never given a cell, or has
+    // just moved between them, and nothing is given back.
     let amended = shards_of(first, second).find_map(|index| match &table.book {
         Some(book) => amend_priced(table, book, index, tag, now, amendment),
         None => amend_in(table, index, tag, now, amendment),

@@ -142,7 +142,7 @@ impl Table {
     #[inline(always)]
     fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Result<(usize, u64), Missed> {
         loop {
-            // The hint reads the line without order, all words at once. What follows believes it in
+            // The hint reads the line without order, two words at a time. What follows believes it in
             // nothing but where to look.
             let cell = hint(shard, tag, &self.layout).ok_or(Missed::Absent)?;
             // The first reading of the header: what is loaded next is loaded after it, since it

@@ -16,7 +16,7 @@ use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
 /// The floor counts time in granules of 2^20 ns, about a millisecond.
 // Coarse enough for a header to hold all instants in 44 bits, with room for the install counter;
-// fine enough for a floor to come within two milliseconds of the clock.
+// fine enough for a floor to come within some two milliseconds of the clock.
 pub(super) const GRANULE_BITS: u32 = 20;
 
 /// Cells in a shard: with the header they fill a line of 64 bytes.

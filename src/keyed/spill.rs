@@ -41,7 +41,8 @@
 //!
 //! # How long it matters
 //! A mark is an instant: the latest at which something still counts that a key of these shards was charged
-//! here. It only grows, and is written behind the charge. From a base at or behind it an estimate is as good
+//! here. It only grows. Under a single quota it is written behind the charge, under several before it, since what a key will
+//! owe is not known then; the claim makes both sound. From a base at or behind it an estimate is as good
 //! as nothing, so it is not read: a table that has not been full lately never looks here. Marks are absolute
 //! times beside the shards, one for 64 of them; in the headers they would be short, and would
 //! have to be lowered each time that a floor moves.

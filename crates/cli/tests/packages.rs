@@ -53,5 +53,5 @@ fn what_is_published_says_what_registries_show() {
         assert!(library.contains("#![cfg_attr(docsrs, feature(doc_cfg))]\n"), "{path}");
         published += 1;
     }
-    assert_eq!(published, 8);
+    assert_eq!(published, 9);
 }

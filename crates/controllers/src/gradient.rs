@@ -41,7 +41,7 @@ const LEAST_GRADIENT: f64 = 0.5;
 /// assert_eq!(controller.limit(), 100);
 /// // The latency has tripled.
 /// assert!(controller.update(Duration::from_millis(30), 100) < 100);
-/// # Ok::<(), tollgate_controllers::SettingError>(())
+/// # Ok::<(), tollgate_controllers::ControllerError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Gradient {

@@ -27,7 +27,7 @@ use crate::range::{Range, headroom};
 /// let mut controller = MinGradient::new(100, 3..=1_000)?;
 /// controller.set_least(Duration::from_millis(10));
 /// assert_eq!(controller.update(Duration::from_millis(20)), 72);
-/// # Ok::<(), tollgate_controllers::SettingError>(())
+/// # Ok::<(), tollgate_controllers::ControllerError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct MinGradient {

@@ -22,7 +22,7 @@ use crate::error::ControllerError;
 /// let throttle = ClientThrottle::new(2.0)?;
 /// assert_eq!(throttle.probability(100, 50), 0.0);
 /// assert_eq!(throttle.probability(100, 25), 50.0 / 101.0);
-/// # Ok::<(), tollgate_controllers::SettingError>(())
+/// # Ok::<(), tollgate_controllers::ControllerError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientThrottle {
@@ -81,7 +81,7 @@ impl ClientThrottle {
 /// let window = Duration::from_secs(30);
 /// assert_eq!(control.probability(100, 95, window), 0.0);
 /// assert_eq!(control.probability(100, 0, window), 0.8);
-/// # Ok::<(), tollgate_controllers::SettingError>(())
+/// # Ok::<(), tollgate_controllers::ControllerError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdmissionControl {

@@ -19,9 +19,7 @@ fn policy(text: &str) -> Policy {
 }
 
 fn pool(quota: Quota) -> Arc<SparePool> {
-    let clock = ManualClock::new();
-    clock.set(later(10));
-    let pool = SparePool::with_clock(quota, clock);
+    let pool = SparePool::with_clock(quota, ManualClock::new());
     pool.report_headroom(1.0).unwrap();
     Arc::new(pool)
 }
@@ -67,7 +65,7 @@ fn what_a_pool_lends_is_no_denial_and_under_a_penalty_it_lends_nothing() {
         assert_eq!((told, is_penalty(denied)), (None, true));
         let (told, denied) = check(1, later(10));
         assert_eq!((told, is_penalty(denied)), (None, true));
-        assert_eq!(pool.remaining(), 3);
+        assert_eq!(pool.remaining_at(later(10)), 3);
         // The penalty over, the own quota is as never used.
         assert_eq!(check(1, later(3_600)).0, Some(false));
         assert_eq!(check(1, later(3_600)).0, Some(true));

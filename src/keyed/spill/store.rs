@@ -273,10 +273,10 @@ impl Spill {
         }
         // A charge into debt is made whatever the cells hold, so none of them has to decide it.
         let told = if verb == Verb::Charge {
-            // A cell was brought over to a new quota meanwhile. What the others got can only deny.
             // Each of the key's cells gets the cost, one after the other, and each stops at what it
             // can remember.
             if !lens.add(&self.cells, places, at, cost) {
+                // A cell was brought over to a new quota meanwhile. What the others got can only deny.
                 return None;
             }
             SpillTold { verdict, cost, held: self.estimate(lens, places, at_ns)? }
