@@ -32,6 +32,7 @@ impl Model {
             Algorithm::FixedWindow { limit, window_ns } => {
                 Model::FixedWindow(FixedWindow::new(limit, window_ns))
             }
+            Algorithm::CalendarMonth { limit } => Model::FixedWindow(FixedWindow::of_months(limit)),
             Algorithm::FixedWindowFromFirst { limit, window_ns, quantum_ns } => {
                 Model::FixedWindowFromFirst(FixedWindowFromFirst::new(limit, window_ns, quantum_ns))
             }
