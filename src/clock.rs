@@ -100,7 +100,8 @@ impl Clock {
 
     /// [`Clock::monotonic`] with its origin at the Unix epoch, as the system's wall clock tells it at
     /// this call. Aligned windows then turn on the wall clock (UTC): minutes at :00, days at midnight.
-    /// Later corrections of the wall clock are not followed, so time never jumps.
+    /// Later corrections of the wall clock are not followed, so time never jumps; nor is a leap second, so the
+    /// readings are a second ahead after one until the next clock is made. Days have 86,400 s.
     ///
     /// ```
     /// use tollgate::{Clock, Timestamp};
@@ -159,6 +160,16 @@ impl Clock {
             }
             Source::System { .. } => Self(Source::System { origin: Instant::now(), offset_ns }),
             other => Self(other),
+        }
+    }
+
+    /// Whether its readings tell the date: those of Unix time, of a clock that was resumed at a reading, and those that
+    /// others set do.
+    pub(crate) fn tells_date(&self) -> bool {
+        match &self.0 {
+            Source::Counter { offset_ns, is_unix, .. } => *is_unix || *offset_ns > 0,
+            Source::System { offset_ns, .. } => *offset_ns > 0,
+            Source::Manual(_) => true,
         }
     }
 

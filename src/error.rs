@@ -8,6 +8,7 @@ use std::{fmt, io};
 use crate::period::write_period;
 
 pub use build::BuildError;
+pub(crate) use build::NO_DATE;
 
 /// Why a [`Quota`](crate::Quota) was refused.
 ///
@@ -112,6 +113,10 @@ pub enum PolicyError {
         /// The share that was asked for, in hundredths of a percent.
         share_bp: u32,
     },
+    /// A quota of calendar months whose period is not that of the longest month.
+    MonthPeriod,
+    /// A penalty on calendar months, whose word has no room for its end.
+    PenaltyOnMonth,
     /// A longest wait for denied requests on a window, which has no such measure.
     DeniedWaitOnWindow,
     /// A penalty after no denial at all.
@@ -173,6 +178,12 @@ impl fmt::Display for PolicyError {
                 write_percent(f, *share_bp)?;
                 write!(f, " more is above {}; use a smaller share", u64::MAX)
             }
+            Self::MonthPeriod => f.write_str(
+                "a quota of calendar months has a period of 31 days; use Policy::calendar_month",
+            ),
+            Self::PenaltyOnMonth => f.write_str(
+                "calendar-month takes no penalty; leave it out, or use fixed-window 10000/31d",
+            ),
             Self::DeniedWaitOnWindow => f.write_str(
                 "a window has no longest wait for denied requests: its count stops at the limit; \
                  write count-denied alone, or use gcra",

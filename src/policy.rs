@@ -1,14 +1,15 @@
 //! [`Policy`]: a quota and the algorithm that enforces it.
 
 mod at_limit;
+mod calendar_month;
 mod numbers;
 mod read;
 mod text;
 mod words;
 
 use crate::algorithm::{
-    FixedWindow, FromFirst, Gcra, Kernel, Packing, Rounding, Rules, SegmentedWindow, SlidingWindow,
-    bits_for,
+    CalendarMonth, FixedWindow, FromFirst, Gcra, Kernel, LONGEST_NS, Packing, Rounding, Rules,
+    SegmentedWindow, SlidingWindow, bits_for,
 };
 use crate::clock::LATEST_NS;
 use crate::error::PolicyError;
@@ -87,6 +88,9 @@ pub enum Algorithm {
         /// 2 to 64; must divide the window into whole nanoseconds.
         segments: u8,
     },
+    /// Calendar months in UTC, of 28 to 31 days: at most L in each. Most in 28 days: 2L, across one boundary; in W, which
+    /// is 31 days: 3L, around a shorter month. [`Policy::calendar_month`] makes such a policy.
+    CalendarMonth,
 }
 
 /// A quota, the algorithm that enforces it, and what happens at the limit ([`AtLimit`]: by default a
@@ -119,7 +123,7 @@ impl Policy {
     ///
     /// # Errors
     /// Windows take no burst of their own; their counts and the window number must fit in a word; the
-    /// number of segments must be 2 to 64 and divide the window.
+    /// number of segments must be 2 to 64 and divide the window; calendar months are of 31 days.
     ///
     /// ```
     /// use tollgate::{Algorithm, Policy, PolicyError, Quota};
@@ -133,6 +137,9 @@ impl Policy {
         }
         if let Algorithm::SegmentedWindow { segments } = algorithm {
             policy.check_segments(segments)?;
+        }
+        if algorithm == Algorithm::CalendarMonth && quota.period_ns() != LONGEST_NS {
+            return Err(PolicyError::MonthPeriod);
         }
         policy.check_fits()?;
         Ok(policy)
@@ -192,7 +199,9 @@ impl Policy {
     pub(crate) fn count_bits(&self) -> u32 {
         let counters = match self.algorithm {
             Algorithm::Gcra => 0,
-            Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst => 1,
+            Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst | Algorithm::CalendarMonth => {
+                1
+            }
             Algorithm::SlidingWindow
             | Algorithm::SlidingWindowRoundDown
             | Algorithm::SlidingWindowStrict => 2,
@@ -332,6 +341,7 @@ impl Policy {
                 if is_plain { Kernel::Gcra(gcra) } else { Kernel::RuledGcra(gcra) }
             }
             Algorithm::FixedWindow => Kernel::FixedWindow(FixedWindow::new(limit, window_ns)),
+            Algorithm::CalendarMonth => Kernel::CalendarMonth(CalendarMonth::new(limit)),
             Algorithm::FixedWindowFromFirst => {
                 Kernel::FromFirst(FromFirst::new(limit, window_ns, quantum_ns))
             }

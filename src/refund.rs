@@ -128,7 +128,11 @@ impl Kernel {
         match self {
             Self::SlidingWindow(window) => window.given_back(held, units),
             Self::SegmentedWindow(window) => window.given_back(held, units),
-            Self::FixedWindow(_) | Self::FromFirst(_) | Self::Gcra(_) | Self::RuledGcra(_) => {
+            Self::FixedWindow(_)
+            | Self::CalendarMonth(_)
+            | Self::FromFirst(_)
+            | Self::Gcra(_)
+            | Self::RuledGcra(_) => {
                 let units = units.min(held.counts);
                 (Held { counts: held.counts - units, ..held }, units)
             }

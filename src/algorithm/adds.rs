@@ -59,6 +59,7 @@ impl Adds for Kernel {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.add(held, moment, cost),
             Self::FixedWindow(window) => window.add(held, cost),
+            Self::CalendarMonth(month) => month.add(held, cost),
             Self::FromFirst(window) => window.add(held, moment, cost),
             Self::SlidingWindow(window) => window.add(held, moment, cost),
             Self::SegmentedWindow(window) => window.add(held, cost),

@@ -15,6 +15,7 @@
 mod adds;
 mod answers;
 mod at_limit;
+mod calendar_month;
 mod carry;
 mod code;
 mod fixed_window;
@@ -28,6 +29,7 @@ mod sliding_window;
 pub(crate) use adds::{Adds, Load};
 pub(crate) use answers::Answers;
 pub(crate) use at_limit::{Penalty, Ruled, Rules, softened, unsoftened};
+pub(crate) use calendar_month::{CalendarMonth, LONGEST_NS, SHORTEST_NS};
 pub(crate) use code::{CODE_WORDS, FromCode, by_code};
 pub(crate) use fixed_window::FixedWindow;
 pub(crate) use from_first::FromFirst;
@@ -101,6 +103,7 @@ pub(crate) enum Kernel {
     /// one has its path to itself.
     RuledGcra(Gcra),
     FixedWindow(FixedWindow),
+    CalendarMonth(CalendarMonth),
     FromFirst(FromFirst),
     SlidingWindow(SlidingWindow),
     SegmentedWindow(SegmentedWindow),
@@ -115,6 +118,7 @@ macro_rules! each {
         match $kernel {
             Kernel::Gcra($algorithm) | Kernel::RuledGcra($algorithm) => $call,
             Kernel::FixedWindow($algorithm) => $call,
+            Kernel::CalendarMonth($algorithm) => $call,
             Kernel::FromFirst($algorithm) => $call,
             Kernel::SlidingWindow($algorithm) => $call,
             Kernel::SegmentedWindow($algorithm) => $call,
@@ -130,6 +134,7 @@ macro_rules! laid_out {
             $crate::algorithm::Kernel::Gcra($algorithm)
             | $crate::algorithm::Kernel::RuledGcra($algorithm) => $code,
             $crate::algorithm::Kernel::FixedWindow($algorithm) => $code,
+            $crate::algorithm::Kernel::CalendarMonth($algorithm) => $code,
             $crate::algorithm::Kernel::FromFirst($algorithm) => $code,
             $crate::algorithm::Kernel::SlidingWindow($algorithm) => $code,
             $crate::algorithm::Kernel::SegmentedWindow($algorithm) => $code,
@@ -215,6 +220,7 @@ macro_rules! decides_by_counts {
     };
 }
 decides_by_counts!(FixedWindow);
+decides_by_counts!(CalendarMonth);
 decides_by_counts!(FromFirst);
 decides_by_counts!(SlidingWindow);
 decides_by_counts!(SegmentedWindow);
@@ -290,6 +296,7 @@ impl Kernel {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.remaining(held, late),
             Self::FixedWindow(window) => window.remaining(held),
+            Self::CalendarMonth(month) => month.remaining(held),
             Self::FromFirst(window) => window.remaining(held, moment),
             Self::SlidingWindow(window) => window.remaining(held, moment),
             Self::SegmentedWindow(window) => window.remaining(held),
@@ -297,14 +304,14 @@ impl Kernel {
         }
     }
 
-    /// What a word holds after a denied cost, at most the limit, was charged all the same: as far as
-    /// `most`, and no less than before. GCRA stops so many ticks ahead of now, the current count of a
-    /// window at so many units.
+    /// What a word holds after a denied cost, at most the limit, was charged all the same: as far as `most`, and no
+    /// less than before. GCRA stops so many ticks ahead of now, the current count of a window at so many units.
     #[inline]
     pub(crate) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.charge_denied(held, cost, most),
             Self::FixedWindow(window) => window.charge_denied(held, cost, most),
+            Self::CalendarMonth(month) => month.charge_denied(held, cost, most),
             Self::FromFirst(window) => window.charge_denied(held, moment, cost, most),
             Self::SlidingWindow(window) => window.charge_denied(held, moment, cost, most),
             Self::SegmentedWindow(window) => window.charge_denied(held, cost, most),
@@ -328,7 +335,7 @@ impl Kernel {
                 Packing::RANKED => 1,
                 _ => 2, // their sum apart
             },
-            Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::Log(_) => 0,
+            _ => 0,
         }
     }
 
@@ -353,11 +360,6 @@ pub(crate) const fn bits_for(largest: u64) -> u8 {
     #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
     let bits = (u64::BITS - largest.leading_zeros()) as u8;
     bits
-}
-
-/// Start of the window (segment, quantum) that lies `ahead` of the one that holds `at`.
-pub(crate) fn window_start_ns(at_ns: u64, window_ns: u64, ahead: u64) -> u64 {
-    (at_ns / window_ns).saturating_add(ahead).saturating_mul(window_ns)
 }
 
 #[cfg(test)]

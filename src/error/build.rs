@@ -5,6 +5,10 @@ use std::fmt;
 use crate::policy::Policy;
 use crate::quota::Quota;
 
+/// Why calendar months are refused, here and elsewhere.
+pub(crate) const NO_DATE: &str = "the clock cannot tell the date, which calendar months need; use Clock::unix(), or a \
+                                  clock that is resumed at the time of the wall clock";
+
 /// Why a [`KeyedLimiter`](crate::KeyedLimiter), a [`StripedLimiter`](crate::StripedLimiter) or a
 /// [`LogLimiter`](crate::LogLimiter) could not be built.
 ///
@@ -68,6 +72,8 @@ pub enum BuildError {
         /// The policy.
         policy: Policy,
     },
+    /// Calendar months on a clock that counts from its own start and cannot tell the date.
+    NoDate,
     /// A sliding log of a quota whose burst is not its count.
     BurstOnLog {
         /// The units of a window, which a log admits at once.
@@ -123,6 +129,7 @@ impl fmt::Display for BuildError {
                 "a spill cannot keep the bound of {policy}, since its cells are shared; use Full::Deny, leave \
                  out from-first, or use gcra",
             ),
+            Self::NoDate => f.write_str(NO_DATE),
             Self::BurstOnLog { count, burst } => write!(
                 f,
                 "a sliding log admits its whole count of {count} at once and takes no burst of \

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
-use crate::algorithm::{Penalty as Enforced, Rules, bits_for, softened};
+use crate::algorithm::{Penalty as Enforced, Rules, SHORTEST_NS, bits_for, softened};
 use crate::clock::LATEST_NS;
 use crate::error::PolicyError;
 
@@ -12,7 +12,7 @@ use crate::error::PolicyError;
 ///
 /// L is the limit that the policy names: GCRA's burst, or a window's count. The *horizon* is the longest
 /// time after which nothing that was admitted counts any more: L (or S) units at the rate for GCRA, the
-/// window W for fixed and segmented windows, 2W for sliding ones.
+/// window W for fixed and segmented windows and for months, 2W for sliding ones.
 ///
 /// * **Soft**, `soft 5%`: the limit is softened to S = floor(L * 105 %). S takes the place of L in the
 ///   algorithm's test and in its bound; the rate is what it was. What L alone would have denied is
@@ -24,7 +24,7 @@ use crate::error::PolicyError;
 ///   min(max(TAT, now) + cost, now + L - 1 unit + C)). Windows take no C: the current count grows by the
 ///   cost and stops at L (for `sliding-window` exact and `round-down` at 2L, which the next window
 ///   feels). At most as much is admitted as without.
-/// * **Penalty**, `penalty 10m after 3`: the third denial in a row refuses everything for ten minutes
+/// * **Penalty**, `penalty 10m after 3`, of all but `calendar-month`: the third denial in a row refuses everything for ten minutes
 ///   from then on; after that the limit is as never used. An admission in between begins the row anew;
 ///   peeks and costs that never fit do not count. `extended`: each denial during the penalty moves its end
 ///   to ten minutes after itself. It is at least as long as the horizon (and C), so a penalty never
@@ -169,7 +169,7 @@ impl Policy {
     /// The same policy with a penalty of this length after so many denials in a row. See [`AtLimit`].
     ///
     /// # Errors
-    /// No denials at all; a length below the horizon; what does not fit in a word.
+    /// No denials at all; a length below the horizon; a policy of calendar months; what does not fit in a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -223,6 +223,9 @@ impl Policy {
             return Err(PolicyError::DeniedWaitOnWindow);
         }
         if let Some(Penalty { length, after, .. }) = penalty {
+            if self.algorithm == Algorithm::CalendarMonth {
+                return Err(PolicyError::PenaltyOnMonth);
+            }
             if after == 0 {
                 return Err(PolicyError::PenaltyAfterNone);
             }
@@ -340,6 +343,8 @@ impl Policy {
             Algorithm::Gcra => 1,
             Algorithm::FixedWindowFromFirst => quantum_ns,
             Algorithm::SegmentedWindow { segments } => window_ns / u64::from(segments),
+            // The shortest: no fewer of them pass than months do.
+            Algorithm::CalendarMonth => SHORTEST_NS,
             _ => window_ns,
         }
     }

@@ -16,6 +16,7 @@ impl Policy {
             Algorithm::SlidingWindowRoundDown => 4,
             Algorithm::SlidingWindowStrict => 5,
             Algorithm::SegmentedWindow { segments } => 6 | u64::from(segments) << 8,
+            Algorithm::CalendarMonth => 7,
         };
         let quota = &self.quota;
         [algorithm, quota.count(), quota.period_ns(), quota.max_burst()]
@@ -32,6 +33,7 @@ impl Policy {
             (4, 0) => Algorithm::SlidingWindowRoundDown,
             (5, 0) => Algorithm::SlidingWindowStrict,
             (6, segments) => Algorithm::SegmentedWindow { segments },
+            (7, 0) => Algorithm::CalendarMonth,
             _ => return None,
         };
         let policy = Self::new(algorithm, quota).ok()?;
@@ -54,6 +56,7 @@ mod tests {
             "sliding-window 100/m round-down",
             "sliding-window 100/m strict",
             "segmented-window 100/m x6",
+            "calendar-month 10000",
         ] {
             let policy: Policy = text.parse().expect("a policy");
             assert_eq!(Policy::of_numbers(policy.numbers()), Some(policy), "{text}");
@@ -64,7 +67,8 @@ mod tests {
     fn numbers_of_no_policy_are_none() {
         let minute = 60_000_000_000;
         for numbers in [
-            [7, 5, minute, 5],
+            [7, 5, minute, 5], // a month of a minute
+            [8, 5, minute, 5],
             [0x100, 5, minute, 5],
             [u64::MAX, 5, minute, 5],
             [0, 0, minute, 5],

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::calendar_month::month_quota;
 use super::read::{read_number, read_period};
 use super::words::{Words, write_words};
 use super::{Algorithm, AtLimit, Policy};
@@ -19,6 +20,10 @@ impl fmt::Display for Policy {
             Algorithm::SlidingWindow => ("sliding-window", ""),
             Algorithm::SlidingWindowRoundDown => ("sliding-window", " round-down"),
             Algorithm::SlidingWindowStrict => ("sliding-window", " strict"),
+            Algorithm::CalendarMonth => {
+                write!(f, "{CALENDAR_MONTH} {}", self.quota.count())?;
+                return write_words(f, self.at_limit);
+            }
             Algorithm::SegmentedWindow { segments } => {
                 write!(f, "segmented-window {} x{segments}", self.quota)?;
                 return write_words(f, self.at_limit);
@@ -41,6 +46,7 @@ impl fmt::Display for Policy {
 /// fixed-window 100/m from-first      the window opens with the first request
 /// sliding-window 100/m               exact; or `round-down`, or `strict`
 /// segmented-window 100/m x6          a ring of 6 segments
+/// calendar-month 10000               months of the calendar in UTC: needs a clock of Unix time
 /// ```
 ///
 /// `sliding-log 100/m` is read as a [`LogPolicy`](crate::LogPolicy): it takes more than one word.
@@ -78,8 +84,11 @@ impl FromStr for Policy {
 }
 
 /// The words that may stand for an algorithm.
-const ALGORITHMS: &str =
-    "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window or segmented-window";
+const ALGORITHMS: &str = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
+                          segmented-window or calendar-month";
+
+/// The one algorithm whose quota has no period.
+const CALENDAR_MONTH: &str = "calendar-month";
 
 fn read(text: &str) -> Result<Policy, PolicyError> {
     let wrong = |reason: String| PolicyError::Text { text: text.to_string(), reason };
@@ -99,7 +108,10 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
     let rate = words.next().ok_or_else(|| {
         wrong(format!("after {name:?} a quota such as 100/s is missing (algorithms: {ALGORITHMS})"))
     })?;
-    let quota = read_quota(rate, &wrong)?;
+    let quota = match name {
+        CALENDAR_MONTH => read_month(rate, &wrong)?,
+        _ => read_quota(rate, &wrong)?,
+    };
     let mut options = Options::default();
     let mut at_limit = Words::default();
     while let Some(word) = words.next() {
@@ -176,6 +188,8 @@ fn build(
                 None => return Err(unknown(accepted)),
             }
         }
+        (CALENDAR_MONTH, None) => Algorithm::CalendarMonth,
+        (CALENDAR_MONTH, _) => return Err(unknown("it takes none")),
         ("sliding-log" | "log", _) => {
             return Err(wrong(
                 "a sliding log does not fit in one word; it is a LogPolicy, for LogLimiter and \
@@ -190,6 +204,16 @@ fn build(
         return Err(PolicyError::BurstOnWindow);
     }
     Policy::new(algorithm, quota)
+}
+
+/// Reads the units of a calendar month.
+fn read_month(count: &str, wrong: &dyn Fn(String) -> PolicyError) -> Result<Quota, PolicyError> {
+    if count.contains('/') {
+        return Err(wrong(format!(
+            "{CALENDAR_MONTH} takes a count without a period, as in {CALENDAR_MONTH} 10000, not {count:?}"
+        )));
+    }
+    Ok(month_quota(read_number("count", count, wrong)?)?)
 }
 
 pub(crate) fn read_quota(

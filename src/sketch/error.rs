@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::error::NO_DATE;
 use crate::policy::Policy;
 
 /// Why a [`SketchSize`](crate::SketchSize) or a [`SketchLimiter`](crate::SketchLimiter) could not be built.
@@ -53,6 +54,8 @@ pub enum SketchError {
         /// The policy.
         policy: Policy,
     },
+    /// Calendar months on a clock that cannot tell the date.
+    NoDate,
     /// Windows from the first request: the cells of one key would open theirs at different times, and its
     /// bound could not be kept.
     FromFirst {
@@ -94,6 +97,7 @@ impl fmt::Display for SketchError {
                 "a sketch cannot say what happens at the limit of {policy}; leave out soft, count-denied and \
                  penalty, or use a keyed limiter",
             ),
+            Self::NoDate => f.write_str(NO_DATE),
             Self::FromFirst { policy } => write!(
                 f,
                 "a sketch cannot keep the bound of {policy}: cells are shared, and those of one key \
