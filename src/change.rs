@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::clock::Clock;
+use crate::error::NO_DATE;
 use crate::policy::{AtLimit, Policy};
 
 /// Why a quota was not changed, or a key not moved. Nothing was changed then.
@@ -39,6 +41,8 @@ pub enum ChangeError {
         /// The policy.
         policy: Policy,
     },
+    /// Calendar months in a limiter whose clock cannot tell the date.
+    NoDate,
     /// Another thread is changing a quota of this limiter.
     Busy,
     /// There was no cell for the key in its new tier.
@@ -64,6 +68,7 @@ impl fmt::Display for ChangeError {
                 "a limit that changes cannot say what happens at the limit of {policy}; leave out soft, \
                  count-denied and penalty",
             ),
+            Self::NoDate => f.write_str(NO_DATE),
             Self::Busy => f.write_str("another change of quota is under way; try again after it"),
             Self::NoCell => f.write_str("the table is full of live keys; the key stays in its tier"),
         }
@@ -72,11 +77,13 @@ impl fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-/// The policy, if it says nothing of its limit.
-pub(crate) fn plain(policy: Policy) -> Result<Policy, ChangeError> {
-    if policy.at_limit() == AtLimit::default() {
-        Ok(policy)
-    } else {
+/// The policy, if it says nothing of its limit and this clock can decide it.
+pub(crate) fn plain(policy: Policy, clock: &Clock) -> Result<Policy, ChangeError> {
+    if policy.at_limit() != AtLimit::default() {
         Err(ChangeError::AtLimit { policy })
+    } else if !policy.takes(clock) {
+        Err(ChangeError::NoDate)
+    } else {
+        Ok(policy)
     }
 }

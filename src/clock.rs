@@ -96,7 +96,8 @@ impl Clock {
 
     /// [`Clock::monotonic`] with its origin at the Unix epoch, as the system's wall clock tells it at
     /// this call. Aligned windows then turn on the wall clock (UTC): minutes at :00, days at midnight.
-    /// Later corrections of the wall clock are not followed, so time never jumps.
+    /// Later corrections of the wall clock are not followed, so time never jumps; nor is a leap second, so the
+    /// readings are a second ahead after one until the next clock is made. Days have 86,400 s.
     #[must_use]
     pub fn unix() -> Self {
         // A wall clock set before 1970 starts at the origin instead: no panic, and windows still turn.
@@ -151,6 +152,16 @@ impl Clock {
             }
             // One that reads more already, or that others hold.
             other => Self(other),
+        }
+    }
+
+    /// Whether its readings tell the date: those of Unix time, of a clock that was resumed at a reading, and those that
+    /// others set do.
+    pub(crate) fn tells_date(&self) -> bool {
+        match &self.0 {
+            ClockSource::Counter { offset_ns, is_unix, .. } => *is_unix || *offset_ns > 0,
+            ClockSource::System { offset_ns, .. } => *offset_ns > 0,
+            ClockSource::Manual(_) => true,
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::period::period;
 
 pub use build::BuildError;
+pub(crate) use build::NO_DATE;
 
 /// Why a [`Quota`](crate::Quota) or a [`Policy`](crate::Policy) was refused. Its text says what is wrong and what
 /// would be accepted, with the whole policy if it came as text.

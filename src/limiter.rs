@@ -34,7 +34,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// A limiter with the machine's fastest clock ([`Clock::monotonic`]).
+    /// A limiter with the machine's fastest clock ([`Clock::monotonic`]; [`Clock::unix`] for calendar months).
     ///
     /// ```
     /// use tollgate::{Limiter, Policy};
@@ -44,7 +44,8 @@ impl Limiter {
     /// ```
     #[must_use]
     pub fn new(policy: impl Into<Policy>) -> Self {
-        Self::with_clock(policy, Clock::monotonic())
+        let policy = policy.into();
+        Self::with_clock(policy, Policy::clock_for([&policy]))
     }
 
     /// A limiter with a clock of your choice.

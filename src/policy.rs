@@ -1,6 +1,7 @@
 //! [`Policy`]: a quota and the algorithm that enforces it.
 
 mod at_limit;
+mod calendar_month;
 mod compile;
 mod hint;
 mod needs;
@@ -9,7 +10,7 @@ mod read;
 mod text;
 mod words;
 
-use crate::algorithm::softened;
+use crate::algorithm::{LONGEST_NS, softened};
 use crate::error::PolicyError;
 use crate::quota::Quota;
 
@@ -56,6 +57,9 @@ pub enum Algorithm {
         /// 2 to 64; must divide the window into whole nanoseconds.
         segments: u8,
     },
+    /// Calendar months in UTC, of 28 to 31 days: at most L in each. Most in 28 days: 2L, across one boundary; in W,
+    /// which is 31 days: 3L, around a shorter month. [`Policy::calendar_month`] makes such a policy.
+    CalendarMonth,
 }
 
 /// A quota, the algorithm that enforces it, and what happens at the limit ([`AtLimit`]: by default a
@@ -92,7 +96,7 @@ impl Policy {
     ///
     /// # Errors
     /// Windows take no burst of their own; their counts and the window number must fit in a word; the
-    /// number of segments must be 2 to 64 and divide the window.
+    /// number of segments must be 2 to 64 and divide the window; calendar months are of 31 days.
     ///
     /// ```
     /// use tollgate::{Algorithm, Policy, Quota};
@@ -108,6 +112,11 @@ impl Policy {
         }
         if let Algorithm::SegmentedWindow { segments } = algorithm {
             check_segments(quota.period_ns(), segments)?;
+        }
+        if algorithm == Algorithm::CalendarMonth && quota.period_ns() != LONGEST_NS {
+            return Err(PolicyError::fixed(
+                "a quota of calendar months has a period of 31 days; use Policy::calendar_month",
+            ));
         }
         policy.check_fits()?;
         Ok(policy)

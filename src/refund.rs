@@ -136,7 +136,11 @@ impl Kernel {
             Self::SlidingWindow(window) => window.given_back(held, units),
             Self::SegmentedWindow(window) => window.given_back(held, units),
             // One count. GCRA, which has none, does not come here.
-            Self::FixedWindow(_) | Self::FromFirst(_) | Self::Gcra(_) | Self::RuledGcra(_) => {
+            Self::FixedWindow(_)
+            | Self::CalendarMonth(_)
+            | Self::FromFirst(_)
+            | Self::Gcra(_)
+            | Self::RuledGcra(_) => {
                 let units = units.min(held.counts);
                 (Held { counts: held.counts - units, ..held }, units)
             }

@@ -16,13 +16,16 @@ use tollgate::{Algorithm, AtLimit, CountDenied, Meter, Policy, Quota, Timestamp,
 use tollgate_oracle::{Oracle, Verdict};
 
 /// The worlds. Each period is short enough for the steps below to cross it several times.
-const WORLDS: [&str; 27] = [
+const WORLDS: [&str; 30] = [
     "gcra 1/3ms",
     "gcra 2/3ms burst 3",
     "gcra 1/2ms burst 4",
     "gcra 3/7ms burst 2",
     "fixed-window 1/3ms",
     "fixed-window 3/4ms",
+    "calendar-month 3",
+    "calendar-month 2 soft 50%",
+    "calendar-month 2 count-denied",
     "fixed-window 2/3ms from-first",
     "fixed-window 3/4ms from-first",
     "sliding-window 2/3ms",
@@ -59,6 +62,8 @@ fn power() -> u32 {
 /// One world, walked depth first.
 struct Walk {
     meter: Meter,
+    /// What a millisecond of the steps is long.
+    scale: i64,
     /// Whether denials are counted, so that a denial may write.
     counts: bool,
     cases: u64,
@@ -71,7 +76,7 @@ impl Walk {
     fn explore(&mut self, word: Word, oracle: &Oracle, now_ns: u64, depth: u32) {
         for step_ns in STEPS_NS {
             for cost in COSTS {
-                let now_ns = now_ns.saturating_add_signed(step_ns);
+                let now_ns = now_ns.saturating_add_signed(step_ns * self.scale);
                 let mut oracle = oracle.clone();
                 let next = self.case(word, &mut oracle, now_ns, cost);
                 // If the word is unchanged, other cases have the same continuations.
@@ -112,9 +117,12 @@ fn exhaust(policy: Policy, oracle: &Oracle, enough: u64) -> u64 {
         let AtLimit { count_denied, penalty, .. } = policy.at_limit();
         let counts = count_denied != CountDenied::No || penalty.is_some();
         let meter = Meter::new(policy);
-        let mut walk = Walk { meter, counts, cases: 0, every: 1 << (depth / 2) };
+        // Ten days, so that a few steps cross months of every length.
+        let is_month = policy.algorithm() == Algorithm::CalendarMonth;
+        let scale = if is_month { 864_000_000 } else { 1 };
+        let mut walk = Walk { meter, scale, counts, cases: 0, every: 1 << (depth / 2) };
         // From the middle of a window, so that steps back do not end at time 0.
-        walk.explore(Word::UNUSED, oracle, 25_000_000, depth);
+        walk.explore(Word::UNUSED, oracle, 25_000_000 * scale.unsigned_abs(), depth);
         cases += walk.cases;
         if cases >= enough {
             break;
@@ -170,6 +178,10 @@ fn a_model_with_other_words_is_caught() {
         ["segmented-window 2/4ms x2 count-denied", "segmented-window 2/4ms x2"],
         ["fixed-window 2/3ms penalty 3ms after 2", "fixed-window 2/3ms penalty 3001us after 2"],
         ["fixed-window 2/3ms soft 50%", "fixed-window 3/3ms"],
+        // A month as the other conventions have it: 30 days, or 31.
+        ["calendar-month 3", "fixed-window 3/30d"],
+        ["calendar-month 3", "fixed-window 3/31d"],
+        ["calendar-month 3", "fixed-window 3/31d from-first"],
     ] {
         let wrong = oracle_of(common::policy(other));
         let quiet = std::panic::catch_unwind(|| exhaust(common::policy(policy), &wrong, 300_000));

@@ -26,7 +26,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     let count = prop_oneof![1_u64..20, 1_u64..5_000, 1_u64..4_000_000_000];
     let burst =
         prop_oneof![Just(None), (1_u64..20).prop_map(Some), (1_u64..1 << 40).prop_map(Some)];
-    (0..7_usize, period, count, burst, 2_u8..9).prop_filter_map(
+    (0..8_usize, period, count, burst, 2_u8..9).prop_filter_map(
         "refused",
         |(algorithm, period_ns, count, burst, segments)| {
             let algorithm = [
@@ -37,7 +37,11 @@ fn any_policy() -> impl Strategy<Value = Policy> {
                 Algorithm::SlidingWindowRoundDown,
                 Algorithm::SlidingWindowStrict,
                 Algorithm::SegmentedWindow { segments },
+                Algorithm::CalendarMonth,
             ][algorithm];
+            if algorithm == Algorithm::CalendarMonth {
+                return Policy::calendar_month(count).ok();
+            }
             let segmented = matches!(algorithm, Algorithm::SegmentedWindow { .. });
             let period_ns =
                 if segmented { period_ns.next_multiple_of(u64::from(segments)) } else { period_ns };

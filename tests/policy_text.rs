@@ -33,6 +33,9 @@ fn every_form_is_read_and_printed_in_one_way() {
         ("sliding-window 100/m round-down", "sliding-window 100/m round-down"),
         ("sliding-window 100/m strict", "sliding-window 100/m strict"),
         ("segmented-window 100/m x6", "segmented-window 100/m x6"),
+        ("calendar-month 10000", "calendar-month 10000"),
+        ("Calendar_Month 10000 soft 5%", "calendar-month 10000 soft 5%"),
+        ("calendar-month 9 count-denied", "calendar-month 9 count-denied"),
         ("500/m soft 5%", "gcra 500/m soft 5%"),
         ("500/m soft 0.50%", "gcra 500/m soft 0.5%"),
         ("50000/m burst 50000 soft 12.25%", "gcra 50000/m soft 12.25%"),
@@ -63,8 +66,8 @@ fn every_form_is_read_and_printed_in_one_way() {
 
 #[test]
 fn every_slip_is_named_with_what_would_be_right() {
-    let algorithms = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window or \
-                      segmented-window";
+    let algorithms = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
+                      segmented-window or calendar-month";
     let slips = [
         ("", "it is empty; write a quota such as 100/s, or gcra 100/s burst 20"),
         (
@@ -109,6 +112,21 @@ fn every_slip_is_named_with_what_would_be_right() {
         (
             "segmented-window 10/s x1",
             "a window cannot be cut into 1 segments; use 2 to 64, as in x6",
+        ),
+        (
+            "calendar-month 10/30d",
+            "calendar-month takes a count without a period, as in calendar-month 10000, not \"10/30d\"",
+        ),
+        ("calendar-month ten", "count \"ten\" is not a whole number in digits alone, as in 10000"),
+        ("calendar-month 0", "count 0 would admit nothing; it must be at least 1"),
+        ("calendar-month 10 strict", "calendar-month has no option \"strict\"; it takes none"),
+        (
+            "calendar-month 10 burst 10",
+            "a window takes no burst: it admits its whole limit at once; leave the burst out, or use gcra",
+        ),
+        (
+            "calendar-month 10 penalty 31d after 3",
+            "calendar-month takes no penalty; leave it out, or use fixed-window 10000/31d",
         ),
         (
             "segmented-window 10/s x7",
@@ -223,6 +241,10 @@ fn serde_reads_and_writes_the_text() {
     assert_eq!(serde_json::to_string(&policy).unwrap(), "\"gcra 10/m burst 5\"");
     let quota: Quota = serde_json::from_str("\"10/m burst 5\"").unwrap();
     assert_eq!(serde_json::to_string(&quota).unwrap(), "\"10/m burst 5\"");
+    for text in ["\"calendar-month 10000\"", "\"calendar-month 9 soft 50%\""] {
+        let policy: Policy = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&policy).unwrap(), text);
+    }
     let text = "\"gcra 10/m soft 10% count-denied 30s penalty 10m after 3\"";
     let policy: Policy = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&policy).unwrap(), text);

@@ -58,7 +58,7 @@ fn plain_policies() -> impl Strategy<Value = Policy> {
     let period_ns =
         prop_oneof![Just(1_000_000_000_u64), Just(60_000_000_000), 50_000_000_u64..100_000_000_000];
     let small = |most| prop_oneof![1_u64..most, 1_u64..8];
-    (small(1_000), small(5_000), 0..10_usize, period_ns).prop_filter_map(
+    (small(1_000), small(5_000), 0..11_usize, period_ns).prop_filter_map(
         "does not fit a keyed word",
         |(count, burst, algorithm, period_ns)| {
             let quota =
@@ -80,6 +80,7 @@ fn plain_policies() -> impl Strategy<Value = Policy> {
                 // Side by side in the word; as one number; and where that is what fits.
                 7 => return fitting(segmented(count % 60 + 1, 4)),
                 8 => return fitting(segmented(count % 200 + 1, 6)),
+                9 => return fitting(Policy::calendar_month(count)),
                 _ => return fitting(segmented(count % 20 + 1, 10)),
             };
             fitting(Policy::new(algorithm, quota(count, 1)))
@@ -141,8 +142,11 @@ impl Machine {
     fn run(&mut self, step: Step) -> Result<(), TestCaseError> {
         let thousandth_ns = u64::try_from(self.policy.quota().period().as_nanos()).unwrap() / 1_000;
         match step {
-            Step::On(thousandths) => self.latest_ns += thousandth_ns * thousandths,
-            Step::Back(thousandths) => self.back_ns = thousandth_ns * thousandths,
+            Step::On(thousandths) => {
+                let on_ns = thousandth_ns.saturating_mul(thousandths);
+                self.latest_ns = self.latest_ns.saturating_add(on_ns).min(1 << 63);
+            }
+            Step::Back(thousandths) => self.back_ns = thousandth_ns.saturating_mul(thousandths),
             Step::Check { key, fifths } => self.ask(key, fifths, true)?,
             Step::Peek { key, fifths } => self.ask(key, fifths, false)?,
         }
@@ -215,6 +219,7 @@ fn a_model_of_one_unit_more_is_caught() {
     for [policy, other] in [
         ["gcra 10/s burst 10", "gcra 10/s burst 11"],
         ["fixed-window 10/s", "fixed-window 11/s"],
+        ["calendar-month 10", "calendar-month 11"],
         ["sliding-window 10/s strict", "sliding-window 11/s strict"],
         ["segmented-window 100/m x6", "segmented-window 101/m x6"],
         ["gcra 10/s soft 10%", "gcra 10/s soft 20%"],

@@ -31,7 +31,8 @@
 //! Seen from the end on, a penalised word is an idle one. An idle word with denials in it is also as good
 //! as one never used: whatever fits at all is admitted next, and that forgets them.
 
-use super::{Algorithm, Decides, Held, Kernel, Moment, window_start_ns};
+use super::fixed_window::window_start_ns;
+use super::{Algorithm, Decides, Held, Kernel, Moment};
 use crate::sync::{Fault, planted};
 use crate::verdict::{Mark, Verdict};
 

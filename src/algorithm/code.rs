@@ -5,8 +5,8 @@
 //! are its lengths and limits. What is read back decides exactly as what was written.
 
 use super::{
-    Algorithm, FixedWindow, FromFirst, Gcra, Kernel, Packing, Rounding, SegmentedWindow,
-    SlidingWindow,
+    Algorithm, CalendarMonth, FixedWindow, FromFirst, Gcra, Kernel, Packing, Rounding,
+    SegmentedWindow, SlidingWindow,
 };
 use crate::divisor::Divisor;
 use crate::ticks::TickScale;
@@ -32,6 +32,10 @@ macro_rules! by_code {
             }
             3 => {
                 type $A = $crate::algorithm::SlidingWindow;
+                $run
+            }
+            5 => {
+                type $A = $crate::algorithm::CalendarMonth;
                 $run
             }
             _ => {
@@ -76,6 +80,7 @@ impl Kernel {
                 let small = small([4, window.segments, window.count_bits, window.packing.0]);
                 [small, segment_ns, window.limit, 0, multiplier]
             }
+            Self::CalendarMonth(month) => [5, month.limit(), 0, 0, 0],
             // A policy that says what happens at its limit has more than these numbers.
             _ => return None, // has slots in place of a word
         })
@@ -107,6 +112,13 @@ impl FromCode for FixedWindow {
     #[inline(always)]
     fn of_code([_, window_ns, limit, _, multiplier]: [u64; CODE_WORDS]) -> Self {
         Self { window: Divisor::of_parts([window_ns, multiplier]), limit }
+    }
+}
+
+impl FromCode for CalendarMonth {
+    #[inline(always)]
+    fn of_code([_, limit, ..]: [u64; CODE_WORDS]) -> Self {
+        Self::new(limit)
     }
 }
 
@@ -159,6 +171,7 @@ mod tests {
             "gcra 1/30d burst 100000",
             "fixed-window 100/m",
             "fixed-window 100/m from-first",
+            "calendar-month 10000",
             "sliding-window 100/m",
             "sliding-window 100/m round-down",
             "sliding-window 100/m strict",

@@ -9,8 +9,13 @@
 //! Most in any interval of length W: 2 * limit, across one boundary. A `now` before the stored window
 //! counts as that window's start.
 
-use super::{Held, Moment, window_start_ns};
+use super::{Held, Moment};
 use crate::divisor::Divisor;
+
+/// Start of the window (segment, quantum) that lies `ahead` of the one that holds `at`.
+pub(super) fn window_start_ns(at_ns: u64, window_ns: u64, ahead: u64) -> u64 {
+    (at_ns / window_ns).saturating_add(ahead).saturating_mul(window_ns)
+}
 
 /// A fixed window on the clock's grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

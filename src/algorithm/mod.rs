@@ -1,16 +1,18 @@
 //! The algorithms: each one a pure function on what one word holds.
 //!
-//! No clock, no atomic and no allocation in here. The same functions decide for a `Limiter`, for a `KeyedLimiter`, for
-//! a `Meter` and so for the replay tool; they differ only in how wide the word is.
+//! No clock, no atomic and no allocation in here. The same functions decide for [`Limiter`](crate::Limiter), for
+//! [`KeyedLimiter`](crate::KeyedLimiter), for [`Meter`](crate::Meter) and so for the replay tool; they differ only in
+//! how wide the word is.
 //!
-//! A word holds a *time* and *counts*. What "time" counts is the algorithm's own unit: ticks for GCRA,
-//! windows for fixed and sliding windows, segments, quanta. A step does not see the absolute time but
-//! its distance from now, because that is all that matters to a decision and is the same whether the
-//! word had room for the whole time or only for its low bits.
+//! A word holds a *time* and *counts*. What "time" counts is the algorithm's own unit: ticks for GCRA, windows for
+//! fixed and sliding windows, months, segments, quanta. A step does not see the absolute time but its distance from
+//! now, because that is all that matters to a decision and is the same whether the word had room for the whole time or
+//! only for its low bits.
 
 mod adds;
 mod answers;
 mod at_limit;
+mod calendar_month;
 mod carry;
 mod code;
 mod fixed_window;
@@ -24,11 +26,12 @@ mod sliding_window;
 pub(crate) use adds::{Adds, Load};
 pub(crate) use answers::Answers;
 pub(crate) use at_limit::{Penalty, Ruled, Rules, softened, unsoftened};
+pub(crate) use calendar_month::{CalendarMonth, LONGEST_NS, SHORTEST_NS};
 pub(crate) use code::{CODE_WORDS, FromCode, by_code};
 pub(crate) use fixed_window::FixedWindow;
 pub(crate) use from_first::FromFirst;
 pub(crate) use gcra::Gcra;
-pub(crate) use ranked::Packing;
+pub(crate) use ranked::{Packing, bits_for};
 pub(crate) use rebase::Change;
 pub(crate) use segmented_window::SegmentedWindow;
 pub(crate) use sliding_window::{Rounding, SlidingWindow};
@@ -99,6 +102,7 @@ pub(crate) enum Kernel {
     /// one has its path to itself.
     RuledGcra(Gcra),
     FixedWindow(FixedWindow),
+    CalendarMonth(CalendarMonth),
     FromFirst(FromFirst),
     SlidingWindow(SlidingWindow),
     SegmentedWindow(SegmentedWindow),
@@ -115,6 +119,7 @@ macro_rules! laid_out {
             $crate::algorithm::Kernel::Gcra($algorithm)
             | $crate::algorithm::Kernel::RuledGcra($algorithm) => $code,
             $crate::algorithm::Kernel::FixedWindow($algorithm) => $code,
+            $crate::algorithm::Kernel::CalendarMonth($algorithm) => $code,
             $crate::algorithm::Kernel::FromFirst($algorithm) => $code,
             $crate::algorithm::Kernel::SlidingWindow($algorithm) => $code,
             $crate::algorithm::Kernel::SegmentedWindow($algorithm) => $code,
@@ -207,6 +212,7 @@ macro_rules! decides_by_counts {
     };
 }
 decides_by_counts!(FixedWindow);
+decides_by_counts!(CalendarMonth);
 decides_by_counts!(FromFirst);
 decides_by_counts!(SlidingWindow);
 decides_by_counts!(SegmentedWindow);
@@ -287,6 +293,7 @@ impl Kernel {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.remaining(held, late),
             Self::FixedWindow(window) => window.remaining(held),
+            Self::CalendarMonth(month) => month.remaining(held),
             Self::FromFirst(window) => window.remaining(held, moment),
             Self::SlidingWindow(window) => window.remaining(held, moment),
             Self::SegmentedWindow(window) => window.remaining(held),
@@ -318,7 +325,10 @@ impl Kernel {
                 Packing::RANKED => 1,
                 _ => 2, // their sum apart
             },
-            Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::Log(_) => 0,
+            Self::FixedWindow(_)
+            | Self::CalendarMonth(_)
+            | Self::SlidingWindow(_)
+            | Self::Log(_) => 0,
         }
     }
 
@@ -340,24 +350,13 @@ impl Kernel {
             Self::Log(answers) => answers.idle_ns(),
             Self::SlidingWindow(window) => window.idle_ns(held, at_ns),
             // One whose whole limit would be admitted now admits it later too: its counts only fall off.
-            Self::FixedWindow(_) | Self::FromFirst(_) | Self::SegmentedWindow(_) => {
-                self.ready_ns(held, at_ns, self.limit())
-            }
+            Self::FixedWindow(_)
+            | Self::CalendarMonth(_)
+            | Self::FromFirst(_)
+            | Self::SegmentedWindow(_) => self.ready_ns(held, at_ns, self.limit()),
         };
         idle_ns.max(at_ns)
     }
-}
-
-/// The number of bits that hold every number up to `largest`.
-pub(crate) const fn bits_for(largest: u64) -> u8 {
-    #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
-    let bits = (u64::BITS - largest.leading_zeros()) as u8;
-    bits
-}
-
-/// Start of the window (segment, quantum) that lies `ahead` of the one that holds `at`.
-pub(crate) fn window_start_ns(at_ns: u64, window_ns: u64, ahead: u64) -> u64 {
-    (at_ns / window_ns).saturating_add(ahead).saturating_mul(window_ns)
 }
 
 #[cfg(test)]

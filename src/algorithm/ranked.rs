@@ -10,8 +10,6 @@
 
 use std::hint::select_unpredictable;
 
-use super::bits_for;
-
 /// Binomials that are looked up: of numbers below this,
 const LOOKED_UP: usize = 256;
 /// over numbers up to this. Kept by the latter, so that one search stays in a few lines.
@@ -50,6 +48,13 @@ pub(crate) fn choose(n: u64, k: u64) -> Option<u64> {
 /// How many rings of `parts` counts there are whose sum is at most `limit`, if below 2^64.
 fn rings(limit: u64, parts: u8) -> Option<u64> {
     choose(limit.checked_add(u64::from(parts))?, u64::from(parts))
+}
+
+/// The number of bits that hold every number up to `largest`.
+pub(crate) const fn bits_for(largest: u64) -> u8 {
+    #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
+    let bits = (u64::BITS - largest.leading_zeros()) as u8;
+    bits
 }
 
 /// What a word holds of a ring of counts: the sum above a number of so many bits of the older counts, or

@@ -97,6 +97,7 @@ impl Change<'_> {
     fn keeps_windows(&self) -> bool {
         match (self.old, self.new) {
             (Kernel::FixedWindow(old), Kernel::FixedWindow(new)) => old.window == new.window,
+            (Kernel::CalendarMonth(_), Kernel::CalendarMonth(_)) => true,
             (Kernel::FromFirst(old), Kernel::FromFirst(new)) => {
                 (old.window_ns, old.quantum) == (new.window_ns, new.quantum)
             }

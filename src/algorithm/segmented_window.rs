@@ -12,8 +12,9 @@
 //! Most in any interval of length W: 2 * limit; in any closed interval of length W * (n-1)/n: limit. A
 //! `now` before the stored segment counts as that segment's start.
 
+use super::fixed_window::window_start_ns;
 use super::ranked::{Packing, greatest, rank, term, unrank};
-use super::{Held, Moment, window_start_ns};
+use super::{Held, Moment};
 use crate::divisor::Divisor;
 
 /// A ring of segments on the clock's grid.

@@ -14,7 +14,8 @@
 //! saturation exact passes limit - 1 per window (limit 1: one per two windows), round-down limit, and
 //! strict limit per two windows. A `now` before the stored window counts as that window's start.
 
-use super::{Held, Moment, window_start_ns};
+use super::fixed_window::window_start_ns;
+use super::{Held, Moment};
 use crate::divisor::Divisor;
 
 /// How the previous window's share is weighed.

@@ -2,6 +2,10 @@
 
 use std::{fmt, io};
 
+/// Why calendar months are refused, here and where a quota is changed.
+pub(crate) const NO_DATE: &str = "the clock cannot tell the date, which calendar months need; use Clock::unix(), or a \
+                                  clock that is resumed at the time of the wall clock";
+
 /// Why a limiter, a [`SketchSize`](crate::SketchSize) or a [`CoarseClock`](crate::CoarseClock) could not be built.
 ///
 /// Each variant is what a program may want to treat on its own. The text says which number or policy was refused, and
@@ -82,6 +86,11 @@ impl BuildError {
             "a spill cannot keep the bound of {policy}, since its cells are shared; use Full::Deny, leave \
              out from-first, or use gcra",
         ))
+    }
+
+    /// Calendar months on a clock that counts from its own start.
+    pub(crate) fn no_date() -> Self {
+        Self::Policy(NO_DATE.to_string())
     }
 
     pub(crate) fn burst_on_log(count: u64, burst: u64) -> Self {

@@ -58,7 +58,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         policy: impl Into<Policy>,
         now: Timestamp,
     ) -> Result<(), ChangeError> {
-        self.table.set_quota(0, &policy.into(), now.as_nanos())
+        self.table.set_quota(0, plain(policy.into(), &self.clock), now.as_nanos())
     }
 }
 
@@ -67,12 +67,12 @@ impl Table {
     pub(super) fn set_quota(
         &self,
         tier: u8,
-        policy: &Policy,
+        policy: Result<Policy, ChangeError>,
         now_ns: u64,
     ) -> Result<(), ChangeError> {
         let book = self.book.as_deref().ok_or(ChangeError::Fixed)?;
         // A quota that changes is plain: one with rules at its limit is refused.
-        let policy = &plain(*policy)?;
+        let policy = &policy?;
         let shared = book.shared();
         // The spill's words are brought over, too: a quota that they have no room for is refused.
         let fits = |layout: &Layout| self.spill.is_none() || book.lens(layout, 0).is_some();

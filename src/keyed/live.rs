@@ -85,7 +85,8 @@ impl LiveLimiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(policy: impl Into<Policy>) -> Result<Self, ChangeError> {
-        Self::with_clock(policy, Clock::monotonic())
+        let policy = policy.into();
+        Self::with_clock(policy, Policy::clock_for([&policy]))
     }
 
     /// A limiter with a clock of your choice.
@@ -105,13 +106,14 @@ impl LiveLimiter {
         clock: impl Into<Clock>,
     ) -> Result<Self, ChangeError> {
         let shared = Shared::alone(index_bits_for(1));
-        let policy = plain(policy.into())?;
+        let clock = clock.into();
+        let policy = plain(policy.into(), &clock)?;
         let layout = shared.layout_alone(&policy);
         let book = layout.and_then(|layout| Book::new(shared, &[(policy, layout)]));
         let state_bits = shared.index_shift();
         let book = book.ok_or(ChangeError::DoesNotFit { state_bits })?;
         // 0 is the word of the first quota at time 0 with nothing spent.
-        Ok(Self { word: CachePadded::new(AtomicU64::new(0)), book, clock: clock.into() })
+        Ok(Self { word: CachePadded::new(AtomicU64::new(0)), book, clock })
     }
 
     /// What the limiter's clock reads.
@@ -202,7 +204,7 @@ impl LiveLimiter {
         policy: impl Into<Policy>,
         now: Timestamp,
     ) -> Result<(), ChangeError> {
-        let (shared, policy) = (self.book.shared(), plain(policy.into())?);
+        let (shared, policy) = (self.book.shared(), plain(policy.into(), &self.clock)?);
         let code = shared.layout_alone(&policy).as_ref().and_then(Shared::code);
         let state_bits = shared.index_shift();
         let code = code.ok_or(ChangeError::DoesNotFit { state_bits })?;

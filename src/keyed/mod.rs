@@ -133,7 +133,8 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(policy: impl Into<Policy>, capacity: usize) -> Result<Self, BuildError> {
-        Self::with_clock(policy, capacity, Clock::monotonic())
+        let policy = policy.into();
+        Self::with_clock(policy, capacity, Policy::clock_for([&policy]))
     }
 
     /// [`new`](KeyedLimiter::new) with a clock of your choice.
@@ -188,6 +189,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
         let (policy, clock) = (policy.into(), clock.into());
+        if !policy.takes(&clock) {
+            return Err(BuildError::no_date());
+        }
         let layout = Layout::plan(&policy)?;
         let mut table = Table::new(layout, capacity, floor::floor_at(clock.now().as_nanos()))?;
         table.spill = table.new_spill(policy)?;

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 
 use ahash::RandomState;
 
-use crate::change::ChangeError;
+use crate::change::{ChangeError, plain};
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::policy::Policy;
@@ -197,7 +197,8 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         policy: impl Into<Policy>,
         now: Timestamp,
     ) -> Result<(), ChangeError> {
-        self.limiter.table.set_quota(self.tier, &policy.into(), now.as_nanos())
+        let policy = plain(policy.into(), &self.limiter.clock);
+        self.limiter.table.set_quota(self.tier, policy, now.as_nanos())
     }
 }
 

@@ -55,7 +55,8 @@ impl Tiers {
         capacity: usize,
         resolve: F,
     ) -> Result<TieredLimiter<K, F>, BuildError> {
-        self.build_by_with_clock(capacity, resolve, Clock::monotonic())
+        let clock = self.clock();
+        self.build_by_with_clock(capacity, resolve, clock)
     }
 
     /// [`build_by`](Tiers::build_by) with a clock of your choice.

@@ -146,7 +146,8 @@ impl Tiers {
     /// assert!(matches!(error, BuildError::Policy(_)));
     /// ```
     pub fn build<K: Hash + ?Sized>(self, capacity: usize) -> Result<KeyedLimiter<K>, BuildError> {
-        self.build_with_clock(capacity, Clock::monotonic())
+        let clock = self.clock();
+        self.build_with_clock(capacity, clock)
     }
 
     /// [`build`](Tiers::build) with a clock of your choice.
@@ -195,6 +196,9 @@ impl Tiers {
         hashers: [S; 2],
     ) -> Result<KeyedLimiter<K, S>, BuildError> {
         let (book, clock) = (self.book()?, clock.into());
+        if !self.policies.iter().all(|policy| policy.takes(&clock)) {
+            return Err(BuildError::no_date());
+        }
         // As far as now allows: a table that is built late in a clock's life need not advance
         // through all of it.
         let floor = floor_at(clock.now().as_nanos());
@@ -217,6 +221,11 @@ impl Tiers {
             Some(full) => limiter.when_full(full),
             None => Ok(limiter),
         }
+    }
+
+    /// The fastest clock by which the tiers, and those of the headroom, can be decided.
+    pub(super) fn clock(&self) -> Clock {
+        Policy::clock_for(self.policies.iter().chain(&self.headroom))
     }
 
     pub(super) fn count(&self) -> usize {

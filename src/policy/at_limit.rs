@@ -11,7 +11,7 @@ use crate::error::PolicyError;
 ///
 /// L is the limit that the policy names: GCRA's burst, or a window's count. The *horizon* is the longest
 /// time after which nothing that was admitted counts any more: L (or S) units at the rate for GCRA, the
-/// window W for fixed and segmented windows, 2W for sliding ones.
+/// window W for fixed and segmented windows and for months, 2W for sliding ones.
 ///
 /// * **Soft**, `soft 5%`: the limit is softened to S = floor(L * 105 %). S takes the place of L in the
 ///   algorithm's test and in its bound; the rate is what it was. What L alone would have denied is
@@ -23,8 +23,8 @@ use crate::error::PolicyError;
 ///   min(max(TAT, now) + cost, now + L - 1 unit + C)). Windows take no C: the current count grows by the
 ///   cost and stops at L (for `sliding-window` exact and `round-down` at 2L, which the next window
 ///   feels). At most as much is admitted as without.
-/// * **Penalty**, `penalty 10m after 3`: the third denial in a row refuses everything for ten minutes
-///   from then on; after that the limit is as never used. An admission in between begins the row anew;
+/// * **Penalty**, `penalty 10m after 3`, of all but `calendar-month`: the third denial in a row refuses everything
+///   for ten minutes from then on; after that the limit is as never used. An admission in between begins the row anew;
 ///   peeks and costs that never fit do not count. `extended`: each denial during the penalty moves its end
 ///   to ten minutes after itself. It is at least as long as the horizon (and C), so a penalty never
 ///   admits what the limit alone would have denied.
@@ -171,7 +171,7 @@ impl Policy {
     /// The same policy with a penalty of this length after so many denials in a row. See [`AtLimit`].
     ///
     /// # Errors
-    /// No denials at all; a length below the horizon; what does not fit in a word.
+    /// No denials at all; a length below the horizon; a policy of calendar months; what does not fit in a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -225,6 +225,12 @@ impl Policy {
             ));
         }
         if let Some(Penalty { length, after, .. }) = penalty {
+            // Its word has no room for an end within months of different lengths.
+            if self.algorithm == Algorithm::CalendarMonth {
+                return Err(PolicyError::fixed(
+                    "calendar-month takes no penalty; leave it out, or use fixed-window 10000/31d",
+                ));
+            }
             if after == 0 {
                 return Err(PolicyError::fixed(
                     "a penalty after 0 denials would refuse everything; use at least 1",

@@ -2,8 +2,8 @@
 
 use super::{Algorithm, AtLimit, CountDenied, Policy};
 use crate::algorithm::{
-    FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rounding, Rules, SegmentedWindow,
-    SlidingWindow, bits_for,
+    CalendarMonth, FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rounding, Rules,
+    SegmentedWindow, SlidingWindow, bits_for,
 };
 use crate::word::Fields;
 
@@ -50,6 +50,7 @@ impl Policy {
                 if is_plain { Kernel::Gcra(gcra) } else { Kernel::RuledGcra(gcra) }
             }
             Algorithm::FixedWindow => Kernel::FixedWindow(FixedWindow::new(limit, window_ns)),
+            Algorithm::CalendarMonth => Kernel::CalendarMonth(CalendarMonth::new(limit)),
             Algorithm::FixedWindowFromFirst => {
                 Kernel::FromFirst(FromFirst::new(limit, window_ns, quantum_ns))
             }

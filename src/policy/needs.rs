@@ -5,7 +5,7 @@
 //! there is where a start or the end of a penalty may lie.
 
 use super::{Algorithm, AtLimit, CountDenied, Policy};
-use crate::algorithm::{Packing, bits_for};
+use crate::algorithm::{Packing, SHORTEST_NS, bits_for};
 use crate::clock::LATEST_NS;
 
 /// Lengths that a start may be rounded to, shortest first.
@@ -156,7 +156,9 @@ impl WordNeeds<'_> {
     fn count_bits(self) -> u32 {
         let counters = match self.policy.algorithm {
             Algorithm::Gcra => 0,
-            Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst => 1,
+            Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst | Algorithm::CalendarMonth => {
+                1
+            }
             Algorithm::SlidingWindow
             | Algorithm::SlidingWindowRoundDown
             | Algorithm::SlidingWindowStrict => 2,
@@ -198,12 +200,14 @@ impl WordNeeds<'_> {
     }
 
     /// The length of the unit of time: what the ends of penalties are counted in and within.
-    pub(super) fn unit_ns(self, quantum_ns: u64) -> u64 {
+    pub(crate) fn unit_ns(self, quantum_ns: u64) -> u64 {
         let window_ns = self.policy.quota.period_ns();
         match self.policy.algorithm {
             Algorithm::Gcra => 1,
             Algorithm::FixedWindowFromFirst => quantum_ns,
             Algorithm::SegmentedWindow { segments } => window_ns / u64::from(segments),
+            // The shortest: no fewer of them pass than months do.
+            Algorithm::CalendarMonth => SHORTEST_NS,
             _ => window_ns,
         }
     }

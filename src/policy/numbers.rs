@@ -6,8 +6,8 @@ use super::text::NAMES;
 use super::{Algorithm, Policy};
 use crate::quota::Quota;
 
-/// The number of segmented windows; that of each other algorithm is its place in [`NAMES`].
-const SEGMENTED: u64 = NAMES.len() as u64;
+/// The number of segmented windows, which is their place in [`NAMES`], as that of each other algorithm is.
+const SEGMENTED: u64 = 6;
 
 impl Policy {
     /// `[algorithm, count, period in ns, burst]`. What happens at the limit is not in them.
@@ -54,6 +54,7 @@ mod tests {
             "sliding-window 100/m round-down",
             "sliding-window 100/m strict",
             "segmented-window 100/m x6",
+            "calendar-month 10000",
         ] {
             let policy: Policy = text.parse().expect("a policy");
             assert_eq!(Policy::of_numbers(policy.numbers()), Some(policy), "{text}");
@@ -64,7 +65,8 @@ mod tests {
     fn numbers_of_no_policy_are_none() {
         let minute = 60_000_000_000;
         for numbers in [
-            [7, 5, minute, 5],
+            [7, 5, minute, 5], // a month of a minute
+            [8, 5, minute, 5],
             [0x100, 5, minute, 5],
             [u64::MAX, 5, minute, 5],
             [0, 0, minute, 5],

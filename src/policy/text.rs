@@ -3,31 +3,42 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::calendar_month::month_quota;
 use super::read::{read_number, read_period};
 use super::words::{Words, write_words};
 use super::{Algorithm, AtLimit, BURST_ON_WINDOW, Policy};
 use crate::error::PolicyError;
 use crate::quota::Quota;
 
-/// How an algorithm is called: its name, and the option behind the quota. But for segmented windows, whose option is a
-/// number. Their order is part of snapshots.
-pub(super) const NAMES: [(Algorithm, &str, &str); 6] = [
+/// How an algorithm is called: its name, and the option behind the quota, which for segmented windows is a number.
+/// Their order is part of snapshots: a new one comes last.
+pub(super) const NAMES: [(Algorithm, &str, &str); 8] = [
     (Algorithm::Gcra, "gcra", ""),
     (Algorithm::FixedWindow, "fixed-window", ""),
     (Algorithm::FixedWindowFromFirst, "fixed-window", " from-first"),
     (Algorithm::SlidingWindow, "sliding-window", ""),
     (Algorithm::SlidingWindowRoundDown, "sliding-window", " round-down"),
     (Algorithm::SlidingWindowStrict, "sliding-window", " strict"),
+    (Algorithm::SegmentedWindow { segments: 0 }, "segmented-window", ""),
+    (Algorithm::CalendarMonth, CALENDAR_MONTH, ""),
 ];
+
+/// The one algorithm whose quota has no period.
+const CALENDAR_MONTH: &str = "calendar-month";
 
 /// Prints the policy so that [`FromStr`] reads it back. Aliases are printed as what they stand for.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Algorithm::SegmentedWindow { segments } = self.algorithm {
-            write!(f, "segmented-window {} x{segments}", self.quota)?;
-        }
-        if let Some((_, name, option)) = NAMES.iter().find(|(named, ..)| *named == self.algorithm) {
-            write!(f, "{name} {}{option}", self.quota)?;
+        match self.algorithm {
+            Algorithm::SegmentedWindow { segments } => {
+                write!(f, "segmented-window {} x{segments}", self.quota)?;
+            }
+            Algorithm::CalendarMonth => write!(f, "{CALENDAR_MONTH} {}", self.quota.count())?,
+            other => {
+                if let Some((_, name, option)) = NAMES.iter().find(|(named, ..)| *named == other) {
+                    write!(f, "{name} {}{option}", self.quota)?;
+                }
+            }
         }
         write_words(f, self.at_limit)
     }
@@ -45,6 +56,7 @@ impl fmt::Display for Policy {
 /// fixed-window 100/m from-first      the window opens with the first request
 /// sliding-window 100/m               exact; or `round-down`, or `strict`
 /// segmented-window 100/m x6          a ring of 6 segments
+/// calendar-month 10000               months of the calendar in UTC: needs a clock of Unix time
 /// ```
 ///
 /// `sliding-log 100/m` is read as a [`LogPolicy`](crate::LogPolicy): it takes more than one word.
@@ -79,8 +91,8 @@ impl FromStr for Policy {
 }
 
 /// The words that may stand for an algorithm.
-const ALGORITHMS: &str =
-    "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window or segmented-window";
+const ALGORITHMS: &str = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
+                          segmented-window or calendar-month";
 
 fn read(text: &str) -> Result<Policy, PolicyError> {
     // `GCRA` and `fixed_window` can mean nothing else.
@@ -103,7 +115,10 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
             "after {name:?} a quota such as 100/s is missing (algorithms: {ALGORITHMS})"
         ))
     })?;
-    let quota = read_quota(rate)?;
+    let quota = match name {
+        CALENDAR_MONTH => read_month(rate)?,
+        _ => read_quota(rate)?,
+    };
     let mut options = PolicyOptions::default();
     let mut at_limit = Words::default();
     while let Some(word) = words.next() {
@@ -181,6 +196,8 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
                 None => return Err(unknown(accepted)),
             }
         }
+        (CALENDAR_MONTH, None) => Algorithm::CalendarMonth,
+        (CALENDAR_MONTH, _) => return Err(unknown("it takes none")),
         ("sliding-log" | "log", _) => {
             return Err(PolicyError::fixed(
                 "a sliding log does not fit in one word; it is a LogPolicy, for LogLimiter and \
@@ -198,6 +215,16 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         return Err(BURST_ON_WINDOW);
     }
     Policy::new(algorithm, quota)
+}
+
+/// Reads the units of a calendar month.
+fn read_month(count: &str) -> Result<Quota, PolicyError> {
+    if count.contains('/') {
+        return Err(PolicyError::new(format!(
+            "{CALENDAR_MONTH} takes a count without a period, as in {CALENDAR_MONTH} 10000, not {count:?}"
+        )));
+    }
+    month_quota(read_number("count", count)?)
 }
 
 pub(crate) fn read_quota(rate: &str) -> Result<Quota, PolicyError> {

@@ -101,7 +101,8 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(policy: impl Into<Policy>, size: SketchSize) -> Result<Self, BuildError> {
-        Self::with_clock(policy, size, Clock::monotonic())
+        let policy = policy.into();
+        Self::with_clock(policy, size, Policy::clock_for([&policy]))
     }
 
     /// [`new`](SketchLimiter::new) with a clock of your choice.
@@ -141,9 +142,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         clock: impl Into<Clock>,
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
-        let rows = Rows::new(policy.into(), size)?;
+        let (policy, clock) = (policy.into(), clock.into());
+        if !policy.takes(&clock) {
+            return Err(BuildError::no_date());
+        }
+        let rows = Rows::new(policy, size)?;
         let placer = Placer::new(hashers, size.rows(), size.cells_per_row());
-        Ok(Self { rows, placer, size, clock: clock.into(), keys: PhantomData })
+        Ok(Self { rows, placer, size, clock, keys: PhantomData })
     }
 
     /// What the limiter's clock reads: the time that [`check`](SketchLimiter::check) would decide at.

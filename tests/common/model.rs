@@ -245,6 +245,7 @@ pub fn model(policy: Policy, grain: Grain) -> Oracle {
             Model::Gcra { count: limit, period_ns: window_ns, burst, tick: Some(tick) }
         }
         Algorithm::FixedWindow => Model::FixedWindow { limit, window_ns },
+        Algorithm::CalendarMonth => Model::CalendarMonth { limit },
         Algorithm::FixedWindowFromFirst => {
             Model::FixedWindowFromFirst { limit, window_ns, quantum_ns }
         }

@@ -35,6 +35,8 @@ fn policies() -> impl Strategy<Value = Policy> {
         "gcra {}/30d",
         "fixed-window {}/s",
         "fixed-window {}/m from-first",
+        "calendar-month {}",
+        "calendar-month {} soft 100% count-denied",
         "sliding-window {}/s",
         "sliding-window {}/h round-down",
         "sliding-window {}/m strict",

@@ -50,6 +50,13 @@ pub enum Algorithm {
         /// Length of a window.
         window_ns: u64,
     },
+    /// The months of the Gregorian calendar, with time 0 at the beginning of 1970 and days of 86,400 s. Admit iff
+    ///
+    /// `units admitted in the month + cost <= limit`.
+    CalendarMonth {
+        /// The maximum number of units in one month.
+        limit: u64,
+    },
     /// A window that opens with the first admitted request and ends `window` later. Admit iff
     ///
     /// `units admitted in the open window + cost <= limit`,
@@ -154,11 +161,13 @@ impl Algorithm {
                 );
             }
             Algorithm::FixedWindow { .. }
+            | Algorithm::CalendarMonth { .. }
             | Algorithm::SlidingWindow { .. }
             | Algorithm::SlidingLog { .. } => {}
         }
         match *self {
             Algorithm::Gcra { .. } => {}
+            Algorithm::CalendarMonth { limit } => assert!(limit > 0, "limit must be at least 1"),
             Algorithm::FixedWindow { limit, window_ns }
             | Algorithm::FixedWindowFromFirst { limit, window_ns, .. }
             | Algorithm::SlidingWindow { limit, window_ns, .. }

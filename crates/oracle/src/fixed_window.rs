@@ -1,14 +1,16 @@
-//! Windows aligned to time 0.
+//! Windows aligned to time 0, or to the calendar.
 
 use num_bigint::BigUint;
 
 use crate::definition::Definition;
+use crate::months::month_of;
 
 /// The newest window charged so far, and its units. Initially window 0 with none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FixedWindowState {
     limit: BigUint,
-    window: BigUint,
+    /// `None` for the months of the calendar.
+    window: Option<BigUint>,
     index: BigUint,
     units: BigUint,
 }
@@ -17,15 +19,27 @@ impl FixedWindowState {
     pub(crate) fn new(limit: u64, window_ns: u64) -> FixedWindowState {
         FixedWindowState {
             limit: limit.into(),
-            window: window_ns.into(),
+            window: Some(window_ns.into()),
             index: BigUint::ZERO,
             units: BigUint::ZERO,
         }
     }
 
+    pub(crate) fn of_months(limit: u64) -> FixedWindowState {
+        FixedWindowState { window: None, ..FixedWindowState::new(limit, 1) }
+    }
+
+    /// The number of the window that holds an instant.
+    fn index(&self, now: &BigUint) -> BigUint {
+        match &self.window {
+            Some(window) => now / window,
+            None => month_of(now),
+        }
+    }
+
     /// The window in which `now` counts, and its units.
     fn at(&self, now: &BigUint) -> (BigUint, BigUint) {
-        let index = now / &self.window;
+        let index = self.index(now);
         if index > self.index {
             (index, BigUint::ZERO)
         } else {
@@ -62,7 +76,7 @@ impl Definition for FixedWindowState {
     }
 
     fn reset(&mut self, now: &BigUint) {
-        self.index = now / &self.window;
+        self.index = self.index(now);
         self.units = BigUint::ZERO;
     }
 

@@ -19,6 +19,7 @@ mod from_first;
 mod gcra;
 mod ledger;
 mod model;
+mod months;
 mod oracle;
 mod search;
 mod segmented_window;

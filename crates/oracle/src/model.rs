@@ -32,6 +32,9 @@ impl AlgorithmState {
             Algorithm::FixedWindow { limit, window_ns } => {
                 AlgorithmState::FixedWindow(FixedWindowState::new(limit, window_ns))
             }
+            Algorithm::CalendarMonth { limit } => {
+                AlgorithmState::FixedWindow(FixedWindowState::of_months(limit))
+            }
             Algorithm::FixedWindowFromFirst { limit, window_ns, quantum_ns } => {
                 AlgorithmState::FixedWindowFromFirst(FixedWindowFromFirst::new(
                     limit, window_ns, quantum_ns,

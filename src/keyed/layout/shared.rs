@@ -341,6 +341,7 @@ mod tests {
             "fixed-window 10/30s from-first",
             "sliding-window 100/m",
             "segmented-window 20/m x4",
+            "calendar-month 10000",
         ] {
             let policy: Policy = text.parse().expect("a policy");
             let layout = shared.layout_alone(&policy).expect("it fits");

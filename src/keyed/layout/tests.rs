@@ -6,11 +6,12 @@ fn layout(policy: &str) -> Layout {
     Layout::plan(&policy.parse().expect("a policy")).expect("a layout")
 }
 
-const POLICIES: [&str; 11] = [
+const POLICIES: [&str; 12] = [
     "gcra 10/m burst 10",
     "gcra 1000000/s burst 1000",
     "fixed-window 100/m",
     "fixed-window 100/m from-first",
+    "calendar-month 10000",
     "sliding-window 100/m",
     "sliding-window 60/h strict",
     "segmented-window 20/m x4",
@@ -31,6 +32,7 @@ fn the_layouts_of_these_policies_are_known() {
         ("fixed-window 100/m", 7, 49, 1_316_069),
         ("fixed-window 1000000/s", 9, 34, 95_366),
         ("fixed-window 10/d", 10, 49, 16_644_287_108),
+        ("calendar-month 10000", 4, 45, 2_307_128_905),
         ("fixed-window 100/m from-first", 22, 34, 68_554),
         ("fixed-window 1000/5s from-first", 21, 32, 3_045),
         ("sliding-window 100/m", 5, 44, 228_880),
@@ -61,11 +63,29 @@ fn words_are_read_as_far_back_as_what_still_counts() {
         ("gcra 10/m burst 10", 0),
         ("fixed-window 100/m", 1),
         ("fixed-window 100/m from-first", 600_002),
+        ("calendar-month 10000", 2),
         ("sliding-window 100/m", 2),
         ("segmented-window 20/m x4", 4),
     ] {
         let layout = layout(policy);
         assert_eq!(layout.back, 3 * layout.epoch_units + before + 2, "{policy}");
+    }
+}
+
+/// Months differ in length, so an epoch is some number of months or another: never more than its units.
+#[test]
+fn no_epoch_holds_more_months_than_units_and_no_month_more_than_two_units() {
+    let layout = layout("calendar-month 10000");
+    let (kernel, day_ns) = (&layout.kernel, 86_400_000_000_000);
+    let epoch_ns = (layout.epoch + 1) << GRANULE_BITS;
+    let unit_ns = epoch_ns / layout.epoch_units;
+    for at_ns in (0..200 * 365).flat_map(|day| [day * day_ns, (day + 1) * day_ns - 1]) {
+        for epochs in 1..=5 {
+            let months = kernel.passed(at_ns, at_ns + epochs * epoch_ns);
+            assert!(months <= epochs * layout.epoch_units, "{months} from {at_ns}");
+        }
+        let full = Held { ahead: 0, behind: 0, counts: 10_000 };
+        assert!(kernel.idle_ns(full, at_ns) <= at_ns + 2 * unit_ns);
     }
 }
 

@@ -50,7 +50,9 @@ proptest! {
                 Rounding::Strict => (l, window_ns, l, l),
             },
             Algorithm::SegmentedWindow { limit: l, window_ns, .. } => (l, window_ns, 2 * l, 2 * l),
-            Algorithm::Gcra { .. } | Algorithm::SlidingLog { .. } => unreachable!(),
+            Algorithm::Gcra { .. }
+            | Algorithm::CalendarMonth { .. }
+            | Algorithm::SlidingLog { .. } => unreachable!(),
         };
         let admitted = run(&mut Oracle::new(algorithm), &requests);
         prop_assert!(max_within(&admitted, 0) <= limit);

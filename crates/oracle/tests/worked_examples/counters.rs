@@ -56,6 +56,33 @@ fn example_04_the_same_average_over_a_shorter_window_has_a_smaller_burst() {
 }
 
 #[test]
+fn months_of_the_calendar_end_at_midnight_after_their_own_number_of_days() {
+    const DAY: u64 = 86_400 * S;
+    // Days since 1970 of the first of the month, as `date -u` tells them, and the days of that month.
+    let months = [
+        (0, 31),      // January 1970
+        (31, 28),     // February 1970
+        (10_988, 29), // February 2000
+        (19_754, 29), // February 2024
+        (20_120, 28), // February 2025
+        (20_148, 31), // March 2025
+        (20_179, 30), // April 2025
+        (20_423, 31), // December 2025
+        (47_513, 28), // February 2100
+    ];
+    for (first, days) in months {
+        let (start, end) = (first * DAY, (first + days) * DAY);
+        let mut oracle = Oracle::new(Algorithm::CalendarMonth { limit: 2 });
+        assert_eq!(ask(&mut oracle, [start, end - 1, end - 1, end, end, end]), "AADAAD");
+        let mut oracle = Oracle::new(Algorithm::CalendarMonth { limit: 2 });
+        assert_eq!(ask_at(&mut oracle, start + 5 * DAY, 3), "AAD");
+        let wait = seconds((days - 5) * 86_400);
+        assert_eq!(oracle.retry_after(start + 5 * DAY, 1), Some(wait.clone()));
+        assert_eq!(oracle.reset_after(start + 5 * DAY), wait);
+    }
+}
+
+#[test]
 fn example_06_a_log_counts_back_from_each_request() {
     assert_eq!(ask_s(&mut log(3, MIN), &SEVEN), "AAAAADA");
 }

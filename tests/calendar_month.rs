@@ -1,0 +1,261 @@
+//! Calendar months, in everything that a policy may be given to: exact times, the clock that they need, and what they
+//! refuse.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::policy;
+use tollgate::{
+    BuildError, ChangeError, Clock, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Quota,
+    SketchLimiter, SketchSize, Tiers, Timestamp,
+};
+
+const DAY_S: u64 = 86_400;
+
+/// The first of a month in seconds of Unix time, as `date -u` tells it, and the days of that month.
+const MONTHS: [(u64, u64); 12] = [
+    (0, 31),             // January 1970
+    (2_678_400, 28),     // February 1970
+    (28_857_600, 31),    // December 1970
+    (949_363_200, 29),   // February 2000
+    (1_706_745_600, 29), // February 2024
+    (1_738_368_000, 28), // February 2025
+    (1_740_787_200, 31), // March 2025
+    (1_743_465_600, 30), // April 2025
+    (1_764_547_200, 31), // December 2025
+    (1_767_225_600, 31), // January 2026
+    (4_097_174_400, 30), // November 2099
+    (4_099_766_400, 31), // December 2099, the last before the latest time
+];
+
+fn at(second: u64) -> Timestamp {
+    Timestamp::from_secs(second)
+}
+
+fn just_before(second: u64) -> Timestamp {
+    Timestamp::from_nanos(second * 1_000_000_000 - 1)
+}
+
+#[test]
+fn a_month_gives_its_limit_once_and_says_when_it_ends() {
+    let plan = policy("calendar-month 5");
+    for (first, days) in MONTHS {
+        let limiter = Limiter::with_clock(plan, ManualClock::new());
+        let (middle, next) = (first + 7 * DAY_S, first + days * DAY_S);
+        let decision = limiter.entry().at(at(middle)).check(4);
+        assert!(decision.is_allowed());
+        assert_eq!((decision.limit(), decision.remaining()), (5, 1));
+        assert_eq!(decision.reset_after(), Duration::from_secs((days - 7) * DAY_S));
+        let denied = limiter.entry().at(just_before(next)).check(2).into_result().unwrap_err();
+        assert_eq!(denied.retry_after(), Some(Duration::from_nanos(1)), "{first}");
+        assert_eq!(limiter.entry().at(at(next)).peek(1).remaining(), 5, "{first}");
+        assert!(!limiter.entry().at(at(next)).check(6).is_allowed());
+        assert!(limiter.entry().at(at(middle + 1)).check(1).is_allowed());
+    }
+}
+
+/// A year of billing in a table: each key gets its limit twelve times, and a late request counts where the month has
+/// come to.
+#[test]
+fn keys_of_a_table_get_their_limit_in_every_month() {
+    let table = KeyedLimiter::with_clock(policy("calendar-month 3"), 100, ManualClock::new());
+    let table = table.unwrap();
+    let start = 1_735_689_600; // 1 January 2025
+    let keys = 0..50_u64;
+    let mut admitted = 0;
+    for hour in 0..365 * 24 {
+        let now = at(start + hour * 3_600);
+        let key = hour % 50;
+        admitted += u64::from(table.entry(&key).at(now).check(1).is_allowed());
+    }
+    assert_eq!(admitted, 50 * 3 * 12);
+    for key in keys {
+        let decision = table.entry(&key).at(at(start + 365 * DAY_S)).check(3);
+        assert!(decision.is_allowed());
+        let late = table.entry(&key).at(just_before(start + 365 * DAY_S)).check(1);
+        assert!(!late.is_allowed());
+        let wait = Duration::from_secs(31 * DAY_S) + Duration::from_nanos(1);
+        assert_eq!(late.into_result().unwrap_err().retry_after(), Some(wait));
+    }
+}
+
+/// The last moment of March, all of April, the first of May: 31 days hold a part of three months.
+#[test]
+fn two_limits_fit_into_28_days_and_three_into_31_and_no_more() {
+    let most = |days: u64| {
+        let starts = (0..400).map(|day| 1_735_689_600 + (day + 1) * DAY_S - 1);
+        let admitted = |start: u64| {
+            let limiter = Limiter::with_clock(policy("calendar-month 1"), ManualClock::new());
+            // One at the start, one each hour, and one just before the end.
+            let hours = (0..days * 24).map(|hour| at(start + hour * 3_600));
+            let times = hours.chain([just_before(start + days * DAY_S)]);
+            times.filter(|now| limiter.entry().at(*now).check(1).is_allowed()).count()
+        };
+        starts.map(admitted).max()
+    };
+    assert_eq!([28, 29, 30, 31].map(most), [2, 3, 3, 3].map(Some));
+}
+
+/// Beyond the year 2100 only a table tells instants apart, up to the last one.
+#[test]
+fn a_table_counts_months_up_to_the_end_of_time() {
+    let table = KeyedLimiter::with_clock(policy("calendar-month 1"), 10, ManualClock::new());
+    let table = table.unwrap();
+    let last = Timestamp::from_nanos(u64::MAX);
+    let july_2554 = at(18_444_931_200);
+    assert!(table.entry("alice").at(just_before(18_444_931_200)).check(1).is_allowed());
+    assert!(table.entry("alice").at(july_2554).check(1).is_allowed());
+    let denial = table.entry("alice").at(last).check(1).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::ZERO)); // there is no later instant
+}
+
+#[test]
+fn a_wall_clock_that_is_set_back_gives_nothing_twice() {
+    let limiter = Limiter::with_clock(policy("calendar-month 2"), ManualClock::new());
+    assert!(limiter.entry().at(at(1_738_368_000)).check(2).is_allowed());
+    // An hour back, into January, and a day.
+    for back in [3_600, DAY_S] {
+        let denied = limiter.entry().at(at(1_738_368_000 - back)).check(1);
+        let wait = Duration::from_secs(28 * DAY_S + back);
+        assert_eq!(denied.into_result().unwrap_err().retry_after(), Some(wait));
+    }
+}
+
+#[test]
+fn units_given_back_are_given_back_in_their_month_alone() {
+    let limiter = Limiter::with_clock(policy("calendar-month 2"), ManualClock::new());
+    let (february, march) = (at(1_738_368_000), at(1_740_787_200));
+    let admitted = |now| limiter.entry().at(now).check(2).into_result().unwrap();
+    assert_eq!(limiter.entry().at(february).refund(admitted(february)), 2);
+    let permit = admitted(february);
+    assert!(limiter.entry().at(march).check(1).is_allowed());
+    assert_eq!(limiter.entry().at(march).refund(permit), 0);
+    assert_eq!(limiter.entry().at(march).peek(1).remaining(), 1);
+}
+
+#[test]
+fn a_soft_month_marks_and_a_counted_denial_fills_it() {
+    let limiter = Limiter::with_clock(policy("calendar-month 10 soft 50%"), ManualClock::new());
+    let over = |cost| limiter.check(cost).into_result().map(|permit| permit.is_over());
+    assert_eq!([over(10).ok(), over(5).ok(), over(1).ok()], [Some(false), Some(true), None]);
+    let limiter = Limiter::with_clock(policy("calendar-month 10 count-denied"), ManualClock::new());
+    assert!(limiter.check(8).is_allowed());
+    assert!(!limiter.check(3).is_allowed());
+    assert!(!limiter.check(1).is_allowed());
+    assert!(limiter.entry().at(at(31 * DAY_S)).check(10).is_allowed());
+    let error = policy("calendar-month 10").penalty(Duration::from_secs(31 * DAY_S), 3);
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("calendar-month takes no penalty"), "{error}");
+}
+
+#[test]
+fn a_sketch_counts_months() {
+    let size = SketchSize::new(4, 1_000).unwrap();
+    let sketch = SketchLimiter::with_clock(policy("calendar-month 3"), size, ManualClock::new());
+    let sketch = sketch.unwrap();
+    for (first, days) in MONTHS {
+        assert!(sketch.entry("alice").at(at(first)).check(3).is_allowed());
+        assert!(!sketch.entry("alice").at(just_before(first + days * DAY_S)).check(1).is_allowed());
+    }
+}
+
+#[test]
+fn what_was_used_of_another_quota_counts_in_the_month_of_the_change() {
+    let (day, next) = (1_738_368_000 + 9 * DAY_S, 1_740_787_200);
+    let month = policy("calendar-month 100");
+    let limiter = LiveLimiter::with_clock(Quota::per_day(50), ManualClock::new()).unwrap();
+    assert!(limiter.entry().at(at(day)).check(30).is_allowed());
+    limiter.set_quota_at(month, at(day)).unwrap();
+    assert_eq!(limiter.entry().at(at(day)).peek(1).remaining(), 70);
+    assert_eq!(limiter.entry().at(just_before(next)).peek(1).remaining(), 70);
+    assert_eq!(limiter.entry().at(at(next)).peek(1).remaining(), 100);
+    // From month to month the count is kept, up to the new limit.
+    assert!(limiter.entry().at(at(next)).check(40).is_allowed());
+    limiter.set_quota_at(policy("calendar-month 60"), at(next + DAY_S)).unwrap();
+    assert_eq!(limiter.entry().at(at(next + DAY_S)).peek(1).remaining(), 20);
+    assert_eq!(limiter.entry().at(at(next + 31 * DAY_S)).peek(1).remaining(), 60);
+    // And back to a bucket: what the month had counted is owed.
+    limiter.set_quota_at(Quota::per_day(50), at(next + DAY_S)).unwrap();
+    assert_eq!(limiter.entry().at(at(next + DAY_S)).peek(1).remaining(), 10);
+}
+
+#[test]
+fn tiers_of_months_and_of_buckets_share_a_table() {
+    let tiers = || Tiers::of(policy("calendar-month 100")).and(Quota::per_second(10).burst(50));
+    let limiter: KeyedLimiter<str> = tiers().build_with_clock(100, ManualClock::new()).unwrap();
+    let [free, paid] = [limiter.tier(0).unwrap(), limiter.tier(1).unwrap()];
+    let (february, march) = (1_738_368_000, 1_740_787_200);
+    for second in (february..march).step_by(86_400) {
+        assert!(paid.entry("bob").at(at(second)).check(50).is_allowed());
+        let left = free.entry("alice").at(at(second)).peek(1).remaining();
+        assert!(free.entry("alice").at(at(second)).check(left.min(5)).is_allowed());
+    }
+    assert_eq!(free.entry("alice").at(just_before(march)).peek(1).remaining(), 0);
+    free.set_quota_at(policy("calendar-month 120"), just_before(march)).unwrap();
+    assert_eq!(free.entry("alice").at(just_before(march)).peek(1).remaining(), 20);
+    assert_eq!(free.entry("alice").at(at(march)).peek(1).remaining(), 120);
+}
+
+#[test]
+fn what_chooses_its_own_clock_chooses_one_that_tells_the_date() {
+    let plan = policy("calendar-month 100");
+    let limiter = Limiter::new(plan);
+    let sketch = SketchLimiter::<str>::new(plan, SketchSize::new(2, 10).unwrap()).unwrap();
+    let table = KeyedLimiter::<str>::new(plan, 10).unwrap();
+    // Named as headroom it may come later.
+    let tiers = || Tiers::of(Quota::per_day(1)).headroom(plan);
+    let tiers_built: KeyedLimiter<str> = tiers().build(10).unwrap();
+    let tiered = tiers().build_by(10, |_: &str| 0).unwrap();
+    let live = LiveLimiter::new(plan).unwrap();
+    for now in [
+        limiter.now(),
+        sketch.now(),
+        table.now(),
+        tiers_built.now(),
+        tiered.limiter().now(),
+        live.now(),
+    ] {
+        assert!(now > at(1_700_000_000), "{now:?}");
+    }
+    tiers_built.set_quota(plan).unwrap();
+}
+
+#[test]
+fn a_clock_that_counts_from_its_own_start_is_refused() {
+    let plan = policy("calendar-month 100");
+    let clocks = || [Clock::monotonic(), Clock::system()];
+    let no_date = BuildError::Policy(ChangeError::NoDate.to_string());
+    for clock in clocks() {
+        let refused = KeyedLimiter::<str>::with_clock(plan, 10, clock.clone()).map(|_| ());
+        assert_eq!(refused, Err(no_date.clone()));
+        let tiers = Tiers::of(Quota::per_second(1)).and(plan);
+        let refused = tiers.build_with_clock::<str>(10, clock.clone()).map(|_| ());
+        assert_eq!(refused, Err(no_date.clone()));
+        let size = SketchSize::new(2, 10).unwrap();
+        let refused = SketchLimiter::<str>::with_clock(plan, size, clock.clone()).map(|_| ());
+        assert_eq!(refused, Err(no_date.clone()));
+        let refused = LiveLimiter::with_clock(plan, clock.clone()).map(|_| ());
+        assert_eq!(refused, Err(ChangeError::NoDate));
+        let live = LiveLimiter::with_clock(Quota::per_second(1), clock.clone()).unwrap();
+        assert_eq!(live.set_quota(plan), Err(ChangeError::NoDate));
+        let tiers = Tiers::of(Quota::per_day(1)).headroom(plan);
+        let table: KeyedLimiter<str> = tiers.build_with_clock(10, clock).unwrap();
+        assert_eq!(table.set_quota(plan), Err(ChangeError::NoDate));
+        let tier = table.tier(0).unwrap();
+        assert_eq!(tier.set_quota(plan), Err(ChangeError::NoDate));
+        assert_eq!(
+            ChangeError::NoDate.to_string(),
+            "the clock cannot tell the date, which calendar months need; use Clock::unix(), or a clock that is \
+             resumed at the time of the wall clock"
+        );
+    }
+    for clock in clocks() {
+        let resumed = clock.resumed_at(at(1_738_368_000));
+        let table = KeyedLimiter::<str>::with_clock(plan, 10, resumed).unwrap();
+        let ends = table.entry("alice").check(100).reset_after();
+        assert!(ends > Duration::from_secs(27 * DAY_S) && ends <= Duration::from_secs(28 * DAY_S));
+    }
+}
