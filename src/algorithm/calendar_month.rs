@@ -22,6 +22,7 @@ use super::fixed_window::FixedWindow;
 use super::{Held, Moment};
 use crate::divisor::Divisor;
 
+// A leap second is part of no day.
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// The shortest month: February of most years.
@@ -72,9 +73,11 @@ impl CalendarMonth {
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         let moment = self.moment(at_ns);
+        // It fits now: nothing has to end before.
         if self.0.step(held, moment, cost).is_some() {
             return at_ns;
         }
+        // The count is as it is until the next month begins; a word of a later month counts there.
         start_ns(moment.unit.saturating_add(held.ahead).saturating_add(1))
     }
 }
@@ -82,10 +85,14 @@ impl CalendarMonth {
 /// The month that holds an instant, counted from January 1970.
 #[inline(always)]
 const fn month_of(at_ns: u64) -> u64 {
+    // Quarters of a day since 1 March of year 0, at the last of the day's four: so a leap day, which comes last in
+    // its century and in its four years, still falls into them.
     let quarters = 4 * (at_ns / DAY_NS + EPOCH_DAY) + 3;
     let (century, into_century) = (quarters / 146_097, quarters % 146_097);
+    // Again at the last quarter of the day, for the years as before for the centuries.
     let quarters = into_century | 3;
     let (year, day) = (quarters / 1_461, quarters % 1_461 / 4);
+    // Five months from March on have 153 days, and so have the five from August on.
     let month = (5 * day + 2) / 153;
     (century * 100 + year) * 12 + month - EPOCH_MONTH
 }
@@ -95,6 +102,7 @@ const fn start_ns(month: u64) -> u64 {
     // Cut where no later month can be told either, so that nothing below overflows.
     let month = if month > u32::MAX as u64 { u32::MAX as u64 } else { month } + EPOCH_MONTH;
     let (year, month) = (month / 12, month % 12);
+    // A leap day is the last day of its year, so only whole years have had theirs.
     let leap_days = year / 4 - year / 100 + year / 400;
     let day = 365 * year + leap_days + (153 * month + 2) / 5;
     (day - EPOCH_DAY).saturating_mul(DAY_NS)
