@@ -11,6 +11,7 @@ use crate::quota::Quota;
 
 /// So many units in the longest month.
 pub(super) fn month_quota(limit: u64) -> Result<Quota, PolicyError> {
+    // The longest, so that what is remembered for a period is remembered for any month.
     Quota::try_per(limit, Duration::from_nanos(LONGEST_NS))
 }
 
@@ -38,7 +39,7 @@ impl Policy {
     /// clock.set(Timestamp::from_secs(1_738_368_000)); // 1 February 2025
     /// let limiter = Limiter::with_clock(plan, clock);
     /// assert!(limiter.check(10_000).is_allowed());
-    /// assert_eq!(limiter.peek(1).reset_after(), Duration::from_secs(28 * 86_400));
+    /// assert_eq!(limiter.entry().peek(1).reset_after(), Duration::from_secs(28 * 86_400));
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
     pub fn calendar_month(limit: u64) -> Result<Self, PolicyError> {
@@ -52,11 +53,13 @@ impl Policy {
 
     /// Whether it can be decided by this clock.
     pub(crate) fn takes(&self, clock: &Clock) -> bool {
+        // Any clock measures how long something takes, which is all that the others ask of it.
         !self.needs_date() || clock.tells_date()
     }
 
     /// The fastest clock by which all of these can be decided.
     pub(crate) fn clock_for<'a>(policies: impl IntoIterator<Item = &'a Self>) -> Clock {
+        // One clock serves all tiers of a table, so one policy that asks for the date decides for all.
         let needs_date = policies.into_iter().any(Self::needs_date);
         if needs_date { Clock::unix() } else { Clock::monotonic() }
     }
