@@ -116,7 +116,8 @@ mod tests {
 
     /// Days of a year's months, by the rule that is taught in schools.
     fn lengths(year: u64) -> [u64; 12] {
-        let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let is_leap =
+            year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
         let february = if is_leap { 29 } else { 28 };
         [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
     }

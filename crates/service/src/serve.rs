@@ -131,12 +131,12 @@ pub struct Running {
 
 /// The cache of rules, which refuses those that global limits cannot take.
 fn cache_of(
-    settings: RulesSettings,
+    settings: &RulesSettings,
     clock: Clock,
     keeper: Option<&GlobalLimits>,
 ) -> Arc<RuleCache> {
     let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
-    let settings = RulesSettings { more_bytes_per_client, ..settings };
+    let settings = RulesSettings { more_bytes_per_client, ..*settings };
     let cache = RuleCache::with_clock(settings, clock);
     Arc::new(match keeper {
         Some(keeper) => cache.vetted(keeper.vet()),
@@ -159,7 +159,7 @@ pub async fn start(
     let open = |global| GlobalLimits::open(&global, &options.settings);
     let keeper = options.global.map(open).transpose().map_err(StartError::Global)?;
     find_files(&options.rules, options.settings.allow_empty)?;
-    let cache = cache_of(options.settings, options.clock, keeper.as_ref());
+    let cache = cache_of(&options.settings, options.clock, keeper.as_ref());
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
     let service = Arc::new(Service::new(maker, options.answers, options.metrics_names, keeper));
     let (health, health_service) = tonic_health::server::health_reporter();
