@@ -146,7 +146,7 @@ impl LiveLimiter {
         self.ask(Verb::Check, cost, self.now(), cost > 0)
     }
 
-    /// As [`Limiter::peek`](crate::Limiter::peek).
+    /// Would a request of `cost` units be admitted now? Charges nothing.
     ///
     /// ```
     /// use tollgate::{LiveLimiter, Quota};

@@ -91,7 +91,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         self.place(key).ask(Verb::Check, cost, None, cost > 0)
     }
 
-    /// [`KeyedLimiter::peek`] under this quota.
+    /// Would a request of `cost` units for `key` be admitted now under this quota? Charges nothing.
     ///
     /// ```
     /// use tollgate::{Quota, Tiers};

@@ -146,7 +146,7 @@ impl<K: Hash + ?Sized, F: Fn(&K) -> usize> TieredLimiter<K, F> {
         self.tier_of(key).check(key, cost)
     }
 
-    /// [`KeyedLimiter::peek`] under the quota of the key's tier.
+    /// Would a request of `cost` units for `key` be admitted now under its tier? Charges nothing.
     ///
     /// ```
     /// use tollgate::{Quota, Tiers};
