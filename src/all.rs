@@ -261,7 +261,7 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
 /// Decides one request under several limits, now: all are charged, or none.
 ///
 /// For a request that spends from several quotas: of the service and of the client, of requests and of
-/// bytes. Whatever has an `entry` takes part: `Limiter`, `LiveLimiter`, `KeyedLimiter`, `Tier`, `TieredLimiter`.
+/// bytes. Whatever has an `entry` takes part: `Limiter`, `LiveLimiter`, `KeyedLimiter`.
 /// All limits but the first are asked before any is charged; if they would admit, all are charged in order. Each
 /// decides at its own clock, which is read once, or at the time that its entry was given. A cost of 0 only asks.
 ///

@@ -4,12 +4,12 @@ use std::fmt;
 
 use crate::policy::{AtLimit, Policy};
 
-/// Why a quota was not changed, or a key not moved. Nothing was changed then.
+/// Why a quota was not changed or not found, or a key not moved. Nothing was changed then.
 ///
 /// ```
 /// use tollgate::{ChangeError, KeyedLimiter, Quota};
 /// let limiter = KeyedLimiter::<str>::new(Quota::per_second(10), 1_000)?;
-/// let error = limiter.set_quota(Quota::per_second(20)).unwrap_err();
+/// let error = limiter.set_quota(0, Quota::per_second(20)).unwrap_err();
 /// assert_eq!(error, ChangeError::Fixed);
 /// assert_eq!(
 ///     error.to_string(),

@@ -5,9 +5,10 @@
 use std::hash::{BuildHasher, Hash};
 
 use crate::all::Toll;
+use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Permit};
-use crate::keyed::{KeyedLimiter, LiveLimiter, Tier, TieredLimiter};
+use crate::keyed::{KeyedLimiter, LiveLimiter};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::refund::Amendment;
@@ -75,6 +76,58 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
         Self { at: Some(now), ..self }
+    }
+
+    /// The key under another of the limiter's quotas, by its number from 0 in the order that [`Tiers`](crate::Tiers)
+    /// were given: each counts it apart. Without this it is tier 0. Which one is the caller's to say, say by a function
+    /// of its own; where that changes, [`move_to`](Entry::move_to) takes along what the key has spent.
+    ///
+    /// # Errors
+    /// There is no such tier. A limiter that was built without [`Tiers`](crate::Tiers) has one, tier 0.
+    ///
+    /// ```
+    /// use tollgate::{ChangeError, KeyedLimiter, Quota, Tiers};
+    /// let tier_of = |client: &str| usize::from(client.starts_with("paid:"));
+    /// let tiers = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(50));
+    /// let limiter: KeyedLimiter<str> = tiers.build(1_000)?;
+    /// let serve = |client: &str, cost| -> Result<bool, ChangeError> {
+    ///     Ok(limiter.entry(client).tier(tier_of(client))?.check(cost).is_allowed())
+    /// };
+    /// assert!(serve("paid:alice", 50)? && serve("bob", 1)? && !serve("bob", 1)?);
+    /// let error = limiter.entry("bob").tier(3).unwrap_err();
+    /// assert_eq!(error.to_string(), "there is no tier 3; use 0 to 1");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn tier(self, tier: usize) -> Result<Self, ChangeError> {
+        Ok(Self { limit: self.limit.in_tier(tier)?, ..self })
+    }
+
+    /// Moves what a key has spent from this tier to another, as when a customer's plan changes, and says how many
+    /// units that were. In its old tier the key is then as never used.
+    ///
+    /// The units are rounded up; what goes beyond what a word remembers, twice the new burst or the new
+    /// window's limit, is dropped. Requests of the key that go on in the old tier meanwhile are moved as long as
+    /// they come before the end of this call. What a key without a cell owes in the spill
+    /// ([`Full::Spill`](crate::Full::Spill)) is charged in its new tier, and stays in the old one, too, until it has
+    /// drained there.
+    ///
+    /// # Errors
+    /// No such tier; the table is full of live keys, and has no spill. Then the key has kept what it has spent.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
+    /// let tiers = Tiers::of(Quota::per_hour(10)).and(Quota::per_hour(100));
+    /// let limiter: KeyedLimiter<str> = tiers.build_with_clock(1_000, ManualClock::new())?;
+    /// let free = limiter.entry("alice");
+    /// assert!(free.check(8).is_allowed());
+    /// assert_eq!(free.move_to(1)?, 8);
+    /// assert_eq!(free.tier(1)?.peek(1).remaining(), 92);
+    /// assert_eq!(free.peek(1).remaining(), 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn move_to(&self, tier: usize) -> Result<u64, ChangeError> {
+        self.limit.move_to(tier, self.at)
     }
 
     /// Decides one request of `cost` units, and charges it if it is admitted. A cost of 0 is a question.
@@ -261,38 +314,5 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[must_use]
     pub fn entry(&self, key: &K) -> Entry<'_> {
         Entry::of(Limit::Key(self.place(key)))
-    }
-}
-
-impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
-    /// A key's limit under this quota at hand, with every verb that there is: see [`Entry`].
-    ///
-    /// ```
-    /// use tollgate::{Quota, Tiers};
-    /// let limiter = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9)).build::<str>(100)?;
-    /// let paid = limiter.tier(1).expect("two tiers");
-    /// assert_eq!(paid.entry("alice").take_up_to(99).into_result().map(|permit| permit.cost()).ok(), Some(9));
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline(always)]
-    #[must_use]
-    pub fn entry(&self, key: &K) -> Entry<'a> {
-        Entry::of(Limit::Key(self.place(key)))
-    }
-}
-
-impl<K: Hash + ?Sized, F: Fn(&K) -> usize> TieredLimiter<K, F> {
-    /// A key's limit at hand, under the quota of its tier: see [`Entry`].
-    ///
-    /// ```
-    /// use tollgate::{Quota, Tiers};
-    /// let tiers = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9));
-    /// let limiter = tiers.build_by(100, |key: &str| usize::from(key.starts_with("paid:")))?;
-    /// assert_eq!(limiter.entry("paid:alice").peek(1).remaining(), 9);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn entry(&self, key: &K) -> Entry<'_> {
-        self.tier_of(key).entry(key)
     }
 }

@@ -1,5 +1,6 @@
 //! [`Limit`]: what holds the word of a limit, for all that does not care which it is.
 
+use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::keyed::{LiveLimiter, Place};
@@ -22,6 +23,24 @@ impl Limit<'_> {
             Self::One(limiter) => &limiter.clock,
             Self::Live(limiter) => limiter.clock(),
             Self::Key(place) => place.clock(),
+        }
+    }
+
+    /// The same key in another tier. What is no key's has one.
+    #[inline]
+    pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
+        match self {
+            Self::Key(place) => place.in_tier(tier).map(Self::Key),
+            _ if tier == 0 => Ok(self),
+            _ => Err(ChangeError::NoSuchTier { tier, tiers: 1 }),
+        }
+    }
+
+    /// Moves what was spent to another tier.
+    pub(crate) fn move_to(&self, tier: usize, at: Option<Timestamp>) -> Result<u64, ChangeError> {
+        match self {
+            Self::Key(place) => place.move_to(tier, at),
+            _ => self.in_tier(tier).map(|_| 0),
         }
     }
 

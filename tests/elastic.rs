@@ -199,8 +199,8 @@ fn limits_with_a_quota_that_may_change_and_tiers_borrow_too() {
         (answers.iter().filter(|answer| answer.is_allowed()).count(), borrowed)
     };
     assert_eq!(ask(live.entry()), (8, 3));
-    assert_eq!(ask(tiers.tier(1).unwrap().entry("alice")), (8, 4));
-    assert_eq!(ask(tiers.tier(0).unwrap().entry("alice")), (2 + 3, 3));
+    assert_eq!(ask(tiers.entry("alice").tier(1).unwrap()), (8, 4));
+    assert_eq!(ask(tiers.entry("alice").tier(0).unwrap()), (2 + 3, 3));
 }
 
 #[test]

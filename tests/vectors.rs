@@ -10,7 +10,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{decisions, policy};
+use common::{clock, decisions, on, policy};
 use tollgate::{
     KeyedLimiter, Limiter, LiveLimiter, ManualClock, Quota, Tiers, Timestamp, check_all_at,
 };
@@ -20,7 +20,7 @@ fn limiter(text: &str) -> Limiter {
 }
 
 fn live(quota: Quota) -> LiveLimiter {
-    LiveLimiter::with_clock(quota, ManualClock::new()).unwrap()
+    LiveLimiter::with_clock(quota, clock()).unwrap()
 }
 
 #[test]
@@ -85,13 +85,14 @@ fn v35_a_changed_burst_keeps_what_is_owed() {
         let quota = |burst| Quota::per_day(1).burst(burst);
         let live = live(quota(100));
         let tiers = Tiers::of(quota(100)).headroom(quota(200));
-        let table: KeyedLimiter<u64> = tiers.build_with_clock(10, ManualClock::new()).unwrap();
+        let table: KeyedLimiter<u64> = tiers.build_with_clock(10, clock()).unwrap();
         assert!(
             live.entry().at(now).check(60).is_allowed()
                 && table.entry(&7).at(now).check(60).is_allowed()
         );
-        live.set_quota_at(quota(burst), now).unwrap();
-        table.set_quota_at(quota(burst), now).unwrap();
+        on(now);
+        live.set_quota(quota(burst)).unwrap();
+        table.set_quota(0, quota(burst)).unwrap();
         assert_eq!(live.entry().at(now).peek(0).remaining(), left, "burst {burst}");
         assert_eq!(table.entry(&7).at(now).peek(0).remaining(), left, "burst {burst}");
     }
@@ -102,7 +103,8 @@ fn v35_with_ten_left_the_same_burst_changes_nothing() {
     let (now, quota) = (Timestamp::from_secs(1_000), Quota::per_day(1).burst(100));
     let live = live(quota);
     assert!(live.entry().at(now).check(90).is_allowed());
-    live.set_quota_at(quota, now).unwrap();
+    on(now);
+    live.set_quota(quota).unwrap();
     assert_eq!(live.entry().at(now).peek(0).remaining(), 10);
 }
 

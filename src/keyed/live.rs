@@ -159,7 +159,7 @@ impl LiveLimiter {
     /// way uses the one or the other, whole.
     ///
     /// What was spent stays spent, and the bound across the change is that of
-    /// [`Tier::set_quota`](crate::Tier::set_quota): the larger of the two bursts, once, and what each rate
+    /// [`KeyedLimiter::set_quota`](crate::KeyedLimiter::set_quota): the larger of the two bursts, once, and what each rate
     /// gives in its own time.
     ///
     /// # Errors
@@ -179,30 +179,25 @@ impl LiveLimiter {
     /// # Ok::<(), tollgate::ChangeError>(())
     /// ```
     pub fn set_quota(&self, policy: impl Into<Policy>) -> Result<(), ChangeError> {
-        self.set_quota_at(policy, self.now())
+        self.change(policy.into(), self.now())
     }
 
-    /// [`set_quota`](LiveLimiter::set_quota) at a time of the caller's. A time before that of the last change
-    /// counts as that.
+    /// [`set_quota`](LiveLimiter::set_quota) at a time of the model's. A clock would be one step more.
     ///
     /// # Errors
-    /// As [`set_quota`](LiveLimiter::set_quota).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota, Timestamp};
-    /// let limiter = LiveLimiter::new(Quota::per_second(1).burst(10))?;
-    /// let at = Timestamp::from_secs;
-    /// assert!(limiter.entry().at(at(100)).check(10).is_allowed());
-    /// limiter.set_quota_at(Quota::per_minute(1).burst(30), at(104))?;
-    /// assert_eq!(limiter.entry().at(at(164)).peek(1).remaining(), 25);
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
+    /// As there.
+    #[cfg(any(loom, shuttle))]
+    #[doc(hidden)]
     pub fn set_quota_at(
         &self,
         policy: impl Into<Policy>,
         now: Timestamp,
     ) -> Result<(), ChangeError> {
-        let (shared, policy) = (self.book.shared(), plain(policy.into())?);
+        self.change(policy.into(), now)
+    }
+
+    fn change(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
+        let (shared, policy) = (self.book.shared(), plain(policy)?);
         let code = shared.layout_alone(&policy).as_ref().and_then(Shared::code);
         let state_bits = shared.index_shift();
         let code = code.ok_or(ChangeError::DoesNotFit { state_bits })?;

@@ -13,7 +13,6 @@
 use std::hash::{BuildHasher, Hash};
 use std::io::Read;
 use std::marker::PhantomData;
-use std::time::SystemTime;
 
 use crate::clock::Clock;
 use crate::error::BuildError;
@@ -64,42 +63,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
         clock: impl Into<Clock>,
         reader: impl Read,
     ) -> Result<Self, RestoreError> {
-        Self::read_seeded(policy.into(), clock.into(), reader, None)
-    }
-
-    /// [`restore`](KeyedLimiter::restore) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`restore`](KeyedLimiter::restore).
-    ///
-    /// ```
-    /// use std::time::{Duration, SystemTime};
-    /// use tollgate::{Clock, KeyedLimiter, Quota};
-    /// let quota = Quota::per_hour(1);
-    /// let limiter = KeyedLimiter::<str>::new(quota, 1_000)?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// let (mut file, wall) = (Vec::new(), SystemTime::now());
-    /// limiter.snapshot_at(&mut file, wall)?;
-    /// let later = wall + Duration::from_secs(3_600);
-    /// let limiter = KeyedLimiter::<str>::restore_at(quota, Clock::monotonic(), &file[..], later)?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_at(
-        policy: impl Into<Policy>,
-        clock: impl Into<Clock>,
-        reader: impl Read,
-        wall: SystemTime,
-    ) -> Result<Self, RestoreError> {
-        Self::read_seeded(policy.into(), clock.into(), reader, Some(wall))
-    }
-
-    fn read_seeded(
-        policy: Policy,
-        clock: Clock,
-        reader: impl Read,
-        wall: Option<SystemTime>,
-    ) -> Result<Self, RestoreError> {
+        let (policy, clock): (Policy, Clock) = (policy.into(), clock.into());
         let (reader, preamble) = Reader::open(reader)?;
         let seeds = preamble.seeds.map(Seeds::new);
         let Some(drawn) = seeds else {
@@ -110,7 +74,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
         };
         let [place, tag] = drawn.hashers();
         let limiter =
-            KeyedLimiter::read((reader, preamble), policy, clock, Hashers::new(place, tag), wall)?;
+            KeyedLimiter::read((reader, preamble), policy, clock, Hashers::new(place, tag))?;
         Ok(Self { seeds, ..limiter })
     }
 }
@@ -147,40 +111,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         reader: impl Read,
     ) -> Result<Self, RestoreError> {
         let ([place, tag], opened) = (hashers, Reader::open(reader)?);
-        Self::read(opened, policy.into(), clock.into(), Hashers::new(place, tag), None)
-    }
-
-    /// [`restore_with_hashers`](KeyedLimiter::restore_with_hashers) with a reading of the wall clock of
-    /// the caller's.
-    ///
-    /// # Errors
-    /// As [`restore_with_hashers`](KeyedLimiter::restore_with_hashers).
-    ///
-    /// ```
-    /// use ahash::RandomState;
-    /// use std::time::SystemTime;
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
-    /// let (quota, clock, wall) = (Quota::per_hour(2), ManualClock::new(), SystemTime::now());
-    /// let hashers = || [1, 2].map(|n| RandomState::with_seeds(n, 2, 3, 4));
-    /// let limiter = KeyedLimiter::<str, _>::with_hashers(quota, 1_000, clock.clone(), hashers())?;
-    /// assert!(limiter.check("alice", 2).is_allowed());
-    /// let mut file = Vec::new();
-    /// limiter.snapshot_at(&mut file, wall)?;
-    /// let limiter = KeyedLimiter::<str, _>::restore_with_hashers_at(
-    ///     quota, clock, hashers(), &file[..], wall,
-    /// )?;
-    /// assert!(!limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_with_hashers_at(
-        policy: impl Into<Policy>,
-        clock: impl Into<Clock>,
-        hashers: [S; 2],
-        reader: impl Read,
-        wall: SystemTime,
-    ) -> Result<Self, RestoreError> {
-        let ([place, tag], opened) = (hashers, Reader::open(reader)?);
-        Self::read(opened, policy.into(), clock.into(), Hashers::new(place, tag), Some(wall))
+        Self::read(opened, policy.into(), clock.into(), Hashers::new(place, tag))
     }
 
     fn read<R: Read>(
@@ -188,7 +119,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         policy: Policy,
         clock: Clock,
         hashers: Hashers<S>,
-        wall: Option<SystemTime>,
     ) -> Result<Self, RestoreError> {
         let layout = Layout::plan(&policy)?;
         preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
@@ -210,7 +140,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         table
             .is_a_snapshots(|identity| hashers.mix().second(identity, table.shards(), unit()), 0)?;
         // Last, so that the time in between counts as passed.
-        let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
+        let clock = resume(clock, &preamble)?;
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys: PhantomData })
     }
 }

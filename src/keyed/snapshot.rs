@@ -210,39 +210,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
-        self.write(writer, None)
-    }
-
-    /// [`snapshot`](KeyedLimiter::snapshot) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`snapshot`](KeyedLimiter::snapshot).
-    ///
-    /// ```
-    /// use std::time::{Duration, UNIX_EPOCH};
-    /// use tollgate::{KeyedLimiter, Quota};
-    /// let limiter = KeyedLimiter::<str>::new(Quota::per_hour(2), 1_000)?;
-    /// let wall = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
-    /// assert_eq!(limiter.snapshot_at(std::io::sink(), wall)?.keys, 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn snapshot_at(
-        &self,
-        writer: impl Write,
-        wall: SystemTime,
-    ) -> Result<SnapshotSummary, SnapshotError> {
-        self.write(writer, Some(wall))
-    }
-
-    fn write(
-        &self,
-        writer: impl Write,
-        wall: Option<SystemTime>,
-    ) -> Result<SnapshotSummary, SnapshotError> {
         let (shards, book) = (self.table.shards(), self.table.book.as_deref());
         // So that no quota changes meanwhile, and every word is counted in one that is in force.
         let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
-        let copies = self.table.copy_all(|identity| self.second(identity))?;
+        let copies = self.table.copy_all(|identity| self.place_of(identity).second())?;
         let quotas = book.map_or_else(Vec::new, Book::words);
         let (kind, form, policy) = match (book, &changing) {
             (Some(book), Some(changing)) => {
@@ -255,7 +226,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         drop(changing);
         // After the copy, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
-        let wall = wall.unwrap_or_else(SystemTime::now);
+        let wall = SystemTime::now();
         let besides = (quotas.len() + spill.len()) as u64;
         let bytes = length(words_of(shards) + besides).unwrap_or(u64::MAX);
         let preamble = Preamble {

@@ -12,7 +12,6 @@
 use std::hash::{BuildHasher, Hash};
 use std::io::Read;
 use std::marker::PhantomData;
-use std::time::SystemTime;
 
 use crate::clock::Clock;
 use crate::error::BuildError;
@@ -72,7 +71,7 @@ impl Tiers {
     /// The limiter of these tiers whose [`snapshot`](KeyedLimiter::snapshot) this is: as
     /// [`KeyedLimiter::restore`], which is for one policy.
     ///
-    /// For a tier whose quota was changed, give the one that was in force ([`Tier::policy`](crate::Tier::policy)),
+    /// For a tier whose quota was changed, give the one that was in force ([`KeyedLimiter::policies`]),
     /// and change it again afterwards if that is wanted. [`headroom`](Tiers::headroom) may be another than it was,
     /// if it fits in the words that the file has.
     ///
@@ -84,11 +83,11 @@ impl Tiers {
     /// use tollgate::{Clock, KeyedLimiter, Quota, RestoreError, Tiers};
     /// let tiers = || Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(50));
     /// let limiter: KeyedLimiter<str> = tiers().build(1_000)?;
-    /// assert!(limiter.tier(1)?.check("alice", 50).is_allowed());
+    /// assert!(limiter.entry("alice").tier(1)?.check(50).is_allowed());
     /// let mut file = Vec::new();
     /// limiter.snapshot(&mut file)?;
     /// let limiter: KeyedLimiter<str> = tiers().restore(Clock::monotonic(), &file[..])?;
-    /// assert!(!limiter.tier(1)?.check("alice", 1).is_allowed());
+    /// assert!(!limiter.entry("alice").tier(1)?.check(1).is_allowed());
     /// assert!(limiter.check("alice", 2).is_allowed());
     /// let other = Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(60));
     /// let refused = other.restore::<str>(Clock::monotonic(), &file[..]);
@@ -100,34 +99,17 @@ impl Tiers {
         clock: impl Into<Clock>,
         reader: impl Read,
     ) -> Result<KeyedLimiter<K>, RestoreError> {
-        self.read_seeded(clock.into(), reader, None)
-    }
-
-    /// [`restore`](Tiers::restore) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`restore`](Tiers::restore).
-    ///
-    /// ```
-    /// use std::time::{Duration, SystemTime};
-    /// use tollgate::{Clock, KeyedLimiter, Quota, Tiers};
-    /// let tiers = || Tiers::of(Quota::per_hour(1));
-    /// let limiter: KeyedLimiter<str> = tiers().build(1_000)?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// let (mut file, wall) = (Vec::new(), SystemTime::now());
-    /// limiter.snapshot_at(&mut file, wall)?;
-    /// let later = wall + Duration::from_secs(3_600);
-    /// let limiter: KeyedLimiter<str> = tiers().restore_at(Clock::monotonic(), &file[..], later)?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_at<K: Hash + ?Sized>(
-        self,
-        clock: impl Into<Clock>,
-        reader: impl Read,
-        wall: SystemTime,
-    ) -> Result<KeyedLimiter<K>, RestoreError> {
-        self.read_seeded(clock.into(), reader, Some(wall))
+        let clock: Clock = clock.into();
+        let (reader, preamble) = Reader::open(reader)?;
+        let seeds = preamble.seeds.map(Seeds::new);
+        let Some(drawn) = seeds else {
+            // The kind, or the tiers, if that is what is wrong, is the better answer.
+            self.shared_of(&preamble, &clock)?;
+            return Err(RestoreError::SeedsMissing);
+        };
+        let [place, tag] = drawn.hashers();
+        let limiter = self.read((reader, preamble), clock, Hashers::new(place, tag))?;
+        Ok(KeyedLimiter { seeds, ..limiter })
     }
 
     /// [`restore`](Tiers::restore) for a limiter that was built
@@ -158,58 +140,7 @@ impl Tiers {
         reader: impl Read,
     ) -> Result<KeyedLimiter<K, S>, RestoreError> {
         let ([place, tag], opened) = (hashers, Reader::open(reader)?);
-        self.read(opened, clock.into(), Hashers::new(place, tag), None)
-    }
-
-    /// [`restore_with_hashers`](Tiers::restore_with_hashers) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`restore_with_hashers`](Tiers::restore_with_hashers).
-    ///
-    /// ```
-    /// use ahash::RandomState;
-    /// use std::time::SystemTime;
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
-    /// let (tiers, clock, wall) =
-    ///     (Tiers::of(Quota::per_hour(2)), ManualClock::new(), SystemTime::now());
-    /// let hashers = || [1, 2].map(|n| RandomState::with_seeds(n, 2, 3, 4));
-    /// let limiter: KeyedLimiter<str, _> =
-    ///     tiers.clone().build_with_hashers(1_000, clock.clone(), hashers())?;
-    /// assert!(limiter.check("alice", 2).is_allowed());
-    /// let mut file = Vec::new();
-    /// limiter.snapshot_at(&mut file, wall)?;
-    /// let limiter: KeyedLimiter<str, _> =
-    ///     tiers.restore_with_hashers_at(clock, hashers(), &file[..], wall)?;
-    /// assert!(!limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_with_hashers_at<K: Hash + ?Sized, S: BuildHasher>(
-        self,
-        clock: impl Into<Clock>,
-        hashers: [S; 2],
-        reader: impl Read,
-        wall: SystemTime,
-    ) -> Result<KeyedLimiter<K, S>, RestoreError> {
-        let ([place, tag], opened) = (hashers, Reader::open(reader)?);
-        self.read(opened, clock.into(), Hashers::new(place, tag), Some(wall))
-    }
-
-    fn read_seeded<K: Hash + ?Sized>(
-        self,
-        clock: Clock,
-        reader: impl Read,
-        wall: Option<SystemTime>,
-    ) -> Result<KeyedLimiter<K>, RestoreError> {
-        let (reader, preamble) = Reader::open(reader)?;
-        let seeds = preamble.seeds.map(Seeds::new);
-        let Some(drawn) = seeds else {
-            // The kind, or the tiers, if that is what is wrong, is the better answer.
-            self.shared_of(&preamble, &clock)?;
-            return Err(RestoreError::SeedsMissing);
-        };
-        let [place, tag] = drawn.hashers();
-        let limiter = self.read((reader, preamble), clock, Hashers::new(place, tag), wall)?;
-        Ok(KeyedLimiter { seeds, ..limiter })
+        self.read(opened, clock.into(), Hashers::new(place, tag))
     }
 
     fn read<K: Hash + ?Sized, S: BuildHasher, R: Read>(
@@ -217,7 +148,6 @@ impl Tiers {
         (mut reader, preamble): (Reader<R>, Preamble),
         clock: Clock,
         hashers: Hashers<S>,
-        wall: Option<SystemTime>,
     ) -> Result<KeyedLimiter<K, S>, RestoreError> {
         let (shared, quotas) = self.shared_of(&preamble, &clock)?;
         let before = Book::words_of(quotas.len());
@@ -257,7 +187,7 @@ impl Tiers {
                 accepted: "counted in its tier's quota",
             });
         }
-        let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
+        let clock = resume(clock, &preamble)?;
         Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds: None, keys })
     }
 

@@ -36,39 +36,10 @@ impl Limiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
-        self.write(writer, None)
-    }
-
-    /// [`snapshot`](Limiter::snapshot) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`snapshot`](Limiter::snapshot).
-    ///
-    /// ```
-    /// use std::time::{Duration, UNIX_EPOCH};
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::new(Quota::per_hour(2));
-    /// let wall = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
-    /// assert_eq!(limiter.snapshot_at(std::io::sink(), wall)?.bytes, 392);
-    /// # Ok::<(), tollgate::SnapshotError>(())
-    /// ```
-    pub fn snapshot_at(
-        &self,
-        writer: impl Write,
-        wall: SystemTime,
-    ) -> Result<SnapshotSummary, SnapshotError> {
-        self.write(writer, Some(wall))
-    }
-
-    fn write(
-        &self,
-        writer: impl Write,
-        wall: Option<SystemTime>,
-    ) -> Result<SnapshotSummary, SnapshotError> {
         let word = self.cell.load().to_bits();
         // After the word, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
-        let wall = wall.unwrap_or_else(SystemTime::now);
+        let wall = SystemTime::now();
         let bytes = length(1).unwrap_or(0);
         let preamble = Preamble {
             kind: Kind::Limiter,
@@ -108,42 +79,7 @@ impl Limiter {
         clock: impl Into<Clock>,
         reader: impl Read,
     ) -> Result<Self, RestoreError> {
-        Self::read(policy.into(), clock.into(), reader, None)
-    }
-
-    /// [`restore`](Limiter::restore) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`restore`](Limiter::restore).
-    ///
-    /// ```
-    /// use std::time::{Duration, SystemTime};
-    /// use tollgate::{Clock, Limiter, Quota};
-    /// let quota = Quota::per_hour(1);
-    /// let limiter = Limiter::new(quota);
-    /// assert!(limiter.check(1).is_allowed());
-    /// let (mut file, wall) = (Vec::new(), SystemTime::now());
-    /// limiter.snapshot_at(&mut file, wall)?;
-    /// let later = wall + Duration::from_secs(3_600);
-    /// let restored = Limiter::restore_at(quota, Clock::monotonic(), &file[..], later)?;
-    /// assert!(restored.check(1).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_at(
-        policy: impl Into<Policy>,
-        clock: impl Into<Clock>,
-        reader: impl Read,
-        wall: SystemTime,
-    ) -> Result<Self, RestoreError> {
-        Self::read(policy.into(), clock.into(), reader, Some(wall))
-    }
-
-    fn read(
-        policy: Policy,
-        clock: Clock,
-        reader: impl Read,
-        wall: Option<SystemTime>,
-    ) -> Result<Self, RestoreError> {
+        let (policy, clock): (Policy, Clock) = (policy.into(), clock.into());
         let (mut reader, preamble) = Reader::open(reader)?;
         let form = form(&Meter::new(policy));
         preamble.is_of(Kind::Limiter, policy, form, clock.origin())?;
@@ -160,7 +96,7 @@ impl Limiter {
         // Any bits are some state: see `Word::from_bits`.
         let word = Word::from_bits(reader.word()?);
         reader.close()?;
-        let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
+        let clock = resume(clock, &preamble)?;
         Ok(Self::holding(word, policy, clock))
     }
 }

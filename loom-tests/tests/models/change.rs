@@ -91,7 +91,7 @@ fn an_install_during_a_change() {
         let decision = other.entry(&key).at(NOW).check(1);
         assert!(is_of_one(decision, 1), "{TORN}: {decision:?}");
     });
-    table.set_quota_at(policy(THIRD), NOW).expect("a change");
+    table.set_quota_at(0, policy(THIRD), NOW).expect("a change");
     asking.join().expect("the other thread");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
     let after = table.entry(&key).at(NOW).peek(1);
@@ -105,7 +105,7 @@ fn a_charge_during_a_change() {
     assert!(table.entry(&key).at(NOW).check(1).is_allowed());
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || other.entry(&key).at(NOW).check(1).is_allowed());
-    table.set_quota_at(policy(THIRD), NOW).expect("a change");
+    table.set_quota_at(0, policy(THIRD), NOW).expect("a change");
     let admitted = asking.join().expect("the other thread");
     assert!(admitted, "{REFUSED}");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
@@ -124,7 +124,7 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     let later = NOW + Duration::from_secs(20);
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || other.entry(&key).at(later).check(2).is_allowed());
-    table.set_quota_at(policy("gcra 1/s burst 2"), NOW).expect("a change");
+    table.set_quota_at(0, policy("gcra 1/s burst 2"), NOW).expect("a change");
     let _ = table.entry(&stranger).at(later).check(1);
     let admitted = asking.join().expect("the other thread");
     control::plant(None);
@@ -144,16 +144,16 @@ fn a_key_that_moves() {
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || {
         let cleared = other.entry(&key).at(NOW).peek(1).is_allowed();
-        let tier = other.tier(1).expect("a tier");
-        cleared && tier.entry(&key).at(NOW).check(1).is_allowed()
+        let there = other.entry(&key).tier(1).expect("a tier");
+        cleared && there.at(NOW).check(1).is_allowed()
     });
-    let moved = table.move_key_at(&key, 0, 1, NOW);
+    let moved = table.entry(&key).at(NOW).move_to(1);
     let found_nowhere = asking.join().expect("the other thread");
     assert!(!found_nowhere, "{ABOVE_BOUND}");
     assert_eq!(moved, Ok(1), "{LOST_CHARGE}");
     control::plant(None);
     assert_eq!(
-        table.tier(1).expect("a tier").entry(&key).at(NOW).peek(0).remaining(),
+        table.entry(&key).tier(1).expect("a tier").at(NOW).peek(0).remaining(),
         0,
         "{LOST_CHARGE}"
     );

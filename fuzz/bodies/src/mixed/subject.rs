@@ -192,7 +192,7 @@ impl Subject {
             Decider::Single(limiter) => limiter.entry(),
             Decider::Alive(limiter) => limiter.entry(),
             Decider::Table(limiter) => limiter.entry(&key),
-            Decider::Tiered(limiter) => limiter.tier(tier).expect("two tiers").entry(&key),
+            Decider::Tiered(limiter) => limiter.entry(&key).tier(tier).expect("two tiers"),
             Decider::Striped(_) | Decider::Sketched(_) => unreachable!("only decides"),
         }
     }
@@ -272,11 +272,10 @@ impl Subject {
 
     /// Changes the quota of one limit, or of a tier; `None` if its quota is fixed.
     pub(super) fn set_quota(&self, tier: usize, policy: Policy, now: Timestamp) -> Option<bool> {
+        self.set_clock(now);
         match &self.decider {
-            Decider::Alive(limiter) => Some(limiter.set_quota_at(policy, now).is_ok()),
-            Decider::Tiered(limiter) => {
-                Some(limiter.tier(tier).expect("two tiers").set_quota_at(policy, now).is_ok())
-            }
+            Decider::Alive(limiter) => Some(limiter.set_quota(policy).is_ok()),
+            Decider::Tiered(limiter) => Some(limiter.set_quota(tier, policy).is_ok()),
             _ => None,
         }
     }
@@ -284,7 +283,9 @@ impl Subject {
     /// Moves what a key has spent, and returns how many units that was.
     pub(super) fn migrate(&self, key: u8, [from, to]: [usize; 2], now: Timestamp) -> Option<u64> {
         match &self.decider {
-            Decider::Tiered(limiter) => limiter.move_key_at(&key, from, to, now).ok(),
+            Decider::Tiered(limiter) => {
+                limiter.entry(&key).tier(from).ok()?.at(now).move_to(to).ok()
+            }
             _ => None,
         }
     }
