@@ -13,7 +13,7 @@ use crate::policy::{AtLimit, Policy};
 /// assert_eq!(error, ChangeError::Fixed);
 /// assert_eq!(
 ///     error.to_string(),
-///     "this limiter was built with one quota for good; build it with Tiers to change that",
+///     "this limiter was built with one quota for good; build it by changing, or with Tiers, to change that",
 /// );
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
@@ -49,7 +49,8 @@ impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed => f.write_str(
-                "this limiter was built with one quota for good; build it with Tiers to change that",
+                "this limiter was built with one quota for good; build it by changing, or with Tiers, to \
+                 change that",
             ),
             Self::NoSuchTier { tier, tiers } => {
                 write!(f, "there is no tier {tier}; use 0 to {}", tiers.saturating_sub(1))

@@ -8,15 +8,14 @@ use crate::all::Toll;
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Permit};
-use crate::keyed::{KeyedLimiter, LiveLimiter};
+use crate::keyed::KeyedLimiter;
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::refund::Amendment;
 use crate::reservation::Reservation;
 use crate::verb::Verb;
 
-/// One limit at hand: of a [`Limiter`](crate::Limiter), of a [`LiveLimiter`](crate::LiveLimiter), or of a key of a
-/// [`KeyedLimiter`](crate::KeyedLimiter).
+/// One limit at hand: of a [`Limiter`](crate::Limiter), or of a key of a [`KeyedLimiter`](crate::KeyedLimiter).
 ///
 /// Made by the `entry` of these. It borrows the limiter, and keeps of a key only where it is found: its memory is on
 /// its way. Each verb reads the limiter's clock, unless [`at`](Entry::at) has given it a time.
@@ -177,8 +176,8 @@ impl<'a> Entry<'a> {
     ///
     /// Under GCRA the limit goes into debt: it admits nothing until the debt has drained below the burst.
     /// A debt is remembered up to 2^63 ticks, that is for more than 200 years if a tick is a nanosecond; under a
-    /// policy with a penalty for less, since the word counts denials, too; a `LiveLimiter`'s up to 2^59 ticks, or less
-    /// if it has room for more counts. A keyed word remembers a debt of up to twice the burst; what would go beyond is
+    /// policy with a penalty for less, since the word counts denials, too; by a `Limiter` whose quota may change up to
+    /// 2^59 ticks, or less if it has room for more counts. A keyed word remembers a debt of up to twice the burst; what would go beyond is
     /// not charged. A window's count cannot exceed its limit: what does not fit in is not charged. A new key for which
     /// the table has no cell is charged in the spill; where there is none ([`Full::Deny`](crate::Full::Deny)), not at
     /// all.
@@ -283,21 +282,6 @@ impl Limiter {
     #[must_use]
     pub fn entry(&self) -> Entry<'_> {
         Entry::of(Limit::One(self))
-    }
-}
-
-impl LiveLimiter {
-    /// This limit at hand, with every verb that there is: see [`Entry`].
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota};
-    /// let limiter = LiveLimiter::new(Quota::per_minute(10))?;
-    /// assert!(limiter.entry().take_up_to(99).is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    #[must_use]
-    pub fn entry(&self) -> Entry<'_> {
-        Entry::of(Limit::Live(self))
     }
 }
 

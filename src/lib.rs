@@ -56,7 +56,7 @@ pub use decision::{Decision, Denial, Permit};
 pub use elastic::{ElasticDecision, SparePool};
 pub use entry::Entry;
 pub use error::{BuildError, ClockError, HeadroomError, PolicyError, QuotaError};
-pub use keyed::{Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tiers};
+pub use keyed::{Full, KeyedLimiter, KeyedLogLimiter, Stats, Tiers};
 pub use lateness::Lateness;
 pub use lease::Lease;
 pub use limiter::Limiter;

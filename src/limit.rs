@@ -3,7 +3,7 @@
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::keyed::{LiveLimiter, Place};
+use crate::keyed::Place;
 use crate::limiter::Limiter;
 use crate::refund::Amendment;
 use crate::verb::Verb;
@@ -12,7 +12,6 @@ use crate::verb::Verb;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limit<'a> {
     One(&'a Limiter),
-    Live(&'a LiveLimiter),
     Key(Place<'a>),
 }
 
@@ -21,7 +20,6 @@ impl Limit<'_> {
     pub(crate) fn clock(&self) -> &Clock {
         match self {
             Self::One(limiter) => &limiter.clock,
-            Self::Live(limiter) => limiter.clock(),
             Self::Key(place) => place.clock(),
         }
     }
@@ -56,7 +54,6 @@ impl Limit<'_> {
         let now = || at.unwrap_or_else(|| self.clock().now());
         match self {
             Self::One(limiter) => limiter.ask(verb, cost, now(), charge),
-            Self::Live(limiter) => limiter.ask(verb, cost, now(), charge),
             Self::Key(place) => place.ask(verb, cost, at, charge),
         }
     }
@@ -66,7 +63,6 @@ impl Limit<'_> {
     pub(crate) fn counts_denials(&self) -> bool {
         match self {
             Self::One(limiter) => limiter.meter.rules.count_denials(),
-            Self::Live(_) => false,
             Self::Key(place) => place.counts_denials(),
         }
     }
@@ -94,8 +90,7 @@ impl Limit<'_> {
     pub(crate) fn amend(&self, at: Option<Timestamp>, amendment: Amendment<'_>) -> u64 {
         let now = || at.unwrap_or_else(|| self.clock().now());
         match self {
-            Self::One(limiter) => limiter.cell.amend(&limiter.meter, now, amendment),
-            Self::Live(limiter) => limiter.amend(now, amendment),
+            Self::One(limiter) => limiter.amend(now, amendment),
             Self::Key(place) => place.amend(now, amendment),
         }
     }

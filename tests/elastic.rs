@@ -11,8 +11,8 @@ use ahash::RandomState;
 use common::policy;
 use proptest::prelude::*;
 use tollgate::{
-    ElasticDecision, Entry, Full, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy, Quota,
-    SparePool, Tiers, Timestamp,
+    ElasticDecision, Entry, Full, KeyedLimiter, Limiter, ManualClock, Policy, Quota, SparePool,
+    Tiers, Timestamp,
 };
 
 fn pool(quota: Quota, headroom: f64) -> SparePool {
@@ -190,7 +190,7 @@ fn clients_share_one_pool_and_keep_their_own() {
 #[test]
 fn limits_with_a_quota_that_may_change_and_tiers_borrow_too() {
     let pool = pool(Quota::per_hour(10), 1.0);
-    let live = LiveLimiter::with_clock(Quota::per_hour(5), pool.clock()).unwrap();
+    let live = Limiter::changing_with_clock(Quota::per_hour(5), pool.clock()).unwrap();
     let tiers = Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(4));
     let tiers = tiers.build_with_clock::<str>(10, pool.clock()).unwrap();
     let ask = |own: Entry<'_>| {

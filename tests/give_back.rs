@@ -8,9 +8,7 @@ mod common;
 use std::time::Duration;
 
 use common::{clock, on, policy};
-use tollgate::{
-    Entry, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Tiers, Timestamp, check_all_at,
-};
+use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp, check_all_at};
 
 const KEY: u64 = 7;
 const START: Timestamp = Timestamp::from_secs(1_000);
@@ -20,7 +18,7 @@ enum Subject {
     One(Box<Limiter>),
     Keyed(Box<KeyedLimiter<u64>>),
     Tier(Box<KeyedLimiter<u64>>),
-    Live(Box<LiveLimiter>),
+    Live(Box<Limiter>),
 }
 
 impl Subject {
@@ -52,7 +50,7 @@ fn subjects(text: &str) -> [(Subject, ManualClock, &'static str); 4] {
         Subject::One(Box::new(Limiter::with_clock(policy, of(0)))),
         Subject::Keyed(Box::new(KeyedLimiter::with_clock(policy, 10, of(1)).unwrap())),
         Subject::Tier(Box::new(tiers.build_with_clock(10, of(2)).unwrap())),
-        Subject::Live(Box::new(LiveLimiter::with_clock(policy, of(3)).unwrap())),
+        Subject::Live(Box::new(Limiter::changing_with_clock(policy, of(3)).unwrap())),
     ];
     let names = ["one", "keyed", "tier", "live"];
     let mut nth = 0;

@@ -5,13 +5,13 @@
 mod common;
 
 use ahash::RandomState;
-use common::{clock, on, policy};
+use common::{new_clock, on, policy};
 use proptest::prelude::*;
 use tollgate::{KeyedLimiter, Timestamp};
 
 fn table(text: &str) -> KeyedLimiter<u64, RandomState> {
     let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
-    KeyedLimiter::with_hashers(policy(text), 20, clock(), seeds).unwrap()
+    KeyedLimiter::with_hashers(policy(text), 20, new_clock(), seeds).unwrap()
 }
 
 const POLICIES: [&str; 4] =

@@ -11,16 +11,14 @@ mod common;
 use std::time::Duration;
 
 use common::{clock, decisions, on, policy};
-use tollgate::{
-    KeyedLimiter, Limiter, LiveLimiter, ManualClock, Quota, Tiers, Timestamp, check_all_at,
-};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Tiers, Timestamp, check_all_at};
 
 fn limiter(text: &str) -> Limiter {
     Limiter::with_clock(policy(text), ManualClock::new())
 }
 
-fn live(quota: Quota) -> LiveLimiter {
-    LiveLimiter::with_clock(quota, clock()).unwrap()
+fn live(quota: Quota) -> Limiter {
+    Limiter::changing_with_clock(quota, clock()).unwrap()
 }
 
 #[test]
@@ -115,7 +113,7 @@ fn v38_after_a_change_of_rate_the_debt_drains_at_the_new_one() {
     // own units, and whatever is still owed drains at the rate in force.
     let second = Duration::from_secs(1);
     let clock = ManualClock::new();
-    let limit = LiveLimiter::with_clock(Quota::per_second(1).burst(1), clock.clone()).unwrap();
+    let limit = Limiter::changing_with_clock(Quota::per_second(1).burst(1), clock.clone()).unwrap();
     let wait_for = |units| {
         let wait = limit.entry().reserve(units, second * 9).unwrap().wait();
         clock.advance(wait);

@@ -197,7 +197,7 @@ fn limits_whose_quota_may_change_are_undone_under_a_charge_that_is_undone() {
     let clock = ManualClock::new();
     start(&clock);
     let quota = Quota::per_second(1).burst(10);
-    let live = crate::LiveLimiter::with_clock(quota, clock.clone()).expect("it fits");
+    let live = Limiter::changing_with_clock(quota, clock.clone()).expect("it fits");
     let tiers = crate::Tiers::of(quota).build_with_clock(10, clock.clone()).expect("it fits");
     let entries = [live.entry(), tiers.entry("key")];
     for entry in entries {

@@ -22,7 +22,7 @@ impl Limiter {
     /// one, so that there is a whole one at every moment.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer's; a limiter that was built by [`changing`](Limiter::changing).
     ///
     /// ```
     /// use tollgate::{Clock, Limiter, Quota};
@@ -36,6 +36,9 @@ impl Limiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
+        if self.changing.is_some() {
+            return Err(SnapshotError::NotFixed);
+        }
         let word = self.cell.load().to_bits();
         // After the word, and in this order: see the head of `crate::snapshot`.
         let now = self.now();

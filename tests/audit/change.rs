@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use tollgate::{Decision, KeyedLimiter, LiveLimiter, ManualClock, Tiers, Timestamp};
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp};
 
 use crate::common::policy;
 use crate::gcra::excess_of;
@@ -25,7 +25,7 @@ trait Subject: Sync {
     fn change(&self, text: &str);
 }
 
-impl Subject for LiveLimiter {
+impl Subject for Limiter {
     fn check(&self, _: u64, cost: u64, now: Timestamp) -> Decision {
         self.entry().at(now).check(cost)
     }
@@ -99,7 +99,7 @@ fn a_limit_that_is_changed_under_traffic_keeps_the_bound_across_the_change() {
     rounds(|count| {
         turn.reverse();
         let clock = ManualClock::new();
-        let live = LiveLimiter::with_clock(policy(turn[0]), clock.clone()).unwrap();
+        let live = Limiter::changing_with_clock(policy(turn[0]), clock.clone()).unwrap();
         audit((&live, &clock), turn, 1, count)
     });
 }
@@ -119,7 +119,7 @@ fn a_tier_that_is_changed_under_traffic_keeps_the_bound_across_the_change() {
 #[test]
 fn a_change_that_forgives_what_was_owed_is_caught() {
     /// Forgets its debt with each change.
-    struct Forgetful(LiveLimiter);
+    struct Forgetful(Limiter);
 
     impl Subject for Forgetful {
         fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision {
@@ -134,7 +134,7 @@ fn a_change_that_forgives_what_was_owed_is_caught() {
 
     let slow = ["gcra 1000/s burst 1000", "gcra 1000/s burst 900"];
     let clock = ManualClock::new();
-    let live = Forgetful(LiveLimiter::with_clock(policy(slow[0]), clock.clone()).unwrap());
+    let live = Forgetful(Limiter::changing_with_clock(policy(slow[0]), clock.clone()).unwrap());
     let audited = || audit((&live, &clock), slow, 1, 400_000);
     let caught = std::panic::catch_unwind(audited).unwrap_err();
     let said = caught.downcast_ref::<String>().unwrap();

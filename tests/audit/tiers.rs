@@ -1,7 +1,7 @@
 //! Several quotas in one table, each key found in its own tier; and one quota that may be changed but is not. What
 //! holds across a change is in `change`.
 
-use tollgate::{KeyedLimiter, LiveLimiter, ManualClock, Tiers, Timestamp};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp};
 
 use crate::common::policy;
 use crate::gcra::{audit_gcra, excess};
@@ -65,7 +65,7 @@ fn a_limit_that_may_be_changed_never_exceeds_the_bound_in_any_interval() {
         text,
         1,
         || {
-            let live = LiveLimiter::with_clock(policy(text), ManualClock::new()).unwrap();
+            let live = Limiter::changing_with_clock(policy(text), ManualClock::new()).unwrap();
             Box::new(move |_, now_ns, cost| {
                 live.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
             })

@@ -1,18 +1,18 @@
 //! Rows 22, 23, 25 and 26: a quota that is changed while keys are in debt.
 
-use tollgate::{KeyedLimiter, LiveLimiter, ManualClock, Quota, Tiers, Timestamp};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Tiers, Timestamp};
 
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_secs(seconds)
 }
 
 /// On a clock that reads 50 s.
-fn both(quota: Quota) -> (KeyedLimiter<u64>, LiveLimiter) {
+fn both(quota: Quota) -> (KeyedLimiter<u64>, Limiter) {
     let clock = ManualClock::new();
     clock.set(at(50));
     let tiers = Tiers::of(quota).headroom(Quota::per_second(1).burst(1_000));
     let table = tiers.build_with_clock(100, clock.clone()).unwrap();
-    (table, LiveLimiter::with_clock(quota, clock).unwrap())
+    (table, Limiter::changing_with_clock(quota, clock).unwrap())
 }
 
 #[test]

@@ -13,9 +13,9 @@ mod threads;
 use std::time::Duration;
 
 use allocation_counter::measure;
-use common::{clock, on, policy};
+use common::{clock, new_clock, on, policy};
 use tollgate::{
-    BuildError, ChangeError, Full, KeyedLimiter, Limiter, LiveLimiter, Policy, Quota, Tiers,
+    BuildError, ChangeError, Full, KeyedLimiter, Limiter, Policy, Quota, SnapshotError, Tiers,
     Timestamp,
 };
 
@@ -30,17 +30,17 @@ fn table(quota: impl Into<Policy>) -> KeyedLimiter<u64> {
     let slow = Quota::per_hour(5).burst(40);
     let fast = Quota::per_second(20).burst(40);
     let tiers = Tiers::of(quota).headroom(slow).headroom(fast);
-    tiers.build_with_clock(100, clock()).unwrap()
+    tiers.build_with_clock(100, new_clock()).unwrap()
 }
 
-fn live(quota: impl Into<Policy>) -> LiveLimiter {
-    LiveLimiter::with_clock(quota, clock()).unwrap()
+fn live(quota: impl Into<Policy>) -> Limiter {
+    Limiter::changing_with_clock(quota, clock()).unwrap()
 }
 
 /// The same requests to a table and to a limiter.
 struct Both {
     table: KeyedLimiter<u64>,
-    live: LiveLimiter,
+    live: Limiter,
 }
 
 impl Both {
@@ -52,7 +52,7 @@ impl Both {
     fn among(texts: &[&str]) -> Self {
         let tiers = Tiers::of(policy(texts[0]));
         let tiers = texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
-        let table = tiers.build_with_clock(100, clock()).unwrap();
+        let table = tiers.build_with_clock(100, new_clock()).unwrap();
         Self { table, live: live(policy(texts[0])) }
     }
 
@@ -245,6 +245,7 @@ fn what_was_not_built_for_changes_refuses_them() {
     let plain = KeyedLimiter::<u64>::with_clock(quota, 100, clock()).unwrap();
     assert_eq!(plain.set_quota(0, quota), Err(ChangeError::Fixed));
     assert_eq!(plain.entry(&7).tier(0).unwrap().peek(0).limit(), 9);
+    assert_eq!(Limiter::with_clock(quota, clock()).set_quota(quota), Err(ChangeError::Fixed));
     let none = ChangeError::NoSuchTier { tier: 1, tiers: 1 };
     assert_eq!(plain.set_quota(1, quota), Err(none));
     assert_eq!(plain.entry(&7).tier(1).unwrap_err(), none);
@@ -255,6 +256,34 @@ fn what_was_not_built_for_changes_refuses_them() {
     assert_eq!(one.entry().tier(0).unwrap().peek(0).limit(), 9);
     assert_eq!(one.entry().tier(1).unwrap_err(), none);
     assert_eq!(one.entry().move_to(1), Err(none));
+}
+
+#[test]
+fn a_limiter_tells_the_policy_in_force_and_has_no_snapshot_if_it_may_change() {
+    let limiter = live(Quota::per_hour(3));
+    assert_eq!(limiter.policy(), Policy::from(Quota::per_hour(3)));
+    limiter.set_quota(Quota::per_hour(4)).unwrap();
+    assert_eq!(limiter.policy(), Policy::from(Quota::per_hour(4)));
+    let refused = limiter.snapshot(std::io::sink()).unwrap_err();
+    assert!(matches!(refused, SnapshotError::NotFixed));
+    let counting = Limiter::changing(policy("gcra 3/h count-denied")).unwrap_err();
+    assert!(matches!(counting, ChangeError::AtLimit { .. }));
+}
+
+#[test]
+fn a_lease_of_a_limiter_that_changes_gives_back_within_a_quota_and_nothing_across_a_change() {
+    let limiter = live(Quota::per_hour(10));
+    for (changed, left) in [(false, 7), (true, 3)] {
+        on(at(2_000 + u64::from(changed)));
+        let mut lease = limiter.lease(4).unwrap();
+        assert!(lease.spend(if changed { 0 } else { 3 }));
+        if changed {
+            on(at(2_002));
+            limiter.set_quota(Quota::per_hour(10)).unwrap();
+        }
+        drop(lease);
+        assert_eq!(limiter.peek(0).remaining(), left);
+    }
 }
 
 #[test]

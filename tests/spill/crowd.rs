@@ -1,11 +1,16 @@
 //! A table that is full, and keys that find no cell in it.
 
 use ahash::RandomState;
-use tollgate::{KeyedLimiter, Timestamp};
+use tollgate::{Entry, KeyedLimiter, Timestamp};
 
-use crate::common::{clock, policy};
+use crate::common::{new_clock, policy};
 
 pub(crate) type Table = KeyedLimiter<u64, RandomState>;
+
+/// A key in a tier.
+pub(crate) fn entry(table: &Table, key: u64, tier: usize) -> Entry<'_> {
+    table.entry(&key).tier(tier).unwrap()
+}
 
 /// Two hashes that place keys alike on every run.
 pub(crate) fn seeds() -> [RandomState; 2] {
@@ -13,7 +18,7 @@ pub(crate) fn seeds() -> [RandomState; 2] {
 }
 
 pub(crate) fn table(text: &str, capacity: usize) -> Table {
-    KeyedLimiter::with_hashers(policy(text), capacity, clock(), seeds()).unwrap()
+    KeyedLimiter::with_hashers(policy(text), capacity, new_clock(), seeds()).unwrap()
 }
 
 /// Gives every cell of a table of one or two shards to a stranger that asks for one unit, and spills none of

@@ -5,11 +5,11 @@ use std::time::Duration;
 use ahash::RandomState;
 use proptest::prelude::*;
 use tollgate::{
-    BuildError, ChangeError, Entry, Full, KeyedLimiter, LiveLimiter, RestoreError, Tiers, Timestamp,
+    BuildError, ChangeError, Full, KeyedLimiter, Limiter, RestoreError, Tiers, Timestamp,
 };
 
-use crate::common::{clock, on, policy};
-use crate::crowd::{Table, seeds};
+use crate::common::{clock, new_clock, on, policy};
+use crate::crowd::{Table, entry, seeds};
 
 /// 10 s after the start of a minute.
 const START: Timestamp = Timestamp::from_secs(1_000_000 * 60 + 10);
@@ -36,16 +36,11 @@ fn tiers(texts: &[&str]) -> Tiers {
 }
 
 fn built(tiers: Tiers, capacity: usize) -> Table {
-    tiers.build_with_hashers(capacity, clock(), seeds()).unwrap()
+    tiers.build_with_hashers(capacity, new_clock(), seeds()).unwrap()
 }
 
 fn table(texts: &[&str], capacity: usize) -> Table {
     built(tiers(texts), capacity)
-}
-
-/// A key in a tier.
-fn entry(table: &Table, key: u64, tier: usize) -> Entry<'_> {
-    table.entry(&key).tier(tier).unwrap()
 }
 
 /// Gives every cell of a table of one or two shards to a stranger of this tier, which asks for one unit.
@@ -187,7 +182,7 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
     let headroom =
         |tiers: Tiers| texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
     let table = built(headroom(tiers(&[texts[0], "gcra 1/d burst 1"])), 1);
-    let own = LiveLimiter::with_clock(policy(texts[0]), clock()).unwrap();
+    let own = Limiter::changing_with_clock(policy(texts[0]), clock()).unwrap();
     fill(&table, 1, START);
     assert!(
         table.entry(&7).at(at(0)).check(30).is_spilled()
@@ -336,7 +331,7 @@ fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseEr
     let tiers =
         all.fold(tiers(&[CHOICES[0][0], CHOICES[1][0]]), |t, text| t.headroom(policy(text)));
     let table: KeyedLimiter<u64, RandomState> = built(tiers, capacity);
-    let live = |text: &str| LiveLimiter::with_clock(policy(text), clock()).unwrap();
+    let live = |text: &str| Limiter::changing_with_clock(policy(text), clock()).unwrap();
     let own = CHOICES.map(|[text, _]| (0..30).map(|_| live(text)).collect::<Vec<_>>());
     let mut now = START;
     own.iter()

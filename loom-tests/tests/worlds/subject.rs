@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tollgate::{
     Decision, Entry, Full, JointDecision, KeyedLimiter, KeyedLogLimiter, Lease, Limiter,
-    LiveLimiter, LogLimiter, ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize,
-    Stats, StripedLimiter, Tiers, Timer, Timestamp, Wait, check_all,
+    LogLimiter, ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, Stats,
+    StripedLimiter, Tiers, Timer, Timestamp, Wait, check_all,
 };
 
 /// A hash without a seed.
@@ -34,7 +34,7 @@ pub(crate) enum Subject {
 /// A limit, one whose quota may change, and a table, which together have every verb.
 pub(crate) struct Shop {
     limiter: Limiter,
-    live: LiveLimiter,
+    live: Limiter,
     table: Table,
     /// The policies of the tiers, the last being headroom; one policy for a table without tiers.
     policies: Vec<Policy>,
@@ -44,7 +44,7 @@ pub(crate) struct Shop {
 /// Where a key's word lies.
 enum Home<'a> {
     Limiter(&'a Limiter),
-    Live(&'a LiveLimiter),
+    Live(&'a Limiter),
     Table(&'a Table, u64),
     Tier(&'a Table, u64, usize),
 }
@@ -81,7 +81,7 @@ impl Shop {
         full: Full,
         clock: &ManualClock,
     ) -> Self {
-        let live = LiveLimiter::with_clock(policies[0], clock.clone()).expect("a limit");
+        let live = Limiter::changing_with_clock(policies[0], clock.clone()).expect("a limit");
         let table = if let [policy] = policies[..] {
             Table::with_hashers(policy, capacity, clock.clone(), hashers())
                 .and_then(|table| table.when_full(full))

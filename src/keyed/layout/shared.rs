@@ -146,11 +146,9 @@ impl Shared {
     /// Its arithmetic is none. That of a word is found by the word's index.
     #[inline(always)]
     pub(in crate::keyed) fn bare(self) -> Layout {
-        let nothing =
-            Answers { limit: u64::MAX, remaining: 0, ready_ns: 0, idle_ns: 0, spilled: false };
         let narrow = |bits: u32| u8::try_from(bits).unwrap_or(u8::MAX);
         Layout {
-            kernel: Kernel::Log(nothing),
+            kernel: Kernel::Log(Answers::NONE),
             rules: Rules::default(),
             count_bits: 0,
             time_bits: 0,

@@ -5,9 +5,8 @@ use std::time::Duration;
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
-    Algorithm, AtLimit, Decision, Denial, Entry, Full, KeyedLimiter, Lease, Limiter, LiveLimiter,
-    ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers,
-    Timestamp,
+    Algorithm, AtLimit, Decision, Denial, Entry, Full, KeyedLimiter, Lease, Limiter, ManualClock,
+    Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp,
 };
 
 use crate::grain::LATEST_NS;
@@ -21,7 +20,7 @@ pub enum Kind {
     Alone,
     /// `KeyedLimiter` for one key more than this, modulo 32.
     Table(u8),
-    /// `LiveLimiter`.
+    /// `Limiter` whose quota may change.
     Alive,
     /// A `KeyedLimiter` of two tiers, for as many.
     Tiered(u8),
@@ -80,7 +79,7 @@ pub(super) struct Name {
 enum Decider {
     Single(Limiter),
     Table(KeyedLimiter<u8, RandomState>),
-    Alive(LiveLimiter),
+    Alive(Limiter),
     Tiered(KeyedLimiter<u8, RandomState>),
     Striped(StripedLimiter),
     Sketched(SketchLimiter<u8, RandomState>),
@@ -110,7 +109,9 @@ impl Subject {
                 let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers());
                 Decider::Table(table.and_then(|table| table.when_full(Full::Deny)).ok()?)
             }
-            Kind::Alive => Decider::Alive(LiveLimiter::with_clock(policy, clock.clone()).ok()?),
+            Kind::Alive => {
+                Decider::Alive(Limiter::changing_with_clock(policy, clock.clone()).ok()?)
+            }
             Kind::Tiered(more) => {
                 let (tiers, capacity) = (Tiers::of(policy).and(policy), usize::from(more % 32) + 1);
                 let table = tiers.build_with_hashers(capacity, clock.clone(), hashers());
