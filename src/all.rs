@@ -22,8 +22,8 @@
 //!   drains. For a word with the bits that the charge left the caller's time is taken, or its shard's floor:
 //!   see [`check_all`].
 //!
-//! Where quotas change (a `LiveLimiter`, tiers) nothing is put back bit for bit: an unchanged word is amended as by a
-//! cancellation, another as by a refund. Across a change of quota the charge stays.
+//! Where quotas change (of a `Limiter`, or of tiers) nothing is put back bit for bit: an unchanged word is amended as
+//! by a cancellation, another as by a refund. Across a change of quota the charge stays.
 //!
 //! So no limit ever admits above its bound, and a request that is denied costs at most itself.
 //!
@@ -90,7 +90,7 @@ pub struct Toll<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Trace {
     One { found: Word, left: Word },
-    Live,
+    Changing,
     Key(KeyTrace),
 }
 
@@ -177,7 +177,7 @@ impl Toll<'_> {
     /// Whether a request would be admitted.
     fn admits(&mut self) -> bool {
         match &self.limit {
-            Limit::One(_) | Limit::Live(_) => self.peek().is_allowed(),
+            Limit::One(_) => self.peek().is_allowed(),
             Limit::Key(place) => {
                 let (admits, plan) = place.admits(self.cost, self.now);
                 self.plan = plan;
@@ -188,18 +188,19 @@ impl Toll<'_> {
 
     fn charge(&mut self) -> &Decision {
         let decision = match &self.limit {
+            // Its quota may change.
+            Limit::One(limiter) if limiter.changing.is_some() => {
+                let decision = limiter.ask(Verb::Check, self.cost, self.now, self.cost > 0);
+                let is_charged = decision.is_allowed() && self.cost > 0;
+                self.trace = is_charged.then_some(Trace::Changing);
+                decision
+            }
             Limit::One(limiter) => {
                 let (decision, [found, left]) =
                     limiter.cell.check_traced(&limiter.meter, self.now, self.cost);
                 // A cost of 0 writes nothing; nor does a denial, or it is counted and stays.
                 let is_charged = decision.is_allowed() && left != found;
                 self.trace = is_charged.then_some(Trace::One { found, left });
-                decision
-            }
-            Limit::Live(limiter) => {
-                let decision = limiter.ask(Verb::Check, self.cost, self.now, self.cost > 0);
-                // Such a word is never put back bit for bit: its quota may have changed.
-                self.trace = (decision.is_allowed() && self.cost > 0).then_some(Trace::Live);
                 decision
             }
             Limit::Key(place) => {
@@ -223,8 +224,8 @@ impl Toll<'_> {
             (Limit::One(limiter), Some(Trace::One { found, left })) => {
                 undo_one(limiter, [found, left], undo);
             }
-            (Limit::Live(limiter), Some(Trace::Live)) => {
-                undo.amends(limiter.clock(), |now, amendment| limiter.amend(now, amendment));
+            (Limit::One(limiter), Some(Trace::Changing)) => {
+                undo.amends(&limiter.clock, |now, amendment| limiter.amend(now, amendment));
             }
             (Limit::Key(place), Some(Trace::Key(trace))) => place.undo(trace, undo),
             _ => {}
@@ -265,7 +266,7 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
 /// Decides one request under several limits, now: all are charged, or none.
 ///
 /// For a request that spends from several quotas: of the service and of the client, of requests and of
-/// bytes. Whatever has an `entry` takes part: `Limiter`, `LiveLimiter`, `KeyedLimiter`, `Tier`, `TieredLimiter`.
+/// bytes. Whatever has an `entry` takes part: `Limiter`, `KeyedLimiter`.
 /// All limits but the first are asked before any is charged; if they would admit, all are charged in order. Each
 /// decides at its own clock, which is read once, or at the time that its entry was [given](crate::Entry::at). A cost of
 /// 0 only asks.

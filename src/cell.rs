@@ -53,12 +53,23 @@ impl Cell {
     pub(crate) fn check(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
         // The Decision is built in each arm: merging the arms first would spill the step to the stack.
         match &meter.kernel {
-            Kernel::Gcra(gcra) => self.charge_plain(gcra, now, cost).0.decision(meter.kernel, 0),
+            Kernel::Gcra(gcra) => self.check_plain((gcra, meter.kernel), now, cost),
             _ => {
                 let (step, _) = self.charge_slowly(meter, now, cost);
                 step.decision(meter.kernel, meter.rules.soft_bp)
             }
         }
+    }
+
+    /// The same under plain GCRA, whose arithmetic is given twice: to compute with, and to be told with the decision.
+    #[inline(always)]
+    pub(crate) fn check_plain(
+        &self,
+        (gcra, kernel): (&Gcra, Kernel),
+        now: Timestamp,
+        cost: u64,
+    ) -> Decision {
+        self.charge_plain(gcra, now, cost).0.decision(kernel, 0)
     }
 
     /// The same; and the words that were found and left, which are the same where nothing was written.

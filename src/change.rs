@@ -6,16 +6,16 @@ use crate::clock::Clock;
 use crate::error::NO_DATE;
 use crate::policy::{AtLimit, Policy};
 
-/// Why a quota was not changed, or a key not moved. Nothing was changed then.
+/// Why a quota was not changed or not found, or a key not moved. Nothing was changed then.
 ///
 /// ```
 /// use tollgate::{ChangeError, KeyedLimiter, Quota};
 /// let limiter = KeyedLimiter::<str>::new(Quota::per_second(10), 1_000)?;
-/// let error = limiter.set_quota(Quota::per_second(20)).unwrap_err();
+/// let error = limiter.set_quota(0, Quota::per_second(20)).unwrap_err();
 /// assert_eq!(error, ChangeError::Fixed);
 /// assert_eq!(
 ///     error.to_string(),
-///     "this limiter was built with one quota for good; build it with Tiers to change that",
+///     "this limiter was built with one quota for good; build it by changing, or with Tiers, to change that",
 /// );
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
@@ -53,7 +53,8 @@ impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed => f.write_str(
-                "this limiter was built with one quota for good; build it with Tiers to change that",
+                "this limiter was built with one quota for good; build it by changing, or with Tiers, to \
+                 change that",
             ),
             Self::NoSuchTier { tier, tiers } => {
                 write!(f, "there is no tier {tier}; use 0 to {}", tiers.saturating_sub(1))

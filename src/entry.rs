@@ -7,9 +7,10 @@ use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
 use crate::all::Toll;
+use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Permit};
-use crate::keyed::{KeyLog, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Tier, TieredLimiter};
+use crate::keyed::{KeyLog, KeyedLimiter, KeyedLogLimiter};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::log::LogLimiter;
@@ -25,9 +26,9 @@ use crate::verb::Verb;
 /// Made by the `entry` of every limiter. It borrows the limiter, and keeps of a key only where it is found: its memory
 /// is on its way. Each verb reads the limiter's clock, unless [`at`](Entry::at) has given it a time.
 ///
-/// `Entry<'_>` is that of one word ([`Limiter`](crate::Limiter), [`KeyedLimiter`](crate::KeyedLimiter),
-/// [`LiveLimiter`](crate::LiveLimiter)): it has every verb, and each is one compare-and-swap. Stripes, sketches and
-/// logs can be asked, and borrow from a pool; a verb that they cannot do does not compile.
+/// `Entry<'_>` is that of one word ([`Limiter`](crate::Limiter), [`KeyedLimiter`](crate::KeyedLimiter)): it has every
+/// verb, and each is one compare-and-swap. Stripes, sketches and logs can be asked, and borrow from a pool; a verb that
+/// they cannot do does not compile.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
@@ -130,6 +131,53 @@ impl Entry<'_, KeyCells<'_>> {
 }
 
 impl<'a> Entry<'a> {
+    /// The key under another of the limiter's quotas, by its number from 0 in the order that [`Tiers`](crate::Tiers)
+    /// were given: each counts it apart. Without this it is tier 0. Which one is the caller's to say, say by a function
+    /// of its own; where that changes, [`move_to`](Entry::move_to) takes along what the key has spent.
+    ///
+    /// # Errors
+    /// There is no such tier. A limiter that was built without [`Tiers`](crate::Tiers) has one, tier 0.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, Tiers};
+    /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(50)).build(1_000)?;
+    /// let tier_of = |client: &str| usize::from(client.starts_with("paid:"));
+    /// for (client, cost) in [("paid:alice", 50), ("bob", 1)] {
+    ///     assert!(limiter.entry(client).tier(tier_of(client))?.check(cost).is_allowed());
+    /// }
+    /// assert!(limiter.entry("bob").tier(2).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn tier(self, tier: usize) -> Result<Self, ChangeError> {
+        Ok(Self { limit: self.limit.in_tier(tier)?, ..self })
+    }
+
+    /// Moves what a key has spent from this tier to another, as when a customer's plan changes, and says how many
+    /// units that were. In its old tier the key is then as never used.
+    ///
+    /// The units are rounded up; what goes beyond what a word remembers, twice the new burst or the new
+    /// window's limit, is dropped. Requests of the key that go on in the old tier meanwhile are moved as long as
+    /// they come before the end of this call. What a key without a cell owes in the spill
+    /// ([`Full::Spill`](crate::Full::Spill)) is charged in its new tier, and stays in the old one, too, until it has
+    /// drained there.
+    ///
+    /// # Errors
+    /// No such tier; the table is full of live keys, and has no spill. Then the key has kept what it has spent.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, Tiers};
+    /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_hour(10)).and(Quota::per_hour(100)).build(1_000)?;
+    /// let free = limiter.entry("alice");
+    /// assert!(free.check(8).is_allowed());
+    /// assert_eq!(free.move_to(1)?, 8);
+    /// assert_eq!([free, free.tier(1)?].map(|entry| entry.peek(1).remaining()), [10, 92]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn move_to(&self, tier: usize) -> Result<u64, ChangeError> {
+        self.limit.move_to(tier, self.at)
+    }
+
     /// What it asks of a request under several limits: see [`check_all`](crate::check_all).
     ///
     /// ```
@@ -164,11 +212,11 @@ impl<'a> Entry<'a> {
     ///
     /// Under GCRA the limit goes into debt: it admits nothing until the debt has drained below the burst.
     /// A debt is remembered up to 2^63 ticks, that is for more than 200 years if a tick is a nanosecond; under a
-    /// policy with a penalty for less, since the word counts denials, too; a `LiveLimiter`'s up to 2^59 ticks, or less
-    /// if it has room for more counts. A keyed word remembers a debt of up to twice the burst; what would go beyond is
-    /// not charged. A window's count cannot exceed its limit: what does not fit in is not charged. A new key for which
-    /// the table has no cell is charged in the spill; where there is none ([`Full::Deny`](crate::Full::Deny)), not at
-    /// all.
+    /// policy with a penalty for less, since the word counts denials, too; by a `Limiter` whose quota may change up to
+    /// 2^59 ticks, or less if it has room for more counts. A keyed word remembers a debt of up to twice the burst; what
+    /// would go beyond is not charged. A window's count cannot exceed its limit: what does not fit in is not charged. A
+    /// new key for which the table has no cell is charged in the spill; where there is none
+    /// ([`Full::Deny`](crate::Full::Deny)), not at all.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
@@ -335,21 +383,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     }
 }
 
-impl LiveLimiter {
-    /// This limit at hand, with every verb that there is: see [`Entry`].
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota};
-    /// let limiter = LiveLimiter::new(Quota::per_minute(10))?;
-    /// assert!(limiter.entry().take_up_to(99).is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    #[must_use]
-    pub fn entry(&self) -> Entry<'_> {
-        Entry::of(Limit::Live(self))
-    }
-}
-
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// A key's limit at hand, with every verb that there is: see [`Entry`]. Hashes the key and asks for its memory.
     ///
@@ -363,38 +396,5 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[must_use]
     pub fn entry(&self, key: &K) -> Entry<'_> {
         Entry::of(Limit::Key(self.place(key)))
-    }
-}
-
-impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
-    /// A key's limit under this quota at hand, with every verb that there is: see [`Entry`].
-    ///
-    /// ```
-    /// use tollgate::{Quota, Tiers};
-    /// let limiter = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9)).build::<str>(100)?;
-    /// let paid = limiter.tier(1).expect("two tiers");
-    /// assert_eq!(paid.entry("alice").take_up_to(99).into_result().map(|permit| permit.cost()).ok(), Some(9));
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline(always)]
-    #[must_use]
-    pub fn entry(&self, key: &K) -> Entry<'a> {
-        Entry::of(Limit::Key(self.place(key)))
-    }
-}
-
-impl<K: Hash + ?Sized, F: Fn(&K) -> usize> TieredLimiter<K, F> {
-    /// A key's limit at hand, under the quota of its tier: see [`Entry`].
-    ///
-    /// ```
-    /// use tollgate::{Quota, Tiers};
-    /// let tiers = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9));
-    /// let limiter = tiers.build_by(100, |key: &str| usize::from(key.starts_with("paid:")))?;
-    /// assert_eq!(limiter.entry("paid:alice").peek(1).remaining(), 9);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn entry(&self, key: &K) -> Entry<'_> {
-        self.tier_of(key).entry(key)
     }
 }

@@ -51,9 +51,7 @@ pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
 pub use entry::Entry;
 pub use error::{BuildError, PolicyError};
-pub use keyed::{
-    Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, TieredLimiter, Tiers,
-};
+pub use keyed::{Full, KeyedLimiter, KeyedLogLimiter, Stats, Tiers};
 pub use lease::Lease;
 pub use limiter::Limiter;
 pub use log::{LogLimiter, LogPolicy};

@@ -1,8 +1,9 @@
 //! [`Limit`]: the store that is one word, for all that does not care what holds the word.
 
+use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::keyed::{LiveLimiter, Place};
+use crate::keyed::Place;
 use crate::limiter::Limiter;
 use crate::refund::Amendment;
 use crate::store::Store;
@@ -12,7 +13,6 @@ use crate::verb::Verb;
 #[derive(Clone, Copy, Debug)]
 pub enum Limit<'a> {
     One(&'a Limiter),
-    Live(&'a LiveLimiter),
     Key(Place<'a>),
 }
 
@@ -21,8 +21,25 @@ impl Limit<'_> {
     pub(crate) fn clock(&self) -> &Clock {
         match self {
             Self::One(limiter) => &limiter.clock,
-            Self::Live(limiter) => limiter.clock(),
             Self::Key(place) => place.clock(),
+        }
+    }
+
+    /// The same key in another tier. What is no key's has one.
+    #[inline]
+    pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
+        match self {
+            Self::Key(place) => place.in_tier(tier).map(Self::Key),
+            _ if tier == 0 => Ok(self),
+            _ => Err(ChangeError::NoSuchTier { tier, tiers: 1 }),
+        }
+    }
+
+    /// Moves what was spent to another tier.
+    pub(crate) fn move_to(&self, tier: usize, at: Option<Timestamp>) -> Result<u64, ChangeError> {
+        match self {
+            Self::Key(place) => place.move_to(tier, at),
+            _ => self.in_tier(tier).map(|_| 0),
         }
     }
 
@@ -38,7 +55,6 @@ impl Limit<'_> {
         let now = || at.unwrap_or_else(|| self.clock().now());
         match self {
             Self::One(limiter) => limiter.ask(verb, cost, now(), charge),
-            Self::Live(limiter) => limiter.ask(verb, cost, now(), charge),
             Self::Key(place) => place.ask(verb, cost, at, charge),
         }
     }
@@ -48,7 +64,6 @@ impl Limit<'_> {
     pub(crate) fn counts_denials(&self) -> bool {
         match self {
             Self::One(limiter) => limiter.meter.rules.count_denials(),
-            Self::Live(_) => false,
             Self::Key(place) => place.counts_denials(),
         }
     }
@@ -57,8 +72,7 @@ impl Limit<'_> {
     pub(crate) fn amend(&self, at: Option<Timestamp>, amendment: Amendment<'_>) -> u64 {
         let now = || at.unwrap_or_else(|| self.clock().now());
         match self {
-            Self::One(limiter) => limiter.cell.amend(&limiter.meter, now, amendment),
-            Self::Live(limiter) => limiter.amend(now, amendment),
+            Self::One(limiter) => limiter.amend(now, amendment),
             Self::Key(place) => place.amend(now, amendment),
         }
     }

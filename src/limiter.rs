@@ -2,11 +2,15 @@
 
 use crossbeam_utils::CachePadded;
 
+use crate::algorithm::{Answers, Kernel};
 use crate::cell::Cell;
+use crate::change::{ChangeError, plain};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
+use crate::keyed::ChangingCell;
 use crate::meter::Meter;
 use crate::policy::Policy;
+use crate::refund::Amendment;
 use crate::verb::Verb;
 use crate::word::Word;
 
@@ -19,6 +23,8 @@ use crate::word::Word;
 /// Time given to one limiter may jump or run backward: stored time never falls, so a late or repeated
 /// `now` gets back nothing that was spent. (Windows place it at the start of the window in force.)
 ///
+/// Its quota is fixed, unless it is built by [`changing`](Limiter::changing).
+///
 /// ```
 /// use tollgate::{Limiter, Quota};
 /// let limiter = Limiter::new(Quota::per_second(100).burst(20));
@@ -30,7 +36,11 @@ pub struct Limiter {
     pub(crate) cell: CachePadded<Cell>,
     pub(crate) meter: Meter,
     pub(crate) clock: Clock,
+    /// The one that it was built with.
     pub(crate) policy: Policy,
+    /// In place of the cell, if the quota may change. The meter's arithmetic is none then, so the path of a fixed quota
+    /// is closed to it, at no cost to that.
+    pub(crate) changing: Option<Box<ChangingCell>>,
 }
 
 impl Limiter {
@@ -65,13 +75,110 @@ impl Limiter {
     /// A limiter that goes on from a word.
     pub(crate) fn holding(word: Word, policy: Policy, clock: Clock) -> Self {
         let cell = CachePadded::new(Cell::new(word));
-        Self { cell, meter: Meter::new(policy), clock, policy }
+        Self { cell, meter: Meter::new(policy), clock, policy, changing: None }
     }
 
-    /// What it enforces.
+    /// A limiter whose quota can be [changed](Limiter::set_quota) while other threads decide, with the machine's
+    /// fastest clock.
+    ///
+    /// No thread ever waits for another, nothing is allocated after it has been built, and what was spent stays
+    /// spent across a change. It costs a decision a few nanoseconds, and the time is kept in 61 bits: a tick is at most
+    /// 15 ns, and more than 140 million units per second do not fit. (With a fixed quota: 1 ns, and 2.2 billion.)
+    ///
+    /// # Errors
+    /// The policy does not fit beside the index that says which quota a word is counted in, says what happens at its
+    /// limit, or asks for a date that the clock cannot tell.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::changing(Quota::per_hour(100))?;
+    /// assert!(limiter.check(70).is_allowed());
+    /// limiter.set_quota(Quota::per_hour(80))?;
+    /// assert_eq!(limiter.entry().peek(1).remaining(), 10);
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn changing(policy: impl Into<Policy>) -> Result<Self, ChangeError> {
+        let policy = policy.into();
+        Self::changing_with_clock(policy, Policy::clock_for([&policy]))
+    }
+
+    /// [`changing`](Limiter::changing) with a clock of your choice.
+    ///
+    /// # Errors
+    /// As [`changing`](Limiter::changing).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::changing_with_clock(Quota::per_second(5), ManualClock::new())?;
+    /// assert!(limiter.check(5).is_allowed());
+    /// assert!(!limiter.check(1).is_allowed());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn changing_with_clock(
+        policy: impl Into<Policy>,
+        clock: impl Into<Clock>,
+    ) -> Result<Self, ChangeError> {
+        let (policy, clock) = (policy.into(), clock.into());
+        let changing = Some(Box::new(ChangingCell::new(plain(policy, &clock)?)?));
+        let meter = Meter { kernel: Kernel::Log(Answers::NONE), ..Meter::new(policy) };
+        Ok(Self { meter, changing, ..Self::with_clock(policy, clock) })
+    }
+
+    /// Changes the quota of a limiter that was built by [`changing`](Limiter::changing). Decisions that begin after
+    /// this has returned use the new one; one that is under way uses the one or the other, whole. The limiter's clock
+    /// says when it changes; a time before that of the last change counts as that.
+    ///
+    /// What was spent stays spent, and the bound across the change is that of
+    /// [`KeyedLimiter::set_quota`](crate::KeyedLimiter::set_quota): the larger of the two bursts, once, and what each
+    /// rate gives in its own time.
+    ///
+    /// # Errors
+    /// The quota is fixed; the new one is none that [`changing`](Limiter::changing) would take; another change is under
+    /// way. Nothing has changed then.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{ChangeError, Limiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::changing_with_clock(Quota::per_second(10).burst(100), clock.clone())?;
+    /// assert!(limiter.check(100).is_allowed());
+    /// clock.advance(Duration::from_secs(2));
+    /// // 80 are owed, and 20 of them more than the new burst.
+    /// limiter.set_quota(Quota::per_second(1).burst(60))?;
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(limiter.entry().peek(1).remaining(), 5);
+    /// let fixed = Limiter::new(Quota::per_second(10));
+    /// assert_eq!(fixed.set_quota(Quota::per_second(20)), Err(ChangeError::Fixed));
+    /// # Ok::<(), ChangeError>(())
+    /// ```
+    pub fn set_quota(&self, policy: impl Into<Policy>) -> Result<(), ChangeError> {
+        self.change(policy.into(), self.clock.now())
+    }
+
+    fn change(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
+        let changing = self.changing.as_ref().ok_or(ChangeError::Fixed)?;
+        changing.set_quota(plain(policy, &self.clock)?, now)
+    }
+
+    /// The same at a time of the model's. A clock would be one step more.
+    ///
+    /// # Errors
+    /// As [`set_quota`](Limiter::set_quota).
+    #[cfg(any(loom, shuttle))]
+    #[doc(hidden)]
+    pub fn set_quota_at(
+        &self,
+        policy: impl Into<Policy>,
+        now: Timestamp,
+    ) -> Result<(), ChangeError> {
+        self.change(policy.into(), now)
+    }
+
+    /// What it enforces now: the policy that it was built with, or was changed to last.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        self.policy
+        let changed = self.changing.as_ref().and_then(|changing| changing.policy());
+        changed.unwrap_or(self.policy)
     }
 
     /// What the limiter's clock reads: the time that [`check`](Limiter::check) would decide at.
@@ -90,15 +197,50 @@ impl Limiter {
     /// ```
     #[inline]
     pub fn check(&self, cost: u64) -> Decision {
-        self.cell.check(&self.meter, self.clock.now(), cost)
+        self.decide(self.clock.now(), cost)
+    }
+
+    #[inline(always)]
+    fn decide(&self, now: Timestamp, cost: u64) -> Decision {
+        match &self.meter.kernel {
+            // In line.
+            Kernel::Gcra(gcra) => self.cell.check_plain((gcra, self.meter.kernel), now, cost),
+            Kernel::Log(_) => self.ask_slowly(Verb::Check, cost, now, cost > 0),
+            _ => self.cell.check(&self.meter, now, cost),
+        }
+    }
+
+    #[inline(always)]
+    fn look(&self, now: Timestamp, cost: u64) -> Decision {
+        match &self.meter.kernel {
+            Kernel::Log(_) => self.ask_slowly(Verb::Check, cost, now, false),
+            _ => self.cell.peek(&self.meter, now, cost),
+        }
+    }
+
+    /// Where the quota may change; and every verb but a check where it is fixed.
+    #[inline(never)]
+    fn ask_slowly(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
+        match &self.changing {
+            Some(changing) => changing.ask(verb, cost, now, charge),
+            // Not for checks: these have a path in line.
+            None => self.cell.wish(&self.meter, now, verb, cost),
+        }
     }
 
     #[inline(always)]
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
         match verb {
-            Verb::Check if charge => self.cell.check(&self.meter, now, cost),
-            Verb::Check => self.cell.peek(&self.meter, now, cost),
-            _ => self.cell.wish(&self.meter, now, verb, cost),
+            Verb::Check if charge => self.decide(now, cost),
+            Verb::Check => self.look(now, cost),
+            _ => self.ask_slowly(verb, cost, now, charge),
+        }
+    }
+
+    pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
+        match &self.changing {
+            Some(changing) => changing.amend(now, amendment),
+            None => self.cell.amend(&self.meter, now, amendment),
         }
     }
 }

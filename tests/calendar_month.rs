@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    BuildError, ChangeError, Clock, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Quota,
-    SketchLimiter, SketchSize, Tiers, Timestamp,
+    BuildError, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Quota, SketchLimiter,
+    SketchSize, Tiers, Timestamp,
 };
 
 const DAY_S: u64 = 86_400;
@@ -166,37 +166,42 @@ fn a_sketch_counts_months() {
 fn what_was_used_of_another_quota_counts_in_the_month_of_the_change() {
     let (day, next) = (1_738_368_000 + 9 * DAY_S, 1_740_787_200);
     let month = policy("calendar-month 100");
-    let limiter = LiveLimiter::with_clock(Quota::per_day(50), ManualClock::new()).unwrap();
+    let clock = ManualClock::new();
+    let limiter = Limiter::changing_with_clock(Quota::per_day(50), clock.clone()).unwrap();
     assert!(limiter.entry().at(at(day)).check(30).is_allowed());
-    limiter.set_quota_at(month, at(day)).unwrap();
+    clock.set(at(day));
+    limiter.set_quota(month).unwrap();
     assert_eq!(limiter.entry().at(at(day)).peek(1).remaining(), 70);
     assert_eq!(limiter.entry().at(just_before(next)).peek(1).remaining(), 70);
     assert_eq!(limiter.entry().at(at(next)).peek(1).remaining(), 100);
     // From month to month the count is kept, up to the new limit.
     assert!(limiter.entry().at(at(next)).check(40).is_allowed());
-    limiter.set_quota_at(policy("calendar-month 60"), at(next + DAY_S)).unwrap();
+    clock.set(at(next + DAY_S));
+    limiter.set_quota(policy("calendar-month 60")).unwrap();
     assert_eq!(limiter.entry().at(at(next + DAY_S)).peek(1).remaining(), 20);
     assert_eq!(limiter.entry().at(at(next + 31 * DAY_S)).peek(1).remaining(), 60);
     // And back to a bucket: what the month had counted is owed.
-    limiter.set_quota_at(Quota::per_day(50), at(next + DAY_S)).unwrap();
+    limiter.set_quota(Quota::per_day(50)).unwrap();
     assert_eq!(limiter.entry().at(at(next + DAY_S)).peek(1).remaining(), 10);
 }
 
 #[test]
 fn tiers_of_months_and_of_buckets_share_a_table() {
     let tiers = || Tiers::of(policy("calendar-month 100")).and(Quota::per_second(10).burst(50));
-    let limiter: KeyedLimiter<str> = tiers().build_with_clock(100, ManualClock::new()).unwrap();
-    let [free, paid] = [limiter.tier(0).unwrap(), limiter.tier(1).unwrap()];
+    let clock = ManualClock::new();
+    let limiter: KeyedLimiter<str> = tiers().build_with_clock(100, clock.clone()).unwrap();
+    let (free, paid) = (limiter.entry("alice"), limiter.entry("bob").tier(1).unwrap());
     let (february, march) = (1_738_368_000, 1_740_787_200);
     for second in (february..march).step_by(86_400) {
-        assert!(paid.entry("bob").at(at(second)).check(50).is_allowed());
-        let left = free.entry("alice").at(at(second)).peek(1).remaining();
-        assert!(free.entry("alice").at(at(second)).check(left.min(5)).is_allowed());
+        assert!(paid.at(at(second)).check(50).is_allowed());
+        let left = free.at(at(second)).peek(1).remaining();
+        assert!(free.at(at(second)).check(left.min(5)).is_allowed());
     }
-    assert_eq!(free.entry("alice").at(just_before(march)).peek(1).remaining(), 0);
-    free.set_quota_at(policy("calendar-month 120"), just_before(march)).unwrap();
-    assert_eq!(free.entry("alice").at(just_before(march)).peek(1).remaining(), 20);
-    assert_eq!(free.entry("alice").at(at(march)).peek(1).remaining(), 120);
+    assert_eq!(free.at(just_before(march)).peek(1).remaining(), 0);
+    clock.set(just_before(march));
+    limiter.set_quota(0, policy("calendar-month 120")).unwrap();
+    assert_eq!(free.at(just_before(march)).peek(1).remaining(), 20);
+    assert_eq!(free.at(at(march)).peek(1).remaining(), 120);
 }
 
 #[test]
@@ -208,19 +213,11 @@ fn what_chooses_its_own_clock_chooses_one_that_tells_the_date() {
     // Named as headroom it may come later.
     let tiers = || Tiers::of(Quota::per_day(1)).headroom(plan);
     let tiers_built: KeyedLimiter<str> = tiers().build(10).unwrap();
-    let tiered = tiers().build_by(10, |_: &str| 0).unwrap();
-    let live = LiveLimiter::new(plan).unwrap();
-    for now in [
-        limiter.now(),
-        sketch.now(),
-        table.now(),
-        tiers_built.now(),
-        tiered.limiter().now(),
-        live.now(),
-    ] {
+    let changing = Limiter::changing(plan).unwrap();
+    for now in [limiter.now(), sketch.now(), table.now(), tiers_built.now(), changing.now()] {
         assert!(now > at(1_700_000_000), "{now:?}");
     }
-    tiers_built.set_quota(plan).unwrap();
+    tiers_built.set_quota(0, plan).unwrap();
 }
 
 #[test]
@@ -237,15 +234,13 @@ fn a_clock_that_counts_from_its_own_start_is_refused() {
         let size = SketchSize::new(2, 10).unwrap();
         let refused = SketchLimiter::<str>::with_clock(plan, size, clock.clone()).map(|_| ());
         assert_eq!(refused, Err(no_date.clone()));
-        let refused = LiveLimiter::with_clock(plan, clock.clone()).map(|_| ());
+        let refused = Limiter::changing_with_clock(plan, clock.clone()).map(|_| ());
         assert_eq!(refused, Err(ChangeError::NoDate));
-        let live = LiveLimiter::with_clock(Quota::per_second(1), clock.clone()).unwrap();
-        assert_eq!(live.set_quota(plan), Err(ChangeError::NoDate));
+        let changing = Limiter::changing_with_clock(Quota::per_second(1), clock.clone()).unwrap();
+        assert_eq!(changing.set_quota(plan), Err(ChangeError::NoDate));
         let tiers = Tiers::of(Quota::per_day(1)).headroom(plan);
         let table: KeyedLimiter<str> = tiers.build_with_clock(10, clock).unwrap();
-        assert_eq!(table.set_quota(plan), Err(ChangeError::NoDate));
-        let tier = table.tier(0).unwrap();
-        assert_eq!(tier.set_quota(plan), Err(ChangeError::NoDate));
+        assert_eq!(table.set_quota(0, plan), Err(ChangeError::NoDate));
         assert_eq!(
             ChangeError::NoDate.to_string(),
             "the clock cannot tell the date, which calendar months need; use Clock::unix(), or a clock that is \

@@ -7,11 +7,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::policy;
-use tollgate::{
-    Entry, KeyedLimiter, Limiter, LiveLimiter, ManualClock, TieredLimiter, Tiers, Timestamp,
-    check_all,
-};
+use common::{clock, on, policy};
+use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp, check_all};
 
 const KEY: u64 = 7;
 const START: Timestamp = Timestamp::from_secs(1_000);
@@ -21,8 +18,7 @@ enum Subject {
     One(Box<Limiter>),
     Keyed(Box<KeyedLimiter<u64>>),
     Tier(Box<KeyedLimiter<u64>>),
-    Tiered(Box<TieredLimiter<u64>>),
-    Live(Box<LiveLimiter>),
+    Live(Box<Limiter>),
 }
 
 impl Subject {
@@ -30,8 +26,7 @@ impl Subject {
         match self {
             Self::One(limiter) => limiter.entry(),
             Self::Keyed(limiter) => limiter.entry(&KEY),
-            Self::Tier(limiter) => limiter.tier(0).unwrap().entry(&KEY),
-            Self::Tiered(limiter) => limiter.entry(&KEY),
+            Self::Tier(limiter) => limiter.entry(&KEY).tier(1).unwrap(),
             Self::Live(limiter) => limiter.entry(),
         }
     }
@@ -46,20 +41,18 @@ impl Subject {
 }
 
 /// One of each kind, on a clock of its own.
-fn subjects(text: &str) -> [(Subject, ManualClock, &'static str); 5] {
-    let clocks: [ManualClock; 5] = std::array::from_fn(|_| ManualClock::new());
+fn subjects(text: &str) -> [(Subject, ManualClock, &'static str); 4] {
+    let clocks: [ManualClock; 4] = std::array::from_fn(|_| ManualClock::new());
     clocks.iter().for_each(|clock| clock.set(START));
     let (policy, of) = (policy(text), |nth: usize| clocks[nth].clone());
-    let tiers = || Tiers::of(policy);
-    let lowest: fn(&u64) -> usize = |_| 0;
+    let tiers = Tiers::of(policy).and(policy);
     let subjects = [
         Subject::One(Box::new(Limiter::with_clock(policy, of(0)))),
         Subject::Keyed(Box::new(KeyedLimiter::with_clock(policy, 10, of(1)).unwrap())),
-        Subject::Tier(Box::new(tiers().build_with_clock(10, of(2)).unwrap())),
-        Subject::Tiered(Box::new(tiers().build_by_with_clock(10, lowest, of(3)).unwrap())),
-        Subject::Live(Box::new(LiveLimiter::with_clock(policy, of(4)).unwrap())),
+        Subject::Tier(Box::new(tiers.build_with_clock(10, of(2)).unwrap())),
+        Subject::Live(Box::new(Limiter::changing_with_clock(policy, of(3)).unwrap())),
     ];
-    let names = ["one", "keyed", "tier", "tiered", "live"];
+    let names = ["one", "keyed", "tier", "live"];
     let mut nth = 0;
     subjects.map(|subject| {
         nth += 1;
@@ -183,19 +176,16 @@ fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
 fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let now = Timestamp::from_secs(1_000);
     let tiers = Tiers::of(policy("gcra 1/s burst 10")).and(policy("gcra 1/s burst 2"));
-    let limiter = tiers.build_with_clock::<u64>(4, ManualClock::new()).unwrap();
-    let [wide, tight] = [0, 1].map(|tier| limiter.tier(tier).unwrap());
-    wide.set_quota_at(policy("gcra 1/s burst 3"), now).unwrap();
+    on(now);
+    let limiter = tiers.build_with_clock::<u64>(4, clock()).unwrap();
+    let [wide, tight] = [0, 1].map(|tier| limiter.entry(&7).tier(tier).unwrap());
+    limiter.set_quota(0, policy("gcra 1/s burst 3")).unwrap();
     // Each of them fits alone, but the last does not fit after the first.
-    let mut tolls = [
-        wide.entry(&7).at(now).cost(3),
-        tight.entry(&7).at(now).cost(1),
-        wide.entry(&7).at(now).cost(3),
-    ];
+    let mut tolls = [wide.at(now).cost(3), tight.at(now).cost(1), wide.at(now).cost(3)];
     assert_eq!(check_all(&mut tolls).index(), Some(2));
-    assert_eq!([wide, tight].map(|tier| tier.entry(&7).at(now).peek(0).remaining()), [3, 2]);
-    let permit = wide.entry(&7).at(now).check(3).into_result().unwrap();
-    assert_eq!(wide.entry(&7).at(now).refund(permit), 3);
+    assert_eq!([wide, tight].map(|entry| entry.at(now).peek(0).remaining()), [3, 2]);
+    let permit = wide.at(now).check(3).into_result().unwrap();
+    assert_eq!(wide.at(now).refund(permit), 3);
 }
 
 /// The charge has drained at another rate meanwhile, though the quota has been changed back.
@@ -205,10 +195,10 @@ fn a_permit_of_before_a_change_gives_nothing_back_if_the_quota_has_changed_back(
     for (subject, clock, name) in subjects("gcra 1/s burst 10") {
         let set_quota = |policy| match &subject {
             Subject::Live(limiter) => limiter.set_quota(policy).unwrap(),
-            Subject::Tier(limiter) => limiter.tier(0).unwrap().set_quota(policy).unwrap(),
+            Subject::Tier(limiter) => limiter.set_quota(1, policy).unwrap(),
             _ => {}
         };
-        if matches!(subject, Subject::One(_) | Subject::Keyed(_) | Subject::Tiered(_)) {
+        if matches!(subject, Subject::One(_) | Subject::Keyed(_)) {
             continue; // their quota is fixed
         }
         let permit = subject.entry().check(5).into_result().unwrap();

@@ -69,7 +69,7 @@ fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late(
     let (policy, base_ns) = (policy("822535/1ms"), 4_000_000_000_000_000_000_u64);
     let tiers: KeyedLimiter<u64> =
         Tiers::of(policy).build_with_clock(1, ManualClock::new()).unwrap();
-    let (table, tier) = (table("822535/1ms", 1), tiers.tier(0).unwrap());
+    let table = table("822535/1ms", 1);
     let asks: [Asks<'_>; 2] = [
         (
             &|key, cost, at| table.entry(&key).at(at).check(cost),
@@ -77,8 +77,8 @@ fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late(
             table.stats().epoch,
         ),
         (
-            &|key, cost, at| tier.entry(&key).at(at).check(cost),
-            &|cost, at| tier.entry(&7).at(at).peek(cost),
+            &|key, cost, at| tiers.entry(&key).at(at).check(cost),
+            &|cost, at| tiers.entry(&7).at(at).peek(cost),
             tiers.stats().epoch,
         ),
     ];

@@ -5,13 +5,13 @@
 mod common;
 
 use ahash::RandomState;
-use common::policy;
+use common::{new_clock, on, policy};
 use proptest::prelude::*;
-use tollgate::{KeyedLimiter, ManualClock, Timestamp};
+use tollgate::{KeyedLimiter, Timestamp};
 
 fn table(text: &str) -> KeyedLimiter<u64, RandomState> {
     let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
-    KeyedLimiter::with_hashers(policy(text), 20, ManualClock::new(), seeds).unwrap()
+    KeyedLimiter::with_hashers(policy(text), 20, new_clock(), seeds).unwrap()
 }
 
 const POLICIES: [&str; 4] =
@@ -28,14 +28,15 @@ proptest! {
         let mut now = Timestamp::from_secs(1_000_000);
         for (passed_s, keys) in calls {
             now = now + std::time::Duration::from_secs(passed_s);
+            on(now);
             let mut expected = keys.iter();
-            many.check_many_at(&keys, cost, now, |key, decision| {
+            many.check_many(&keys, cost, |key, decision| {
                 assert_eq!(Some(key), expected.next());
                 let single = one.entry(key).at(now).check(cost);
                 assert_eq!(format!("{decision:?}"), format!("{single:?}"));
             });
             prop_assert_eq!(expected.next(), None);
-            prop_assert_eq!(one.stats_at(now), many.stats_at(now));
+            prop_assert_eq!(one.stats(), many.stats());
         }
     }
 }

@@ -37,7 +37,7 @@ fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
         .map(&keys)
         .filter(|key| !table.entry(key).at(now).check(1).is_allowed())
         .collect();
-    let stats = table.stats_at(now);
+    let stats = table.stats();
     assert_eq!(stats.full, denied.len() as u64);
     // Keys that share a tag and their shards share a word; the table says how many to expect.
     let shared = KEYS - stats.full - stats.live as u64;

@@ -10,17 +10,15 @@ mod common;
 
 use std::time::Duration;
 
-use common::{decisions, policy};
-use tollgate::{
-    KeyedLimiter, Limiter, LiveLimiter, ManualClock, Quota, Tiers, Timestamp, check_all,
-};
+use common::{clock, decisions, on, policy};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Tiers, Timestamp, check_all};
 
 fn limiter(text: &str) -> Limiter {
     Limiter::with_clock(policy(text), ManualClock::new())
 }
 
-fn live(quota: Quota) -> LiveLimiter {
-    LiveLimiter::with_clock(quota, ManualClock::new()).unwrap()
+fn live(quota: Quota) -> Limiter {
+    Limiter::changing_with_clock(quota, clock()).unwrap()
 }
 
 #[test]
@@ -88,13 +86,14 @@ fn v35_a_changed_burst_keeps_what_is_owed() {
         let quota = |burst| Quota::per_day(1).burst(burst);
         let live = live(quota(100));
         let tiers = Tiers::of(quota(100)).headroom(quota(200));
-        let table: KeyedLimiter<u64> = tiers.build_with_clock(10, ManualClock::new()).unwrap();
+        let table: KeyedLimiter<u64> = tiers.build_with_clock(10, clock()).unwrap();
         assert!(
             live.entry().at(now).check(60).is_allowed()
                 && table.entry(&7).at(now).check(60).is_allowed()
         );
-        live.set_quota_at(quota(burst), now).unwrap();
-        table.set_quota_at(quota(burst), now).unwrap();
+        on(now);
+        live.set_quota(quota(burst)).unwrap();
+        table.set_quota(0, quota(burst)).unwrap();
         assert_eq!(live.entry().at(now).peek(0).remaining(), left, "burst {burst}");
         assert_eq!(table.entry(&7).at(now).peek(0).remaining(), left, "burst {burst}");
     }
@@ -105,7 +104,8 @@ fn v35_with_ten_left_the_same_burst_changes_nothing() {
     let (now, quota) = (Timestamp::from_secs(1_000), Quota::per_day(1).burst(100));
     let live = live(quota);
     assert!(live.entry().at(now).check(90).is_allowed());
-    live.set_quota_at(quota, now).unwrap();
+    on(now);
+    live.set_quota(quota).unwrap();
     assert_eq!(live.entry().at(now).peek(0).remaining(), 10);
 }
 
@@ -116,7 +116,7 @@ fn v38_after_a_change_of_rate_the_debt_drains_at_the_new_one() {
     // own units, and whatever is still owed drains at the rate in force.
     let second = Duration::from_secs(1);
     let clock = ManualClock::new();
-    let limit = LiveLimiter::with_clock(Quota::per_second(1).burst(1), clock.clone()).unwrap();
+    let limit = Limiter::changing_with_clock(Quota::per_second(1).burst(1), clock.clone()).unwrap();
     let wait_for = |units| {
         let wait = limit.entry().reserve(units, second * 9).unwrap().wait();
         clock.advance(wait);

@@ -21,6 +21,11 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
+    /// No arithmetic, where that of a word is found by the word. No path of a decision that is laid out for one
+    /// algorithm is for it.
+    pub(crate) const NONE: Self =
+        Self { limit: u64::MAX, remaining: 0, ready_ns: 0, idle_ns: 0, spilled: false };
+
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }

@@ -20,8 +20,10 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::algorithm::{Decides, Held, Kernel};
 use crate::all::{SKEW_NS, Undo};
+use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
+use crate::prefetch::prefetch;
 use crate::refund::{Amendment, Found};
 use crate::verb::Verb;
 use crate::verdict::Verdict;
@@ -42,11 +44,11 @@ use super::unit::{shards_of, unit};
 /// Neither the key nor its type is kept, so that keys of different types are of one type here.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
-    table: &'a Table,
+    pub(super) table: &'a Table,
     clock: &'a Clock,
-    identity: Identity,
+    pub(super) identity: Identity,
     mix: Mix,
-    tier: u8,
+    pub(super) tier: u8,
 }
 
 /// What a charge found: what the word held before, seen from the instant that the permit speaks of. What it left is
@@ -57,15 +59,16 @@ pub(crate) struct KeyTrace {
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// A key in tier 0.
     #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
-        self.place_in(key, 0)
+        self.place_of(self.find_and_fetch(key))
     }
 
     #[inline(always)]
-    pub(super) fn place_in(&self, key: &K, tier: u8) -> Place<'_> {
-        let (identity, mix) = (self.find_in(key, tier), self.hashers.mix());
-        Place { table: &self.table, clock: &self.clock, identity, mix, tier }
+    pub(super) fn place_of(&self, identity: Identity) -> Place<'_> {
+        let mix = self.hashers.mix();
+        Place { table: &self.table, clock: &self.clock, identity, mix, tier: 0 }
     }
 }
 
@@ -77,12 +80,23 @@ impl fmt::Debug for Place<'_> {
 }
 
 impl Place<'_> {
+    #[inline(always)]
     pub(crate) fn clock(&self) -> &Clock {
         self.clock
     }
 
+    /// The key in another tier; its home there is on its way.
+    #[inline]
+    pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
+        let (table, to) = (self.table, self.table.tier(tier)?);
+        let (ways, words_per_tag) = ([self.tier, to], table.layout.words_per_tag);
+        let identity = self.mix.in_tier(self.identity, ways, table.shards(), words_per_tag);
+        prefetch(table.shard(identity.first));
+        Ok(Self { identity, tier: to, ..self })
+    }
+
     #[inline(always)]
-    fn second(&self) -> usize {
+    pub(super) fn second(&self) -> usize {
         self.mix.second(self.identity, self.table.shards(), unit())
     }
 
@@ -105,6 +119,12 @@ impl Place<'_> {
             None => (self.clock.now(), Some(self.clock)),
         };
         let ask = Ask { now_ns: now.as_nanos(), cost, charge, verb, tier: self.tier };
+        self.decide(ask, clock)
+    }
+
+    /// Decides at a time that was read from this clock, if from one.
+    #[inline(always)]
+    pub(super) fn decide(&self, ask: Ask, clock: Option<&Clock>) -> Decision {
         self.table.decide(self.identity, self.home(), || self.second(), ask, clock)
     }
 
@@ -118,7 +138,7 @@ impl Place<'_> {
     }
 
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(self.check_of(cost, now, false)).0
+        self.decide_slowly(self.check_of(cost, now, false)).0
     }
 
     /// Whether [`peek`](Self::peek) says yes; and how [`check`](Self::check) is to charge then.
@@ -163,7 +183,7 @@ impl Place<'_> {
             // None: the key has left its cell at home, or its floor is not near any more.
             plan = self.plan(ask);
         }
-        self.decide(ask)
+        self.decide_slowly(ask)
     }
 
     fn home(&self) -> &Shard {
@@ -179,7 +199,7 @@ impl Place<'_> {
     }
 
     #[inline(never)]
-    fn decide(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
+    fn decide_slowly(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
         // All limits of a request are asked at times that were read before: no clock is read again.
         let mut fresh = Fresh::new(ask, None);
         let outcome = decide_slowly(self.table, self.identity, self.second(), &mut fresh);

@@ -3,7 +3,6 @@
 use std::hash::{BuildHasher, Hash};
 
 use crate::change::{ChangeError, plain};
-use crate::clock::Timestamp;
 use crate::policy::Policy;
 use crate::sync::{Ordering, fence};
 
@@ -14,55 +13,84 @@ use super::price::all_words::settle_all;
 use super::table::Table;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// Changes the quota of a limiter that was built with [`Tiers`](crate::Tiers): of its first tier, if it
-    /// has several. Later decisions use the new one.
-    ///
-    /// What a key has spent stays spent: priced at the old rate up to now, at the new one from now on, at
-    /// most the new burst. A decision that is under way uses the one quota or the other, whole. See
-    /// [`Tier::set_quota`](crate::Tier::set_quota) for the bound.
-    ///
-    /// # Errors
-    /// The limiter was not built for changes; the quota does not fit in its words; another change is
-    /// under way. Nothing has changed then.
+    /// What it enforces now, for each key: the policy that it was built with, or was changed to last. Of several
+    /// tiers, that of the first.
     ///
     /// ```
-    /// use tollgate::{KeyedLimiter, Quota, Tiers};
-    /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_hour(10)).build(1_000)?;
-    /// assert!(limiter.check("alice", 8).is_allowed());
-    /// limiter.set_quota(Quota::per_hour(20))?;
-    /// assert_eq!(limiter.entry("alice").peek(1).remaining(), 12);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// use tollgate::{KeyedLimiter, Policy, Quota};
+    /// let limiter = KeyedLimiter::<str>::new(Quota::per_second(5), 1_000)?;
+    /// assert_eq!(limiter.policy(), Policy::from(Quota::per_second(5)));
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn set_quota(&self, policy: impl Into<Policy>) -> Result<(), ChangeError> {
-        self.set_quota_at(policy, self.clock.now())
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.table.changed(0).unwrap_or(self.policy)
     }
 
-    /// [`set_quota`](KeyedLimiter::set_quota) at a time of the caller's. A time before that of the last
-    /// change counts as that.
-    ///
-    /// # Errors
-    /// As [`set_quota`](KeyedLimiter::set_quota).
+    /// The same for each of its tiers, in their order. Allocates: for a restart, or a page that shows them.
     ///
     /// ```
-    /// use tollgate::{KeyedLimiter, Quota, Tiers, Timestamp};
-    /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_minute(60)).build(1_000)?;
-    /// let at = Timestamp::from_secs;
-    /// assert!(limiter.entry("alice").at(at(100)).check(60).is_allowed());
-    /// limiter.set_quota_at(Quota::per_hour(60), at(130))?;
-    /// // 30 units came back in half a minute, and one more in a minute since.
-    /// assert_eq!(limiter.entry("alice").at(at(190)).peek(1).remaining(), 31);
+    /// use tollgate::{KeyedLimiter, Policy, Quota, Tiers};
+    /// let [free, paid, more] = [2, 50, 60].map(Quota::per_hour);
+    /// let limiter: KeyedLimiter<str> = Tiers::of(free).and(paid).build(1_000)?;
+    /// limiter.set_quota(1, more)?;
+    /// assert_eq!(limiter.policies(), [free, more].map(Policy::from));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_quota_at(
-        &self,
-        policy: impl Into<Policy>,
-        now: Timestamp,
-    ) -> Result<(), ChangeError> {
-        self.table.set_quota(0, plain(policy.into(), &self.clock), now.as_nanos())
+    #[must_use]
+    pub fn policies(&self) -> Vec<Policy> {
+        let tiers = 0..self.table.tiers();
+        tiers.map(|tier| self.table.changed(tier).unwrap_or(self.policy)).collect()
+    }
+
+    /// Changes the quota of a tier, from 0, of a limiter that was built with [`Tiers`](crate::Tiers). Decisions that
+    /// begin after this has returned use the new one; one that is under way uses the one or the other, whole. The
+    /// limiter's clock says when it changes; a time before that of the last change counts as that.
+    ///
+    /// What a key has spent stays spent. Under GCRA its debt drains at the old rate up to the change and at
+    /// the new rate after it; what is above the new burst is cut off. So in any time that holds the change
+    /// a key is admitted at most *the larger of the two bursts*, and what the old rate gives before the
+    /// change and the new one after it, and the old rate's for as long as decisions of before the change
+    /// were still under way. A raised burst gives the difference; a lowered one locks no key out for longer
+    /// than it takes to come back, and forgives what is owed above that. A window of the same length keeps its
+    /// counts, up to the new limit; where lengths or algorithms differ, what was used of the old limit counts as
+    /// used of the new one.
+    ///
+    /// Goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread: seven
+    /// words a shard are read, and each key of this tier is written once, as is each word of its part of the spill.
+    ///
+    /// # Errors
+    /// No such tier; the limiter was built without [`Tiers`](crate::Tiers); the quota does not fit in its words (see
+    /// [`Tiers::headroom`](crate::Tiers::headroom)), or in those of its spill, says what happens at its limit, or asks
+    /// for a date that the clock cannot tell; another change is under way. Nothing has changed then.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
+    /// let clock = ManualClock::new();
+    /// let tiers = Tiers::of(Quota::per_minute(60));
+    /// let limiter: KeyedLimiter<str> = tiers.build_with_clock(1_000, clock.clone())?;
+    /// assert!(limiter.check("alice", 40).is_allowed());
+    /// clock.advance(Duration::from_secs(10));
+    /// limiter.set_quota(0, Quota::per_minute(6).burst(50))?;
+    /// assert_eq!(limiter.entry("alice").peek(1).remaining(), 20);
+    /// clock.advance(Duration::from_secs(10));
+    /// assert_eq!(limiter.entry("alice").peek(1).remaining(), 21);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_quota(&self, tier: usize, policy: impl Into<Policy>) -> Result<(), ChangeError> {
+        let tier = self.table.tier(tier)?;
+        let policy = plain(policy.into(), &self.clock);
+        self.table.set_quota(tier, policy, self.clock.now().as_nanos())
     }
 }
 
 impl Table {
+    /// The policy in force for a tier, where the policy may change.
+    fn changed(&self, tier: usize) -> Option<Policy> {
+        self.book.as_ref()?.policy(tier)
+    }
+
     /// Changes the quota of a tier, and brings every word over to it.
     pub(super) fn set_quota(
         &self,

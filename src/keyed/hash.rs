@@ -112,7 +112,37 @@ impl Mix {
         let second = if borrowed { second.wrapping_add(units) } else { second };
         points::second_unit(second, first, units) * unit + side
     }
+
+    /// The identity in tier `to` of a key that has this one in tier `from`. In tier 0 it is what the key's hash says.
+    ///
+    /// Without the key, so that an entry need not keep it. Within a tier both halves are mapped one to one, so keys are
+    /// told apart in each as well as in tier 0. A key's homes in two tiers are apart, so one that is in several does not
+    /// crowd its own shards; and so are its tags: else its words would be taken for each other's where homes meet.
+    #[inline]
+    pub(super) fn in_tier(
+        &self,
+        identity: Identity,
+        [from, to]: [u8; 2],
+        shards: usize,
+        words_per_tag: u64,
+    ) -> Identity {
+        let home = |tier: u8| scale(u64::from(tier).wrapping_mul(GOLDEN), shards);
+        let first = identity.first + home(to) + (shards - home(from));
+        // A tag is mapped back by what has mapped it; none to 0, which is no key's. The number is odd, so those of any
+        // two of the tiers differ.
+        let turned = |tag: u64, tier: u8| {
+            let turn = u64::from(tier).wrapping_mul(self.0).wrapping_mul(words_per_tag) & !TOPMOST;
+            if tag == turn { tag } else { tag ^ turn }
+        };
+        Identity { first: first % shards, tag: turned(turned(identity.tag, from), to) }
+    }
 }
+
+/// 2^64 by the golden ratio: the fractions of its multiples lie as far apart as they can.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The bit that is 0 in a live word.
+const TOPMOST: u64 = 1 << 63;
 
 /// A key's tag, by its hash, where so many live words have one tag: a power of two.
 #[inline(always)]
@@ -120,7 +150,7 @@ pub(super) fn tag_of(hash: u64, words_per_tag: u64) -> u64 {
     // The topmost bit of a live word is 0.
     // A shift to the left: the lowest bits of the hash come to stand above the state. Tag 0 would
     // make a live word 0, which is vacant, so its keys share tag 1 with those that have that.
-    (hash.wrapping_mul(words_per_tag) & (u64::MAX >> 1)).max(words_per_tag)
+    (hash.wrapping_mul(words_per_tag) & !TOPMOST).max(words_per_tag)
 }
 
 /// What [`BuildHasher::hash_one`] gives, in line: a call would cost as much as the hash of a short key.
@@ -159,6 +189,42 @@ mod tests {
                 assert!(one.first < shards && other.first < shards);
                 assert_eq!(one.first % unit, other.first % unit);
                 assert_eq!(hashers.mix().second(other, shards, unit), one.first);
+            }
+        }
+    }
+
+    #[test]
+    fn the_identities_of_a_tier_are_as_many_as_those_of_the_first_and_those_of_a_key_differ() {
+        let seeds = |n| ahash::RandomState::with_seeds(n, n + 1, n + 2, n + 3);
+        let (mix, words_per_tag) = (Hashers::new(seeds(1), seeds(11)).mix(), 1 << 55);
+        for shards in [1, 2, 14, 64] {
+            // Every tag of 8 bits but 0, at every home.
+            let tags = || (1..256).map(|tag| tag * words_per_tag);
+            let all =
+                || (0..shards).flat_map(|first| tags().map(move |tag| Identity { first, tag }));
+            let in_tier = |identity, tier| mix.in_tier(identity, [0, tier], shards, words_per_tag);
+            for tier in 0..16 {
+                let mut seen = std::collections::HashSet::new();
+                for identity in all() {
+                    let there = in_tier(identity, tier);
+                    assert!(there.first < shards && there.tag != 0 && there.tag & TOPMOST == 0);
+                    assert!(there.tag.is_multiple_of(words_per_tag));
+                    assert!(seen.insert((there.first, there.tag)), "{identity:?} in tier {tier}");
+                    assert_eq!(mix.in_tier(there, [tier, 0], shards, words_per_tag), identity);
+                    assert_eq!(
+                        mix.in_tier(there, [tier, 5], shards, words_per_tag),
+                        in_tier(identity, 5)
+                    );
+                }
+            }
+            for (one, other) in (0..16).flat_map(|one| (0..one).map(move |other| (one, other))) {
+                let meet =
+                    all().filter(|&it| in_tier(it, one).tag == in_tier(it, other).tag).count();
+                // One of 255 tags: the one that a turn would have made 0.
+                assert!(meet <= shards, "{meet} of {shards} shards in tiers {one} and {other}");
+                let home = Identity { first: 0, tag: words_per_tag };
+                let homes = [one, other].map(|tier| in_tier(home, tier).first);
+                assert!(shards < 64 || homes[0] != homes[1], "tiers {one} and {other}");
             }
         }
     }

@@ -3,7 +3,6 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
-use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::verb::Verb;
 
@@ -33,39 +32,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
-    pub fn check_many<Q: Borrow<K>>(&self, keys: &[Q], cost: u64, each: impl FnMut(&Q, Decision)) {
-        self.decide_many(keys, cost, None, each);
-    }
-
-    /// [`check_many`](KeyedLimiter::check_many) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(1), 1_000, ManualClock::new())?;
-    /// let mut admitted = 0;
-    /// limiter.check_many_at(&[7_u64, 8, 7], 1, Timestamp::from_secs(60), |_, decision| {
-    ///     admitted += u32::from(decision.is_allowed());
-    /// });
-    /// assert_eq!(admitted, 2);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline]
-    pub fn check_many_at<Q: Borrow<K>>(
+    pub fn check_many<Q: Borrow<K>>(
         &self,
         keys: &[Q],
         cost: u64,
-        now: Timestamp,
-        each: impl FnMut(&Q, Decision),
-    ) {
-        self.decide_many(keys, cost, Some(now), each);
-    }
-
-    #[inline]
-    fn decide_many<Q: Borrow<K>>(
-        &self,
-        keys: &[Q],
-        cost: u64,
-        now: Option<Timestamp>,
         mut each: impl FnMut(&Q, Decision),
     ) {
         // A ring: while a key is decided, the line of the one that comes `BATCH` after it is asked for.
@@ -78,8 +48,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         }
         for batch in keys.chunks(BATCH) {
             // The clock is read once for each batch, not for each key.
-            let (now, clock) = self.time(now);
-            let (now_ns, verb) = (now.as_nanos(), Verb::Check);
+            let (now_ns, verb) = (self.clock.now().as_nanos(), Verb::Check);
             // A cost of 0 is a question, as in `check`. Of several tiers it is the first that is asked.
             let ask = Ask { now_ns, cost, charge: cost > 0, verb, tier: 0 };
             for (key, slot) in batch.iter().zip(&mut ring) {
@@ -89,7 +58,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 if let Some(key) = ahead.next() {
                     *slot = self.find_and_fetch(key.borrow());
                 }
-                each(key, self.answer(identity, self.table.shard(identity.first), ask, clock));
+                each(key, self.place_of(identity).decide(ask, Some(&self.clock)));
             }
         }
     }

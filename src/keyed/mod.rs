@@ -7,6 +7,7 @@ mod base;
 mod book;
 mod build;
 mod change;
+mod changing_cell;
 mod decide;
 mod floor;
 mod full;
@@ -17,7 +18,6 @@ mod hit;
 mod huge_pages;
 mod install;
 mod layout;
-mod live;
 mod log;
 mod many;
 mod memory;
@@ -34,8 +34,6 @@ mod stats;
 mod survey;
 mod table;
 mod tally;
-mod tier;
-mod tiered;
 mod tiers;
 mod tiers_saved;
 mod unit;
@@ -56,23 +54,18 @@ use crate::prefetch::prefetch;
 use crate::scale::scale;
 use crate::verb::Verb;
 
-use ask::Ask;
 use hash::{Hashers, Identity, tag_of};
 use layout::Layout;
 use seeds::Seeds;
-use shard::Shard;
 use table::Table;
-use unit::unit;
 
 pub(crate) use all::{KeyTrace, Place};
+pub(crate) use changing_cell::ChangingCell;
 pub use full::Full;
 pub(crate) use hit::Plan;
-pub use live::LiveLimiter;
 pub(crate) use log::KeyLog;
 pub use log::KeyedLogLimiter;
 pub use stats::Stats;
-pub use tier::Tier;
-pub use tiered::TieredLimiter;
 pub use tiers::Tiers;
 
 /// One limit per key, in memory fixed at construction.
@@ -200,19 +193,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys })
     }
 
-    /// What it enforces, for each key.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, Policy, Quota};
-    /// let limiter = KeyedLimiter::<str>::new(Quota::per_second(5), 1_000)?;
-    /// assert_eq!(limiter.policy(), Policy::from(Quota::per_second(5)));
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.policy
-    }
-
     /// What the limiter's clock reads: the time that [`check`](KeyedLimiter::check) would decide at.
     ///
     /// ```
@@ -246,78 +226,32 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Where a key may live; its home is on its way.
     #[inline(always)]
     fn find_and_fetch(&self, key: &K) -> Identity {
-        self.find_in(key, 0)
-    }
-
-    /// The same for a key of a tier. The tier is part of what is hashed: keys of two tiers whose tags were
-    /// equal would have each other's words re-based otherwise. Tier 0 is hashed as in a table without.
-    #[inline(always)]
-    fn find_in(&self, key: &K, tier: u8) -> Identity {
         let (shards, words_per_tag) = (self.table.shards(), self.table.layout.words_per_tag);
-        let hashers = &self.hashers;
-        let hash = if tier == 0 { hashers.hash(key) } else { hashers.hash(&(tier, key)) };
+        let hash = self.hashers.hash(key);
         let first = scale(hash, shards);
         prefetch(self.table.shard(first));
         let tag = tag_of(hash, words_per_tag);
         Identity { first, tag }
     }
 
-    /// The home of a key in its second unit.
-    #[inline]
-    fn second(&self, identity: Identity) -> usize {
-        self.hashers.mix().second(identity, self.table.shards(), unit())
-    }
-
-    /// The caller's time, or that of the limiter's clock and the clock itself.
-    #[inline(always)]
-    fn time(&self, now: Option<Timestamp>) -> (Timestamp, Option<&Clock>) {
-        match now {
-            Some(now) => (now, None),
-            None => (self.clock.now(), Some(&self.clock)),
-        }
-    }
-
-    #[inline(always)]
-    fn answer(
-        &self,
-        identity: Identity,
-        first: &Shard,
-        ask: Ask,
-        clock: Option<&Clock>,
-    ) -> Decision {
-        let second = || self.second(identity);
-        self.table.decide(identity, first, second, ask, clock)
-    }
-
     /// What the table holds now and what has happened to it. Reads the whole table: for a gauge that
     /// is asked every few seconds, not for the path of a request.
     ///
     /// ```
-    /// use tollgate::{KeyedLimiter, Quota};
-    /// let limiter = KeyedLimiter::<str>::new(Quota::per_second(10), 1_000_000)?;
-    /// let stats = limiter.stats();
-    /// assert!(stats.bytes <= 15_000_000);
-    /// assert_eq!(stats.live, 0);
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000_000, clock.clone())?;
+    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.stats().bytes <= 15_000_000);
+    /// assert_eq!(limiter.stats().live, 1);
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(limiter.stats().live, 0);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.stats_at(self.clock.now())
-    }
-
-    /// [`stats`](KeyedLimiter::stats) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000, ManualClock::new())?;
-    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(0)).check(1).is_allowed());
-    /// assert_eq!(limiter.stats_at(Timestamp::from_secs(59)).live, 1);
-    /// assert_eq!(limiter.stats_at(Timestamp::from_secs(60)).live, 0);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn stats_at(&self, now: Timestamp) -> Stats {
-        self.table.stats(self.capacity, now.as_nanos())
+        self.table.stats(self.capacity, self.clock.now().as_nanos())
     }
 }
 

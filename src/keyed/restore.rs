@@ -13,7 +13,6 @@
 use std::hash::{BuildHasher, Hash};
 use std::io::Read;
 use std::marker::PhantomData;
-use std::time::SystemTime;
 
 use crate::clock::Clock;
 use crate::error::BuildError;
@@ -65,42 +64,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
         clock: impl Into<Clock>,
         reader: impl Read,
     ) -> Result<Self, RestoreError> {
-        Self::read_seeded(policy.into(), clock.into(), reader, None)
-    }
-
-    /// [`restore`](KeyedLimiter::restore) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`restore`](KeyedLimiter::restore).
-    ///
-    /// ```
-    /// use std::time::{Duration, SystemTime};
-    /// use tollgate::{Clock, KeyedLimiter, Quota};
-    /// let quota = Quota::per_hour(1);
-    /// let limiter = KeyedLimiter::<str>::new(quota, 1_000)?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// let (mut file, wall) = (Vec::new(), SystemTime::now());
-    /// limiter.snapshot_at(&mut file, wall)?;
-    /// let later = wall + Duration::from_secs(3_600);
-    /// let limiter = KeyedLimiter::<str>::restore_at(quota, Clock::monotonic(), &file[..], later)?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_at(
-        policy: impl Into<Policy>,
-        clock: impl Into<Clock>,
-        reader: impl Read,
-        wall: SystemTime,
-    ) -> Result<Self, RestoreError> {
-        Self::read_seeded(policy.into(), clock.into(), reader, Some(wall))
-    }
-
-    fn read_seeded(
-        policy: Policy,
-        clock: Clock,
-        reader: impl Read,
-        wall: Option<SystemTime>,
-    ) -> Result<Self, RestoreError> {
+        let (policy, clock): (Policy, Clock) = (policy.into(), clock.into());
         let (reader, preamble) = Reader::open(reader)?;
         let seeds = preamble.seeds.map(Seeds::new);
         let Some(drawn) = seeds else {
@@ -112,7 +76,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
         // The same seeds make the same hashers, so each key is looked for where its word stands.
         let [place, tag] = drawn.hashers();
         let limiter =
-            KeyedLimiter::read((reader, preamble), policy, clock, Hashers::new(place, tag), wall)?;
+            KeyedLimiter::read((reader, preamble), policy, clock, Hashers::new(place, tag))?;
         // Kept, so that the next snapshot carries them, too.
         Ok(Self { seeds, ..limiter })
     }
@@ -151,40 +115,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ) -> Result<Self, RestoreError> {
         // Whether they are the right ones is seen from the fingerprints in the file.
         let ([place, tag], opened) = (hashers, Reader::open(reader)?);
-        Self::read(opened, policy.into(), clock.into(), Hashers::new(place, tag), None)
-    }
-
-    /// [`restore_with_hashers`](KeyedLimiter::restore_with_hashers) with a reading of the wall clock of
-    /// the caller's.
-    ///
-    /// # Errors
-    /// As [`restore_with_hashers`](KeyedLimiter::restore_with_hashers).
-    ///
-    /// ```
-    /// use ahash::RandomState;
-    /// use std::time::SystemTime;
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
-    /// let (quota, clock, wall) = (Quota::per_hour(2), ManualClock::new(), SystemTime::now());
-    /// let hashers = || [1, 2].map(|n| RandomState::with_seeds(n, 2, 3, 4));
-    /// let limiter = KeyedLimiter::<str, _>::with_hashers(quota, 1_000, clock.clone(), hashers())?;
-    /// assert!(limiter.check("alice", 2).is_allowed());
-    /// let mut file = Vec::new();
-    /// limiter.snapshot_at(&mut file, wall)?;
-    /// let limiter = KeyedLimiter::<str, _>::restore_with_hashers_at(
-    ///     quota, clock, hashers(), &file[..], wall,
-    /// )?;
-    /// assert!(!limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_with_hashers_at(
-        policy: impl Into<Policy>,
-        clock: impl Into<Clock>,
-        hashers: [S; 2],
-        reader: impl Read,
-        wall: SystemTime,
-    ) -> Result<Self, RestoreError> {
-        let ([place, tag], opened) = (hashers, Reader::open(reader)?);
-        Self::read(opened, policy.into(), clock.into(), Hashers::new(place, tag), Some(wall))
+        Self::read(opened, policy.into(), clock.into(), Hashers::new(place, tag))
     }
 
     fn read<R: Read>(
@@ -192,7 +123,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         policy: Policy,
         clock: Clock,
         hashers: Hashers<S>,
-        wall: Option<SystemTime>,
     ) -> Result<Self, RestoreError> {
         // As this version plans it: words that were divided in another way are refused, not
         // converted.
@@ -220,7 +150,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let second = |identity| hashers.mix().second(identity, table.shards(), unit());
         is_a_snapshots(&table, second, 0)?;
         // Last, so that the time in between counts as passed.
-        let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
+        let clock = resume(clock, &preamble)?;
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys: PhantomData })
     }
 }

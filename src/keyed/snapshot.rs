@@ -218,40 +218,11 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
-        self.write(writer, None)
-    }
-
-    /// [`snapshot`](KeyedLimiter::snapshot) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`snapshot`](KeyedLimiter::snapshot).
-    ///
-    /// ```
-    /// use std::time::{Duration, UNIX_EPOCH};
-    /// use tollgate::{KeyedLimiter, Quota};
-    /// let limiter = KeyedLimiter::<str>::new(Quota::per_hour(2), 1_000)?;
-    /// let wall = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
-    /// assert_eq!(limiter.snapshot_at(std::io::sink(), wall)?.keys, 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn snapshot_at(
-        &self,
-        writer: impl Write,
-        wall: SystemTime,
-    ) -> Result<SnapshotSummary, SnapshotError> {
-        self.write(writer, Some(wall))
-    }
-
-    fn write(
-        &self,
-        writer: impl Write,
-        wall: Option<SystemTime>,
-    ) -> Result<SnapshotSummary, SnapshotError> {
         let (shards, book) = (self.table.shards(), self.table.book.as_deref());
         // So that no quota changes meanwhile, and every word is counted in one that is in force.
         let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
         // What is charged from here on need not be in the file.
-        let copies = copy_all(&self.table, |identity| self.second(identity))?;
+        let copies = copy_all(&self.table, |identity| self.place_of(identity).second())?;
         let quotas = book.map_or_else(Vec::new, words_of_book);
         let (kind, form, policy) = match (book, &changing) {
             // The policies stand in the book; the last change's instant goes along, for a later
@@ -268,7 +239,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         drop(changing);
         // After the copy, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
-        let wall = wall.unwrap_or_else(SystemTime::now);
+        let wall = SystemTime::now();
         let besides = (quotas.len() + spill.len()) as u64;
         // What stands in memory has a length that can be told: the other number is never written.
         let bytes = length(words_of(shards) + besides).unwrap_or(u64::MAX);

@@ -1,6 +1,7 @@
 //! [`Table`]: the shards of a keyed limiter, and how a word in one of them is found and read.
 
 use crate::algorithm::{Kernel, Ruled};
+use crate::change::ChangeError;
 use crate::decision::{Decision, View};
 use crate::verb::Wish;
 
@@ -44,6 +45,19 @@ impl Table {
     #[inline]
     pub(super) fn shards(&self) -> usize {
         self.memory.len()
+    }
+
+    /// How many quotas it has: one, if it has no book.
+    pub(super) fn tiers(&self) -> usize {
+        self.book.as_ref().map_or(1, |book| book.tiers())
+    }
+
+    /// The number of a tier, if there is such a one.
+    #[inline]
+    pub(super) fn tier(&self, tier: usize) -> Result<u8, ChangeError> {
+        let tiers = self.tiers();
+        let found = u8::try_from(tier).ok().filter(|_| tier < tiers);
+        found.ok_or(ChangeError::NoSuchTier { tier, tiers })
     }
 
     pub(super) fn cells(&self) -> usize {

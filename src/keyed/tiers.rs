@@ -19,8 +19,8 @@ use super::table::Table;
 /// The quotas of a [`KeyedLimiter`] that has several, the *tiers*, or one that may be changed.
 ///
 /// All tiers share one table and its memory. A key is counted apart in each: the tier is part of its
-/// identity. [`KeyedLimiter::tier`] chooses by number, from 0, in the order given here; the limiter's own
-/// verbs are those of tier 0. Or a function of the key chooses: [`build_by`](Tiers::build_by).
+/// identity. [`Entry::tier`](crate::Entry::tier) chooses by number, from 0, in the order given here; without it a key
+/// is in tier 0.
 ///
 /// # What fits
 /// A word has 63 bits: at least 24, and 32 if all quotas fit beside that, tell keys apart; one to five
@@ -50,9 +50,8 @@ use super::table::Table;
 /// let free = Quota::per_minute(10);
 /// let paid: Policy = "gcra 100/s burst 500".parse()?;
 /// let limiter: KeyedLimiter<str> = Tiers::of(free).and(paid).build(100_000)?;
-/// let [free, paid] = [limiter.tier(0)?, limiter.tier(1)?];
-/// assert_eq!(free.check("alice", 1).remaining(), 9);
-/// assert_eq!(paid.check("bob", 1).remaining(), 499);
+/// assert_eq!(limiter.check("alice", 1).remaining(), 9);
+/// assert_eq!(limiter.entry("bob").tier(1)?.check(1).remaining(), 499);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -68,7 +67,7 @@ impl Tiers {
     /// ```
     /// use tollgate::{KeyedLimiter, Quota, Tiers};
     /// let limiter: KeyedLimiter<u64> = Tiers::of(Quota::per_second(5)).build(1_000)?;
-    /// limiter.set_quota(Quota::per_second(7))?;
+    /// limiter.set_quota(0, Quota::per_second(7))?;
     /// assert_eq!(limiter.entry(&42).peek(1).limit(), 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -84,7 +83,7 @@ impl Tiers {
     /// let quotas = [10, 100, 1_000].map(Quota::per_minute);
     /// let tiers = quotas[1..].iter().fold(Tiers::of(quotas[0]), |tiers, quota| tiers.and(*quota));
     /// let limiter: KeyedLimiter<str> = tiers.build(1_000)?;
-    /// assert_eq!(limiter.tier(2)?.peek("alice", 1).limit(), 1_000);
+    /// assert_eq!(limiter.entry("alice").tier(2)?.peek(1).limit(), 1_000);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -100,9 +99,9 @@ impl Tiers {
     /// use tollgate::{ChangeError, KeyedLimiter, Quota, Tiers};
     /// let [now, later] = [Quota::per_second(100), Quota::per_day(1_000).burst(5_000)];
     /// let limiter: KeyedLimiter<str> = Tiers::of(now).build(1_000)?;
-    /// assert!(matches!(limiter.set_quota(later), Err(ChangeError::DoesNotFit { .. })));
+    /// assert!(matches!(limiter.set_quota(0, later), Err(ChangeError::DoesNotFit { .. })));
     /// let limiter: KeyedLimiter<str> = Tiers::of(now).headroom(later).build(1_000)?;
-    /// assert!(limiter.set_quota(later).is_ok());
+    /// assert!(limiter.set_quota(0, later).is_ok());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]

@@ -12,7 +12,6 @@
 use std::hash::{BuildHasher, Hash};
 use std::io::Read;
 use std::marker::PhantomData;
-use std::time::SystemTime;
 
 use crate::clock::Clock;
 use crate::error::BuildError;
@@ -37,7 +36,7 @@ impl Tiers {
     /// The limiter of these tiers whose [`snapshot`](KeyedLimiter::snapshot) this is: as
     /// [`KeyedLimiter::restore`], which is for one policy.
     ///
-    /// For a tier whose quota was changed, give the one that was in force ([`Tier::policy`](crate::Tier::policy)),
+    /// For a tier whose quota was changed, give the one that was in force ([`KeyedLimiter::policies`]),
     /// and change it again afterwards if that is wanted. [`headroom`](Tiers::headroom) may be another than it was,
     /// if it fits in the words that the file has.
     ///
@@ -49,11 +48,11 @@ impl Tiers {
     /// use tollgate::{Clock, KeyedLimiter, Quota, RestoreError, Tiers};
     /// let tiers = || Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(50));
     /// let limiter: KeyedLimiter<str> = tiers().build(1_000)?;
-    /// assert!(limiter.tier(1)?.check("alice", 50).is_allowed());
+    /// assert!(limiter.entry("alice").tier(1)?.check(50).is_allowed());
     /// let mut file = Vec::new();
     /// limiter.snapshot(&mut file)?;
     /// let limiter: KeyedLimiter<str> = tiers().restore(Clock::monotonic(), &file[..])?;
-    /// assert!(!limiter.tier(1)?.check("alice", 1).is_allowed());
+    /// assert!(!limiter.entry("alice").tier(1)?.check(1).is_allowed());
     /// assert!(limiter.check("alice", 2).is_allowed());
     /// let other = Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(60));
     /// let refused = other.restore::<str>(Clock::monotonic(), &file[..]);
@@ -65,34 +64,18 @@ impl Tiers {
         clock: impl Into<Clock>,
         reader: impl Read,
     ) -> Result<KeyedLimiter<K>, RestoreError> {
-        self.read_seeded(clock.into(), reader, None)
-    }
-
-    /// [`restore`](Tiers::restore) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`restore`](Tiers::restore).
-    ///
-    /// ```
-    /// use std::time::{Duration, SystemTime};
-    /// use tollgate::{Clock, KeyedLimiter, Quota, Tiers};
-    /// let tiers = || Tiers::of(Quota::per_hour(1));
-    /// let limiter: KeyedLimiter<str> = tiers().build(1_000)?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// let (mut file, wall) = (Vec::new(), SystemTime::now());
-    /// limiter.snapshot_at(&mut file, wall)?;
-    /// let later = wall + Duration::from_secs(3_600);
-    /// let limiter: KeyedLimiter<str> = tiers().restore_at(Clock::monotonic(), &file[..], later)?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_at<K: Hash + ?Sized>(
-        self,
-        clock: impl Into<Clock>,
-        reader: impl Read,
-        wall: SystemTime,
-    ) -> Result<KeyedLimiter<K>, RestoreError> {
-        self.read_seeded(clock.into(), reader, Some(wall))
+        let clock: Clock = clock.into();
+        let (reader, preamble) = Reader::open(reader)?;
+        let seeds = preamble.seeds.map(Seeds::new);
+        let Some(drawn) = seeds else {
+            // The kind, or the tiers, if that is what is wrong, is the better answer.
+            self.shared_of(&preamble, &clock)?;
+            return Err(RestoreError::seeds_missing());
+        };
+        // The same seeds make the same hashers: see `restore`.
+        let [place, tag] = drawn.hashers();
+        let limiter = self.read((reader, preamble), clock, Hashers::new(place, tag))?;
+        Ok(KeyedLimiter { seeds, ..limiter })
     }
 
     /// [`restore`](Tiers::restore) for a limiter that was built
@@ -123,59 +106,7 @@ impl Tiers {
         reader: impl Read,
     ) -> Result<KeyedLimiter<K, S>, RestoreError> {
         let ([place, tag], opened) = (hashers, Reader::open(reader)?);
-        self.read(opened, clock.into(), Hashers::new(place, tag), None)
-    }
-
-    /// [`restore_with_hashers`](Tiers::restore_with_hashers) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`restore_with_hashers`](Tiers::restore_with_hashers).
-    ///
-    /// ```
-    /// use ahash::RandomState;
-    /// use std::time::SystemTime;
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
-    /// let (tiers, clock, wall) =
-    ///     (Tiers::of(Quota::per_hour(2)), ManualClock::new(), SystemTime::now());
-    /// let hashers = || [1, 2].map(|n| RandomState::with_seeds(n, 2, 3, 4));
-    /// let limiter: KeyedLimiter<str, _> =
-    ///     tiers.clone().build_with_hashers(1_000, clock.clone(), hashers())?;
-    /// assert!(limiter.check("alice", 2).is_allowed());
-    /// let mut file = Vec::new();
-    /// limiter.snapshot_at(&mut file, wall)?;
-    /// let limiter: KeyedLimiter<str, _> =
-    ///     tiers.restore_with_hashers_at(clock, hashers(), &file[..], wall)?;
-    /// assert!(!limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_with_hashers_at<K: Hash + ?Sized, S: BuildHasher>(
-        self,
-        clock: impl Into<Clock>,
-        hashers: [S; 2],
-        reader: impl Read,
-        wall: SystemTime,
-    ) -> Result<KeyedLimiter<K, S>, RestoreError> {
-        let ([place, tag], opened) = (hashers, Reader::open(reader)?);
-        self.read(opened, clock.into(), Hashers::new(place, tag), Some(wall))
-    }
-
-    fn read_seeded<K: Hash + ?Sized>(
-        self,
-        clock: Clock,
-        reader: impl Read,
-        wall: Option<SystemTime>,
-    ) -> Result<KeyedLimiter<K>, RestoreError> {
-        let (reader, preamble) = Reader::open(reader)?;
-        let seeds = preamble.seeds.map(Seeds::new);
-        let Some(drawn) = seeds else {
-            // The kind, or the tiers, if that is what is wrong, is the better answer.
-            self.shared_of(&preamble, &clock)?;
-            return Err(RestoreError::seeds_missing());
-        };
-        // The same seeds make the same hashers: see `restore`.
-        let [place, tag] = drawn.hashers();
-        let limiter = self.read((reader, preamble), clock, Hashers::new(place, tag), wall)?;
-        Ok(KeyedLimiter { seeds, ..limiter })
+        self.read(opened, clock.into(), Hashers::new(place, tag))
     }
 
     fn read<K: Hash + ?Sized, S: BuildHasher, R: Read>(
@@ -183,7 +114,6 @@ impl Tiers {
         (mut reader, preamble): (Reader<R>, Preamble),
         clock: Clock,
         hashers: Hashers<S>,
-        wall: Option<SystemTime>,
     ) -> Result<KeyedLimiter<K, S>, RestoreError> {
         // What is expected of the file, before anything is made of it.
         let (shared, quotas) = self.shared_of(&preamble, &clock)?;
@@ -222,7 +152,7 @@ impl Tiers {
             let offset = WORDS_AT.saturating_add(8 * words);
             return Err(RestoreError::word(offset, found, "counted in its tier's quota"));
         }
-        let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
+        let clock = resume(clock, &preamble)?;
         Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds: None, keys })
     }
 

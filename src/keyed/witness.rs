@@ -4,6 +4,9 @@
 
 use std::hash::{BuildHasher, Hash};
 
+use crate::change::{ChangeError, plain};
+use crate::clock::Timestamp;
+use crate::policy::Policy;
 use crate::word::Word;
 
 use super::KeyedLimiter;
@@ -35,7 +38,22 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[must_use]
     pub fn shards_of(&self, key: &K) -> [usize; 2] {
         let identity = self.find_and_fetch(key);
-        [identity.first, self.second(identity)]
+        [identity.first, self.place_of(identity).second()]
+    }
+
+    /// [`set_quota`](KeyedLimiter::set_quota) at a time of the model's. A clock would be one step more.
+    ///
+    /// # Errors
+    /// As there.
+    #[doc(hidden)]
+    pub fn set_quota_at(
+        &self,
+        tier: usize,
+        policy: impl Into<Policy>,
+        now: Timestamp,
+    ) -> Result<(), ChangeError> {
+        let policy = plain(policy.into(), &self.clock);
+        self.table.set_quota(self.table.tier(tier)?, policy, now.as_nanos())
     }
 
     /// The claims that stand in the table.

@@ -27,6 +27,8 @@ pub enum SnapshotError {
     },
     /// Another thread is changing a quota of this limiter.
     Changing,
+    /// A [`Limiter`](crate::Limiter) whose quota may change: a file says of its word only which policy it is of.
+    NotFixed,
 }
 
 impl fmt::Display for SnapshotError {
@@ -37,6 +39,9 @@ impl fmt::Display for SnapshotError {
                 write!(f, "the {bytes} bytes of a copy of the table could not be allocated")
             }
             Self::Changing => f.write_str("a change of quota is under way; try again after it"),
+            Self::NotFixed => f.write_str(
+                "a Limiter whose quota may change has no snapshot; a KeyedLimiter with Tiers has",
+            ),
         }
     }
 }
@@ -45,7 +50,7 @@ impl std::error::Error for SnapshotError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Write(error) => Some(error),
-            Self::OutOfMemory { .. } | Self::Changing => None,
+            Self::OutOfMemory { .. } | Self::Changing | Self::NotFixed => None,
         }
     }
 }

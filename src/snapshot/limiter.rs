@@ -22,7 +22,7 @@ impl Limiter {
     /// one, so that there is a whole one at every moment.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer's; a limiter that was built by [`changing`](Limiter::changing).
     ///
     /// ```
     /// use tollgate::{Clock, Limiter, Quota};
@@ -36,30 +36,13 @@ impl Limiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
-        self.write(writer, None)
-    }
-
-    /// [`snapshot`](Limiter::snapshot) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`snapshot`](Limiter::snapshot).
-    pub fn snapshot_at(
-        &self,
-        writer: impl Write,
-        wall: SystemTime,
-    ) -> Result<SnapshotSummary, SnapshotError> {
-        self.write(writer, Some(wall))
-    }
-
-    fn write(
-        &self,
-        writer: impl Write,
-        wall: Option<SystemTime>,
-    ) -> Result<SnapshotSummary, SnapshotError> {
+        if self.changing.is_some() {
+            return Err(SnapshotError::NotFixed);
+        }
         let word = self.cell.load().to_bits();
         // After the word, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
-        let wall = wall.unwrap_or_else(SystemTime::now);
+        let wall = SystemTime::now();
         let bytes = length(1).unwrap_or(0);
         let preamble = Preamble {
             kind: SnapshotKind::Limiter,
@@ -99,42 +82,7 @@ impl Limiter {
         clock: impl Into<Clock>,
         reader: impl Read,
     ) -> Result<Self, RestoreError> {
-        Self::read(policy.into(), clock.into(), reader, None)
-    }
-
-    /// [`restore`](Limiter::restore) with a reading of the wall clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`restore`](Limiter::restore).
-    ///
-    /// ```
-    /// use std::time::{Duration, SystemTime};
-    /// use tollgate::{Clock, Limiter, Quota};
-    /// let quota = Quota::per_hour(1);
-    /// let limiter = Limiter::new(quota);
-    /// assert!(limiter.check(1).is_allowed());
-    /// let (mut file, wall) = (Vec::new(), SystemTime::now());
-    /// limiter.snapshot_at(&mut file, wall)?;
-    /// let later = wall + Duration::from_secs(3_600);
-    /// let restored = Limiter::restore_at(quota, Clock::monotonic(), &file[..], later)?;
-    /// assert!(restored.check(1).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_at(
-        policy: impl Into<Policy>,
-        clock: impl Into<Clock>,
-        reader: impl Read,
-        wall: SystemTime,
-    ) -> Result<Self, RestoreError> {
-        Self::read(policy.into(), clock.into(), reader, Some(wall))
-    }
-
-    fn read(
-        policy: Policy,
-        clock: Clock,
-        reader: impl Read,
-        wall: Option<SystemTime>,
-    ) -> Result<Self, RestoreError> {
+        let (policy, clock): (Policy, Clock) = (policy.into(), clock.into());
         let (mut reader, preamble) = Reader::open(reader)?;
         let form = form(&Meter::new(policy));
         preamble.is_of(SnapshotKind::Limiter, policy, form, clock.origin())?;
@@ -152,7 +100,7 @@ impl Limiter {
         // Any bits are some state: see `Word::from_bits`.
         let word = Word::from_bits(reader.word()?);
         reader.close()?;
-        let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
+        let clock = resume(clock, &preamble)?;
         Ok(Self::holding(word, policy, clock))
     }
 }

@@ -209,16 +209,12 @@ fn passed(saved_ns: u64, wall: SystemTime) -> Duration {
 }
 
 /// The clock that a restored limiter goes on with.
-pub(crate) fn resume(
-    clock: Clock,
-    preamble: &Preamble,
-    wall: SystemTime,
-) -> Result<Clock, RestoreError> {
+pub(crate) fn resume(clock: Clock, preamble: &Preamble) -> Result<Clock, RestoreError> {
     let saved = Timestamp::from_nanos(preamble.now_ns);
     let reading = match preamble.origin {
         // Adding what has passed would be right too, but windows would drift off the wall clock.
         Origin::Unix => saved,
-        Origin::Own | Origin::Told => saved + passed(preamble.wall_ns, wall),
+        Origin::Own | Origin::Told => saved + passed(preamble.wall_ns, SystemTime::now()),
     };
     // What it reads then is asked: a clock that others hold is not put forward.
     let clock = clock.resumed_at(reading);

@@ -1,5 +1,6 @@
 //! Which version of the format is written and read.
 
-/// The version of the format. A version reads itself and no other: in version 1 keys lived in other shards, which a
-/// file does not tell apart from these, and its words cannot be moved without their keys.
-pub(super) const VERSION: u32 = 2;
+/// The version of the format. A version reads itself and no other: in version 1 keys lived in other shards, and in
+/// version 2 those of a second tier. A file does not tell them apart from these, and its words cannot be moved without
+/// their keys.
+pub(super) const VERSION: u32 = 3;

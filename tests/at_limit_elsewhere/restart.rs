@@ -1,7 +1,5 @@
 //! Snapshots of limits that say what happens at them.
 
-use std::time::{Duration, SystemTime};
-
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, RestoreError, Timestamp};
 
 use super::common::policy;
@@ -24,7 +22,6 @@ fn story(check: impl Fn(Timestamp) -> Decision) -> Vec<String> {
 
 #[test]
 fn a_restart_forgets_neither_denials_nor_penalties() {
-    let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
     let clock = ManualClock::new();
     clock.set(START);
     for text in RULED {
@@ -37,16 +34,15 @@ fn a_restart_forgets_neither_denials_nor_penalties() {
                 assert!(!limiter.check(1).is_allowed() && !keyed.check("key", 1).is_allowed());
             }
             let (mut one, mut many) = (Vec::new(), Vec::new());
-            limiter.snapshot_at(&mut one, wall).unwrap();
-            keyed.snapshot_at(&mut many, wall).unwrap();
-            let again = Limiter::restore_at(policy(text), clock.clone(), &one[..], wall).unwrap();
+            limiter.snapshot(&mut one).unwrap();
+            keyed.snapshot(&mut many).unwrap();
+            let again = Limiter::restore(policy(text), clock.clone(), &one[..]).unwrap();
             assert_eq!(
                 story(|now| again.entry().at(now).check(1)),
                 story(|now| limiter.entry().at(now).check(1)),
                 "{text} after {denials}"
             );
-            let again =
-                KeyedLimiter::<str>::restore_at(policy(text), clock.clone(), &many[..], wall);
+            let again = KeyedLimiter::<str>::restore(policy(text), clock.clone(), &many[..]);
             let again = again.unwrap();
             assert_eq!(
                 story(|now| again.entry("key").at(now).check(1)),

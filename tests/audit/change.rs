@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use tollgate::{Decision, KeyedLimiter, LiveLimiter, ManualClock, Tiers, Timestamp};
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp};
 
 use crate::bound::excess_of;
 use crate::common::policy;
@@ -21,40 +21,47 @@ const IN_STEP: u64 = 1_000;
 /// A limit that may be changed.
 trait Subject: Sync {
     fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision;
-    fn change(&self, text: &str, now: Timestamp);
+    /// Changes the quota at the time of its clock.
+    fn change(&self, text: &str);
 }
 
-impl Subject for LiveLimiter {
+impl Subject for Limiter {
     fn check(&self, _: u64, cost: u64, now: Timestamp) -> Decision {
         self.entry().at(now).check(cost)
     }
 
-    fn change(&self, text: &str, now: Timestamp) {
-        self.set_quota_at(policy(text), now).unwrap();
+    fn change(&self, text: &str) {
+        self.set_quota(policy(text)).unwrap();
     }
 }
 
 /// The second tier of a table. The first gets no requests.
 impl Subject for KeyedLimiter<u64> {
     fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision {
-        self.tier(1).unwrap().entry(&key).at(now).check(cost)
+        self.entry(&key).tier(1).unwrap().at(now).check(cost)
     }
 
-    fn change(&self, text: &str, now: Timestamp) {
-        self.tier(1).unwrap().set_quota_at(policy(text), now).unwrap();
+    fn change(&self, text: &str) {
+        self.set_quota(1, policy(text)).unwrap();
     }
 }
 
 /// Changes the quota in the middle of a round, and looks at every interval of every key.
-fn audit(subject: &impl Subject, [from, to]: [&str; 2], keys: u64, count: u64) -> usize {
+fn audit(
+    (subject, clock): (&impl Subject, &ManualClock),
+    [from, to]: [&str; 2],
+    keys: u64,
+    count: u64,
+) -> usize {
     let [old, new] = [from, to].map(|text| policy(text).quota());
     let change_ns = START_NS + count / 8 * STEP_NS;
+    clock.set(Timestamp::from_nanos(change_ns));
     // How far decisions of each quota lie on the other's side of the change, in time.
     let (late, early, changed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let check = |key, now_ns: u64, cost| {
         // The first thread that comes there changes it, while the others decide.
         if now_ns >= change_ns && !changed.swap(true, Relaxed) {
-            subject.change(to, Timestamp::from_nanos(change_ns));
+            subject.change(to);
         }
         let decision = subject.check(key, cost, Timestamp::from_nanos(now_ns));
         if decision.limit() == old.max_burst() {
@@ -91,8 +98,9 @@ fn a_limit_that_is_changed_under_traffic_keeps_the_bound_across_the_change() {
     let mut turn = [OLD, NEW];
     rounds(|count| {
         turn.reverse();
-        let live = LiveLimiter::with_clock(policy(turn[0]), ManualClock::new()).unwrap();
-        audit(&live, turn, 1, count)
+        let clock = ManualClock::new();
+        let live = Limiter::changing_with_clock(policy(turn[0]), clock.clone()).unwrap();
+        audit((&live, &clock), turn, 1, count)
     });
 }
 
@@ -102,31 +110,33 @@ fn a_tier_that_is_changed_under_traffic_keeps_the_bound_across_the_change() {
     rounds(|count| {
         turn.reverse();
         let tiers = Tiers::of(policy("gcra 1/s")).and(policy(turn[0])).headroom(policy(turn[1]));
-        let table: KeyedLimiter<u64> = tiers.build_with_clock(100, ManualClock::new()).unwrap();
-        audit(&table, turn, 12, count)
+        let clock = ManualClock::new();
+        let table: KeyedLimiter<u64> = tiers.build_with_clock(100, clock.clone()).unwrap();
+        audit((&table, &clock), turn, 12, count)
     });
 }
 
 #[test]
 fn a_change_that_forgives_what_was_owed_is_caught() {
     /// Forgets its debt with each change.
-    struct Forgetful(LiveLimiter);
+    struct Forgetful(Limiter);
 
     impl Subject for Forgetful {
         fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision {
             Subject::check(&self.0, key, cost, now)
         }
 
-        fn change(&self, text: &str, now: Timestamp) {
-            self.0.change(text, now);
-            self.0.entry().at(now).reset();
+        fn change(&self, text: &str) {
+            self.0.change(text);
+            self.0.entry().reset();
         }
     }
 
     let slow = ["gcra 1000/s burst 1000", "gcra 1000/s burst 900"];
-    let live = LiveLimiter::with_clock(policy(slow[0]), ManualClock::new()).unwrap();
-    let caught =
-        std::panic::catch_unwind(|| audit(&Forgetful(live), slow, 1, 400_000)).unwrap_err();
+    let clock = ManualClock::new();
+    let live = Forgetful(Limiter::changing_with_clock(policy(slow[0]), clock.clone()).unwrap());
+    let audited = || audit((&live, &clock), slow, 1, 400_000);
+    let caught = std::panic::catch_unwind(audited).unwrap_err();
     let said = caught.downcast_ref::<String>().unwrap();
     assert!(said.contains("of a unit above"), "{said}");
 }

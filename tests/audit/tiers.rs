@@ -1,7 +1,7 @@
 //! Several quotas in one table, each key found in its own tier; and one quota that may be changed but is not. What
 //! holds across a change is in `change`.
 
-use tollgate::{LiveLimiter, ManualClock, TieredLimiter, Tiers, Timestamp};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp};
 
 use crate::bound::excess;
 use crate::common::policy;
@@ -11,21 +11,26 @@ use crate::windows::{IN_STEP, LIMIT, in_each_window, max_in_any_window, request}
 
 const GCRA: &str = "gcra 50/s burst 20";
 
-/// The tier of a key: the remainder of its number.
-fn table(capacity: usize) -> TieredLimiter<u64> {
+fn table(capacity: usize) -> KeyedLimiter<u64> {
     let tiers = Tiers::of(policy(GCRA))
         .and(policy("fixed-window 100/s"))
         .and(policy("sliding-window 100/s"));
-    let resolve: fn(&u64) -> usize = |key| usize::try_from(key % 3).unwrap();
-    tiers.build_by_with_clock(capacity, resolve, ManualClock::new()).unwrap()
+    tiers.build_with_clock(capacity, ManualClock::new()).unwrap()
+}
+
+/// The tier of a key: the remainder of its number.
+fn tier_of(key: u64) -> usize {
+    usize::try_from(key % 3).unwrap()
 }
 
 /// Each tier's keys keep its bound.
 fn audit(keys: u64, capacity: usize) {
     rounds(|count| {
         let table = table(capacity);
-        let check =
-            |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost);
+        let check = |key, now_ns, cost| {
+            let entry = table.entry(&key).tier(tier_of(key)).unwrap();
+            entry.at(Timestamp::from_nanos(now_ns)).check(cost)
+        };
         let admissions = run(count, IN_STEP, request(keys), check);
         let mut of_tier = [0, 1, 2].map(|tier| {
             let own = admissions.iter().filter(|admission| admission.key % 3 == tier);
@@ -61,7 +66,7 @@ fn a_limit_that_may_be_changed_never_exceeds_the_bound_in_any_interval() {
         text,
         1,
         || {
-            let live = LiveLimiter::with_clock(policy(text), ManualClock::new()).unwrap();
+            let live = Limiter::changing_with_clock(policy(text), ManualClock::new()).unwrap();
             Box::new(move |_, now_ns, cost| {
                 live.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
             })

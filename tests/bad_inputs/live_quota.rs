@@ -1,16 +1,18 @@
 //! Rows 22, 23, 25 and 26: a quota that is changed while keys are in debt.
 
-use tollgate::{KeyedLimiter, LiveLimiter, ManualClock, Quota, Tiers, Timestamp};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Tiers, Timestamp};
 
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_secs(seconds)
 }
 
-fn both(quota: Quota) -> (KeyedLimiter<u64>, LiveLimiter) {
+/// On a clock that reads 50 s.
+fn both(quota: Quota) -> (KeyedLimiter<u64>, Limiter) {
     let clock = ManualClock::new();
+    clock.set(at(50));
     let tiers = Tiers::of(quota).headroom(Quota::per_second(1).burst(1_000));
     let table = tiers.build_with_clock(100, clock.clone()).unwrap();
-    (table, LiveLimiter::with_clock(quota, clock).unwrap())
+    (table, Limiter::changing_with_clock(quota, clock).unwrap())
 }
 
 #[test]
@@ -24,8 +26,8 @@ fn row_22_a_burst_lowered_deep_in_debt_locks_out_for_no_longer_than_the_new_one_
         (0, 0)
     );
     let quota = Quota::per_second(1).burst(5);
-    table.set_quota_at(quota, at(50)).unwrap();
-    live.set_quota_at(quota, at(50)).unwrap();
+    table.set_quota(0, quota).unwrap();
+    live.set_quota(quota).unwrap();
     for denied in [table.entry(&7).at(at(50)).check(5), live.entry().at(at(50)).check(5)] {
         let wait = denied.into_result().unwrap_err().retry_after().unwrap();
         assert_eq!(wait.as_secs(), 5);
@@ -45,16 +47,16 @@ fn row_23_a_burst_raised_gives_the_difference_once() {
     );
     for _ in 0..3 {
         let quota = Quota::per_second(1).burst(15);
-        table.set_quota_at(quota, at(50)).unwrap();
-        live.set_quota_at(quota, at(50)).unwrap();
+        table.set_quota(0, quota).unwrap();
+        live.set_quota(quota).unwrap();
     }
     assert_eq!(table.entry(&7).at(at(50)).take_up_to(99).into_result().unwrap().cost(), 5);
     assert_eq!(live.entry().at(at(50)).take_up_to(99).into_result().unwrap().cost(), 5);
     // Changing the burst back and forth gives nothing more.
     for burst in [10, 15, 10, 15] {
         let quota = Quota::per_second(1).burst(burst);
-        table.set_quota_at(quota, at(50)).unwrap();
-        live.set_quota_at(quota, at(50)).unwrap();
+        table.set_quota(0, quota).unwrap();
+        live.set_quota(quota).unwrap();
     }
     // Lowering the burst forgives the debt above 10.
     assert_eq!(table.entry(&7).at(at(50)).peek(0).remaining(), 5);
@@ -68,8 +70,8 @@ fn row_25_a_limit_lowered_during_a_batch_leaves_none_and_never_less() {
     for n in 0..40 {
         if n == 20 {
             let quota = Quota::per_second(1).burst(10);
-            table.set_quota_at(quota, at(50)).unwrap();
-            live.set_quota_at(quota, at(50)).unwrap();
+            table.set_quota(0, quota).unwrap();
+            live.set_quota(quota).unwrap();
         }
         let decision = table.entry(&7).at(at(50)).check(3);
         assert_eq!(decision.remaining(), live.entry().at(at(50)).check(3).remaining());
@@ -87,8 +89,8 @@ fn row_26_a_maximum_below_what_is_there_is_a_maximum() {
             && live.entry().at(at(50)).check(1).is_allowed()
     );
     let quota = Quota::per_second(1).burst(10);
-    table.set_quota_at(quota, at(50)).unwrap();
-    live.set_quota_at(quota, at(50)).unwrap();
+    table.set_quota(0, quota).unwrap();
+    live.set_quota(quota).unwrap();
     // 999 units were there, and 10 are: one of them spent.
     assert_eq!(table.entry(&7).at(at(50)).peek(0).remaining(), 9);
     assert_eq!(live.entry().at(at(50)).peek(0).remaining(), 9);

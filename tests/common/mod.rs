@@ -11,6 +11,26 @@ use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Time
 /// A request: when, in nanoseconds since the origin, and how much.
 pub type Request = (u64, u64);
 
+thread_local! {
+    static CLOCK: ManualClock = ManualClock::new();
+}
+
+/// The clock of the limiters of a test, on its thread. Most requests are given times of their own.
+pub fn clock() -> ManualClock {
+    CLOCK.with(Clone::clone)
+}
+
+/// The same, set back to its start: for a table, whose floors begin where its clock stands.
+pub fn new_clock() -> ManualClock {
+    on(Timestamp::default());
+    clock()
+}
+
+/// Sets it, for what is given no time: a change of quota, or a look at a whole table.
+pub fn on(now: Timestamp) {
+    clock().set(now);
+}
+
 /// Reads a policy that the test knows to be right.
 pub fn policy(text: &str) -> Policy {
     text.parse().unwrap_or_else(|error| panic!("{error}"))

@@ -5,15 +5,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod model;
 mod threads;
 
 use std::time::Duration;
 
 use allocation_counter::measure;
+use common::{clock, new_clock, on, policy};
 use tollgate::{
-    BuildError, ChangeError, Full, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy, Quota,
-    Tiers, Timestamp,
+    BuildError, ChangeError, Full, KeyedLimiter, Limiter, Policy, Quota, SnapshotError, Tiers,
+    Timestamp,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -22,26 +25,22 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_secs(seconds)
 }
 
-fn policy(text: &str) -> Policy {
-    text.parse().unwrap()
-}
-
 /// A table with room for everything from 20 a second to 5 an hour.
 fn table(quota: impl Into<Policy>) -> KeyedLimiter<u64> {
     let slow = Quota::per_hour(5).burst(40);
     let fast = Quota::per_second(20).burst(40);
     let tiers = Tiers::of(quota).headroom(slow).headroom(fast);
-    tiers.build_with_clock(100, ManualClock::new()).unwrap()
+    tiers.build_with_clock(100, new_clock()).unwrap()
 }
 
-fn live(quota: impl Into<Policy>) -> LiveLimiter {
-    LiveLimiter::with_clock(quota, ManualClock::new()).unwrap()
+fn live(quota: impl Into<Policy>) -> Limiter {
+    Limiter::changing_with_clock(quota, clock()).unwrap()
 }
 
 /// The same requests to a table and to a limiter.
 struct Both {
     table: KeyedLimiter<u64>,
-    live: LiveLimiter,
+    live: Limiter,
 }
 
 impl Both {
@@ -53,13 +52,14 @@ impl Both {
     fn among(texts: &[&str]) -> Self {
         let tiers = Tiers::of(policy(texts[0]));
         let tiers = texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
-        let table = tiers.build_with_clock(100, ManualClock::new()).unwrap();
+        let table = tiers.build_with_clock(100, new_clock()).unwrap();
         Self { table, live: live(policy(texts[0])) }
     }
 
     fn set(&self, text: &str, seconds: u64) {
-        self.table.set_quota_at(policy(text), at(seconds)).unwrap();
-        self.live.set_quota_at(policy(text), at(seconds)).unwrap();
+        on(at(seconds));
+        self.table.set_quota(0, policy(text)).unwrap();
+        self.live.set_quota(policy(text)).unwrap();
     }
 
     fn check(&self, cost: u64, seconds: u64) -> bool {
@@ -123,7 +123,7 @@ fn a_slow_debt_is_not_forgotten_when_it_would_have_drained_at_the_old_rate() {
 #[test]
 fn a_change_of_nothing_changes_nothing() {
     let both = Both::new("gcra 7/s burst 33");
-    let plain = Limiter::with_clock(policy("gcra 7/s burst 33"), ManualClock::new());
+    let plain = Limiter::with_clock(policy("gcra 7/s burst 33"), clock());
     for second in 1_000..1_060 {
         both.set("gcra 7/s burst 33", second);
         let cost = second % 13;
@@ -178,21 +178,20 @@ fn another_algorithm_takes_over_what_was_used() {
 #[test]
 fn tiers_are_counted_apart_and_each_changes_alone() {
     let tiers = Tiers::of(Quota::per_minute(10)).and(Quota::per_minute(20));
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, ManualClock::new()).unwrap();
-    let [free, paid] = [limiter.tier(0).unwrap(), limiter.tier(1).unwrap()];
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, clock()).unwrap();
+    on(at(1_000));
+    let entry = |tier: usize, key: u64| limiter.entry(&key).tier(tier).unwrap();
     let all_left = |units: [u64; 2]| {
-        [free, paid].iter().zip(units).all(|(tier, units)| {
-            (0..50).all(|key| tier.entry(&key).at(at(1_000)).peek(0).remaining() == units)
-        })
+        (0..2).all(|tier| (0..50).all(|key| entry(tier, key).peek(0).remaining() == units[tier]))
     };
     for key in 0..50 {
-        assert!(free.entry(&key).at(at(1_000)).check(4).is_allowed());
-        assert!(paid.entry(&key).at(at(1_000)).check(5).is_allowed());
+        assert!(entry(0, key).check(4).is_allowed());
+        assert!(entry(1, key).check(5).is_allowed());
     }
-    paid.set_quota_at(Quota::per_minute(30), at(1_000)).unwrap();
-    assert_eq!((free.limit(), paid.limit()), (10, 30));
+    limiter.set_quota(1, Quota::per_minute(30)).unwrap();
+    assert_eq!([0, 1].map(|tier| entry(tier, 7).peek(0).limit()), [10, 30]);
     assert!(all_left([6, 25]));
-    assert_eq!(limiter.stats_at(at(1_000)).live, 100);
+    assert_eq!(limiter.stats().live, 100);
 }
 
 #[test]
@@ -204,19 +203,20 @@ fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
         tiers.and(policy(&text(tier, 10 + tier)))
     });
     let limiter: KeyedLimiter<u64> =
-        tiers.headroom(policy("gcra 100/m")).build_with_clock(1_000, ManualClock::new()).unwrap();
-    assert_eq!(limiter.tiers(), 16);
+        tiers.headroom(policy("gcra 100/m")).build_with_clock(1_000, clock()).unwrap();
+    assert_eq!(limiter.policies().len(), 16);
+    on(at(1_200));
     for number in 0..16 {
-        let tier = limiter.tier(number).unwrap();
-        assert!(tier.entry(&1).at(at(1_200)).check(3).is_allowed());
+        let entry = limiter.entry(&1).tier(number).unwrap();
+        assert!(entry.check(3).is_allowed());
         for limit in [40, 50, 60] {
-            tier.set_quota_at(policy(&text(number, limit)), at(1_200)).unwrap();
-            let left = tier.entry(&1).at(at(1_200)).peek(0).remaining();
-            assert_eq!(left, limit as u64 - 3, "tier {number}");
+            limiter.set_quota(number, policy(&text(number, limit))).unwrap();
+            assert_eq!(limiter.policies()[number], policy(&text(number, limit)));
+            assert_eq!(entry.peek(0).remaining(), limit as u64 - 3, "tier {number}");
         }
     }
     for number in 0..16 {
-        assert_eq!(limiter.tier(number).unwrap().entry(&1).at(at(1_200)).peek(0).remaining(), 57);
+        assert_eq!(limiter.entry(&1).tier(number).unwrap().at(at(1_200)).peek(0).remaining(), 57);
     }
     let error = Tiers::of(Quota::per_second(1));
     let error = (0..16).fold(error, |tiers, _| tiers.and(Quota::per_second(1)));
@@ -228,9 +228,10 @@ fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
 #[test]
 fn a_change_that_does_not_fit_changes_nothing() {
     let tiers = Tiers::of(Quota::per_second(100));
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, ManualClock::new()).unwrap();
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, clock()).unwrap();
     assert!(limiter.entry(&7).at(at(1_000)).check(60).is_allowed());
-    let error = limiter.set_quota_at(Quota::per_day(1).burst(1_000), at(1_000)).unwrap_err();
+    on(at(1_000));
+    let error = limiter.set_quota(0, Quota::per_day(1).burst(1_000)).unwrap_err();
     assert_eq!(error, ChangeError::DoesNotFit { state_bits: 29 });
     let error = error.to_string();
     assert!(error.starts_with("the quota does not fit in the 29 bits"), "{error}");
@@ -241,34 +242,71 @@ fn a_change_that_does_not_fit_changes_nothing() {
 #[test]
 fn what_was_not_built_for_changes_refuses_them() {
     let quota = Quota::per_second(9);
-    let plain = KeyedLimiter::<u64>::with_clock(quota, 100, ManualClock::new()).unwrap();
-    assert_eq!(plain.set_quota(quota), Err(ChangeError::Fixed));
-    assert_eq!(plain.tier(0).unwrap().set_quota(quota), Err(ChangeError::Fixed));
-    assert_eq!(plain.tier(1).unwrap_err(), ChangeError::NoSuchTier { tier: 1, tiers: 1 });
-    assert_eq!(plain.tier(0).unwrap().limit(), 9);
+    let plain = KeyedLimiter::<u64>::with_clock(quota, 100, clock()).unwrap();
+    assert_eq!(plain.set_quota(0, quota), Err(ChangeError::Fixed));
+    assert_eq!(plain.entry(&7).tier(0).unwrap().peek(0).limit(), 9);
+    assert_eq!(Limiter::with_clock(quota, clock()).set_quota(quota), Err(ChangeError::Fixed));
+    let none = ChangeError::NoSuchTier { tier: 1, tiers: 1 };
+    assert_eq!(plain.set_quota(1, quota), Err(none));
+    assert_eq!(plain.entry(&7).tier(1).unwrap_err(), none);
+    assert_eq!(plain.entry(&7).move_to(1), Err(none));
+    assert_eq!(plain.entry(&7).move_to(0), Ok(0));
+    // What is no key's has one tier, too.
+    let one = Limiter::with_clock(quota, clock());
+    assert_eq!(one.entry().tier(0).unwrap().peek(0).limit(), 9);
+    assert_eq!(one.entry().tier(1).unwrap_err(), none);
+    assert_eq!(one.entry().move_to(1), Err(none));
+}
+
+#[test]
+fn a_limiter_tells_the_policy_in_force_and_has_no_snapshot_if_it_may_change() {
+    let limiter = live(Quota::per_hour(3));
+    assert_eq!(limiter.policy(), Policy::from(Quota::per_hour(3)));
+    limiter.set_quota(Quota::per_hour(4)).unwrap();
+    assert_eq!(limiter.policy(), Policy::from(Quota::per_hour(4)));
+    let refused = limiter.snapshot(std::io::sink()).unwrap_err();
+    assert!(matches!(refused, SnapshotError::NotFixed));
+    let counting = Limiter::changing(policy("gcra 3/h count-denied")).unwrap_err();
+    assert!(matches!(counting, ChangeError::AtLimit { .. }));
+}
+
+#[test]
+fn a_lease_of_a_limiter_that_changes_gives_back_within_a_quota_and_nothing_across_a_change() {
+    let limiter = live(Quota::per_hour(10));
+    for (changed, left) in [(false, 7), (true, 3)] {
+        on(at(2_000 + u64::from(changed)));
+        let mut lease = limiter.entry().lease(4).unwrap();
+        assert!(lease.spend(if changed { 0 } else { 3 }));
+        if changed {
+            on(at(2_002));
+            limiter.set_quota(Quota::per_hour(10)).unwrap();
+        }
+        drop(lease);
+        assert_eq!(limiter.entry().peek(0).remaining(), left);
+    }
 }
 
 #[test]
 fn a_thousand_changes_need_no_more_memory_and_lose_nothing() {
     let tiers = Tiers::of(Quota::per_hour(1_000)).and(Quota::per_hour(3_000));
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(500, ManualClock::new()).unwrap();
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(500, clock()).unwrap();
     for key in 0..500 {
-        assert!(limiter.tier(1).unwrap().entry(&key).at(at(1_000)).check(100 + key).is_allowed());
+        assert!(limiter.entry(&key).tier(1).unwrap().at(at(1_000)).check(100 + key).is_allowed());
     }
     let live = live(Quota::per_hour(1_000));
     assert!(live.entry().at(at(1_000)).check(400).is_allowed());
+    on(at(1_000));
     let allocations = measure(|| {
-        let tier = limiter.tier(1).unwrap();
         for change in 0..1_000 {
-            tier.set_quota_at(Quota::per_hour(2_000 + change), at(1_000)).unwrap();
+            limiter.set_quota(1, Quota::per_hour(2_000 + change)).unwrap();
         }
     });
     assert_eq!(allocations.count_total, 0);
     for change in 0..1_000 {
-        live.set_quota_at(Quota::per_hour(2_000 + change), at(1_000)).unwrap();
+        live.set_quota(Quota::per_hour(2_000 + change)).unwrap();
     }
     for key in 0..500 {
-        let left = limiter.tier(1).unwrap().entry(&key).at(at(1_000)).peek(0).remaining();
+        let left = limiter.entry(&key).tier(1).unwrap().at(at(1_000)).peek(0).remaining();
         assert_eq!(left, 2_999 - 100 - key);
     }
     assert_eq!(live.entry().at(at(1_000)).peek(0).remaining(), 2_599);
@@ -277,50 +315,52 @@ fn a_thousand_changes_need_no_more_memory_and_lose_nothing() {
 #[test]
 fn refunds_and_cancellations_know_their_quota() {
     let limiter = table(Quota::per_second(10).burst(40));
-    let tier = limiter.tier(0).unwrap();
-    let permit = tier.entry(&7).at(at(1_000)).check(20).into_result().unwrap();
-    assert_eq!(tier.entry(&7).at(at(1_000)).refund(permit.portion(5)), 5);
-    let place = tier.entry(&7).at(at(1_000)).reserve(5, Duration::ZERO).unwrap();
-    assert!(tier.entry(&7).at(at(1_000)).cancel(place));
-    let place = tier.entry(&7).at(at(1_000)).reserve(5, Duration::ZERO).unwrap();
-    tier.set_quota_at(Quota::per_second(5).burst(40), at(1_000)).unwrap();
-    assert!(!tier.entry(&7).at(at(1_000)).cancel(place));
-    assert_eq!(tier.entry(&7).at(at(1_000)).refund(permit.portion(5)), 0);
-    assert_eq!(tier.entry(&7).at(at(1_000)).peek(0).remaining(), 20);
-    tier.entry(&7).at(at(1_000)).reset();
-    assert_eq!(tier.entry(&7).at(at(1_000)).peek(0).remaining(), 40);
+    on(at(1_000));
+    let entry = limiter.entry(&7);
+    let permit = entry.check(20).into_result().unwrap();
+    assert_eq!(entry.refund(permit.portion(5)), 5);
+    let place = entry.reserve(5, Duration::ZERO).unwrap();
+    assert!(entry.cancel(place));
+    let place = entry.reserve(5, Duration::ZERO).unwrap();
+    limiter.set_quota(0, Quota::per_second(5).burst(40)).unwrap();
+    assert!(!entry.cancel(place));
+    assert_eq!(entry.refund(permit.portion(5)), 0);
+    assert_eq!(entry.peek(0).remaining(), 20);
+    entry.reset();
+    assert_eq!(entry.peek(0).remaining(), 40);
 }
 
 #[test]
 fn a_key_that_moves_takes_along_what_it_has_spent() {
     let tiers =
         Tiers::of(Quota::per_minute(6)).and(Quota::per_minute(60)).and(policy("fixed-window 50/m"));
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, ManualClock::new()).unwrap();
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, clock()).unwrap();
     let left = |tier: usize, second| {
-        limiter.tier(tier).unwrap().entry(&7).at(at(second)).peek(0).remaining()
+        limiter.entry(&7).tier(tier).unwrap().at(at(second)).peek(0).remaining()
     };
     assert!(limiter.entry(&7).at(at(1_000)).check(6).is_allowed());
     // Half a unit has come back, and a whole one moves.
-    assert_eq!(limiter.move_key_at(&7, 0, 1, at(1_005)), Ok(6));
+    assert_eq!(limiter.entry(&7).at(at(1_005)).move_to(1), Ok(6));
     assert_eq!((left(0, 1_005), left(1, 1_005)), (6, 54));
-    assert_eq!(limiter.move_key_at(&7, 1, 2, at(1_007)), Ok(4));
+    assert_eq!(limiter.entry(&7).tier(1).unwrap().at(at(1_007)).move_to(2), Ok(4));
     assert_eq!((left(1, 1_007), left(2, 1_007)), (60, 46));
-    assert_eq!(limiter.move_key_at(&7, 2, 2, at(1_007)), Ok(0));
-    assert_eq!(limiter.move_key_at(&8, 0, 1, at(1_007)), Ok(0));
+    assert_eq!(limiter.entry(&7).tier(2).unwrap().at(at(1_007)).move_to(2), Ok(0));
+    assert_eq!(limiter.entry(&8).at(at(1_007)).move_to(1), Ok(0));
     let unknown = Err(ChangeError::NoSuchTier { tier: 3, tiers: 3 });
-    assert_eq!(limiter.move_key_at(&7, 3, 0, at(1_007)), unknown);
+    assert_eq!(limiter.entry(&7).move_to(3), unknown);
 }
 
 #[test]
 fn a_key_that_has_no_cell_in_its_new_tier_keeps_what_it_has_spent() {
     let tiers = Tiers::of(Quota::per_hour(6)).and(Quota::per_hour(60)).when_full(Full::Deny);
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1, ManualClock::new()).unwrap();
-    let cells = limiter.stats_at(at(0)).cells;
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1, clock()).unwrap();
+    let cells = limiter.stats().cells;
     let key = (0..).find(|key| limiter.entry(key).at(at(1_000)).check(6).is_allowed()).unwrap();
     for other in 1_000..1_000 + 20 * cells as u64 {
         let _ = limiter.entry(&other).at(at(1_000)).check(1);
     }
-    assert_eq!(limiter.stats_at(at(1_000)).live, cells);
-    assert_eq!(limiter.move_key_at(&key, 0, 1, at(1_000)), Err(ChangeError::NoCell));
+    on(at(1_000));
+    assert_eq!(limiter.stats().live, cells);
+    assert_eq!(limiter.entry(&key).at(at(1_000)).move_to(1), Err(ChangeError::NoCell));
     assert_eq!(limiter.entry(&key).at(at(1_000)).peek(0).remaining(), 0);
 }

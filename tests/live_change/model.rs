@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Quota, Timestamp};
 
+use super::common::on;
 use super::{SECOND, live, table};
 
 /// A quota of so many units per so many seconds.
@@ -108,8 +109,10 @@ proptest! {
                 }
                 Step::Set(rate) => {
                     changes += 1;
-                    table.set_quota_at(rate.quota(), now).unwrap();
-                    live.set_quota_at(rate.quota(), now).unwrap();
+                    on(now);
+                    table.set_quota(0, rate.quota()).unwrap();
+                    on(now);
+                    live.set_quota(rate.quota()).unwrap();
                     for model in &mut models {
                         model.debt = model.debt.min(i128::from(rate.burst) * Rate::PART);
                         model.rate = rate;
@@ -137,8 +140,10 @@ proptest! {
         for (n, &(tenths, cost)) in asks.iter().enumerate() {
             if n == split {
                 let change = Timestamp::from_millis(start + 100 * change_s);
-                limiter.set_quota_at(rates[1].quota(), change).unwrap();
-                table.set_quota_at(rates[1].quota(), change).unwrap();
+                on(change);
+                limiter.set_quota(rates[1].quota()).unwrap();
+                on(change);
+                table.set_quota(0, rates[1].quota()).unwrap();
             }
             let now_ms = start + 100 * tenths;
             let now = Timestamp::from_millis(now_ms);

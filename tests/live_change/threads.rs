@@ -3,18 +3,20 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use tollgate::{ChangeError, Decision, KeyedLimiter, ManualClock, Quota, Tiers};
+use tollgate::{ChangeError, Decision, KeyedLimiter, Quota, Tiers};
 
+use super::common::{clock, on};
 use super::{at, live, table};
 
 #[test]
 fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other() {
     let quotas = [Quota::per_minute(100).burst(50_000), Quota::per_hour(700).burst(60_000)];
     let tiers = Tiers::of(quotas[0]).headroom(quotas[1]);
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1_000, ManualClock::new()).unwrap();
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1_000, clock()).unwrap();
     let live = live(quotas[0]);
     let (over, admitted) = (AtomicBool::new(false), AtomicU64::new(0));
     let now = at(1_000);
+    on(now);
     // Nothing drains at one instant, so what is left is the burst less what was admitted, at every moment.
     let is_whole = |decision: Decision| {
         let limit = decision.limit();
@@ -37,12 +39,12 @@ fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other
             });
         }
         for change in 1..300 {
-            limiter.set_quota_at(quotas[change % 2], now).unwrap();
-            live.set_quota_at(quotas[change % 2], now).unwrap();
+            limiter.set_quota(0, quotas[change % 2]).unwrap();
+            live.set_quota(quotas[change % 2]).unwrap();
         }
         over.store(true, Ordering::Relaxed);
     });
-    live.set_quota_at(quotas[1], now).unwrap();
+    live.set_quota(quotas[1]).unwrap();
     let spent = quotas[1].max_burst() - live.entry().at(now).peek(0).remaining();
     assert_eq!(spent, admitted.into_inner());
 }
@@ -50,12 +52,13 @@ fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other
 #[test]
 fn a_second_change_at_the_same_time_is_told_so() {
     let limiter = table(Quota::per_second(9));
+    on(at(1_000));
     let refused = AtomicU64::new(0);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for count in 5..=20 {
-                    match limiter.set_quota_at(Quota::per_second(count), at(1_000)) {
+                    match limiter.set_quota(0, Quota::per_second(count)) {
                         Ok(()) => {}
                         Err(error) => {
                             assert_eq!(error, ChangeError::Busy);
@@ -67,6 +70,6 @@ fn a_second_change_at_the_same_time_is_told_so() {
         }
     });
     assert!(refused.into_inner() < 64);
-    limiter.set_quota_at(Quota::per_second(11), at(1_000)).unwrap();
+    limiter.set_quota(0, Quota::per_second(11)).unwrap();
     assert_eq!(limiter.entry(&7).at(at(1_000)).peek(0).remaining(), 11);
 }

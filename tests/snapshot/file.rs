@@ -3,6 +3,9 @@
 use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Where the reading of the wall clock stands.
+const WALL_AT: usize = 32;
+
 /// Where the words begin.
 pub(crate) const WORDS_AT: usize = 376;
 
@@ -31,6 +34,14 @@ pub(crate) fn seal(file: &mut [u8]) {
     let end = file.len() - 8;
     let of_all = checksum(&[&file[..preamble], &file[WORDS_AT..end]].concat());
     file[end..].copy_from_slice(&of_all.to_le_bytes());
+}
+
+/// The file as it were if the wall clock had read this when it was written.
+pub(crate) fn at_wall(mut file: Vec<u8>, wall: SystemTime) -> Vec<u8> {
+    let ns = wall.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    put(&mut file, WALL_AT, ns.try_into().unwrap());
+    seal(&mut file);
+    file
 }
 
 /// Replaces the number at a place.

@@ -7,8 +7,8 @@ use tollgate::{
     Timestamp,
 };
 
-use crate::common::policy;
-use crate::file::{HASHERS, Times, WORDS_AT, get, put, seal, wall};
+use crate::common::{clock, on, policy};
+use crate::file::{HASHERS, Times, WORDS_AT, at_wall, get, put, seal, wall};
 
 type Table = KeyedLimiter<u64, Times>;
 
@@ -20,25 +20,25 @@ fn tiers(texts: &[&str]) -> Tiers {
 }
 
 fn table() -> Table {
-    tiers(&TEXTS).build_with_hashers(20, ManualClock::new(), HASHERS).unwrap()
+    tiers(&TEXTS).build_with_hashers(20, clock(), HASHERS).unwrap()
 }
 
 fn saved(table: &Table) -> Vec<u8> {
     let mut file = Vec::new();
-    let summary = table.snapshot_at(&mut file, wall(0)).unwrap();
+    let summary = table.snapshot(&mut file).unwrap();
     assert_eq!(summary.bytes, file.len() as u64);
-    file
+    at_wall(file, wall(0))
 }
 
 fn restore(tiers: Tiers, file: &[u8]) -> Result<Table, RestoreError> {
-    tiers.restore_with_hashers_at(ManualClock::new(), HASHERS, file, wall(0))
+    tiers.restore_with_hashers(clock(), HASHERS, file)
 }
 
 fn charged() -> Table {
     let table = table();
     for key in 0..9 {
-        let tier = table.tier(usize::try_from(key % 3).unwrap()).unwrap();
-        assert!(tier.entry(&key).at(Timestamp::from_secs(key)).check(1 + key / 3).is_allowed());
+        let entry = table.entry(&key).tier(usize::try_from(key % 3).unwrap()).unwrap();
+        assert!(entry.at(Timestamp::from_secs(key)).check(1 + key / 3).is_allowed());
     }
     table
 }
@@ -49,20 +49,21 @@ fn a_restart_forgets_nothing_of_any_tier() {
     let file = saved(&table);
     let restored = restore(tiers(&TEXTS), &file).unwrap();
     assert_eq!(saved(&restored), file);
+    assert_eq!(restored.policies(), table.policies());
     for tier in 0..3 {
-        let [old, new] = [&table, &restored].map(|table| table.tier(tier).unwrap());
-        assert_eq!((new.policy(), new.limit()), (old.policy(), old.limit()));
         for key in 0..12 {
             for seconds in [9, 30, 70, 4_000] {
                 let now = Timestamp::from_secs(seconds);
-                let [old, new] =
-                    [old, new].map(|tier| tier.entry(&key).at(now).peek(1).remaining());
-                assert_eq!(new, old, "tier {tier}, key {key} at {seconds} s");
+                let answers = [&table, &restored].map(|table| {
+                    let answer = table.entry(&key).tier(tier).unwrap().at(now).peek(1);
+                    (answer.limit(), answer.remaining())
+                });
+                assert_eq!(answers[1], answers[0], "tier {tier}, key {key} at {seconds} s");
             }
         }
     }
     assert_eq!(
-        restored.tier(0).unwrap().entry(&6).at(Timestamp::from_secs(9)).peek(1).remaining(),
+        restored.entry(&6).tier(0).unwrap().at(Timestamp::from_secs(9)).peek(1).remaining(),
         0
     );
 }
@@ -71,12 +72,12 @@ fn a_restart_forgets_nothing_of_any_tier() {
 fn a_limiter_with_seeds_of_its_own_finds_its_keys_again() {
     let quotas = || Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(50));
     let table: KeyedLimiter<str> = quotas().build_with_clock(100, ManualClock::new()).unwrap();
-    assert!(table.tier(1).unwrap().check("alice", 50).is_allowed());
+    assert!(table.entry("alice").tier(1).unwrap().check(50).is_allowed());
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let restored: KeyedLimiter<str> = quotas().restore(ManualClock::new(), &file[..]).unwrap();
-    assert!(!restored.tier(1).unwrap().check("alice", 1).is_allowed());
-    assert!(restored.tier(0).unwrap().check("alice", 2).is_allowed());
+    assert!(!restored.entry("alice").tier(1).unwrap().check(1).is_allowed());
+    assert!(restored.check("alice", 2).is_allowed());
     // And is written again with them.
     let mut again = Vec::new();
     restored.snapshot(&mut again).unwrap();
@@ -88,8 +89,9 @@ fn what_was_changed_is_saved_as_it_was_changed() {
     let table = charged();
     let at = Timestamp::from_secs;
     let second = policy("fixed-window 12/m");
-    table.tier(1).unwrap().set_quota_at(second, at(10)).unwrap();
-    assert_eq!(table.tier(1).unwrap().policy(), second);
+    on(at(10));
+    table.set_quota(1, second).unwrap();
+    assert_eq!(table.policies()[1], second);
     let file = saved(&table);
     assert_eq!(
         restore(tiers(&TEXTS), &file).unwrap_err().to_string(),
@@ -100,16 +102,18 @@ fn what_was_changed_is_saved_as_it_was_changed() {
     );
     let restored = restore(tiers(&[TEXTS[0], "fixed-window 12/m", TEXTS[2]]), &file).unwrap();
     assert_eq!(saved(&restored), file);
-    assert_eq!(restored.tier(1).unwrap().entry(&7).at(at(20)).peek(1).remaining(), 9);
+    assert_eq!(restored.entry(&7).tier(1).unwrap().at(at(20)).peek(1).remaining(), 9);
     // Its quotas can be changed again, but at no time before the last change.
-    restored.tier(1).unwrap().set_quota_at(policy(TEXTS[1]), at(5)).unwrap();
-    assert_eq!(restored.tier(1).unwrap().entry(&7).at(at(20)).peek(1).remaining(), 7);
+    on(at(5));
+    restored.set_quota(1, policy(TEXTS[1])).unwrap();
+    assert_eq!(restored.entry(&7).tier(1).unwrap().at(at(20)).peek(1).remaining(), 7);
+    on(at(11));
     for _ in 0..20 {
-        restored.tier(2).unwrap().set_quota_at(policy("sliding-window 30/h"), at(11)).unwrap();
-        restored.tier(2).unwrap().set_quota_at(policy(TEXTS[2]), at(11)).unwrap();
+        restored.set_quota(2, policy("sliding-window 30/h")).unwrap();
+        restored.set_quota(2, policy(TEXTS[2])).unwrap();
     }
-    assert_eq!(restored.tier(2).unwrap().entry(&8).at(at(20)).peek(1).remaining(), 17);
-    assert_eq!(restored.tier(0).unwrap().entry(&6).at(at(9)).peek(1).remaining(), 0);
+    assert_eq!(restored.entry(&8).tier(2).unwrap().at(at(20)).peek(1).remaining(), 17);
+    assert_eq!(restored.entry(&6).tier(0).unwrap().at(at(9)).peek(1).remaining(), 0);
 }
 
 #[test]
@@ -160,16 +164,14 @@ fn a_table_of_one_quota_is_none_of_tiers_and_the_other_way_round() {
     );
     let tiered = Tiers::of(one).build_with_hashers(20, ManualClock::new(), HASHERS).unwrap();
     let file: Vec<u8> = saved(&tiered);
-    let refused =
-        Table::restore_with_hashers_at(one, ManualClock::new(), HASHERS, &file[..], wall(0));
+    let refused = Table::restore_with_hashers(one, ManualClock::new(), HASHERS, &file[..]);
     let told = refused.unwrap_err().to_string();
     assert!(told.starts_with("this is the snapshot of a KeyedLimiter with Tiers;"), "{told}");
     let refused = Tiers::of(one).restore::<u64>(ManualClock::new(), &file[..]);
     let told = refused.unwrap_err().to_string();
     assert!(told.starts_with("the snapshot carries no seeds"), "{told}");
     let clock = Clock::monotonic();
-    let refused =
-        Tiers::of(one).restore_with_hashers_at::<u64, _>(clock, HASHERS, &file[..], wall(0));
+    let refused = Tiers::of(one).restore_with_hashers::<u64, _>(clock, HASHERS, &file[..]);
     let told = refused.unwrap_err().to_string();
     assert!(told.starts_with("the snapshot's times count from wherever its owner does"), "{told}");
 }
@@ -272,11 +274,12 @@ fn a_word_of_the_spill_that_is_counted_in_another_tiers_quota_is_refused() {
 #[test]
 fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
     // A writer is only called when the copy is complete and quotas may be changed again.
+    on(Timestamp::from_secs(1));
     let table = table();
     struct Changes<'a>(&'a Table, Vec<Result<(), ChangeError>>);
     impl std::io::Write for Changes<'_> {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.1.push(self.0.set_quota_at(policy(TEXTS[0]), Timestamp::from_secs(1)));
+            self.1.push(self.0.set_quota(0, policy(TEXTS[0])));
             Ok(bytes.len())
         }
 

@@ -11,7 +11,6 @@ use std::thread;
 use tollgate::{Full, KeyedLimiter, ManualClock, Timestamp};
 
 use crate::common::policy;
-use crate::file::wall;
 
 const THREADS: u64 = 3;
 const SNAPSHOTS: u64 = 40;
@@ -64,7 +63,7 @@ fn run(
         }
         allowed.store((nth + 2) * step, SeqCst);
         let (began, mut file) = (stamp(), Vec::new());
-        table.snapshot_at(&mut file, wall(0)).unwrap();
+        table.snapshot(&mut file).unwrap();
         Taken { file, began, ended: stamp() }
     };
     thread::scope(|scope| {
@@ -77,7 +76,7 @@ fn run(
 }
 
 fn restore(text: &str, file: &[u8]) -> KeyedLimiter<u64> {
-    KeyedLimiter::restore_at(policy(text), ManualClock::new(), file, wall(0)).unwrap()
+    KeyedLimiter::restore(policy(text), ManualClock::new(), file).unwrap()
 }
 
 fn mixed(number: u64) -> u64 {

@@ -1,11 +1,16 @@
 //! A table that is full, and keys that find no cell in it.
 
 use ahash::RandomState;
-use tollgate::{KeyedLimiter, ManualClock, Timestamp};
+use tollgate::{Entry, KeyedLimiter, Timestamp};
 
-use crate::common::policy;
+use crate::common::{new_clock, policy};
 
 pub(crate) type Table = KeyedLimiter<u64, RandomState>;
+
+/// A key in a tier.
+pub(crate) fn entry(table: &Table, key: u64, tier: usize) -> Entry<'_> {
+    table.entry(&key).tier(tier).unwrap()
+}
 
 /// Two hashes that place keys alike on every run.
 pub(crate) fn seeds() -> [RandomState; 2] {
@@ -13,18 +18,18 @@ pub(crate) fn seeds() -> [RandomState; 2] {
 }
 
 pub(crate) fn table(text: &str, capacity: usize) -> Table {
-    KeyedLimiter::with_hashers(policy(text), capacity, ManualClock::new(), seeds()).unwrap()
+    KeyedLimiter::with_hashers(policy(text), capacity, new_clock(), seeds()).unwrap()
 }
 
 /// Gives every cell of a table of one or two shards to a stranger that asks for one unit, and spills none of
 /// them. Strangers are keys from 1,000 on.
 pub(crate) fn fill(table: &Table, now: Timestamp) {
-    let cells = table.stats_at(now).cells;
+    let cells = table.stats().cells;
     let mut strangers = (1_000..).filter(|key| !table.entry(key).at(now).peek(1).is_spilled());
     for _ in 0..cells {
         assert!(table.entry(&strangers.next().unwrap()).at(now).check(1).is_allowed());
     }
-    assert_eq!(table.stats_at(now).spilled, 0);
+    assert_eq!(table.stats().spilled, 0);
 }
 
 /// When a stranger's unit has drained, if it was charged at this time.

@@ -57,7 +57,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
         ["gcra 5/h burst 5", "fixed-window 5/h", "sliding-window 5/h", "segmented-window 5/h x4"]
     {
         let table = table(text, 1_000);
-        let bytes = table.stats_at(NOW).bytes;
+        let bytes = table.stats().bytes;
         // Victims that have spent their quota in their cells, and others that have found no cell.
         let mut victims: Vec<u64> = (0..100).collect();
         for victim in &victims {
@@ -68,7 +68,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
                 assert!(table.entry(&key).at(NOW).check(1).is_allowed());
             }
         }
-        assert_eq!(table.stats_at(NOW).spilled, 0);
+        assert_eq!(table.stats().spilled, 0);
         // Victims that come when all cells are taken.
         let without_cell: Vec<u64> =
             (100..).filter(|key| table.entry(key).at(NOW).peek(1).is_spilled()).take(100).collect();
@@ -88,7 +88,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
                 );
             }
         }
-        let stats = table.stats_at(NOW);
+        let stats = table.stats();
         assert_eq!((stats.bytes, stats.full, stats.contended), (bytes, 0, 0), "{text}");
         assert_eq!(stats.live, stats.cells);
         // The flood has left nothing for newcomers.
@@ -152,7 +152,7 @@ fn at_equal_bytes_a_flood_of_nine_times_anothers_capacity_finds_cells() {
     let refused_at = |keys| {
         let table = table("gcra 1/d burst 1", capacity);
         flood(&table, keys);
-        (refused(&table), table.stats_at(NOW).spilled)
+        (refused(&table), table.stats().spilled)
     };
     let (refused, spilled) = refused_at(60_000);
     assert_eq!((refused, spilled), (0, 0));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate::Timestamp;
 
+use crate::common::on;
 use crate::crowd::{Table, drained, fill, table};
 
 /// Every kind of policy; of segmented windows with the counts side by side in both words, ranked in both, and ranked
@@ -61,7 +62,7 @@ fn a_key_takes_what_it_owes_to_its_cell_to_the_unit() {
                 assert!(!here.is_spilled());
                 assert_eq!(here.remaining(), there.remaining(), "{text} {cost} {nth}");
             }
-            assert_eq!(table.stats_at(idle).spilled, 1, "{text}");
+            assert_eq!(table.stats().spilled, 1, "{text}");
         }
     }
 }
@@ -93,7 +94,7 @@ fn a_key_with_a_cell_is_never_decided_by_the_spill() {
         // A stranger that has a cell has had one unit there.
         assert!(decision.is_spilled() || decision.remaining() == 98, "{decision:?}");
     }
-    let stats = table.stats_at(START);
+    let stats = table.stats();
     assert_eq!(stats.spilled, 1 + 100 - stats.live as u64);
 }
 
@@ -134,5 +135,6 @@ fn fill_for_long(table: &Table, now: Timestamp) {
             assert!(table.entry(&stranger).at(now).check(20).is_allowed());
         }
     }
-    assert_eq!(table.stats_at(now).live, table.stats_at(now).cells);
+    on(now);
+    assert_eq!(table.stats().live, table.stats().cells);
 }

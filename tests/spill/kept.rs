@@ -86,9 +86,9 @@ fn windows_from_the_first_request_deny_and_say_why_they_cannot_spill() {
     );
     let denying = from_first().when_full(Full::Deny).unwrap();
     let denied = (0..100).filter(|key| !denying.entry(key).at(START).check(1).is_allowed()).count();
-    assert_eq!(denied as u64, denying.stats_at(START).full);
+    assert_eq!(denied as u64, denying.stats().full);
     assert!(denied > 50);
-    assert_eq!(denying.stats_at(START).spilled, 0);
+    assert_eq!(denying.stats().spilled, 0);
 }
 
 #[test]
@@ -102,12 +102,12 @@ fn every_request_that_finds_no_cell_is_counted_once() {
         let decision = table.entry(&7).at(START).check(1);
         assert_eq!(decision.is_allowed(), nth <= 5);
         assert!(decision.is_spilled());
-        assert_eq!(table.stats_at(START).spilled, nth);
+        assert_eq!(table.stats().spilled, nth);
     }
     // Above the limit it never fits, and needs no cell.
     let never = table.entry(&7).at(START).check(6).into_result().unwrap_err();
     assert!(never.is_never() && !never.is_spilled());
-    let stats = table.stats_at(START);
+    let stats = table.stats();
     assert_eq!((stats.spilled, stats.full, stats.contended), (7, 0, 0));
 }
 
@@ -118,7 +118,7 @@ fn past_the_latest_time_no_key_spills() {
     let late = Timestamp::from_secs(4_102_444_800 + 1_000);
     let denied =
         (0..100).filter(|key| !table.entry(key).at(late).check(1).is_allowed()).count() as u64;
-    let stats = table.stats_at(late);
+    let stats = table.stats();
     assert_eq!((stats.spilled, stats.full), (0, denied));
     assert!(denied > 50);
 }

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use proptest::prelude::*;
-use tollgate::{
-    ChangeError, Full, KeyedLimiter, LiveLimiter, ManualClock, RestoreError, Tiers, Timestamp,
-};
+use tollgate::{ChangeError, Full, KeyedLimiter, Limiter, RestoreError, Tiers, Timestamp};
 
-use crate::common::policy;
-use crate::crowd::{Table, seeds};
+use crate::common::{clock, new_clock, on, policy};
+use crate::crowd::{Table, entry, seeds};
 
 /// 10 s after the start of a minute.
 const START: Timestamp = Timestamp::from_secs(1_000_000 * 60 + 10);
@@ -36,7 +34,7 @@ fn tiers(texts: &[&str]) -> Tiers {
 }
 
 fn built(tiers: Tiers, capacity: usize) -> Table {
-    tiers.build_with_hashers(capacity, ManualClock::new(), seeds()).unwrap()
+    tiers.build_with_hashers(capacity, new_clock(), seeds()).unwrap()
 }
 
 fn table(texts: &[&str], capacity: usize) -> Table {
@@ -45,20 +43,20 @@ fn table(texts: &[&str], capacity: usize) -> Table {
 
 /// Gives every cell of a table of one or two shards to a stranger of this tier, which asks for one unit.
 fn fill(table: &Table, tier: usize, now: Timestamp) {
-    let tier = table.tier(tier).unwrap();
+    on(now);
     let mut strangers = 1_000..;
-    while table.stats_at(now).live < table.stats_at(now).cells {
-        let stranger = strangers.next().unwrap();
-        if !tier.entry(&stranger).at(now).peek(1).is_spilled() {
-            assert!(tier.entry(&stranger).at(now).check(1).is_allowed());
+    while table.stats().live < table.stats().cells {
+        let stranger = entry(table, strangers.next().unwrap(), tier).at(now);
+        if !stranger.peek(1).is_spilled() {
+            assert!(stranger.check(1).is_allowed());
         }
     }
-    assert_eq!(table.stats_at(now).spilled, 0);
+    assert_eq!(table.stats().spilled, 0);
 }
 
 /// When a stranger's unit has drained.
 fn drained(table: &Table, tier: usize) -> Timestamp {
-    START + table.tier(tier).unwrap().entry(&u64::MAX).at(START).check(1).reset_after()
+    START + table.entry(&u64::MAX).tier(tier).unwrap().at(START).check(1).reset_after()
 }
 
 #[test]
@@ -67,22 +65,20 @@ fn newcomers_of_a_full_table_of_tiers_are_decided_and_never_above_their_quota() 
     for stranger in 0..60_000_u64 {
         assert!(table.entry(&stranger).at(START).check(1).is_allowed());
     }
-    let before = table.stats_at(START);
+    on(START);
+    let before = table.stats();
     assert_eq!((before.live, before.spilled), (before.cells, 60_000 - before.cells as u64));
     for tier in 0..3 {
-        let tier = table.tier(tier).unwrap();
         let newcomers = 1_000_000..1_000_500_u64;
-        let served =
-            newcomers.clone().filter(|key| tier.entry(key).at(START).check(1).is_allowed());
-        assert_eq!(served.count(), 500);
+        let admits = |key: &u64| entry(&table, *key, tier).at(START).check(1).is_allowed();
+        assert_eq!(newcomers.clone().filter(admits).count(), 500);
         for key in newcomers.take(20) {
             // The first unit is the one that it was charged above.
-            let admitted =
-                1 + (0..110).filter(|_| tier.entry(&key).at(START).check(1).is_allowed()).count();
+            let admitted = 1 + (0..110).filter(|_| admits(&key)).count();
             assert!((40..=100).contains(&admitted), "{admitted}");
         }
     }
-    let after = table.stats_at(START);
+    let after = table.stats();
     assert_eq!((after.full, after.contended), (0, 0));
     assert_eq!(after.spilled - before.spilled, 3 * (500 + 20 * 110));
 }
@@ -95,8 +91,8 @@ fn a_flood_in_one_tier_takes_nothing_from_another() {
     }
     let newcomers = 1_000_000..1_000_200_u64;
     let served = |tier: usize| {
-        let tier = table.tier(tier).unwrap();
-        newcomers.clone().filter(|key| tier.entry(key).at(START).check(1).is_allowed()).count()
+        let admits = |key: &u64| entry(&table, *key, tier).at(START).check(1).is_allowed();
+        newcomers.clone().filter(admits).count()
     };
     assert_eq!([served(0), served(1)], [0, 200]);
 }
@@ -127,24 +123,25 @@ fn a_key_takes_what_it_owes_to_its_cell_in_the_ticks_of_its_tier() {
             let (table, own) = (table(&texts, 1), table(&texts, 100));
             let idle = drained(&own, 0);
             fill(&table, 0, START);
-            let [here, there] = [&table, &own].map(|table| table.tier(tier).unwrap());
-            let cost = here.limit() * 3 / 5;
-            let spilled = here.entry(&7).at(idle + SOON).check(cost);
+            let [here, there] = [&table, &own].map(|table| entry(table, 7, tier));
+            let limit = there.peek(0).limit();
+            let cost = limit * 3 / 5;
+            let spilled = here.at(idle + SOON).check(cost);
             assert!(spilled.is_spilled() && spilled.is_allowed(), "{text}: {spilled:?}");
-            assert_eq!(spilled.limit(), here.limit());
-            assert!(there.entry(&7).at(idle + SOON).check(cost).is_allowed());
+            assert_eq!(spilled.limit(), limit);
+            assert!(there.at(idle + SOON).check(cost).is_allowed());
             // Now there are cells.
             for now in [LATER, LATER, 2 * LATER, 3 * LATER].map(|on| idle + on) {
-                let [one, two] = [here, there].map(|tier| tier.entry(&7).at(now).peek(1));
+                let [one, two] = [here, there].map(|entry| entry.at(now).peek(1));
                 assert_eq!(one.remaining(), two.remaining(), "{text} beside {other}");
                 assert_eq!(one.reset_after(), two.reset_after(), "{text} beside {other}");
-                let [one, two] = [here, there].map(|tier| tier.entry(&7).at(now).check(1));
+                let [one, two] = [here, there].map(|entry| entry.at(now).check(1));
                 assert_eq!(one.is_allowed(), two.is_allowed(), "{text} beside {other}");
                 assert!(!one.is_spilled());
             }
             // In the other tier the key has used nothing.
-            let other = table.tier(1 - tier).unwrap();
-            assert_eq!(other.entry(&7).at(idle + LATER).peek(1).remaining(), other.limit());
+            let other = entry(&table, 7, 1 - tier).at(idle + LATER).peek(1);
+            assert_eq!(other.remaining(), other.limit());
         }
     }
 }
@@ -156,10 +153,10 @@ fn ticks_of_a_tier_that_do_not_fit_beside_the_index_are_rounded_up() {
     let (table, own) = (table(&texts, 1), table(&texts, 100));
     let idle = drained(&own, 0);
     fill(&table, 0, START);
-    let [here, there] = [&table, &own].map(|table| table.tier(15).unwrap());
-    assert!(here.entry(&7).at(idle + SOON).check(50_000).is_spilled());
-    assert!(there.entry(&7).at(idle + SOON).check(50_000).is_allowed());
-    let left = [here, there].map(|tier| tier.entry(&7).at(idle + LATER).peek(1));
+    let [here, there] = [&table, &own].map(|table| entry(table, 7, 15));
+    assert!(here.at(idle + SOON).check(50_000).is_spilled());
+    assert!(there.at(idle + SOON).check(50_000).is_allowed());
+    let left = [here, there].map(|entry| entry.at(idle + LATER).peek(1));
     assert!(!left[0].is_spilled());
     let [here, there] = left.map(|decision| decision.remaining());
     assert_eq!(there, 8_900); // back after 8.9 ms
@@ -183,36 +180,38 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
     let headroom =
         |tiers: Tiers| texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
     let table = built(headroom(tiers(&[texts[0], "gcra 1/d burst 1"])), 1);
-    let own = LiveLimiter::with_clock(policy(texts[0]), ManualClock::new()).unwrap();
+    let own = Limiter::changing_with_clock(policy(texts[0]), clock()).unwrap();
     fill(&table, 1, START);
-    let tier = table.tier(0).unwrap();
     assert!(
-        tier.entry(&7).at(at(0)).check(30).is_spilled()
+        table.entry(&7).at(at(0)).check(30).is_spilled()
             && own.entry().at(at(0)).check(30).is_allowed()
     );
     for (second, text) in (1..).zip(texts.iter().cycle().skip(1).take(40)) {
-        tier.set_quota_at(policy(text), at(second)).unwrap();
-        own.set_quota_at(policy(text), at(second)).unwrap();
+        on(at(second));
+        table.set_quota(0, policy(text)).unwrap();
+        own.set_quota(policy(text)).unwrap();
         let [here, there] =
-            [tier.entry(&7).at(at(second)).peek(0), own.entry().at(at(second)).peek(0)];
+            [table.entry(&7).at(at(second)).peek(0), own.entry().at(at(second)).peek(0)];
         assert!(here.is_spilled());
         assert_eq!((here.limit(), here.remaining()), (there.limit(), there.remaining()), "{text}");
-        let here = tier.entry(&7).at(at(second)).check(3);
+        let here = table.entry(&7).at(at(second)).check(3);
         assert_eq!(here.is_allowed(), own.entry().at(at(second)).check(3).is_allowed(), "{text}");
     }
     // A key that has not come before the changes has the whole quota.
-    assert_eq!(tier.entry(&8).at(at(41)).peek(0).remaining(), tier.limit());
+    let whole = table.entry(&8).at(at(41)).peek(0);
+    assert_eq!(whole.remaining(), whole.limit());
     // What was owed is owed in the cell that the key gets at last, a day on and under the slowest quota.
-    tier.set_quota_at(policy("gcra 1/h burst 40"), at(50)).unwrap();
-    let taken = tier.entry(&7).at(at(50)).take_up_to(40);
+    on(at(50));
+    table.set_quota(0, policy("gcra 1/h burst 40")).unwrap();
+    let taken = table.entry(&7).at(at(50)).take_up_to(40);
     assert!(taken.is_spilled());
     // 40 were owed, of which nearly 24 have come back.
     let day = at(86_400);
     assert!(
-        !tier.entry(&7).at(day).check(24).is_allowed()
-            && !tier.entry(&7).at(day).peek(0).is_spilled()
+        !table.entry(&7).at(day).check(24).is_allowed()
+            && !table.entry(&7).at(day).peek(0).is_spilled()
     );
-    assert_eq!(tier.entry(&7).at(day).peek(0).remaining(), 23);
+    assert_eq!(table.entry(&7).at(day).peek(0).remaining(), 23);
 }
 
 #[test]
@@ -221,12 +220,12 @@ fn a_debt_outlasts_a_change_to_a_slower_rate_also_for_the_cell_that_the_key_gets
     let slow = policy("gcra 1/m burst 10");
     let table = built(tiers(&texts).headroom(slow), 1);
     fill(&table, 1, START);
-    let tier = table.tier(0).unwrap();
-    assert!(tier.entry(&7).at(START).check(10).is_spilled());
-    tier.set_quota_at(slow, START + Duration::from_secs(1)).unwrap();
+    assert!(table.entry(&7).at(START).check(10).is_spilled());
+    on(START + Duration::from_secs(1));
+    table.set_quota(0, slow).unwrap();
     // The strangers' minute is over; of nine units that were owed at the change one has come back.
     let now = START + Duration::from_secs(61) + LATER;
-    let here = tier.entry(&7).at(now).check(1);
+    let here = table.entry(&7).at(now).check(1);
     assert!(!here.is_spilled() && here.is_allowed());
     assert_eq!(here.remaining(), 1);
 }
@@ -236,15 +235,15 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
     let texts = ["fixed-window 5/h from-first", "gcra 5/h"];
     let table = table(&texts, 1);
     fill(&table, 1, START);
-    let [first, second] = [0, 1].map(|tier| table.tier(tier).unwrap());
-    assert!(first.entry(&7).at(START).check(1).into_result().unwrap_err().is_table_full());
-    assert!(second.entry(&7).at(START).check(1).is_spilled());
-    assert_eq!((table.stats_at(START).full, table.stats_at(START).spilled), (1, 1));
+    let [first, second] = [0, 1].map(|tier| entry(&table, 7, tier).at(START));
+    assert!(first.check(1).into_result().unwrap_err().is_table_full());
+    assert!(second.check(1).is_spilled());
+    assert_eq!((table.stats().full, table.stats().spilled), (1, 1));
     // What was spilled is owed under such a window, too, and back again.
     for text in [texts[0], texts[1]] {
-        second.set_quota_at(policy(text), START).unwrap();
+        table.set_quota(1, policy(text)).unwrap();
     }
-    assert_eq!(second.entry(&7).at(START).peek(0).remaining(), 4);
+    assert_eq!(second.peek(0).remaining(), 4);
     // If a spill is demanded, the error names the tier that cannot have one.
     let refused = built(tiers(&texts), 1).when_full(Full::Spill).map(|_| ()).unwrap_err();
     let named = format!("a spill cannot keep the bound of {}, since", policy(texts[0]));
@@ -258,9 +257,9 @@ fn a_quota_whose_counts_have_no_room_in_the_spill_is_not_changed_to() {
     let wide = policy("sliding-window 40000/s");
     let quotas = || tiers(&["sliding-window 10/s"]).headroom(wide);
     let spilling = built(quotas(), 1);
-    assert!(matches!(spilling.set_quota(wide), Err(ChangeError::DoesNotFit { .. })));
+    assert!(matches!(spilling.set_quota(0, wide), Err(ChangeError::DoesNotFit { .. })));
     let denying = built(quotas().when_full(Full::Deny), 1);
-    assert_eq!(denying.set_quota(wide), Ok(()));
+    assert_eq!(denying.set_quota(0, wide), Ok(()));
     // A table that begins with it has no spill.
     assert_eq!(built(Tiers::of(wide), 1).stats().spill_bytes, 0);
 }
@@ -270,11 +269,11 @@ fn a_key_that_moves_takes_along_what_it_owes_in_the_spill() {
     let table = table(&["gcra 6/h", "gcra 60/h"], 1);
     fill(&table, 0, START);
     assert!(table.entry(&7).at(START).check(5).is_spilled());
-    assert_eq!(table.move_key_at(&7, 0, 1, START), Ok(5));
-    let paid = table.tier(1).unwrap().entry(&7).at(START).peek(0);
+    assert_eq!(table.entry(&7).at(START).move_to(1), Ok(5));
+    let paid = table.entry(&7).tier(1).unwrap().at(START).peek(0);
     assert!(paid.is_spilled());
     assert_eq!(paid.remaining(), 55);
-    assert_eq!(table.move_key_at(&8, 0, 1, START), Ok(0));
+    assert_eq!(table.entry(&8).at(START).move_to(1), Ok(0));
 }
 
 fn saved(table: &Table) -> Vec<u8> {
@@ -284,7 +283,7 @@ fn saved(table: &Table) -> Vec<u8> {
 }
 
 fn restored(texts: &[&str], file: &[u8]) -> Result<Table, RestoreError> {
-    tiers(texts).restore_with_hashers(ManualClock::new(), seeds(), file)
+    tiers(texts).restore_with_hashers(clock(), seeds(), file)
 }
 
 #[test]
@@ -293,17 +292,17 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
     let table = table(&texts, 1);
     fill(&table, 1, START);
     for tier in 0..3 {
-        assert!(table.tier(tier).unwrap().entry(&7).at(START).check(2 + tier as u64).is_spilled());
+        assert!(table.entry(&7).tier(tier).unwrap().at(START).check(2 + tier as u64).is_spilled());
     }
     // The same with a tier whose quota was changed.
-    table.tier(2).unwrap().set_quota_at(policy("sliding-window 9/h"), START).unwrap();
+    table.set_quota(2, policy("sliding-window 9/h")).unwrap();
     let (texts, file) = ([texts[0], texts[1], "sliding-window 9/h"], saved(&table));
     let restored_table = restored(&texts, &file).unwrap();
     let again = saved(&restored_table);
     // The two readings of the wall clock, and so the checksums, may differ.
     assert_eq!(again[376..again.len() - 8], file[376..file.len() - 8]);
     for (tier, left) in [(0, 3), (1, 2), (2, 5)] {
-        let answer = restored_table.tier(tier).unwrap().entry(&7).at(START).peek(0);
+        let answer = restored_table.entry(&7).tier(tier).unwrap().at(START).peek(0);
         assert!(answer.is_spilled());
         assert_eq!(answer.remaining(), left, "tier {tier}");
     }
@@ -331,25 +330,27 @@ fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseEr
     let tiers =
         all.fold(tiers(&[CHOICES[0][0], CHOICES[1][0]]), |t, text| t.headroom(policy(text)));
     let table: KeyedLimiter<u64, RandomState> = built(tiers, capacity);
-    let live = |text: &str| LiveLimiter::with_clock(policy(text), ManualClock::new()).unwrap();
+    let live = |text: &str| Limiter::changing_with_clock(policy(text), clock()).unwrap();
     let own = CHOICES.map(|[text, _]| (0..30).map(|_| live(text)).collect::<Vec<_>>());
     let mut now = START;
     own.iter()
         .flatten()
         .for_each(|own| assert!(more == 0 || own.entry().at(now).check(more).is_allowed()));
-    for &(on, tier, key, fifths) in events {
+    for &(passed, tier, key, fifths) in events {
         // Whole seconds are whole ticks of every one of these quotas.
-        now = now + Duration::from_secs(on);
-        let (tier, own) = (table.tier(tier).unwrap(), (&own[tier], CHOICES[tier]));
+        now = now + Duration::from_secs(passed);
+        let own = (&own[tier], CHOICES[tier]);
         if let Some(choice) = fifths.checked_sub(8) {
             let quota = policy(own.1[usize::try_from(choice).unwrap()]);
-            tier.set_quota_at(quota, now).unwrap();
-            own.0.iter().for_each(|own| own.set_quota_at(quota, now).unwrap());
+            on(now);
+            table.set_quota(tier, quota).unwrap();
+            own.0.iter().for_each(|own| own.set_quota(quota).unwrap());
             continue;
         }
         let own = &own.0[usize::try_from(key).unwrap()];
-        let cost = (tier.limit() * fifths / 5).max(1);
-        let decision = tier.entry(&key).at(now).check(cost);
+        let entry = entry(&table, key, tier).at(now);
+        let cost = (entry.peek(0).limit() * fifths / 5).max(1);
+        let decision = entry.check(cost);
         if decision.is_allowed() {
             prop_assert!(own.entry().at(now).check(cost).is_allowed(), "{key} {cost} {decision:?}");
         }
@@ -358,7 +359,7 @@ fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseEr
             "{key} {decision:?}"
         );
     }
-    Ok(table.stats_at(now).spilled)
+    Ok(table.stats().spilled)
 }
 
 proptest! {

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use proptest::prelude::*;
-use tollgate::{
-    Entry, Full, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy, Quota, Tiers, Timestamp,
-};
+use tollgate::{Entry, Full, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Tiers, Timestamp};
 use tollgate_elastic::{ElasticDecision, SparePool};
 
 fn policy(text: &str) -> Policy {
@@ -192,7 +190,7 @@ fn clients_share_one_pool_and_keep_their_own() {
 #[test]
 fn limits_with_a_quota_that_may_change_and_tiers_borrow_too() {
     let pool = pool(Quota::per_hour(10), 1.0);
-    let live = LiveLimiter::with_clock(Quota::per_hour(5), pool.clock()).unwrap();
+    let live = Limiter::changing_with_clock(Quota::per_hour(5), pool.clock()).unwrap();
     let tiers = Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(4));
     let tiers = tiers.build_with_clock::<str>(10, pool.clock()).unwrap();
     let ask = |own: Entry<'_>| {
@@ -201,8 +199,8 @@ fn limits_with_a_quota_that_may_change_and_tiers_borrow_too() {
         (answers.iter().filter(|answer| answer.is_allowed()).count(), borrowed)
     };
     assert_eq!(ask(live.entry()), (8, 3));
-    assert_eq!(ask(tiers.tier(1).unwrap().entry("alice")), (8, 4));
-    assert_eq!(ask(tiers.tier(0).unwrap().entry("alice")), (2 + 3, 3));
+    assert_eq!(ask(tiers.entry("alice").tier(1).unwrap()), (8, 4));
+    assert_eq!(ask(tiers.entry("alice").tier(0).unwrap()), (2 + 3, 3));
 }
 
 #[test]

@@ -250,7 +250,7 @@ impl CarriedTable {
         // anything.
         let probe = tiers(planned_for, self.denies).build_with_clock::<[u8]>(1, ManualClock::new());
         let probe = probe.map_err(|_| Loss::Fixed)?;
-        probe.set_quota(policy).map_err(Loss::Refused)
+        probe.set_quota(0, policy).map_err(Loss::Refused)
     }
 
     /// The same table under another quota, once [`put_in_force`](CarriedTable::put_in_force).
@@ -260,7 +260,7 @@ impl CarriedTable {
 
     /// Changes the table to its new quota.
     pub(crate) fn put_in_force(&self) -> Result<(), ChangeError> {
-        self.table.set_quota(self.policy)
+        self.table.set_quota(0, self.policy)
     }
 }
 

@@ -230,7 +230,8 @@ impl ObservedTable {
         if now_ns == u64::MAX {
             return; // what would be idle later is taken to be idle now
         }
-        let stats = self.table.stats_at(Timestamp::from_nanos(now_ns));
+        self.clock.set(Timestamp::from_nanos(now_ns));
+        let stats = self.table.stats();
         let in_step = || self.followers.values().filter(|follower| follower.in_step());
         let surely = in_step().filter(|follower| !follower.is_idle(now_ns)).count();
         assert!(stats.live >= surely, "{} live, expected {surely}", stats.live);

@@ -1,7 +1,7 @@
 //! Snapshots: whole ones, changed ones, and any bytes.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use tollgate::{KeyedLimiter, ManualClock, Policy, RestoreError, Timestamp};
@@ -39,6 +39,9 @@ impl fmt::Debug for Bytes<'_> {
     }
 }
 
+/// Where the reading of the wall clock stands.
+const WALL_AT: usize = 32;
+
 /// Where the words begin, after a preamble and its checksum.
 const WORDS_AT: usize = 376;
 
@@ -54,21 +57,15 @@ impl SnapshotCase<'_> {
             Self::Whatever(Bytes(bytes)) => {
                 let policy: Policy = "gcra 10/m burst 5".parse().expect("a policy");
                 let clock = clock_of(bytes);
-                let restored =
-                    KeyedLimiter::<u8>::restore_at(policy, clock, *bytes, SystemTime::UNIX_EPOCH);
+                let restored = KeyedLimiter::<u8>::restore(policy, clock, *bytes);
                 judge(bytes, restored, plant);
             }
             Self::Changed { table, keep, sealed, edits } => {
                 let Some((policy, whole)) = table.snapshot() else { return };
                 let file = changed(&whole, *keep, *sealed, edits.0);
-                let (clock, wall) = (clock_of(&file), SystemTime::UNIX_EPOCH);
-                let restored = KeyedLimiter::<u8>::restore_with_hashers_at(
-                    policy,
-                    clock,
-                    hashers(),
-                    &file[..],
-                    wall,
-                );
+                let clock = clock_of(&file);
+                let restored =
+                    KeyedLimiter::<u8>::restore_with_hashers(policy, clock, hashers(), &file[..]);
                 let (is_same, is_accepted) = (file == whole, restored.is_ok());
                 assert!(is_accepted || !is_same, "{policy}: a whole snapshot is refused");
                 assert!(*sealed || is_same || !is_accepted, "{policy}: damage is not noticed");
@@ -112,8 +109,9 @@ fn judge(file: &[u8], restored: Result<KeyedLimiter<u8>, RestoreError>, plant: P
             return;
         }
     };
-    let (mut again, wall) = (Vec::new(), Duration::from_nanos(number(file, 32)));
-    table.snapshot_at(&mut again, SystemTime::UNIX_EPOCH + wall).expect("there is room");
+    let mut again = Vec::new();
+    table.snapshot(&mut again).expect("there is room");
+    set_wall(&mut again, number(file, WALL_AT));
     if plant == Plant::Answer {
         again[WORDS_AT] ^= 1;
     }
@@ -128,6 +126,12 @@ fn judge(file: &[u8], restored: Result<KeyedLimiter<u8>, RestoreError>, plant: P
             let _ = (decision.reset_after(), decision.into_result().map_err(|d| d.retry_after()));
         }
     }
+}
+
+/// Writes another reading of the wall clock.
+fn set_wall(file: &mut [u8], ns: u64) {
+    file[WALL_AT..WALL_AT + 8].copy_from_slice(&ns.to_le_bytes());
+    seal(file);
 }
 
 /// Writes both checksums as the format's description says, bit by bit.
@@ -156,7 +160,9 @@ impl KeyedCase {
     fn snapshot(&self) -> Option<(Policy, Vec<u8>)> {
         let played = self.play(Plant::Nothing)?;
         let mut file = Vec::new();
-        played.table().snapshot_at(&mut file, SystemTime::UNIX_EPOCH).expect("there is room");
+        played.table().snapshot(&mut file).expect("there is room");
+        // The same file in every run.
+        set_wall(&mut file, 0);
         Some((played.policy(), file))
     }
 }

@@ -139,6 +139,8 @@ impl LimitDebt {
 #[derive(Debug)]
 struct TogetherWorld {
     table: KeyedLimiter<u8, RandomState>,
+    /// The table's.
+    clock: ManualClock,
     single: Limiter,
     borrowers: KeyedLimiter<u8, RandomState>,
     pool: SparePool,
@@ -161,15 +163,16 @@ impl TogetherWorld {
         let [slow, fast] = [0, 2].map(|rate| Rated { rate, burst: 23 }.quota());
         let tiers = Tiers::of(case.first.quota()).and(case.second.quota());
         let tiers = tiers.headroom(slow).headroom(fast);
-        let clock = ManualClock::new;
-        let table = tiers.build_with_hashers(CAPACITY, clock(), hashers());
-        let pool_clock = clock();
+        let clock = ManualClock::new();
+        let table = tiers.build_with_hashers(CAPACITY, clock.clone(), hashers());
+        let pool_clock = ManualClock::new();
         let pool = SparePool::with_clock(case.pool.quota(), pool_clock.clone());
         let borrowers =
             KeyedLimiter::with_hashers(case.own.quota(), CAPACITY, pool.clock(), hashers());
         Self {
             table: table.expect("small quotas fit"),
-            single: Limiter::with_clock(case.single.quota(), clock()),
+            clock,
+            single: Limiter::with_clock(case.single.quota(), ManualClock::new()),
             borrowers: borrowers.expect("a small quota fits"),
             pool,
             pool_clock,
@@ -216,7 +219,7 @@ impl TogetherWorld {
         let now = self.now();
         let debt = &mut self.tiers[tier][usize::from(key)];
         let cost = cost.units(debt.burst(), debt.left());
-        let asked = self.table.tier(tier).expect("two tiers").entry(&key).at(now).check(cost);
+        let asked = self.table.entry(&key).tier(tier).expect("two tiers").at(now).check(cost);
         assert_eq!(asked.is_allowed(), debt.take(cost), "{}: {asked:?}", self.told);
     }
 
@@ -224,12 +227,13 @@ impl TogetherWorld {
         let number = usize::from(key);
         // Four numbers below 16.
         let costs: [u64; 4] = [0, 4, 8, 12].map(|bits| (u64::from(costs) >> bits) & 15);
-        let [first, second] = [0, 1].map(|tier| self.table.tier(tier).expect("two tiers"));
+        let first = self.table.entry(&key);
+        let second = first.tier(1).expect("two tiers");
         let mut tolls = [
-            first.entry(&key).at(self.now()).cost(costs[0]),
-            second.entry(&key).at(self.now()).cost(costs[1]),
+            first.at(self.now()).cost(costs[0]),
+            second.at(self.now()).cost(costs[1]),
             self.single.entry().at(self.now()).cost(costs[2]),
-            first.entry(&key).at(self.now()).cost(costs[3]),
+            first.at(self.now()).cost(costs[3]),
         ];
         let count = if again { 4 } else { 3 };
         let joint = check_all(&mut tolls[..count]);
@@ -246,8 +250,8 @@ impl TogetherWorld {
     }
 
     fn requote(&mut self, tier: usize, rated: Rated) {
-        let second = self.table.tier(tier).expect("two tiers");
-        let changed = second.set_quota_at(rated.quota(), self.now());
+        self.clock.set(self.now());
+        let changed = self.table.set_quota(tier, rated.quota());
         assert_eq!(changed, Ok(()), "{}", self.told);
         for debt in &mut self.tiers[tier] {
             debt.rated = rated;
@@ -261,7 +265,8 @@ impl TogetherWorld {
 
     fn carry(&mut self, key: u8, from: usize) {
         let (to, number) = (1 - from, usize::from(key));
-        let moved = self.table.move_key_at(&key, from, to, self.now());
+        let entry = self.table.entry(&key).tier(from).expect("two tiers");
+        let moved = entry.at(self.now()).move_to(to);
         assert_eq!(moved, Ok(self.tiers[from][number].owed), "{}", self.told);
         let debt = &mut self.tiers[to][number];
         // A word remembers twice the burst.
@@ -305,9 +310,12 @@ impl TogetherWorld {
         };
         for key in 0..KEYS {
             for (tier, debts) in self.tiers.iter().enumerate() {
-                let limit = self.table.tier(tier).expect("two tiers");
-                let left = limit.entry(&key).at(now).peek(0).remaining();
-                same("of a tier", left, debts[usize::from(key)].left());
+                let entry = self.table.entry(&key).tier(tier).expect("two tiers");
+                same(
+                    "of a tier",
+                    entry.at(now).peek(0).remaining(),
+                    debts[usize::from(key)].left(),
+                );
             }
             let left = self.borrowers.entry(&key).at(now).peek(0).remaining();
             same("of its own", left, self.own[usize::from(key)].left());

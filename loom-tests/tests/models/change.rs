@@ -3,7 +3,8 @@
 //! Properties: every decision is of one quota, whole: its limit, what it says is left and how long that takes belong
 //! together. All that is admitted at one instant is at most the larger burst, since what was spent stays spent. When
 //! the change has returned, no word is counted in the old quota, no install brings one back, and new decisions are of
-//! the new one. A key that moves is charged in one tier or the other at every moment.
+//! the new one. A key that moves is charged in one tier or the other at every moment. What a request was charged that
+//! another limit then denies is given back, by the old quota or the new.
 //!
 //! A table has as few indices as possible: a second change reuses that of the first quota. So a thread that stalls
 //! with an old word reads numbers that are being written, or those of a third quota.
@@ -16,12 +17,14 @@ use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{ModelKey, ModelTable, key_in, tiers};
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 use tollgate::control::{self, Fault};
-use tollgate::{Decision, LiveLimiter, ManualClock, Policy, Timestamp};
+use tollgate::{Decision, Limiter, ManualClock, Policy, Timestamp, check_all};
 
 /// What a model says of a decision whose numbers are of several quotas.
 const TORN: &str = "a decision of no quota";
 /// What a model says of a word that the change has left in the old quota.
 const LEFT_BEHIND: &str = "a word is counted in the old quota";
+/// What a model says of units that no request was admitted for and that are not left either.
+const STAYED: &str = "a denied request stays charged";
 /// What a model says of a decision by the old quota after the change.
 const OLD_QUOTA: &str = "the old quota decides after the change";
 
@@ -36,8 +39,8 @@ fn policy(text: &str) -> Policy {
     text.parse().expect("a policy")
 }
 
-fn live(text: &str) -> Arc<LiveLimiter> {
-    Arc::new(LiveLimiter::with_clock(policy(text), ManualClock::new()).expect("it fits"))
+fn changing(text: &str) -> Arc<Limiter> {
+    Arc::new(Limiter::changing_with_clock(policy(text), ManualClock::new()).expect("it fits"))
 }
 
 /// With `spent` units spent at one instant, what each of these quotas says at that instant.
@@ -51,7 +54,7 @@ fn is_of_one(decision: Decision, spent: u64) -> bool {
 
 /// Two changes, of which the second takes the index that the first retired, and a thread that peeks.
 fn a_look_during_two_changes() {
-    let limiter = live(FIRST);
+    let limiter = changing(FIRST);
     assert!(limiter.entry().at(NOW).check(1).is_allowed());
     let other = Arc::clone(&limiter);
     let looking = thread::spawn(move || {
@@ -67,7 +70,7 @@ fn a_look_during_two_changes() {
 
 /// A burst of 2, raised to 4, while another thread asks for single units.
 fn charges_while_a_burst_is_raised() {
-    let limiter = live(FIRST);
+    let limiter = changing(FIRST);
     let other = Arc::clone(&limiter);
     let asking = thread::spawn(move || {
         (0..2).filter(|_| other.entry().at(NOW).check(2).is_allowed()).count() as u64
@@ -82,6 +85,31 @@ fn charges_while_a_burst_is_raised() {
     assert!(admitted + left >= 4, "{LOST_CHARGE}: {admitted} admitted, {left} left");
 }
 
+/// 2 threads: one's request is charged to the limit and then denied by another, so that it is undone; the other changes
+/// the quota and charges it, too. By the limits' own clock, which does not move: so all comes back but what drains in
+/// the difference of two clocks.
+fn a_joint_charge_during_a_change() {
+    let clock = ManualClock::new();
+    clock.set(NOW);
+    let limiter = Limiter::changing_with_clock(policy(FIRST), clock.clone()).expect("it fits");
+    let limiter = Arc::new(limiter);
+    let other = Arc::clone(&limiter);
+    let changing = thread::spawn(move || {
+        other.set_quota_at(policy(THIRD), NOW).expect("a change");
+        u64::from(other.entry().at(NOW).check(1).is_allowed())
+    });
+    // Named twice, and with room for one: the denial is there in every execution.
+    let own = Limiter::with_clock(policy("gcra 1/s burst 1"), clock);
+    let [entry, once, again] = [limiter.entry(), own.entry(), own.entry()];
+    let denied = check_all(&mut [entry.cost(2), once.cost(1), again.cost(1)]);
+    assert_eq!(denied.index(), Some(2));
+    let admitted = changing.join().expect("the other thread");
+    control::plant(None);
+    let left = limiter.entry().at(NOW).peek(0).remaining();
+    assert!(admitted + left <= 4, "{LOST_CHARGE}: {admitted} admitted, {left} left");
+    assert!(admitted + left >= 3, "{STAYED}: {admitted} admitted, {left} left");
+}
+
 /// A thread installs a key while the quota changes.
 fn an_install_during_a_change() {
     let table = tiers(&[FIRST, SECOND], 1, 2);
@@ -91,7 +119,7 @@ fn an_install_during_a_change() {
         let decision = other.entry(&key).at(NOW).check(1);
         assert!(is_of_one(decision, 1), "{TORN}: {decision:?}");
     });
-    table.set_quota_at(policy(THIRD), NOW).expect("a change");
+    table.set_quota_at(0, policy(THIRD), NOW).expect("a change");
     asking.join().expect("the other thread");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
     let after = table.entry(&key).at(NOW).peek(1);
@@ -105,7 +133,7 @@ fn a_charge_during_a_change() {
     assert!(table.entry(&key).at(NOW).check(1).is_allowed());
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || other.entry(&key).at(NOW).check(1).is_allowed());
-    table.set_quota_at(policy(THIRD), NOW).expect("a change");
+    table.set_quota_at(0, policy(THIRD), NOW).expect("a change");
     let admitted = asking.join().expect("the other thread");
     assert!(admitted, "{REFUSED}");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
@@ -124,7 +152,7 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     let later = NOW + Duration::from_secs(20);
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || other.entry(&key).at(later).check(2).is_allowed());
-    table.set_quota_at(policy("gcra 1/s burst 2"), NOW).expect("a change");
+    table.set_quota_at(0, policy("gcra 1/s burst 2"), NOW).expect("a change");
     let _ = table.entry(&stranger).at(later).check(1);
     let admitted = asking.join().expect("the other thread");
     control::plant(None);
@@ -144,16 +172,16 @@ fn a_key_that_moves() {
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || {
         let cleared = other.entry(&key).at(NOW).peek(1).is_allowed();
-        let tier = other.tier(1).expect("a tier");
-        cleared && tier.entry(&key).at(NOW).check(1).is_allowed()
+        let there = other.entry(&key).tier(1).expect("a tier");
+        cleared && there.at(NOW).check(1).is_allowed()
     });
-    let moved = table.move_key_at(&key, 0, 1, NOW);
+    let moved = table.entry(&key).at(NOW).move_to(1);
     let found_nowhere = asking.join().expect("the other thread");
     assert!(!found_nowhere, "{ABOVE_BOUND}");
     assert_eq!(moved, Ok(1), "{LOST_CHARGE}");
     control::plant(None);
     assert_eq!(
-        table.tier(1).expect("a tier").entry(&key).at(NOW).peek(0).remaining(),
+        table.entry(&key).tier(1).expect("a tier").at(NOW).peek(0).remaining(),
         0,
         "{LOST_CHARGE}"
     );
@@ -177,6 +205,17 @@ pub(crate) fn models() -> Vec<Model> {
             "a_charge_over_the_change_is_caught",
             Fault::PlainStoreForCas,
             ABOVE_BOUND,
+        ),
+        Model::new(
+            "a_joint_charge_during_a_change",
+            Bound::Preemptions(2),
+            a_joint_charge_during_a_change,
+        )
+        .control("an_undo_left_out_at_a_change_is_caught", Fault::UndoLeftOut, STAYED)
+        .control(
+            "a_change_that_forgets_what_is_undone_is_caught",
+            Fault::RebaseForgets,
+            LOST_CHARGE,
         ),
         Model::new("an_install_during_a_change", Bound::Preemptions(3), an_install_during_a_change)
             .control("a_claim_that_is_spared_is_caught", Fault::ChangeSparesClaims, LEFT_BEHIND)

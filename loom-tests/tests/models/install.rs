@@ -17,7 +17,6 @@ use loom_tests::verdict::{
     ABOVE_BOUND, LEFT_CLAIM, LOST_CHARGE, REFUSED, TWO_LIVE, assert_admitted, assert_bound,
     assert_intervals, assert_no_claims,
 };
-use tollgate::Timestamp;
 use tollgate::control::{self, Fault};
 
 fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
@@ -41,7 +40,7 @@ fn same_key(asks: &[usize], burst: u64, cells: usize) {
     assert_no_claims(&table);
     // Threads that re-claim each other's claims may use up their rounds: then they are denied, and that is counted.
     let admitted = calls.iter().filter(|call| call.allowed).count() as u64;
-    let contended = table.stats_at(Timestamp::from_secs(5)).contended;
+    let contended = table.stats().contended;
     let told = format!("{contended} contended, {calls:?}");
     assert!(admitted + contended >= burst.min(calls.len() as u64), "{REFUSED}: {told}");
 }
@@ -75,7 +74,7 @@ fn last_free_cell() {
     let admitted = calls.iter().filter(|call| call.allowed).count();
     assert!(admitted <= 1, "{ABOVE_BOUND}: one cell, two keys: {calls:?}");
     assert!(admitted >= 1, "{REFUSED}: {calls:?}");
-    assert_eq!(table.stats_at(Timestamp::from_secs(5)).live, 2, "{LOST_CHARGE}");
+    assert_eq!(table.stats().live, 2, "{LOST_CHARGE}");
 }
 
 /// Threads that ask for one new key and take a cell by a hint, as most installs do: one cell in each of two shards, of

@@ -109,8 +109,8 @@ fn tiers_beside_a_stranger(slower: &str) -> (Arc<ModelTable>, ModelKey) {
     control::use_rounds(2);
     let table = spilling_tiers(&["gcra 1/s burst 4", "gcra 20/m burst 2", slower], 1, 1);
     let [stranger, key] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
-    let tier = table.tier(1).expect("a tier");
-    assert!(tier.entry(&stranger).at(Timestamp::from_secs(10)).check(1).is_allowed());
+    let stranger = table.entry(&stranger).tier(1).expect("a tier");
+    assert!(stranger.at(Timestamp::from_secs(10)).check(1).is_allowed());
     (table, key)
 }
 
@@ -132,7 +132,7 @@ fn a_spill_during_a_change() {
     let other = Arc::clone(&table);
     let asking =
         thread::spawn(move || 2 * u64::from(other.entry(&key).at(now).check(2).is_allowed()));
-    table.set_quota_at(slower.parse::<Policy>().expect("a policy"), now).expect("a change");
+    table.set_quota_at(0, slower.parse::<Policy>().expect("a policy"), now).expect("a change");
     let admitted = 2 + asking.join().expect("the other thread");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
     control::plant(None);

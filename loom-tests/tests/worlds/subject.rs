@@ -3,12 +3,12 @@
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tollgate::{
     Decision, Entry, Full, JointDecision, KeyedLimiter, KeyedLogLimiter, Lease, Limiter,
-    LiveLimiter, LogLimiter, ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize,
-    Stats, StripedLimiter, Tier, Tiers, Timestamp, Wait, check_all,
+    LogLimiter, ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, Stats,
+    StripedLimiter, Tiers, Timestamp, Wait, check_all,
 };
 
 /// A hash without a seed.
@@ -34,7 +34,7 @@ pub(crate) enum Subject {
 /// A limit, one whose quota may change, and a table, which together have every verb.
 pub(crate) struct Shop {
     limiter: Limiter,
-    live: LiveLimiter,
+    live: Limiter,
     table: Table,
     /// The policies of the tiers, the last being headroom; one policy for a table without tiers.
     policies: Vec<Policy>,
@@ -44,9 +44,9 @@ pub(crate) struct Shop {
 /// Where a key's word lies.
 enum Home<'a> {
     Limiter(&'a Limiter),
-    Live(&'a LiveLimiter),
+    Live(&'a Limiter),
     Table(&'a Table, u64),
-    Tier(Tier<'a, u64, Plain>, u64),
+    Tier(&'a Table, u64, usize),
 }
 
 impl<'a> Home<'a> {
@@ -55,7 +55,7 @@ impl<'a> Home<'a> {
             Self::Limiter(limit) => limit.entry(),
             Self::Live(limit) => limit.entry(),
             Self::Table(limit, key) => limit.entry(key),
-            Self::Tier(tier, key) => tier.entry(key),
+            Self::Tier(limit, key, tier) => limit.entry(key).tier(*tier).expect("a tier"),
         };
         at.map_or(entry, |now| entry.at(now))
     }
@@ -72,7 +72,7 @@ impl Shop {
         full: Full,
         clock: &ManualClock,
     ) -> Self {
-        let live = LiveLimiter::with_clock(policies[0], clock.clone()).expect("a limit");
+        let live = Limiter::changing_with_clock(policies[0], clock.clone()).expect("a limit");
         let table = if let [policy] = policies[..] {
             Table::with_hashers(policy, capacity, clock.clone(), hashers())
                 .and_then(|table| table.when_full(full))
@@ -107,7 +107,7 @@ impl Shop {
         match key {
             LIMITER => Home::Limiter(&self.limiter),
             LIVE => Home::Live(&self.live),
-            _ if self.has_tiers() => Home::Tier(self.table.tier(tier).expect("a tier"), own),
+            _ if self.has_tiers() => Home::Tier(&self.table, own, tier),
             _ => Home::Table(&self.table, own),
         }
     }
@@ -168,7 +168,7 @@ impl Shop {
         }
     }
 
-    /// A batch in the table, whose keys are those of the first tier.
+    /// A batch in the table, whose keys are those of the first tier; at a time of the caller's one by one.
     pub(crate) fn check_many(
         &self,
         keys: &[u64],
@@ -178,12 +178,15 @@ impl Shop {
     ) {
         let own: Vec<u64> = keys.iter().map(|&key| self.split(key).0).collect();
         let mut nth = 0;
-        let each = |_: &u64, decision| {
+        let mut each = |_: &u64, decision| {
             each(nth, decision);
             nth += 1;
         };
         match at {
-            Some(now) => self.table.check_many_at(&own, cost, now, each),
+            Some(now) => {
+                let check = |key| self.table.entry(key).at(now).check(cost);
+                own.iter().for_each(|key| each(key, check(key)));
+            }
             None => self.table.check_many(&own, cost, each),
         }
     }
@@ -209,7 +212,7 @@ impl Shop {
     pub(crate) fn set_quota(&self, key: u64, policy: Policy, now: Timestamp) -> bool {
         match self.home(key) {
             Home::Live(limit) => limit.set_quota_at(policy, now).is_ok(),
-            Home::Tier(tier, _) => tier.set_quota_at(policy, now).is_ok(),
+            Home::Tier(table, _, tier) => table.set_quota_at(tier, policy, now).is_ok(),
             Home::Limiter(_) | Home::Table(..) => false,
         }
     }
@@ -217,26 +220,24 @@ impl Shop {
     /// Moves what a key has spent to the other tier, and says how much that was.
     pub(crate) fn move_key(&self, key: u64, at: At) -> Option<u64> {
         let (own, from) = self.split(key);
-        match at {
-            Some(now) => self.table.move_key_at(&own, from, 1 - from, now).ok(),
-            None => self.table.move_key(&own, from, 1 - from).ok(),
-        }
+        let entry = self.table.entry(&own).tier(from).ok()?;
+        at.map_or(entry, |now| entry.at(now)).move_to(1 - from).ok()
     }
 
     pub(crate) fn snapshot(&self) -> Option<Vec<u8>> {
         let mut file = Vec::new();
-        self.table.snapshot_at(&mut file, SystemTime::UNIX_EPOCH).ok()?;
+        self.table.snapshot(&mut file).ok()?;
         Some(file)
     }
 
     /// The shop with the table that is restored from a snapshot.
     pub(crate) fn restored(&self, file: &[u8]) -> Result<Self, String> {
-        let (clock, wall) = (ManualClock::new(), SystemTime::UNIX_EPOCH);
+        let clock = ManualClock::new();
         let table = if let [policy] = self.policies[..] {
-            Table::restore_with_hashers_at(policy, clock.clone(), hashers(), file, wall)
+            Table::restore_with_hashers(policy, clock.clone(), hashers(), file)
         } else {
             let tiers = Self::tiers(&self.policies);
-            tiers.restore_with_hashers_at(clock.clone(), hashers(), file, wall)
+            tiers.restore_with_hashers(clock.clone(), hashers(), file)
         };
         let table = table.map_err(|error| error.to_string())?;
         let fresh = Self::new(self.policies.clone(), self.capacity, Full::Deny, &clock);

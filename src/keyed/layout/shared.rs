@@ -161,13 +161,10 @@ impl Shared {
     /// Its arithmetic is none. That of a word is found by the word's index.
     #[inline(always)]
     pub(in crate::keyed) fn bare(self) -> Layout {
-        // Numbers that answer nothing: no word is read by them.
-        let nothing =
-            Answers { limit: u64::MAX, remaining: 0, ready_ns: 0, idle_ns: 0, spilled: false };
         // A tag has 32 bits at most: the other number is never taken.
         let narrow = |bits: u32| u8::try_from(bits).unwrap_or(u8::MAX);
         Layout {
-            kernel: Kernel::Log(nothing),
+            kernel: Kernel::Log(Answers::NONE),
             rules: Rules::default(),
             count_bits: 0,
             time_bits: 0,

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{
-    KeyedLimiter, KeyedLogLimiter, Limiter, LiveLimiter, LogLimiter, Quota, SketchLimiter,
-    SketchSize,
+    KeyedLimiter, KeyedLogLimiter, Limiter, LogLimiter, Quota, SketchLimiter, SketchSize,
 };
 
 use super::Boxed;
@@ -71,7 +70,7 @@ pub(crate) fn tight(text: &str) -> Boxed<()> {
 
 /// One limit whose quota can be changed.
 pub(crate) fn live(text: &str) -> Boxed<()> {
-    let limiter = LiveLimiter::new(policy(text)).expect("a quota that fits");
+    let limiter = Limiter::changing(policy(text)).expect("a quota that fits");
     single("a quota that can change", move |()| limiter.check(1).is_allowed())
 }
 

@@ -117,18 +117,18 @@ pub(crate) fn tiers(count: usize, capacity: u64, way: CallStyle) -> Boxed<u64> {
     match way {
         CallStyle::CallersNow => {
             counted_many(&name, tiered, |Tiered { limiter, last }, keys: &[u64]| {
-                let tier = limiter.tier(*last).expect("the last");
                 let mut now = limiter.now();
                 let mut admitted = 0;
                 for key in keys {
                     now = now + STEP;
-                    admitted += u64::from(tier.entry(key).at(now).check(1).is_allowed());
+                    let entry = limiter.entry(key).tier(*last).expect("the last");
+                    admitted += u64::from(entry.at(now).check(1).is_allowed());
                 }
                 admitted
             })
         }
         _ => counted(&name, tiered, |Tiered { limiter, last }, key: &u64| {
-            limiter.tier(*last).expect("the last").check(key, 1).is_allowed()
+            limiter.entry(key).tier(*last).expect("the last").check(1).is_allowed()
         }),
     }
 }

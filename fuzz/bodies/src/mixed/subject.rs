@@ -5,9 +5,8 @@ use std::time::Duration;
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
-    Algorithm, AtLimit, Decision, Denial, Entry, Full, KeyedLimiter, Lease, Limiter, LiveLimiter,
-    ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers,
-    Timestamp,
+    Algorithm, AtLimit, Decision, Denial, Entry, Full, KeyedLimiter, Lease, Limiter, ManualClock,
+    Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp,
 };
 
 use crate::grain::LATEST_NS;
@@ -21,7 +20,7 @@ pub enum SubjectKind {
     Alone,
     /// `KeyedLimiter` for one key more than this, modulo 32.
     Table(u8),
-    /// `LiveLimiter`.
+    /// `Limiter` whose quota may change.
     Alive,
     /// A `KeyedLimiter` of two tiers, for as many.
     Tiered(u8),
@@ -80,7 +79,7 @@ pub(super) struct TieredKey {
 enum Decider {
     Single(Limiter),
     Table(KeyedLimiter<u8, RandomState>),
-    Alive(LiveLimiter),
+    Alive(Limiter),
     Tiered(KeyedLimiter<u8, RandomState>),
     Striped(StripedLimiter),
     Sketched(SketchLimiter<u8, RandomState>),
@@ -116,7 +115,7 @@ impl MixedSubject {
                 Decider::Table(table.and_then(|table| table.when_full(Full::Deny)).ok()?)
             }
             SubjectKind::Alive => {
-                Decider::Alive(LiveLimiter::with_clock(policy, clock.clone()).ok()?)
+                Decider::Alive(Limiter::changing_with_clock(policy, clock.clone()).ok()?)
             }
             SubjectKind::Tiered(more) => {
                 let (tiers, capacity) = (Tiers::of(policy).and(policy), usize::from(more % 32) + 1);
@@ -199,7 +198,7 @@ impl MixedSubject {
             Decider::Single(limiter) => limiter.entry(),
             Decider::Alive(limiter) => limiter.entry(),
             Decider::Table(limiter) => limiter.entry(&key),
-            Decider::Tiered(limiter) => limiter.tier(tier).expect("two tiers").entry(&key),
+            Decider::Tiered(limiter) => limiter.entry(&key).tier(tier).expect("two tiers"),
             Decider::Striped(_) | Decider::Sketched(_) => unreachable!("only decides"),
         }
     }
@@ -279,11 +278,10 @@ impl MixedSubject {
 
     /// Changes the quota of one limit, or of a tier; `None` if its quota is fixed.
     pub(super) fn set_quota(&self, tier: usize, policy: Policy, now: Timestamp) -> Option<bool> {
+        self.set_clock(now);
         match &self.decider {
-            Decider::Alive(limiter) => Some(limiter.set_quota_at(policy, now).is_ok()),
-            Decider::Tiered(limiter) => {
-                Some(limiter.tier(tier).expect("two tiers").set_quota_at(policy, now).is_ok())
-            }
+            Decider::Alive(limiter) => Some(limiter.set_quota(policy).is_ok()),
+            Decider::Tiered(limiter) => Some(limiter.set_quota(tier, policy).is_ok()),
             _ => None,
         }
     }
@@ -291,7 +289,9 @@ impl MixedSubject {
     /// Moves what a key has spent, and returns how many units that was.
     pub(super) fn migrate(&self, key: u8, [from, to]: [usize; 2], now: Timestamp) -> Option<u64> {
         match &self.decider {
-            Decider::Tiered(limiter) => limiter.move_key_at(&key, from, to, now).ok(),
+            Decider::Tiered(limiter) => {
+                limiter.entry(&key).tier(from).ok()?.at(now).move_to(to).ok()
+            }
             _ => None,
         }
     }

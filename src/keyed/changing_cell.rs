@@ -1,24 +1,24 @@
-//! [`LiveLimiter`]: one limit whose quota can be changed while others decide.
+//! [`ChangingCell`]: one word whose quota can be changed while others decide.
 //!
 //! The word says by an index which quota it is counted in, as the words of a table of tiers do, and the
 //! quotas stand in the same kind of book (`book.rs`). It has a word of its own, so there is no tag and no
 //! floor, and its time never wraps.
 //!
 //! # Why this is no property of every limiter
-//! A decision of a plain [`Limiter`](crate::Limiter) takes some forty instructions, and knows its numbers
+//! A decision of a limiter with a fixed quota takes some forty instructions, and knows its numbers
 //! before it has seen the word. Here it must see the word, then find its numbers, and look at the word again: ten
 //! loads more, and the bits of the index are missing in the time. Users that do not need it should not pay
 //! for it.
 //!
 //! # Orderings
-//! The word is loaded `Acquire` and written `Release`, unlike a plain limiter's: a thread that sees a word with
-//! an index must see the numbers under that index.
+//! The word is loaded `Acquire` and written `Release`, unlike that of a [`Cell`](crate::cell::Cell): a thread that sees
+//! a word with an index must see the numbers under that index.
 
 use crossbeam_utils::CachePadded;
 
 use crate::algorithm::{Change, Decides, Held, Kernel};
-use crate::change::{ChangeError, plain};
-use crate::clock::{Clock, LATEST_NS, Timestamp};
+use crate::change::ChangeError;
+use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, View};
 use crate::policy::Policy;
 use crate::refund::{Amendment, Found};
@@ -29,26 +29,11 @@ use crate::verdict::Verdict;
 use super::book::{Book, NewQuota, Page, index_bits_for};
 use super::layout::{Layout, Shared};
 
-/// One limit shared by all threads, as [`Limiter`](crate::Limiter) is, whose quota can be changed.
-///
-/// No thread ever waits for another, nothing is allocated after it has been built, and what was spent stays
-/// spent across a change: see [`set_quota`](LiveLimiter::set_quota). It costs a decision a few
-/// nanoseconds, and the time is kept in 61 bits: a tick is at most 15 ns, and more than 140 million units per
-/// second do not fit. ([`Limiter`](crate::Limiter): 1 ns, and 2.2 billion.)
-///
-/// ```
-/// use tollgate::{LiveLimiter, Quota};
-/// let limiter = LiveLimiter::new(Quota::per_hour(100))?;
-/// assert!(limiter.check(70).is_allowed());
-/// limiter.set_quota(Quota::per_hour(80))?;
-/// assert_eq!(limiter.peek(1).remaining(), 10);
-/// # Ok::<(), tollgate::ChangeError>(())
-/// ```
+/// The word of a [`Limiter`](crate::Limiter) whose quota may change, and its quotas.
 #[derive(Debug)]
-pub struct LiveLimiter {
+pub(crate) struct ChangingCell {
     word: CachePadded<AtomicU64>,
     book: Book,
-    clock: Clock,
 }
 
 /// A word, and what it holds under the quota in force, seen from `at_ns`.
@@ -72,139 +57,26 @@ impl Read {
     }
 }
 
-impl LiveLimiter {
-    /// A limiter with the machine's fastest clock.
-    ///
-    /// # Errors
-    /// The policy does not fit beside the index that says which quota a word is counted in.
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Policy};
-    /// let limiter = LiveLimiter::new("fixed-window 100/m".parse::<Policy>()?)?;
-    /// assert!(limiter.check(1).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn new(policy: impl Into<Policy>) -> Result<Self, ChangeError> {
-        let policy = policy.into();
-        Self::with_clock(policy, Policy::clock_for([&policy]))
-    }
-
-    /// A limiter with a clock of your choice.
-    ///
-    /// # Errors
-    /// As [`new`](LiveLimiter::new).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, ManualClock, Quota};
-    /// let limiter = LiveLimiter::with_clock(Quota::per_second(5), ManualClock::new())?;
-    /// assert!(limiter.check(5).is_allowed());
-    /// assert!(!limiter.check(1).is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn with_clock(
-        policy: impl Into<Policy>,
-        clock: impl Into<Clock>,
-    ) -> Result<Self, ChangeError> {
+impl ChangingCell {
+    /// The policy is [`plain`](crate::change::plain).
+    pub(crate) fn new(policy: Policy) -> Result<Self, ChangeError> {
         let shared = Shared::alone(index_bits_for(1));
-        let clock = clock.into();
-        let policy = plain(policy.into(), &clock)?;
         let layout = shared.layout_alone(&policy);
         let book = layout.and_then(|layout| Book::new(shared, &[(policy, layout)]));
         let state_bits = shared.index_shift();
         let book = book.ok_or(ChangeError::DoesNotFit { state_bits })?;
         // 0 is the word of the first quota at time 0 with nothing spent.
-        Ok(Self { word: CachePadded::new(AtomicU64::new(0)), book, clock })
+        Ok(Self { word: CachePadded::new(AtomicU64::new(0)), book })
     }
 
-    /// What the limiter's clock reads.
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota};
-    /// let limiter = LiveLimiter::new(Quota::per_second(5))?;
-    /// assert!(limiter.entry().at(limiter.now()).check(1).is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.clock.now()
+    /// The policy in force.
+    pub(crate) fn policy(&self) -> Option<Policy> {
+        self.book.policy(0)
     }
 
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// As [`Limiter::check`](crate::Limiter::check).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota};
-    /// let limiter = LiveLimiter::new(Quota::per_hour(2))?;
-    /// assert!(limiter.check(2).is_allowed());
-    /// assert!(!limiter.check(1).is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn check(&self, cost: u64) -> Decision {
-        self.ask(Verb::Check, cost, self.now(), cost > 0)
-    }
-
-    /// Would a request of `cost` units be admitted now? Charges nothing.
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota};
-    /// assert_eq!(LiveLimiter::new(Quota::per_hour(2))?.peek(1).remaining(), 2);
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn peek(&self, cost: u64) -> Decision {
-        self.ask(Verb::Check, cost, self.now(), false)
-    }
-
-    /// Changes the quota. Decisions that begin after this has returned use the new one; one that is under
-    /// way uses the one or the other, whole.
-    ///
-    /// What was spent stays spent, and the bound across the change is that of
-    /// [`Tier::set_quota`](crate::Tier::set_quota): the larger of the two bursts, once, and what each rate
-    /// gives in its own time.
-    ///
-    /// # Errors
-    /// The quota does not fit in the word; another change is under way. Nothing has changed then.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{LiveLimiter, ManualClock, Quota};
-    /// let clock = ManualClock::new();
-    /// let limiter = LiveLimiter::with_clock(Quota::per_second(10).burst(100), clock.clone())?;
-    /// assert!(limiter.check(100).is_allowed());
-    /// clock.advance(Duration::from_secs(2));
-    /// // 80 are owed, and 20 of them more than the new burst.
-    /// limiter.set_quota(Quota::per_second(1).burst(60))?;
-    /// clock.advance(Duration::from_secs(5));
-    /// assert_eq!(limiter.peek(1).remaining(), 5);
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn set_quota(&self, policy: impl Into<Policy>) -> Result<(), ChangeError> {
-        self.set_quota_at(policy, self.now())
-    }
-
-    /// [`set_quota`](LiveLimiter::set_quota) at a time of the caller's. A time before that of the last change
-    /// counts as that.
-    ///
-    /// # Errors
-    /// As [`set_quota`](LiveLimiter::set_quota).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota, Timestamp};
-    /// let limiter = LiveLimiter::new(Quota::per_second(1).burst(10))?;
-    /// let at = Timestamp::from_secs;
-    /// assert!(limiter.entry().at(at(100)).check(10).is_allowed());
-    /// limiter.set_quota_at(Quota::per_minute(1).burst(30), at(104))?;
-    /// assert_eq!(limiter.entry().at(at(164)).peek(1).remaining(), 25);
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn set_quota_at(
-        &self,
-        policy: impl Into<Policy>,
-        now: Timestamp,
-    ) -> Result<(), ChangeError> {
-        let (shared, policy) = (self.book.shared(), plain(policy.into(), &self.clock)?);
+    /// Changes the quota to a [`plain`](crate::change::plain) one at `now`, or when the last change was if that is later.
+    pub(crate) fn set_quota(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
+        let shared = self.book.shared();
         let code = shared.layout_alone(&policy).as_ref().and_then(Shared::code);
         let state_bits = shared.index_shift();
         let code = code.ok_or(ChangeError::DoesNotFit { state_bits })?;
@@ -326,7 +198,7 @@ impl LiveLimiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Quota;
+    use crate::{Limiter, Quota};
 
     #[test]
     fn the_slowest_and_the_fastest_quota_count_to_the_end_of_time() {
@@ -337,7 +209,7 @@ mod tests {
         ] {
             let limit = quota.max_burst();
             for now in [0, 1 << 40, LATEST_NS].map(Timestamp::from_nanos) {
-                let Ok(limiter) = LiveLimiter::new(quota) else {
+                let Ok(limiter) = Limiter::changing(quota) else {
                     assert!(quota.count() > 100_000_000, "{quota} does not fit");
                     continue;
                 };
