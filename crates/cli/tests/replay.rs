@@ -141,6 +141,19 @@ fn windows_are_those_of_the_wall_clock() {
 }
 
 #[test]
+fn calendar_months_are_those_of_the_log() {
+    let scratch = Scratch::new("calendar_months");
+    // Three in February by UTC, and then one in March.
+    let times = ["01/Feb/2015:00:00:00", "02/Feb/2015:12:00:00", "28/Feb/2015:23:59:59"];
+    let line = |time: &str| format!("192.0.2.1 - - [{time} +0000] \"GET / HTTP/1.1\" 200 512\n");
+    let log: String = times.into_iter().chain(["01/Mar/2015:00:00:00"]).map(line).collect();
+    scratch.file("a.log", log);
+    let policies = ["--policy", "calendar-month 2", "--policy", "fixed-window 2/30d"];
+    let run = scratch.replay(&[&["a.log", "--json"], &policies[..]].concat());
+    assert_eq!(admitted(&run.out), [3, 4]);
+}
+
+#[test]
 fn json_lines_are_read_with_named_fields_and_fractions_of_seconds() {
     let scratch = Scratch::new("json_lines");
     let log = r#"{"at":1431857103.9995,"tenant":{"id":"a"},"ip":"192.0.2.1"}

@@ -102,7 +102,7 @@ pub struct CurrentLimit {
     pub requests_per_unit: u32,
     /// The length of the window.
     pub window: Duration,
-    /// The unit with that length, if there is one.
+    /// The unit with that length, if there is one; a month, too, for calendar months, whose window is the longest.
     pub unit: Option<Unit>,
 }
 

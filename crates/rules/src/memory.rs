@@ -57,7 +57,7 @@ mod tests {
     use crate::rule::RuleTable;
 
     /// Policies with a table that can be changed, and with one that cannot.
-    const POLICIES: [&str; 7] = [
+    const POLICIES: [&str; 8] = [
         "fixed-window 5/h",
         "gcra 60/m burst 20",
         "sliding-window 100/m",
@@ -65,6 +65,7 @@ mod tests {
         "fixed-window 60/m count-denied",
         "fixed-window 2000000000/s",
         "fixed-window 5/h from-first",
+        "calendar-month 5",
     ];
 
     fn capacities() -> impl Iterator<Item = usize> {

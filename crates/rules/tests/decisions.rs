@@ -216,6 +216,27 @@ fn every_algorithm_that_the_documentation_lists_is_understood() {
 }
 
 #[test]
+fn a_calendar_month_ends_with_the_month() {
+    let limit = "{unit: month, requests_per_unit: 2, algorithm: calendar-month}";
+    let world =
+        World::new(&format!("domain: api\ndescriptors: [{{key: plan, rate_limit: {limit}}}]"));
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    // February 1970.
+    world.clock.advance(days(41));
+    let check = || world.check("api", &[&[("plan", "alice")]]);
+    assert_eq!(over_and_left(&check()), [(false, 1)]);
+    assert_eq!(over_and_left(&check()), [(false, 0)]);
+    let answer = check();
+    assert_eq!((over_and_left(&answer), answer.retry_after()), (vec![(true, 0)], Some(days(18))));
+    assert_eq!(
+        answer.statuses()[0].limit.as_ref().map(|limit| limit.unit),
+        Some(Some(Unit::Month))
+    );
+    world.clock.advance(days(18));
+    assert_eq!(over_and_left(&check()), [(false, 1)]);
+}
+
+#[test]
 fn any_algorithm_can_be_named() {
     let world = World::new(
         "

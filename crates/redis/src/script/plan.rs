@@ -105,6 +105,7 @@ impl ScriptPlan {
                 let make = |segment| Some(PlanKind::Segmented { segment, segments });
                 windowed(u64::from(segments), &make)?
             }
+            // Calendar months, of which the script knows nothing, and what the core may learn later.
             _ => return Err(BuildError::Unknown { policy }),
         };
         let mark = PlanMark { text: [0; LONGEST_MARK], length: 0 };
@@ -252,7 +253,9 @@ mod tests {
         let error = plan("segmented-window 2/1ms x16").unwrap_err();
         assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
         assert!(matches!(plan("1/d burst 200000000000"), Err(BuildError::TooLarge { .. })));
-        for text in ["10/m soft 10%", "10/m count-denied", "10/m penalty 10m after 5"] {
+        for text in
+            ["10/m soft 10%", "10/m count-denied", "10/m penalty 10m after 5", "calendar-month 10"]
+        {
             assert!(matches!(plan(text), Err(BuildError::Unknown { .. })), "{text}");
         }
     }

@@ -52,6 +52,7 @@ pub(crate) enum LimitKind {
 struct PolicyParts<'a> {
     algorithm: &'a str,
     requests: u32,
+    /// Empty for calendar months.
     period: &'a str,
     burst: Option<u64>,
     soft: Option<&'a str>,
@@ -61,11 +62,20 @@ struct PolicyParts<'a> {
 }
 
 impl PolicyParts<'_> {
-    /// In the core's syntax: `<algorithm> <requests>/<period> [burst <n>] [option] [at the limit]`.
+    /// Whether the algorithm counts in months of the calendar, as the core reads its name.
+    fn is_calendar(&self) -> bool {
+        self.algorithm.trim().to_lowercase().replace('_', "-") == "calendar-month"
+    }
+
+    /// In the core's syntax: `<algorithm> <requests>/<period> [burst <n>] [option] [at the limit]`, for calendar months
+    /// without a period.
     fn text(&self) -> String {
         let mut words = self.algorithm.split_whitespace();
         let name = words.next().unwrap_or("fixed-window");
-        let mut text = format!("{name} {}/{}", self.requests, self.period);
+        let mut text = format!("{name} {}", self.requests);
+        if !self.period.is_empty() {
+            text = text + "/" + self.period;
+        }
         if let Some(burst) = self.burst {
             text += &format!(" burst {burst}");
         }
@@ -93,7 +103,11 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
     }
     let requests = fields.number::<u32>("requests_per_unit", REQUESTS)?.unwrap_or(0);
     let (unit, period) = read_period(&fields)?;
-    let parts = PolicyParts { requests, period, ..read_parts(&fields)? };
+    let parts = read_parts(&fields)?;
+    // With any other unit the core says what is wrong.
+    let is_calendar = unit == Some(Unit::Month) && parts.is_calendar();
+    let written = if is_calendar { "" } else { period };
+    let parts = PolicyParts { requests, period: written, ..parts };
     let policy_error =
         |error| LocatedProblem { at: node.at, problem: Problem::Policy { error: Box::new(error) } };
     // A limit of 0 still has a unit, but the core has no quota of 0: the period is parsed with a quota of 1.
@@ -102,7 +116,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
         0 => None,
         _ => Some(parts.text().parse().map_err(policy_error)?),
     };
-    let window = of_one.period();
+    let window = policy.map_or(of_one.period(), |policy: Policy| policy.quota().period());
     let unit = unit.or_else(|| Unit::of_length(window));
     let is_plain = fields.get("algorithm").is_none();
     let at = node.at;
@@ -225,6 +239,25 @@ mod tests {
         );
         let waits = PolicyParts { algorithm: "gcra", count_denied: Some("30s"), ..plain };
         assert_eq!(waits.text(), "gcra 100/m count-denied 30s");
+    }
+
+    #[test]
+    fn calendar_months_are_counted_in_months_and_nothing_else() {
+        let read = |unit: &str| {
+            let text = format!("{{{unit}, requests_per_unit: 9, algorithm: Calendar_Month}}");
+            match read(&crate::yaml::parse(&text).expect("one map")) {
+                Ok(LimitKind::Limited(limit)) => Ok(limit),
+                Ok(other) => panic!("{other:?}"),
+                Err(fault) => Err(format!("{:?}", fault.problem)),
+            }
+        };
+        let month = read("unit: month").expect("a limit");
+        assert_eq!(month.policy, Some(Policy::calendar_month(9).expect("a policy")));
+        assert_eq!((month.unit, month.window.as_secs()), (Some(Unit::Month), 31 * 86_400));
+        for unit in ["unit: day", "window: 30d", "window: 31d"] {
+            let refused = read(unit).expect_err(unit);
+            assert!(refused.contains("takes a count without a period"), "{refused}");
+        }
     }
 
     #[test]

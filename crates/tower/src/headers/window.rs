@@ -17,7 +17,8 @@ pub(super) struct QuotaWindow {
 }
 
 impl QuotaWindow {
-    /// The window of a window policy is stated as it is, its length rounded up to seconds.
+    /// The window of a window policy is stated as it is, its length rounded up to seconds; of calendar months the
+    /// longest.
     ///
     /// GCRA has no window. It is stated as the time in which its whole burst comes back, rounded up to seconds, and
     /// the units that come back in that time: `60/m` as 60 in 60 s, `1/s burst 1000` as 1,000 in 1,000 s, `100/s
@@ -58,5 +59,6 @@ mod tests {
         assert_eq!(told("fixed-window 600/m"), (600, 60));
         assert_eq!(told("fixed-window 5/250ms"), (5, 1));
         assert_eq!(told("sliding-window 1000/d"), (1_000, 86_400));
+        assert_eq!(told("calendar-month 1000"), (1_000, 31 * 86_400));
     }
 }
