@@ -66,6 +66,8 @@ fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<()
             (window_ns / u64::from(segments), u64::from(segments), 1_u64)
         }
         Algorithm::FixedWindowFromFirst => (1, window_ns, 2),
+        // No fewer of the shortest months pass than months, but for one that is cut by the grid.
+        Algorithm::CalendarMonth => (28 * 86_400_000_000_000, 1, 2),
         _ => (window_ns, 1, 1),
     };
     let limit = BigUint::from(ceiling(policy));

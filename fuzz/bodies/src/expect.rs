@@ -100,6 +100,7 @@ impl TimeFineness {
                 tick: Some(self.tick),
             },
             Algorithm::FixedWindow => Model::FixedWindow { limit, window_ns },
+            Algorithm::CalendarMonth => Model::CalendarMonth { limit },
             Algorithm::FixedWindowFromFirst => {
                 Model::FixedWindowFromFirst { limit, window_ns, quantum_ns: self.quantum_ns }
             }

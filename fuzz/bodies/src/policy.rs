@@ -90,6 +90,8 @@ pub enum WindowShape {
     Strict,
     /// 2 segments more than this, modulo 63.
     Segmented(u8),
+    /// Of the limit alone: a month has no other period.
+    Month,
 }
 
 impl WindowShape {
@@ -97,6 +99,7 @@ impl WindowShape {
     pub(crate) fn policy(self, limit: Amount, window: Period) -> Option<Policy> {
         let mut window_ns = window.nanos();
         let algorithm = match self {
+            Self::Month => return Policy::calendar_month(limit.units()).ok(),
             Self::Fixed => Algorithm::FixedWindow,
             Self::FromFirst => Algorithm::FixedWindowFromFirst,
             Self::Sliding => Algorithm::SlidingWindow,

@@ -103,7 +103,9 @@ variants!(DeniedCharge of 3 { 0 Uncounted, 1 Counted, 2 CountedUpTo(n) });
 variants!(Period of 7 {
     0 Second, 1 Minute, 2 Day, 3 Nanos(n), 4 Millis(n), 5 Minutes(n), 6 Odd(n),
 });
-variants!(WindowShape of 6 { 0 Fixed, 1 FromFirst, 2 Sliding, 3 RoundDown, 4 Strict, 5 Segmented(n) });
+variants!(WindowShape of 7 {
+    0 Fixed, 1 FromFirst, 2 Sliding, 3 RoundDown, 4 Strict, 5 Segmented(n), 6 Month,
+});
 variants!(PolicyCase of 2 { 0 Gcra(quota), 1 Window { shape, limit, period } });
 variants!(Span of 10 {
     0 Still, 1 Thousandths(n), 2 Intervals(n), 3 Periods(n), 4 Granules(n), 5 EpochEighths(n),

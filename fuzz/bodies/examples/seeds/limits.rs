@@ -152,6 +152,8 @@ pub(crate) fn windows() -> Vec<NamedSeed<WindowCase>> {
         ("round_down_wandering", case(RoundDown, Small(200), Millis(250), wandering())),
         ("strict_drained", case(Strict, Small(9), Minutes(90), drained(TODAY_NS))),
         ("strict_wandering", case(Strict, Small(50), Second, wandering())),
+        ("month_drained", case(Month, Small(9), Day, drained(TODAY_NS))),
+        ("month_wandering", case(Month, Small(30), Day, wandering())),
         ("segments_drained", case(Segmented(4), Small(12), Minute, drained(TODAY_NS))),
         ("segments_wandering", case(Segmented(1), Small(30), Second, wandering())),
         ("segments_as_one_number", case(Segmented(8), Small(20), Minutes(60), wandering())),

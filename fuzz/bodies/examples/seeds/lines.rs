@@ -12,6 +12,7 @@ pub(crate) const POLICIES: [NamedSeed<&str>; 31] = [
     ("spaced", "spaced 5/s"),
     ("fixed", "fixed-window 100/m aligned"),
     ("from_first", "fixed-window 100/15m from-first"),
+    ("calendar_month", "calendar-month 10000"),
     ("sliding", "sliding-window 1000/h exact"),
     ("round_down", "sliding-window 1/d round-down"),
     ("strict", "sliding-window 20/10s strict"),

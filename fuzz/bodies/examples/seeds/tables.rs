@@ -295,6 +295,8 @@ pub(crate) fn many_keys() -> Vec<NamedSeed<KeyedCase>> {
         ("round_down_churn", case(window(RoundDown, Small(3), second), 9, churn())),
         ("round_down_far_ahead", case(window(RoundDown, Small(3), hour), 4, far_ahead())),
         ("strict_silence", case(window(Strict, Small(7), Day), 5, silence())),
+        ("month_silence", case(window(Month, Small(9), Day), 5, silence())),
+        ("month_crowded", case(window(Month, Small(9), Day), 0, crowded())),
         ("segments_crowded", case(window(Segmented(2), Small(9), hour), 0, crowded())),
         ("segments_disagreeing", case(window(Segmented(1), Small(9), Minute), 8, disagreeing())),
         ("gcra_penalty_crowded", ruled(minute, 2, crowded(), penalised)),
