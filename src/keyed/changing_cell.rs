@@ -22,12 +22,13 @@ use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, View};
 use crate::policy::Policy;
 use crate::refund::{Amendment, Found};
-use crate::sync::{AtomicU64, Fault, Ordering, planted};
+use crate::sync::{AtomicU64, Ordering};
 use crate::verb::{Verb, Verbs, Wish};
 use crate::verdict::Verdict;
 
 use super::book::{Book, NewQuota, Page, index_bits_for};
 use super::layout::{Layout, Shared};
+use super::points;
 
 /// The word of a [`Limiter`](crate::Limiter) whose quota may change, and its quotas.
 #[derive(Debug)]
@@ -87,9 +88,9 @@ impl ChangingCell {
         // Every thread that met the word may have brought it over; if none did, the change does. Lock-free.
         loop {
             let read = self.read(Timestamp::from_nanos(at_ns));
-            let is_left = self.book.has_index(read.word, retired) && !planted(Fault::OldTicksLeft);
+            let is_current = !self.book.has_index(read.word, retired);
             // Brought over by another thread, or now by this one.
-            if !is_left || self.replace(&read, read.with(read.held)) {
+            if points::keeps_ticks(is_current) || self.replace(&read, read.with(read.held)) {
                 return Ok(());
             }
         }
@@ -121,8 +122,8 @@ impl ChangingCell {
             });
             // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced. Acquire
             // as above.
-            let stands = self.word.load(Ordering::Acquire) == word || planted(Fault::QuotaReadTorn);
-            if let (Some(read), true) = (read, stands) {
+            let stands = self.word.load(Ordering::Acquire) == word;
+            if let (Some(read), true) = (read, points::is_whole(stands)) {
                 return read;
             }
         }

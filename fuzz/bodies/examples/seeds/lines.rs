@@ -2,7 +2,7 @@
 
 use crate::named::NamedSeed;
 
-pub(crate) const POLICIES: [NamedSeed<&str>; 31] = [
+pub(crate) const POLICIES: [NamedSeed<&str>; 32] = [
     ("gcra", "gcra 100/s burst 20"),
     ("bare", "10/m"),
     ("bare_with_burst", "1/250ms burst 7"),
