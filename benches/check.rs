@@ -17,7 +17,7 @@ const SCARCE: Quota = Quota::per_hour(1);
 fn direct(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("check/direct");
     let limiter = Limiter::new(PLENTY);
-    group.bench_function("allowed", |b| b.iter(|| assert!(limiter.check(1).is_allowed())));
+    group.bench_function("allowed", |b| b.iter(|| assert!(limiter.check().is_allowed())));
     let mut now = limiter.now();
     group.bench_function("allowed, caller's now", |b| {
         b.iter(|| {
@@ -30,21 +30,21 @@ fn direct(criterion: &mut Criterion) {
     group.bench_function("allowed, coarse clock", |b| {
         b.iter_batched(
             || coarse.tick(),
-            |()| assert!(limiter.check(1).is_allowed()),
+            |()| assert!(limiter.check().is_allowed()),
             BatchSize::NumIterations(1_000_000),
         );
     });
     let denied = Limiter::new(SCARCE);
-    assert!(denied.check(1).is_allowed());
-    group.bench_function("denied", |b| b.iter(|| assert!(!denied.check(1).is_allowed())));
+    assert!(denied.check().is_allowed());
+    group.bench_function("denied", |b| b.iter(|| assert!(!denied.check().is_allowed())));
     group.bench_function("denied, with its answers", |b| {
         b.iter(|| {
-            let denial = denied.check(1).into_result().expect_err("denied");
+            let denial = denied.check().into_result().expect_err("denied");
             black_box((denial.retry_after(), denial.remaining(), denial.reset_after()))
         });
     });
     let striped = StripedLimiter::new(PLENTY).expect("stripes");
-    group.bench_function("striped", |b| b.iter(|| assert!(striped.check(1).is_allowed())));
+    group.bench_function("striped", |b| b.iter(|| assert!(striped.check().is_allowed())));
     let mut lease = Limiter::new(PLENTY);
     let mut lease = black_box(&mut lease).entry().lease(32).expect("units");
     group.bench_function("lease of 32", |b| {
@@ -84,14 +84,14 @@ fn keyed(criterion: &mut Criterion) {
         keys.at(nth)
     };
     group.bench_function("found, allowed", |b| {
-        b.iter(|| assert!(table.check(next(), 1).is_allowed()));
+        b.iter(|| assert!(table.check(next()).is_allowed()));
     });
     let denied = KeyedLimiter::new(SCARCE, 1_000).expect("a table");
     for key in 0..1_000_u64 {
-        assert!(denied.check(&key, 1).is_allowed());
+        assert!(denied.check(&key).is_allowed());
     }
     group.bench_function("found, denied", |b| {
-        b.iter(|| assert!(!denied.check(next(), 1).is_allowed()));
+        b.iter(|| assert!(!denied.check(next()).is_allowed()));
     });
     // A key is idle after a microsecond of the caller's time: cells are taken over all the time.
     let brief =

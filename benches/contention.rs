@@ -14,12 +14,12 @@ fn one_limit(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("contention/one limit");
     for threads in THREADS {
         let limiter = Limiter::new(PLENTY);
-        on_threads(&mut group, "limiter", threads, |_, _| limiter.check(1).is_allowed());
+        on_threads(&mut group, "limiter", threads, |_, _| limiter.check().is_allowed());
         let limiter = StripedLimiter::new(PLENTY).expect("stripes");
-        on_threads(&mut group, "striped", threads, |_, _| limiter.check(1).is_allowed());
+        on_threads(&mut group, "striped", threads, |_, _| limiter.check().is_allowed());
         let denied = Limiter::new(Quota::per_hour(1));
-        assert!(denied.check(1).is_allowed());
-        on_threads(&mut group, "limiter, denied", threads, |_, _| !denied.check(1).is_allowed());
+        assert!(denied.check().is_allowed());
+        on_threads(&mut group, "limiter, denied", threads, |_, _| !denied.check().is_allowed());
     }
     group.finish();
 }
@@ -38,7 +38,7 @@ fn one_table(criterion: &mut Criterion) {
             let quota = Quota::per_second(500_000_000).burst(50_000_000);
             let table = KeyedLimiter::new(quota, KEYS as usize).expect("a table");
             on_threads(&mut group, name, threads, |thread, nth| {
-                table.check(streams[thread].at(nth), 1).is_allowed()
+                table.check(streams[thread].at(nth)).is_allowed()
             });
         }
     }

@@ -18,7 +18,7 @@ fn filled<K: Hash>(keys: u64, key: impl Fn(u64) -> K) -> KeyedLimiter<K> {
     let quota = Quota::per_second(rate).burst((rate / 10).max(100));
     let table = KeyedLimiter::new(quota, keys as usize).expect("a table");
     for number in 0..keys {
-        assert!(table.check(&key(number), 1).is_allowed());
+        assert!(table.check(&key(number)).is_allowed());
     }
     table
 }
@@ -33,7 +33,7 @@ fn of_type<K: Hash + Sync>(
     let streams = [0, 1].map(|seed| KeyStream::uniform(keys, seed).map(&key));
     for threads in [1, 2] {
         on_threads(group, name, threads, |thread, nth| {
-            table.check(streams[thread].at(nth), 1).is_allowed()
+            table.check(streams[thread].at(nth)).is_allowed()
         });
     }
     group.throughput(Throughput::Elements(32));

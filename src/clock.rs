@@ -58,7 +58,7 @@ fn steps_before_origin() -> u64 {
 /// ```
 /// use tollgate::{Clock, Limiter, Quota};
 /// let limiter = Limiter::with_clock(Quota::per_second(5), Clock::unix());
-/// assert!(limiter.check(1).is_allowed());
+/// assert!(limiter.check().is_allowed());
 /// ```
 #[derive(Clone)]
 pub struct Clock(ClockSource);

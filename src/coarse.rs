@@ -25,7 +25,7 @@ use crate::sync::Arc;
 /// let limiter = Limiter::with_clock(Quota::per_second(100), coarse.clock());
 /// // Once each time round the event loop:
 /// coarse.tick();
-/// assert!(limiter.check(1).is_allowed());
+/// assert!(limiter.check().is_allowed());
 /// ```
 pub struct CoarseClock {
     ticker: Arc<Ticker>,
@@ -75,7 +75,7 @@ impl CoarseClock {
     /// use tollgate::{CoarseClock, Limiter, Quota};
     /// let coarse = CoarseClock::new().start(Duration::from_millis(1))?;
     /// let limiter = Limiter::with_clock(Quota::per_second(100), coarse.clock());
-    /// assert!(limiter.check(1).is_allowed());
+    /// assert!(limiter.check().is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn start(mut self, interval: Duration) -> Result<Self, BuildError> {
@@ -108,7 +108,7 @@ impl CoarseClock {
     /// use tollgate::{CoarseClock, KeyedLimiter, Quota};
     /// let coarse = CoarseClock::new();
     /// let limiter = KeyedLimiter::with_clock(Quota::per_second(9), 1_000, coarse.clock())?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.check("alice").is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]

@@ -18,11 +18,11 @@ pub use permit::Permit;
 /// use std::time::Duration;
 /// use tollgate::{Decision, Limiter, ManualClock, Quota};
 /// let limiter = Limiter::with_clock(Quota::per_minute(6), ManualClock::new());
-/// let decision = limiter.check(2);
+/// let decision = limiter.check_n(2);
 /// assert!(decision.is_allowed() && !decision.is_denied());
 /// assert_eq!((decision.limit(), decision.remaining()), (6, 4));
 /// assert_eq!(decision.reset_after(), Duration::from_secs(20));
-/// match limiter.check(5) {
+/// match limiter.check_n(5) {
 ///     Decision::Allowed(permit) => unreachable!("{permit:?}"),
 ///     Decision::Denied(denial) => assert_eq!(denial.retry_after(), Some(Duration::from_secs(10))),
 /// }
@@ -68,9 +68,9 @@ impl Decision {
     /// use std::time::Duration;
     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let limiter = Limiter::with_clock(Quota::per_minute(6).burst(1), ManualClock::new());
-    /// assert_eq!(limiter.check(1).retry_after(), None);
-    /// assert_eq!(limiter.check(1).retry_after(), Some(Duration::from_secs(10)));
-    /// assert_eq!(limiter.check(2).retry_after(), None);
+    /// assert_eq!(limiter.check().retry_after(), None);
+    /// assert_eq!(limiter.check().retry_after(), Some(Duration::from_secs(10)));
+    /// assert_eq!(limiter.check_n(2).retry_after(), None);
     /// ```
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
@@ -86,8 +86,8 @@ impl Decision {
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
     /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(5), 1, ManualClock::new())?;
-    /// assert!(!limiter.check(&0_u64, 1).is_spilled());
-    /// let spilled = (1..100).filter(|key| limiter.check(key, 1).is_spilled()).count();
+    /// assert!(!limiter.check(&0_u64).is_spilled());
+    /// let spilled = (1..100).filter(|key| limiter.check(key).is_spilled()).count();
     /// assert_eq!(spilled as u64, limiter.stats().spilled);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -104,7 +104,7 @@ impl Decision {
     /// ```
     /// use tollgate::{Denial, Limiter, Quota};
     /// fn serve(limiter: &Limiter) -> Result<&'static str, Denial> {
-    ///     limiter.check(1).into_result()?;
+    ///     limiter.check().into_result()?;
     ///     Ok("served")
     /// }
     /// let limiter = Limiter::new(Quota::per_hour(1));

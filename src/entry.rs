@@ -120,7 +120,7 @@ impl Entry<'_, KeyCells<'_>> {
     /// let (policy, size) = ("fixed-window 1/d".parse::<Policy>()?, SketchSize::for_load(1_000_000, 100)?);
     /// let seen = SketchLimiter::with_clock(policy, size, ManualClock::new())?;
     /// assert!(!seen.entry("alice").is_live());
-    /// assert!(seen.check("alice", 1).is_allowed());
+    /// assert!(seen.check("alice").is_allowed());
     /// assert!(seen.entry("alice").is_live());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -254,7 +254,7 @@ impl<'a> Entry<'a> {
     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
     /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(10), clock.clone());
-    /// let permit = limiter.check(8).into_result()?;
+    /// let permit = limiter.check_n(8).into_result()?;
     /// clock.advance(Duration::from_secs(3));
     /// assert_eq!(limiter.entry().refund(permit), 5);
     /// assert_eq!(limiter.entry().peek(1).remaining(), 10);
@@ -297,9 +297,9 @@ impl<'a> Entry<'a> {
     /// ```
     /// use tollgate::{Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_hour(1));
-    /// assert!(limiter.check(1).is_allowed());
+    /// assert!(limiter.check().is_allowed());
     /// limiter.entry().reset();
-    /// assert!(limiter.check(1).is_allowed());
+    /// assert!(limiter.check().is_allowed());
     /// ```
     pub fn reset(&self) {
         self.limit.amend(self.at, Amendment::Reset);

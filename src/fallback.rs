@@ -22,7 +22,7 @@ impl<S: Store> Entry<'_, S> {
     /// let clients = KeyedLimiter::<str>::new(Quota::per_hour(5), 1_000)?;
     /// let reserve = Limiter::new(Quota::per_hour(2));
     /// let is_admitted = |_: &_| {
-    ///     let or = |denial: &tollgate::Denial, _| reserve.check(denial.cost()).is_allowed();
+    ///     let or = |denial: &tollgate::Denial, _| reserve.check_n(denial.cost()).is_allowed();
     ///     clients.entry("alice").check_or(1, or).is_allowed()
     /// };
     /// assert_eq!((0..20).filter(is_admitted).count(), 5 + 2);
@@ -43,7 +43,7 @@ impl<S: Store> Entry<'_, S> {
     /// ```
     /// use tollgate::{Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_hour(1));
-    /// assert!(limiter.check(1).is_allowed());
+    /// assert!(limiter.check().is_allowed());
     /// assert!(limiter.entry().peek_or(1, |_, _| true).is_allowed());
     /// assert!(!limiter.entry().peek_or(1, |_, _| false).is_allowed());
     /// ```

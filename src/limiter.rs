@@ -28,7 +28,7 @@ use crate::word::Word;
 /// ```
 /// use tollgate::{Limiter, Quota};
 /// let limiter = Limiter::new(Quota::per_second(100).burst(20));
-/// assert!(limiter.check(1).is_allowed());
+/// assert!(limiter.check().is_allowed());
 /// assert_eq!(limiter.entry().peek(1).remaining(), 19);
 /// ```
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Limiter {
     /// ```
     /// use tollgate::{Limiter, Policy};
     /// let limiter = Limiter::new("fixed-window 100/m".parse::<Policy>()?);
-    /// assert!(limiter.check(1).is_allowed());
+    /// assert!(limiter.check().is_allowed());
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
     #[must_use]
@@ -64,8 +64,8 @@ impl Limiter {
     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
     /// let limiter = Limiter::with_clock(Quota::per_second(5), clock.clone());
-    /// assert!(limiter.check(5).is_allowed());
-    /// assert!(!limiter.check(1).is_allowed());
+    /// assert!(limiter.check_n(5).is_allowed());
+    /// assert!(!limiter.check().is_allowed());
     /// ```
     #[must_use]
     pub fn with_clock(policy: impl Into<Policy>, clock: impl Into<Clock>) -> Self {
@@ -92,7 +92,7 @@ impl Limiter {
     /// ```
     /// use tollgate::{Limiter, Quota};
     /// let limiter = Limiter::changing(Quota::per_hour(100))?;
-    /// assert!(limiter.check(70).is_allowed());
+    /// assert!(limiter.check_n(70).is_allowed());
     /// limiter.set_quota(Quota::per_hour(80))?;
     /// assert_eq!(limiter.entry().peek(1).remaining(), 10);
     /// # Ok::<(), tollgate::ChangeError>(())
@@ -110,8 +110,8 @@ impl Limiter {
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let limiter = Limiter::changing_with_clock(Quota::per_second(5), ManualClock::new())?;
-    /// assert!(limiter.check(5).is_allowed());
-    /// assert!(!limiter.check(1).is_allowed());
+    /// assert!(limiter.check_n(5).is_allowed());
+    /// assert!(!limiter.check().is_allowed());
     /// # Ok::<(), tollgate::ChangeError>(())
     /// ```
     pub fn changing_with_clock(
@@ -141,7 +141,7 @@ impl Limiter {
     /// use tollgate::{ChangeError, Limiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
     /// let limiter = Limiter::changing_with_clock(Quota::per_second(10).burst(100), clock.clone())?;
-    /// assert!(limiter.check(100).is_allowed());
+    /// assert!(limiter.check_n(100).is_allowed());
     /// clock.advance(Duration::from_secs(2));
     /// // 80 are owed, and 20 of them more than the new burst.
     /// limiter.set_quota(Quota::per_second(1).burst(60))?;
@@ -187,16 +187,29 @@ impl Limiter {
         self.clock.now()
     }
 
+    /// Decides a request of one unit now, and charges it if it is admitted: the short form of
+    /// [`check_n`](Limiter::check_n).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(2));
+    /// assert!(limiter.check().is_allowed());
+    /// ```
+    #[inline]
+    pub fn check(&self) -> Decision {
+        self.check_n(1)
+    }
+
     /// Decides a request of `cost` units now, and charges it if it is admitted. A cost of 0 is a peek.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_hour(2));
-    /// assert!(limiter.check(2).is_allowed());
-    /// assert!(!limiter.check(1).is_allowed());
+    /// assert!(limiter.check_n(2).is_allowed());
+    /// assert!(!limiter.check().is_allowed());
     /// ```
     #[inline]
-    pub fn check(&self, cost: u64) -> Decision {
+    pub fn check_n(&self, cost: u64) -> Decision {
         self.decide(self.clock.now(), cost)
     }
 

@@ -34,7 +34,7 @@ use crate::word::Word;
 /// ```
 /// use tollgate::{Quota, StripedLimiter};
 /// let limiter = StripedLimiter::new(Quota::per_second(1_000_000))?;
-/// assert!(limiter.check(1).is_allowed());
+/// assert!(limiter.check().is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl StripedLimiter {
     /// ```
     /// use tollgate::{Quota, StripedLimiter};
     /// let limiter = StripedLimiter::new(Quota::per_second(5))?;
-    /// assert_eq!((0..10).filter(|_| limiter.check(1).is_allowed()).count(), 5);
+    /// assert_eq!((0..10).filter(|_| limiter.check().is_allowed()).count(), 5);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn new(quota: Quota) -> Result<Self, BuildError> {
@@ -80,8 +80,8 @@ impl StripedLimiter {
     /// use tollgate::{ManualClock, Quota, StripedLimiter};
     /// let quota = Quota::per_second(100).burst(10);
     /// let limiter = StripedLimiter::with_stripes(quota, 4, ManualClock::new())?;
-    /// assert!(limiter.check(2).is_allowed());
-    /// assert!(limiter.check(3).into_result().unwrap_err().is_never());
+    /// assert!(limiter.check_n(2).is_allowed());
+    /// assert!(limiter.check_n(3).into_result().unwrap_err().is_never());
     /// assert!(StripedLimiter::with_stripes(quota, 11, ManualClock::new()).is_err());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -158,19 +158,33 @@ impl StripedLimiter {
         self.largest_cost
     }
 
+    /// Decides a request of one unit now, and charges it if it is admitted: the short form of
+    /// [`check_n`](StripedLimiter::check_n).
+    ///
+    /// ```
+    /// use tollgate::{Quota, StripedLimiter};
+    /// let limiter = StripedLimiter::new(Quota::per_hour(2))?;
+    /// assert!(limiter.check().is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn check(&self) -> Decision {
+        self.check_n(1)
+    }
+
     /// Decides a request of `cost` units now, and charges it to one stripe if it is admitted. A cost of
     /// 0 is a peek.
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter};
     /// let limiter = StripedLimiter::new(Quota::per_hour(2))?;
-    /// assert!(limiter.check(1).is_allowed());
-    /// assert!(limiter.check(1).is_allowed());
-    /// assert!(!limiter.check(1).is_allowed());
+    /// assert!(limiter.check().is_allowed());
+    /// assert!(limiter.check().is_allowed());
+    /// assert!(!limiter.check().is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
-    pub fn check(&self, cost: u64) -> Decision {
+    pub fn check_n(&self, cost: u64) -> Decision {
         self.decide(cost, None, true)
     }
 

@@ -65,8 +65,8 @@ fn the_last_waiter_gives_its_place_back_when_it_gives_up() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let keyed = KeyedLimiter::with_clock(Quota::per_second(1).burst(3), 10, ManualClock::new());
     let keyed = keyed.unwrap();
-    assert!(limiter.check(1).is_allowed());
-    assert!(keyed.check("alice", 3).is_allowed());
+    assert!(limiter.check().is_allowed());
+    assert!(keyed.check_n("alice", 3).is_allowed());
     for _ in 0..5 {
         // Polled, then dropped.
         assert!(poll(limiter.entry().acquire(1, LONG, never)).is_pending());
@@ -79,7 +79,7 @@ fn the_last_waiter_gives_its_place_back_when_it_gives_up() {
 #[test]
 fn a_place_that_others_queue_behind_stays_taken() {
     let (limiter, _) = limiter(Quota::per_second(1));
-    assert!(limiter.check(1).is_allowed());
+    assert!(limiter.check().is_allowed());
     {
         let mut first = pin!(limiter.entry().acquire(1, LONG, never));
         assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -98,7 +98,7 @@ fn a_future_that_is_not_polled_takes_no_place() {
 #[test]
 fn a_turn_that_comes_too_late_is_denied_at_once_and_charges_nothing() {
     let (limiter, _) = limiter(Quota::per_second(1));
-    assert!(limiter.check(1).is_allowed());
+    assert!(limiter.check().is_allowed());
     let short = Wait::at_most(SECOND - Duration::from_nanos(1));
     let Poll::Ready(Err(denial)) = poll(limiter.entry().acquire(1, short, never)) else {
         panic!("it should be denied without a sleep")
@@ -145,7 +145,7 @@ fn example_22_a_queue_of_three_lets_one_out_each_second() {
 #[test]
 fn a_cost_above_the_burst_waits_until_it_would_have_come_together() {
     let (limiter, _) = limiter(Quota::per_second(2).burst(3));
-    assert!(!limiter.check(7).is_allowed());
+    assert!(!limiter.check_n(7).is_allowed());
     assert_eq!(limiter.entry().queue(7, LONG).unwrap().wait(), 2 * SECOND);
     assert!(limiter.entry().acquire_blocking(7, Wait::at_most(Duration::ZERO)).is_err());
 }

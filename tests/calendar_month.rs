@@ -139,12 +139,12 @@ fn units_given_back_are_given_back_in_their_month_alone() {
 #[test]
 fn a_soft_month_marks_and_a_counted_denial_fills_it() {
     let limiter = Limiter::with_clock(policy("calendar-month 10 soft 50%"), ManualClock::new());
-    let over = |cost| limiter.check(cost).into_result().map(|permit| permit.is_over());
+    let over = |cost| limiter.check_n(cost).into_result().map(|permit| permit.is_over());
     assert_eq!([over(10).ok(), over(5).ok(), over(1).ok()], [Some(false), Some(true), None]);
     let limiter = Limiter::with_clock(policy("calendar-month 10 count-denied"), ManualClock::new());
-    assert!(limiter.check(8).is_allowed());
-    assert!(!limiter.check(3).is_allowed());
-    assert!(!limiter.check(1).is_allowed());
+    assert!(limiter.check_n(8).is_allowed());
+    assert!(!limiter.check_n(3).is_allowed());
+    assert!(!limiter.check().is_allowed());
     assert!(limiter.entry().at(at(31 * DAY_S)).check(10).is_allowed());
     let error = policy("calendar-month 10").penalty(Duration::from_secs(31 * DAY_S), 3);
     let error = error.unwrap_err().to_string();

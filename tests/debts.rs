@@ -16,7 +16,7 @@ fn a_debt_beside_denials_in_a_row_is_owed_as_far_as_it_is_told() {
         let limiter = Limiter::with_clock(policy, ManualClock::new());
         let charged = u64::MAX - limiter.entry().charge(u64::MAX);
         assert!((most..=2 * most).contains(&charged), "{text}: {charged}");
-        let denial = limiter.check(1).into_result().unwrap_err();
+        let denial = limiter.check().into_result().unwrap_err();
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(charged)), "{text}");
         // A debt that the word cannot hold is not promised as a place either.
         assert!(limiter.entry().reserve(1, Duration::from_secs(u64::MAX)).is_err(), "{text}");

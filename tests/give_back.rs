@@ -101,9 +101,9 @@ fn a_lease_that_is_returned_lets_no_cancellation_forgive_another_charge() {
     let place = limiter.entry().reserve(5, Duration::ZERO).unwrap();
     drop(lease);
     clock.advance(millis(4_990));
-    assert!(limiter.check(5).is_allowed());
+    assert!(limiter.check_n(5).is_allowed());
     assert!(limiter.entry().cancel(place));
-    assert_eq!((0..20).filter(|_| limiter.check(1).is_allowed()).count(), 5);
+    assert_eq!((0..20).filter(|_| limiter.check().is_allowed()).count(), 5);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_window_whose_number_has_the_same_bits_is_another_window() {
         let limiter = KeyedLimiter::<u64>::with_clock(policy, 10, clock.clone()).unwrap();
         let place = limiter.entry(&KEY).reserve(60, Duration::ZERO).unwrap();
         clock.advance(Duration::from_secs(60 * minutes));
-        assert!(limiter.check(&KEY, 60).is_allowed());
+        assert!(limiter.check_n(&KEY, 60).is_allowed());
         assert!(!limiter.entry(&KEY).cancel(place), "{minutes} windows later");
         assert_eq!(limiter.entry(&KEY).peek(1).remaining(), 40, "{minutes} windows later");
     }

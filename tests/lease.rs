@@ -37,7 +37,7 @@ fn what_drains_meanwhile_does_not_come_back() {
         clock.set(start + Duration::from_secs(after_s));
         // Others have taken everything that there is.
         let rest = limiter.entry().peek(1).remaining();
-        assert!(limiter.check(rest).is_allowed());
+        assert!(limiter.check_n(rest).is_allowed());
         drop(lease);
         assert_eq!(limiter.entry().peek(1).remaining(), left, "after {after_s} s");
     }
@@ -113,7 +113,7 @@ fn a_window_gives_back_while_it_is_the_one_that_was_charged() {
         assert_eq!(limiter.entry().peek(1).remaining(), 10, "{text}");
         let lease = limiter.entry().lease(4).unwrap();
         clock.advance(Duration::from_secs(60));
-        assert!(limiter.check(1).is_allowed());
+        assert!(limiter.check().is_allowed());
         let left = limiter.entry().peek(1).remaining();
         drop(lease);
         assert_eq!(limiter.entry().peek(1).remaining(), left, "{text}");
@@ -181,7 +181,7 @@ fn history(ops: &[Op], quota: Quota) -> Vec<Admission> {
                 }
             }
             Op::Check(units) => {
-                if limiter.check(units).is_allowed() {
+                if limiter.check_n(units).is_allowed() {
                     admitted(units);
                 }
             }

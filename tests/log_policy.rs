@@ -76,7 +76,7 @@ fn what_is_read_can_be_built() -> Result<(), Box<dyn std::error::Error>> {
     let policy: LogPolicy = "sliding-log 3/h".parse()?;
     assert_eq!(policy, LogPolicy::new(Quota::per_hour(3))?);
     let log = LogLimiter::new(policy.into())?;
-    assert_eq!([log.check(3).is_allowed(), log.check(1).is_allowed()], [true, false]);
+    assert_eq!([log.check_n(3).is_allowed(), log.check().is_allowed()], [true, false]);
     let logs = KeyedLogLimiter::<str>::new(policy.into(), 10)?;
     assert_eq!(logs.entry("alice").peek(1).remaining(), 3);
     let large = LogPolicy::new(Quota::per_hour(1 << 21)).unwrap_err().to_string();

@@ -75,7 +75,7 @@ fn a_peek_or_denial_moves_no_time() {
     }
     clock.set(hour);
     for key in 0..100 {
-        assert!(table.check(&key, 0).is_allowed());
+        assert!(table.check_n(&key, 0).is_allowed());
         assert!(table.entry(&key).peek(1).is_allowed());
         table.check_many(&[key], 0, |_, decision| assert!(decision.is_allowed()));
     }

@@ -34,9 +34,9 @@ fn a_decision_answers_what_it_was_told() {
 fn no_limiter_gives_back_what_was_charged_elsewhere() {
     let permit = Decision::from(TOLD).into_result().unwrap();
     let limiter = Limiter::new(Quota::per_hour(10));
-    assert!(limiter.check(5).is_allowed());
+    assert!(limiter.check_n(5).is_allowed());
     assert_eq!(limiter.entry().refund(permit), 0);
     let log = LogLimiter::new(Quota::per_hour(10)).unwrap();
-    assert!(log.check(5).is_allowed());
+    assert!(log.check_n(5).is_allowed());
     assert_eq!(log.entry().peek(1).remaining(), 5);
 }

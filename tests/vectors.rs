@@ -133,8 +133,8 @@ fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(1));
     let limit = Limiter::with_clock(policy("gcra 10/s burst 10"), clock.clone());
-    let taken = limit.check(9).into_result().unwrap();
-    let denied = limit.check(5);
+    let taken = limit.check_n(9).into_result().unwrap();
+    let denied = limit.check_n(5);
     assert!(!denied.is_allowed());
     assert_eq!(denied.remaining(), 1);
     let drained = limit.entry().take_up_to(5).into_result().unwrap();
@@ -143,11 +143,11 @@ fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
     // Five times as much is given back as the limit holds: what is above it is lost.
     assert_eq!(limit.entry().refund(drained) + limit.entry().refund(taken), 10);
     assert_eq!((0..4).map(|_| limit.entry().refund(taken)).sum::<u64>(), 0);
-    assert!(limit.check(10).is_allowed());
-    assert!(!limit.check(1).is_allowed());
+    assert!(limit.check_n(10).is_allowed());
+    assert!(!limit.check().is_allowed());
     // In debt, not even nothing fits.
     assert_eq!(limit.entry().charge(10), 0);
-    assert!(!limit.check(0).is_allowed());
+    assert!(!limit.check_n(0).is_allowed());
     // A time that goes backward changes nothing.
     let left = limit.entry().peek(0).reset_after();
     assert!(!limit.entry().at(Timestamp::from_secs(0)).check(1).is_allowed());

@@ -48,7 +48,7 @@ fn what_another_charge_has_restored_forgives_nothing_of_it() {
     let limiter = Limiter::with_clock(quota, clock.clone());
     let keyed = KeyedLimiter::<str>::with_clock(quota, 10, clock.clone()).expect("it fits");
     let tiers = crate::Tiers::of(quota).build_with_clock(10, clock.clone()).expect("it fits");
-    let permits = [limiter.check(5), keyed.check("key", 5), tiers.check("key", 5)];
+    let permits = [limiter.check_n(5), keyed.check_n("key", 5), tiers.check_n("key", 5)];
     let permits = permits.map(|decision| decision.into_result().expect("a fresh limit"));
     let tolls = [limiter.entry().cost(5), keyed.entry("key").cost(5), tiers.entry("key").cost(5)];
     let tolls = tolls.map(|toll| charged(toll, clock.now()));
@@ -58,8 +58,8 @@ fn what_another_charge_has_restored_forgives_nothing_of_it() {
         (5, 5)
     );
     clock.advance(Duration::from_millis(4_990));
-    assert!(limiter.check(5).is_allowed());
-    assert!(keyed.check("key", 5).is_allowed() && tiers.check("key", 5).is_allowed());
+    assert!(limiter.check_n(5).is_allowed());
+    assert!(keyed.check_n("key", 5).is_allowed() && tiers.check_n("key", 5).is_allowed());
     tolls.iter().for_each(|toll| toll.undo());
     let left = [limiter.entry().peek(1), keyed.entry("key").peek(1), tiers.entry("key").peek(1)];
     assert_eq!(left.map(|decision| decision.remaining()), [5; 3]);
@@ -73,7 +73,7 @@ fn under_another_charge_what_has_not_drained_is_given_back() {
     let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, clock.clone()).expect("it fits");
     let tolls =
         [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|toll| charged(toll, now));
-    assert!(limiter.check(2).is_allowed() && keyed.check("key", 2).is_allowed());
+    assert!(limiter.check_n(2).is_allowed() && keyed.check_n("key", 2).is_allowed());
     // Two of the six have drained: four come back, less what drains in the clocks' difference.
     clock.advance(Duration::from_secs(20));
     tolls.iter().for_each(|toll| toll.undo());
@@ -96,7 +96,9 @@ fn what_has_drained_is_not_given_back() {
         let tolls =
             [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|toll| charged(toll, now));
         clock.advance(Duration::from_secs(after_s));
-        assert!(limiter.check(5).is_allowed() && keyed.check("key", 5).is_allowed() == keyed_too);
+        assert!(
+            limiter.check_n(5).is_allowed() && keyed.check_n("key", 5).is_allowed() == keyed_too
+        );
         let before = limiter.cell.load();
         let left = [limiter.entry().peek(1).remaining(), keyed.entry("key").peek(1).remaining()];
         tolls.iter().for_each(|toll| toll.undo());
@@ -134,7 +136,7 @@ fn in_a_window_a_charge_under_another_stays() {
         let keyed = keyed.expect("it fits");
         let tolls =
             [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|toll| charged(toll, now));
-        assert!(limiter.check(2).is_allowed() && keyed.check("key", 2).is_allowed());
+        assert!(limiter.check_n(2).is_allowed() && keyed.check_n("key", 2).is_allowed());
         tolls.iter().for_each(|toll| toll.undo());
         assert_eq!(limiter.entry().peek(1).remaining(), 4, "{text}");
         assert_eq!(keyed.entry("key").peek(1).remaining(), 4, "{text}");

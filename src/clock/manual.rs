@@ -13,10 +13,10 @@ use crate::sync::{Arc, AtomicU64, Ordering};
 ///
 /// let clock = ManualClock::new();
 /// let limiter = Limiter::with_clock(Quota::per_second(1), clock.clone());
-/// assert!(limiter.check(1).is_allowed());
-/// assert!(!limiter.check(1).is_allowed());
+/// assert!(limiter.check().is_allowed());
+/// assert!(!limiter.check().is_allowed());
 /// clock.advance(Duration::from_secs(1));
-/// assert!(limiter.check(1).is_allowed());
+/// assert!(limiter.check().is_allowed());
 /// ```
 #[derive(Clone, Debug)]
 pub struct ManualClock {

@@ -13,8 +13,8 @@ use crate::verdict::Mark;
 /// use std::time::Duration;
 /// use tollgate::{Limiter, ManualClock, Quota};
 /// let limiter = Limiter::with_clock(Quota::per_minute(6).burst(1), ManualClock::new());
-/// assert!(limiter.check(1).is_allowed());
-/// let denial = limiter.check(1).into_result().unwrap_err();
+/// assert!(limiter.check().is_allowed());
+/// let denial = limiter.check().into_result().unwrap_err();
 /// assert_eq!(denial.retry_after(), Some(Duration::from_secs(10)));
 /// assert_eq!(denial.reset_after(), Duration::from_secs(10));
 /// assert_eq!((denial.cost(), denial.limit(), denial.remaining()), (1, 1, 0));
@@ -57,8 +57,8 @@ impl Denial {
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), ManualClock::new());
-    /// assert!(limiter.check(1).is_allowed());
-    /// let denial = limiter.check(1).into_result().unwrap_err();
+    /// assert!(limiter.check().is_allowed());
+    /// let denial = limiter.check().into_result().unwrap_err();
     /// assert_eq!(denial.retry_after_secs(), Some(1));
     /// ```
     #[must_use]
@@ -96,7 +96,7 @@ impl Denial {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// let denial = Limiter::new(Quota::per_hour(10)).check_n(11).into_result().unwrap_err();
     /// assert!(denial.is_never());
     /// assert_eq!(denial.retry_after(), None);
     /// ```
@@ -122,8 +122,8 @@ impl Denial {
     /// use tollgate::{Limiter, ManualClock, Policy};
     /// let policy: Policy = "2/m penalty 10m after 1".parse()?;
     /// let limiter = Limiter::with_clock(policy, ManualClock::new());
-    /// assert!(limiter.check(2).is_allowed());
-    /// let denial = limiter.check(1).into_result().unwrap_err();
+    /// assert!(limiter.check_n(2).is_allowed());
+    /// let denial = limiter.check().into_result().unwrap_err();
     /// assert!(denial.is_penalty());
     /// assert_eq!(denial.retry_after(), Some(Duration::from_secs(600)));
     /// # Ok::<(), tollgate::PolicyError>(())

@@ -17,7 +17,7 @@ use crate::verdict::Mark;
 /// use std::time::Duration;
 /// use tollgate::{Limiter, ManualClock, Quota};
 /// let limiter = Limiter::with_clock(Quota::per_minute(6), ManualClock::new());
-/// let permit = limiter.check(2).into_result()?;
+/// let permit = limiter.check_n(2).into_result()?;
 /// assert_eq!((permit.cost(), permit.limit(), permit.remaining()), (2, 6, 4));
 /// assert_eq!(permit.reset_after(), Duration::from_secs(20));
 /// assert!(!permit.is_spilled());
@@ -51,7 +51,7 @@ impl Permit {
     /// use tollgate::{Limiter, ManualClock, Policy};
     /// let policy = Policy::from(tollgate::Quota::per_minute(20)).soft(500)?;
     /// let limiter = Limiter::with_clock(policy, ManualClock::new());
-    /// let is_over = |cost| limiter.check(cost).into_result().ok().map(|permit| permit.is_over());
+    /// let is_over = |cost| limiter.check_n(cost).into_result().ok().map(|permit| permit.is_over());
     /// assert_eq!([20, 1, 1].map(is_over), [Some(false), Some(true), None]);
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
@@ -65,7 +65,7 @@ impl Permit {
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let limiter = Limiter::with_clock(Quota::per_hour(10), ManualClock::new());
-    /// let permit = limiter.check(8).into_result()?;
+    /// let permit = limiter.check_n(8).into_result()?;
     /// // Three were enough.
     /// assert_eq!(limiter.entry().refund(permit.portion(5)), 5);
     /// assert_eq!(limiter.entry().peek(1).remaining(), 7);

@@ -70,7 +70,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// let clock = ManualClock::new();
     /// let tiers = Tiers::of(Quota::per_minute(60));
     /// let limiter: KeyedLimiter<str> = tiers.build_with_clock(1_000, clock.clone())?;
-    /// assert!(limiter.check("alice", 40).is_allowed());
+    /// assert!(limiter.check_n("alice", 40).is_allowed());
     /// clock.advance(Duration::from_secs(10));
     /// limiter.set_quota(0, Quota::per_minute(6).burst(50))?;
     /// assert_eq!(limiter.entry("alice").peek(1).remaining(), 20);

@@ -14,7 +14,7 @@ use super::table::Table;
 /// use tollgate::{Full, KeyedLimiter, ManualClock, Quota};
 /// let table = || KeyedLimiter::<u64>::with_clock(Quota::per_hour(5), 1, ManualClock::new());
 /// let admitted = |limiter: &KeyedLimiter<u64>| {
-///     (0..100).filter(|key| limiter.check(key, 1).is_allowed()).count()
+///     (0..100).filter(|key| limiter.check(key).is_allowed()).count()
 /// };
 /// // There are cells for a few keys. The others find what the spill has left.
 /// let spilling = table()?;

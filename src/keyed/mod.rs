@@ -95,7 +95,7 @@ pub use tiers::Tiers;
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
 /// let limiter = KeyedLimiter::new(Quota::per_second(100).burst(20), 100_000)?;
-/// assert!(limiter.check("203.0.113.7", 1).is_allowed());
+/// assert!(limiter.check("203.0.113.7").is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct KeyedLimiter<K: ?Sized, S = RandomState> {
@@ -122,7 +122,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// use tollgate::{KeyedLimiter, Policy};
     /// let policy: Policy = "sliding-window 100/m".parse()?;
     /// let limiter = KeyedLimiter::new(policy, 1_000_000)?;
-    /// assert!(limiter.check(&42_u64, 1).is_allowed());
+    /// assert!(limiter.check(&42_u64).is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(policy: impl Into<Policy>, capacity: usize) -> Result<Self, BuildError> {
@@ -140,11 +140,11 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
     /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000, clock.clone())?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// assert!(!limiter.check("alice", 1).is_allowed());
-    /// assert!(limiter.check("bob", 1).is_allowed());
+    /// assert!(limiter.check("alice").is_allowed());
+    /// assert!(!limiter.check("alice").is_allowed());
+    /// assert!(limiter.check("bob").is_allowed());
     /// clock.advance(Duration::from_secs(60));
-    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.check("alice").is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn with_clock(
@@ -172,7 +172,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// let hashers = [RandomState::new(), RandomState::new()];
     /// let limiter =
     ///     KeyedLimiter::with_hashers(Quota::per_second(9), 1_000, Clock::monotonic(), hashers)?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.check("alice").is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn with_hashers(
@@ -207,19 +207,33 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.clock.now()
     }
 
+    /// Decides a request of one unit for `key` now, and charges it if it is admitted: the short form of
+    /// [`check_n`](KeyedLimiter::check_n).
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::new(Quota::per_hour(2), 1_000)?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn check(&self, key: &K) -> Decision {
+        self.check_n(key, 1)
+    }
+
     /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A cost of 0
     /// is a peek.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
     /// let limiter = KeyedLimiter::new(Quota::per_hour(2), 1_000)?;
-    /// assert!(limiter.check("alice", 2).is_allowed());
-    /// assert!(!limiter.check("alice", 1).is_allowed());
-    /// assert!(limiter.check("bob", 1).is_allowed());
+    /// assert!(limiter.check_n("alice", 2).is_allowed());
+    /// assert!(!limiter.check("alice").is_allowed());
+    /// assert!(limiter.check("bob").is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
-    pub fn check(&self, key: &K, cost: u64) -> Decision {
+    pub fn check_n(&self, key: &K, cost: u64) -> Decision {
         self.place(key).ask(Verb::Check, cost, None, cost > 0)
     }
 
@@ -242,7 +256,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
     /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000_000, clock.clone())?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.check("alice").is_allowed());
     /// assert!(limiter.stats().bytes <= 15_000_000);
     /// assert_eq!(limiter.stats().live, 1);
     /// clock.advance(Duration::from_secs(60));

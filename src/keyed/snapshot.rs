@@ -208,13 +208,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// use tollgate::{Clock, KeyedLimiter, Quota};
     /// let quota = Quota::per_hour(2);
     /// let limiter = KeyedLimiter::<str>::new(quota, 1_000)?;
-    /// assert!(limiter.check("alice", 2).is_allowed());
+    /// assert!(limiter.check_n("alice", 2).is_allowed());
     /// let mut file = Vec::new();
     /// limiter.snapshot(&mut file)?;
     /// // The process ends, another begins.
     /// let limiter = KeyedLimiter::<str>::restore(quota, Clock::monotonic(), &file[..])?;
-    /// assert!(!limiter.check("alice", 1).is_allowed());
-    /// assert!(limiter.check("bob", 1).is_allowed());
+    /// assert!(!limiter.check("alice").is_allowed());
+    /// assert!(limiter.check("bob").is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {

@@ -16,7 +16,7 @@ use super::unit::unit;
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
 /// let limiter = KeyedLimiter::new(Quota::per_minute(100), 1_000)?;
-/// assert!(limiter.check("alice", 1).is_allowed());
+/// assert!(limiter.check("alice").is_allowed());
 /// let stats = limiter.stats();
 /// assert_eq!((stats.live, stats.full), (1, 0));
 /// assert!(stats.collision_probability < 1e-9);

@@ -50,7 +50,7 @@ use super::table::Table;
 /// let free = Quota::per_minute(10);
 /// let paid: Policy = "gcra 100/s burst 500".parse()?;
 /// let limiter: KeyedLimiter<str> = Tiers::of(free).and(paid).build(100_000)?;
-/// assert_eq!(limiter.check("alice", 1).remaining(), 9);
+/// assert_eq!(limiter.check("alice").remaining(), 9);
 /// assert_eq!(limiter.entry("bob").tier(1)?.check(1).remaining(), 499);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -119,7 +119,7 @@ impl Tiers {
     /// let tiers = || Tiers::of(Quota::per_hour(50)).and(Quota::per_hour(500));
     /// let admitted = |tiers: Tiers| -> Result<usize, tollgate::BuildError> {
     ///     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1, ManualClock::new())?;
-    ///     Ok((0..100).filter(|key| limiter.check(key, 1).is_allowed()).count())
+    ///     Ok((0..100).filter(|key| limiter.check(key).is_allowed()).count())
     /// };
     /// assert_eq!(admitted(tiers())?, 100);
     /// assert!(admitted(tiers().when_full(Full::Deny))? < 50);
@@ -158,7 +158,7 @@ impl Tiers {
     /// use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
     /// let tiers = Tiers::of(Quota::per_second(5));
     /// let limiter: KeyedLimiter<str> = tiers.build_with_clock(1_000, ManualClock::new())?;
-    /// assert!(limiter.check("alice", 5).is_allowed());
+    /// assert!(limiter.check_n("alice", 5).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn build_with_clock<K: Hash + ?Sized>(
@@ -185,7 +185,7 @@ impl Tiers {
     ///     (Tiers::of(Quota::per_second(5)), [RandomState::new(), RandomState::new()]);
     /// let limiter: KeyedLimiter<str, _> =
     ///     tiers.build_with_hashers(1_000, Clock::monotonic(), hashers)?;
-    /// assert!(limiter.check("alice", 5).is_allowed());
+    /// assert!(limiter.check_n("alice", 5).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn build_with_hashers<K: Hash + ?Sized, S: BuildHasher>(

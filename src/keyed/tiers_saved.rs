@@ -53,7 +53,7 @@ impl Tiers {
     /// limiter.snapshot(&mut file)?;
     /// let limiter: KeyedLimiter<str> = tiers().restore(Clock::monotonic(), &file[..])?;
     /// assert!(!limiter.entry("alice").tier(1)?.check(1).is_allowed());
-    /// assert!(limiter.check("alice", 2).is_allowed());
+    /// assert!(limiter.check_n("alice", 2).is_allowed());
     /// let other = Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(60));
     /// let refused = other.restore::<str>(Clock::monotonic(), &file[..]);
     /// assert!(matches!(refused, Err(RestoreError::Policy(_))));
@@ -91,12 +91,12 @@ impl Tiers {
     /// let hashers = || [1, 2].map(|n| RandomState::with_seeds(n, 2, 3, 4));
     /// let limiter: KeyedLimiter<str, _> =
     ///     tiers().build_with_hashers(1_000, Clock::monotonic(), hashers())?;
-    /// assert!(limiter.check("alice", 2).is_allowed());
+    /// assert!(limiter.check_n("alice", 2).is_allowed());
     /// let mut file = Vec::new();
     /// limiter.snapshot(&mut file)?;
     /// let limiter: KeyedLimiter<str, _> =
     ///     tiers().restore_with_hashers(Clock::monotonic(), hashers(), &file[..])?;
-    /// assert!(!limiter.check("alice", 1).is_allowed());
+    /// assert!(!limiter.check("alice").is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore_with_hashers<K: Hash + ?Sized, S: BuildHasher>(

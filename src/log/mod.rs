@@ -54,7 +54,7 @@ use ring::Ring;
 /// ```
 /// use tollgate::{LogLimiter, Quota};
 /// let limiter = LogLimiter::new(Quota::per_minute(100))?;
-/// assert!(limiter.check(1).is_allowed());
+/// assert!(limiter.check().is_allowed());
 /// assert_eq!(limiter.entry().peek(1).remaining(), 99);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
@@ -92,10 +92,10 @@ impl LogLimiter {
     /// use tollgate::{LogLimiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
     /// let limiter = LogLimiter::with_clock(Quota::per_minute(2), clock.clone())?;
-    /// assert!(limiter.check(1).is_allowed());
+    /// assert!(limiter.check().is_allowed());
     /// clock.advance(Duration::from_secs(50));
-    /// assert!(limiter.check(1).is_allowed());
-    /// let denial = limiter.check(1).into_result().unwrap_err();
+    /// assert!(limiter.check().is_allowed());
+    /// let denial = limiter.check().into_result().unwrap_err();
     /// assert_eq!(denial.retry_after(), Some(Duration::from_secs(10)));
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -110,19 +110,32 @@ impl LogLimiter {
         self.clock.now()
     }
 
+    /// Decides a request of one unit now, and charges it if it is admitted: the short form of
+    /// [`check_n`](LogLimiter::check_n).
+    ///
+    /// ```
+    /// use tollgate::{LogLimiter, Quota};
+    /// let limiter = LogLimiter::new(Quota::per_hour(10))?;
+    /// assert!(limiter.check().is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn check(&self) -> Decision {
+        self.check_n(1)
+    }
+
     /// Decides a request of `cost` units now, and charges it if it is admitted. A cost of 0 is a peek, and a
     /// cost above the limit never fits.
     ///
     /// ```
     /// use tollgate::{LogLimiter, Quota};
     /// let limiter = LogLimiter::new(Quota::per_hour(10))?;
-    /// assert!(limiter.check(8).is_allowed());
-    /// assert!(!limiter.check(5).is_allowed());
-    /// assert!(limiter.check(2).is_allowed());
-    /// assert!(limiter.check(11).into_result().unwrap_err().is_never());
+    /// assert!(limiter.check_n(8).is_allowed());
+    /// assert!(!limiter.check_n(5).is_allowed());
+    /// assert!(limiter.check_n(2).is_allowed());
+    /// assert!(limiter.check_n(11).into_result().unwrap_err().is_never());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn check(&self, cost: u64) -> Decision {
+    pub fn check_n(&self, cost: u64) -> Decision {
         self.decide(cost, None, true)
     }
 }

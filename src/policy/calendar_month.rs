@@ -38,7 +38,7 @@ impl Policy {
     /// let clock = ManualClock::new();
     /// clock.set(Timestamp::from_secs(1_738_368_000)); // 1 February 2025
     /// let limiter = Limiter::with_clock(plan, clock);
-    /// assert!(limiter.check(10_000).is_allowed());
+    /// assert!(limiter.check_n(10_000).is_allowed());
     /// assert_eq!(limiter.entry().peek(1).reset_after(), Duration::from_secs(28 * 86_400));
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```

@@ -72,7 +72,7 @@ pub use size::SketchSize;
 /// use tollgate::{Quota, SketchLimiter, SketchSize};
 /// let size = SketchSize::for_load(10_000, 1_000)?;
 /// let limiter = SketchLimiter::new(Quota::per_second(100).burst(20), size)?;
-/// assert!(limiter.check("203.0.113.7", 1).is_allowed());
+/// assert!(limiter.check("203.0.113.7").is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct SketchLimiter<K: ?Sized, S = RandomState> {
@@ -94,7 +94,7 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
     /// let size = SketchSize::new(4, 10_000)?;
     /// let policy: Policy = "sliding-window 100/m".parse()?;
     /// let limiter = SketchLimiter::new(policy, size)?;
-    /// assert!(limiter.check(&42_u64, 1).is_allowed());
+    /// assert!(limiter.check(&42_u64).is_allowed());
     /// let policy: Policy = "fixed-window 100/m from-first".parse()?;
     /// let refused = SketchLimiter::<str>::new(policy, size);
     /// assert!(matches!(refused, Err(BuildError::Policy(_))));
@@ -133,7 +133,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// let hashers = [RandomState::new(), RandomState::new()];
     /// let (size, clock) = (SketchSize::new(4, 1_000)?, Clock::monotonic());
     /// let limiter = SketchLimiter::with_hashers(Quota::per_second(9), size, clock, hashers)?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.check("alice").is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn with_hashers(
@@ -157,19 +157,33 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         self.clock.now()
     }
 
+    /// Decides a request of one unit for `key` now, and charges it if it is admitted: the short form of
+    /// [`check_n`](SketchLimiter::check_n).
+    ///
+    /// ```
+    /// use tollgate::{Quota, SketchLimiter, SketchSize};
+    /// let limiter = SketchLimiter::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn check(&self, key: &K) -> Decision {
+        self.check_n(key, 1)
+    }
+
     /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A cost of 0 is a
     /// peek.
     ///
     /// ```
     /// use tollgate::{Quota, SketchLimiter, SketchSize};
     /// let limiter = SketchLimiter::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
-    /// assert!(limiter.check("alice", 2).is_allowed());
-    /// assert!(!limiter.check("alice", 1).is_allowed());
-    /// assert!(limiter.check("alice", 3).into_result().unwrap_err().is_never());
+    /// assert!(limiter.check_n("alice", 2).is_allowed());
+    /// assert!(!limiter.check("alice").is_allowed());
+    /// assert!(limiter.check_n("alice", 3).into_result().unwrap_err().is_never());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
-    pub fn check(&self, key: &K, cost: u64) -> Decision {
+    pub fn check_n(&self, key: &K, cost: u64) -> Decision {
         self.place(key).decide(cost, None, true)
     }
 

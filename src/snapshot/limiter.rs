@@ -28,11 +28,11 @@ impl Limiter {
     /// use tollgate::{Clock, Limiter, Quota};
     /// let quota = Quota::per_hour(2);
     /// let limiter = Limiter::new(quota);
-    /// assert!(limiter.check(2).is_allowed());
+    /// assert!(limiter.check_n(2).is_allowed());
     /// let mut file = Vec::new();
     /// limiter.snapshot(&mut file)?;
     /// let restored = Limiter::restore(quota, Clock::monotonic(), &file[..])?;
-    /// assert!(!restored.check(1).is_allowed());
+    /// assert!(!restored.check().is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {

@@ -65,7 +65,7 @@ const SET_SINCE: Timestamp = Timestamp::from_secs(1_577_836_800);
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
 /// let limiter = KeyedLimiter::new(Quota::per_hour(2), 1_000)?;
-/// assert!(limiter.check("alice", 1).is_allowed());
+/// assert!(limiter.check("alice").is_allowed());
 /// let mut file = Vec::new();
 /// let saved = limiter.snapshot(&mut file)?;
 /// assert_eq!((saved.keys, saved.bytes), (1, file.len() as u64));

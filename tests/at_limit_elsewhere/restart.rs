@@ -31,7 +31,7 @@ fn a_restart_forgets_neither_denials_nor_penalties() {
             let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, clock.clone()).unwrap();
             let _ = (limiter.entry().take_up_to(9), keyed.entry("key").take_up_to(9));
             for _ in 0..denials {
-                assert!(!limiter.check(1).is_allowed() && !keyed.check("key", 1).is_allowed());
+                assert!(!limiter.check().is_allowed() && !keyed.check("key").is_allowed());
             }
             let (mut one, mut many) = (Vec::new(), Vec::new());
             limiter.snapshot(&mut one).unwrap();
@@ -73,7 +73,7 @@ fn a_policy_with_all_words_and_long_numbers_is_restored() {
     let limiter = limit(text);
     assert_eq!(policy(text).to_string(), text);
     assert!(text.len() > 150);
-    assert!(limiter.check(123_456_789).is_allowed());
+    assert!(limiter.check_n(123_456_789).is_allowed());
     let mut file = Vec::new();
     limiter.snapshot(&mut file).unwrap();
     let again = Limiter::restore(policy(text), ManualClock::new(), &file[..]).unwrap();

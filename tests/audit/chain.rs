@@ -31,12 +31,12 @@ fn charges_form_one_chain() {
             let text = format!("{kind} {limit}/d{option}");
             for _ in 0..20 {
                 let limiter = Limiter::with_clock(policy(&text), ManualClock::new());
-                audit_chain(&text, limit, &|_, cost| limiter.check(cost));
+                audit_chain(&text, limit, &|_, cost| limiter.check_n(cost));
                 let Ok(table) = KeyedLimiter::with_clock(policy(&text), 10, ManualClock::new())
                 else {
                     continue; // two counters of 16 bits leave no bits for a tag
                 };
-                audit_chain(&text, limit, &|key, cost| table.check(&key, cost));
+                audit_chain(&text, limit, &|key, cost| table.check_n(&key, cost));
             }
         }
     }

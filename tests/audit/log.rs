@@ -110,7 +110,7 @@ impl Torn {
 #[test]
 fn a_log_that_loses_units_is_caught() {
     let log = LogLimiter::with_clock(quota(1), ManualClock::new()).unwrap();
-    let (allowed, _) = (log.entry().peek(1), log.check(1));
+    let (allowed, _) = (log.entry().peek(1), log.check());
     let denied = log.entry().peek(1);
     let request = |random: &mut Random, n: u64| (0, n * 1_000 + random.below(10_000), 1);
     // Two threads must meet in it: on a busy machine they seldom do.

@@ -150,7 +150,7 @@ fn row_08_a_cost_of_zero_is_a_peek() {
         }
     }
     let keyed = KeyedLimiter::new(Quota::per_minute(2), 100).unwrap();
-    assert!(keyed.check("key", 0).is_allowed());
+    assert!(keyed.check_n("key", 0).is_allowed());
     assert_eq!(keyed.stats().live, 0);
 }
 
@@ -160,15 +160,15 @@ fn row_09_a_cost_above_the_burst_never_fits_and_charges_nothing() {
     let limiter = Limiter::with_clock(Quota::per_second(10), clock.clone());
     let keyed = KeyedLimiter::with_clock(Quota::per_second(10), 100, clock).unwrap();
     for _ in 0..3 {
-        for decision in [limiter.check(11), keyed.check("key", 11)] {
+        for decision in [limiter.check_n(11), keyed.check_n("key", 11)] {
             let denial = decision.into_result().unwrap_err();
             assert!(denial.is_never());
             assert_eq!(denial.retry_after(), None);
             assert_eq!(denial.remaining(), 10);
         }
     }
-    assert!(limiter.check(10).is_allowed());
-    assert!(keyed.check("key", 10).is_allowed());
+    assert!(limiter.check_n(10).is_allowed());
+    assert!(keyed.check_n("key", 10).is_allowed());
 }
 
 #[test]
@@ -332,8 +332,8 @@ fn row_12_a_refund_above_what_is_owed_fills_the_limit_and_no_more() {
         let clock = ManualClock::new();
         let limiter = Limiter::with_clock(policy(text), clock.clone());
         let keyed = KeyedLimiter::with_clock(policy(text), 10, clock).unwrap();
-        let permit = limiter.check(10).into_result().unwrap();
-        let of_key = keyed.check("key", 10).into_result().unwrap();
+        let permit = limiter.check_n(10).into_result().unwrap();
+        let of_key = keyed.check_n("key", 10).into_result().unwrap();
         assert_eq!(
             [limiter.entry().refund(permit), keyed.entry("key").refund(of_key)],
             [10, 10],
@@ -348,7 +348,7 @@ fn row_12_a_refund_above_what_is_owed_fills_the_limit_and_no_more() {
         let admitted = [limiter.entry().take_up_to(50), keyed.entry("key").take_up_to(50)];
         let admitted = admitted.map(|decision| decision.into_result().unwrap().cost());
         assert_eq!(admitted, [10, 10], "{text}");
-        assert!(!limiter.check(1).is_allowed() && !keyed.check("key", 1).is_allowed(), "{text}");
+        assert!(!limiter.check().is_allowed() && !keyed.check("key").is_allowed(), "{text}");
     }
 }
 

@@ -34,8 +34,8 @@ fn row_40_of_64_threads_exactly_one_gets_the_only_unit() {
     for round in 0..50 {
         let limiter = Limiter::with_clock(Quota::per_hour(1), ManualClock::new());
         let keyed = KeyedLimiter::with_clock(Quota::per_hour(1), 10, ManualClock::new()).unwrap();
-        assert_eq!(on_threads(64, |_| u64::from(limiter.check(1).is_allowed())), 1);
-        assert_eq!(on_threads(64, |_| u64::from(keyed.check(&round, 1).is_allowed())), 1);
+        assert_eq!(on_threads(64, |_| u64::from(limiter.check().is_allowed())), 1);
+        assert_eq!(on_threads(64, |_| u64::from(keyed.check(&round).is_allowed())), 1);
         assert_eq!(keyed.stats().live, 1);
     }
 }
@@ -45,7 +45,7 @@ fn row_41_threads_that_meet_a_new_key_together_share_one_cell() {
     let keyed =
         KeyedLimiter::with_clock(Quota::per_hour(1_000), 10_000, ManualClock::new()).unwrap();
     let admitted = on_threads(4, |_| {
-        (0..5_000_u64).map(|key| u64::from(keyed.check(&key, 400).is_allowed())).sum()
+        (0..5_000_u64).map(|key| u64::from(keyed.check_n(&key, 400).is_allowed())).sum()
     });
     // Two of the four fit for each key.
     assert_eq!(admitted, 10_000);
@@ -93,11 +93,11 @@ fn row_46_a_panic_in_the_hash_of_a_key_leaves_nothing_stuck() {
         }
     }
     let keyed = KeyedLimiter::with_clock(Quota::per_hour(2), 10, ManualClock::new()).unwrap();
-    assert!(keyed.check(&Key(1), 1).is_allowed());
-    let caught = panic::catch_unwind(AssertUnwindSafe(|| keyed.check(&Key(13), 1).is_allowed()));
+    assert!(keyed.check(&Key(1)).is_allowed());
+    let caught = panic::catch_unwind(AssertUnwindSafe(|| keyed.check(&Key(13)).is_allowed()));
     assert!(caught.is_err());
-    assert!(keyed.check(&Key(1), 1).is_allowed());
-    assert!(!keyed.check(&Key(1), 1).is_allowed());
+    assert!(keyed.check(&Key(1)).is_allowed());
+    assert!(!keyed.check(&Key(1)).is_allowed());
     assert_eq!(keyed.stats().live, 1);
 }
 
@@ -140,7 +140,7 @@ fn row_50_a_future_that_is_dropped_leaks_no_permit_and_charges_nothing() {
     let never = |_| std::future::pending();
     let limiter = Limiter::with_clock(Quota::per_hour(1), ManualClock::new());
     let wait = Wait::at_most(Duration::from_secs(1_000_000));
-    assert!(limiter.check(1).is_allowed());
+    assert!(limiter.check().is_allowed());
     for polled in [false, true, true] {
         let mut waiting = pin!(limiter.entry().acquire(1, wait, never));
         if polled {

@@ -49,7 +49,7 @@ fn row_54_a_million_keys_leave_the_memory_as_it_was() {
     let keyed = KeyedLimiter::with_clock(Quota::per_hour(5), 1_000, ManualClock::new()).unwrap();
     let keyed = keyed.when_full(Full::Deny).unwrap();
     let bytes = keyed.stats().bytes;
-    let denied = (0..1_000_000_u64).filter(|key| !keyed.check(key, 1).is_allowed()).count();
+    let denied = (0..1_000_000_u64).filter(|key| !keyed.check(key).is_allowed()).count();
     assert_eq!(keyed.stats().bytes, bytes);
     assert_eq!(keyed.stats().live + denied, 1_000_000);
 }
@@ -61,9 +61,9 @@ fn row_61_keys_made_to_share_a_shard_take_nobodys_cell() {
     let clock = ManualClock::new();
     let keyed = KeyedLimiter::with_hashers(Quota::per_hour(5), 1_000, clock, crafted).unwrap();
     let keyed = keyed.when_full(Full::Deny).unwrap();
-    assert!(keyed.check(&0_u64, 5).is_allowed());
-    let denied = (1..10_000_u64).filter(|key| !keyed.check(key, 1).is_allowed()).count();
-    assert!(!keyed.check(&0, 1).is_allowed(), "the victim was reset");
+    assert!(keyed.check_n(&0_u64, 5).is_allowed());
+    let denied = (1..10_000_u64).filter(|key| !keyed.check(key).is_allowed()).count();
+    assert!(!keyed.check(&0).is_allowed(), "the victim was reset");
     assert!(denied > 8_000, "{denied}");
     assert_eq!(keyed.stats().full, denied as u64);
 }
@@ -74,15 +74,15 @@ fn row_62_a_flood_of_new_keys_resets_no_key() {
     let bytes = keyed.stats().bytes;
     let victims: Vec<u64> = (0..100).collect();
     for victim in &victims {
-        assert!(keyed.check(victim, 5).is_allowed());
+        assert!(keyed.check_n(victim, 5).is_allowed());
     }
     on_threads(4, |thread| {
         (0..100_000)
-            .map(|n| u64::from(keyed.check(&(1_000 + thread * 100_000 + n), 1).is_allowed()))
+            .map(|n| u64::from(keyed.check(&(1_000 + thread * 100_000 + n)).is_allowed()))
             .sum()
     });
     for victim in &victims {
-        assert!(!keyed.check(victim, 1).is_allowed(), "victim {victim} was reset");
+        assert!(!keyed.check(victim).is_allowed(), "victim {victim} was reset");
     }
     let stats = keyed.stats();
     assert_eq!(stats.bytes, bytes);
@@ -97,7 +97,7 @@ fn row_63_a_full_table_denies_newcomers_until_the_hour_it_names() {
     let keyed = KeyedLimiter::with_clock(Quota::per_hour(1), 1, clock.clone()).unwrap();
     let keyed = keyed.when_full(Full::Deny).unwrap();
     let denial = (0..1_000_u64)
-        .find_map(|key| keyed.check(&key, 1).into_result().err())
+        .find_map(|key| keyed.check(&key).into_result().err())
         .expect("a table for one key has no thousand cells");
     assert!(denial.is_table_full());
     assert!(!denial.is_never());
@@ -105,7 +105,7 @@ fn row_63_a_full_table_denies_newcomers_until_the_hour_it_names() {
     // The first cell is idle after an hour; the floor follows in whole granules of a millisecond.
     assert!((3_600_000..=3_600_003).contains(&wait.as_millis()), "{wait:?}");
     clock.advance(wait);
-    let admitted = (1_000..2_000_u64).filter(|key| keyed.check(key, 1).is_allowed()).count();
+    let admitted = (1_000..2_000_u64).filter(|key| keyed.check(key).is_allowed()).count();
     assert!(admitted > 0);
     assert!(keyed.stats().reclaimed > 0);
 }
@@ -117,10 +117,10 @@ fn row_64_keys_that_collide_in_both_hashes_share_one_limit_and_admit_less() {
     let clock = ManualClock::new();
     let hashers = [blind(), blind()];
     let keyed = KeyedLimiter::with_hashers(Quota::per_hour(5), 100, clock, hashers).unwrap();
-    assert!(keyed.check(&10_u64, 3).is_allowed());
-    assert!(!keyed.check(&11, 3).is_allowed());
-    assert!(keyed.check(&11, 2).is_allowed());
-    assert!(keyed.check(&12, 5).is_allowed());
+    assert!(keyed.check_n(&10_u64, 3).is_allowed());
+    assert!(!keyed.check_n(&11, 3).is_allowed());
+    assert!(keyed.check_n(&11, 2).is_allowed());
+    assert!(keyed.check_n(&12, 5).is_allowed());
     assert_eq!(keyed.stats().live, 2);
 }
 
@@ -133,7 +133,7 @@ fn row_65_what_remains_of_a_limit_tells_nothing_of_the_seeds_that_place_keys() {
         KeyedLimiter::with_hashers(Quota::per_hour(5), 10_000, clock(), hashers).unwrap()
     });
     for key in 0..5_000_u64 {
-        let answers = tables.each_ref().map(|table| table.check(&key, 1 + key % 5).remaining());
+        let answers = tables.each_ref().map(|table| table.check_n(&key, 1 + key % 5).remaining());
         assert_eq!(answers[0], answers[1], "{key}");
     }
 }
@@ -159,8 +159,8 @@ fn row_70_and_71_keys_are_the_bytes_that_they_are() {
     let hosts = ["example.com", "EXAMPLE.com", "example.com.", "ex\u{430}mple.com"];
     let accents = ["caf\u{e9}", "cafe\u{301}"];
     for key in hosts.into_iter().chain(accents) {
-        assert!(keyed.check(key, 1).is_allowed(), "{key}");
-        assert!(!keyed.check(key, 1).is_allowed(), "{key}");
+        assert!(keyed.check(key).is_allowed(), "{key}");
+        assert!(!keyed.check(key).is_allowed(), "{key}");
     }
 }
 
@@ -170,7 +170,7 @@ fn row_72_patterned_numbers_fill_shards_as_random_ones_do() {
     // `tests/placement.rs` asks for a million of them.
     let table = KeyedLimiter::with_clock(Quota::per_hour(1), 250_000, ManualClock::new()).unwrap();
     let table = table.when_full(Full::Deny).unwrap();
-    let admitted = (0..250_000_u64).filter(|n| table.check(&(n << 30), 1).is_allowed()).count();
+    let admitted = (0..250_000_u64).filter(|n| table.check(&(n << 30)).is_allowed()).count();
     assert!(admitted >= 249_975, "{admitted}");
 }
 
@@ -179,7 +179,7 @@ fn row_66_no_two_tables_place_keys_alike() {
     // Which of 2,000 keys find one of the few hundred cells is a matter of where each may live.
     let found = |table: KeyedLimiter<u64>| -> Vec<u64> {
         let table = table.when_full(Full::Deny).unwrap();
-        (0..2_000).filter(|key| table.check(key, 1).is_allowed()).collect()
+        (0..2_000).filter(|key| table.check(key).is_allowed()).collect()
     };
     let (quota, clock) = (Quota::per_hour(1), ManualClock::new);
     let own = || found(KeyedLimiter::with_clock(quota, 200, clock()).unwrap());
@@ -198,8 +198,8 @@ fn row_68_odd_keys_are_keys() {
     let keyed = KeyedLimiter::with_clock(Quota::per_hour(1), 100, ManualClock::new()).unwrap();
     let long = "x".repeat(1 << 20);
     for key in ["", "\0", "\0\0", "a\0b", "a", long.as_str(), &long[1..]] {
-        assert!(keyed.check(key, 1).is_allowed(), "{} bytes", key.len());
-        assert!(!keyed.check(key, 1).is_allowed(), "{} bytes", key.len());
+        assert!(keyed.check(key).is_allowed(), "{} bytes", key.len());
+        assert!(!keyed.check(key).is_allowed(), "{} bytes", key.len());
     }
     assert_eq!(keyed.stats().live, 7);
 }
@@ -207,10 +207,10 @@ fn row_68_odd_keys_are_keys() {
 #[test]
 fn row_69_the_parts_of_a_key_do_not_run_together() {
     let keyed = KeyedLimiter::with_clock(Quota::per_hour(1), 100, ManualClock::new()).unwrap();
-    assert!(keyed.check(&("a_b", "c"), 1).is_allowed());
-    assert!(keyed.check(&("a", "b_c"), 1).is_allowed());
-    assert!(keyed.check(&("a_", "b_c"), 1).is_allowed());
-    assert!(!keyed.check(&("a", "b_c"), 1).is_allowed());
+    assert!(keyed.check(&("a_b", "c")).is_allowed());
+    assert!(keyed.check(&("a", "b_c")).is_allowed());
+    assert!(keyed.check(&("a_", "b_c")).is_allowed());
+    assert!(!keyed.check(&("a", "b_c")).is_allowed());
 }
 
 /// A hash that counts what it is asked for.
@@ -244,18 +244,18 @@ fn row_128_a_key_costs_one_hash_and_fourteen_cells_whether_it_is_there_or_not() 
             assert_eq!(hashes.swap(0, Ordering::Relaxed), 1, "{what}");
         };
         work(keyed.entry(&7_u64).peek(1).is_allowed(), true, "asked about, not there");
-        work(keyed.check(&7, 1).is_allowed(), true, "new");
-        work(keyed.check(&7, 1).is_allowed(), true, "there");
-        work(keyed.check(&7, 1).is_allowed(), false, "there and denied");
+        work(keyed.check(&7).is_allowed(), true, "new");
+        work(keyed.check(&7).is_allowed(), true, "there");
+        work(keyed.check(&7).is_allowed(), false, "there and denied");
         work(keyed.entry(&7).peek(1).is_allowed(), false, "asked about, there");
         for key in 100..1_000 {
-            let _ = keyed.check(&key, 1);
+            let _ = keyed.check(&key);
             assert_eq!(hashes.swap(0, Ordering::Relaxed), 1, "among others, {full:?}");
         }
         assert!(keyed.stats().live <= cells);
-        let _ = keyed.check(&1_000, 1);
+        let _ = keyed.check(&1_000);
         assert_eq!(hashes.swap(0, Ordering::Relaxed), 1, "new, and no cell left: {full:?}");
-        work(keyed.check(&7, 1).is_allowed(), false, "still there");
+        work(keyed.check(&7).is_allowed(), false, "still there");
     }
     // What a decision's time still tells (which of the two shards, or an install) is documented.
     let security = include_str!("../../SECURITY.md");
@@ -268,7 +268,7 @@ fn keys_come_and_go_for_ever_in_fixed_memory() {
     let keyed = KeyedLimiter::with_clock(Quota::per_second(1), 1_000, clock.clone()).unwrap();
     for second in 0..1_000_u64 {
         for key in 0..100 {
-            assert!(keyed.check(&(second * 100 + key), 1).is_allowed(), "{second} {key}");
+            assert!(keyed.check(&(second * 100 + key)).is_allowed(), "{second} {key}");
         }
         clock.advance(std::time::Duration::from_millis(1_010));
     }

@@ -87,7 +87,7 @@ fn row_29_and_30_a_step_forward_gives_at_most_one_burst() {
 #[test]
 fn row_31_the_clock_of_the_operating_system_can_be_chosen() {
     let limiter = Limiter::with_clock(Quota::per_hour(3), Clock::system());
-    assert_eq!((0..10).filter(|_| limiter.check(1).is_allowed()).count(), 3);
+    assert_eq!((0..10).filter(|_| limiter.check().is_allowed()).count(), 3);
 }
 
 #[test]
@@ -111,11 +111,11 @@ fn row_36_a_clock_that_goes_backward_neither_panics_nor_gives() {
     let limiter = Limiter::with_clock(Quota::per_minute(10), clock.clone());
     let keyed = KeyedLimiter::with_clock(Quota::per_minute(10), 10, clock.clone()).unwrap();
     clock.set(Timestamp::from_secs(1_000_000));
-    assert!(limiter.check(10).is_allowed() && keyed.check("key", 10).is_allowed());
+    assert!(limiter.check_n(10).is_allowed() && keyed.check_n("key", 10).is_allowed());
     for secs in [999_999, 500_000, 60, 0] {
         clock.set(Timestamp::from_secs(secs));
-        assert!(!limiter.check(1).is_allowed() && !keyed.check("key", 1).is_allowed());
-        let wait = limiter.check(1).into_result().unwrap_err().retry_after().unwrap();
+        assert!(!limiter.check().is_allowed() && !keyed.check("key").is_allowed());
+        let wait = limiter.check().into_result().unwrap_err().retry_after().unwrap();
         assert_eq!(wait, Duration::from_secs(1_000_006 - secs));
     }
     assert!(keyed.stats().live == 1);
@@ -132,21 +132,21 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
             clock.set(at(7_200));
             let limiter = Limiter::with_clock(policy(text), clock.clone());
             let keyed = KeyedLimiter::with_clock(policy(text), 10, clock.clone()).unwrap();
-            let permit = limiter.check(10).into_result().unwrap();
-            let keyed_permit = keyed.check("key", 10).into_result().unwrap();
+            let permit = limiter.check_n(10).into_result().unwrap();
+            let keyed_permit = keyed.check_n("key", 10).into_result().unwrap();
             clock.set(at(restored_at));
             // Requests in flight may refund what they charged, which adds nothing to what drained meanwhile.
             if restored_at > 7_200 {
                 let _ = limiter.entry().refund(permit) + keyed.entry("key").refund(keyed_permit);
             }
             let count = |check: &dyn Fn() -> bool| (0..50).filter(|_| check()).count();
-            let of_limiter = count(&|| limiter.check(1).is_allowed());
-            let of_keyed = count(&|| keyed.check("key", 1).is_allowed());
+            let of_limiter = count(&|| limiter.check().is_allowed());
+            let of_keyed = count(&|| keyed.check("key").is_allowed());
             assert_eq!([of_limiter, of_keyed], [admitted; 2], "{text}, at {restored_at}");
             // A key is locked out no longer than until the clock is where it was.
             clock.set(at(restored_at.max(7_200) + 120));
             assert!(
-                limiter.check(10).is_allowed() && keyed.check("key", 10).is_allowed(),
+                limiter.check_n(10).is_allowed() && keyed.check_n("key", 10).is_allowed(),
                 "{text}"
             );
         }
@@ -158,10 +158,10 @@ fn row_34_while_a_coarse_clock_stalls_nothing_is_refilled() {
     let coarse = CoarseClock::new();
     let limiter = Limiter::with_clock(Quota::per_second(2_000_000_000).burst(3), coarse.clock());
     // A unit in every half nanosecond, and the clock is not advanced.
-    assert_eq!((0..100_000).filter(|_| limiter.check(1).is_allowed()).count(), 3);
+    assert_eq!((0..100_000).filter(|_| limiter.check().is_allowed()).count(), 3);
     let before = limiter.now();
     while limiter.now() == before {
         coarse.tick();
     }
-    assert!(limiter.check(1).is_allowed());
+    assert!(limiter.check().is_allowed());
 }

@@ -115,7 +115,7 @@ fn a_sketch_tells_its_size_and_the_time_it_decides_at() {
     let told = format!("{limiter:?}");
     assert!(told.starts_with("SketchLimiter { rows: 3, cells_per_row: 7, "), "{told}");
     // Every verb without a time reads the limiter's own clock.
-    assert!(limiter.check("alice", 5).is_allowed() && limiter.entry("alice").is_live());
+    assert!(limiter.check_n("alice", 5).is_allowed() && limiter.entry("alice").is_live());
     assert!(!limiter.entry("alice").peek(1).is_allowed());
     clock.advance(Duration::from_secs(1));
     assert!(limiter.entry("alice").peek(5).is_allowed() && !limiter.entry("alice").is_live());

@@ -283,7 +283,7 @@ fn logs_are_shareable_and_say_what_they_are() {
     shareable::<KeyedLogLimiter<std::rc::Rc<str>>>();
     let told = format!("{:?}", keyed(Quota::per_second(1), 5));
     assert!(told.starts_with("KeyedLogLimiter { capacity: 5, bytes: "), "{told}");
-    let denial = log(Quota::per_second(5)).check(6).into_result().unwrap_err();
+    let denial = log(Quota::per_second(5)).check_n(6).into_result().unwrap_err();
     assert_eq!(denial.to_string(), "rate limited: a cost of 6 never fits in a limit of 5");
 }
 

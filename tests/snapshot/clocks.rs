@@ -78,7 +78,7 @@ fn what_has_drained_meanwhile_has_drained_to_the_nanosecond() {
     // An hour is a whole number of ticks: nothing is rounded.
     clock.set(Timestamp::from_secs(3_600));
     let table = KeyedLimiter::<str>::with_clock(policy, 9, clock.clone()).unwrap();
-    assert!(table.check("alice", 4).is_allowed());
+    assert!(table.check_n("alice", 4).is_allowed());
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     clock.advance(HOUR);

@@ -70,7 +70,7 @@ fn a_table_is_written_as_it_always_was() {
         KeyedLimiter::<u64, Times>::with_hashers(policy(POLICY), 8, clock(), HASHERS).unwrap();
     let table = table.when_full(Full::Deny).unwrap();
     for key in 1..=4 {
-        assert!(table.check(&key, 1 + key % 3).is_allowed());
+        assert!(table.check_n(&key, 1 + key % 3).is_allowed());
     }
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
@@ -98,7 +98,7 @@ fn a_table_that_was_written_once_can_be_read() {
 #[test]
 fn a_limit_is_written_as_it_always_was() {
     let limit = Limiter::with_clock(policy(POLICY), clock());
-    assert!(limit.check(2).is_allowed());
+    assert!(limit.check_n(2).is_allowed());
     let mut file = Vec::new();
     limit.snapshot(&mut file).unwrap();
     let file = at_wall(file, wall(0));

@@ -35,7 +35,7 @@ fn restore(file: &[u8]) -> Result<Table, RestoreError> {
 
 fn limiter_file() -> Vec<u8> {
     let limiter = Limiter::with_clock(policy(POLICY), ManualClock::new());
-    assert!(limiter.check(2).is_allowed());
+    assert!(limiter.check_n(2).is_allowed());
     let mut file = Vec::new();
     limiter.snapshot(&mut file).unwrap();
     at_wall(file, wall(0))

@@ -139,7 +139,7 @@ fn a_table_of_many_shards_comes_back_whole() {
     let policy = policy("gcra 1/h burst 5");
     // Filled to its capacity, one table in ten would have no cell for one of so many keys.
     let original = KeyedLimiter::<u64>::with_clock(policy, 15_000, clock.clone()).unwrap();
-    let admitted = (0..10_000_u64).filter(|key| original.check(key, key % 5 + 1).is_allowed());
+    let admitted = (0..10_000_u64).filter(|key| original.check_n(key, key % 5 + 1).is_allowed());
     assert_eq!(admitted.count(), 10_000);
     let mut file = Vec::new();
     let saved = original.snapshot(&mut file).unwrap();

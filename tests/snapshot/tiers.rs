@@ -77,7 +77,7 @@ fn a_limiter_with_seeds_of_its_own_finds_its_keys_again() {
     table.snapshot(&mut file).unwrap();
     let restored: KeyedLimiter<str> = quotas().restore(ManualClock::new(), &file[..]).unwrap();
     assert!(!restored.entry("alice").tier(1).unwrap().check(1).is_allowed());
-    assert!(restored.check("alice", 2).is_allowed());
+    assert!(restored.check_n("alice", 2).is_allowed());
     // And is written again with them.
     let mut again = Vec::new();
     restored.snapshot(&mut again).unwrap();

@@ -34,8 +34,8 @@ impl Subject {
     /// The short form.
     fn check(&self, cost: u64) -> Decision {
         match self {
-            Self::One(limiter) => limiter.check(cost),
-            Self::Keyed(limiter) => limiter.check(&KEY, cost),
+            Self::One(limiter) => limiter.check_n(cost),
+            Self::Keyed(limiter) => limiter.check_n(&KEY, cost),
         }
     }
 
@@ -125,7 +125,7 @@ fn a_peek_and_a_denial_have_nothing_to_give_back() {
 #[test]
 fn a_permit_of_another_policy_gives_back_nothing() {
     let other = Limiter::with_clock(policy("gcra 100/m"), ManualClock::new());
-    let foreign = other.check(50).into_result().unwrap();
+    let foreign = other.check_n(50).into_result().unwrap();
     each(&["gcra 10/m", "fixed-window 10/m"], |subject, _, text| {
         assert!(subject.check(6).is_allowed());
         assert_eq!(subject.entry().refund(foreign), 0, "{text}");
@@ -136,7 +136,7 @@ fn a_permit_of_another_policy_gives_back_nothing() {
 #[test]
 fn a_key_that_is_not_there_has_nothing_to_give_back() {
     let limiter = KeyedLimiter::<u64>::new(policy("gcra 10/m"), 10).unwrap();
-    let permit = limiter.check(&1, 5).into_result().unwrap();
+    let permit = limiter.check_n(&1, 5).into_result().unwrap();
     assert_eq!(limiter.entry(&2).refund(permit), 0);
     limiter.entry(&2).reset();
     assert_eq!(limiter.stats().live, 1);
@@ -146,7 +146,7 @@ fn a_key_that_is_not_there_has_nothing_to_give_back() {
 fn the_folly_vector_of_borrowing_waits_one_second_more_each_time() {
     // Rate 10 a second, burst 10, drained: ten places of ten units.
     let limiter = Limiter::with_clock(policy("gcra 10/s burst 10"), ManualClock::new());
-    assert!(limiter.check(10).is_allowed());
+    assert!(limiter.check_n(10).is_allowed());
     for seconds in 1..=10 {
         let place = limiter.entry().reserve(10, Duration::from_secs(10)).unwrap();
         assert_eq!(place.wait(), Duration::from_secs(seconds));
@@ -159,10 +159,10 @@ fn v36_a_forced_charge_puts_the_next_unit_off() {
     // 10 a second, 2 units there, 100 ms since the last: 6 are charged all the same.
     let clock = ManualClock::new();
     let limiter = Limiter::with_clock(policy("gcra 10/s burst 10"), clock.clone());
-    assert!(limiter.check(8).is_allowed());
+    assert!(limiter.check_n(8).is_allowed());
     clock.advance(Duration::from_millis(100));
     assert_eq!(limiter.entry().charge(6), 0);
-    let denial = limiter.check(1).into_result().unwrap_err();
+    let denial = limiter.check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_millis(400)));
 }
 

@@ -138,7 +138,7 @@ fn every_word_decides_as_the_core_does_with_the_same_words() {
         .expect("a table");
         // Steps that do not divide the window, and costs from 1 to 3.
         for n in 0..200_u64 {
-            let decision = core.check("alice", 1 + n % 3);
+            let decision = core.check_n("alice", 1 + n % 3);
             let waits = match &decision {
                 Decision::Allowed(_) => None,
                 Decision::Denied(denial) => denial.retry_after(),

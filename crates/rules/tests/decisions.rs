@@ -5,9 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{World, over_and_left};
-use tollgate_rules::{
-    Code, CurrentLimit, Descriptor, Override, Request, RequestError, Settings, Unit,
-};
+use tollgate_rules::{Code, CurrentLimit, Descriptor, Override, Request, Settings, Unit};
 
 const SHOP: &str = "
 domain: another
@@ -375,35 +373,4 @@ descriptors:
     };
     assert_eq!(limits(), [Some(5), None]);
     assert_eq!(over_and_left(&world.check("d", &[&[("silver", "x")]])), [(false, 0)]);
-}
-
-#[test]
-fn requests_that_say_nothing_or_too_much_are_refused() {
-    let world = World::new(SHOP);
-    let one = [Descriptor::new(&[("key3", "x")])];
-    let error = |request: &Request<'_>| world.ask(request).expect_err("a bad request");
-    assert_eq!(error(&Request::new("", &one)), RequestError::EmptyDomain);
-    assert_eq!(error(&Request::new("another", &[])), RequestError::NoDescriptors);
-    let many = vec![one[0]; 10_000];
-    let expected = RequestError::TooManyDescriptors { found: 10_000, most: 100 };
-    assert_eq!(error(&Request::new("another", &many)), expected);
-    let entries = vec![("k", "v"); 10_000];
-    let descriptors = [Descriptor::new(&entries)];
-    let expected = RequestError::TooManyEntries { found: 10_000, most: 32 };
-    assert_eq!(error(&Request::new("another", &descriptors)), expected);
-    let long = "x".repeat(1 << 20);
-    let entries = [("key3", long.as_str())];
-    let descriptors = [Descriptor::new(&entries)];
-    let found = "another".len() + "key3".len() + (1 << 20);
-    let expected = RequestError::TooManyBytes { found, most: 65_536 };
-    assert_eq!(error(&Request::new("another", &descriptors)), expected);
-}
-
-#[test]
-fn values_of_any_bytes_are_values() {
-    let world = World::new(SHOP);
-    for value in ["", "\0", "\u{1b}[31m", "a\r\nb", "\u{202e}", "*"] {
-        let left = |answer| over_and_left(&answer);
-        assert_eq!(left(world.check("another", &[&[("key3", value)]])), [(false, 9)], "{value:?}");
-    }
 }

@@ -48,8 +48,8 @@ fn question(world: &World, charges: bool, keys: &[(&str, u64)]) -> Question {
 fn says(spent: u64) -> Decision {
     let policy: Policy = "fixed-window 5/h".parse().expect("a policy");
     let limiter = Limiter::with_clock(policy, ManualClock::new());
-    let _ = limiter.check(spent);
-    limiter.check(1)
+    let _ = limiter.check_n(spent);
+    limiter.check()
 }
 
 /// The answer for one unit of each key, when this much of their rules is spent elsewhere.

@@ -50,7 +50,7 @@ impl Limit for Limiter {
 
     #[inline]
     fn check(&self, _: &Key, cost: u64) -> Decision {
-        self.check(cost)
+        self.check_n(cost)
     }
 
     fn entry(&self, _: &Key) -> Entry<'_> {
@@ -65,7 +65,7 @@ impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
 
     #[inline]
     fn check(&self, key: &Key, cost: u64) -> Decision {
-        self.check(key, cost)
+        self.check_n(key, cost)
     }
 
     fn entry(&self, key: &Key) -> Entry<'_> {

@@ -59,7 +59,7 @@ impl GateTally {
     /// Logs a request above the limit at the level DEBUG.
     #[cfg(feature = "tracing")]
     pub(crate) fn log(&self, name: &PolicyName, denial: &tollgate::Denial, outcome: GateOutcome) {
-        if tracing::enabled!(tracing::Level::DEBUG) && self.log.0.check(1).is_allowed() {
+        if tracing::enabled!(tracing::Level::DEBUG) && self.log.0.check().is_allowed() {
             let outcome = label(outcome);
             tracing::debug!(policy = name.as_str(), cost = denial.cost(), outcome, "{denial}");
         }

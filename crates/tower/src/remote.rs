@@ -43,7 +43,7 @@ use crate::told::{ToldLimit, with_found};
 ///     }
 ///
 ///     fn check<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a> {
-///         Box::pin(async move { self.0.check(cost) })
+///         Box::pin(async move { self.0.check_n(cost) })
 ///     }
 /// }
 ///
@@ -71,7 +71,7 @@ impl RemoteLayer {
     /// # impl tollgate_tower::RemoteLimit for Elsewhere {
     /// #     fn policy(&self) -> tollgate::Policy { self.0.policy() }
     /// #     fn check<'a>(&'a self, _: &'a tollgate_tower::Key, cost: u64) -> tollgate_tower::Answering<'a> {
-    /// #         Box::pin(async move { self.0.check(cost) })
+    /// #         Box::pin(async move { self.0.check_n(cost) })
     /// #     }
     /// # }
     /// # let elsewhere = Elsewhere(tollgate::Limiter::new(tollgate::Quota::per_second(10)));
@@ -106,7 +106,7 @@ impl<D> RemoteLayer<D> {
     /// # impl tollgate_tower::RemoteLimit for Elsewhere {
     /// #     fn policy(&self) -> tollgate::Policy { self.0.policy() }
     /// #     fn check<'a>(&'a self, _: &'a tollgate_tower::Key, cost: u64) -> tollgate_tower::Answering<'a> {
-    /// #         Box::pin(async move { self.0.check(cost) })
+    /// #         Box::pin(async move { self.0.check_n(cost) })
     /// #     }
     /// # }
     /// # let elsewhere = Elsewhere(tollgate::Limiter::new(tollgate::Quota::per_second(10)));

@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn what_was_found_decides_one_call_and_without_it_no_caller_goes() {
         let (told, found) =
-            (ToldLimit::of(Arc::new(Elsewhere)), Limiter::new(Quota::per_hour(9)).check(3));
+            (ToldLimit::of(Arc::new(Elsewhere)), Limiter::new(Quota::per_hour(9)).check_n(3));
         let check = || told.check(&Key::new(), 1);
         let [first, second] = with_found(Some(found), || [check(), check()]);
         assert!(first.is_allowed());
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn what_was_charged_elsewhere_is_not_settled_here() {
         let (told, key) = (ToldLimit::of(Arc::new(Elsewhere)), Key::new());
-        let permit = Limiter::new(Quota::per_hour(9)).check(3).into_result().expect("9 are left");
+        let permit = Limiter::new(Quota::per_hour(9)).check_n(3).into_result().expect("9 are left");
         assert_eq!(told.refund(&key, permit), 0);
         assert_eq!(told.charge(&key, 7), 7);
     }

@@ -32,14 +32,14 @@ impl RemoteLimit for Elsewhere {
     }
 
     fn check_now(&self, _: &Key, cost: u64) -> Option<Decision> {
-        cost.is_multiple_of(2).then(|| self.limiter.check(cost))
+        cost.is_multiple_of(2).then(|| self.limiter.check_n(cost))
     }
 
     fn check<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             tokio::task::yield_now().await;
-            self.limiter.check(cost)
+            self.limiter.check_n(cost)
         })
     }
 }

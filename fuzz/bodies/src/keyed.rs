@@ -180,7 +180,7 @@ impl ObservedTable {
         let decision = match (self.own_clock, charge) {
             (false, true) => self.table.entry(&key).at(now).check(cost),
             (false, false) => self.table.entry(&key).at(now).peek(cost),
-            (true, true) => self.table.check(&key, cost),
+            (true, true) => self.table.check_n(&key, cost),
             (true, false) => self.table.entry(&key).peek(cost),
         };
         // Nothing has happened in between.

@@ -85,7 +85,7 @@ fn by_own_clock(is_keyed: bool) {
     let key = key_in(&table, [0, 0], 1);
     let limits = Arc::new((one, table));
     let check = move |limits: &(Limiter, Arc<ModelTable>)| {
-        if is_keyed { limits.1.check(&key, 1) } else { limits.0.check(1) }.is_allowed()
+        if is_keyed { limits.1.check(&key) } else { limits.0.check() }.is_allowed()
     };
     assert!(check(&limits));
     let others = Arc::clone(&limits);

@@ -291,13 +291,13 @@ impl Subject {
     pub(crate) fn check(&self, key: u64, cost: u64, at: At) -> Decision {
         match (self, at) {
             (Self::Shop(shop), _) => shop.home(key).entry(at).check(cost),
-            (Self::Striped(limit), None) => limit.check(cost),
+            (Self::Striped(limit), None) => limit.check_n(cost),
             (Self::Striped(limit), Some(now)) => limit.entry().at(now).check(cost),
-            (Self::Sketch(limit), None) => limit.check(&key, cost),
+            (Self::Sketch(limit), None) => limit.check_n(&key, cost),
             (Self::Sketch(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
-            (Self::Log(limit), None) => limit.check(cost),
+            (Self::Log(limit), None) => limit.check_n(cost),
             (Self::Log(limit), Some(now)) => limit.entry().at(now).check(cost),
-            (Self::Logs(limit), None) => limit.check(&key, cost),
+            (Self::Logs(limit), None) => limit.check_n(&key, cost),
             (Self::Logs(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
         }
     }

@@ -57,9 +57,9 @@ use header::LogHeader;
 /// ```
 /// use tollgate::{KeyedLogLimiter, Quota};
 /// let limiter = KeyedLogLimiter::new(Quota::per_minute(5), 10_000)?;
-/// assert!(limiter.check("alice", 5).is_allowed());
-/// assert!(!limiter.check("alice", 1).is_allowed());
-/// assert!(limiter.check("bob", 1).is_allowed());
+/// assert!(limiter.check_n("alice", 5).is_allowed());
+/// assert!(!limiter.check("alice").is_allowed());
+/// assert!(limiter.check("bob").is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct KeyedLogLimiter<K: ?Sized, S = RandomState> {
@@ -81,7 +81,7 @@ impl<K: Hash + ?Sized> KeyedLogLimiter<K> {
     /// ```
     /// use tollgate::{KeyedLogLimiter, Quota};
     /// let limiter = KeyedLogLimiter::new(Quota::per_minute(10), 1_000)?;
-    /// assert!(limiter.check(&42_u64, 1).is_allowed());
+    /// assert!(limiter.check(&42_u64).is_allowed());
     /// assert!(KeyedLogLimiter::<u64>::new(Quota::per_minute(10).burst(5), 1_000).is_err());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -99,10 +99,10 @@ impl<K: Hash + ?Sized> KeyedLogLimiter<K> {
     /// use tollgate::{KeyedLogLimiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
     /// let limiter = KeyedLogLimiter::with_clock(Quota::per_minute(1), 1_000, clock.clone())?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// assert!(!limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.check("alice").is_allowed());
+    /// assert!(!limiter.check("alice").is_allowed());
     /// clock.advance(Duration::from_secs(60));
-    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.check("alice").is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn with_clock(
@@ -129,7 +129,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     /// let hashers = [RandomState::new(), RandomState::new()];
     /// let limiter =
     ///     KeyedLogLimiter::with_hashers(Quota::per_second(9), 1_000, Clock::monotonic(), hashers)?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.check("alice").is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn with_hashers(
@@ -174,18 +174,31 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
         self.table.entries.bytes()
     }
 
+    /// Decides a request of one unit for `key` now, and charges it if it is admitted: the short form of
+    /// [`check_n`](KeyedLogLimiter::check_n).
+    ///
+    /// ```
+    /// use tollgate::{KeyedLogLimiter, Quota};
+    /// let limiter = KeyedLogLimiter::new(Quota::per_hour(2), 1_000)?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn check(&self, key: &K) -> Decision {
+        self.check_n(key, 1)
+    }
+
     /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A cost of 0 is a
     /// peek, and a cost above the limit never fits.
     ///
     /// ```
     /// use tollgate::{KeyedLogLimiter, Quota};
     /// let limiter = KeyedLogLimiter::new(Quota::per_hour(2), 1_000)?;
-    /// assert!(limiter.check("alice", 2).is_allowed());
-    /// assert!(!limiter.check("alice", 1).is_allowed());
-    /// assert!(limiter.check("bob", 3).into_result().unwrap_err().is_never());
+    /// assert!(limiter.check_n("alice", 2).is_allowed());
+    /// assert!(!limiter.check("alice").is_allowed());
+    /// assert!(limiter.check_n("bob", 3).into_result().unwrap_err().is_never());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn check(&self, key: &K, cost: u64) -> Decision {
+    pub fn check_n(&self, key: &K, cost: u64) -> Decision {
         self.place(key).decide(cost, None, true)
     }
 

@@ -49,7 +49,7 @@ impl Contender<()> for Renewed {
     }
 
     fn decide(&self, requests: &[()], _: RunPace<'_>) -> u64 {
-        requests.iter().map(|()| u64::from(self.limiter.check(1).is_allowed())).sum()
+        requests.iter().map(|()| u64::from(self.limiter.check().is_allowed())).sum()
     }
 
     fn prepare(&self) {
@@ -65,26 +65,26 @@ pub(crate) fn roomy(text: &str) -> Boxed<()> {
 /// One limit that is used up.
 pub(crate) fn tight(text: &str) -> Boxed<()> {
     let limiter = Limiter::new(policy(text));
-    single(text, move |()| limiter.check(1).is_allowed())
+    single(text, move |()| limiter.check().is_allowed())
 }
 
 /// One limit whose quota can be changed.
 pub(crate) fn live(text: &str) -> Boxed<()> {
     let limiter = Limiter::changing(policy(text)).expect("a quota that fits");
-    single("a quota that can change", move |()| limiter.check(1).is_allowed())
+    single("a quota that can change", move |()| limiter.check().is_allowed())
 }
 
 /// A sliding log of one limit, used up.
 pub(crate) fn log() -> Boxed<()> {
     let limiter = LogLimiter::new(Quota::per_hour(20)).expect("a log");
-    single("sliding log of 20/h", move |()| limiter.check(1).is_allowed())
+    single("sliding log of 20/h", move |()| limiter.check().is_allowed())
 }
 
 /// A sliding log for each key.
 pub(crate) fn keyed_log(keys: u64) -> Boxed<u64> {
     let quota = Quota::per(10, Duration::from_millis(100));
     let limiter = KeyedLogLimiter::<u64>::new(quota, keys as usize).expect("a log for each key");
-    single("sliding log of 10 in 100 ms", move |key: &u64| limiter.check(key, 1).is_allowed())
+    single("sliding log of 10 in 100 ms", move |key: &u64| limiter.check(key).is_allowed())
 }
 
 /// A sketch that refuses one request in 100,000 wrongly when so many keys are live.
@@ -92,7 +92,7 @@ pub(crate) fn sketch(keys: u64) -> Boxed<u64> {
     let size = SketchSize::for_load(keys as usize, 100_000).expect("a size");
     let quota = Quota::per_second(100).burst(20);
     let limiter = SketchLimiter::<u64>::new(quota, size).expect("a sketch");
-    single("sketch of gcra 100/s burst 20", move |key: &u64| limiter.check(key, 1).is_allowed())
+    single("sketch of gcra 100/s burst 20", move |key: &u64| limiter.check(key).is_allowed())
 }
 
 /// A table with room for a quarter of the keys, which all stay live: most are decided in its spill.
@@ -101,10 +101,10 @@ pub(crate) fn full(keys: u64) -> Boxed<u64> {
     let limiter = KeyedLimiter::<u64>::new(quota, (keys / 4) as usize).expect("a table");
     for key in stream::all::<u64>(keys) {
         // Denied where other keys crowd its cells in the spill: that is not what is measured here.
-        let _ = limiter.check(&key, 1);
+        let _ = limiter.check(&key);
     }
     assert!(limiter.stats().spilled > keys / 2, "most keys find no cell");
     counted("a table for a quarter of them", limiter, |limiter, key: &u64| {
-        limiter.check(key, 1).is_allowed()
+        limiter.check(key).is_allowed()
     })
 }

@@ -41,7 +41,7 @@ type KeyedNumbers = KeyedLimiter<u64>;
 
 #[inline(never)]
 fn called(limiter: &KeyedNumbers, key: u64) -> Decision {
-    limiter.check(&key, 1)
+    limiter.check(&key)
 }
 
 pub(super) fn policy(text: &str) -> Policy {
@@ -72,7 +72,7 @@ pub(crate) fn taking(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
 fn ask(name: &str, limiter: KeyedNumbers, way: CallStyle) -> Boxed<u64> {
     match way {
         CallStyle::OwnClock => {
-            counted(name, limiter, |limiter, key: &u64| limiter.check(key, 1).is_allowed())
+            counted(name, limiter, |limiter, key: &u64| limiter.check(key).is_allowed())
         }
         CallStyle::Called => counted(name, limiter, |limiter, key: &u64| {
             let decision = called(limiter, *key);
@@ -80,7 +80,7 @@ fn ask(name: &str, limiter: KeyedNumbers, way: CallStyle) -> Boxed<u64> {
             decision.is_allowed()
         }),
         CallStyle::Inlined => counted(name, limiter, |limiter, key: &u64| {
-            let decision = limiter.check(key, 1);
+            let decision = limiter.check(key);
             black_box(decision.remaining());
             decision.is_allowed()
         }),
@@ -166,7 +166,7 @@ pub(crate) fn all_of_two(capacity: u64) -> Boxed<u64> {
 pub(crate) fn both(capacity: u64) -> Boxed<u64> {
     let two = Two::new(capacity);
     counted("a shared limit, then a keyed one", two, |Two { shared, own }, key: &u64| {
-        shared.check(1).is_allowed() & own.check(key, 1).is_allowed()
+        shared.check().is_allowed() & own.check(key).is_allowed()
     })
 }
 
@@ -176,10 +176,7 @@ pub(crate) fn refunded(capacity: u64) -> Boxed<u64> {
     let limiter =
         KeyedNumbers::new(policy("gcra 1/s burst 20"), capacity as usize).expect("a table");
     counted("check and refund", limiter, |limiter, key: &u64| {
-        limiter
-            .check(key, 1)
-            .into_result()
-            .is_ok_and(|permit| limiter.entry(key).refund(permit) == 1)
+        limiter.check(key).into_result().is_ok_and(|permit| limiter.entry(key).refund(permit) == 1)
     })
 }
 

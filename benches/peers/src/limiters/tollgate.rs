@@ -29,7 +29,7 @@ fn keyed<K: Hash>(keys: u64, expect: Expect) -> KeyedLimiter<K> {
 
 pub(crate) fn own_clock<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed<K> {
     let limiter = keyed(keys, expect);
-    counted("tollgate", limiter, |limiter, key: &K| limiter.check(key, 1).is_allowed())
+    counted("tollgate", limiter, |limiter, key: &K| limiter.check(key).is_allowed())
 }
 
 /// Decides each key at a time that the caller gives, which goes on by a [`STEP`] for each.
@@ -69,7 +69,7 @@ pub(crate) fn many<K: Hash + 'static>(keys: u64, expect: Expect, size: usize) ->
 pub(crate) fn sketch<K: Hash + 'static>() -> Boxed<K> {
     let size = SketchSize::new(4, 2_048).expect("a size");
     let limiter = SketchLimiter::new(Quota::per_second(PLENTY_PER_SECOND), size).expect("a sketch");
-    single("tollgate, sketch of 64 KiB", move |key: &K| limiter.check(key, 1).is_allowed())
+    single("tollgate, sketch of 64 KiB", move |key: &K| limiter.check(key).is_allowed())
 }
 
 fn quota(expect: Expect) -> Quota {
@@ -81,7 +81,7 @@ fn quota(expect: Expect) -> Quota {
 
 pub(crate) fn direct(expect: Expect) -> Boxed<()> {
     let limiter = Limiter::new(quota(expect));
-    single("tollgate", move |()| limiter.check(1).is_allowed())
+    single("tollgate", move |()| limiter.check().is_allowed())
 }
 
 pub(crate) fn direct_callers_now(expect: Expect) -> Boxed<()> {
@@ -101,12 +101,12 @@ pub(crate) fn direct_callers_now(expect: Expect) -> Boxed<()> {
 pub(crate) fn direct_coarse(expect: Expect) -> Boxed<()> {
     let coarse = CoarseClock::new();
     let limiter = Limiter::with_clock(quota(expect), coarse.clock());
-    single("tollgate, coarse clock", move |()| limiter.check(1).is_allowed())
+    single("tollgate, coarse clock", move |()| limiter.check().is_allowed())
 }
 
 pub(crate) fn striped(expect: Expect) -> Boxed<()> {
     let limiter = StripedLimiter::new(quota(expect)).expect("stripes");
-    single("tollgate striped", move |()| limiter.check(1).is_allowed())
+    single("tollgate striped", move |()| limiter.check().is_allowed())
 }
 
 /// Each thread takes 32 units at a time.

@@ -37,7 +37,7 @@ use crate::rule_set::RuleSet;
 /// assert_eq!((claims[0].rule.path(), claims[0].cost), ("user", 1));
 /// // Some limiter elsewhere, asked for this rule, key and cost.
 /// let elsewhere = tollgate::Limiter::new(tollgate::Quota::per_hour(2));
-/// let decision = elsewhere.check(claims[0].cost);
+/// let decision = elsewhere.check_n(claims[0].cost);
 /// let found = FoundElsewhere { admitted: decision.is_allowed(), decisions: vec![decision] };
 /// assert_eq!(maker.answer_found(question, &found).statuses()[0].remaining, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

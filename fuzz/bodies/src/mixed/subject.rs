@@ -220,9 +220,9 @@ impl MixedSubject {
 
     pub(super) fn check(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
         match &self.decider {
-            Decider::Striped(limiter) if self.own_clock => limiter.check(cost),
+            Decider::Striped(limiter) if self.own_clock => limiter.check_n(cost),
             Decider::Striped(limiter) => limiter.entry().at(now).check(cost),
-            Decider::Sketched(limiter) if self.own_clock => limiter.check(&name.key, cost),
+            Decider::Sketched(limiter) if self.own_clock => limiter.check_n(&name.key, cost),
             Decider::Sketched(limiter) => limiter.entry(&name.key).at(now).check(cost),
             _ => self.entry_at(name, now).check(cost),
         }

@@ -1,0 +1,43 @@
+//! Requests that say too little, too much, or anything.
+
+mod common;
+
+use common::{World, over_and_left};
+use tollgate_rules::{Descriptor, Request, RequestError};
+
+const SHOP: &str = "
+domain: another
+descriptors:
+  - {key: key3, rate_limit: {unit: hour, requests_per_unit: 10}}
+";
+
+#[test]
+fn requests_that_say_nothing_or_too_much_are_refused() {
+    let world = World::new(SHOP);
+    let one = [Descriptor::new(&[("key3", "x")])];
+    let error = |request: &Request<'_>| world.ask(request).expect_err("a bad request");
+    assert_eq!(error(&Request::new("", &one)), RequestError::EmptyDomain);
+    assert_eq!(error(&Request::new("another", &[])), RequestError::NoDescriptors);
+    let many = vec![one[0]; 10_000];
+    let expected = RequestError::TooManyDescriptors { found: 10_000, most: 100 };
+    assert_eq!(error(&Request::new("another", &many)), expected);
+    let entries = vec![("k", "v"); 10_000];
+    let descriptors = [Descriptor::new(&entries)];
+    let expected = RequestError::TooManyEntries { found: 10_000, most: 32 };
+    assert_eq!(error(&Request::new("another", &descriptors)), expected);
+    let long = "x".repeat(1 << 20);
+    let entries = [("key3", long.as_str())];
+    let descriptors = [Descriptor::new(&entries)];
+    let found = "another".len() + "key3".len() + (1 << 20);
+    let expected = RequestError::TooManyBytes { found, most: 65_536 };
+    assert_eq!(error(&Request::new("another", &descriptors)), expected);
+}
+
+#[test]
+fn values_of_any_bytes_are_values() {
+    let world = World::new(SHOP);
+    for value in ["", "\0", "\u{1b}[31m", "a\r\nb", "\u{202e}", "*"] {
+        let left = |answer| over_and_left(&answer);
+        assert_eq!(left(world.check("another", &[&[("key3", value)]])), [(false, 9)], "{value:?}");
+    }
+}
