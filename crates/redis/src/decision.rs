@@ -47,7 +47,7 @@ impl Source {
 /// // No server answers there: one of three nodes goes on with a third of the limit.
 /// let store = Store::open("redis://127.0.0.1:1/")?;
 /// let limiter = RedisLimiter::new(&store, Settings::new(Quota::per_hour(30).into()).nodes(3))?;
-/// let decision = limiter.check("203.0.113.7", 1).await;
+/// let decision = limiter.check("203.0.113.7").await;
 /// assert!(decision.is_allowed() && decision.is_degraded());
 /// assert_eq!((decision.source(), decision.decision().remaining()), (Source::Share, 9));
 /// # Ok(())
@@ -79,7 +79,7 @@ impl RedisDecision {
     /// # use tollgate_redis::{RedisLimiter, Settings, Store};
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert!(limiter.check("203.0.113.7", 1).await.is_allowed());
+    /// assert!(limiter.check("203.0.113.7").await.is_allowed());
     /// # Ok(())
     /// # }
     /// ```
@@ -96,7 +96,7 @@ impl RedisDecision {
     /// # use tollgate_redis::{RedisLimiter, Settings, Store};
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert!(limiter.check("203.0.113.7", 1).await.is_degraded());
+    /// assert!(limiter.check("203.0.113.7").await.is_degraded());
     /// # Ok(())
     /// # }
     /// ```
@@ -113,7 +113,7 @@ impl RedisDecision {
     /// # use tollgate_redis::{OnError, RedisLimiter, Settings, Source, Store};
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let settings = Settings::new("10/m".parse()?).on_error(OnError::Deny);
-    /// let decision = RedisLimiter::new(&store, settings)?.check("203.0.113.7", 1).await;
+    /// let decision = RedisLimiter::new(&store, settings)?.check("203.0.113.7").await;
     /// assert_eq!((decision.source(), decision.is_allowed()), (Source::Rule, false));
     /// # Ok(())
     /// # }
@@ -131,7 +131,7 @@ impl RedisDecision {
     /// # use tollgate_redis::{Fault, RedisLimiter, Settings, Store};
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert_eq!(limiter.check("203.0.113.7", 1).await.fault(), Some(Fault::Unreachable));
+    /// assert_eq!(limiter.check("203.0.113.7").await.fault(), Some(Fault::Unreachable));
     /// # Ok(())
     /// # }
     /// ```
@@ -149,7 +149,7 @@ impl RedisDecision {
     /// # use tollgate_redis::{RedisLimiter, Settings, Store};
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert_eq!(limiter.check("203.0.113.7", 3).await.decision().limit(), 10);
+    /// assert_eq!(limiter.check_n("203.0.113.7", 3).await.decision().limit(), 10);
     /// # Ok(())
     /// # }
     /// ```
@@ -168,7 +168,7 @@ impl RedisDecision {
     /// # use tollgate_redis::{RedisLimiter, Settings, Store};
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// let permit = limiter.check("203.0.113.7", 1).await.into_result()?;
+    /// let permit = limiter.check("203.0.113.7").await.into_result()?;
     /// assert_eq!(permit.permit().cost(), 1);
     /// # Ok(())
     /// # }
@@ -189,7 +189,7 @@ impl RedisDecision {
 /// # use tollgate_redis::{RedisLimiter, Settings, Store};
 /// # let store = Store::open("redis://127.0.0.1:1/")?;
 /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-/// let permit = limiter.check("203.0.113.7", 3).await.into_result()?;
+/// let permit = limiter.check_n("203.0.113.7", 3).await.into_result()?;
 /// assert_eq!(permit.portion(1).permit().cost(), 1);
 /// # Ok(())
 /// # }
@@ -210,7 +210,7 @@ impl RedisPermit {
     /// # use tollgate_redis::{RedisLimiter, Settings, Store};
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// let permit = limiter.check("203.0.113.7", 3).await.into_result()?;
+    /// let permit = limiter.check_n("203.0.113.7", 3).await.into_result()?;
     /// assert_eq!(permit.permit().cost(), 3);
     /// # Ok(())
     /// # }
@@ -228,7 +228,7 @@ impl RedisPermit {
     /// # use tollgate_redis::{RedisLimiter, Settings, Store};
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// let permit = limiter.check("203.0.113.7", 3).await.into_result()?;
+    /// let permit = limiter.check_n("203.0.113.7", 3).await.into_result()?;
     /// assert_eq!(permit.portion(9).permit().cost(), 3);
     /// # Ok(())
     /// # }

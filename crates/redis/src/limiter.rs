@@ -36,7 +36,7 @@ use crate::store::Store;
 /// let store = Store::open("redis://127.0.0.1/")?;
 /// // One of three nodes that share 100 requests per second and client.
 /// let limiter = RedisLimiter::new(&store, Settings::new("100/s".parse()?).nodes(3))?;
-/// assert!(limiter.check("203.0.113.7", 1).await.is_allowed());
+/// assert!(limiter.check("203.0.113.7").await.is_allowed());
 /// # Ok(())
 /// # }
 /// ```
@@ -104,6 +104,12 @@ impl RedisLimiter {
         self.inner.plan.policy()
     }
 
+    /// Decides a request of one unit of a key, and charges it if it is admitted: the short form of
+    /// [`check_n`](RedisLimiter::check_n).
+    pub async fn check(&self, key: impl AsRef<[u8]>) -> RedisDecision {
+        self.check_n(key, 1).await
+    }
+
     /// Decides a request of `cost` units of a key, and charges it if it is admitted. A cost of 0 is a peek.
     ///
     /// ```
@@ -112,12 +118,12 @@ impl RedisLimiter {
     /// # use tollgate_redis::{RedisLimiter, Settings, Store};
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert!(limiter.check("203.0.113.7", 1).await.is_allowed());
-    /// assert!(!limiter.check("203.0.113.7", 11).await.is_allowed());
+    /// assert!(limiter.check("203.0.113.7").await.is_allowed());
+    /// assert!(!limiter.check_n("203.0.113.7", 11).await.is_allowed());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> RedisDecision {
+    pub async fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> RedisDecision {
         let (inner, key) = (&self.inner, key.as_ref());
         let local = &inner.local;
         let decision = match &local.leases {
@@ -199,7 +205,7 @@ impl RedisLimiter {
     /// # use tollgate_redis::{RedisLimiter, Settings, Store};
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// let permit = limiter.check("203.0.113.7", 3).await.into_result()?;
+    /// let permit = limiter.check_n("203.0.113.7", 3).await.into_result()?;
     /// assert_eq!(limiter.refund("203.0.113.7", permit).await, Ok(0));
     /// # Ok(())
     /// # }

@@ -161,7 +161,7 @@ impl RequestDecision {
 /// ```
 pub async fn check_request(groups: &[Group<'_>]) -> RequestDecision {
     if let [Group { tolls: [only], weight }] = groups {
-        let decision = only.limiter.check(only.key, only.cost).await;
+        let decision = only.limiter.check_n(only.key, only.cost).await;
         return RequestDecision::of(&decision, *weight);
     }
     decide(groups, ScriptVerb::Check).await

@@ -34,7 +34,7 @@ async fn left(direct: &RedisLimiter) -> u64 {
 async fn exhaust(limiter: &RedisLimiter) -> u64 {
     let (mut admitted, mut last) = (0, Instant::now());
     while last.elapsed() < Duration::from_secs(2) {
-        if limiter.check("key", 1).await.is_allowed() {
+        if limiter.check("key").await.is_allowed() {
             (admitted, last) = (admitted + 1, Instant::now());
         } else {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -56,7 +56,7 @@ async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_no_request() {
         let limiter = strict(&behind, mode);
 
         proxy.delay(Duration::from_secs(3_600));
-        let decision = limiter.check("key", 1).await;
+        let decision = limiter.check("key").await;
         assert_eq!((decision.is_allowed(), decision.source()), (false, Source::Rule), "{mode:?}");
         let lost = 100 - left(&direct).await;
         assert!(lost > 0, "{mode:?}: the charge has not arrived");
@@ -82,15 +82,15 @@ async fn bad_input_116_limits_that_are_evicted_begin_anew_and_are_reported() {
     let store = store(&server).await;
     let limiter = limiter(&store, POLICY, Mode::Exact, 1);
     for _ in 0..100 {
-        assert!(limiter.check("key", 1).await.is_allowed());
+        assert!(limiter.check("key").await.is_allowed());
     }
-    assert!(!limiter.check("key", 1).await.is_allowed());
+    assert!(!limiter.check("key").await.is_allowed());
     assert_eq!(store.stats().evicted, 0);
 
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
     _ = server.try_run(&["SET", "another", "1"]); // refused: there is no key left to evict
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
-    assert_eq!(limiter.check("key", 1).await.decision().remaining(), 99, "one loss of memory");
+    assert_eq!(limiter.check("key").await.decision().remaining(), 99, "one loss of memory");
 
     let seen = async {
         while store.stats().evicted == 0 {
@@ -112,14 +112,14 @@ async fn bad_input_121_nodes_that_come_and_go_admit_no_more_than_the_limit() {
     let mut stores = vec![store(&server).await];
     let first = limiter(&stores[0], policy, Mode::Leased, 1);
     for _ in 0..50 {
-        assert!(first.check("key", 1).await.is_allowed());
+        assert!(first.check("key").await.is_allowed());
     }
     let mut returned = 0;
     for n in 0..20 {
         stores.push(store(&server).await);
         let node = limiter(&stores[1 + n], policy, Mode::Leased, 20);
         for _ in 0..10 {
-            assert!(node.check("key", 1).await.is_allowed());
+            assert!(node.check("key").await.is_allowed());
         }
         if n % 2 == 0 {
             returned += node.return_leases().await;
@@ -147,7 +147,7 @@ async fn bad_input_124_without_a_store_a_limit_keeps_to_its_share_or_passes_or_d
                 RedisLimiter::new(&nowhere, settings.keys(10).on_error(on_error)).unwrap();
             let mut passed = 0;
             for _ in 0..200 {
-                let decision = limiter.check("key", 1).await;
+                let decision = limiter.check("key").await;
                 assert_eq!(decision.source(), by, "{mode:?}, {on_error:?}");
                 assert!(decision.is_degraded());
                 passed += u64::from(decision.is_allowed());

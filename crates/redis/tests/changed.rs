@@ -17,7 +17,7 @@ fn api(store: &Store, policy: &str, mode: Mode) -> RedisLimiter {
 
 async fn spend(limiter: &RedisLimiter, requests: u64) {
     for _ in 0..requests {
-        assert!(limiter.check("key", 1).await.is_allowed());
+        assert!(limiter.check("key").await.is_allowed());
     }
 }
 
@@ -47,7 +47,7 @@ async fn a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode() {
                 // The old limiter is still there, or has been dropped.
                 let old = (!is_replaced).then_some(old);
                 let limiter = api(&store, now, mode);
-                let decision = limiter.check("key", 1).await;
+                let decision = limiter.check("key").await;
                 let found = decision.is_allowed().then(|| decision.decision().remaining());
                 assert_eq!(found, left, "{before} to {now}, {mode:?}, {is_replaced}");
                 let peeked = limiter.peek("key", 1).await.decision().remaining();
@@ -69,7 +69,7 @@ async fn a_lowered_limit_leaves_what_is_in_leases_and_nothing_else() {
     let left = limiter.peek("key", 1).await.decision().remaining();
     assert!(left <= 8, "{left}");
     spend(&limiter, left).await;
-    assert!(!limiter.check("key", 1).await.is_allowed());
+    assert!(!limiter.check("key").await.is_allowed());
     let exact = api(&store, "90/h", Mode::Exact);
     assert_eq!(exact.peek("key", 1).await.decision().remaining(), 0);
 }
@@ -83,12 +83,12 @@ async fn a_change_that_is_taken_back_forgets_nothing() {
         spend(&first, 92).await;
         // A policy set by mistake: were the old state not kept, all that was spent above one unit would be forgiven.
         let second = api(&store, "fixed-window 1/30d from-first", mode);
-        assert_eq!(second.check("key", 9).await.decision().limit(), 1);
-        let _ = second.check("key", 1).await;
+        assert_eq!(second.check_n("key", 9).await.decision().limit(), 1);
+        let _ = second.check("key").await;
         let third = api(&store, "100/h", mode);
         let left = third.peek("key", 1).await.decision().remaining();
         assert!((7..=8).contains(&left), "{left} in {mode:?}");
-        assert!(!third.check("key", 9).await.is_allowed());
+        assert!(!third.check_n("key", 9).await.is_allowed());
         server.run::<()>(&["FLUSHALL"]);
     }
 }
@@ -105,7 +105,7 @@ async fn nodes_with_the_old_and_the_new_policy_together_admit_no_more_than_the_l
         }
         let mut admitted = [0; 3];
         for n in 0..900 {
-            let decision = nodes[n % 3].check("key", 1).await;
+            let decision = nodes[n % 3].check("key").await;
             admitted[n % 3] += u64::from(decision.is_allowed());
         }
         let total: u64 = admitted.iter().sum();
@@ -134,7 +134,7 @@ async fn a_key_stores_the_states_of_four_policies_at_most_and_expires() {
     let store = store(&server).await;
     for requests in 5..15 {
         let limiter = api(&store, &format!("{requests}/h"), Mode::Exact);
-        let _ = limiter.check("key", 1).await;
+        let _ = limiter.check("key").await;
     }
     let text = server.run::<String>(&["GET", "test:{api}:key"]);
     assert_eq!(text.split(';').count(), 4, "{text}");
@@ -142,7 +142,7 @@ async fn a_key_stores_the_states_of_four_policies_at_most_and_expires() {
     // A state that counts as unused is left out.
     server.run::<()>(&["SET", "test:{api}:key", "1 1 1 1 1 1790000000000000 0;1 1 1 1 1 7 0"]);
     let limiter = api(&store, "5/h", Mode::Exact);
-    assert!(limiter.check("key", 1).await.is_allowed());
+    assert!(limiter.check("key").await.is_allowed());
     let text = server.run::<String>(&["GET", "test:{api}:key"]);
     assert_eq!(text.split(';').count(), 1, "{text}");
     assert!(server.run::<i64>(&["PTTL", "test:{api}:key"]) > 0);

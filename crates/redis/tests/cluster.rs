@@ -58,7 +58,7 @@ async fn every_limit_is_kept_by_the_node_that_has_its_slot() {
         other.ready().await;
         let mut admitted = 0;
         for n in 0..30 {
-            let decision = if n % 2 == 0 { limiter } else { &twin }.check("key", 1).await;
+            let decision = if n % 2 == 0 { limiter } else { &twin }.check("key").await;
             assert_eq!((decision.source(), decision.fault()), (Source::Store, None));
             admitted += usize::from(decision.is_allowed());
         }
@@ -70,7 +70,7 @@ async fn every_limit_is_kept_by_the_node_that_has_its_slot() {
     let leased = limiter_of(&store, &cluster.name_on(1));
     let mut admitted = 0;
     for _ in 0..300 {
-        admitted += u64::from(leased.check("leased", 1).await.is_allowed());
+        admitted += u64::from(leased.check("leased").await.is_allowed());
     }
     assert!((150..=200).contains(&admitted), "{admitted}");
     assert_eq!(store.stats().faults(Fault::Moved), 0);
@@ -184,7 +184,7 @@ async fn bad_input_114_keys_of_a_slot_that_moves_are_decided_one_by_one() {
     let World { cluster, store, limits } = world("10/h").await;
     let (limiter, slot) = (&limits[0], cluster.slot(&cluster.name_on(0)));
     for n in 0..40 {
-        assert!(limiter.check(n.to_string(), 1).await.is_allowed());
+        assert!(limiter.check(n.to_string()).await.is_allowed());
     }
     tokio::task::block_in_place(|| {
         cluster.begin_move(slot, [0, 1]);
@@ -195,7 +195,7 @@ async fn bad_input_114_keys_of_a_slot_that_moves_are_decided_one_by_one() {
     let tasks: Vec<_> = (0..80)
         .map(|n: usize| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { (n, limiter.check(n.to_string(), 1).await) })
+            tokio::spawn(async move { (n, limiter.check(n.to_string()).await) })
         })
         .collect();
     for task in tasks {
@@ -204,7 +204,7 @@ async fn bad_input_114_keys_of_a_slot_that_moves_are_decided_one_by_one() {
         assert_eq!(decision.decision().remaining(), if n < 40 { 8 } else { 9 }, "{n}");
     }
     tokio::task::block_in_place(|| cluster.end_move(slot, [0, 1]));
-    assert_eq!(limiter.check("0", 1).await.decision().remaining(), 7);
+    assert_eq!(limiter.check("0").await.decision().remaining(), 7);
     assert_eq!(store.stats().faults(Fault::Moved), 0);
 }
 
@@ -218,14 +218,14 @@ async fn bad_input_108_a_node_that_dies_takes_only_its_own_limits_along() {
     store.ready().await;
     cluster.servers[1].kill();
     let start = Instant::now();
-    while limits[1].check("key", 1).await.source() != Source::Share {
+    while limits[1].check("key").await.source() != Source::Share {
         assert!(start.elapsed() < PATIENT);
     }
     // The store decides most of them, but not all: the machine is busy with other tests, too.
     let mut by_store = 0;
     for n in 0..200 {
         let asked = Instant::now();
-        by_store += u32::from(limits[n % 2 * 2].check("key", 1).await.source() == Source::Store);
+        by_store += u32::from(limits[n % 2 * 2].check("key").await.source() == Source::Store);
         assert!(asked.elapsed() < Duration::from_secs(1));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -236,7 +236,7 @@ async fn bad_input_108_a_node_that_dies_takes_only_its_own_limits_along() {
     assert!(joint.is_degraded());
     tokio::task::block_in_place(|| cluster.servers[1].restart());
     tokio::time::timeout(PATIENT, store.ready()).await.expect("it does not come back");
-    assert_eq!(limits[1].check("key", 1).await.source(), Source::Store);
+    assert_eq!(limits[1].check("key").await.source(), Source::Store);
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn bad_input_123_a_user_with_few_rights_is_enough_in_a_cluster() {
     let limits = [0, 1, 2].map(|node| exact(&store, "10/h", &cluster.name_on(node)));
     tokio::time::timeout(PATIENT, store.ready()).await.expect("no connection");
     for limiter in &limits {
-        assert_eq!(limiter.check("key", 1).await.source(), Source::Store);
+        assert_eq!(limiter.check("key").await.source(), Source::Store);
     }
     let foreign = Store::with(&address, PATIENT, "other").unwrap();
     let _limiter = exact(&foreign, "10/h", "any");

@@ -27,7 +27,7 @@ async fn a_hot_key_is_decided_here_and_the_store_hears_of_it() {
     let mut admitted = 0;
     while start.elapsed() < Duration::from_millis(500) {
         for _ in 0..10 {
-            admitted += u64::from(limiter.check("key", 1).await.is_allowed());
+            admitted += u64::from(limiter.check("key").await.is_allowed());
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -47,14 +47,14 @@ async fn a_key_that_was_not_asked_for_lately_is_decided_by_the_store() {
     let (one, other) = (store(&server).await, store(&server).await);
     let [one, other] = [&one, &other].map(|store| counted(store, "5/h", Duration::from_millis(10)));
     for _ in 0..5 {
-        assert!(one.check("key", 1).await.is_allowed());
+        assert!(one.check("key").await.is_allowed());
     }
     one.return_leases().await;
-    let decision = other.check("key", 1).await;
+    let decision = other.check("key").await;
     assert_eq!((decision.source(), decision.is_allowed()), (Source::Store, false));
     // This node decides by the counts that the store's answer brought.
-    assert_eq!(other.check("key", 1).await.source(), Source::Count);
-    assert!(!other.check("key", 1).await.is_allowed());
+    assert_eq!(other.check("key").await.source(), Source::Count);
+    assert!(!other.check("key").await.is_allowed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,7 +69,7 @@ async fn three_nodes_learn_of_each_other_and_stop() {
             // Until no request has been admitted for a while.
             while last.elapsed() < Duration::from_millis(500) {
                 assert!(start.elapsed() < PATIENT);
-                if limiter.check("key", 1).await.is_allowed() {
+                if limiter.check("key").await.is_allowed() {
                     (admitted, last) = (admitted + 1, Instant::now());
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -99,7 +99,7 @@ async fn what_a_late_answer_says_is_not_fresh() {
     store.ready().await;
     let (interval, late) = (Duration::from_millis(100), Duration::from_millis(210));
     let limiter = counted(&store, POLICY, interval);
-    let source = async |key: &str| limiter.check(key, 1).await.source();
+    let source = async |key: &str| limiter.check(key).await.source();
     proxy.delay(late);
     assert_eq!([source("a").await, source("a").await], [Source::Store; 2]);
     // The same for a report. If the background task reported first, the test does not wait for it, and tries another

@@ -12,7 +12,7 @@ use tollgate_redis::{Fault, Mode, RedisLimiter, Settings, Source, check_all};
 async fn admitted(limiter: &RedisLimiter, key: &str, requests: usize) -> usize {
     let mut count = 0;
     for _ in 0..requests {
-        count += usize::from(limiter.check(key, 1).await.is_allowed());
+        count += usize::from(limiter.check(key).await.is_allowed());
     }
     count
 }
@@ -31,19 +31,19 @@ async fn three_nodes_admit_what_one_would() {
 async fn a_decision_tells_what_is_left_and_when_to_return() {
     let server = Server::start();
     let limiter = limiter(&store(&server).await, "6/m", Mode::Exact, 1);
-    let first = limiter.check("key", 2).await;
+    let first = limiter.check_n("key", 2).await;
     assert_eq!((first.source(), first.fault()), (Source::Store, None));
     assert_eq!((first.decision().limit(), first.decision().remaining()), (6, 4));
     assert_eq!(first.decision().reset_after(), Duration::from_secs(20));
-    let denial = limiter.check("key", 5).await.into_result().unwrap_err();
+    let denial = limiter.check_n("key", 5).await.into_result().unwrap_err();
     let wait = denial.retry_after().unwrap();
     assert!(wait <= Duration::from_secs(10) && wait > Duration::from_secs(1), "{wait:?}");
-    let never = limiter.check("key", 7).await.into_result().unwrap_err();
+    let never = limiter.check_n("key", 7).await.into_result().unwrap_err();
     assert!(never.is_never() && never.retry_after().is_none());
     // Neither a denial nor a peek has charged anything.
     assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 4);
-    assert!(limiter.check("key", 0).await.is_allowed());
-    assert!(limiter.check("key", 4).await.is_allowed());
+    assert!(limiter.check_n("key", 0).await.is_allowed());
+    assert!(limiter.check_n("key", 4).await.is_allowed());
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_refund_gives_back_what_was_charged() {
         ["10/h", "fixed-window 10/d from-first", "sliding-window 10/d", "segmented-window 10/d x4"]
     {
         let limiter = limiter(&store, policy, Mode::Exact, 1);
-        let permit = limiter.check(policy, 8).await.into_result().unwrap();
+        let permit = limiter.check_n(policy, 8).await.into_result().unwrap();
         // Under gcra a part of the fifth unit has drained: the number is rounded up.
         assert_eq!(limiter.refund(policy, permit.portion(5)).await, Ok(5), "{policy}");
         assert_eq!(limiter.peek(policy, 1).await.decision().remaining(), 7, "{policy}");
@@ -111,7 +111,7 @@ async fn concurrent_requests_share_calls_and_each_gets_its_own_answer() {
             let limiter = limiter.clone();
             // Every other request is for a key of its own, and is admitted.
             let key = if n % 2 == 0 { "hot".to_string() } else { n.to_string() };
-            tokio::spawn(async move { (n % 2, limiter.check(key, 1).await) })
+            tokio::spawn(async move { (n % 2, limiter.check(key).await) })
         })
         .collect();
     let mut counts = [0; 2];
@@ -136,8 +136,8 @@ async fn names_and_keys_never_meet() {
     let limits = [named("a", "1/h"), named("ab", "1/h"), named("b", "1/d")];
     for limiter in &limits {
         for key in ["", "b", "b:", "}:", "1/h:", "\u{0}", "a b"] {
-            assert!(limiter.check(key, 1).await.is_allowed(), "{key:?}");
-            assert!(!limiter.check(key, 1).await.is_allowed(), "{key:?}");
+            assert!(limiter.check(key).await.is_allowed(), "{key:?}");
+            assert!(!limiter.check(key).await.is_allowed(), "{key:?}");
         }
     }
 }
@@ -149,11 +149,11 @@ async fn bad_input_114_a_forgotten_script_is_brought_along_once() {
     let store = store(&server).await;
     let limiter = limiter(&store, "10/h", Mode::Exact, 1);
     for n in 0..3 {
-        assert_eq!(limiter.check("key", 1).await.decision().remaining(), 9 - n);
+        assert_eq!(limiter.check("key").await.decision().remaining(), 9 - n);
         server.run::<()>(&["SCRIPT", "FLUSH"]);
     }
-    assert_eq!(limiter.check("key", 1).await.source(), Source::Store);
-    assert_eq!(limiter.check("key", 1).await.source(), Source::Store);
+    assert_eq!(limiter.check("key").await.source(), Source::Store);
+    assert_eq!(limiter.check("key").await.source(), Source::Store);
     let stats = store.stats();
     assert_eq!((stats.reloads, stats.connections), (3, 1));
 }
@@ -165,7 +165,7 @@ async fn bad_input_115_a_key_of_another_type_counts_as_full_and_is_counted() {
     let store = store(&server).await;
     let limiter = limiter(&store, "10/h", Mode::Exact, 1);
     server.run::<u64>(&["LPUSH", "test:{default}:key", "1"]);
-    let decision = limiter.check("key", 1).await;
+    let decision = limiter.check("key").await;
     assert_eq!((decision.source(), decision.is_allowed()), (Source::Store, false));
     assert_eq!(store.stats().broken, 1);
 }
@@ -180,7 +180,7 @@ async fn bad_input_123_a_user_with_few_rights_is_enough() {
     let store = tollgate_redis::Store::with(&address, common::PATIENT, "test").unwrap();
     store.ready().await;
     let limiter = limiter(&store, "10/h", Mode::Exact, 1);
-    assert_eq!(limiter.check("key", 1).await.source(), Source::Store);
+    assert_eq!(limiter.check("key").await.source(), Source::Store);
     // The user has no right to other keys, such as those of another prefix.
     let foreign = tollgate_redis::Store::with(&address, common::PATIENT, "other").unwrap();
     let refused = async {

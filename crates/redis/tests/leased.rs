@@ -16,7 +16,7 @@ const POLICY: &str = "10/h burst 1000";
 async fn exhaust(limiter: &RedisLimiter) -> u64 {
     let mut admitted = 0;
     loop {
-        match limiter.check("key", 1).await.into_result() {
+        match limiter.check("key").await.into_result() {
             Ok(_) => admitted += 1,
             Err(denial) => {
                 let wait = denial.retry_after().unwrap();
@@ -50,7 +50,7 @@ async fn bad_input_117_a_hot_key_costs_few_calls() {
     // Denied from memory: the store is not asked.
     let before = store.stats().calls;
     for _ in 0..1_000 {
-        assert!(!limiter.check("key", 1).await.is_allowed());
+        assert!(!limiter.check("key").await.is_allowed());
     }
     assert!(store.stats().calls - before < 10);
 }
@@ -63,7 +63,7 @@ async fn many_callers_of_a_cold_key_wait_for_one_lease() {
     let tasks: Vec<_> = (0..600)
         .map(|_| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.check("key", 1).await.is_allowed() })
+            tokio::spawn(async move { limiter.check("key").await.is_allowed() })
         })
         .collect();
     let mut admitted = 0;
@@ -80,7 +80,7 @@ async fn units_that_are_returned_can_be_had_by_others() {
     let server = Server::start();
     let nodes = nodes(&server, "fixed-window 1000/d from-first", Mode::Leased, 2).await;
     for _ in 0..40 {
-        assert!(nodes[0].check("key", 1).await.is_allowed());
+        assert!(nodes[0].check("key").await.is_allowed());
     }
     assert!(nodes[1].peek("key", 1).await.decision().remaining() < 960);
     // A lease that is on its way arrives, and the next call returns it.
@@ -97,11 +97,11 @@ async fn units_that_are_returned_can_be_had_by_others() {
 async fn a_large_cost_is_leased_as_it_is_and_a_larger_one_never_fits() {
     let server = Server::start();
     let limiter = limiter(&store(&server).await, POLICY, Mode::Leased, 4);
-    assert!(limiter.check("key", 900).await.is_allowed());
-    let denial = limiter.check("key", 200).await.into_result().unwrap_err();
+    assert!(limiter.check_n("key", 900).await.is_allowed());
+    let denial = limiter.check_n("key", 200).await.into_result().unwrap_err();
     assert!(!denial.is_never());
-    assert!(limiter.check("key", 100).await.is_allowed());
-    let never = limiter.check("key", 1_001).await.into_result().unwrap_err();
+    assert!(limiter.check_n("key", 100).await.is_allowed());
+    let never = limiter.check_n("key", 1_001).await.into_result().unwrap_err();
     assert!(never.is_never());
 }
 
@@ -112,7 +112,7 @@ async fn a_refund_of_leased_units_goes_to_the_store() {
     // With `max_held` 1 a node leases no more than a request asks for.
     let settings = Settings::new(policy).max_held(1);
     let limiter = RedisLimiter::new(&store(&server).await, settings).unwrap();
-    let permit = limiter.check("key", 700).await.into_result().unwrap();
+    let permit = limiter.check_n("key", 700).await.into_result().unwrap();
     assert_eq!(limiter.refund("key", permit.portion(600)).await, Ok(600));
     assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 900);
 }

@@ -38,12 +38,12 @@ async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
     let (mut admitted, mut without) = (0, 0);
     for _ in 0..MISSES {
         proxy.delay(TOO_LATE);
-        let late = limiter.check("key", 1).await;
+        let late = limiter.check("key").await;
         assert_eq!(late.fault(), Some(Fault::Deadline), "{mode:?}");
         proxy.delay(Duration::ZERO);
         // Until the late reply has come.
         tokio::time::sleep(PAUSE).await;
-        let well = limiter.check("key", 1).await;
+        let well = limiter.check("key").await;
         admitted += u64::from(late.is_allowed()) + u64::from(well.is_allowed());
         without += 1 + u64::from(well.is_degraded());
         tokio::time::sleep(PAUSE).await;
@@ -64,7 +64,7 @@ async fn all_admitted(mode: Mode, on_error: OnError) -> u64 {
     let direct = limiter(&store(&server).await, POLICY, mode, NODES);
     let mut sum = 0;
     for _ in 0..20 {
-        sum += u64::from(direct.check("key", 1).await.is_allowed());
+        sum += u64::from(direct.check("key").await.is_allowed());
     }
     assert_eq!(sum, 9, "{mode:?}");
     let nodes: Vec<_> =

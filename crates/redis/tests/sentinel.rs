@@ -19,7 +19,7 @@ async fn the_master_is_asked_of_the_sentinels() {
     let store = Store::with(&address, PATIENT, "test").unwrap();
     store.ready().await;
     let limiter = limiter(&store, "10/h", Mode::Exact, 1);
-    assert_eq!(limiter.check("key", 1).await.source(), Source::Store);
+    assert_eq!(limiter.check("key").await.source(), Source::Store);
     let keys: Vec<String> = sentinel.servers[0].run(&["KEYS", "*"]);
     assert!(keys.iter().any(|key| key.ends_with(":key")), "{keys:?}");
     let unknown = sentinel.address().replace("/main/", "/other/");
@@ -76,7 +76,7 @@ async fn bad_input_123_sentinels_and_servers_that_want_passwords_are_told_theirs
     let store = Store::with(&sentinel.address(), PATIENT, "test").unwrap();
     let one = limiter(&store, "10/h", Mode::Exact, 1);
     tokio::time::timeout(PATIENT, store.ready()).await.expect("no connection");
-    let decision = one.check("key", 3).await;
+    let decision = one.check_n("key", 3).await;
     assert_eq!((decision.source(), decision.decision().remaining()), (Source::Store, 7));
     // Without one of the passwords, or with the other one in its place, there is no connection.
     let [served, watched] = PASSWORDS;

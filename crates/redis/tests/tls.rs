@@ -77,7 +77,7 @@ impl Secure {
 async fn decides(store: &Store) {
     tokio::time::timeout(PATIENT, store.ready()).await.expect("no connection");
     let limiter = limiter(store, "10/h", Mode::Exact, 1);
-    let decision = limiter.check("key", 1).await;
+    let decision = limiter.check("key").await;
     assert_eq!((decision.source(), decision.fault()), (Source::Store, None));
 }
 

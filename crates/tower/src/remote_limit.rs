@@ -55,6 +55,6 @@ impl RemoteLimit for tollgate_redis::RedisLimiter {
     }
 
     fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a> {
-        Box::pin(async move { self.check(key.as_bytes(), cost).await.decision() })
+        Box::pin(async move { self.check_n(key.as_bytes(), cost).await.decision() })
     }
 }

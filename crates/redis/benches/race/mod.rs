@@ -71,7 +71,7 @@ impl RaceContender {
                 call.arg(&*digest).arg(1).arg(key).arg(100_000_000).arg(10_000_000).arg(1);
                 call.query_async::<u64>(connection).await.unwrap() == 1
             }
-            Self::Ours(limiter) => limiter.check(key, 1).await.is_allowed(),
+            Self::Ours(limiter) => limiter.check(key).await.is_allowed(),
             Self::Other(check) => check(key).await,
         }
     }

@@ -41,7 +41,7 @@ use crate::store::stats::Stats;
 /// let store = Store::open("redis://127.0.0.1/")?;
 /// store.ready().await;
 /// let limiter = RedisLimiter::new(&store, Settings::new("100/s".parse()?).nodes(3))?;
-/// if limiter.check("203.0.113.7", 1).await.is_allowed() {
+/// if limiter.check("203.0.113.7").await.is_allowed() {
 ///     // serve the request
 /// }
 /// # Ok(())

@@ -108,7 +108,7 @@ fn unheard() -> u64 {
 async fn ask(limiter: RedisLimiter, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         let asked = Instant::now();
-        let decision = limiter.check("hot", 1).await;
+        let decision = limiter.check("hot").await;
         let waited_us = u64::try_from(asked.elapsed().as_micros()).unwrap();
         seen.slowest_us.fetch_max(waited_us, Ordering::Relaxed);
         seen.admitted.fetch_add(u64::from(decision.is_allowed()), Ordering::Relaxed);
