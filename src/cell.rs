@@ -54,11 +54,19 @@ impl Cell {
         // The Decision is built in each arm: merging the arms first would spill the step to the stack.
         match &meter.kernel {
             Kernel::Gcra(gcra) => self.check_plain((gcra, meter.kernel), now, cost),
-            _ => {
-                let (step, _) = self.charge_slowly(meter, now, cost);
-                step.decision(meter.kernel, meter.rules.soft_bp)
-            }
+            _ => self.check_laid_out(meter, now, cost),
         }
+    }
+
+    /// The same by the code that is laid out for its policy.
+    #[inline(always)]
+    pub(crate) fn check_laid_out(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
+        if meter.rules.are_none() {
+            let (step, _) = self.charge(&meter.kernel, meter.fields, now, cost);
+            return step.decision(meter.kernel, 0);
+        }
+        let (step, _) = self.charge_ruled(meter, now, cost);
+        step.decision(meter.kernel, meter.rules.soft_bp)
     }
 
     /// The same under plain GCRA, whose arithmetic is given twice: to compute with, and to be told with the decision.

@@ -216,10 +216,17 @@ impl Limiter {
     #[inline(always)]
     fn decide(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.meter.kernel {
-            // In line.
             Kernel::Gcra(gcra) => self.cell.check_plain((gcra, self.meter.kernel), now, cost),
-            Kernel::Log(_) => self.ask_slowly(Verb::Check, cost, now, cost > 0),
-            _ => self.cell.check(&self.meter, now, cost),
+            _ => self.decide_apart(now, cost),
+        }
+    }
+
+    /// By any other policy, and where the quota may change. One call for both: two would cost the plain path a register.
+    #[inline(never)]
+    fn decide_apart(&self, now: Timestamp, cost: u64) -> Decision {
+        match &self.changing {
+            Some(changing) => changing.ask(Verb::Check, cost, now, cost > 0),
+            None => self.cell.check_laid_out(&self.meter, now, cost),
         }
     }
 
