@@ -119,7 +119,7 @@ pub(super) fn fence_after_claim() {
 /// Whether a claim is opened without a scan: never.
 #[inline(always)]
 pub(super) fn skips_scan() -> bool {
-    // Another install of the key, with a claim or a live word of its own, would not be seen.
+    // A claim that is opened unverified makes a second live word where the key has one.
     planted(Fault::NoVerify)
 }
 
