@@ -15,7 +15,7 @@ use tollgate::{Meter, Policy, Timestamp, Word};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let policy = env::args().nth(1).ok_or("give a policy, such as \"10/s burst 2\"")?;
-    let meter = Meter::new(policy.parse::<Policy>()?);
+    let meter = Meter::new(policy.parse::<Policy>()?)?;
     let mut word = Word::UNUSED;
     let (mut requests, mut denied) = (0_u64, 0_u64);
     for line in io::stdin().lock().lines() {

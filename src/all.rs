@@ -23,7 +23,8 @@
 //!   see [`check_all`].
 //!
 //! Where quotas change (of a `Limiter`, or of tiers) nothing is put back bit for bit: an unchanged word is amended as
-//! by a cancellation, another as by a refund. Across a change of quota the charge stays.
+//! by a cancellation, another as by a refund. Across a change of quota the charge stays. A sliding log gives back each
+//! slot that still holds what was charged: it is free from the time of the charge on, also for callers that come late.
 //!
 //! So no limit ever admits above its bound, and a request that is denied costs at most itself.
 //!
@@ -90,7 +91,7 @@ pub struct Toll<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Trace {
     One { found: Word, left: Word },
-    Changing,
+    Apart,
     Key(KeyTrace),
 }
 
@@ -188,11 +189,11 @@ impl Toll<'_> {
 
     fn charge(&mut self) -> &Decision {
         let decision = match &self.limit {
-            // Its quota may change.
-            Limit::One(limiter) if limiter.changing.is_some() => {
+            // Its quota may change, or it is a log.
+            Limit::One(limiter) if limiter.apart.is_some() => {
                 let decision = limiter.ask(Verb::Check, self.cost, self.now, self.cost > 0);
                 let is_charged = decision.is_allowed() && self.cost > 0;
-                self.trace = is_charged.then_some(Trace::Changing);
+                self.trace = is_charged.then_some(Trace::Apart);
                 decision
             }
             Limit::One(limiter) => {
@@ -224,7 +225,7 @@ impl Toll<'_> {
             (Limit::One(limiter), Some(Trace::One { found, left })) => {
                 undo_one(limiter, [found, left], undo);
             }
-            (Limit::One(limiter), Some(Trace::Changing)) => {
+            (Limit::One(limiter), Some(Trace::Apart)) => {
                 undo.amends(&limiter.clock, |now, amendment| limiter.amend(now, amendment));
             }
             (Limit::Key(place), Some(Trace::Key(trace))) => place.undo(trace, undo),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::clock::Clock;
 use crate::error::NO_DATE;
-use crate::policy::{AtLimit, Policy};
+use crate::policy::{Algorithm, AtLimit, NO_WORD, Policy};
 
 /// Why a quota was not changed or not found, or a key not moved. Nothing was changed then.
 ///
@@ -41,6 +41,11 @@ pub enum ChangeError {
         /// The policy.
         policy: Policy,
     },
+    /// A sliding log, which is kept in slots. Limits that change are kept in words.
+    Log {
+        /// The policy.
+        policy: Policy,
+    },
     /// Calendar months in a limiter whose clock cannot tell the date.
     NoDate,
     /// Another thread is changing a quota of this limiter.
@@ -69,6 +74,7 @@ impl fmt::Display for ChangeError {
                 "a limit that changes cannot say what happens at the limit of {policy}; leave out soft, \
                  count-denied and penalty",
             ),
+            Self::Log { policy } => write!(f, "{policy} {NO_WORD}"),
             Self::NoDate => f.write_str(NO_DATE),
             Self::Busy => f.write_str("another change of quota is under way; try again after it"),
             Self::NoCell => f.write_str("the table is full of live keys; the key stays in its tier"),
@@ -78,10 +84,12 @@ impl fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-/// The policy, if it says nothing of its limit and this clock can decide it.
+/// The policy, if it says nothing of its limit, has a word, and this clock can decide it.
 pub(crate) fn plain(policy: Policy, clock: &Clock) -> Result<Policy, ChangeError> {
     if policy.at_limit() != AtLimit::default() {
         Err(ChangeError::AtLimit { policy })
+    } else if policy.algorithm() == Algorithm::SlidingLog {
+        Err(ChangeError::Log { policy })
     } else if !policy.takes(clock) {
         Err(ChangeError::NoDate)
     } else {

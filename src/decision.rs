@@ -222,6 +222,17 @@ impl View {
             .field("reset_after", &self.reset_after())
     }
 
+    /// The instant that a log's units were taken for, if it is a log that was charged: then it holds what its slots do.
+    pub(crate) fn log_turn_ns(&self) -> Option<u64> {
+        match self.kernel {
+            Kernel::Log(answers) if !answers.spilled && self.held.counts > 0 => {
+                Some(answers.ready_ns)
+            }
+            // A word's; or a spill's; or told, or not charged: these hold nothing.
+            _ => None,
+        }
+    }
+
     fn is_spilled(&self) -> bool {
         matches!(self.kernel, Kernel::Log(Answers { spilled: true, .. }))
     }

@@ -13,7 +13,6 @@ use crate::decision::{Decision, Permit};
 use crate::keyed::{KeyLog, KeyedLimiter, KeyedLogLimiter};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
-use crate::log::LogLimiter;
 use crate::refund::Amendment;
 use crate::reservation::Reservation;
 use crate::sketch::{KeyCells, SketchLimiter};
@@ -42,8 +41,8 @@ use crate::verb::Verb;
 /// ```
 ///
 /// ```compile_fail,E0599
-/// use tollgate::{LogLimiter, Quota};
-/// LogLimiter::new(Quota::per_minute(10)).expect("a small log").entry().reset();
+/// use tollgate::{Quota, StripedLimiter};
+/// StripedLimiter::new(Quota::per_minute(10)).expect("stripes").entry().reset();
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a, S = Limit<'a>> {
@@ -350,21 +349,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     #[must_use]
     pub fn entry(&self, key: &K) -> Entry<'_, KeyCells<'_>> {
         Entry::of(self.place(key))
-    }
-}
-
-impl LogLimiter {
-    /// This limit at hand: see [`Entry`].
-    ///
-    /// ```
-    /// use tollgate::{LogLimiter, Quota, Timestamp};
-    /// let limiter = LogLimiter::new(Quota::per_minute(1))?;
-    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check(1).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn entry(&self) -> Entry<'_, &Self> {
-        Entry::of(self)
     }
 }
 

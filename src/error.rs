@@ -51,6 +51,21 @@ impl PolicyError {
         Self::new(format!("the counts and the window number need {needed_bits} bits; {hint}"))
     }
 
+    pub(crate) fn burst_on_log(count: u64, burst: u64) -> Self {
+        Self::new(format!(
+            "a sliding log admits its whole count of {count} at once and takes no burst of \
+             {burst}; leave the burst out, or use gcra",
+        ))
+    }
+
+    /// More units than a log may have slots.
+    pub(crate) fn log_too_large(limit: u64, max: u64) -> Self {
+        Self::new(format!(
+            "a sliding log keeps a time for each of its {limit} units, and at most {max} are \
+             accepted; use gcra or a window",
+        ))
+    }
+
     pub(crate) fn segment_count(segments: u8) -> Self {
         Self::new(format!("a window cannot be cut into {segments} segments; use 2 to 64, as in x6"))
     }

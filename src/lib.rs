@@ -54,7 +54,6 @@ pub use error::{BuildError, PolicyError};
 pub use keyed::{Full, KeyedLimiter, KeyedLogLimiter, Stats, Tiers};
 pub use lease::Lease;
 pub use limiter::Limiter;
-pub use log::{LogLimiter, LogPolicy};
 pub use meter::Meter;
 pub use policy::{Algorithm, AtLimit, CountDenied, Penalty, Policy};
 pub use quota::Quota;

@@ -8,6 +8,7 @@ use crate::change::{ChangeError, plain};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::keyed::ChangingCell;
+use crate::log::Log;
 use crate::meter::Meter;
 use crate::policy::Policy;
 use crate::refund::Amendment;
@@ -25,6 +26,8 @@ use crate::word::Word;
 ///
 /// Its quota is fixed, unless it is built by [`changing`](Limiter::changing).
 ///
+/// A sliding log ([`Policy::sliding_log`]) is kept in slots in place of the word: see [`Algorithm`](crate::Algorithm).
+///
 /// ```
 /// use tollgate::{Limiter, Quota};
 /// let limiter = Limiter::new(Quota::per_second(100).burst(20));
@@ -38,13 +41,25 @@ pub struct Limiter {
     pub(crate) clock: Clock,
     /// The one that it was built with.
     pub(crate) policy: Policy,
-    /// In place of the cell, if the quota may change. The meter's arithmetic is none then, so the path of a fixed quota
-    /// is closed to it, at no cost to that.
-    pub(crate) changing: Option<Box<ChangingCell>>,
+    /// In place of the cell. The meter's arithmetic is none then, so the path of a word is closed to it, at no cost to
+    /// that.
+    pub(crate) apart: Option<Box<Apart>>,
+}
+
+/// What a limiter holds in place of a word of one policy.
+#[derive(Debug)]
+pub(crate) enum Apart {
+    /// The quota may change.
+    Changing(ChangingCell),
+    /// A sliding log.
+    Log(Log),
 }
 
 impl Limiter {
     /// A limiter with the machine's fastest clock ([`Clock::monotonic`]; [`Clock::unix`] for calendar months).
+    ///
+    /// Takes no memory but its own size, except for a sliding log: 8 bytes for each unit and a little more, so at most
+    /// 8 MiB, which are allocated here as by any `Box`.
     ///
     /// ```
     /// use tollgate::{Limiter, Policy};
@@ -75,7 +90,8 @@ impl Limiter {
     /// A limiter that goes on from a word.
     pub(crate) fn holding(word: Word, policy: Policy, clock: Clock) -> Self {
         let cell = CachePadded::new(Cell::new(word));
-        Self { cell, meter: Meter::new(policy), clock, policy, changing: None }
+        let apart = policy.log().map(|rule| Box::new(Apart::Log(Log::new(rule))));
+        Self { cell, meter: Meter::of(policy), clock, policy, apart }
     }
 
     /// A limiter whose quota can be [changed](Limiter::set_quota) while other threads decide, with the machine's
@@ -87,7 +103,7 @@ impl Limiter {
     ///
     /// # Errors
     /// The policy does not fit beside the index that says which quota a word is counted in, says what happens at its
-    /// limit, or asks for a date that the clock cannot tell.
+    /// limit, asks for a date that the clock cannot tell, or is a sliding log.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -119,9 +135,10 @@ impl Limiter {
         clock: impl Into<Clock>,
     ) -> Result<Self, ChangeError> {
         let (policy, clock) = (policy.into(), clock.into());
-        let changing = Some(Box::new(ChangingCell::new(plain(policy, &clock)?)?));
-        let meter = Meter { kernel: Kernel::Log(Answers::NONE), ..Meter::new(policy) };
-        Ok(Self { meter, changing, ..Self::with_clock(policy, clock) })
+        let changing = ChangingCell::new(plain(policy, &clock)?)?;
+        let apart = Some(Box::new(Apart::Changing(changing)));
+        let meter = Meter { kernel: Kernel::Log(Answers::NONE), ..Meter::of(policy) };
+        Ok(Self { meter, apart, ..Self::with_clock(policy, clock) })
     }
 
     /// Changes the quota of a limiter that was built by [`changing`](Limiter::changing). Decisions that begin after
@@ -156,8 +173,15 @@ impl Limiter {
     }
 
     fn change(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
-        let changing = self.changing.as_ref().ok_or(ChangeError::Fixed)?;
+        let changing = self.changing_cell().ok_or(ChangeError::Fixed)?;
         changing.set_quota(plain(policy, &self.clock)?, now)
+    }
+
+    fn changing_cell(&self) -> Option<&ChangingCell> {
+        match self.apart.as_deref() {
+            Some(Apart::Changing(changing)) => Some(changing),
+            _ => None,
+        }
     }
 
     /// The same at a time of the model's. A clock would be one step more.
@@ -177,7 +201,7 @@ impl Limiter {
     /// What it enforces now: the policy that it was built with, or was changed to last.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        let changed = self.changing.as_ref().and_then(|changing| changing.policy());
+        let changed = self.changing_cell().and_then(ChangingCell::policy);
         changed.unwrap_or(self.policy)
     }
 
@@ -238,11 +262,12 @@ impl Limiter {
         }
     }
 
-    /// Where the quota may change; and every verb but a check where it is fixed.
+    /// Where there is no word of one policy; and every verb but a check where there is.
     #[inline(never)]
     fn ask_slowly(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
-        match &self.changing {
-            Some(changing) => changing.ask(verb, cost, now, charge),
+        match self.apart.as_deref() {
+            Some(Apart::Changing(changing)) => changing.ask(verb, cost, now, charge),
+            Some(Apart::Log(log)) => log.ask(verb, cost, now, charge),
             // Not for checks: these have a path in line.
             None => self.cell.wish(&self.meter, now, verb, cost),
         }
@@ -258,8 +283,9 @@ impl Limiter {
     }
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
-        match &self.changing {
-            Some(changing) => changing.amend(now, amendment),
+        match self.apart.as_deref() {
+            Some(Apart::Changing(changing)) => changing.amend(now, amendment),
+            Some(Apart::Log(log)) => log.amend(now(), amendment),
             None => self.cell.amend(&self.meter, now, amendment),
         }
     }

@@ -3,6 +3,7 @@
 use crate::algorithm::{Decides, Held, Kernel, Ruled, Rules, unsoftened};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, View};
+use crate::error::BuildError;
 use crate::policy::Policy;
 use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::verdict::{Mark, Verdict};
@@ -19,7 +20,7 @@ const MOST: u64 = 1 << 63;
 ///
 /// ```
 /// use tollgate::{Meter, Policy, Timestamp, Word};
-/// let meter = Meter::new("fixed-window 2/m".parse::<Policy>()?);
+/// let meter = Meter::new("fixed-window 2/m".parse::<Policy>()?)?;
 /// let mut word = Word::UNUSED;
 /// let mut admitted = 0;
 /// for second in [0, 10, 20, 59, 60] {
@@ -39,10 +40,18 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Compiles a policy. Every policy that exists fits.
-    #[must_use]
-    pub fn new(policy: impl Into<Policy>) -> Self {
-        let (kernel, fields, rules) = policy.into().compile();
+    /// Compiles a policy.
+    ///
+    /// # Errors
+    /// A sliding log, which is kept in slots and not in a word.
+    pub fn new(policy: impl Into<Policy>) -> Result<Self, BuildError> {
+        policy.into().of_one_word().map(Self::of)
+    }
+
+    /// Of a sliding log there is no arithmetic, only what it has in common with the others: such a meter is asked by no
+    /// path that is laid out for a word (see [`Answers::NONE`](crate::algorithm::Answers::NONE)).
+    pub(crate) fn of(policy: Policy) -> Self {
+        let (kernel, fields, rules) = policy.compile();
         Self { kernel, fields, rules }
     }
 
@@ -58,7 +67,7 @@ impl Meter {
     ///
     /// ```
     /// use tollgate::{Meter, Quota, Timestamp, Word};
-    /// let meter = Meter::new(Quota::per_second(1));
+    /// let meter = Meter::new(Quota::per_second(1))?;
     /// let now = Timestamp::from_secs(5);
     /// let (first, word) = meter.check(Word::UNUSED, now, 1);
     /// let (second, same) = meter.check(word, now, 1);
@@ -81,7 +90,7 @@ impl Meter {
     ///
     /// ```
     /// use tollgate::{Meter, Quota, Timestamp, Word};
-    /// let meter = Meter::new(Quota::per_second(3));
+    /// let meter = Meter::new(Quota::per_second(3))?;
     /// let answer = meter.peek(Word::UNUSED, Timestamp::default(), 2);
     /// assert!(answer.is_allowed());
     /// assert_eq!(answer.remaining(), 3);

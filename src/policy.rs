@@ -11,13 +11,13 @@ mod text;
 mod words;
 
 use crate::algorithm::{LONGEST_NS, softened};
-use crate::error::PolicyError;
+use crate::error::{BuildError, PolicyError};
+use crate::log::LogRule;
 use crate::quota::Quota;
 
 pub use at_limit::{AtLimit, CountDenied, Penalty};
 pub(crate) use compile::Fineness;
 pub(crate) use needs::{POWERS_OF_TEN, WordNeeds};
-pub(crate) use text::{as_text, read_quota};
 
 /// How a quota is enforced.
 ///
@@ -60,12 +60,16 @@ pub enum Algorithm {
     /// Calendar months in UTC, of 28 to 31 days: at most L in each. Most in 28 days: 2L, across one boundary; in W,
     /// which is 31 days: 3L, around a shorter month. [`Policy::calendar_month`] makes such a policy.
     CalendarMonth,
+    /// The time of each unit, in a slot of 8 bytes for each unit of L. Most in W: L. At most 2^20 units. Some limiters
+    /// keep a word and no slots: they refuse it when they are built.
+    SlidingLog,
 }
 
 /// A quota, the algorithm that enforces it, and what happens at the limit ([`AtLimit`]: by default a
 /// request is denied, and that is all). Also text: see [`FromStr`](Policy#impl-FromStr-for-Policy).
 ///
-/// A policy that exists can be computed exactly in one word; what does not fit is refused here.
+/// A policy that exists can be computed exactly in one word, or is a sliding log, which has slots in place of a word;
+/// what does not fit is refused here.
 ///
 /// ```
 /// use tollgate::{Policy, Quota};
@@ -84,6 +88,10 @@ const BURST_ON_WINDOW: PolicyError = PolicyError::fixed(
     "a window takes no burst: it admits its whole limit at once; leave the burst out, or use gcra",
 );
 
+/// Why some refuse a sliding log, behind its text.
+pub(crate) const NO_WORD: &str = "has a slot for each unit, and one word is kept here; use gcra or a window, or a Limiter \
+                                  or KeyedLimiter of this policy alone";
+
 /// A quota alone is enforced by GCRA.
 impl From<Quota> for Policy {
     fn from(quota: Quota) -> Self {
@@ -96,7 +104,8 @@ impl Policy {
     ///
     /// # Errors
     /// Windows take no burst of their own; their counts and the window number must fit in a word; the
-    /// number of segments must be 2 to 64 and divide the window; calendar months are of 31 days.
+    /// number of segments must be 2 to 64 and divide the window; calendar months are of 31 days; a sliding log takes
+    /// no burst either, and 2^20 units at most.
     ///
     /// ```
     /// use tollgate::{Algorithm, Policy, Quota};
@@ -106,6 +115,9 @@ impl Policy {
     /// ```
     pub fn new(algorithm: Algorithm, quota: Quota) -> Result<Self, PolicyError> {
         let policy = Self { algorithm, quota, at_limit: AtLimit::default() };
+        if algorithm == Algorithm::SlidingLog {
+            return LogRule::new(quota).map(|_| policy);
+        }
         // A window admits its whole count at once.
         if algorithm != Algorithm::Gcra && quota.max_burst() != quota.count() {
             return Err(BURST_ON_WINDOW);
@@ -120,6 +132,36 @@ impl Policy {
         }
         policy.check_fits()?;
         Ok(policy)
+    }
+
+    /// A sliding log: at most `count` units in any half-open window as long as the quota's period, wherever it begins.
+    ///
+    /// # Errors
+    /// A quota whose burst is not its count: a log admits its whole count at once. More than 2^20 units.
+    ///
+    /// ```
+    /// use tollgate::{Policy, Quota};
+    /// let policy = Policy::sliding_log(Quota::per_minute(100))?;
+    /// assert_eq!(policy.to_string(), "sliding-log 100/m");
+    /// assert!(Policy::sliding_log(Quota::per_minute(100).burst(20)).is_err());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn sliding_log(quota: Quota) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::SlidingLog, quota)
+    }
+
+    /// The log that it is, if it is one.
+    pub(crate) fn log(&self) -> Option<LogRule> {
+        // A policy that exists has passed this before.
+        LogRule::new(self.quota).ok().filter(|_| self.algorithm == Algorithm::SlidingLog)
+    }
+
+    /// The same policy, for what keeps a word and no slots.
+    pub(crate) fn of_one_word(self) -> Result<Self, BuildError> {
+        if self.algorithm == Algorithm::SlidingLog {
+            return Err(BuildError::Policy(format!("{self} {NO_WORD}")));
+        }
+        Ok(self)
     }
 
     /// The quota.

@@ -95,7 +95,7 @@ impl StripedLimiter {
         if stripes == 0 || count > burst {
             return Err(BuildError::stripe_count(stripes, burst));
         }
-        let meter = |burst| Self::share(quota, count, burst).map(Meter::new);
+        let meter = |burst| Self::share(quota, count, burst).map(|quota| Meter::of(quota.into()));
         let (small, extra) = (burst / count, burst % count);
         Ok(Self {
             stripes: (0..stripes).map(|_| CachePadded::new(Cell::new(Word::UNUSED))).collect(),

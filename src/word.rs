@@ -11,7 +11,7 @@ use crate::algorithm::{Held, Moment};
 ///
 /// ```
 /// use tollgate::{Meter, Quota, Timestamp, Word};
-/// let meter = Meter::new(Quota::per_second(1));
+/// let meter = Meter::new(Quota::per_second(1))?;
 /// let (decision, word) = meter.check(Word::UNUSED, Timestamp::default(), 1);
 /// assert!(decision.is_allowed());
 /// assert_ne!(word, Word::UNUSED);

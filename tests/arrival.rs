@@ -103,7 +103,7 @@ proptest! {
     ) {
         // 10 a second: whole ticks.
         let policy = policy(&format!("gcra 10/s burst {burst}"));
-        let (meter, late) = (Meter::new(policy), Duration::from_millis(max_ms));
+        let (meter, late) = (Meter::new(policy).unwrap(), Duration::from_millis(max_ms));
         let (mut word, mut now_ms, mut admitted) = (Word::UNUSED, 1_000, Vec::new());
         for (on_ms, late_ms, is_ahead) in requests {
             now_ms += on_ms;

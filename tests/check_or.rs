@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use tollgate::{
-    Decision, KeyedLimiter, KeyedLogLimiter, Limiter, LogLimiter, ManualClock, Quota,
-    SketchLimiter, SketchSize, StripedLimiter,
+    Decision, KeyedLimiter, KeyedLogLimiter, Limiter, ManualClock, Policy, Quota, SketchLimiter,
+    SketchSize, StripedLimiter,
 };
 
 #[test]
@@ -15,7 +15,7 @@ fn a_limit_in_any_store_asks_elsewhere_once_its_own_units_are_spent() {
     let striped = StripedLimiter::with_stripes(quota, 5, clock.clone()).unwrap();
     let size = SketchSize::new(2, 100).unwrap();
     let sketch = SketchLimiter::<str>::with_clock(quota, size, clock.clone()).unwrap();
-    let log = LogLimiter::with_clock(quota, clock.clone()).unwrap();
+    let log = Limiter::with_clock(Policy::sliding_log(quota).unwrap(), clock.clone());
     let logs = KeyedLogLimiter::<str>::with_clock(quota, 10, clock).unwrap();
     let ask = |nth, admit: &mut dyn FnMut() -> bool| -> Decision {
         match nth {

@@ -116,7 +116,7 @@ fn exhaust(policy: Policy, oracle: &Oracle, enough: u64) -> u64 {
     for depth in 1.. {
         let AtLimit { count_denied, penalty, .. } = policy.at_limit();
         let counts = count_denied != CountDenied::No || penalty.is_some();
-        let meter = Meter::new(policy);
+        let meter = Meter::new(policy).unwrap();
         // Ten days, so that a few steps cross months of every length.
         let is_month = policy.algorithm() == Algorithm::CalendarMonth;
         let scale = if is_month { 864_000_000 } else { 1 };

@@ -78,7 +78,7 @@ proptest! {
         requests in requests(),
         backward in any::<bool>(),
     ) {
-        let meter = Meter::new(policy);
+        let meter = Meter::new(policy).unwrap();
         prop_assert_eq!(meter.limit(), policy.quota().max_burst());
         let mut model = model(policy, Grain::finest(policy));
         let mut word = Word::UNUSED;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Limiter, LogLimiter, Quota, Told};
+use tollgate::{Decision, Limiter, Policy, Quota, Told};
 
 const TOLD: Told = Told {
     allowed: true,
@@ -36,7 +36,8 @@ fn no_limiter_gives_back_what_was_charged_elsewhere() {
     let limiter = Limiter::new(Quota::per_hour(10));
     assert!(limiter.check_n(5).is_allowed());
     assert_eq!(limiter.entry().refund(permit), 0);
-    let log = LogLimiter::new(Quota::per_hour(10)).unwrap();
+    let log = Limiter::new(Policy::sliding_log(Quota::per_hour(10)).unwrap());
     assert!(log.check_n(5).is_allowed());
+    assert_eq!(log.entry().refund(permit), 0);
     assert_eq!(log.entry().peek(1).remaining(), 5);
 }

@@ -67,7 +67,7 @@ fn example_05_spaced_never_admits_two_within_the_interval() {
 
 #[test]
 fn example_09_sliding_window_weighs_what_is_still_covered() {
-    let meter = Meter::new(policy("sliding-window 100/60s"));
+    let meter = Meter::new(policy("sliding-window 100/60s")).unwrap();
     let word = after(&meter, &[("0:30", 88), ("1:00", 12)]);
     assert_eq!(meter.peek(word, instant("1:15"), 1).remaining(), 22);
     assert!(meter.peek(word, instant("1:15"), 22).is_allowed());
@@ -79,7 +79,7 @@ fn example_10_denied_requests_counted() {
     let seven = at("0:05 0:15 1:01 1:10 1:40 1:50 2:20");
     let text = "sliding-window 3/60s round-down count-denied";
     assert_eq!(decisions(text, &seven), "AAAAADA");
-    let meter = Meter::new(policy(text));
+    let meter = Meter::new(policy(text)).unwrap();
     let word = seven.iter().fold(Word::UNUSED, |word, &(now_ns, cost)| {
         meter.check(word, Timestamp::from_nanos(now_ns), cost).1
     });
@@ -99,7 +99,7 @@ fn example_14_denied_requests_counted() {
 fn example_26_soft_admits_five_percent_more_and_marks_it() {
     for text in ["gcra 500/m soft 5%", "fixed-window 500/m soft 5%", "sliding-window 500/m soft 5%"]
     {
-        let meter = Meter::new(policy(text));
+        let meter = Meter::new(policy(text)).unwrap();
         let (mut word, mut marked) = (Word::UNUSED, Vec::new());
         for _ in 0..526 {
             let (decision, next) = meter.check(word, instant("0:30"), 1);
@@ -128,17 +128,17 @@ fn example_10_sliding_window_roundings_differ_on_the_same_seven() {
 
 #[test]
 fn example_11_v13_sliding_window_adds_before_it_compares() {
-    let exact = Meter::new(policy("sliding-window 50/60s"));
+    let exact = Meter::new(policy("sliding-window 50/60s")).unwrap();
     let word = after(&exact, &[("0:30", 42), ("1:15", 18)]);
     assert!(!exact.peek(word, instant("1:15"), 1).is_allowed());
-    let down = Meter::new(policy("sliding-window 50/60s round-down"));
+    let down = Meter::new(policy("sliding-window 50/60s round-down")).unwrap();
     let word = after(&down, &[("0:30", 42), ("1:15", 18)]);
     assert!(down.peek(word, instant("1:15"), 1).is_allowed());
 }
 
 #[test]
 fn example_12_v14_sliding_window_admits_when_the_share_has_shrunk() {
-    let meter = Meter::new(policy("sliding-window 100/60s"));
+    let meter = Meter::new(policy("sliding-window 100/60s")).unwrap();
     let word = after(&meter, &[("0:30", 40), ("1:30", 80)]);
     assert!(!meter.peek(word, instant("1:30"), 1).is_allowed());
     assert!(meter.peek(word, instant("1:40"), 1).is_allowed());
@@ -146,7 +146,7 @@ fn example_12_v14_sliding_window_admits_when_the_share_has_shrunk() {
 
 #[test]
 fn example_13_v15_sliding_window_says_one_second_not_the_window_end() {
-    let meter = Meter::new(policy("sliding-window 60/60s"));
+    let meter = Meter::new(policy("sliding-window 60/60s")).unwrap();
     let word = after(&meter, &[("0:30", 60), ("1:12", 12)]);
     let Decision::Denied(denial) = meter.peek(word, instant("1:12"), 1) else {
         panic!("admitted above the limit");
@@ -164,7 +164,7 @@ fn example_14_segments_fall_off_one_by_one() {
 fn example_15_a_token_comes_back_every_interval() {
     assert_eq!(decisions("gcra 3/m", &at("0:00 0:05 0:05 0:19")), "AAAD");
     assert_eq!(decisions("gcra 3/m", &at("0:00 0:05 0:05 0:20")), "AAAA");
-    let meter = Meter::new(policy("gcra 3/m"));
+    let meter = Meter::new(policy("gcra 3/m")).unwrap();
     let word = after(&meter, &[("0:00", 1), ("0:05", 2)]);
     let (denied, same) = meter.check(word, instant("0:19"), 1);
     assert_eq!((denied.is_allowed(), same), (false, word));
@@ -239,7 +239,7 @@ fn example_25_a_denied_cost_spends_nothing_and_a_larger_one_never_fits() {
     ];
     for text in algorithms {
         assert_eq!(decisions(text, &[(7, 8), (7, 5), (7, 2), (7, 1), (7, 11)]), "ADADD", "{text}");
-        let meter = Meter::new(policy(text));
+        let meter = Meter::new(policy(text)).unwrap();
         let never = meter.peek(Word::UNUSED, Timestamp::default(), 11).into_result().unwrap_err();
         assert!(never.is_never(), "{text}");
         assert_eq!(never.retry_after(), None, "{text}");
@@ -273,7 +273,7 @@ fn example_30_windows_are_those_of_the_wall_clock() {
     assert_eq!(decisions("fixed-window 3/60s", &times), "AAAAAA");
     // The window of 10:00:27 ends at 10:01:00; 15-minute windows turn at 12:00 and 12:15.
     let ends_after = |text: &str, time: &str| {
-        let meter = Meter::new(policy(text));
+        let meter = Meter::new(policy(text)).unwrap();
         meter.check(Word::UNUSED, instant(time), 1).0.reset_after()
     };
     assert_eq!(ends_after("fixed-window 3/60s", "600:27"), Duration::from_secs(33));
@@ -314,7 +314,7 @@ fn example_32_one_request_every_tenth_of_a_second_against_five_per_second() {
 
 #[test]
 fn example_33_the_previous_count_weighs_what_is_left_of_the_window() {
-    let meter = Meter::new(policy("sliding-window 100/60s"));
+    let meter = Meter::new(policy("sliding-window 100/60s")).unwrap();
     let word = after(&meter, &[("0:10", 100)]);
     assert_eq!(meter.peek(word, instant("1:18"), 1).remaining(), 30);
     assert_eq!(meter.peek(word, instant("1:15"), 1).remaining(), 25);

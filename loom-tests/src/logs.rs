@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{KeyedLogLimiter, LogLimiter, ManualClock, Quota, Timestamp, control};
+use tollgate::{KeyedLogLimiter, Limiter, ManualClock, Policy, Quota, Timestamp, control};
 
 use crate::race::{Call, RaceRequest, RacedLimit};
 use crate::table::{ModelKey, UnseededHash, keys_in};
@@ -14,16 +14,6 @@ pub const WINDOW_MS: u64 = 10_000;
 
 /// The keyed log of the models.
 pub type ModelLogs = KeyedLogLimiter<ModelKey, UnseededHash>;
-
-impl RacedLimit for LogLimiter {
-    fn decide(&self, ask: RaceRequest) -> tollgate::Decision {
-        self.entry().at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
-    }
-
-    fn look(&self, ask: RaceRequest) -> tollgate::Decision {
-        self.entry().at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
-    }
-}
 
 impl RacedLimit for ModelLogs {
     fn decide(&self, ask: RaceRequest) -> tollgate::Decision {
@@ -44,9 +34,10 @@ fn quota(limit: u64) -> Quota {
 /// # Panics
 /// If there is no such log.
 #[must_use]
-pub fn log(limit: u64, row_bits: u32) -> Arc<LogLimiter> {
+pub fn log(limit: u64, row_bits: u32) -> Arc<Limiter> {
     control::use_row_bits(row_bits);
-    Arc::new(LogLimiter::with_clock(quota(limit), ManualClock::new()).expect("a log"))
+    let policy = Policy::sliding_log(quota(limit)).expect("a log");
+    Arc::new(Limiter::with_clock(policy, ManualClock::new()))
 }
 
 /// Logs of so many units in 1 to 3 shards with 1 to 3 entries each.

@@ -178,7 +178,8 @@ mod tests {
             "segmented-window 20/m x4",
             "segmented-window 100/m x6",
         ] {
-            let kernel = Meter::new(text.parse::<Policy>().expect("a policy")).kernel;
+            let kernel =
+                Meter::new(text.parse::<Policy>().expect("a policy")).expect("a word").kernel;
             assert_eq!(kernel.code().map(of_code), Some(kernel), "{text}");
         }
         for (packing, _) in Packing::all(5, 3) {

@@ -90,7 +90,7 @@ impl Permit {
         Timestamp::from_nanos(if kernel.is_gcra() {
             kernel.ready_ns(held, at_ns, 0)
         } else {
-            now_ns
+            self.view.log_turn_ns().unwrap_or(now_ns)
         })
     }
 

@@ -92,21 +92,6 @@ impl BuildError {
     pub(crate) fn no_date() -> Self {
         Self::Policy(NO_DATE.to_string())
     }
-
-    pub(crate) fn burst_on_log(count: u64, burst: u64) -> Self {
-        Self::Policy(format!(
-            "a sliding log admits its whole count of {count} at once and takes no burst of \
-             {burst}; leave the burst out, or use gcra",
-        ))
-    }
-
-    /// More units than a log may have slots.
-    pub(crate) fn log_too_large(limit: u64, max: u64) -> Self {
-        Self::Policy(format!(
-            "a sliding log keeps a time for each of its {limit} units, and at most {max} are \
-             accepted; use gcra or a window",
-        ))
-    }
 }
 
 impl fmt::Display for BuildError {

@@ -242,7 +242,8 @@ impl Tiers {
         let all = [&self.policies[..], &self.headroom[..]].concat();
         match all.iter().find(|policy| policy.at_limit() != AtLimit::default()) {
             Some(policy) => Err(BuildError::tier_at_limit(policy)),
-            None => Ok(all),
+            // Nor one that is kept in slots.
+            None => all.into_iter().map(Policy::of_one_word).collect(),
         }
     }
 

@@ -1,9 +1,10 @@
-//! What a decision reads, counted: the promise of [`LogLimiter`](crate::LogLimiter) about its cost.
+//! What a decision reads, counted: the promise of the module above about its cost.
 
 use std::cell::Cell;
 
 use crate::Quota;
 use crate::sync::AtomicU64;
+use crate::verb::Verb;
 
 use super::ring::Ring;
 use super::rule::{LogRequest, LogRule};
@@ -50,6 +51,10 @@ impl Slots for Counted {
         self.ring.raise_low(row, to_ns);
     }
 
+    fn lower_low(&self, row: usize, to_ns: u64) {
+        self.ring.lower_low(row, to_ns);
+    }
+
     fn raise_high(&self, row: usize, to_ns: u64) {
         self.ring.raise_high(row, to_ns);
     }
@@ -74,11 +79,11 @@ impl Slots for Counted {
 /// The most words that one of these decisions reads, in a log of so many units a second.
 fn max_read(limit: u64, costs: &[u64], nows_ns: impl Iterator<Item = u64>) -> usize {
     let rule = LogRule::new(Quota::per_second(limit)).expect("a log");
-    let slots = Counted { ring: Ring::new(rule.slots).expect("memory"), words: Cell::new(0) };
+    let slots = Counted { ring: Ring::new(rule.slots), words: Cell::new(0) };
     let requests = nows_ns.zip(costs.iter().cycle());
     let words = requests.map(|(now_ns, &cost)| {
         slots.words.set(0);
-        let _ = rule.decide(&slots, LogRequest::new(now_ns, cost, true));
+        let _ = rule.decide(&slots, LogRequest::new(Verb::Check, cost, now_ns, true));
         slots.words.get()
     });
     words.max().unwrap_or(0)

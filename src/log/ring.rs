@@ -15,7 +15,6 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::error::BuildError;
 use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
 use super::slots::{ROW_MOST, Slots, is_free, load, raise, time};
@@ -41,22 +40,20 @@ struct Bounds {
 
 impl Ring {
     /// So many slots, at least one, none of them ever taken.
-    pub(crate) fn new(count: usize) -> Result<Self, BuildError> {
+    pub(crate) fn new(count: usize) -> Self {
         // About the square root: as many rows as a row has slots.
         let enough = |&bits: &u32| (1 << (2 * bits)) >= count;
         let row_bits = (ROW_BITS_LEAST..ROW_BITS_MOST).find(enough).unwrap_or(ROW_BITS_MOST);
         let row_bits = scale::row_bits(row_bits);
         let rows = count.div_ceil(1 << row_bits);
         let bounds = if rows > 1 { rows } else { 0 };
-        Ok(Self {
-            slots: filled(count, || AtomicU64::new(0))?,
-            bounds: filled(bounds, || Bounds {
-                low_ns: AtomicU64::new(0),
-                high_ns: AtomicU64::new(0),
-            })?,
+        let unused = || AtomicU64::new(0);
+        Self {
+            slots: (0..count).map(|_| unused()).collect(),
+            bounds: (0..bounds).map(|_| Bounds { low_ns: unused(), high_ns: unused() }).collect(),
             row_bits,
-            cursor: CachePadded::new(AtomicU64::new(0)),
-        })
+            cursor: CachePadded::new(unused()),
+        }
     }
 
     fn split(&self, slot: usize) -> (usize, usize) {
@@ -68,15 +65,6 @@ impl Ring {
     fn slot_at(&self, number: u64) -> usize {
         (number % self.slots.len() as u64) as usize
     }
-}
-
-/// A boxed slice, or a typed error if there is no memory for it.
-pub(crate) fn filled<T>(count: usize, each: impl FnMut() -> T) -> Result<Box<[T]>, BuildError> {
-    let bytes = count.saturating_mul(size_of::<T>());
-    let mut all = Vec::new();
-    all.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
-    all.resize_with(count, each);
-    Ok(all.into_boxed_slice())
 }
 
 impl Slots for Ring {
@@ -104,6 +92,13 @@ impl Slots for Ring {
         if let Some(bounds) = self.bounds.get(row) {
             let to_ns = if planted(Fault::RowPassedOver) { to_ns + 1 } else { to_ns };
             raise(&bounds.low_ns, to_ns);
+        }
+    }
+
+    fn lower_low(&self, row: usize, to_ns: u64) {
+        if let Some(bounds) = self.bounds.get(row) {
+            // Relaxed: see `raise`.
+            bounds.low_ns.fetch_min(to_ns, Ordering::Relaxed);
         }
     }
 

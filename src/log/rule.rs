@@ -1,17 +1,21 @@
 //! [`LogRule`]: a quota as a log reads it, and the decision on any slots.
 
-use crate::algorithm::{Held, Kernel};
+use crate::algorithm::{Answers, Held, Kernel};
 use crate::clock::LATEST_NS;
 use crate::decision::{Decision, View};
-use crate::error::BuildError;
+use crate::error::PolicyError;
 use crate::quota::Quota;
-use crate::sync::scale;
+use crate::refund::Amendment;
+use crate::sync::{Fault, planted, scale};
+use crate::verb::Verb;
 use crate::verdict::{Mark, Verdict};
 
-use super::slots::Slots;
-use super::survey::answers;
-use super::take::{Taken, Want, take};
-use crate::algorithm::Answers;
+use super::slots::{Slots, free_at, queued, within};
+use super::survey::{answers, survey};
+use super::take::{Taken, Want, give_back, take, take_each};
+
+/// After so many rounds in which a reservation has met only slots that others have marked, it is denied.
+const ROUNDS: u32 = 8;
 
 /// The largest limit: 2^20 units, 8 MiB of slots.
 ///
@@ -34,15 +38,23 @@ pub(crate) struct LogRequest {
     pub(crate) cost: u64,
     /// Whether the cost is charged if it is admitted.
     pub(crate) charge: bool,
+    pub(crate) verb: Verb,
+}
+
+/// What was charged: so many units, for one instant. (Of a charge into debt: each for its own.)
+#[derive(Clone, Copy)]
+struct LogCharge {
+    units: u64,
+    turn_ns: u64,
 }
 
 impl LogRequest {
     /// Past the latest time the clock stands still, as in every limiter.
-    pub(crate) fn new(now_ns: u64, cost: u64, charge: bool) -> Self {
-        Self { now_ns: now_ns.min(LATEST_NS), cost, charge: charge && cost > 0 }
+    pub(crate) fn new(verb: Verb, cost: u64, now_ns: u64, charge: bool) -> Self {
+        Self { now_ns: now_ns.min(LATEST_NS), cost, charge: charge && cost > 0, verb }
     }
 
-    /// The decision that gives these answers.
+    /// The decision that charges nothing and gives these answers.
     pub(crate) fn decision(self, verdict: Verdict, answers: Answers, at_ns: u64) -> Decision {
         Decision::new(verdict, self.view(verdict, answers, at_ns))
     }
@@ -56,52 +68,177 @@ impl LogRequest {
     fn view(self, verdict: Verdict, answers: Answers, at_ns: u64) -> View {
         let kernel = Kernel::Log(answers);
         let now_ns = self.now_ns;
-        // A peek that would be admitted has charged nothing.
-        let is_peeked = verdict == Verdict::Allowed && !self.charge;
-        let cost = if is_peeked { 0 } else { self.cost };
+        let cost = match (verdict, self.verb) {
+            // A peek that would be admitted has charged nothing.
+            (Verdict::Allowed, _) => 0,
+            // Not one unit fits.
+            (Verdict::Denied, Verb::UpTo) => self.cost.min(1),
+            (Verdict::Denied, _) => self.cost,
+        };
         let (held, mark) = (Held::IDLE, Mark::None);
         View { kernel, held, at_ns, now_ns, cost, soft_bp: 0, mark }
     }
 }
 
 impl LogRule {
-    pub(crate) fn new(quota: Quota) -> Result<Self, BuildError> {
+    pub(crate) fn new(quota: Quota) -> Result<Self, PolicyError> {
         let (limit, burst) = (quota.count(), quota.max_burst());
         // A log admits its whole count at once: it has no other burst.
         if burst != limit {
-            return Err(BuildError::burst_on_log(limit, burst));
+            return Err(PolicyError::burst_on_log(limit, burst));
         }
         let slots = usize::try_from(limit).ok().filter(|_| limit <= LIMIT_MOST);
-        let slots = slots.ok_or_else(|| BuildError::log_too_large(limit, LIMIT_MOST))?;
+        let slots = slots.ok_or_else(|| PolicyError::log_too_large(limit, LIMIT_MOST))?;
         Ok(Self { limit, slots, window_ns: quota.period_ns() })
     }
 
     /// Decides one request, or says that the slots are not the key's any more.
     pub(crate) fn decide(&self, slots: &impl Slots, ask: LogRequest) -> Option<Decision> {
-        let LogRequest { now_ns, cost, charge } = ask;
-        // Only asked, or never fits: nothing is taken.
-        let taken = if charge && cost <= self.limit {
-            take(slots, Want { now_ns, window_ns: self.window_ns, units: cost })
-        } else {
-            Taken::TooFew
-        };
-        // The entry is another key's by now: the caller finds it anew.
-        if taken == Taken::Lost {
-            return None;
-        }
+        let LogRequest { now_ns, cost, charge, verb } = ask;
+        let none = LogCharge { units: 0, turn_ns: now_ns };
+        // Only asked: nothing is taken. `None`: the entry is another key's by now, and the caller finds it anew.
+        let charged = if charge { self.charge(slots, ask)? } else { none };
+        let told_cost = if verb == Verb::UpTo { cost.min(1) } else { cost };
         // A model that does not look at answers saves their reads.
         let answers = if charge && !scale::tells_answers() {
             let (limit, ready_ns, idle_ns) = (self.limit, now_ns, now_ns);
             Answers { limit, remaining: 0, ready_ns, idle_ns, spilled: false }
         } else {
-            answers(slots, self.limit, now_ns, cost)
+            answers(slots, self.limit, now_ns, told_cost)
         };
-        let is_allowed = taken == Taken::All || (!charge && cost <= answers.remaining);
+        if charged.units > 0 {
+            return Some(self.permit(ask, charged, answers));
+        }
         // What was read is of another key. A unit that was taken was confirmed with it.
-        if taken != Taken::All && !slots.is_same() {
+        if !slots.is_same() {
             return None;
         }
+        let is_allowed = !charge && cost <= answers.remaining;
         let verdict = if is_allowed { Verdict::Allowed } else { Verdict::Denied };
         Some(ask.decision(verdict, answers, now_ns))
+    }
+
+    /// Takes what is asked for: nothing, if it is denied. `None`: the slots are not the key's any more.
+    fn charge(&self, slots: &impl Slots, ask: LogRequest) -> Option<LogCharge> {
+        let LogRequest { now_ns, cost, verb, .. } = ask;
+        let (turn_ns, want) = (now_ns, self.want(now_ns, cost));
+        let units = match verb {
+            Verb::UpTo => take_each(slots, want, now_ns)?,
+            Verb::Charge => self.charge_into_debt(slots, want)?,
+            // It never fits; or is no charge of its own: only policies that count denials refuse.
+            _ if cost > self.limit || verb == Verb::Refuse => 0,
+            Verb::Reserve { wait_ns, behind } => {
+                return self.reserve(slots, want, within(now_ns, wait_ns), behind);
+            }
+            _ => match take(slots, want) {
+                Taken::All => cost,
+                Taken::TooFew => 0,
+                Taken::Lost => return None,
+            },
+        };
+        Some(LogCharge { units, turn_ns })
+    }
+
+    fn want(&self, now_ns: u64, units: u64) -> Want {
+        Want { now_ns, window_ns: self.window_ns, units }
+    }
+
+    /// What is free, and then what is free the soonest, each slot for that instant, up to a window from now: so a debt
+    /// is at most what the log admits in one window, and a charge ends.
+    fn charge_into_debt(&self, slots: &impl Slots, want: Want) -> Option<u64> {
+        let (now_ns, latest_ns) = (want.now_ns, within(want.now_ns, self.window_ns));
+        let (mut units, mut at_ns) = (0, now_ns);
+        loop {
+            let missing = want.units - units;
+            match take_each(slots, Want { now_ns: at_ns, units: missing, ..want }, now_ns) {
+                // What was taken before the slots went to another counts: the rest is not charged.
+                None if units > 0 => return Some(units),
+                // Nothing more is free within a window; or other threads have just taken it all.
+                Some(0) if at_ns > now_ns => return Some(units),
+                taken => units += taken?,
+            }
+            if units == want.units {
+                return Some(units);
+            }
+            let enough = (want.units - units).min(self.limit);
+            let ready_ns = survey(slots, now_ns).ready_ns(slots, now_ns, enough);
+            at_ns = ready_ns.clamp(now_ns + 1, latest_ns);
+        }
+    }
+
+    /// Takes all units for the first instant at which they are free, if that comes in time and not behind too many.
+    fn reserve(
+        &self,
+        slots: &impl Slots,
+        want: Want,
+        latest_ns: u64,
+        behind: u64,
+    ) -> Option<LogCharge> {
+        let denied = Some(LogCharge { units: 0, turn_ns: want.now_ns });
+        let (mut last_ns, mut round) = (0, 0);
+        // Lock-free: if a round ends without the places that it has found, other threads have taken some, and the next
+        // finds later ones; or have marked some, which are waited for through a few rounds only.
+        while round < ROUNDS {
+            let seen = survey(slots, want.now_ns);
+            let turn_ns = seen.ready_ns(slots, want.now_ns, want.units);
+            let waiting = want.units.saturating_sub(seen.free);
+            // Read only for a caller that limits the queue.
+            let queue = if behind == u64::MAX || waiting == 0 {
+                0
+            } else {
+                queued(slots, want.now_ns, self.window_ns).saturating_add(waiting)
+            };
+            if turn_ns > latest_ns || queue > behind {
+                return denied;
+            }
+            // For a model's fault alone: a window from now on, which is over too early.
+            let late_ns = if planted(Fault::ReservedFromNow) { turn_ns - want.now_ns } else { 0 };
+            let window_ns = self.window_ns.saturating_sub(late_ns);
+            match take(slots, Want { now_ns: turn_ns, window_ns, ..want }) {
+                Taken::All => return Some(LogCharge { units: want.units, turn_ns }),
+                Taken::Lost => return None,
+                Taken::TooFew => round = if turn_ns == last_ns { round + 1 } else { 1 },
+            }
+            last_ns = turn_ns;
+        }
+        denied
+    }
+
+    /// The permit of a charge. It holds what each of its slots does, by which they are found again.
+    fn permit(&self, ask: LogRequest, charged: LogCharge, answers: Answers) -> Decision {
+        let LogCharge { units, turn_ns } = charged;
+        let answers = Answers { ready_ns: turn_ns, ..answers };
+        let view = ask.view(Verdict::Allowed, answers, ask.now_ns);
+        let held = Held { counts: free_at(turn_ns, self.window_ns), ..Held::IDLE };
+        Decision::new(Verdict::Allowed, View { cost: units, held, ..view })
+    }
+
+    /// The instant that a permit's units were taken for, if it is one of such a log.
+    fn turn_of(&self, charge: &View) -> Option<u64> {
+        let turn_ns = charge.log_turn_ns()?;
+        let is_own = charge.kernel.limit() == self.limit
+            && charge.held.counts == free_at(turn_ns, self.window_ns);
+        is_own.then_some(turn_ns)
+    }
+
+    /// Gives units back, and says how many.
+    ///
+    /// Each slot is for itself: one that another has taken since stays taken. And each is free again from the
+    /// instant that it was taken for, so a reservation that is given back leaves its places free from its turn on.
+    pub(crate) fn amend(&self, slots: &impl Slots, now_ns: u64, amendment: Amendment<'_>) -> u64 {
+        let now_ns = now_ns.min(LATEST_NS);
+        match amendment {
+            Amendment::Refund(charge) | Amendment::Undo(charge) => {
+                let Some(turn_ns) = self.turn_of(charge) else { return 0 };
+                let mine = charge.held.counts;
+                // Its units have left the window by themselves.
+                if mine <= now_ns {
+                    return 0;
+                }
+                give_back(slots, charge.cost, |word| word == mine, turn_ns)
+            }
+            // Not 0: requests with an earlier time still wait until then, as in every limiter.
+            Amendment::Reset => give_back(slots, u64::MAX, |word| word > now_ns, now_ns),
+        }
     }
 }

@@ -12,12 +12,21 @@
 //! | a time, free for the caller | the caller's now and a window | compare-and-swap: a unit is admitted |
 //! | a time, free for the caller | the same time, marked | compare-and-swap: one of several units |
 //! | marked | now and a window, or the old time | a store, by the thread that marked it: no other may |
+//! | an instant and a window | that instant | compare-and-swap: the unit taken for it is given back |
+//! | a time after now | now | compare-and-swap: a reset |
+//!
+//! A reservation is a caller that says a later now: its *turn*, the instant at which its slots are free. A charge into
+//! debt takes each slot for the instant at which it is free.
 //!
 //! # The bound
-//! A slot is taken only by a caller whose now is not before the slot's time, and then holds that now and a
-//! window. So whatever the callers' times are, and in whatever order they come, the times at which one slot
+//! A slot is taken only for an instant not before the slot's time, and then holds that instant and a
+//! window. So whatever the callers' times are, and in whatever order they come, the instants for which one slot
 //! was taken lie a window apart or more, each from the next, and rise. A half-open window of length W holds
 //! at most one of them: L slots, L units. A closed one may hold two, one at each end: 2L.
+//!
+//! A slot that is given back holds the instant that it was taken for. What it held before, which is written nowhere,
+//! was no later: so it is free no earlier than it was, and what it was taken for besides stays a window away. (To 0 it
+//! may not be set: a late caller could then take it beside the unit before.) A reset forgives, and the bound begins anew.
 //!
 //! # Orderings
 //! Slots are loaded `Acquire` and written with `Release` or both. A log that one limit owns would do with
@@ -32,6 +41,11 @@ const MARK: u64 = 1 << 63;
 /// The latest instant that a slot can hold: no clock's time comes so late (see `LATEST_NS`), so a slot
 /// that would be free later than that is never free, as it should be.
 const LATEST_FREE_NS: u64 = MARK - 1;
+
+/// So long after now, but before the latest instant: a slot that is taken for it holds a later one.
+pub(crate) fn within(now_ns: u64, wait_ns: u64) -> u64 {
+    now_ns.saturating_add(wait_ns).min(LATEST_FREE_NS - 1)
+}
 
 /// The most slots in a row. The record of what a request has marked in one row is a bit for each slot of
 /// it, on the stack: 128 bytes.
@@ -100,6 +114,17 @@ pub(crate) fn raise(bound: &AtomicU64, to_ns: u64) {
     }
 }
 
+/// How many units at most wait for a turn after now: of a slot so many as windows fit between now and its last turn.
+pub(crate) fn queued(slots: &impl Slots, now_ns: u64, window_ns: u64) -> u64 {
+    // Taken for now or before, a slot is free a window later at most.
+    let idle_ns = now_ns.saturating_add(window_ns);
+    let in_row = |row: usize| {
+        let waiting = |slot| time(load(slot)).saturating_sub(idle_ns).div_ceil(window_ns);
+        slots.row(row).iter().map(waiting).fold(0, u64::saturating_add)
+    };
+    (0..slots.rows()).map(in_row).fold(0, u64::saturating_add)
+}
+
 /// Slots in rows, and what is known of each row without reading it. Of slots that have one owner for good, unless an
 /// implementation says otherwise.
 pub(crate) trait Slots {
@@ -114,7 +139,7 @@ pub(crate) trait Slots {
         self.row(row).len()
     }
 
-    /// No slot of the row is free before this instant. True for good, since times in a slot only rise.
+    /// No slot of the row is free before this instant. True until one is given back: that [lowers](Slots::lower_low) it.
     fn low_ns(&self, row: usize) -> u64;
 
     /// All slots of the row are free from this instant on, as far as the reader can know.
@@ -122,6 +147,11 @@ pub(crate) trait Slots {
 
     /// Says that no slot of the row is free before this instant.
     fn raise_low(&self, row: usize, to_ns: u64);
+
+    /// Says that a slot of the row is free from this instant on: one was given back. After it was written. A thread that
+    /// has read the slot before may raise the bound behind this: then the unit is found again only when all that it
+    /// has seen in the row is free, up to a window late. So less may be admitted, never more.
+    fn lower_low(&self, row: usize, to_ns: u64);
 
     /// Says that a slot of the row may soon be free only from this instant on. Before it is written.
     fn raise_high(&self, row: usize, to_ns: u64);

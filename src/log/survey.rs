@@ -18,6 +18,18 @@ pub(crate) struct Survey {
     latest_ns: u64,
 }
 
+impl Survey {
+    /// When so many slots are free: at `now_ns`, from which they were seen, or later.
+    pub(crate) fn ready_ns(&self, slots: &impl Slots, now_ns: u64, units: u64) -> u64 {
+        match units.saturating_sub(self.free) {
+            0 => now_ns,
+            // The first that is free is enough.
+            1 => self.least_ns.min(self.latest_ns),
+            _ => nth_ns(slots, now_ns, units, self.latest_ns),
+        }
+    }
+}
+
 /// Reads the slots as they are at `at_ns`.
 pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
     let base_ns = slots.base_ns();
@@ -53,7 +65,7 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
                 seen.latest_ns = seen.latest_ns.max(free_ns);
             }
         }
-        // As in a search: each slot was read, and its time only rises.
+        // As in a search: each slot was read, and one that is given back lowers the bound again.
         slots.raise_low(row, low_ns);
     }
     seen
@@ -81,15 +93,8 @@ pub(crate) fn count_free(slots: &impl Slots, at_ns: u64) -> u64 {
 /// The answers to a request that was decided at `now_ns`.
 pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) -> Answers {
     let seen = survey(slots, now_ns);
-    let missing = cost.saturating_sub(seen.free);
-    let ready_ns = match missing {
-        0 => now_ns,
-        // Above the limit it never fits, so no caller asks when.
-        _ if cost > limit => now_ns,
-        // The first that is free is enough.
-        1 => seen.least_ns.min(seen.latest_ns),
-        _ => nth_ns(slots, now_ns, cost, seen.latest_ns),
-    };
+    // Above the limit it never fits, so no caller asks when.
+    let ready_ns = if cost > limit { now_ns } else { seen.ready_ns(slots, now_ns, cost) };
     let (remaining, idle_ns) = (seen.free, seen.latest_ns);
     Answers { limit, remaining, ready_ns, idle_ns, spilled: false }
 }

@@ -1,8 +1,9 @@
-//! Taking slots: one by one compare-and-swap; several one by one, all or none.
+//! Taking slots: one by one compare-and-swap; several one by one, all or none. And giving them back.
 //!
 //! # One unit
 //! One compare-and-swap of any free slot. A caller that finds none has seen every slot above its now, and
-//! slots that are above a now stay above it: the denial is right at the end of the search.
+//! slots that are above a now stay above it unless they are given back: but for those, the denial is right at the end
+//! of the search. Where as much is taken as there is, or into debt, each unit is one of these.
 //!
 //! # Several units
 //! First the free slots are counted: if they are too few, nothing is written. Then slots are marked one by
@@ -20,7 +21,9 @@
 
 use crate::sync::{Fault, planted};
 
-use super::slots::{ROW_MOST, Slots, free_at, is_free, load, marked, replace, settle, time};
+use super::slots::{
+    ROW_MOST, Slots, free_at, is_free, is_marked, load, marked, replace, settle, time,
+};
 use super::survey::count_free;
 
 /// What is wanted.
@@ -61,8 +64,26 @@ pub(crate) fn take(slots: &impl Slots, want: Want) -> Taken {
     let (first, offset) = slots.start(want.now_ns);
     let turn = Turn { first, offset, nth: 0 };
     match want.units {
-        1 => take_one(slots, want, turn),
+        1 => match each_in_turn(slots, want, turn, want.now_ns) {
+            (1.., _) => Taken::All,
+            (0, Taken::Lost) => Taken::Lost,
+            (0, _) => Taken::TooFew,
+        },
         units => gather(slots, want, turn, units),
+    }
+}
+
+/// Takes up to so many slots that are free at the want's now, each for `from_ns`, or for the instant from which it is
+/// free if that is later: how many. `None`: none, for the slots are not the caller's any more.
+pub(crate) fn take_each(slots: &impl Slots, want: Want, from_ns: u64) -> Option<u64> {
+    if want.now_ns < slots.base_ns() {
+        return Some(0);
+    }
+    let (first, offset) = slots.start(want.now_ns);
+    match each_in_turn(slots, want, Turn { first, offset, nth: 0 }, from_ns.max(slots.base_ns())) {
+        (0, Taken::Lost) => None,
+        // What was taken before the slots went to another was confirmed, and counts.
+        (units, _) => Some(units),
     }
 }
 
@@ -94,22 +115,31 @@ impl Turn {
     }
 }
 
-fn take_one(slots: &impl Slots, want: Want, mut turn: Turn) -> Taken {
-    let free_ns = want.free_ns();
-    while let Some((row, offset)) = turn.next_row(slots, want.now_ns) {
-        let Some((index, old)) = take_in_row(slots, (row, offset), want, |_| free_ns) else {
-            continue;
-        };
-        // In a keyed log the entry may have become another key's meanwhile.
-        if slots.confirm() {
+fn each_in_turn(slots: &impl Slots, want: Want, mut turn: Turn, from_ns: u64) -> (u64, Taken) {
+    let next = |old: u64| free_at(old.max(from_ns), want.window_ns);
+    let mut units = 0;
+    while let Some((row, mut offset)) = turn.next_row(slots, want.now_ns) {
+        while let Some((index, old)) = take_in_row(slots, (row, offset), want, next) {
+            // In a keyed log the entry may have become another key's meanwhile.
+            if !slots.confirm() {
+                // Written into a log that was not the key's any more: taken back.
+                put_back(slots, (row, index), next(old), old);
+                return (units, Taken::Lost);
+            }
             slots.taken(row, index);
-            return Taken::All;
+            units += 1;
+            if units == want.units {
+                return (units, Taken::All);
+            }
+            offset = next_offset(slots, row, index);
         }
-        // Written into a log that was not the key's any more: taken back.
-        put_back(slots, (row, index), free_ns, old);
-        return Taken::Lost;
     }
-    Taken::TooFew
+    (units, Taken::TooFew)
+}
+
+/// On from the next slot; past the last, from the first.
+fn next_offset(slots: &impl Slots, row: usize, index: usize) -> usize {
+    if index + 1 < slots.row_len(row) { index + 1 } else { 0 }
 }
 
 /// Takes the first free slot of a row from a place on, going round, and gives its place and what it held.
@@ -136,7 +166,7 @@ fn take_in_row(
         }
         low_ns = low_ns.min(time(word));
     }
-    // Each slot was read, and its time only rises.
+    // Each slot was read, and one that is given back lowers the bound again.
     slots.raise_low(row, low_ns);
     None
 }
@@ -144,9 +174,13 @@ fn take_in_row(
 /// Puts back what a slot held before it was taken by the caller, unless its time has come meanwhile and
 /// another request has taken it: then nothing of the caller's is left in it.
 ///
-/// Equal bits are the caller's own here. A request that takes the slot after it finds it free, so no earlier than at
-/// `mine`, and writes a later time; so the slot holds `mine` until it is put back or taken, and never
-/// again before it is put back.
+/// Equal bits are the caller's own here, or as good. A request that takes the slot after it finds it free, so no earlier
+/// than at `mine`, and writes a later time; so the slot holds `mine` until it is put back, taken or given back. Given
+/// back it is in the place of another slot with those bits, of a unit of the same instant, which then stands for this
+/// one: slots of equal bits are interchangeable, and each that goes was written once. If this one is taken again for
+/// that instant, and put back here, the other one stands for that unit. Only a reset takes away what was written
+/// without such a claim: a unit that was taken for the very same instant behind it may be put back in place of one of
+/// before it, which is what a reset says of permits of before it.
 fn put_back(slots: &impl Slots, (row, index): (usize, usize), mine: u64, old: u64) {
     let slot = &slots.row(row)[index];
     if planted(Fault::ChargeLeftBehind) {
@@ -179,8 +213,7 @@ fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken
             marks[index / 64] |= 1 << (index % 64);
             count += 1;
             last = index;
-            // On from the next slot; past the last, from the first.
-            offset = if index + 1 < slots.row_len(row) { index + 1 } else { 0 };
+            offset = next_offset(slots, row, index);
         }
         // On the way back every row ends its marks as the last one decided: all with the new time, or all as before.
         if count > 0 {
@@ -212,4 +245,36 @@ fn settle_all(row: &[crate::sync::AtomicU64], marks: &Marks, free_ns: Option<u64
             }
         }
     }
+}
+
+/// Gives back up to so many of the slots that hold something of the caller's: they hold `to_ns` then. How many.
+///
+/// A slot is replaced by the exact word that was read before the caller was seen to own the slots. A later owner writes
+/// later times than any in them: so nothing of another key's is given back. A marked word is no time: it is left to
+/// the thread that has marked it.
+pub(crate) fn give_back(
+    slots: &impl Slots,
+    units: u64,
+    is_given: impl Fn(u64) -> bool,
+    to_ns: u64,
+) -> u64 {
+    let mut given = 0;
+    for row in 0..slots.rows() {
+        for slot in slots.row(row) {
+            let mut word = load(slot);
+            while given < units && !is_marked(word) && is_given(word) && slots.is_same() {
+                if planted(Fault::GivenBackWhatever) {
+                    settle(slot, to_ns);
+                } else if let Err(found) = replace(slot, word, to_ns) {
+                    // Lock-free: it was taken, marked or given back by another thread, or the CAS failed for no reason.
+                    word = found;
+                    continue;
+                }
+                slots.lower_low(row, to_ns);
+                given += 1;
+                break;
+            }
+        }
+    }
+    given
 }

@@ -43,7 +43,7 @@ use crate::error::PolicyError;
 ///   During a penalty nothing is.
 /// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter.
 /// * Snapshots hold it all: a restart ends neither a row nor a penalty.
-/// * Stripes and sliding logs take a [`Quota`](crate::Quota), which says nothing of its limit;
+/// * Stripes take a [`Quota`](crate::Quota), which says nothing of its limit; a sliding log can say nothing of it;
 ///   a sketch refuses such policies ([`BuildError::Policy`](crate::BuildError::Policy)), since others share its
 ///   cells.
 ///
@@ -207,6 +207,13 @@ impl Policy {
     }
 
     fn check_at_limit(&self) -> Result<(), PolicyError> {
+        // Its slots hold times, and no denials.
+        if self.algorithm == Algorithm::SlidingLog && self.at_limit != AtLimit::default() {
+            return Err(PolicyError::fixed(
+                "a sliding log denies at its limit, and that is all; leave out soft, count-denied and penalty, or use \
+                 gcra or a window",
+            ));
+        }
         let AtLimit { soft_bp, count_denied, penalty } = self.at_limit;
         let limit = self.named_limit();
         match softened(limit, soft_bp) {

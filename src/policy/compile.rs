@@ -2,8 +2,8 @@
 
 use super::{Algorithm, AtLimit, CountDenied, Policy};
 use crate::algorithm::{
-    CalendarMonth, FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rounding, Rules,
-    SegmentedWindow, SlidingWindow, bits_for,
+    Answers, CalendarMonth, FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rounding,
+    Rules, SegmentedWindow, SlidingWindow, bits_for,
 };
 use crate::word::Fields;
 
@@ -57,6 +57,8 @@ impl Policy {
             Algorithm::SlidingWindow => sliding(Rounding::Exact),
             Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down),
             Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
+            // It decides in its slots: no path that is laid out for a word is for it.
+            Algorithm::SlidingLog => Kernel::Log(Answers::NONE),
             Algorithm::SegmentedWindow { segments } => {
                 let segment_ns = window_ns / u64::from(segments);
                 Kernel::SegmentedWindow(SegmentedWindow::new(

@@ -155,7 +155,8 @@ impl WordNeeds<'_> {
     /// Bits of the algorithm's counts of one word, side by side; more than 64 if they do not fit.
     fn count_bits(self) -> u32 {
         let counters = match self.policy.algorithm {
-            Algorithm::Gcra => 0,
+            // A log has slots.
+            Algorithm::Gcra | Algorithm::SlidingLog => 0,
             Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst | Algorithm::CalendarMonth => {
                 1
             }

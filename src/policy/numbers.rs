@@ -55,6 +55,7 @@ mod tests {
             "sliding-window 100/m strict",
             "segmented-window 100/m x6",
             "calendar-month 10000",
+            "sliding-log 100/m",
         ] {
             let policy: Policy = text.parse().expect("a policy");
             assert_eq!(Policy::of_numbers(policy.numbers()), Some(policy), "{text}");
@@ -66,7 +67,8 @@ mod tests {
         let minute = 60_000_000_000;
         for numbers in [
             [7, 5, minute, 5], // a month of a minute
-            [8, 5, minute, 5],
+            [9, 5, minute, 5],
+            [8, 5, minute, 6],
             [0x100, 5, minute, 5],
             [u64::MAX, 5, minute, 5],
             [0, 0, minute, 5],

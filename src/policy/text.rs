@@ -12,7 +12,7 @@ use crate::quota::Quota;
 
 /// How an algorithm is called: its name, and the option behind the quota, which for segmented windows is a number.
 /// Their order is part of snapshots: a new one comes last.
-pub(super) const NAMES: [(Algorithm, &str, &str); 8] = [
+pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::Gcra, "gcra", ""),
     (Algorithm::FixedWindow, "fixed-window", ""),
     (Algorithm::FixedWindowFromFirst, "fixed-window", " from-first"),
@@ -21,6 +21,7 @@ pub(super) const NAMES: [(Algorithm, &str, &str); 8] = [
     (Algorithm::SlidingWindowStrict, "sliding-window", " strict"),
     (Algorithm::SegmentedWindow { segments: 0 }, "segmented-window", ""),
     (Algorithm::CalendarMonth, CALENDAR_MONTH, ""),
+    (Algorithm::SlidingLog, "sliding-log", ""),
 ];
 
 /// The one algorithm whose quota has no period.
@@ -57,11 +58,10 @@ impl fmt::Display for Policy {
 /// sliding-window 100/m               exact; or `round-down`, or `strict`
 /// segmented-window 100/m x6          a ring of 6 segments
 /// calendar-month 10000               months of the calendar in UTC: needs a clock of Unix time
+/// sliding-log 100/m                  the time of each unit; also log. Nothing follows
 /// ```
 ///
-/// `sliding-log 100/m` is read as a [`LogPolicy`](crate::LogPolicy): it takes more than one word.
-///
-/// To any of these may be added, in any order, what happens at the limit (see
+/// To any of these but the last may be added, in any order, what happens at the limit (see
 /// [`AtLimit`](crate::AtLimit)):
 ///
 /// ```text
@@ -92,7 +92,7 @@ impl FromStr for Policy {
 
 /// The words that may stand for an algorithm.
 const ALGORITHMS: &str = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
-                          segmented-window or calendar-month";
+                          segmented-window, calendar-month or sliding-log";
 
 fn read(text: &str) -> Result<Policy, PolicyError> {
     // `GCRA` and `fixed_window` can mean nothing else.
@@ -198,12 +198,8 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         }
         (CALENDAR_MONTH, None) => Algorithm::CalendarMonth,
         (CALENDAR_MONTH, _) => return Err(unknown("it takes none")),
-        ("sliding-log" | "log", _) => {
-            return Err(PolicyError::fixed(
-                "a sliding log does not fit in one word; it is a LogPolicy, for LogLimiter and \
-                 KeyedLogLimiter",
-            ));
-        }
+        ("sliding-log" | "log", None) => Algorithm::SlidingLog,
+        ("sliding-log" | "log", _) => return Err(unknown("it takes none")),
         _ => {
             return Err(PolicyError::new(format!(
                 "there is no algorithm {name:?}; use {ALGORITHMS}"
@@ -211,8 +207,12 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         }
     };
     // Not `with_burst`: a burst equal to the count is refused on a window too.
-    if options.burst.is_some() {
-        return Err(BURST_ON_WINDOW);
+    match options.burst {
+        Some(burst) if algorithm == Algorithm::SlidingLog => {
+            return Err(PolicyError::burst_on_log(quota.count(), burst));
+        }
+        Some(_) => return Err(BURST_ON_WINDOW),
+        None => {}
     }
     Policy::new(algorithm, quota)
 }
@@ -227,7 +227,7 @@ fn read_month(count: &str) -> Result<Quota, PolicyError> {
     month_quota(read_number("count", count)?)
 }
 
-pub(crate) fn read_quota(rate: &str) -> Result<Quota, PolicyError> {
+fn read_quota(rate: &str) -> Result<Quota, PolicyError> {
     let Some((count, period)) = rate.split_once('/') else {
         return Err(PolicyError::new(format!(
             "{rate:?} has no period; write <count>/<period> without spaces, as in 100/s"
@@ -256,7 +256,6 @@ macro_rules! as_text {
         }
     )+};
 }
-pub(crate) use as_text;
 
 as_text!(Policy, Quota);
 

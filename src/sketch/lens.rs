@@ -184,7 +184,7 @@ mod tests {
         ["gcra 5/m", "fixed-window 5/m", "sliding-window 5/m", "segmented-window 5/m x6"];
 
     fn meter(policy: &str) -> Meter {
-        Meter::new(policy.parse::<Policy>().expect("a policy"))
+        Meter::new(policy.parse::<Policy>().expect("a policy")).expect("a word")
     }
 
     fn sole(policy: &str) -> (Lens, Cells, Placer<RandomState>) {

@@ -235,9 +235,10 @@ impl Rows {
                  would open their windows at different times; leave out from-first, or use gcra"
             )));
         }
+        let meter = Meter::new(policy)?;
         let count = size.rows() * size.cells_per_row(); // the size was checked to be addressable
         let cells = Cells::new(count).ok_or(BuildError::OutOfMemory { bytes: size.bytes() })?;
-        Ok(Self { cells, meter: Meter::new(policy) })
+        Ok(Self { cells, meter })
     }
 
     /// Asks for the lines of a key's cells, all at once. Here and below, places are those of this sketch's size, so

@@ -36,8 +36,11 @@ impl Limiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
-        if self.changing.is_some() {
-            return Err(SnapshotError::NotFixed);
+        if self.apart.is_some() {
+            return Err(match self.policy.log() {
+                Some(_) => SnapshotError::Log,
+                None => SnapshotError::NotFixed,
+            });
         }
         let word = self.cell.load().to_bits();
         // After the word, and in this order: see the head of `crate::snapshot`.
@@ -84,7 +87,7 @@ impl Limiter {
     ) -> Result<Self, RestoreError> {
         let (policy, clock): (Policy, Clock) = (policy.into(), clock.into());
         let (mut reader, preamble) = Reader::open(reader)?;
-        let form = form(&Meter::new(policy));
+        let form = form(&Meter::new(policy)?);
         preamble.is_of(SnapshotKind::Limiter, policy, form, clock.origin())?;
         // What a limit of one word has no use for must be empty: such a file was never written.
         field("mark of seeds", u64::from(preamble.seeds.is_some()), 0)?;

@@ -86,6 +86,10 @@ pub enum Fault {
     MarksForgotten,
     /// A log's denied request leaves the slots that it had marked as never used.
     MarksEndUnused,
+    /// A slot that is given back is written whatever it has become since it was read.
+    GivenBackWhatever,
+    /// A reserved slot is taken for now, not for its turn.
+    ReservedFromNow,
     /// A row of a log is said to be taken for longer than its slots say.
     RowPassedOver,
     /// A unit counts, whatever key the log belongs to by the time it is written.

@@ -64,6 +64,12 @@ impl AtomicU64 {
         found
     }
 
+    pub(crate) fn fetch_min(&self, bits: u64, order: Ordering) -> u64 {
+        let found = self.step().fetch_min(bits, order);
+        self.wrote(found.min(bits));
+        found
+    }
+
     pub(crate) fn fetch_update(
         &self,
         set: Ordering,

@@ -23,7 +23,7 @@ fn vector_17_a_key_that_asks_too_much_for_ever_gets_nothing_while_denials_count(
 
 #[test]
 fn vector_17_each_further_call_extends_the_wait_up_to_the_stop() {
-    let meter = Meter::new(policy("sliding-window 500/h count-denied"));
+    let meter = Meter::new(policy("sliding-window 500/h count-denied")).unwrap();
     let now = Timestamp::from_secs(1_800);
     let mut word = meter.check(Word::UNUSED, now, 500).1;
     let mut last = Duration::ZERO;

@@ -41,7 +41,7 @@ impl Engines {
     fn new(text: &str) -> Self {
         let policy = policy(text);
         Self {
-            meter: Meter::new(policy),
+            meter: Meter::new(policy).unwrap(),
             word: Word::UNUSED,
             limiter: Limiter::with_clock(policy, ManualClock::new()),
             keyed: KeyedLimiter::with_clock(policy, 10, ManualClock::new()).unwrap(),

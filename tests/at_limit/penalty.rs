@@ -108,7 +108,7 @@ fn an_extended_penalty_ends_its_length_after_the_last_denial() {
 #[test]
 fn a_late_denial_starts_a_penalty_that_forgives_nothing() {
     for text in ALGORITHMS {
-        let meter = Meter::new(policy(&format!("{text} penalty 4s after 1")));
+        let meter = Meter::new(policy(&format!("{text} penalty 4s after 1"))).unwrap();
         let spent = meter.check(Word::UNUSED, Timestamp::from_secs(20), 4).1;
         // Ten seconds late: four seconds from the request's time would end before what was admitted has drained.
         let (decision, penalised) = meter.check(spent, Timestamp::from_secs(10), 1);
@@ -116,7 +116,7 @@ fn a_late_denial_starts_a_penalty_that_forgives_nothing() {
         assert!(denial.is_penalty(), "{text}");
         let end = Timestamp::from_secs(10) + denial.retry_after().unwrap();
         assert!(end > Timestamp::from_secs(20), "{text}");
-        let free = Meter::new(policy(text));
+        let free = Meter::new(policy(text)).unwrap();
         let word = free.check(Word::UNUSED, Timestamp::from_secs(20), 4).1;
         assert!(free.peek(word, end, 4).is_allowed(), "{text}");
         assert!(meter.peek(penalised, end, 4).is_allowed(), "{text}");

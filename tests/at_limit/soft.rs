@@ -45,7 +45,7 @@ fn soft_tells_the_wait_for_the_softened_limit_at_the_same_rate() {
 #[test]
 fn a_cost_that_the_named_limit_denies_is_over_also_from_rest_and_for_a_peek() {
     for text in ALGORITHMS {
-        let meter = Meter::new(policy(&format!("{text} soft 25%")));
+        let meter = Meter::new(policy(&format!("{text} soft 25%"))).unwrap();
         let now = Timestamp::from_millis(100);
         for (cost, over) in [(4, false), (5, true)] {
             let peek = meter.peek(Word::UNUSED, now, cost).into_result().unwrap();

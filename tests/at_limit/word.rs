@@ -70,7 +70,7 @@ fn a_word_of_any_bits_is_some_state_and_no_reason_to_panic() {
     };
     for text in ["gcra 4/2s", "fixed-window 4/2s", "fixed-window 4/2s from-first"] {
         let words = "soft 50% count-denied penalty 10s after 3 extended";
-        let meter = Meter::new(policy(&format!("{text} {words}")));
+        let meter = Meter::new(policy(&format!("{text} {words}"))).unwrap();
         for _ in 0..3_000 {
             let mut word = Word::from_bits(random() >> (random() % 64));
             let now = Timestamp::from_nanos(random() >> (random() % 64));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{KeyedLogLimiter, LogLimiter, ManualClock, Quota, Timestamp};
+use tollgate::{KeyedLogLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
 
 use crate::run::{Admission, Random, rounds, run};
 
@@ -33,6 +33,10 @@ fn quota(limit: u64) -> Quota {
     Quota::per(limit, Duration::from_nanos(WINDOW_NS))
 }
 
+fn one(limit: u64) -> Limiter {
+    Limiter::with_clock(Policy::sliding_log(quota(limit)).unwrap(), ManualClock::new())
+}
+
 /// One log is asked for several times its limit in each window. Times are up to half a window apart, some
 /// are windows late.
 fn audit_one(limit: u64) {
@@ -43,7 +47,7 @@ fn audit_one(limit: u64) {
         (0, now_ns - late_ns, random.below(3) + 1)
     };
     rounds(|count| {
-        let log = LogLimiter::with_clock(quota(limit), ManualClock::new()).unwrap();
+        let log = one(limit);
         let check = |_, now_ns, cost| log.entry().at(Timestamp::from_nanos(now_ns)).check(cost);
         let mut admissions = run(count, u64::MAX, request, check);
         let most = max_in_any_window(&mut admissions);
@@ -109,7 +113,7 @@ impl Torn {
 
 #[test]
 fn a_log_that_loses_units_is_caught() {
-    let log = LogLimiter::with_clock(quota(1), ManualClock::new()).unwrap();
+    let log = one(1);
     let (allowed, _) = (log.entry().peek(1), log.check());
     let denied = log.entry().peek(1);
     let request = |random: &mut Random, n: u64| (0, n * 1_000 + random.below(10_000), 1);

@@ -72,7 +72,7 @@ fn row_04_three_billion_per_second_is_refused_not_clamped() {
 
 #[test]
 fn row_05_six_hundred_million_per_second_errs_by_less_than_one_in_a_billion() {
-    let meter = Meter::new(Quota::per_second(600_000_000));
+    let meter = Meter::new(Quota::per_second(600_000_000)).unwrap();
     // Spend everything at each second for 1,000 seconds: burst, then exactly the rate.
     let mut word = Word::UNUSED;
     let mut units = 0;
@@ -87,7 +87,7 @@ fn row_05_six_hundred_million_per_second_errs_by_less_than_one_in_a_billion() {
 
 #[test]
 fn row_06_seven_per_second_does_not_drift_in_thirty_days() {
-    let spaced = Meter::new(Quota::per_second(7).burst(1));
+    let spaced = Meter::new(Quota::per_second(7).burst(1)).unwrap();
     let mut word = Word::UNUSED;
     let mut now_ns = 0;
     let mut count = 0_u64;
@@ -105,7 +105,7 @@ fn row_06_seven_per_second_does_not_drift_in_thirty_days() {
 
 #[test]
 fn row_07_a_burst_of_2_to_the_32_at_one_per_hour_is_exact() {
-    let meter = Meter::new(Quota::per_hour(1).burst(u64::from(u32::MAX)));
+    let meter = Meter::new(Quota::per_hour(1).burst(u64::from(u32::MAX))).unwrap();
     let now = Timestamp::from_secs(7_200); // a whole number of ticks, so the tick plays no part
     let (all, word) = meter.check(Word::UNUSED, now, u64::from(u32::MAX));
     assert!(all.is_allowed());
@@ -125,7 +125,7 @@ fn row_07_a_burst_of_2_to_the_32_at_one_per_hour_is_exact() {
 #[test]
 fn row_07_one_per_day_with_burst_213505_is_right() {
     // This burst takes a little more than 2^64 ns to drain; a limiter that computes in 64 bits admits it twice.
-    let meter = Meter::new(Quota::per_day(1).burst(213_505));
+    let meter = Meter::new(Quota::per_day(1).burst(213_505)).unwrap();
     let (all, word) = meter.check(Word::UNUSED, Timestamp::default(), 213_505);
     assert!(all.is_allowed());
     for now in [0, 1, DAY_NS - 1] {
@@ -139,7 +139,7 @@ fn row_07_one_per_day_with_burst_213505_is_right() {
 #[test]
 fn row_08_a_cost_of_zero_is_a_peek() {
     for text in ["gcra 2/m", "fixed-window 2/m", "sliding-window 2/m", "segmented-window 2/m x4"] {
-        let meter = Meter::new(policy(text));
+        let meter = Meter::new(policy(text)).unwrap();
         let word = meter.check(Word::UNUSED, Timestamp::from_secs(30), 2).1;
         for second in [0, 30, 59, 60, 7_200] {
             let (decision, same) = meter.check(word, Timestamp::from_secs(second), 0);
@@ -187,7 +187,7 @@ fn row_13_the_last_instant_saturates() {
     for text in
         ["gcra 2/s", "fixed-window 2/s", "fixed-window 2/s from-first", "sliding-window 2/s"]
     {
-        let meter = Meter::new(policy(text));
+        let meter = Meter::new(policy(text)).unwrap();
         let end = std::iter::repeat_n(u64::MAX, 10);
         // Time stands still there, so not even a full window's worth comes back.
         assert_eq!(admitted(&meter, end), 2, "{text}");
@@ -271,7 +271,7 @@ fn row_17_a_state_that_lives_for_more_than_2_to_the_31_seconds_lives_its_time() 
 #[test]
 fn row_18_thousands_per_second_work() {
     for rate in [1_500, 8_000] {
-        let meter = Meter::new(Quota::per_second(rate).burst(1));
+        let meter = Meter::new(Quota::per_second(rate).burst(1)).unwrap();
         // 100,000 attempts per second for one second, both ends included.
         let times = (0..=100_000).map(|n| n * 10_000);
         let count = admitted(&meter, times);
@@ -299,7 +299,7 @@ fn row_19_a_limit_wider_than_its_counter_is_refused() {
 #[test]
 fn row_20_a_full_counter_stays_limited_to_the_end_of_its_window() {
     for text in ["fixed-window 1023/m", "sliding-window 1023/m", "segmented-window 1023/m x2"] {
-        let meter = Meter::new(policy(text));
+        let meter = Meter::new(policy(text)).unwrap();
         let times = (0..100_000).map(|n| n * 500_000); // 50 s
         assert_eq!(admitted(&meter, times), 1_023, "{text}");
     }

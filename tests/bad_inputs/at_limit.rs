@@ -34,7 +34,7 @@ fn row_03_lengths_that_are_zero_negative_or_no_number_are_refused() {
 #[test]
 fn row_08_and_09_a_peek_and_what_never_fits_write_nothing_where_denials_do() {
     for text in COUNTING {
-        let meter = Meter::new(policy(text));
+        let meter = Meter::new(policy(text)).unwrap();
         let now = Timestamp::from_secs(1);
         let full = meter.check(Word::UNUSED, now, 2).1;
         let denied = meter.check(full, now, 1).1;

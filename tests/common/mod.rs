@@ -64,7 +64,7 @@ pub fn together(time: &str, count: u64) -> Vec<Request> {
 /// that all three agree, and gives the decisions as a string of A and D.
 pub fn decisions(text: &str, requests: &[Request]) -> String {
     let policy = policy(text);
-    let meter = Meter::new(policy);
+    let meter = Meter::new(policy).unwrap();
     let limiter = Limiter::with_clock(policy, ManualClock::new());
     let keyed = KeyedLimiter::with_clock(policy, 100, ManualClock::new()).unwrap();
     let mut word = Word::UNUSED;

@@ -64,7 +64,7 @@ impl WindowCase {
 }
 
 fn run(policy: Policy, steps: &[RequestStep], plant: Plant) {
-    let meter = Meter::new(policy);
+    let meter = Meter::new(policy).expect("a word");
     let mut expected = Expectation::unkeyed(policy, plant);
     // There is no floor and no wrap here: these spans are only long ones.
     let mut pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);

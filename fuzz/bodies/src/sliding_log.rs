@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
-use tollgate::{Decision, KeyedLogLimiter, LogLimiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate::{Decision, KeyedLogLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
 use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Verdict};
 
 use crate::expect::{Plant, same};
@@ -63,14 +63,16 @@ impl SlidingLogCase {
 /// One log for all keys, or one for each.
 #[derive(Debug)]
 enum OneOrKeyedLog {
-    One(LogLimiter),
+    One(Limiter),
     Keyed(KeyedLogLimiter<u8, RandomState>),
 }
 
 impl OneOrKeyedLog {
     fn new(quota: Quota, capacity: Option<u8>) -> Option<Self> {
         match capacity {
-            None => LogLimiter::with_clock(quota, ManualClock::new()).ok().map(Self::One),
+            None => Policy::sliding_log(quota)
+                .ok()
+                .map(|policy| Self::One(Limiter::with_clock(policy, ManualClock::new()))),
             Some(more) => {
                 let capacity = usize::from(more % 20) + 1;
                 KeyedLogLimiter::with_hashers(quota, capacity, ManualClock::new(), hashers())

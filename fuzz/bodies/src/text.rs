@@ -50,7 +50,7 @@ fn accepted(text: &str, policy: Policy, plant: Plant) {
         Policy::new(policy.algorithm(), policy.quota()).expect("without words it fits, too");
     assert_eq!(RulesCase::again(plain, policy.at_limit()), Some(policy));
     // Every policy that exists can be used; a table may lack the room, and then says so.
-    assert_eq!(Meter::new(policy).limit(), policy.quota().max_burst());
+    assert_eq!(Meter::new(policy).expect("a word").limit(), policy.quota().max_burst());
     if let Err(error) = KeyedLimiter::<u8>::with_clock(policy, 1, ManualClock::new()) {
         assert!(error.to_string().contains("one key's state"), "{printed}: {error}");
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tollgate::{
     Decision, Entry, Full, JointDecision, KeyedLimiter, KeyedLogLimiter, Lease, Limiter,
-    LogLimiter, ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, Stats,
-    StripedLimiter, Tiers, Timestamp, Wait, check_all,
+    ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, Stats, StripedLimiter,
+    Tiers, Timestamp, Wait, check_all,
 };
 
 /// A hash without a seed.
@@ -27,7 +27,7 @@ pub(crate) enum Subject {
     Shop(Box<Shop>),
     Striped(StripedLimiter),
     Sketch(SketchLimiter<u64, Plain>),
-    Log(LogLimiter),
+    Log(Limiter),
     Logs(KeyedLogLimiter<u64, Plain>),
 }
 
@@ -273,7 +273,8 @@ impl Subject {
     }
 
     pub(crate) fn log(policy: Policy, clock: ManualClock) -> Self {
-        Self::Log(LogLimiter::with_clock(policy.quota(), clock).expect("a log"))
+        let policy = Policy::sliding_log(policy.quota()).expect("a log");
+        Self::Log(Limiter::with_clock(policy, clock))
     }
 
     pub(crate) fn logs(policy: Policy, capacity: usize, clock: ManualClock) -> Self {

@@ -14,7 +14,7 @@
 
 use crate::error::BuildError;
 use crate::keyed::shard::CELLS;
-use crate::log::{ROW_MOST, Slots, filled, raise};
+use crate::log::{ROW_MOST, Slots, raise};
 use crate::sync::{AtomicU64, Fault, Ordering, fence, planted, thread_number};
 
 use super::header::LogHeader;
@@ -47,6 +47,15 @@ struct LogShard {
 pub(super) struct LogPlace {
     pub(super) shard: usize,
     pub(super) entry: usize,
+}
+
+/// A boxed slice, or a typed error if there is no memory for it.
+fn filled<T>(count: usize, each: impl FnMut() -> T) -> Result<Box<[T]>, BuildError> {
+    let bytes = count.saturating_mul(size_of::<T>());
+    let mut all = Vec::new();
+    all.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
+    all.resize_with(count, each);
+    Ok(all.into_boxed_slice())
 }
 
 /// All entries. Allocated once; never grows, never shrinks.
@@ -191,6 +200,8 @@ impl Slots for LogEntry<'_> {
     }
 
     fn raise_low(&self, _: usize, _: u64) {}
+
+    fn lower_low(&self, _: usize, _: u64) {}
 
     fn raise_high(&self, _: usize, to_ns: u64) {
         // Relaxed, but before the unit's write, and so before the fence of `confirm`: see `forget`.

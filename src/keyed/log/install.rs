@@ -159,7 +159,8 @@ impl LogTable {
             && let Some(clock) = clock.take()
         {
             // The later of the two: by a second reading a request never becomes older.
-            *ask = LogRequest::new(ask.now_ns.max(clock.now().as_nanos()), ask.cost, ask.charge);
+            let now_ns = ask.now_ns.max(clock.now().as_nanos());
+            *ask = LogRequest::new(ask.verb, ask.cost, now_ns, ask.charge);
         }
         floor_ns > ask.now_ns
     }

@@ -18,6 +18,7 @@ use crate::error::BuildError;
 use crate::log::{LogRequest, LogRule};
 use crate::quota::Quota;
 use crate::store::Store;
+use crate::verb::Verb;
 
 use super::hash::{Hashers, Identity};
 
@@ -26,10 +27,10 @@ use entries::Entries;
 use header::LogHeader;
 
 /// An exact sliding log per key, in memory fixed at construction: at most `count` units in *any* window of
-/// the quota's period, for each key. See [`LogLimiter`](crate::LogLimiter) for the algorithm and its bound.
+/// the quota's period, for each key. See [`LogLimiter`](crate::Limiter) for the algorithm and its bound.
 ///
 /// # What it guarantees
-/// * Each key's bound is that of [`LogLimiter`](crate::LogLimiter), also when the key is forgotten and comes
+/// * Each key's bound is that of [`LogLimiter`](crate::Limiter), also when the key is forgotten and comes
 ///   back, and whatever times the callers give.
 /// * A key that limits something is never evicted. One whose units have all left the window is forgotten
 ///   in place, when its entry is needed.
@@ -139,7 +140,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
         // Refuses what a log cannot be: a burst that is not the count, or too many units.
-        let rule = LogRule::new(quota)?;
+        let rule = LogRule::new(quota).map_err(|error| BuildError::Policy(error.to_string()))?;
         // All memory is taken here: a decision allocates nothing.
         let table = LogTable { entries: Entries::new(rule.slots, capacity)?, rule };
         let [place, tag] = hashers;
@@ -242,7 +243,7 @@ impl Store for KeyLog<'_> {
         self.table.decide(
             self.identity,
             self.second,
-            LogRequest::new(now.as_nanos(), cost, charge),
+            LogRequest::new(Verb::Check, cost, now.as_nanos(), charge),
             clock,
         )
     }

@@ -333,7 +333,7 @@ fn lower(identity: Identity, second: usize) -> usize {
 /// room for it until the latest time, so that what is carried over need not be rounded.
 fn sole(policy: Policy, layout: &Layout) -> Lens {
     // The finest arithmetic that 64 bits have room for until the latest time.
-    let whole = Meter::new(policy);
+    let whole = Meter::of(policy);
     let has_room = match (&whole.kernel, &layout.kernel) {
         (Kernel::Gcra(finest), Kernel::Gcra(own)) => own.unit_ticks() <= finest.unit_ticks(),
         _ => layout.count_bits <= whole.fields.count_bits,

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{
-    KeyedLimiter, KeyedLogLimiter, Limiter, LogLimiter, Quota, SketchLimiter, SketchSize,
-};
+use tollgate::{KeyedLimiter, KeyedLogLimiter, Limiter, Policy, Quota, SketchLimiter, SketchSize};
 
 use super::Boxed;
 use super::policies::policy;
@@ -76,7 +74,7 @@ pub(crate) fn live(text: &str) -> Boxed<()> {
 
 /// A sliding log of one limit, used up.
 pub(crate) fn log() -> Boxed<()> {
-    let limiter = LogLimiter::new(Quota::per_hour(20)).expect("a log");
+    let limiter = Limiter::new(Policy::sliding_log(Quota::per_hour(20)).expect("a log"));
     single("sliding log of 20/h", move |()| limiter.check().is_allowed())
 }
 

@@ -1,12 +1,12 @@
 //! Decides the requests of a log by a policy.
 //!
 //! The arithmetic is the library's own [`Meter`]: one word per key, one pure step per request, at the time in the
-//! log. Only the counting is added here.
+//! log. A sliding log fits in no word, so each of its keys has a [`Limiter`]. Only the counting is added here.
 
 use std::time::Duration;
 
 use rayon::prelude::*;
-use tollgate::{Decision, Meter, Policy, Timestamp, Word};
+use tollgate::{Decision, Limiter, ManualClock, Meter, Policy, Timestamp, Word};
 
 use super::event::ReplayEvent;
 use super::gather::{Keys, RequestLog};
@@ -51,9 +51,11 @@ pub(crate) struct Worst {
 }
 
 /// The state of one key while its requests are decided.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct KeyState {
     word: Word,
+    /// In place of the word.
+    log: Option<Box<Limiter>>,
     requests: u64,
     refused: u64,
 }
@@ -61,7 +63,9 @@ struct KeyState {
 /// One policy applied to some of the keys.
 #[derive(Debug)]
 pub(crate) struct PolicyRun {
-    meter: Meter,
+    policy: Policy,
+    /// None of a sliding log.
+    meter: Option<Meter>,
     accounts: Vec<KeyState>,
     longest_wait: Duration,
     timeline: Timeline,
@@ -72,8 +76,9 @@ impl PolicyRun {
     /// A run over keys that are numbered from zero.
     pub(crate) fn new(policy: Policy, keys: usize) -> Self {
         Self {
-            meter: Meter::new(policy),
-            accounts: vec![KeyState::default(); keys],
+            policy,
+            meter: Meter::new(policy).ok(),
+            accounts: std::iter::repeat_with(KeyState::default).take(keys).collect(),
             longest_wait: Duration::ZERO,
             timeline: Timeline::default(),
             waits: Waits::default(),
@@ -88,8 +93,15 @@ impl PolicyRun {
     /// Decides one request; returns whether it is admitted.
     pub(crate) fn decide(&mut self, account: usize, nanos: u64) -> bool {
         let account = &mut self.accounts[account];
-        let (decision, next) = self.meter.check(account.word, Timestamp::from_nanos(nanos), 1);
-        account.word = next;
+        let now = Timestamp::from_nanos(nanos);
+        let decision = if let Some(meter) = &self.meter {
+            let (decision, next) = meter.check(account.word, now, 1);
+            account.word = next;
+            decision
+        } else {
+            let log = || Box::new(Limiter::with_clock(self.policy, ManualClock::new()));
+            account.log.get_or_insert_with(log).entry().at(now).check(1)
+        };
         account.requests += 1;
         if let Decision::Denied(denial) = decision {
             account.refused += 1;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Meter, Policy, Timestamp, Word};
+use tollgate::{Decision, Limiter, ManualClock, Policy, Timestamp};
 
 use crate::failure::Failure;
 
@@ -38,13 +38,11 @@ impl SimulatedLane {
         times: &[u64],
         mut see: impl FnMut(u64, SimulatedAnswer) -> Result<(), Failure>,
     ) -> Result<Self, Failure> {
-        let meter = Meter::new(policy);
-        let mut word = Word::UNUSED;
+        let limiter = Limiter::with_clock(policy, ManualClock::new());
         let mut admitted = Vec::with_capacity(times.len());
         let mut longest_wait = Duration::ZERO;
         for &nanos in times {
-            let (decision, next) = meter.check(word, Timestamp::from_nanos(nanos), 1);
-            word = next;
+            let decision = limiter.entry().at(Timestamp::from_nanos(nanos)).check(1);
             // A single unit fits every quota, so there is always a time to retry.
             let wait = match decision {
                 Decision::Denied(denial) => denial.retry_after().unwrap_or_default(),

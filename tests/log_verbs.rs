@@ -1,0 +1,245 @@
+//! Every verb of a sliding log, with exact values: one limit, and a key of a table.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use std::time::Duration;
+
+use tollgate::{Entry, Limiter, ManualClock, Policy, Quota, Timestamp, Wait, check_all};
+
+/// A second is the window, unless a test says otherwise.
+fn log(limit: u64) -> Policy {
+    Policy::sliding_log(Quota::per_second(limit)).unwrap()
+}
+
+/// Runs a test on a limit of its own. It starts at 100 s.
+fn each(limit: u64, test: impl Fn(Entry<'_>, &ManualClock)) {
+    let clock = ManualClock::new();
+    clock.set(Timestamp::from_secs(100));
+    test(Limiter::with_clock(log(limit), clock.clone()).entry(), &clock);
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn left(entry: Entry<'_>) -> u64 {
+    entry.peek(1).remaining()
+}
+
+#[test]
+fn take_up_to_takes_what_is_free_and_no_more() {
+    each(5, |entry, clock| {
+        assert_eq!(entry.take_up_to(3).into_result().unwrap().cost(), 3);
+        clock.advance(ms(400));
+        let permit = entry.take_up_to(7).into_result().unwrap();
+        assert_eq!((permit.cost(), permit.remaining()), (2, 0));
+        let denial = entry.take_up_to(7).into_result().unwrap_err();
+        assert_eq!((denial.cost(), denial.retry_after()), (1, Some(ms(600))));
+        // More than the log will ever hold is not never: what fits is taken.
+        clock.advance(ms(600));
+        assert_eq!(entry.take_up_to(u64::MAX).into_result().unwrap().cost(), 3);
+        assert_eq!(entry.take_up_to(0).into_result().unwrap().cost(), 0);
+    });
+}
+
+#[test]
+fn a_charge_goes_into_debt_of_as_much_as_one_window_holds() {
+    each(2, |entry, clock| {
+        assert!(entry.check(1).is_allowed());
+        clock.advance(ms(300));
+        // One is free now; the next is in 700 ms, and taken for then.
+        assert_eq!(entry.charge(2), 0);
+        let denial = entry.check(1).into_result().unwrap_err();
+        // At 300 and at 1000 ms: free at 1300 and 2000.
+        assert_eq!(denial.retry_after(), Some(ms(1_000)));
+        assert_eq!(denial.reset_after(), ms(1_700));
+        // What comes up within a window, 1300 ms, is charged; no more is remembered.
+        assert_eq!(entry.charge(5), 4);
+        assert_eq!(entry.charge(u64::MAX), u64::MAX);
+        clock.advance(ms(1_700));
+        // At 2000 ms: the slot of 1000 is free, that of 1300 until 2300.
+        assert_eq!(left(entry), 1);
+        assert_eq!(entry.charge(0), 0);
+        assert!(entry.check(1).is_allowed());
+        clock.advance(ms(300));
+        assert!(entry.check(1).is_allowed());
+    });
+}
+
+#[test]
+fn a_charge_of_more_than_the_log_holds_wraps_around_its_slots_once() {
+    each(3, |entry, clock| {
+        assert_eq!(entry.charge(10), 4);
+        assert_eq!(entry.check(1).retry_after(), Some(ms(2_000)));
+        clock.advance(ms(2_000));
+        assert_eq!(left(entry), 3);
+    });
+}
+
+#[test]
+fn a_reservation_has_the_first_place_at_which_all_its_units_are_free() {
+    each(2, |entry, clock| {
+        assert!(entry.check(1).is_allowed());
+        clock.advance(ms(400));
+        let now = entry.reserve(1, Duration::ZERO).unwrap();
+        assert_eq!((now.wait(), now.permit().cost()), (Duration::ZERO, 1));
+        // Free at 1000 and at 1400 ms: both at 1400.
+        assert_eq!(entry.reserve(2, ms(999)).unwrap_err().retry_after(), Some(ms(1_000)));
+        let both = entry.reserve(2, ms(1_000)).unwrap();
+        assert_eq!(both.ready_at(), Timestamp::from_millis(101_400));
+        let behind = entry.reserve(1, Duration::MAX).unwrap();
+        assert_eq!(behind.ready_at(), Timestamp::from_millis(102_400));
+        assert!(entry.reserve(3, Duration::MAX).unwrap_err().is_never());
+        // Not before its turn, nor in the window after it.
+        clock.advance(ms(1_999));
+        assert_eq!(left(entry), 0);
+        clock.advance(ms(1));
+        assert_eq!(left(entry), 1);
+    });
+}
+
+#[test]
+fn a_queue_is_as_long_as_the_caller_says() {
+    each(1, |entry, _| {
+        let wait = Wait::at_most(Duration::MAX).behind(2);
+        let waits: Vec<_> = (0..9).filter_map(|_| entry.queue(1, wait).ok()).collect();
+        assert_eq!(waits.iter().map(|place| place.wait().as_secs()).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(entry.acquire_blocking(1, wait).unwrap_err().retry_after(), Some(ms(3_000)));
+    });
+    each(3, |entry, _| {
+        let wait = Wait::at_most(Duration::MAX).behind(3);
+        assert_eq!((0..9).filter(|_| entry.queue(1, wait).is_ok()).count(), 6);
+    });
+}
+
+#[test]
+fn a_place_that_is_given_back_is_free_again_from_its_turn_on() {
+    each(1, |entry, clock| {
+        assert!(entry.check(1).is_allowed());
+        let [first, second] = [(); 2].map(|()| entry.reserve(1, Duration::MAX).unwrap());
+        // The second has its place behind the first.
+        assert!(!entry.cancel(first));
+        assert!(entry.cancel(second));
+        assert_eq!(entry.reserve(1, Duration::MAX).unwrap().wait(), ms(2_000));
+        clock.advance(ms(3_000));
+        assert!(entry.check(1).is_allowed());
+    });
+}
+
+#[test]
+fn a_refund_gives_back_what_is_still_in_the_window() {
+    each(5, |entry, clock| {
+        let permit = entry.check(3).into_result().unwrap();
+        clock.advance(ms(500));
+        let other = entry.check(2).into_result().unwrap();
+        assert_eq!(entry.refund(permit.portion(2)), 2);
+        assert_eq!(left(entry), 2);
+        assert!(entry.check(2).is_allowed());
+        // One of the three is left; a permit for three stands for no more.
+        assert_eq!(entry.refund(permit), 1);
+        assert_eq!(entry.refund(permit), 0);
+        clock.advance(ms(1_000));
+        // It has left the window by itself.
+        assert_eq!(entry.refund(other), 0);
+        assert_eq!(left(entry), 5);
+    });
+}
+
+#[test]
+fn a_refund_lets_no_late_caller_in_beside_what_was_admitted_before() {
+    each(1, |entry, clock| {
+        assert!(entry.check(1).is_allowed());
+        clock.advance(ms(1_500));
+        let permit = entry.check(1).into_result().unwrap();
+        assert_eq!(entry.refund(permit), 1);
+        let late = entry.at(Timestamp::from_millis(100_500)).check(1);
+        assert!(!late.is_allowed());
+        assert!(entry.check(1).is_allowed());
+    });
+}
+
+#[test]
+fn a_refund_in_a_log_of_many_rows_is_found_again() {
+    each(1_000, |entry, clock| {
+        let permits: Vec<_> = (0..1_000)
+            .map(|_| {
+                clock.advance(Duration::from_micros(1));
+                entry.check(1).into_result().unwrap()
+            })
+            .collect();
+        assert!(!entry.check(1).is_allowed());
+        for permit in permits.iter().step_by(100) {
+            assert_eq!(entry.refund(*permit), 1);
+        }
+        assert_eq!(left(entry), 10);
+        assert_eq!(entry.take_up_to(u64::MAX).into_result().unwrap().cost(), 10);
+    });
+}
+
+#[test]
+fn a_permit_of_another_limit_gives_nothing_back() {
+    each(5, |entry, clock| {
+        assert!(entry.check(4).is_allowed());
+        for policy in [log(6), log(5).quota().into(), "log 5/m".parse().unwrap()] {
+            let other = Limiter::with_clock(policy, clock.clone());
+            assert_eq!(entry.refund(other.check_n(2).into_result().unwrap()), 0, "{policy}");
+        }
+        assert_eq!(left(entry), 1);
+    });
+}
+
+#[test]
+fn a_reset_forgets_all_and_callers_of_before_still_wait() {
+    each(3, |entry, clock| {
+        assert_eq!(entry.charge(5), 0);
+        clock.advance(ms(100));
+        entry.reset();
+        assert_eq!((left(entry), entry.peek(1).reset_after()), (3, Duration::ZERO));
+        let before = entry.at(Timestamp::from_millis(100_050));
+        assert_eq!(before.check(1).retry_after(), Some(ms(50)));
+        assert!(entry.check(3).is_allowed());
+    });
+}
+
+#[test]
+fn a_joint_decision_charges_a_log_or_leaves_it_as_it_was() {
+    each(3, |entry, clock| {
+        let other = Limiter::with_clock(Quota::per_hour(4), clock.clone());
+        assert!(check_all(&mut [entry.cost(2), other.entry().cost(2)]).is_allowed());
+        let denied = check_all(&mut [entry.cost(1), other.entry().cost(3)]);
+        assert_eq!((denied.is_allowed(), denied.index()), (false, Some(1)));
+        assert_eq!(left(entry), 1);
+        // Named twice: the second charge is denied when the first has taken what was left.
+        let twice = check_all(&mut [entry.cost(1), entry.cost(1)]);
+        assert!(!twice.is_allowed());
+        assert_eq!((left(entry), other.entry().peek(1).remaining()), (1, 2));
+        let mut tolls = [other.entry().cost(1), entry.cost(1)];
+        assert!(check_all(&mut tolls).is_allowed());
+        assert_eq!(entry.refund(tolls[1].permit().unwrap()), 1);
+    });
+}
+
+#[test]
+fn a_lease_spends_a_batch_and_gives_back_the_rest() {
+    each(10, |entry, _| {
+        let mut lease = entry.lease(6).unwrap();
+        assert!((0..4).all(|_| lease.check(1).is_ok()));
+        assert_eq!(entry.refund(lease.into_unspent()), 2);
+        assert_eq!(left(entry), 6);
+    });
+}
+
+#[test]
+fn the_longest_window_and_the_latest_times_end_in_an_answer() {
+    let policy = Policy::sliding_log(Quota::per(2, Duration::from_nanos(u64::MAX))).unwrap();
+    let limiter = Limiter::with_clock(policy, ManualClock::new());
+    for now in [Timestamp::default(), Timestamp::from_nanos(u64::MAX)] {
+        let entry = limiter.entry().at(now);
+        assert_eq!(entry.charge(u64::MAX) > 0, true);
+        assert!(entry.reserve(1, Duration::MAX).is_err());
+        assert!(entry.queue(2, Wait::at_most(Duration::MAX).behind(1)).is_err());
+        entry.reset();
+        assert!(entry.reserve(2, Duration::MAX).is_ok());
+        entry.reset();
+    }
+}
