@@ -119,7 +119,7 @@ impl Decision {
         }
     }
 
-    fn view(&self) -> &View {
+    pub(crate) fn view(&self) -> &View {
         match self {
             Self::Allowed(permit) => &permit.view,
             Self::Denied(denial) => &denial.view,

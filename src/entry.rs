@@ -10,7 +10,7 @@ use crate::all::Toll;
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Permit};
-use crate::keyed::{KeyLog, KeyedLimiter, KeyedLogLimiter};
+use crate::keyed::KeyedLimiter;
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::refund::Amendment;
@@ -348,21 +348,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     #[inline]
     #[must_use]
     pub fn entry(&self, key: &K) -> Entry<'_, KeyCells<'_>> {
-        Entry::of(self.place(key))
-    }
-}
-
-impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
-    /// A key's limit at hand: see [`Entry`]. Hashes the key.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLogLimiter, Quota, Timestamp};
-    /// let limiter = KeyedLogLimiter::new(Quota::per_minute(1), 1_000)?;
-    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check(1).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn entry(&self, key: &K) -> Entry<'_, KeyLog<'_>> {
         Entry::of(self.place(key))
     }
 }

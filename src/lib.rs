@@ -51,7 +51,7 @@ pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
 pub use entry::Entry;
 pub use error::{BuildError, PolicyError};
-pub use keyed::{Full, KeyedLimiter, KeyedLogLimiter, Stats, Tiers};
+pub use keyed::{Full, KeyedLimiter, Stats, Tiers};
 pub use lease::Lease;
 pub use limiter::Limiter;
 pub use meter::Meter;

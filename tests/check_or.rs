@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use tollgate::{
-    Decision, KeyedLimiter, KeyedLogLimiter, Limiter, ManualClock, Policy, Quota, SketchLimiter,
-    SketchSize, StripedLimiter,
+    Decision, KeyedLimiter, Limiter, ManualClock, Policy, Quota, SketchLimiter, SketchSize,
+    StripedLimiter,
 };
 
 #[test]
@@ -16,7 +16,7 @@ fn a_limit_in_any_store_asks_elsewhere_once_its_own_units_are_spent() {
     let size = SketchSize::new(2, 100).unwrap();
     let sketch = SketchLimiter::<str>::with_clock(quota, size, clock.clone()).unwrap();
     let log = Limiter::with_clock(Policy::sliding_log(quota).unwrap(), clock.clone());
-    let logs = KeyedLogLimiter::<str>::with_clock(quota, 10, clock).unwrap();
+    let logs = KeyedLimiter::<str>::with_clock(log.policy(), 10, clock).unwrap();
     let ask = |nth, admit: &mut dyn FnMut() -> bool| -> Decision {
         match nth {
             0 => one.entry().check_or(1, |_, _| admit()),

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use tollgate::{
-    Algorithm, BuildError, ChangeError, Clock, Limiter, ManualClock, Meter, Policy, Quota,
-    RestoreError, SketchLimiter, SketchSize, SnapshotError, Tiers,
+    Algorithm, BuildError, ChangeError, Clock, Full, KeyedLimiter, Limiter, ManualClock, Meter,
+    Policy, Quota, RestoreError, SketchLimiter, SketchSize, SnapshotError, Tiers,
 };
 
 #[test]
@@ -81,6 +81,12 @@ fn what_keeps_a_word_refuses_a_log_by_its_name_and_says_what_it_would_take() {
     let one = Limiter::with_clock(log, clock.clone());
     assert_eq!(one.set_quota(Quota::per_hour(3)), Err(ChangeError::Fixed));
     assert!(matches!(one.snapshot(Vec::new()), Err(SnapshotError::Log)));
+    let table = KeyedLimiter::<str>::with_clock(log, 10, clock.clone()).unwrap();
+    assert!(matches!(table.snapshot(Vec::new()), Err(SnapshotError::Log)));
+    assert_eq!(table.set_quota(0, Quota::per_hour(3)), Err(ChangeError::Fixed));
+    assert!(matches!(table.when_full(Full::Spill), Err(BuildError::Policy(_))));
+    let restored = KeyedLimiter::<str>::restore(log, clock.clone(), &[][..]);
+    assert!(restored.is_err());
     let mut file = Vec::new();
     Limiter::with_clock(Quota::per_hour(3), clock.clone()).snapshot(&mut file).unwrap();
     assert!(matches!(Limiter::restore(log, clock, &file[..]), Err(RestoreError::Build(_))));
@@ -93,6 +99,8 @@ fn what_is_read_can_be_built() {
     let log = Limiter::new(policy);
     assert_eq!([log.check_n(3).is_allowed(), log.check().is_allowed()], [true, false]);
     assert_eq!(log.policy(), policy);
+    let logs = KeyedLimiter::<str>::new(policy, 10).unwrap();
+    assert_eq!((logs.policy(), logs.entry("alice").peek(1).remaining()), (policy, 3));
 }
 
 #[cfg(feature = "serde")]

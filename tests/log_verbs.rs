@@ -4,18 +4,28 @@
 
 use std::time::Duration;
 
-use tollgate::{Entry, Limiter, ManualClock, Policy, Quota, Timestamp, Wait, check_all};
+use tollgate::{
+    Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp, Wait, check_all,
+};
 
 /// A second is the window, unless a test says otherwise.
 fn log(limit: u64) -> Policy {
     Policy::sliding_log(Quota::per_second(limit)).unwrap()
 }
 
-/// Runs a test on a limit of its own. It starts at 100 s.
+/// Runs a test on a limit of its own, and on a key's of a table. It starts at 100 s.
 fn each(limit: u64, test: impl Fn(Entry<'_>, &ManualClock)) {
-    let clock = ManualClock::new();
-    clock.set(Timestamp::from_secs(100));
+    let begun = || {
+        let clock = ManualClock::new();
+        clock.set(Timestamp::from_secs(100));
+        clock
+    };
+    let clock = begun();
     test(Limiter::with_clock(log(limit), clock.clone()).entry(), &clock);
+    let clock = begun();
+    let table = KeyedLimiter::<str>::with_clock(log(limit), 10, clock.clone()).unwrap();
+    test(table.entry("alice"), &clock);
+    assert_eq!(table.entry("bob").peek(1).remaining(), limit);
 }
 
 fn ms(millis: u64) -> Duration {
@@ -242,4 +252,25 @@ fn the_longest_window_and_the_latest_times_end_in_an_answer() {
         assert!(entry.reserve(2, Duration::MAX).is_ok());
         entry.reset();
     }
+}
+
+#[test]
+fn a_table_of_logs_counts_its_keys_and_what_they_are_denied() {
+    let clock = ManualClock::new();
+    let table = KeyedLimiter::<u64>::with_clock(log(2), 100, clock.clone()).unwrap();
+    assert!((0..100).all(|key| table.check(&key).is_allowed()));
+    let stats = table.stats();
+    assert_eq!((stats.live, stats.tag_bits, stats.spill_bytes), (100, 39, 0));
+    assert!(stats.bytes >= stats.cells * 40, "{stats:?}");
+    let mut answers = Vec::new();
+    table.check_many(&[1, 2, 1, 500], 1, |&key, told| answers.push((key, told.is_allowed())));
+    assert_eq!(answers, [(1, true), (2, true), (1, false), (500, true)]);
+    let admitted = (1_000..3_000).filter(|key| table.check(key).is_allowed()).count();
+    assert!(admitted < 100, "{admitted}");
+    let full = table.stats();
+    assert!(full.full > 1_000 && full.live <= full.cells, "{full:?}");
+    clock.advance(ms(1_000));
+    assert_eq!(table.stats().live, 0);
+    assert!(table.check(&5_000).is_allowed());
+    assert!(table.stats().reclaimed > 0);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{KeyedLogLimiter, Limiter, ManualClock, Policy, Quota, Timestamp, control};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, control};
 
 use crate::race::{Call, RaceRequest, RacedLimit};
 use crate::table::{ModelKey, UnseededHash, keys_in};
@@ -13,17 +13,7 @@ use crate::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 pub const WINDOW_MS: u64 = 10_000;
 
 /// The keyed log of the models.
-pub type ModelLogs = KeyedLogLimiter<ModelKey, UnseededHash>;
-
-impl RacedLimit for ModelLogs {
-    fn decide(&self, ask: RaceRequest) -> tollgate::Decision {
-        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
-    }
-
-    fn look(&self, ask: RaceRequest) -> tollgate::Decision {
-        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
-    }
-}
+pub type ModelLogs = KeyedLimiter<ModelKey, UnseededHash>;
 
 fn quota(limit: u64) -> Quota {
     Quota::per(limit, Duration::from_millis(WINDOW_MS))
@@ -54,7 +44,8 @@ pub fn logs(limit: u64, shards: u32, entries: usize) -> Arc<ModelLogs> {
     };
     let hashers = UnseededHash::pair(shards);
     let clock = ManualClock::new();
-    Arc::new(ModelLogs::with_hashers(quota(limit), capacity, clock, hashers).expect("logs"))
+    let policy = Policy::sliding_log(quota(limit)).expect("a log");
+    Arc::new(ModelLogs::with_hashers(policy, capacity, clock, hashers).expect("logs"))
 }
 
 /// The `nth` key, from 1, that is looked for in these two shards, in this order.

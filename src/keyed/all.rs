@@ -97,7 +97,9 @@ impl Place<'_> {
 
     #[inline(always)]
     pub(super) fn second(&self) -> usize {
-        self.mix.second(self.identity, self.table.shards(), unit())
+        // A log has no units of two lines: its second shard may be any other, or the same.
+        let unit = if self.table.logs.is_some() { 1 } else { unit() };
+        self.mix.second(self.identity, self.table.shards(), unit)
     }
 
     fn check_of(&self, cost: u64, now: Timestamp, charge: bool) -> Ask {
@@ -221,8 +223,8 @@ impl Place<'_> {
     /// Undoes a charge, as far as that can be done.
     pub(crate) fn undo(&self, trace: KeyTrace, undo: Undo) {
         let (table, tag) = (self.table, self.identity.tag);
-        // In a table of several quotas the word may be counted in another one than the charge was.
-        if table.book.is_some() {
+        // In a table of several quotas the word may be counted in another one than the charge was; a log has no word.
+        if table.book.is_some() || table.logs.is_some() {
             undo.amends(self.clock, |now, amendment| {
                 amend(table, self.identity, self.second(), &|| now(), amendment)
             });

@@ -27,6 +27,9 @@ pub(super) fn amend(
     now: &impl Fn() -> Timestamp,
     amendment: Amendment<'_>,
 ) -> u64 {
+    if let Some(logs) = table.logs() {
+        return logs.amend(identity, second, now().as_nanos(), amendment);
+    }
     let Identity { first, tag } = identity;
     // In the first shard that has the key. In none of them: it was forgotten, was never given a cell, or has
     // just moved between them, and nothing is given back.

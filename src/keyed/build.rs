@@ -12,12 +12,12 @@ use super::unit::unit;
 
 /// The share of cells that hold live keys when the table holds its capacity. Simulated with 4 million keys in units of
 /// two lines of seven cells: at 65 % none is homeless, at 70 % one, at 72 % five, at 75 % thirty.
-const DESIGN_LOAD: (usize, usize) = (70, 100);
+pub(super) const DESIGN_LOAD: (usize, usize) = (70, 100);
 
 impl Table {
     /// A vacant table for `capacity` keys, whose floors stand at `floor`.
     pub(super) fn new(layout: Layout, capacity: usize, floor: u64) -> Result<Self, BuildError> {
-        let memory = Memory::new(Self::shards_for(capacity)?, || Shard::new(floor))?;
+        let memory = Memory::new(Self::shards_for(capacity, DESIGN_LOAD)?, || Shard::new(floor))?;
         Ok(Self::of(memory, layout))
     }
 
@@ -27,23 +27,24 @@ impl Table {
         capacity: usize,
         next: impl FnMut() -> Result<Shard, E>,
     ) -> Result<Self, E> {
-        Ok(Self::of(Memory::told(Self::shards_for(capacity)?, next)?, layout))
+        Ok(Self::of(Memory::told(Self::shards_for(capacity, DESIGN_LOAD)?, next)?, layout))
     }
 
-    fn of(memory: Memory, layout: Layout) -> Self {
+    /// Over memory as it is.
+    pub(super) fn of(memory: Memory, layout: Layout) -> Self {
         // Which code decides is chosen once, here, and not at each decision.
         let (way, tallies) = (way_of(&layout), Tallies::default());
-        Self { memory, layout, way, tallies, spill: None, book: None }
+        Self { memory, layout, way, tallies, spill: None, book: None, logs: None }
     }
 
-    /// The shards of a table for `capacity` keys, whose bytes can be addressed.
-    pub(super) fn shards_for(capacity: usize) -> Result<usize, BuildError> {
+    /// The shards of a table for `capacity` keys that take such a share of it, whose bytes can be addressed.
+    pub(super) fn shards_for(capacity: usize, load: (usize, usize)) -> Result<usize, BuildError> {
         if capacity == 0 {
             return Err(BuildError::zero_capacity());
         }
         let too_large = || BuildError::capacity_too_large(capacity);
         // One more than the quotient, which was rounded down.
-        let cells = capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
+        let cells = capacity.checked_mul(load.1).ok_or_else(too_large)? / load.0 + 1;
         // Whole units, since a key's shards are numbered within theirs.
         let count = cells.div_ceil(CELLS).div_ceil(unit()) * unit();
         // With the spare shard of `memory`.

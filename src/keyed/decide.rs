@@ -49,7 +49,7 @@ impl Table {
                         return self.decision(outcome, ask, self.layout.rules.soft_bp);
                     }
                 }
-                // Of several quotas: by the one of the key's word.
+                // Of several quotas: by the one of the key's word. Of logs: not here.
                 None => {
                     if let Ok(decision) = priced_decision(self, home, tag, ask) {
                         return decision;
@@ -86,6 +86,9 @@ pub(super) fn decide_slowly(
     second: usize,
     fresh: &mut Fresh<'_>,
 ) -> Outcome {
+    if let Some(logs) = table.logs() {
+        return logs.outcome(identity, second, fresh);
+    }
     // One look at a line, which is in the cache already if it is home.
     let is_here = |shard: &Shard| hint(shard, identity.tag, &table.layout).is_some();
     let (is_check, home) = (fresh.ask.verb == Verb::Check, table.shard(identity.first));

@@ -67,26 +67,10 @@ impl<S: BuildHasher> Hashers<S> {
         [fingerprint(&self.place), fingerprint(&self.tag)]
     }
 
-    /// The shard that a key is looked for in first.
-    #[inline(always)]
-    pub(super) fn first<K: Hash + ?Sized>(&self, key: &K, shards: usize) -> usize {
-        // Not the remainder: `scale` goes by the topmost bits, and leaves the lowest to the tag.
-        scale(hash_of(&self.place, key), shards)
-    }
-
     /// What of a key says both.
     #[inline(always)]
     pub(super) fn hash<K: Hash + ?Sized>(&self, key: &K) -> u64 {
         hash_of(&self.place, key)
-    }
-
-    /// What a key is recognised by, of a hash of its own: where a tag needs nearly all bits.
-    #[inline(always)]
-    pub(super) fn tag<K: Hash + ?Sized>(&self, key: &K, words_per_tag: u64) -> u64 {
-        // The hash's top bits, one to the right: the topmost of a live word is 0.
-        let tag = (hash_of(&self.tag, key) >> 1) & words_per_tag.wrapping_neg();
-        // Keys of tag 0 share the next one: a tag is never 0.
-        tag.max(words_per_tag)
     }
 
     pub(super) fn mix(&self) -> Mix {

@@ -230,7 +230,7 @@ fn priced<D>(
     ask: Ask,
     told: impl Fn(Outcome, &Kernel) -> D,
 ) -> Result<D, Missed> {
-    // Never: a table without a way has a book.
+    // A table of logs, which are decided the slow way.
     let Some(book) = &table.book else { return Err(Missed::Afar) };
     loop {
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;

@@ -63,8 +63,6 @@ pub(crate) use all::{KeyTrace, Place};
 pub(crate) use changing_cell::ChangingCell;
 pub use full::Full;
 pub(crate) use hit::Plan;
-pub(crate) use log::KeyLog;
-pub use log::KeyedLogLimiter;
 pub use stats::Stats;
 pub use tiers::Tiers;
 
@@ -185,8 +183,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         if !policy.takes(&clock) {
             return Err(BuildError::no_date());
         }
-        let layout = Layout::plan(&policy)?;
-        let mut table = Table::new(layout, capacity, floor::floor_at(clock.now().as_nanos()))?;
+        let mut table = match policy.log() {
+            Some(rule) => Table::of_logs(rule, capacity)?,
+            None => {
+                let floor = floor::floor_at(clock.now().as_nanos());
+                Table::new(Layout::plan(&policy)?, capacity, floor)?
+            }
+        };
         table.spill = table.new_spill(policy)?;
         let [place, tag] = hashers;
         let (hashers, keys) = (Hashers::new(place, tag), PhantomData);

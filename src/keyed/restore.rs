@@ -23,6 +23,7 @@ use crate::snapshot::{
 
 use super::KeyedLimiter;
 use super::book::Book;
+use super::build::DESIGN_LOAD;
 use super::hash::{Hashers, Identity};
 use super::layout::{Kind, Layout};
 use super::seeds::Seeds;
@@ -167,7 +168,7 @@ pub(super) fn size_of_table(
     // A file of a machine with wider addresses may hold more than this one can.
     // The number itself does not fit into the error either: the largest stands for it.
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
-    let shards = Table::shards_for(capacity)?;
+    let shards = Table::shards_for(capacity, DESIGN_LOAD)?;
     // Capacity and shards come from one computation: a file in which they differ is none of ours.
     field("number of shards", preamble.shards, shards as u64)?;
     // Sums that are too large for any file saturate, and are refused as another length.

@@ -68,6 +68,12 @@ impl Shard {
         Self::holding(self.header(), std::array::from_fn(|cell| self.load(cell)))
     }
 
+    /// Of a table of logs: a floor in nanoseconds, and in each cell whose log its entry is. What they mean, and how they
+    /// are ordered, is said in `src/keyed/log`.
+    pub(super) fn floor_and_headers(&self) -> (&AtomicU64, &[AtomicU64; CELLS]) {
+        (&self.header, &self.cells)
+    }
+
     #[inline]
     pub(super) fn header(&self) -> Header {
         // Acquire: pairs with the Release of `publish`, and keeps the words' loads after this one.

@@ -64,7 +64,10 @@ impl Table {
             cells: self.cells(),
             bytes: self.bytes(),
             // One shard after the other, while others go on: no sum of one moment.
-            live: (0..self.shards()).map(|index| live_in(self, index, now_ns)).sum(),
+            live: match self.logs() {
+                Some(logs) => logs.live(now_ns),
+                None => (0..self.shards()).map(|index| live_in(self, index, now_ns)).sum(),
+            },
             reclaimed: self.tallies.sum(|stripe| &stripe.reclaimed),
             spill_bytes: self.spill.as_ref().map_or(0, Spill::bytes),
             full: self.tallies.sum(|stripe| &stripe.full),

@@ -8,6 +8,7 @@ use crate::verb::Wish;
 use super::ask::{Ask, Outcome};
 use super::book::Book;
 use super::layout::Layout;
+use super::log::LogStore;
 use super::memory::Memory;
 use super::shard::{CELLS, Shard, cells};
 use super::spill::store::Spill;
@@ -39,6 +40,9 @@ pub(super) struct Table {
     /// The quotas, if there are several or they may change. Then the layout knows only what all of them
     /// share, and no arithmetic: so the path of the plain table is closed to it, at no cost to that.
     pub(super) book: Option<Box<Book>>,
+    /// Of a policy of sliding logs: what stands behind the cells, which hold no state then. The layout knows no
+    /// arithmetic, as where there is a book.
+    pub(super) logs: Option<LogStore>,
 }
 
 impl Table {
@@ -65,7 +69,8 @@ impl Table {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.memory.bytes() + self.spill.as_ref().map_or(0, Spill::bytes)
+        let logs = self.logs.as_ref().map_or(0, LogStore::bytes);
+        self.memory.bytes() + self.spill.as_ref().map_or(0, Spill::bytes) + logs
     }
 
     /// A shard by its number, which is below [`shards`](Self::shards): so `hash` makes them.

@@ -54,6 +54,11 @@ impl LogRequest {
         Self { now_ns: now_ns.min(LATEST_NS), cost, charge: charge && cost > 0, verb }
     }
 
+    /// Whether no state of the log could admit it. As much as fits always may.
+    pub(crate) fn is_never(&self, limit: u64) -> bool {
+        self.cost > limit && !matches!(self.verb, Verb::UpTo | Verb::Charge)
+    }
+
     /// The decision that charges nothing and gives these answers.
     pub(crate) fn decision(self, verdict: Verdict, answers: Answers, at_ns: u64) -> Decision {
         Decision::new(verdict, self.view(verdict, answers, at_ns))
@@ -126,7 +131,7 @@ impl LogRule {
             Verb::UpTo => take_each(slots, want, now_ns)?,
             Verb::Charge => self.charge_into_debt(slots, want)?,
             // It never fits; or is no charge of its own: only policies that count denials refuse.
-            _ if cost > self.limit || verb == Verb::Refuse => 0,
+            _ if ask.is_never(self.limit) || verb == Verb::Refuse => 0,
             Verb::Reserve { wait_ns, behind } => {
                 return self.reserve(slots, want, within(now_ns, wait_ns), behind);
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{KeyedLogLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
 
 use crate::run::{Admission, Random, rounds, run};
 
@@ -33,8 +33,12 @@ fn quota(limit: u64) -> Quota {
     Quota::per(limit, Duration::from_nanos(WINDOW_NS))
 }
 
+fn log(limit: u64) -> Policy {
+    Policy::sliding_log(quota(limit)).unwrap()
+}
+
 fn one(limit: u64) -> Limiter {
-    Limiter::with_clock(Policy::sliding_log(quota(limit)).unwrap(), ManualClock::new())
+    Limiter::with_clock(log(limit), ManualClock::new())
 }
 
 /// One log is asked for several times its limit in each window. Times are up to half a window apart, some
@@ -69,8 +73,7 @@ fn no_window_of_a_log_in_rows_holds_more_than_its_limit() {
 fn audit_keyed(keys: u64, capacity: usize, step_ns: u64) {
     const LIMIT: u64 = 5;
     rounds(|count| {
-        let table =
-            KeyedLogLimiter::with_clock(quota(LIMIT), capacity, ManualClock::new()).unwrap();
+        let table = KeyedLimiter::with_clock(log(LIMIT), capacity, ManualClock::new()).unwrap();
         let check =
             |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost);
         let request = |random: &mut Random, n: u64| {

@@ -18,7 +18,7 @@ use allocation_counter::measure;
 use common::model::{LATEST_NS, verdict};
 use common::{Request, at, every, instant, together};
 use tollgate::{
-    BuildError, Decision, KeyedLogLimiter, Limiter, ManualClock, Policy, Quota, Timestamp,
+    BuildError, Decision, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp,
 };
 use tollgate_oracle::{Algorithm as Model, Oracle, Verdict};
 
@@ -26,8 +26,9 @@ fn log(quota: Quota) -> Limiter {
     Limiter::with_clock(Policy::sliding_log(quota).unwrap(), ManualClock::new())
 }
 
-fn keyed(quota: Quota, capacity: usize) -> KeyedLogLimiter<u64> {
-    KeyedLogLimiter::with_clock(quota, capacity, ManualClock::new()).unwrap()
+fn keyed(quota: Quota, capacity: usize) -> KeyedLimiter<u64> {
+    let policy = Policy::sliding_log(quota).unwrap();
+    KeyedLimiter::with_clock(policy, capacity, ManualClock::new()).unwrap()
 }
 
 fn oracle(quota: Quota) -> Oracle {
@@ -261,12 +262,11 @@ fn a_quota_that_is_no_log_is_refused_with_what_would_be_accepted() {
          gcra or a window"
     );
     let table = |quota, capacity| {
-        KeyedLogLimiter::<u64>::with_clock(quota, capacity, ManualClock::new()).map(|_| ())
+        let policy = Policy::sliding_log(quota).unwrap();
+        KeyedLimiter::<u64>::with_clock(policy, capacity, ManualClock::new()).map(|_| ())
     };
     let none = table(Quota::per_second(1), 0).unwrap_err().to_string();
     assert_eq!(none, "capacity 0 holds no key; it must be at least 1");
-    let burst = table(Quota::per_second(2).burst(3), 5).unwrap_err().to_string();
-    assert!(burst.contains("its whole count of 2 at once and takes no burst of 3;"), "{burst}");
     for capacity in [usize::MAX, usize::MAX / 200] {
         let error = table(Quota::per_second(1_000), capacity).unwrap_err().to_string();
         let expected = format!("capacity {capacity} needs more memory than can be addressed");
@@ -279,9 +279,9 @@ fn a_quota_that_is_no_log_is_refused_with_what_would_be_accepted() {
 #[test]
 fn logs_are_shareable_and_say_what_they_are() {
     fn shareable<T: Send + Sync + Debug + 'static>() {}
-    shareable::<KeyedLogLimiter<std::rc::Rc<str>>>();
+    shareable::<KeyedLimiter<std::rc::Rc<str>>>();
     let told = format!("{:?}", keyed(Quota::per_second(1), 5));
-    assert!(told.starts_with("KeyedLogLimiter { capacity: 5, bytes: "), "{told}");
+    assert!(told.starts_with("KeyedLimiter { capacity: 5, bytes: "), "{told}");
     let denial = log(Quota::per_second(5)).check_n(6).into_result().unwrap_err();
     assert_eq!(denial.to_string(), "rate limited: a cost of 6 never fits in a limit of 5");
 }
@@ -306,9 +306,11 @@ fn a_log_per_key_lives_in_memory_fixed_at_construction() {
     drop(keyed(quota, 1)); // ahash asks the system for its secret once
     let mut table = None;
     let allocations = measure(|| table = Some(keyed(quota, 10_000)));
-    let bytes = table.unwrap().bytes();
+    let bytes = table.unwrap().stats().bytes;
     let clock = measure(|| drop(ManualClock::new())).bytes_total;
-    assert_eq!(allocations.bytes_total, bytes as u64 + clock);
+    // Beside the memory that is told, what holds huge pages, if they are asked for.
+    let besides = allocations.bytes_total - bytes as u64 - clock;
+    assert!(besides < 100, "{besides}");
     assert!(bytes <= 10_000 * 162, "{bytes}");
 }
 
@@ -319,8 +321,8 @@ fn a_full_table_denies_new_keys_and_evicts_none() {
     let start = Timestamp::from_secs(100);
     let admitted: Vec<u64> =
         (0..100).filter(|key| table.entry(key).at(start).check(2).is_allowed()).collect();
-    // 7 entries in one shard: that is all that a table for 4 keys has.
-    assert_eq!(admitted.len(), 7);
+    // 14 entries in two shards: that is all that a table for 4 keys has.
+    assert_eq!(admitted.len(), 14);
     let later = start + Duration::from_secs(59);
     for key in 0..100 {
         let denial = table.entry(&key).at(later).check(1).into_result().unwrap_err();
@@ -330,7 +332,10 @@ fn a_full_table_denies_new_keys_and_evicts_none() {
     }
     // All keys are idle: each newcomer takes the entry of one.
     let then = start + Duration::from_secs(60);
-    assert_eq!((200..300).filter(|key| table.entry(key).at(then).check(1).is_allowed()).count(), 7);
+    assert_eq!(
+        (200..300).filter(|key| table.entry(key).at(then).check(1).is_allowed()).count(),
+        14
+    );
 }
 
 #[test]
@@ -342,7 +347,7 @@ fn a_key_that_was_forgotten_begins_where_its_units_were_free() {
     // Other keys take all of their entries two seconds later.
     let others = (200..300)
         .filter(|key| table.entry(key).at(Timestamp::from_secs(12)).check(1).is_allowed());
-    assert_eq!(others.count(), 7);
+    assert_eq!(others.count(), 14);
     // When these are idle, the first keys come back with old times: they were charged 2 units at 10 s.
     for key in spent {
         let late = Timestamp::from_millis(10_500);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
-use tollgate::{Decision, KeyedLogLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
 use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Verdict};
 
 use crate::expect::{Plant, same};
@@ -64,18 +64,17 @@ impl SlidingLogCase {
 #[derive(Debug)]
 enum OneOrKeyedLog {
     One(Limiter),
-    Keyed(KeyedLogLimiter<u8, RandomState>),
+    Keyed(KeyedLimiter<u8, RandomState>),
 }
 
 impl OneOrKeyedLog {
     fn new(quota: Quota, capacity: Option<u8>) -> Option<Self> {
+        let policy = Policy::sliding_log(quota).ok()?;
         match capacity {
-            None => Policy::sliding_log(quota)
-                .ok()
-                .map(|policy| Self::One(Limiter::with_clock(policy, ManualClock::new()))),
+            None => Some(Self::One(Limiter::with_clock(policy, ManualClock::new()))),
             Some(more) => {
                 let capacity = usize::from(more % 20) + 1;
-                KeyedLogLimiter::with_hashers(quota, capacity, ManualClock::new(), hashers())
+                KeyedLimiter::with_hashers(policy, capacity, ManualClock::new(), hashers())
                     .ok()
                     .map(Self::Keyed)
             }

@@ -11,11 +11,16 @@
 //! cursor and the bounds of rows are hints and caches: a model with rows of two slots shows that no slot is passed
 //! over for good.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
 use loom_tests::logs::{WINDOW_MS, assert_left, assert_windows, log, units};
 use loom_tests::race::{Call, RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::ModelKey;
 use loom_tests::verdict::{ABOVE_BOUND, REFUSED, UNEXPLAINED, assert_admitted, assert_explained};
+use tollgate::Timestamp;
 use tollgate::control::{self, Fault};
 use tollgate_oracle::Algorithm;
 
@@ -106,6 +111,39 @@ fn rows() {
     assert_eq!(units(&calls.concat()), 3, "{REFUSED}: {calls:?}");
 }
 
+/// 2 threads, one slot: what was charged is given back just before it leaves the window, while another thread comes when it
+/// has left. No window holds two units, but for the one that was given back.
+fn refund_against_take() {
+    let log = log(1, ONE_ROW);
+    let at = Timestamp::from_millis;
+    let permit = log.entry().at(at(5_000)).check(1).into_result().expect("the slot is free");
+    let other = Arc::clone(&log);
+    let giving_back = thread::spawn(move || other.entry().at(at(14_999)).refund(permit));
+    let taken = log.entry().at(at(15_000)).check(1).is_allowed();
+    let given = giving_back.join().expect("the other thread");
+    assert!(taken && given <= 1, "{REFUSED}: the slot is free whether it was given back or not");
+    assert!(!log.entry().at(at(15_000)).check(1).is_allowed(), "{ABOVE_BOUND}: {given} given back");
+}
+
+/// 2 threads, one slot that is taken: a place behind it is reserved, while another thread comes when it is free. They have
+/// a window between them, whichever has the first place.
+fn reserve_against_take() {
+    let log = log(1, ONE_ROW);
+    let at = Timestamp::from_millis;
+    assert!(log.entry().at(at(5_000)).check(1).is_allowed());
+    let other = Arc::clone(&log);
+    let reserving = thread::spawn(move || {
+        let place = other.entry().at(at(6_000)).reserve(1, Duration::from_secs(60));
+        place.expect("there is a place").ready_at()
+    });
+    let taken = log.entry().at(at(15_000)).check(1).is_allowed();
+    let ready = reserving.join().expect("the other thread");
+    assert_eq!(ready, at(if taken { 25_000 } else { 15_000 }), "{ABOVE_BOUND}: one place for two");
+    // And the next is a window later.
+    let next = if taken { 34_999 } else { 24_999 };
+    assert!(!log.entry().at(at(next)).check(1).is_allowed(), "{ABOVE_BOUND}: at {next} ms");
+}
+
 pub(crate) fn models() -> Vec<Model> {
     use Bound::{None as Whole, Preemptions};
     let mut models = vec![
@@ -148,6 +186,14 @@ pub(crate) fn models() -> Vec<Model> {
             Fault::MarkedSlotTaken,
             ABOVE_BOUND,
         ),
+        Model::new("refund_against_take", Whole, refund_against_take).control(
+            "a_refund_of_anothers_unit_is_caught",
+            Fault::GivenBackWhatever,
+            ABOVE_BOUND,
+        ),
+        Model::new("reserve_against_take", Whole, reserve_against_take)
+            .control("a_place_promised_twice_is_caught", Fault::PlainStoreForCas, ABOVE_BOUND)
+            .control("a_place_taken_for_now_is_caught", Fault::ReservedFromNow, ABOVE_BOUND),
         Model::new("rows", Preemptions(2), rows).control(
             "a_row_passed_over_is_caught",
             Fault::RowPassedOver,

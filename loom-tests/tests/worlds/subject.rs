@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Entry, Full, JointDecision, KeyedLimiter, KeyedLogLimiter, Lease, Limiter,
-    ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, Stats, StripedLimiter,
-    Tiers, Timestamp, Wait, check_all,
+    Decision, Entry, Full, JointDecision, KeyedLimiter, Lease, Limiter, ManualClock, Permit,
+    Policy, Reservation, SketchLimiter, SketchSize, Stats, StripedLimiter, Tiers, Timestamp, Wait,
+    check_all,
 };
 
 /// A hash without a seed.
@@ -28,7 +28,7 @@ pub(crate) enum Subject {
     Striped(StripedLimiter),
     Sketch(SketchLimiter<u64, Plain>),
     Log(Limiter),
-    Logs(KeyedLogLimiter<u64, Plain>),
+    Logs(KeyedLimiter<u64, Plain>),
 }
 
 /// A limit, one whose quota may change, and a table, which together have every verb.
@@ -278,7 +278,8 @@ impl Subject {
     }
 
     pub(crate) fn logs(policy: Policy, capacity: usize, clock: ManualClock) -> Self {
-        let logs = KeyedLogLimiter::with_hashers(policy.quota(), capacity, clock, hashers());
+        let policy = Policy::sliding_log(policy.quota()).expect("a log");
+        let logs = KeyedLimiter::with_hashers(policy, capacity, clock, hashers());
         Self::Logs(logs.expect("logs"))
     }
 

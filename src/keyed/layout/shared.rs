@@ -127,6 +127,11 @@ impl Shared {
         Some(Layout { kernel, count_bits, time_bits, time_mask, back, ahead, epoch_units, ..bare })
     }
 
+    /// Of a table of logs: all that a cell holds beside the tag says whose its entry is, and no floor dates it.
+    pub(in crate::keyed) fn of_logs(tag_bits: u32) -> Self {
+        Self { index_bits: 0, tag_bits, epoch: 0 }
+    }
+
     /// For one limit in a word of its own: no tag, no floor, and times that never wrap.
     pub(in crate::keyed) fn alone(index_bits: u32) -> Self {
         Self { index_bits, tag_bits: 0, epoch: u64::MAX }

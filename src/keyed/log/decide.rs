@@ -4,19 +4,21 @@ use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::keyed::hash::Identity;
 use crate::keyed::shard::cells;
+use crate::keyed::tally::Tallies;
 use crate::log::{LogRequest, LogRule};
 
 use super::entries::{Entries, LogPlace, pair};
 use super::header::{HeaderKind, LogHeader};
 
 /// The entries, and what decides in each of them.
-#[derive(Debug)]
-pub(super) struct LogTable {
-    pub(super) entries: Entries,
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct LogTable<'a> {
+    pub(super) entries: Entries<'a>,
     pub(super) rule: LogRule,
+    pub(super) tallies: &'a Tallies,
 }
 
-impl LogTable {
+impl LogTable<'_> {
     pub(super) fn decide(
         &self,
         identity: Identity,
@@ -47,7 +49,8 @@ impl LogTable {
             let (place, mut header) = self.find(identity, second)?;
             // A question, or a cost that never fits, changes nothing: it leaves an entry closed that another thread
             // looks at.
-            if header.kind() == HeaderKind::Closing && ask.charge && ask.cost <= self.rule.limit {
+            if header.kind() == HeaderKind::Closing && ask.charge && !ask.is_never(self.rule.limit)
+            {
                 // Another thread was faster: it has opened the entry again, or it has vacated it.
                 let Some(live) = self.entries.reopen(place, header) else { continue };
                 header = live;
@@ -60,7 +63,7 @@ impl LogTable {
         }
     }
 
-    fn find(&self, identity: Identity, second: usize) -> Option<(LogPlace, LogHeader)> {
+    pub(super) fn find(&self, identity: Identity, second: usize) -> Option<(LogPlace, LogHeader)> {
         // At most one entry is the key's at any moment (`install`), so the first one will do. A key
         // whose entry is given to it while they are read may be missed: then the install finds it.
         pair(identity.first, second)
@@ -68,6 +71,19 @@ impl LogTable {
             .map(|place| (place, self.entries.header(place)))
             // Closing, too: the entry is the key's until it is vacated.
             .find(|(_, header)| header.is_log_of(identity.tag))
+    }
+
+    /// Entries of keys that are not idle yet.
+    pub(in crate::keyed) fn live(&self, now_ns: u64) -> usize {
+        let places = (0..self.entries.shards())
+            .flat_map(|shard| cells().map(move |entry| LogPlace { shard, entry }));
+        places
+            .filter(|&place| {
+                let header = self.entries.header(place);
+                let is_log = matches!(header.kind(), HeaderKind::Live | HeaderKind::Closing);
+                is_log && self.entries.entry(place, header).idle_ns() > now_ns
+            })
+            .count()
     }
 
     /// Asked right after an opening, and openings are all that could make a second log: so what holds here

@@ -13,15 +13,16 @@
 //! an entry that is not its key's any more can only make the new owner be denied, and it is taken back.
 
 use crate::error::BuildError;
+use crate::keyed::memory::Memory;
 use crate::keyed::shard::CELLS;
-use crate::log::{ROW_MOST, Slots, raise};
+use crate::log::{LogRule, ROW_MOST, Slots, raise};
 use crate::sync::{AtomicU64, Fault, Ordering, fence, planted, thread_number};
 
 use super::header::LogHeader;
 
 /// The share of entries that are live when there are as many keys as the capacity. A key has two shards here, not two
 /// units: its first one while that has few live entries, else the emptier.
-const DESIGN_LOAD: (usize, usize) = (65, 100);
+pub(super) const DESIGN_LOAD: (usize, usize) = (65, 100);
 
 /// Words of an entry beside its slots: base and until.
 // Not in the header's line: a search reads only headers.
@@ -32,16 +33,6 @@ pub(super) fn pair(first: usize, second: usize) -> impl Iterator<Item = usize> {
     std::iter::once(first).chain((second != first).then_some(second))
 }
 
-/// Headers, and the floor of their entries: a line.
-#[repr(align(64))]
-#[derive(Debug)]
-struct LogShard {
-    /// No key of this shard that is not here was ever admitted, here, anything that is not free from this
-    /// instant on.
-    floor: AtomicU64,
-    headers: [AtomicU64; CELLS],
-}
-
 /// Where an entry is. All threads order entries alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LogPlace {
@@ -49,58 +40,56 @@ pub(super) struct LogPlace {
     pub(super) entry: usize,
 }
 
-/// A boxed slice, or a typed error if there is no memory for it.
-fn filled<T>(count: usize, each: impl FnMut() -> T) -> Result<Box<[T]>, BuildError> {
-    let bytes = count.saturating_mul(size_of::<T>());
-    let mut all = Vec::new();
-    all.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
-    all.resize_with(count, each);
-    Ok(all.into_boxed_slice())
-}
-
-/// All entries. Allocated once; never grows, never shrinks.
+/// What stands behind the cells of a table of logs. Allocated once; never grows, never shrinks.
 #[derive(Debug)]
-pub(super) struct Entries {
-    shards: Box<[LogShard]>,
+pub(in crate::keyed) struct LogStore {
+    pub(super) rule: LogRule,
+    /// Base, until and slots of each entry.
     words: Box<[AtomicU64]>,
     /// Words of an entry.
     stride: usize,
 }
 
-impl Entries {
-    pub(super) fn new(slots: usize, capacity: usize) -> Result<Self, BuildError> {
-        if capacity == 0 {
-            // There would be no shard to look for a key in.
-            return Err(BuildError::zero_capacity());
-        }
-        let too_large = || BuildError::capacity_too_large(capacity);
-        // One more than the quotient, which was rounded down.
-        let entries =
-            capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
-        // Whole shards: what is rounded up is room for a few keys more.
-        let (shards, stride) = (entries.div_ceil(CELLS), slots + BESIDES);
-        let words = shards.checked_mul(CELLS * stride).ok_or_else(too_large)?;
-        let shard = || LogShard {
-            floor: AtomicU64::new(0),
-            // Of no key, and of generation 0: the first claim makes it 1.
-            headers: std::array::from_fn(|_| AtomicU64::new(LogHeader::UNUSED.bits())),
+impl LogStore {
+    pub(super) fn new(rule: LogRule, shards: usize, capacity: usize) -> Result<Self, BuildError> {
+        let stride = rule.slots + BESIDES;
+        let count = shards.checked_mul(CELLS * stride);
+        let bytes = count.and_then(|count| count.checked_mul(size_of::<AtomicU64>()));
+        let (Some(count), Some(bytes)) = (count, bytes) else {
+            return Err(BuildError::capacity_too_large(capacity));
         };
+        let mut words = Vec::new();
+        words.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
         // Every base and every slot at 0: free from the beginning of time on.
-        let words = filled(words, || AtomicU64::new(0))?;
-        Ok(Self { shards: filled(shards, shard)?, words, stride })
+        words.resize_with(count, || AtomicU64::new(0));
+        Ok(Self { rule, words: words.into_boxed_slice(), stride })
     }
 
+    pub(in crate::keyed) fn bytes(&self) -> usize {
+        size_of_val::<[AtomicU64]>(&self.words)
+    }
+}
+
+/// All entries: a cell of the table is the header of each, and the header of a shard the floor of its entries. No key of
+/// a shard that is not there was ever admitted, there, anything that is not free from its floor on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entries<'a> {
+    pub(super) memory: &'a Memory,
+    pub(super) store: &'a LogStore,
+}
+
+impl<'a> Entries<'a> {
     pub(super) fn shards(&self) -> usize {
-        self.shards.len()
+        self.memory.len()
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        size_of_val::<[LogShard]>(&self.shards) + size_of_val::<[AtomicU64]>(&self.words)
+    fn floor_word(&self, shard: usize) -> &'a AtomicU64 {
+        self.memory.shard(shard).floor_and_headers().0
     }
 
     /// Places are made of a key's shards and the numbers of a shard's cells: there is an entry at each.
-    fn header_word(&self, place: LogPlace) -> &AtomicU64 {
-        &self.shards[place.shard].headers[place.entry]
+    fn header_word(&self, place: LogPlace) -> &'a AtomicU64 {
+        &self.memory.shard(place.shard).floor_and_headers().1[place.entry]
     }
 
     pub(super) fn header(&self, place: LogPlace) -> LogHeader {
@@ -119,25 +108,25 @@ impl Entries {
     }
 
     /// The slots of the key that the header is of.
-    pub(super) fn entry(&self, place: LogPlace, seen: LogHeader) -> LogEntry<'_> {
+    pub(super) fn entry(&self, place: LogPlace, seen: LogHeader) -> LogEntry<'a> {
         // The entries of a shard follow one another, and shards do.
-        let first = (place.shard * CELLS + place.entry) * self.stride;
+        let first = (place.shard * CELLS + place.entry) * self.store.stride;
         // As many times the stride as there are entries.
-        let words = &self.words[first..first + self.stride];
-        LogEntry { entries: self, place, seen, words }
+        let words = &self.store.words[first..first + self.store.stride];
+        LogEntry { entries: *self, place, seen, words }
     }
 
     /// Where a key begins that is in neither of its shards: at the later of their floors.
     pub(super) fn floor_ns(&self, shards: [usize; 2]) -> u64 {
         // Relaxed: a thread that must see a floor has read a header that was written, with Release, after it.
         // If both are one shard it is read twice. That is harmless, for a floor only rises.
-        let floors = shards.map(|shard| self.shards[shard].floor.load(Ordering::Relaxed));
+        let floors = shards.map(|shard| self.floor_word(shard).load(Ordering::Relaxed));
         floors[0].max(floors[1])
     }
 
     pub(super) fn raise_floor(&self, shard: usize, to_ns: u64) {
         // Relaxed, in `raise`: see `floor_ns`. A floor that was found as high already has been seen, too.
-        raise(&self.shards[shard].floor, to_ns);
+        raise(self.floor_word(shard), to_ns);
     }
 
     /// The newest header, as no thread of a model sees it: for assertions.
@@ -150,7 +139,7 @@ impl Entries {
 /// One entry, as it was when its header was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogEntry<'a> {
-    entries: &'a Entries,
+    entries: Entries<'a>,
     place: LogPlace,
     seen: LogHeader,
     words: &'a [AtomicU64],

@@ -24,7 +24,7 @@ use crate::sync::{Fault, Ordering, fence, planted};
 use super::entries::{Entries, LogPlace};
 use super::header::{HeaderKind, LogHeader};
 
-impl Entries {
+impl Entries<'_> {
     /// Takes an entry from its key if everything in it is free by `now`: the vacant header, or `None`.
     pub(super) fn forget(
         &self,

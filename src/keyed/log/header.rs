@@ -26,11 +26,11 @@ impl LogHeader {
     // milliseconds at the very least.
     const GENERATION_BITS: u32 = 22;
 
-    /// So many headers differ in what is not the tag.
-    pub(super) const WORDS_PER_TAG: u64 = 1 << (Self::KIND_BITS + Self::GENERATION_BITS);
+    /// What is not the tag.
+    pub(super) const STATE_BITS: u32 = Self::KIND_BITS + Self::GENERATION_BITS;
 
-    /// The header of an entry that was never used.
-    pub(super) const UNUSED: Self = Self(0);
+    /// So many headers differ in that.
+    const WORDS_PER_TAG: u64 = 1 << Self::STATE_BITS;
 
     pub(super) fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -85,8 +85,7 @@ impl LogHeader {
     fn followed_by(self, tag: u64, kind: HeaderKind) -> Self {
         // The tag is shifted along with it, and masked away.
         let generation = (self.0 >> Self::KIND_BITS).wrapping_add(1);
-        // It turns after 2^22 changes, which no thread sleeps over: the assumption that is told to
-        // users of `KeyedLogLimiter`.
+        // It turns after 2^22 changes, which no thread sleeps over: the assumption of the module above.
         let generation = generation & ((1 << Self::GENERATION_BITS) - 1);
         // No bits overlap: a tag has zeros where the generation and the kind stand.
         Self(tag | (generation << Self::KIND_BITS) | kind as u64)
@@ -100,7 +99,7 @@ mod tests {
     #[test]
     fn a_header_comes_back_only_after_its_generation_has_turned() {
         let tag = 5 * LogHeader::WORDS_PER_TAG;
-        let first = LogHeader::UNUSED.claimed_for(tag);
+        let first = LogHeader::from_bits(0).claimed_for(tag);
         let mut header = first;
         for _ in 1..1 << LogHeader::GENERATION_BITS {
             header = header.turned(HeaderKind::Claim);
@@ -113,7 +112,7 @@ mod tests {
     #[test]
     fn a_log_that_is_looked_at_is_still_its_keys() {
         let [tag, other] = [1, 2].map(|tag| tag * LogHeader::WORDS_PER_TAG);
-        let live = LogHeader::UNUSED.claimed_for(tag).turned(HeaderKind::Live);
+        let live = LogHeader::from_bits(0).claimed_for(tag).turned(HeaderKind::Live);
         for header in [live, live.turned(HeaderKind::Closing)] {
             assert!(header.is_log_of(tag) && !header.is_log_of(other) && !header.is_claim_of(tag));
         }

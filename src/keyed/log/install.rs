@@ -66,7 +66,7 @@ struct LogOffer {
     free_ns: Option<u64>,
 }
 
-impl LogTable {
+impl LogTable<'_> {
     /// Decides for a key that the caller has just not found.
     #[cold]
     #[inline(never)]
@@ -94,6 +94,7 @@ impl LogTable {
             }
         }
         // Claims of the same key were faster in each round.
+        self.tallies.contended(identity.first);
         self.full(ask, ask.now_ns.saturating_add(SOON_NS))
     }
 
@@ -107,7 +108,7 @@ impl LogTable {
         // May be one shard twice: its floor is then read twice.
         let shards = [identity.first, second];
         // It never fits, or comes before the floor: denied without an entry.
-        if ask.cost > self.rule.limit || self.is_early(shards, ask, clock) {
+        if ask.is_never(self.rule.limit) || self.is_early(shards, ask, clock) {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
         // The key has an entry by now.
@@ -130,6 +131,7 @@ impl LogTable {
             let Some(vacant) = self.entries.forget(place, header, ask.now_ns) else {
                 return LogRound::Again;
             };
+            self.tallies.reclaimed(place.shard, 1);
             header = vacant;
         }
         match self.claim(identity, second, place, header) {

@@ -77,8 +77,10 @@ pub(super) struct Asked<'a> {
 /// Whether a sketch can keep the bound of a policy.
 pub(in crate::keyed) fn can_spill(policy: &Policy) -> bool {
     // A window that opens with its first request has a start for each key, and cells that keys
-    // share have one.
-    policy.algorithm() != Algorithm::FixedWindowFromFirst && policy.at_limit() == AtLimit::default()
+    // share have one. A log has no word to share.
+    let is_apart =
+        matches!(policy.algorithm(), Algorithm::FixedWindowFromFirst | Algorithm::SlidingLog);
+    !is_apart && policy.at_limit() == AtLimit::default()
 }
 
 impl Spill {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{KeyedLimiter, KeyedLogLimiter, Limiter, Policy, Quota, SketchLimiter, SketchSize};
+use tollgate::{KeyedLimiter, Limiter, Policy, Quota, SketchLimiter, SketchSize};
 
 use super::Boxed;
 use super::policies::policy;
@@ -81,7 +81,9 @@ pub(crate) fn log() -> Boxed<()> {
 /// A sliding log for each key.
 pub(crate) fn keyed_log(keys: u64) -> Boxed<u64> {
     let quota = Quota::per(10, Duration::from_millis(100));
-    let limiter = KeyedLogLimiter::<u64>::new(quota, keys as usize).expect("a log for each key");
+    let limiter =
+        KeyedLimiter::<u64>::new(Policy::sliding_log(quota).expect("a log"), keys as usize)
+            .expect("a log for each key");
     single("sliding log of 10 in 100 ms", move |key: &u64| limiter.check(key).is_allowed())
 }
 
