@@ -25,9 +25,9 @@ use crate::verb::Verb;
 /// Made by the `entry` of every limiter. It borrows the limiter, and keeps of a key only where it is found: its memory
 /// is on its way. Each verb reads the limiter's clock, unless [`at`](Entry::at) has given it a time.
 ///
-/// `Entry<'_>` is that of one word ([`Limiter`](crate::Limiter), [`KeyedLimiter`](crate::KeyedLimiter)): it has every
-/// verb, and each is one compare-and-swap. Stripes, sketches and logs can be asked, and borrow from a pool; a verb that
-/// they cannot do does not compile.
+/// `Entry<'_>` is that of one word or one log ([`Limiter`](crate::Limiter), [`KeyedLimiter`](crate::KeyedLimiter)): it has every
+/// verb, and each is one compare-and-swap; of a sliding log, one for each unit. Stripes and sketches can be asked, and
+/// borrow from a pool; a verb that they cannot do does not compile.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
@@ -214,6 +214,7 @@ impl<'a> Entry<'a> {
     /// policy with a penalty for less, since the word counts denials, too; by a `Limiter` whose quota may change up to
     /// 2^59 ticks, or less if it has room for more counts. A keyed word remembers a debt of up to twice the burst; what
     /// would go beyond is not charged. A window's count cannot exceed its limit: what does not fit in is not charged. A
+    /// sliding log takes what is free, and then the places that come up within its window; what is beyond is not charged. A
     /// new key for which the table has no cell is charged in the spill; where there is none
     /// ([`Full::Deny`](crate::Full::Deny)), not at all.
     ///
@@ -246,6 +247,9 @@ impl<'a> Entry<'a> {
     /// quota, even if that has been changed back, or of what the spill was charged, or of a key that the table has
     /// forgotten, since it owes nothing.
     ///
+    /// A sliding log gives back each unit that is still in the window and whose place no request has taken behind it. If
+    /// another thread reads that place at the same moment it may come back up to a window late, never too early.
+    ///
     /// A permit stands for one charge of one key: to refund it twice, or to another key, is to forgive another one.
     ///
     /// ```
@@ -267,7 +271,8 @@ impl<'a> Entry<'a> {
     /// Gives a reservation's place back if no request has queued up behind it, and says whether it did: before
     /// its turn ([`Reservation::ready_at`]) all of it, so that the limit is as if it had not been made, and
     /// afterwards what has not drained since. Otherwise it stays charged, since the places behind it are
-    /// promised.
+    /// promised. In a sliding log each place is for itself: it goes back if none is promised behind that one, and is free
+    /// from the reservation's turn on.
     ///
     /// ```
     /// use std::time::Duration;

@@ -90,6 +90,11 @@ pub use tiers::Tiers;
 /// * One assumption: no thread sleeps between reading a word and its compare-and-swap for so long that
 ///   the word's time wraps (at least 5 epochs, see [`Stats::epoch`]) *and* then finds the same bits.
 ///
+/// A policy of sliding logs ([`Policy::sliding_log`]) keeps slots in place of a word: about
+/// `capacity * 1.54 * (8 * limit + 25)` bytes. Its keys are forgotten when their units have left the window, and have no
+/// spill: a new key for which there is no room is denied. No thread may sleep there for exactly 2^22 changes of an
+/// entry's owner.
+///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
 /// let limiter = KeyedLimiter::new(Quota::per_second(100).burst(20), 100_000)?;

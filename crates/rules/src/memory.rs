@@ -6,12 +6,13 @@
 //! each 64 shards. How many lines are padded to one unit depends on the machine, and whether there is a spill on the
 //! core: both are read from the smallest table.
 
-use tollgate::{BuildError, ManualClock, Policy, Stats};
+use tollgate::{Algorithm, BuildError, ManualClock, Policy, Stats};
 
 use crate::carry::{CarriedTable, TableShape};
 
-/// Keys and cells: 70 of 100 cells hold live keys when a table is at its capacity.
-const DESIGN_LOAD: (u64, u64) = (70, 100);
+/// Keys and cells: so many of 100 cells hold live keys when a table is at its capacity, and fewer when it holds logs.
+const DESIGN_LOAD: u64 = 70;
+const LOGS_LOAD: u64 = 65;
 
 /// Bytes of a shard.
 const SHARD: u64 = 64;
@@ -30,14 +31,16 @@ const SHARDS_PER_MARK: u64 = 64;
 pub(crate) fn table_bytes(policy: Policy, shape: TableShape) -> Result<u64, BuildError> {
     let one = TableShape { capacity: 1, ..shape };
     let smallest = CarriedTable::build(policy, one, &ManualClock::new().into())?.table.stats();
-    Ok(bytes_like(&smallest, shape.capacity))
+    let is_log = policy.algorithm() == Algorithm::SlidingLog;
+    let load = if is_log { LOGS_LOAD } else { DESIGN_LOAD };
+    Ok(bytes_like(&smallest, shape.capacity, load))
 }
 
 /// The bytes of a table for this many clients whose other properties are those of the smallest one.
-fn bytes_like(smallest: &Stats, capacity: usize) -> u64 {
+fn bytes_like(smallest: &Stats, capacity: usize, load: u64) -> u64 {
     let unit_cells = smallest.cells as u64;
     let unit_bytes = (smallest.bytes - smallest.spill_bytes) as u64 - SHARD;
-    let cells = (capacity as u64).saturating_mul(DESIGN_LOAD.1) / DESIGN_LOAD.0 + 1;
+    let cells = (capacity as u64).saturating_mul(100) / load + 1;
     let table = cells.div_ceil(unit_cells).saturating_mul(unit_bytes);
     let spill = match smallest.spill_bytes {
         0 => 0,
@@ -57,7 +60,7 @@ mod tests {
     use crate::rule::RuleTable;
 
     /// Policies with a table that can be changed, and with one that cannot.
-    const POLICIES: [&str; 8] = [
+    const POLICIES: [&str; 9] = [
         "fixed-window 5/h",
         "gcra 60/m burst 20",
         "sliding-window 100/m",
@@ -66,6 +69,7 @@ mod tests {
         "fixed-window 2000000000/s",
         "fixed-window 5/h from-first",
         "calendar-month 5",
+        "sliding-log 5/h",
     ];
 
     fn capacities() -> impl Iterator<Item = usize> {
@@ -99,7 +103,7 @@ mod tests {
         let smallest = stats(1);
         assert!(smallest.spill_bytes > 0);
         for capacity in capacities() {
-            let expected = bytes_like(&smallest, capacity);
+            let expected = bytes_like(&smallest, capacity, DESIGN_LOAD);
             assert_eq!(expected, stats(capacity).bytes as u64, "{capacity}");
         }
     }

@@ -50,7 +50,15 @@ fn accepted(text: &str, policy: Policy, plant: Plant) {
         Policy::new(policy.algorithm(), policy.quota()).expect("without words it fits, too");
     assert_eq!(RulesCase::again(plain, policy.at_limit()), Some(policy));
     // Every policy that exists can be used; a table may lack the room, and then says so.
-    assert_eq!(Meter::new(policy).expect("a word").limit(), policy.quota().max_burst());
+    let is_log = policy.algorithm() == Algorithm::SlidingLog;
+    match Meter::new(policy) {
+        Ok(meter) => assert_eq!(meter.limit(), policy.quota().max_burst()),
+        Err(error) => assert!(is_log, "{printed}: {error}"),
+    }
+    // The slots of a large log are not allocated for each input.
+    if is_log && policy.quota().count() > 1_000 {
+        return;
+    }
     if let Err(error) = KeyedLimiter::<u8>::with_clock(policy, 1, ManualClock::new()) {
         assert!(error.to_string().contains("one key's state"), "{printed}: {error}");
     }

@@ -120,7 +120,7 @@ fn max_in_period(policy: &Policy) -> u64 {
     let count = policy.quota().count();
     match policy.algorithm() {
         Algorithm::Gcra => policy.quota().max_burst().saturating_add(count - 1),
-        Algorithm::SlidingWindowStrict => count,
+        Algorithm::SlidingWindowStrict | Algorithm::SlidingLog => count,
         Algorithm::SlidingWindow | Algorithm::FixedWindowFromFirst => (2 * count).saturating_sub(1),
         _ => count.saturating_mul(2),
     }
