@@ -8,7 +8,7 @@ use crate::change::{ChangeError, plain};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::keyed::ChangingCell;
-use crate::log::Log;
+use crate::log::{Log, LogRule};
 use crate::meter::Meter;
 use crate::policy::Policy;
 use crate::refund::Amendment;
@@ -90,7 +90,7 @@ impl Limiter {
     /// A limiter that goes on from a word.
     pub(crate) fn holding(word: Word, policy: Policy, clock: Clock) -> Self {
         let cell = CachePadded::new(Cell::new(word));
-        let apart = policy.log().map(|rule| Box::new(Apart::Log(Log::new(rule))));
+        let apart = LogRule::of(&policy).map(|rule| Box::new(Apart::Log(Log::new(rule))));
         Self { cell, meter: Meter::of(policy), clock, policy, apart }
     }
 

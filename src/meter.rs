@@ -4,7 +4,7 @@ use crate::algorithm::{Decides, Held, Kernel, Ruled, Rules, unsoftened};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, View};
 use crate::error::BuildError;
-use crate::policy::Policy;
+use crate::policy::{Policy, of_one_word};
 use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::verdict::{Mark, Verdict};
 use crate::word::{Fields, Reads, Word};
@@ -45,7 +45,7 @@ impl Meter {
     /// # Errors
     /// A sliding log, which is kept in slots and not in a word.
     pub fn new(policy: impl Into<Policy>) -> Result<Self, BuildError> {
-        policy.into().of_one_word().map(Self::of)
+        of_one_word(policy.into()).map(Self::of)
     }
 
     /// Of a sliding log there is no arithmetic, only what it has in common with the others: such a meter is asked by no

@@ -12,7 +12,6 @@ mod words;
 
 use crate::algorithm::{LONGEST_NS, softened};
 use crate::error::{BuildError, PolicyError};
-use crate::log::LogRule;
 use crate::quota::Quota;
 
 pub use at_limit::{AtLimit, CountDenied, Penalty};
@@ -116,7 +115,7 @@ impl Policy {
     pub fn new(algorithm: Algorithm, quota: Quota) -> Result<Self, PolicyError> {
         let policy = Self { algorithm, quota, at_limit: AtLimit::default() };
         if algorithm == Algorithm::SlidingLog {
-            return LogRule::new(quota).map(|_| policy);
+            return check_log(quota).map(|()| policy);
         }
         // A window admits its whole count at once.
         if algorithm != Algorithm::Gcra && quota.max_burst() != quota.count() {
@@ -150,20 +149,6 @@ impl Policy {
         Self::new(Algorithm::SlidingLog, quota)
     }
 
-    /// The log that it is, if it is one.
-    pub(crate) fn log(&self) -> Option<LogRule> {
-        // A policy that exists has passed this before.
-        LogRule::new(self.quota).ok().filter(|_| self.algorithm == Algorithm::SlidingLog)
-    }
-
-    /// The same policy, for what keeps a word and no slots.
-    pub(crate) fn of_one_word(self) -> Result<Self, BuildError> {
-        if self.algorithm == Algorithm::SlidingLog {
-            return Err(BuildError::Policy(format!("{self} {NO_WORD}")));
-        }
-        Ok(self)
-    }
-
     /// The quota.
     #[must_use]
     pub const fn quota(&self) -> Quota {
@@ -191,6 +176,29 @@ impl Policy {
         // None only while a policy is being checked, which then refuses it.
         softened(self.named_limit(), self.at_limit.soft_bp).unwrap_or(u64::MAX)
     }
+}
+
+/// The largest limit of a sliding log: 2^20 units, 8 MiB of slots.
+///
+/// What bounds it is not the memory but a request for all of them: it marks a million slots one by one,
+/// and remembers which in up to a thousand small frames of the stack.
+const LOG_MAX: u64 = 1 << 20;
+
+/// A log admits its whole count at once: it has no other burst.
+fn check_log(quota: Quota) -> Result<(), PolicyError> {
+    match (quota.count(), quota.max_burst()) {
+        (limit, burst) if burst != limit => Err(PolicyError::burst_on_log(limit, burst)),
+        (limit, _) if limit > LOG_MAX => Err(PolicyError::log_too_large(limit, LOG_MAX)),
+        _ => Ok(()),
+    }
+}
+
+/// The same policy, for what keeps a word and no slots.
+pub(crate) fn of_one_word(policy: Policy) -> Result<Policy, BuildError> {
+    if policy.algorithm == Algorithm::SlidingLog {
+        return Err(BuildError::Policy(format!("{policy} {NO_WORD}")));
+    }
+    Ok(policy)
 }
 
 /// A ring has 2 to 64 segments, each of the same whole nanoseconds.

@@ -67,7 +67,7 @@ fn every_form_is_read_and_printed_in_one_way() {
 #[test]
 fn every_slip_is_named_with_what_would_be_right() {
     let algorithms = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
-                      segmented-window or calendar-month";
+                      segmented-window, calendar-month or sliding-log";
     let slips = [
         ("", "it is empty; write a quota such as 100/s, or gcra 100/s burst 20"),
         (

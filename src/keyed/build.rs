@@ -1,9 +1,11 @@
 //! How a table is built: as large as its capacity asks for, with the code for its policy.
 
 use crate::error::BuildError;
+use crate::log::LogRule;
 
 use super::hit::way_of;
-use super::layout::Layout;
+use super::layout::{Layout, Shared};
+use super::log::{DESIGN_LOAD as LOGS_LOAD, LogHeader, LogStore};
 use super::memory::Memory;
 use super::shard::{CELLS, Shard};
 use super::table::Table;
@@ -21,6 +23,16 @@ impl Table {
         Ok(Self::of(memory, layout))
     }
 
+    /// Logs for so many keys at a time.
+    pub(super) fn of_logs(rule: LogRule, capacity: usize) -> Result<Self, BuildError> {
+        let shards = Self::shards_for(capacity, LOGS_LOAD)?;
+        // All memory is taken here: a decision allocates nothing.
+        let logs = Some(LogStore::new(rule, shards, capacity)?);
+        let memory = Memory::new(shards, || Shard::new(0))?;
+        let layout = Shared::of_logs(u64::BITS - 1 - LogHeader::STATE_BITS).bare();
+        Ok(Self { logs, ..Self::of(memory, layout) })
+    }
+
     /// A table for `capacity` keys whose shards are read from `next`, one by one.
     pub(super) fn told<E: From<BuildError>>(
         layout: Layout,
@@ -30,8 +42,7 @@ impl Table {
         Ok(Self::of(Memory::told(Self::shards_for(capacity, DESIGN_LOAD)?, next)?, layout))
     }
 
-    /// Over memory as it is.
-    pub(super) fn of(memory: Memory, layout: Layout) -> Self {
+    fn of(memory: Memory, layout: Layout) -> Self {
         // Which code decides is chosen once, here, and not at each decision.
         let (way, tallies) = (way_of(&layout), Tallies::default());
         Self { memory, layout, way, tallies, spill: None, book: None, logs: None }

@@ -28,7 +28,7 @@ mod shared;
 
 use crate::algorithm::{Decides, Held, Kernel, Moment, Packing, Ruled, Rules};
 use crate::error::BuildError;
-use crate::policy::Policy;
+use crate::policy::{Policy, of_one_word};
 
 use super::shard::{GRANULE_BITS, Header};
 
@@ -101,7 +101,7 @@ impl Layout {
     /// then widened until an epoch lasts a minute, as long as the tag keeps 32 bits; the tag takes
     /// everything that is left.
     pub(super) fn plan(policy: &Policy) -> Result<Self, BuildError> {
-        let policy = &policy.of_one_word()?;
+        let policy = &of_one_word(*policy)?;
         let refuse = |state_bits: u32| {
             BuildError::tag_too_narrow(state_bits, 63_u32.saturating_sub(state_bits))
         };

@@ -49,6 +49,7 @@ use ahash::RandomState;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
+use crate::log::LogRule;
 use crate::policy::Policy;
 use crate::prefetch::prefetch;
 use crate::scale::scale;
@@ -188,7 +189,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         if !policy.takes(&clock) {
             return Err(BuildError::no_date());
         }
-        let mut table = match policy.log() {
+        let mut table = match LogRule::of(&policy) {
             Some(rule) => Table::of_logs(rule, capacity)?,
             None => {
                 let floor = floor::floor_at(clock.now().as_nanos());

@@ -8,7 +8,7 @@ use crate::verb::Wish;
 use super::ask::{Ask, Outcome};
 use super::book::Book;
 use super::layout::Layout;
-use super::log::LogStore;
+use super::log::{Entries, LogStore, LogTable};
 use super::memory::Memory;
 use super::shard::{CELLS, Shard, cells};
 use super::spill::store::Spill;
@@ -77,6 +77,14 @@ impl Table {
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
         self.memory.shard(index)
+    }
+
+    /// Its logs, if it is a table of them.
+    #[inline]
+    pub(super) fn logs(&self) -> Option<LogTable<'_>> {
+        let store = self.logs.as_ref()?;
+        let entries = Entries { memory: &self.memory, store };
+        Some(LogTable { entries, rule: store.rule, tallies: &self.tallies })
     }
 
     #[inline]

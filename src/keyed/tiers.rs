@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use crate::clock::Clock;
 use crate::error::BuildError;
-use crate::policy::{AtLimit, Policy};
+use crate::policy::{AtLimit, Policy, of_one_word};
 
 use super::KeyedLimiter;
 use super::book::{Book, TIERS_MAX, index_bits_for};
@@ -243,7 +243,7 @@ impl Tiers {
         match all.iter().find(|policy| policy.at_limit() != AtLimit::default()) {
             Some(policy) => Err(BuildError::tier_at_limit(policy)),
             // Nor one that is kept in slots.
-            None => all.into_iter().map(Policy::of_one_word).collect(),
+            None => all.into_iter().map(of_one_word).collect(),
         }
     }
 

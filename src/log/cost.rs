@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use crate::Quota;
 use crate::sync::AtomicU64;
 use crate::verb::Verb;
+use crate::{Policy, Quota};
 
 use super::ring::Ring;
 use super::rule::{LogRequest, LogRule};
@@ -78,7 +78,8 @@ impl Slots for Counted {
 
 /// The most words that one of these decisions reads, in a log of so many units a second.
 fn max_read(limit: u64, costs: &[u64], nows_ns: impl Iterator<Item = u64>) -> usize {
-    let rule = LogRule::new(Quota::per_second(limit)).expect("a log");
+    let policy = Policy::sliding_log(Quota::per_second(limit)).expect("a log");
+    let rule = LogRule::of(&policy).expect("a log");
     let slots = Counted { ring: Ring::new(rule.slots), words: Cell::new(0) };
     let requests = nows_ns.zip(costs.iter().cycle());
     let words = requests.map(|(now_ns, &cost)| {

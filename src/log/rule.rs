@@ -3,8 +3,7 @@
 use crate::algorithm::{Answers, Held, Kernel};
 use crate::clock::LATEST_NS;
 use crate::decision::{Decision, View};
-use crate::error::PolicyError;
-use crate::quota::Quota;
+use crate::policy::{Algorithm, Policy};
 use crate::refund::Amendment;
 use crate::sync::{Fault, planted, scale};
 use crate::verb::Verb;
@@ -16,12 +15,6 @@ use super::take::{Taken, Want, give_back, take, take_each};
 
 /// After so many rounds in which a reservation has met only slots that others have marked, it is denied.
 const ROUNDS: u32 = 8;
-
-/// The largest limit: 2^20 units, 8 MiB of slots.
-///
-/// What bounds it is not the memory but a request for all of them: it marks a million slots one by one,
-/// and remembers which in up to a thousand small frames of the stack.
-const LIMIT_MOST: u64 = 1 << 20;
 
 /// So many units in each window.
 #[derive(Clone, Copy, Debug)]
@@ -86,15 +79,13 @@ impl LogRequest {
 }
 
 impl LogRule {
-    pub(crate) fn new(quota: Quota) -> Result<Self, PolicyError> {
-        let (limit, burst) = (quota.count(), quota.max_burst());
-        // A log admits its whole count at once: it has no other burst.
-        if burst != limit {
-            return Err(PolicyError::burst_on_log(limit, burst));
-        }
-        let slots = usize::try_from(limit).ok().filter(|_| limit <= LIMIT_MOST);
-        let slots = slots.ok_or_else(|| PolicyError::log_too_large(limit, LIMIT_MOST))?;
-        Ok(Self { limit, slots, window_ns: quota.period_ns() })
+    /// That of a policy, if it is one of sliding logs.
+    pub(crate) fn of(policy: &Policy) -> Option<Self> {
+        let (limit, window_ns) = (policy.quota().count(), policy.quota().period_ns());
+        // A policy that exists has a million slots at most.
+        let slots = usize::try_from(limit).ok()?;
+        let rule = Self { limit, slots, window_ns };
+        (policy.algorithm() == Algorithm::SlidingLog).then_some(rule)
     }
 
     /// Decides one request, or says that the slots are not the key's any more.

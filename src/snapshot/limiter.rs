@@ -10,7 +10,7 @@ use super::{
 use crate::clock::Clock;
 use crate::limiter::Limiter;
 use crate::meter::Meter;
-use crate::policy::Policy;
+use crate::policy::{Algorithm, Policy};
 use crate::word::Word;
 
 impl Limiter {
@@ -37,10 +37,8 @@ impl Limiter {
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
         if self.apart.is_some() {
-            return Err(match self.policy.log() {
-                Some(_) => SnapshotError::Log,
-                None => SnapshotError::NotFixed,
-            });
+            let is_log = self.policy.algorithm() == Algorithm::SlidingLog;
+            return Err(if is_log { SnapshotError::Log } else { SnapshotError::NotFixed });
         }
         let word = self.cell.load().to_bits();
         // After the word, and in this order: see the head of `crate::snapshot`.

@@ -13,9 +13,9 @@ use super::header::{HeaderKind, LogHeader};
 /// The entries, and what decides in each of them.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct LogTable<'a> {
-    pub(super) entries: Entries<'a>,
-    pub(super) rule: LogRule,
-    pub(super) tallies: &'a Tallies,
+    pub(in crate::keyed) entries: Entries<'a>,
+    pub(in crate::keyed) rule: LogRule,
+    pub(in crate::keyed) tallies: &'a Tallies,
 }
 
 impl LogTable<'_> {

@@ -22,7 +22,7 @@ use super::header::LogHeader;
 
 /// The share of entries that are live when there are as many keys as the capacity. A key has two shards here, not two
 /// units: its first one while that has few live entries, else the emptier.
-pub(super) const DESIGN_LOAD: (usize, usize) = (65, 100);
+pub(in crate::keyed) const DESIGN_LOAD: (usize, usize) = (65, 100);
 
 /// Words of an entry beside its slots: base and until.
 // Not in the header's line: a search reads only headers.
@@ -43,7 +43,7 @@ pub(super) struct LogPlace {
 /// What stands behind the cells of a table of logs. Allocated once; never grows, never shrinks.
 #[derive(Debug)]
 pub(in crate::keyed) struct LogStore {
-    pub(super) rule: LogRule,
+    pub(in crate::keyed) rule: LogRule,
     /// Base, until and slots of each entry.
     words: Box<[AtomicU64]>,
     /// Words of an entry.
@@ -51,7 +51,11 @@ pub(in crate::keyed) struct LogStore {
 }
 
 impl LogStore {
-    pub(super) fn new(rule: LogRule, shards: usize, capacity: usize) -> Result<Self, BuildError> {
+    pub(in crate::keyed) fn new(
+        rule: LogRule,
+        shards: usize,
+        capacity: usize,
+    ) -> Result<Self, BuildError> {
         let stride = rule.slots + BESIDES;
         let count = shards.checked_mul(CELLS * stride);
         let bytes = count.and_then(|count| count.checked_mul(size_of::<AtomicU64>()));
@@ -73,9 +77,9 @@ impl LogStore {
 /// All entries: a cell of the table is the header of each, and the header of a shard the floor of its entries. No key of
 /// a shard that is not there was ever admitted, there, anything that is not free from its floor on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entries<'a> {
-    pub(super) memory: &'a Memory,
-    pub(super) store: &'a LogStore,
+pub(in crate::keyed) struct Entries<'a> {
+    pub(in crate::keyed) memory: &'a Memory,
+    pub(in crate::keyed) store: &'a LogStore,
 }
 
 impl<'a> Entries<'a> {

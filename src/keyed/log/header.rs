@@ -5,7 +5,7 @@
 /// Every change adds one to the generation, so no header comes back before 2^22 others have stood there:
 /// a thread that finds the header that it saw before knows that the entry has stayed its key's meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LogHeader(u64);
+pub(in crate::keyed) struct LogHeader(u64);
 
 /// What a header says of its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl LogHeader {
     const GENERATION_BITS: u32 = 22;
 
     /// What is not the tag.
-    pub(super) const STATE_BITS: u32 = Self::KIND_BITS + Self::GENERATION_BITS;
+    pub(in crate::keyed) const STATE_BITS: u32 = Self::KIND_BITS + Self::GENERATION_BITS;
 
     /// So many headers differ in that.
     const WORDS_PER_TAG: u64 = 1 << Self::STATE_BITS;

@@ -36,43 +36,16 @@ mod install;
 
 use crate::algorithm::Held;
 use crate::decision::Decision;
-use crate::error::BuildError;
-use crate::log::{LogRequest, LogRule};
+use crate::log::LogRequest;
 use crate::refund::Amendment;
 use crate::verdict::{Mark, Verdict};
 
 use super::ask::{Ask, Fresh, Outcome};
 use super::hash::Identity;
-use super::layout::Shared;
-use super::memory::Memory;
-use super::shard::Shard;
-use super::table::Table;
 
-use decide::LogTable;
-use entries::{DESIGN_LOAD, Entries};
-use header::LogHeader;
-
-pub(super) use entries::LogStore;
-
-impl Table {
-    /// Logs for so many keys at a time.
-    pub(super) fn of_logs(rule: LogRule, capacity: usize) -> Result<Self, BuildError> {
-        let shards = Self::shards_for(capacity, DESIGN_LOAD)?;
-        // All memory is taken here: a decision allocates nothing.
-        let logs = Some(LogStore::new(rule, shards, capacity)?);
-        let memory = Memory::new(shards, || Shard::new(0))?;
-        let layout = Shared::of_logs(u64::BITS - 1 - LogHeader::STATE_BITS).bare();
-        Ok(Self { logs, ..Self::of(memory, layout) })
-    }
-
-    /// Its logs, if it is a table of them.
-    #[inline]
-    pub(super) fn logs(&self) -> Option<LogTable<'_>> {
-        let store = self.logs.as_ref()?;
-        let entries = Entries { memory: &self.memory, store };
-        Some(LogTable { entries, rule: store.rule, tallies: &self.tallies })
-    }
-}
+pub(super) use decide::LogTable;
+pub(super) use entries::{DESIGN_LOAD, Entries, LogStore};
+pub(super) use header::LogHeader;
 
 impl LogTable<'_> {
     /// Decides, and gives the answers as those of a table: by a kernel that has them ready.
@@ -109,8 +82,7 @@ impl LogTable<'_> {
 
     /// Gives back what a key's slots hold of a permit, or all. A key that is not there was forgotten, and owes nothing.
     ///
-    /// An entry that is closed meanwhile, by a thread to whom all in it is free, gives back no more: what it holds ends
-    /// by itself.
+    /// An entry that is closed meanwhile gives back no more: the thread that has closed it has found all in it free.
     pub(super) fn amend(
         &self,
         identity: Identity,
