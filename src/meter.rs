@@ -29,7 +29,7 @@ const MOST: u64 = 1 << 63;
 ///     word = next;
 /// }
 /// assert_eq!(admitted, 3);
-/// # Ok::<(), tollgate::PolicyError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meter {
@@ -73,6 +73,7 @@ impl Meter {
     /// let (second, same) = meter.check(word, now, 1);
     /// assert!(first.is_allowed() && !second.is_allowed());
     /// assert_eq!(same, word);
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check(&self, word: Word, now: Timestamp, cost: u64) -> (Decision, Word) {
@@ -94,6 +95,7 @@ impl Meter {
     /// let answer = meter.peek(Word::UNUSED, Timestamp::default(), 2);
     /// assert!(answer.is_allowed());
     /// assert_eq!(answer.remaining(), 3);
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn peek(&self, word: Word, now: Timestamp, cost: u64) -> Decision {

@@ -15,6 +15,7 @@ use crate::algorithm::{Held, Moment};
 /// let (decision, word) = meter.check(Word::UNUSED, Timestamp::default(), 1);
 /// assert!(decision.is_allowed());
 /// assert_ne!(word, Word::UNUSED);
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Word(u64);

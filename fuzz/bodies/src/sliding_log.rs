@@ -64,7 +64,7 @@ impl SlidingLogCase {
 #[derive(Debug)]
 enum OneOrKeyedLog {
     One(Limiter),
-    Keyed(KeyedLimiter<u8, RandomState>),
+    Keyed(Box<KeyedLimiter<u8, RandomState>>),
 }
 
 impl OneOrKeyedLog {
@@ -76,7 +76,7 @@ impl OneOrKeyedLog {
                 let capacity = usize::from(more % 20) + 1;
                 KeyedLimiter::with_hashers(policy, capacity, ManualClock::new(), hashers())
                     .ok()
-                    .map(Self::Keyed)
+                    .map(|logs| Self::Keyed(Box::new(logs)))
             }
         }
     }
