@@ -63,7 +63,7 @@ impl SlidingLogCase {
 /// One log for all keys, or one for each.
 #[derive(Debug)]
 enum OneOrKeyedLog {
-    One(Limiter),
+    One(Box<Limiter>),
     Keyed(Box<KeyedLimiter<u8, RandomState>>),
 }
 
@@ -71,7 +71,7 @@ impl OneOrKeyedLog {
     fn new(quota: Quota, capacity: Option<u8>) -> Option<Self> {
         let policy = Policy::sliding_log(quota).ok()?;
         match capacity {
-            None => Some(Self::One(Limiter::with_clock(policy, ManualClock::new()))),
+            None => Some(Self::One(Box::new(Limiter::with_clock(policy, ManualClock::new())))),
             Some(more) => {
                 let capacity = usize::from(more % 20) + 1;
                 KeyedLimiter::with_hashers(policy, capacity, ManualClock::new(), hashers())
