@@ -245,12 +245,13 @@ impl Limiter {
         }
     }
 
-    /// By any other policy, and where the quota may change. One call for both: two would cost the plain path a register.
+    /// By any other policy, and where there is no word of one policy. One call for both: two would cost the plain path a
+    /// register.
     #[inline(never)]
     fn decide_apart(&self, now: Timestamp, cost: u64) -> Decision {
-        match &self.changing {
-            Some(changing) => changing.ask(Verb::Check, cost, now, cost > 0),
-            None => self.cell.check_laid_out(&self.meter, now, cost),
+        match &self.meter.kernel {
+            Kernel::Log(_) => self.ask_slowly(Verb::Check, cost, now, cost > 0),
+            _ => self.cell.check_laid_out(&self.meter, now, cost),
         }
     }
 
