@@ -245,3 +245,44 @@ impl View {
         self.until(self.kernel.idle_ns(self.held, self.at_ns))
     }
 }
+
+/// How a request went: what its word holds, seen from `at_ns`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) verdict: Verdict,
+    /// What it held before: for a caller that may have to undo the charge.
+    pub(crate) before: Held,
+    pub(crate) mark: Mark,
+    pub(crate) held: Held,
+    pub(crate) at_ns: u64,
+    /// What was charged, or the cost that a denial speaks of.
+    pub(crate) cost: u64,
+}
+
+impl Outcome {
+    /// For a policy that says nothing of its limit; `held` is what the word held before and holds now.
+    #[inline(always)]
+    pub(crate) fn plain(
+        verdict: Verdict,
+        [before, held]: [Held; 2],
+        at_ns: u64,
+        cost: u64,
+    ) -> Self {
+        // A mark is what a policy with rules says of its limit, or a table that is full.
+        Self { verdict, mark: Mark::None, before, held, at_ns, cost }
+    }
+
+    /// For a request whose key was idle.
+    pub(crate) fn of_idle(verdict: Verdict, held: Held, at_ns: u64, cost: u64) -> Self {
+        // An undo puts back what an idle key held: nothing.
+        Self { verdict, mark: Mark::None, before: Held::IDLE, held, at_ns, cost }
+    }
+
+    /// The decision, by this arithmetic, on a request at `now_ns`.
+    #[inline(always)]
+    pub(crate) fn told(self, kernel: Kernel, now_ns: u64, soft_bp: u16) -> Decision {
+        // What was held before is for an undo, and no part of the answer.
+        let Self { verdict, mark, held, at_ns, cost, .. } = self;
+        Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
+    }
+}

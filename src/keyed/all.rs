@@ -15,41 +15,22 @@
 //! between the two for more than an epoch, while others move the floor on twice and leave the word as it
 //! is, puts back a word that reads as busy until it wraps: it denies too much, never too little.
 
-use std::fmt;
-use std::hash::{BuildHasher, Hash};
-
 use crate::algorithm::{Decides, Held, Kernel};
 use crate::all::{SKEW_NS, Undo};
-use crate::change::ChangeError;
-use crate::clock::{Clock, Timestamp};
-use crate::decision::Decision;
-use crate::prefetch::prefetch;
-use crate::refund::{Amendment, Found};
+use crate::clock::Timestamp;
+use crate::decision::{Decision, Outcome};
+use crate::refund::Found;
 use crate::verb::Verb;
 use crate::verdict::Verdict;
 
-use super::KeyedLimiter;
+use super::Place;
 use super::amend::amend;
-use super::ask::{Ask, Fresh, Outcome};
-use super::decide::{decide_slowly, refuse};
-use super::hash::{Identity, Mix};
+use super::ask::{Ask, Fresh};
+use super::decide::{answer, decide_slowly, refuse};
 use super::hit::Plan;
 use super::points;
-use super::shard::{Header, Shard};
-use super::table::Table;
-use super::unit::{shards_of, unit};
-
-/// A key in a table: where it may live. Its first line is on its way.
-///
-/// Neither the key nor its type is kept, so that keys of different types are of one type here.
-#[derive(Clone, Copy)]
-pub struct Place<'a> {
-    pub(super) table: &'a Table,
-    clock: &'a Clock,
-    pub(super) identity: Identity,
-    mix: Mix,
-    pub(super) tier: u8,
-}
+use super::shard::Header;
+use super::unit::shards_of;
 
 /// What a charge found: what the word held before, seen from the instant that the permit speaks of. What it left is
 /// what the permit remembers.
@@ -58,80 +39,9 @@ pub(crate) struct KeyTrace {
     before: Held,
 }
 
-impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// A key in tier 0.
-    #[inline(always)]
-    pub(crate) fn place(&self, key: &K) -> Place<'_> {
-        self.place_of(self.find_and_fetch(key))
-    }
-
-    #[inline(always)]
-    pub(super) fn place_of(&self, identity: Identity) -> Place<'_> {
-        let mix = self.hashers.mix();
-        Place { table: &self.table, clock: &self.clock, identity, mix, tier: 0 }
-    }
-}
-
-/// Not the whole table.
-impl fmt::Debug for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("identity", &self.identity).finish_non_exhaustive()
-    }
-}
-
 impl Place<'_> {
-    #[inline(always)]
-    pub(crate) fn clock(&self) -> &Clock {
-        self.clock
-    }
-
-    /// The key in another tier; its home there is on its way.
-    #[inline]
-    pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
-        let (table, to) = (self.table, self.table.tier(tier)?);
-        let (ways, words_per_tag) = ([self.tier, to], table.layout.words_per_tag);
-        let identity = self.mix.in_tier(self.identity, ways, table.shards(), words_per_tag);
-        prefetch(table.shard(identity.first));
-        Ok(Self { identity, tier: to, ..self })
-    }
-
-    #[inline(always)]
-    pub(super) fn second(&self) -> usize {
-        // A log has no units of two lines: its second shard may be any other, or the same.
-        let unit = if self.table.logs.is_some() { 1 } else { unit() };
-        self.mix.second(self.identity, self.table.shards(), unit)
-    }
-
     fn check_of(&self, cost: u64, now: Timestamp, charge: bool) -> Ask {
         Ask { now_ns: now.as_nanos(), cost, charge, verb: Verb::Check, tier: self.tier }
-    }
-
-    /// Decides at `at`, or else at the time of the table's clock.
-    #[inline(always)]
-    pub(crate) fn ask(
-        &self,
-        verb: Verb,
-        cost: u64,
-        at: Option<Timestamp>,
-        charge: bool,
-    ) -> Decision {
-        // With a caller's time there is no clock to be read again, should a floor be ahead of it.
-        let (now, clock) = match at {
-            Some(now) => (now, None),
-            None => (self.clock.now(), Some(self.clock)),
-        };
-        let ask = Ask { now_ns: now.as_nanos(), cost, charge, verb, tier: self.tier };
-        self.decide(ask, clock)
-    }
-
-    /// Decides at a time that was read from this clock, if from one.
-    #[inline(always)]
-    pub(super) fn decide(&self, ask: Ask, clock: Option<&Clock>) -> Decision {
-        self.table.decide(self.identity, self.home(), || self.second(), ask, clock)
-    }
-
-    pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
-        amend(self.table, self.identity, self.second(), &now, amendment)
     }
 
     #[inline(always)]
@@ -179,17 +89,17 @@ impl Place<'_> {
         // Lock-free: a plan fails if another thread has replaced its word.
         while let Some(found) = plan {
             if let Some(outcome) = found.carried_out(self.home()) {
-                // Built in each branch, as in `Table::decide`.
-                return self.traced(self.table.decision(outcome, ask, 0), &outcome, ask);
+                // Built in each branch, as in `Place::decide`.
+                return self.traced(
+                    outcome.told(*self.table.kernel(), ask.now_ns, 0),
+                    &outcome,
+                    ask,
+                );
             }
             // None: the key has left its cell at home, or its floor is not near any more.
             plan = self.plan(ask);
         }
         self.decide_slowly(ask)
-    }
-
-    fn home(&self) -> &Shard {
-        self.table.shard(self.identity.first)
     }
 
     /// At home, under plain GCRA.
@@ -205,7 +115,7 @@ impl Place<'_> {
         // All limits of a request are asked at times that were read before: no clock is read again.
         let mut fresh = Fresh::new(ask, None);
         let outcome = decide_slowly(self.table, self.identity, self.second(), &mut fresh);
-        self.traced(self.table.answer(outcome, &fresh), &outcome, ask)
+        self.traced(answer(self.table, outcome, &fresh), &outcome, ask)
     }
 
     #[inline(always)]
@@ -317,6 +227,7 @@ impl Place<'_> {
 mod tests {
     use std::time::Duration;
 
+    use super::super::KeyedLimiter;
     use super::super::floor::{LAG_NS, advance as advance_floor};
     use super::super::shard::GRANULE_BITS;
     use super::*;

@@ -1,9 +1,8 @@
-//! [`Ask`] and [`Outcome`]: what is asked of a table, and what came of it.
+//! [`Ask`] and [`Fresh`]: what is asked of a table.
 
-use crate::algorithm::{Held, Kernel};
+use crate::algorithm::Kernel;
 use crate::clock::Clock;
 use crate::verb::Verb;
-use crate::verdict::{Mark, Verdict};
 
 /// One request.
 #[derive(Clone, Copy)]
@@ -32,38 +31,5 @@ impl<'a> Fresh<'a> {
     pub(super) fn new(ask: Ask, clock: Option<&'a Clock>) -> Self {
         // By the table's own arithmetic, until a look, an install or the spill says otherwise.
         Self { ask, clock, kernel: None }
-    }
-}
-
-/// How a request went: what its word holds, seen from `at_ns`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Outcome {
-    pub(super) verdict: Verdict,
-    /// What it held before: for a caller that may have to undo the charge.
-    pub(super) before: Held,
-    pub(super) mark: Mark,
-    pub(super) held: Held,
-    pub(super) at_ns: u64,
-    /// What was charged, or the cost that a denial speaks of.
-    pub(super) cost: u64,
-}
-
-impl Outcome {
-    /// For a policy that says nothing of its limit; `held` is what the word held before and holds now.
-    #[inline(always)]
-    pub(super) fn plain(
-        verdict: Verdict,
-        [before, held]: [Held; 2],
-        at_ns: u64,
-        cost: u64,
-    ) -> Self {
-        // A mark is what a policy with rules says of its limit, or a table that is full.
-        Self { verdict, mark: Mark::None, before, held, at_ns, cost }
-    }
-
-    /// For a request whose key was idle.
-    pub(super) fn of_idle(verdict: Verdict, held: Held, at_ns: u64, cost: u64) -> Self {
-        // An undo puts back what an idle key held: nothing.
-        Self { verdict, mark: Mark::None, before: Held::IDLE, held, at_ns, cost }
     }
 }

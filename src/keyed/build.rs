@@ -1,16 +1,25 @@
-//! How a table is built: as large as its capacity asks for, with the code for its policy.
+//! How a limiter is built: its table as large as its capacity asks for, with the code for its policy.
 
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+
+use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::log::LogRule;
+use crate::policy::Policy;
 
+use super::KeyedLimiter;
+use super::floor::floor_at;
 use super::hit::way_of;
 use super::layout::{Layout, Shared};
 use super::log::{DESIGN_LOAD as LOGS_LOAD, LogHeader, LogStore};
 use super::memory::Memory;
+use super::seeds::Seeds;
 use super::shard::{CELLS, Shard};
 use super::table::Table;
 use super::tally::Tallies;
 use super::unit::unit;
+use crate::hash::Hashers;
 
 /// The share of cells that hold live keys when the table holds its capacity. Simulated with 4 million keys in units of
 /// two lines of seven cells: at 65 % none is homeless, at 70 % one, at 72 % five, at 75 % thirty.
@@ -61,5 +70,95 @@ impl Table {
         // With the spare shard of `memory`.
         let bytes = count.checked_add(1).and_then(|count| count.checked_mul(size_of::<Shard>()));
         bytes.map(|_| count).ok_or_else(too_large)
+    }
+}
+
+impl<K: Hash + ?Sized> KeyedLimiter<K> {
+    /// A limiter for `capacity` keys at a time, with aHash seeded from the operating system and the
+    /// machine's fastest clock. It takes 16 bytes for each key of its capacity, 14 of them for the table
+    /// itself.
+    ///
+    /// # Errors
+    /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a
+    /// word to tell keys apart.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Policy};
+    /// let policy: Policy = "sliding-window 100/m".parse()?;
+    /// let limiter = KeyedLimiter::new(policy, 1_000_000)?;
+    /// assert!(limiter.check(&42_u64).is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(policy: impl Into<Policy>, capacity: usize) -> Result<Self, BuildError> {
+        let policy = policy.into();
+        Self::with_clock(policy, capacity, Policy::clock_for([&policy]))
+    }
+
+    /// [`new`](KeyedLimiter::new) with a clock of your choice.
+    ///
+    /// # Errors
+    /// As [`new`](KeyedLimiter::new).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000, clock.clone())?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// assert!(!limiter.check("alice").is_allowed());
+    /// assert!(limiter.check("bob").is_allowed());
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(limiter.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn with_clock(
+        policy: impl Into<Policy>,
+        capacity: usize,
+        clock: impl Into<Clock>,
+    ) -> Result<Self, BuildError> {
+        let seeds = Seeds::draw();
+        let limiter = KeyedLimiter::with_hashers(policy, capacity, clock, seeds.hashers())?;
+        Ok(Self { seeds: Some(seeds), ..limiter })
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// [`new`](KeyedLimiter::new) with a clock and two hashes of your choice, seeded independently: the
+    /// first places keys and tells them apart, by bits from both of its ends; of the second only secret numbers
+    /// are taken. For keys chosen by an attacker that can see many answers, give SipHash for both.
+    ///
+    /// # Errors
+    /// As [`new`](KeyedLimiter::new).
+    ///
+    /// ```
+    /// use std::hash::RandomState; // SipHash, each with its own keys
+    /// use tollgate::{Clock, KeyedLimiter, Quota};
+    /// let hashers = [RandomState::new(), RandomState::new()];
+    /// let limiter =
+    ///     KeyedLimiter::with_hashers(Quota::per_second(9), 1_000, Clock::monotonic(), hashers)?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn with_hashers(
+        policy: impl Into<Policy>,
+        capacity: usize,
+        clock: impl Into<Clock>,
+        hashers: [S; 2],
+    ) -> Result<Self, BuildError> {
+        let (policy, clock) = (policy.into(), clock.into());
+        if !policy.takes(&clock) {
+            return Err(BuildError::no_date());
+        }
+        let mut table = match LogRule::of(&policy) {
+            Some(rule) => Table::of_logs(rule, capacity)?,
+            None => {
+                let floor = floor_at(clock.now().as_nanos());
+                Table::new(Layout::plan(&policy)?, capacity, floor)?
+            }
+        };
+        table.spill = table.new_spill(policy)?;
+        let [place, tag] = hashers;
+        let (hashers, keys) = (Hashers::new(place, tag), PhantomData);
+        Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys })
     }
 }

@@ -1,83 +1,32 @@
-//! The path of a decision: in the key's cell if it has one, else by an install.
+//! The path of a decision that is not made at home: in another cell of the key, or by an install.
 
-use crate::algorithm::Kernel;
-use crate::clock::Clock;
-use crate::decision::Decision;
-use crate::prefetch::prefetch;
+use crate::decision::{Decision, Outcome};
+use crate::hash::{Identity, prefetch};
 use crate::verb::Verb;
 use crate::verdict::Verdict;
 
-use super::ask::{Ask, Fresh, Outcome};
+use super::ask::{Ask, Fresh};
 use super::floor::follow;
-use super::hash::Identity;
-use super::hint::hint;
-use super::hit::priced_decision;
 use super::install::install;
-use super::shard::Shard;
+use super::shard::{Missed, Shard};
 use super::slow::{hit_slowly, look};
-use super::table::{Missed, Table};
+use super::table::Table;
 use super::unit::{all_shards_of, shards_of, unit};
 
-impl Table {
-    /// Decides one request: in the key's cell if it has one, else by an install.
-    ///
-    /// `home` is the shard that is looked at first. `second` names the key's home in its other unit; it is asked
-    /// only if the key is not at home. So is the clock that the request's time was read from.
-    #[inline(always)]
-    pub(super) fn decide(
-        &self,
-        identity: Identity,
-        home: &Shard,
-        second: impl Fn() -> usize,
-        ask: Ask,
-        clock: Option<&Clock>,
-    ) -> Decision {
-        let tag = identity.tag;
-        // The Decision is built in each branch: merged, the outcome of `hit_plain`, which is in line, would go through
-        // the stack as well.
-        match (self.kernel(), ask.verb) {
-            // Plain GCRA, which nearly all tables have: in line. With rules it is a kernel of its own.
-            (Kernel::Gcra(gcra), Verb::Check) => {
-                if let Some(outcome) = self.hit_plain(gcra, home, tag, ask) {
-                    return self.decision(outcome, ask, 0);
-                }
-            }
-            // Every other policy: one call to the code laid out for it.
-            (_, Verb::Check) => match self.way {
-                Some(way) => {
-                    if let Ok(outcome) = way.0(self, home, tag, ask) {
-                        return self.decision(outcome, ask, self.layout.rules.soft_bp);
-                    }
-                }
-                // Of several quotas: by the one of the key's word. Of logs: not here.
-                None => {
-                    if let Ok(decision) = priced_decision(self, home, tag, ask) {
-                        return decision;
-                    }
-                }
-            },
-            // Other verbs always go the slow way.
-            _ => {}
-        }
-        let mut fresh = Fresh::new(ask, clock);
-        let outcome = decide_slowly(self, identity, second(), &mut fresh);
-        self.answer(outcome, &fresh)
-    }
-
-    /// The decision on a request whose key may have been new, with the arithmetic that it was made by.
-    #[inline(always)]
-    pub(super) fn answer(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
-        // Built in each branch, as in `decide`.
-        match fresh.kernel {
-            // By the table's own arithmetic.
-            None => self.decision(outcome, fresh.ask, self.layout.rules.soft_bp),
-            // By that of one of several quotas, or by answers that the spill has worked out.
-            Some(kernel) => Self::decision_by(kernel, outcome, fresh.ask, 0),
-        }
+/// The decision on a request whose key may have been new, with the arithmetic that it was made by.
+#[inline(always)]
+pub(super) fn answer(table: &Table, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
+    let now_ns = fresh.ask.now_ns;
+    // Built in each branch, as in `Place::decide`.
+    match fresh.kernel {
+        // By the table's own arithmetic.
+        None => outcome.told(*table.kernel(), now_ns, table.layout.rules.soft_bp),
+        // By that of one of several quotas, or by answers that the spill has worked out.
+        Some(kernel) => outcome.told(kernel, now_ns, 0),
     }
 }
 
-/// For what [`Table::decide`] does not decide at home: other verbs, keys that are elsewhere or new, floors
+/// For what is not decided at home: other verbs, keys that are elsewhere or new, floors
 /// that are not near, quotas that have just been replaced. The request's time may have been read again afterwards.
 #[inline(never)]
 pub(super) fn decide_slowly(
@@ -90,7 +39,7 @@ pub(super) fn decide_slowly(
         return logs.outcome(identity, second, fresh);
     }
     // One look at a line, which is in the cache already if it is home.
-    let is_here = |shard: &Shard| hint(shard, identity.tag, &table.layout).is_some();
+    let is_here = |shard: &Shard| shard.hint(identity.tag, table.layout.state_bits).is_some();
     let (is_check, home) = (fresh.ask.verb == Verb::Check, table.shard(identity.first));
     let is_home = is_check && is_here(home);
     // One key in twenty lives in its second unit, and a new one looks at all of its shards. The first decision of a
@@ -166,5 +115,5 @@ pub(super) fn refuse(
         .find_map(|index| hit_slowly(table, index, identity.tag, &ask))?;
     // Others have given back meanwhile, and the request would be admitted: no denial of this limit.
     let is_denied = outcome.verdict == Verdict::Denied;
-    is_denied.then(|| table.decision(outcome, ask, rules.soft_bp))
+    is_denied.then(|| outcome.told(*table.kernel(), ask.now_ns, rules.soft_bp))
 }

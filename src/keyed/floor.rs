@@ -44,7 +44,7 @@ pub(super) fn advance(table: &Table, index: usize, now_ns: u64) {
 #[cold]
 #[inline(never)]
 pub(super) fn follow(table: &Table, index: usize, now_ns: u64) {
-    advance_while(table, index, now_ns, |header| !table.layout.is_near(header, now_ns));
+    advance_while(table, index, now_ns, |header| !header.is_near(now_ns, table.layout.epoch));
 }
 
 /// The last floor that a shard is swept by when its floor follows `now`: an epoch lies between two of them, since

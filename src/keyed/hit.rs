@@ -10,15 +10,14 @@
 use std::hint::select_unpredictable;
 
 use crate::algorithm::{Algorithm, Decides, Gcra, Held, Kernel, Ruled, by_code, laid_out};
-use crate::decision::Decision;
+use crate::decision::{Decision, Outcome};
 use crate::verdict::Verdict;
 
-use super::ask::{Ask, Outcome};
-use super::hint::hint;
+use super::ask::Ask;
 use super::layout::Layout;
 use super::points;
-use super::shard::Shard;
-use super::table::{Missed, Table, Way};
+use super::shard::{Missed, Shard, dates, is_live};
+use super::table::{Table, Way};
 
 /// The code for a layout's policy; `None` for a table of several quotas: it has no arithmetic of its own.
 pub(super) fn way_of(layout: &Layout) -> Option<Way> {
@@ -137,32 +136,14 @@ impl Table {
         }
     }
 
-    /// The live word of `tag` in a shard and its cell, by a hint where it stands, if `now` is near. Lock-free: each
-    /// turn means that another thread has installed or advanced something.
+    /// The live word of `tag` in a shard and its cell, if `now` is near.
     #[inline(always)]
     fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Result<(usize, u64), Missed> {
-        loop {
-            // The hint reads the line without order, two words at a time. What follows believes it in
-            // nothing but where to look.
-            let cell = hint(shard, tag, &self.layout).ok_or(Missed::Absent)?;
-            // The first reading of the header: what is loaded next is loaded after it, since it
-            // acquires.
-            let before = shard.header();
-            // Acquire, by `load`: the reading of the header that follows is no older than the floor
-            // that this word was written under.
-            let word = shard.load(cell);
-            let header = points::header_behind_word(shard, before);
-            // Equal with the install counter: neither a floor nor an install came in between.
-            // Not equal: a floor was published or an install begun between the two readings. That
-            // is progress of the other thread, so the loop is lock-free; and the hint may be wrong
-            // by now, so it is asked again.
-            if header == before {
-                let is_near = points::is_near(&self.layout, header, now_ns);
-                // If not, the hint was wrong or now is not near: the slow way looks at every word.
-                let is_found = self.layout.is_live(word, tag) && is_near;
-                return if is_found { Ok((cell, word)) } else { Err(Missed::Afar) };
-            }
-        }
+        let Layout { words_per_tag, state_bits, epoch, .. } = &self.layout;
+        // If not, the hint was wrong or now is not near: the slow way looks at every word.
+        shard.read((tag, *state_bits), |word, header| {
+            is_live(word, tag, *words_per_tag) && dates(header, now_ns, *epoch)
+        })
     }
 }
 
@@ -218,7 +199,7 @@ pub(super) fn priced_decision(
     tag: u64,
     ask: Ask,
 ) -> Result<Decision, Missed> {
-    priced(table, shard, tag, ask, |outcome, kernel| Table::decision_by(*kernel, outcome, ask, 0))
+    priced(table, shard, tag, ask, |outcome, kernel| outcome.told(*kernel, ask.now_ns, 0))
 }
 
 /// By the quota of the word, in a table of several. Told by the outcome and that quota's arithmetic.

@@ -25,18 +25,19 @@ mod verify;
 use crossbeam_utils::Backoff;
 
 use crate::algorithm::Held;
+use crate::decision::Outcome;
 use crate::sync::scale;
 
-use super::ask::{Ask, Fresh, Outcome};
+use super::ask::{Ask, Fresh};
 use super::base::headers;
 use super::floor::{LAG_NS, advance, follow};
-use super::hash::Identity;
 use super::points;
 use super::slow::{forgotten_in, look};
 use super::spill::{decide_in_spill, owed};
 use super::survey::{Choice, Offer, Reading, Seen, choose, read_all, survey, vacancy};
 use super::table::Table;
 use super::unit::{UNIT, shards_of};
+use crate::hash::Identity;
 
 use answer::{newcomer, no_cell, question, without_cell};
 use open::{enter, open};

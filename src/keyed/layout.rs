@@ -30,7 +30,7 @@ use crate::algorithm::{Decides, Held, Kernel, Moment, Packing, Ruled, Rules};
 use crate::error::BuildError;
 use crate::policy::{Policy, of_one_word};
 
-use super::shard::{GRANULE_BITS, Header};
+use super::shard::{GRANULE_BITS, Header, is_live};
 
 /// Fewer granules than this in an epoch and the floor would have to follow the clock at every step.
 // These are 67 milliseconds: hits then move a shard's floor fifteen times a second at most.
@@ -78,7 +78,7 @@ pub(super) struct Layout {
     pub(super) rules: Rules,
     pub(super) count_bits: u8,
     pub(super) time_bits: u8,
-    state_bits: u32,
+    pub(super) state_bits: u32,
     pub(super) tag_bits: u8,
     pub(super) time_mask: u64,
     /// How many live words a tag has: 2^state_bits. They follow each other, the tag itself the first.
@@ -222,14 +222,6 @@ impl Layout {
         floor.saturating_add(self.epoch).saturating_add(1).saturating_mul(1 << GRANULE_BITS) - 1
     }
 
-    /// Whether an instant lies in [F - E, F + E] of a floor, where its shard's words can be read as they are.
-    #[inline(always)]
-    pub(super) fn is_near(&self, header: Header, instant_ns: u64) -> bool {
-        // Neither has more than 44 bits. Wraps to a huge number if the instant lies below: one comparison.
-        let since = (instant_ns >> GRANULE_BITS).wrapping_sub(header.floor());
-        since.wrapping_add(self.epoch) <= 2 * self.epoch
-    }
-
     /// Whether a floor lies so far below an instant that nothing may be written then before it advances.
     pub(super) fn is_behind(&self, header: Header, instant_ns: u64) -> bool {
         instant_ns >> GRANULE_BITS > header.floor().saturating_add(self.epoch)
@@ -249,9 +241,7 @@ impl Layout {
     /// Whether `word` is live and carries `tag`, which is given as it stands in a word.
     #[inline(always)]
     pub(super) fn is_live(&self, word: u64, tag: u64) -> bool {
-        // One comparison: a word below the tag wraps to a huge number, and a claim, whose topmost bit
-        // is set, lies far above all live words.
-        word.wrapping_sub(tag) < self.words_per_tag
+        is_live(word, tag, self.words_per_tag)
     }
 
     /// Whether `word` is a claim that carries `tag`.

@@ -8,7 +8,7 @@ use crate::verb::Verb;
 
 use super::KeyedLimiter;
 use super::ask::Ask;
-use super::hash::Identity;
+use crate::hash::Identity;
 
 /// A core fetches ten to twenty lines at a time: enough that it is never idle, and all stay in its cache.
 const BATCH: usize = 32;
@@ -44,7 +44,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let mut ahead = keys.iter();
         // The ring is asked first: where it is full, no key is taken from `ahead` and lost.
         for (slot, key) in ring.iter_mut().zip(ahead.by_ref()) {
-            *slot = self.find_and_fetch(key.borrow());
+            *slot = self.place(key.borrow()).identity;
         }
         for batch in keys.chunks(BATCH) {
             // The clock is read once for each batch, not for each key.
@@ -56,7 +56,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 let identity = *slot;
                 // None: every key is in the ring by now, and the slot is not read again.
                 if let Some(key) = ahead.next() {
-                    *slot = self.find_and_fetch(key.borrow());
+                    *slot = self.place(key.borrow()).identity;
                 }
                 each(key, self.place_of(identity).decide(ask, Some(&self.clock)));
             }

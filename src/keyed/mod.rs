@@ -11,8 +11,6 @@ mod changing_cell;
 mod decide;
 mod floor;
 mod full;
-mod hash;
-mod hint;
 mod hit;
 #[cfg(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle))))]
 mod huge_pages;
@@ -22,6 +20,8 @@ mod log;
 mod many;
 mod memory;
 mod move_key;
+#[cfg(any(loom, shuttle))]
+mod newest;
 mod points;
 mod price;
 mod restore;
@@ -46,21 +46,25 @@ use std::marker::PhantomData;
 
 use ahash::RandomState;
 
+use crate::algorithm::Kernel;
+use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::error::BuildError;
-use crate::log::LogRule;
+use crate::hash::{Hashers, Identity, Mix, prefetch};
 use crate::policy::Policy;
-use crate::prefetch::prefetch;
-use crate::scale::scale;
+use crate::refund::Amendment;
 use crate::verb::Verb;
 
-use hash::{Hashers, Identity, tag_of};
-use layout::Layout;
+use amend::amend;
+use ask::{Ask, Fresh};
+use decide::{answer, decide_slowly};
+use hit::priced_decision;
 use seeds::Seeds;
+use shard::Shard;
 use table::Table;
+use unit::unit;
 
-pub(crate) use all::{KeyTrace, Place};
+pub(crate) use all::KeyTrace;
 pub(crate) use changing_cell::ChangingCell;
 pub use full::Full;
 pub(crate) use hit::Plan;
@@ -113,95 +117,7 @@ pub struct KeyedLimiter<K: ?Sized, S = RandomState> {
     keys: PhantomData<fn(&K)>,
 }
 
-impl<K: Hash + ?Sized> KeyedLimiter<K> {
-    /// A limiter for `capacity` keys at a time, with aHash seeded from the operating system and the
-    /// machine's fastest clock. It takes 16 bytes for each key of its capacity, 14 of them for the table
-    /// itself.
-    ///
-    /// # Errors
-    /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a
-    /// word to tell keys apart.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, Policy};
-    /// let policy: Policy = "sliding-window 100/m".parse()?;
-    /// let limiter = KeyedLimiter::new(policy, 1_000_000)?;
-    /// assert!(limiter.check(&42_u64).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn new(policy: impl Into<Policy>, capacity: usize) -> Result<Self, BuildError> {
-        let policy = policy.into();
-        Self::with_clock(policy, capacity, Policy::clock_for([&policy]))
-    }
-
-    /// [`new`](KeyedLimiter::new) with a clock of your choice.
-    ///
-    /// # Errors
-    /// As [`new`](KeyedLimiter::new).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
-    /// let clock = ManualClock::new();
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000, clock.clone())?;
-    /// assert!(limiter.check("alice").is_allowed());
-    /// assert!(!limiter.check("alice").is_allowed());
-    /// assert!(limiter.check("bob").is_allowed());
-    /// clock.advance(Duration::from_secs(60));
-    /// assert!(limiter.check("alice").is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn with_clock(
-        policy: impl Into<Policy>,
-        capacity: usize,
-        clock: impl Into<Clock>,
-    ) -> Result<Self, BuildError> {
-        let seeds = Seeds::draw();
-        let limiter = KeyedLimiter::with_hashers(policy, capacity, clock, seeds.hashers())?;
-        Ok(Self { seeds: Some(seeds), ..limiter })
-    }
-}
-
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// [`new`](KeyedLimiter::new) with a clock and two hashes of your choice, seeded independently: the
-    /// first places keys and tells them apart, by bits from both of its ends; of the second only secret numbers
-    /// are taken. For keys chosen by an attacker that can see many answers, give SipHash for both.
-    ///
-    /// # Errors
-    /// As [`new`](KeyedLimiter::new).
-    ///
-    /// ```
-    /// use std::hash::RandomState; // SipHash, each with its own keys
-    /// use tollgate::{Clock, KeyedLimiter, Quota};
-    /// let hashers = [RandomState::new(), RandomState::new()];
-    /// let limiter =
-    ///     KeyedLimiter::with_hashers(Quota::per_second(9), 1_000, Clock::monotonic(), hashers)?;
-    /// assert!(limiter.check("alice").is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn with_hashers(
-        policy: impl Into<Policy>,
-        capacity: usize,
-        clock: impl Into<Clock>,
-        hashers: [S; 2],
-    ) -> Result<Self, BuildError> {
-        let (policy, clock) = (policy.into(), clock.into());
-        if !policy.takes(&clock) {
-            return Err(BuildError::no_date());
-        }
-        let mut table = match LogRule::of(&policy) {
-            Some(rule) => Table::of_logs(rule, capacity)?,
-            None => {
-                let floor = floor::floor_at(clock.now().as_nanos());
-                Table::new(Layout::plan(&policy)?, capacity, floor)?
-            }
-        };
-        table.spill = table.new_spill(policy)?;
-        let [place, tag] = hashers;
-        let (hashers, keys) = (Hashers::new(place, tag), PhantomData);
-        Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys })
-    }
-
     /// What the limiter's clock reads: the time that [`check`](KeyedLimiter::check) would decide at.
     ///
     /// ```
@@ -246,15 +162,18 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.place(key).ask(Verb::Check, cost, None, cost > 0)
     }
 
-    /// Where a key may live; its home is on its way.
+    /// A key in tier 0. Its home is asked for before anything else.
     #[inline(always)]
-    fn find_and_fetch(&self, key: &K) -> Identity {
-        let (shards, words_per_tag) = (self.table.shards(), self.table.layout.words_per_tag);
-        let hash = self.hashers.hash(key);
-        let first = scale(hash, shards);
-        prefetch(self.table.shard(first));
-        let tag = tag_of(hash, words_per_tag);
-        Identity { first, tag }
+    pub(crate) fn place(&self, key: &K) -> Place<'_> {
+        let Table { memory, layout, .. } = &self.table;
+        let line = |index| memory.shard(index);
+        self.place_of(self.hashers.find(key, memory.len(), layout.words_per_tag, line))
+    }
+
+    #[inline(always)]
+    fn place_of(&self, identity: Identity) -> Place<'_> {
+        let mix = self.hashers.mix();
+        Place { table: &self.table, clock: &self.clock, identity, mix, tier: 0 }
     }
 
     /// What the table holds now and what has happened to it. Reads the whole table: for a gauge that
@@ -285,5 +204,115 @@ impl<K: ?Sized, S> fmt::Debug for KeyedLimiter<K, S> {
             .field("bytes", &self.table.bytes())
             .field("clock", &self.clock)
             .finish_non_exhaustive()
+    }
+}
+
+/// A key in a table: where it may live. Its first line is on its way.
+///
+/// Neither the key nor its type is kept, so that keys of different types are of one type here.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    table: &'a Table,
+    clock: &'a Clock,
+    identity: Identity,
+    mix: Mix,
+    tier: u8,
+}
+
+/// Not the whole table.
+impl fmt::Debug for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+impl Place<'_> {
+    #[inline(always)]
+    pub(crate) fn clock(&self) -> &Clock {
+        self.clock
+    }
+
+    /// The key in another tier; its home there is on its way.
+    #[inline]
+    pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
+        let (table, to) = (self.table, self.table.tier(tier)?);
+        let (ways, words_per_tag) = ([self.tier, to], table.layout.words_per_tag);
+        let identity = self.mix.in_tier(self.identity, ways, table.shards(), words_per_tag);
+        prefetch(table.shard(identity.first));
+        Ok(Self { identity, tier: to, ..self })
+    }
+
+    #[inline(always)]
+    fn second(&self) -> usize {
+        // A log has no units of two lines: its second shard may be any other, or the same.
+        let unit = if self.table.logs.is_some() { 1 } else { unit() };
+        self.mix.second(self.identity, self.table.shards(), unit)
+    }
+
+    #[inline(always)]
+    fn home(&self) -> &Shard {
+        self.table.memory.shard(self.identity.first)
+    }
+
+    /// Decides at `at`, or else at the time of the table's clock.
+    #[inline(always)]
+    pub(crate) fn ask(
+        &self,
+        verb: Verb,
+        cost: u64,
+        at: Option<Timestamp>,
+        charge: bool,
+    ) -> Decision {
+        // With a caller's time there is no clock to be read again, should a floor be ahead of it.
+        let (now, clock) = match at {
+            Some(now) => (now, None),
+            None => (self.clock.now(), Some(self.clock)),
+        };
+        let ask = Ask { now_ns: now.as_nanos(), cost, charge, verb, tier: self.tier };
+        self.decide(ask, clock)
+    }
+
+    /// Decides one request: in the key's cell at home, else wherever it is, else by an install. Its time was read from
+    /// this clock, if from one.
+    #[inline(always)]
+    fn decide(&self, ask: Ask, clock: Option<&Clock>) -> Decision {
+        let (table, home, tag) = (self.table, self.home(), self.identity.tag);
+        // The Decision is built in each branch: merged, the outcome of `hit_plain`, which is in line, would go through
+        // the stack as well.
+        match (&table.layout.kernel, ask.verb) {
+            // Plain GCRA, which nearly all tables have: in line. With rules it is a kernel of its own.
+            (Kernel::Gcra(gcra), Verb::Check) => {
+                if let Some(outcome) = table.hit_plain(gcra, home, tag, ask) {
+                    return outcome.told(table.layout.kernel, ask.now_ns, 0);
+                }
+            }
+            // Every other policy: one call to the code laid out for it.
+            (_, Verb::Check) => match table.way {
+                Some(way) => {
+                    if let Ok(outcome) = way.0(table, home, tag, ask) {
+                        return outcome.told(
+                            table.layout.kernel,
+                            ask.now_ns,
+                            table.layout.rules.soft_bp,
+                        );
+                    }
+                }
+                // Of several quotas: by the one of the key's word. Of logs: not here.
+                None => {
+                    if let Ok(decision) = priced_decision(table, home, tag, ask) {
+                        return decision;
+                    }
+                }
+            },
+            // Other verbs always go the slow way.
+            _ => {}
+        }
+        let mut fresh = Fresh::new(ask, clock);
+        let outcome = decide_slowly(table, self.identity, self.second(), &mut fresh);
+        answer(table, outcome, &fresh)
+    }
+
+    pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
+        amend(self.table, self.identity, self.second(), &now, amendment)
     }
 }

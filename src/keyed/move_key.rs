@@ -9,7 +9,7 @@ use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::verb::Verb;
 
-use super::all::Place;
+use super::Place;
 use super::ask::Ask;
 use super::points;
 use super::price::spent::Spent;

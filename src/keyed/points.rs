@@ -17,14 +17,7 @@ use super::shard::{Header, Shard};
 
 // Words and headers.
 
-/// The header, loaded after a word that is to be dated by it. `before` was loaded before the word.
-#[inline(always)]
-pub(super) fn header_behind_word(shard: &Shard, before: Header) -> Header {
-    // The word may have been written under a floor that was published after `before` was loaded.
-    if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() }
-}
-
-/// The same for a sweep, which forgets by it.
+/// The header, loaded after a word that a sweep is to date by it. `before` was loaded before the word.
 pub(super) fn header_behind_swept(shard: &Shard, before: Header) -> Header {
     // A word of a newer floor, read by the older one, could pass for one that has been idle for an
     // epoch.
@@ -41,20 +34,6 @@ pub(super) fn header_behind_survey(shard: &Shard, before: Header) -> Header {
 pub(super) fn header_behind_copy(shard: &Shard, before: Header) -> Header {
     // It would be read wrongly after a restore, which has nothing but that floor.
     if planted(Fault::SnapshotWithStaleHeader) { before } else { shard.header() }
-}
-
-/// Whether words can be read as they are at an instant, by the floor that dates them.
-#[inline(always)]
-pub(super) fn is_near(layout: &Layout, header: Header, now_ns: u64) -> bool {
-    // Against now alone, a late thread would take a live word for one that expired long ago.
-    layout.is_near(header, now_ns) || planted(Fault::DecodeAgainstNow)
-}
-
-/// A key's other unit, which its tag pairs with the first so that it leads back to that.
-#[inline(always)]
-pub(super) fn second_unit(second: usize, first: usize, units: usize) -> usize {
-    // Pairs that overlap would give keys with equal tags one shard in common, and one not.
-    if planted(Fault::OverlappingShardPairs) { (first + 1) % units } else { second }
 }
 
 // Floors.
@@ -164,7 +143,7 @@ pub(super) fn highest<const N: usize>(floors_ns: [u64; N]) -> u64 {
 pub(super) fn can_start(layout: &Layout, header: Header, base_ns: u64) -> bool {
     // Written at an instant that is far from its floor, the word would be read as another
     // instant's.
-    layout.is_near(header, base_ns) || planted(Fault::FloorLeftOutOfBase)
+    header.is_near(base_ns, layout.epoch) || planted(Fault::FloorLeftOutOfBase)
 }
 
 /// By how much a request came before the instant that its key starts at: it is tested at its own.

@@ -24,7 +24,6 @@ use crate::snapshot::{
 use super::KeyedLimiter;
 use super::book::Book;
 use super::build::DESIGN_LOAD;
-use super::hash::{Hashers, Identity};
 use super::layout::{Kind, Layout};
 use super::seeds::Seeds;
 use super::shard::{CELLS, Header, Shard};
@@ -32,6 +31,7 @@ use super::snapshot::{twins, words_of};
 use super::spill::Spill;
 use super::table::Table;
 use super::unit::unit;
+use crate::hash::{Hashers, Identity};
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its hashers and its capacity.

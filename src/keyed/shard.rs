@@ -1,4 +1,4 @@
-//! [`Shard`]: one cache line of seven cells and the header that dates them.
+//! [`Shard`]: one cache line of seven cells and the header that dates them, and how a word in it is found and read.
 //!
 //! # Orderings
 //! A word means something only together with a floor that is not older than the one it was written
@@ -11,6 +11,8 @@
 //! * a floor is published with `Release`, after the sweep under its predecessor;
 //! * a floor that a new word is to be dated by is read by a write (`enter`), so that the word and the next
 //!   floor cannot miss each other.
+
+mod claim;
 
 use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
@@ -36,7 +38,7 @@ pub(super) fn cells() -> std::ops::Range<usize> {
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Shard>() == 64);
 
-/// Aligned, and its words in this order: see [`hint`](super::hint).
+/// Aligned, and its words in this order: the vector instructions of a hint read all of it at once.
 #[derive(Debug)]
 #[cfg_attr(not(any(loom, shuttle)), repr(C, align(64)))]
 #[cfg_attr(
@@ -96,62 +98,179 @@ impl Shard {
             .is_ok()
     }
 
-    /// Replaces the exact word that was read: clearing, claiming, opening.
-    pub(super) fn replace(&self, cell: usize, word: u64, next: u64) -> bool {
-        // AcqRel: Release as in `charge`. Acquire, so that the claim that this may be orders what the
-        // caller reads next after what the word's writer saw. Relaxed on failure as in `charge`.
-        self.cells[cell].compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    /// [`replace`](Self::replace) for a word that was judged to owe nothing: any other may owe something.
-    pub(super) fn reclaim(&self, cell: usize, judged: u64, next: u64) -> bool {
-        // If the key was charged since its word was judged, the CAS fails and the charge stays.
-        self.replace(cell, reclaimable(self, cell, judged), next)
-    }
-
-    /// A number for a claim that no other claim in this shard carries until the counter has turned.
-    pub(super) fn take_nonce(&self) -> u64 {
-        // Some models count installs outside of the header.
-        if let Some(count) = scale::count_apart() {
-            return told_apart(count);
-        }
-        // Relaxed: all that is asked of it is that no two threads get the same number, which one
-        // location's modification order gives.
-        let header = Header(self.header.fetch_add(Header::ONE_INSTALL, Ordering::Relaxed));
-        told_apart(header.nonce())
-    }
-
-    /// Reads the floor that a new word will be dated by. For a thread that holds a claim in this shard.
-    pub(super) fn enter(&self) -> Header {
-        // A write, although only the floor is wanted, so that no floor can be published past a word that
-        // is about to be opened under its predecessor. If the write comes after the sweeper's load of
-        // the header, the publication fails. If before, the sweep sees the claim, and vacates it, or
-        // what followed it, and judges it: Release pairs with the Acquire of `header`, and the writes
-        // in between, all of them read-modify-writes, carry that on. Acquire as in `header`.
-        if !marks_floors() {
-            return self.header();
-        }
-        Header(self.header.fetch_add(Header::ONE_INSTALL, Ordering::AcqRel))
-    }
-
     /// The newest word of a cell, as no thread of a model sees it: for assertions.
     #[cfg(any(loom, shuttle))]
     pub(super) fn newest(&self, cell: usize) -> u64 {
         self.cells[cell].newest()
     }
+}
 
-    /// Publishes a floor in place of the exact header that was read.
-    pub(super) fn publish(&self, header: Header, floor: u64) -> bool {
-        // Release: a thread that sees this floor also sees the sweep before it. Acquire is not needed: the
-        // header's value is the one that was loaded. Relaxed on failure: the caller starts again.
-        self.header
-            .compare_exchange(
-                header.0,
-                header.with_floor(floor).0,
-                Ordering::Release,
-                Ordering::Relaxed,
-            )
-            .is_ok()
+/// Why a shard has no word of a key that can be decided on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Missed {
+    /// The shard seems not to hold the key. A hint: an install looks at every word.
+    Absent,
+    /// It may, but the request cannot be decided here.
+    Afar,
+}
+
+impl Shard {
+    /// A word and its cell, by a hint of a tag, if it `is_found` under the header that dates it. Lock-free: each turn means
+    /// that another thread has installed or advanced something.
+    #[inline(always)]
+    pub(super) fn read(
+        &self,
+        (tag, state_bits): (u64, u32),
+        is_found: impl Fn(u64, Header) -> bool,
+    ) -> Result<(usize, u64), Missed> {
+        loop {
+            // The hint reads the line without order, two words at a time. What follows believes it in
+            // nothing but where to look.
+            let cell = self.hint(tag, state_bits).ok_or(Missed::Absent)?;
+            // The first reading of the header: what is loaded next is loaded after it, since it
+            // acquires.
+            let before = self.header();
+            // Acquire, by `load`: the reading of the header that follows is no older than the floor
+            // that this word was written under.
+            let word = self.load(cell);
+            let header = self.header_behind_word(before);
+            // Equal with the install counter: neither a floor nor an install came in between.
+            // Not equal: a floor was published or an install begun between the two readings. That
+            // is progress of the other thread, so the loop is lock-free; and the hint may be wrong
+            // by now, so it is asked again.
+            if header == before {
+                return if is_found(word, header) { Ok((cell, word)) } else { Err(Missed::Afar) };
+            }
+        }
+    }
+
+    /// The header, loaded after a word that is to be dated by it. `before` was loaded before the word.
+    #[inline(always)]
+    pub(super) fn header_behind_word(&self, before: Header) -> Header {
+        // The word may have been written under a floor that was published after `before` was loaded.
+        if planted(Fault::HeaderOnlyBeforeWords) { before } else { self.header() }
+    }
+}
+
+/// Whether a word is live and of this tag, which is given as it stands in a word.
+#[inline(always)]
+pub(super) fn is_live(word: u64, tag: u64, words_per_tag: u64) -> bool {
+    // The live words of a tag follow each other, the tag itself the first, so one comparison tells: a word below the tag
+    // wraps to a huge number, and a claim, whose topmost bit is set, lies far above all live words.
+    word.wrapping_sub(tag) < words_per_tag
+}
+
+/// Hints: where in a shard a key's word may stand, and which cells may be vacant.
+///
+/// They are never believed. The word at the cell that a hint names is loaded as every word is, between two readings of
+/// the header; where it names none, or a wrong one, the slow way looks at every word by itself. A cell that seems vacant
+/// is claimed by a CAS, which fails if it is not. So hints need no ordering, and what they have read may be torn or old:
+/// it costs a decision the slow way, never a wrong answer.
+#[cfg_attr(target_arch = "x86_64", allow(unsafe_code))]
+impl Shard {
+    /// A cell that may hold a live word of `tag`, under which there are so many bits of state.
+    #[inline(always)]
+    pub(super) fn hint(&self, tag: u64, state_bits: u32) -> Option<usize> {
+        // A claim of the tag is not equal: its topmost bit is set, and a live word's is not. Two live
+        // words of one tag there never are.
+        self.equal(tag, state_bits).first()
+    }
+
+    /// The cells that may be vacant.
+    #[inline(always)]
+    pub(super) fn vacant(&self) -> CellMask {
+        // No bit may differ: vacant is 0.
+        self.equal(0, 0)
+    }
+
+    /// The cells whose words differ from a value in no bit but the lowest: all words of the line at once.
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    #[inline(always)]
+    fn equal(&self, value: u64, lowest: u32) -> CellMask {
+        let equal: u32;
+        // SAFETY: reads the 64 bytes of the shard, which are aligned to 64, by loads that every x86-64 has, and writes
+        // nothing. Other threads may write them meanwhile, as atomics: to the machine these are loads like an atomic's, and
+        // the compiler knows nothing of what they give but that they are bits.
+        unsafe {
+            core::arch::asm!(
+                // The value in both halves of a vector: two words are compared by one instruction.
+                "movq {values}, {value}",
+                "punpcklqdq {values}, {values}",
+                // By how much a word is shifted, so that its lowest bits do not count.
+                "movd {shift}, {bits:e}",
+                // Per word, 0 if it is equal; then in two halves of 16 bits.
+                "movdqa {low}, {values}",
+                "pxor {low}, [{line}]",
+                "psrlq {low}, {shift}",
+                "movdqa {high}, {values}",
+                "pxor {high}, [{line} + 16]",
+                "psrlq {high}, {shift}",
+                "packssdw {low}, {high}",
+                "movdqa {high}, {values}",
+                "pxor {high}, [{line} + 32]",
+                "psrlq {high}, {shift}",
+                "pxor {values}, [{line} + 48]",
+                "psrlq {values}, {shift}",
+                "packssdw {high}, {values}",
+                // In two bytes each, neither of which loses a bit that is set: both saturate.
+                "packsswb {low}, {high}",
+                "pxor {high}, {high}",
+                "pcmpeqw {low}, {high}",
+                "pmovmskb {equal:e}, {low}",
+                line = in(reg) std::ptr::from_ref(self),
+                value = in(reg) value,
+                bits = in(reg) lowest,
+                values = out(xmm_reg) _,
+                shift = out(xmm_reg) _,
+                low = out(xmm_reg) _,
+                high = out(xmm_reg) _,
+                equal = lateout(reg) equal,
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+        // The header may be equal to the value by chance: it is no cell.
+        CellMask(equal & !3)
+    }
+
+    /// The same, word by word.
+    #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
+    #[inline(always)]
+    fn equal(&self, value: u64, lowest: u32) -> CellMask {
+        self.portable(value, lowest)
+    }
+
+    #[cfg(any(test, not(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))))]
+    #[inline(always)]
+    fn portable(&self, value: u64, lowest: u32) -> CellMask {
+        // Loads that acquire, though a hint needs no order: a model then explores the same loads as a
+        // decision.
+        let is_it = |cell: &usize| (self.load(*cell) ^ value) >> lowest == 0;
+        cells().filter(is_it).fold(CellMask::default(), CellMask::with)
+    }
+}
+
+/// Some cells of a shard: two bits for each, after two for the header.
+#[derive(Clone, Copy, Default)]
+pub(super) struct CellMask(u32);
+
+impl CellMask {
+    #[inline(always)]
+    pub(super) fn first(self) -> Option<usize> {
+        // The two lowest bits are the header's, and are always 0: so a bit that is set is that of a
+        // cell, the first at bit 2.
+        (self.0 != 0).then(|| (self.0.trailing_zeros() / 2) as usize - 1)
+    }
+
+    #[inline(always)]
+    pub(super) fn count(self) -> usize {
+        // Two bits for each.
+        self.0.count_ones() as usize / 2
+    }
+
+    #[cfg(any(test, not(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))))]
+    fn with(self, cell: usize) -> Self {
+        // As the vector instructions leave it: two bits, past the header's.
+        Self(self.0 | 3 << (2 * cell + 2))
     }
 }
 
@@ -209,6 +328,15 @@ impl Header {
         self.floor() << GRANULE_BITS
     }
 
+    /// Whether an instant lies in [F - E, F + E] of the floor, where words can be read as they are: E is the epoch, in
+    /// granules.
+    #[inline(always)]
+    pub(super) fn is_near(self, instant_ns: u64, epoch: u64) -> bool {
+        // Neither has more than 44 bits. Wraps to a huge number if the instant lies below: one comparison.
+        let since = (instant_ns >> GRANULE_BITS).wrapping_sub(self.floor());
+        since.wrapping_add(epoch) <= 2 * epoch
+    }
+
     fn with_floor(self, floor: u64) -> Self {
         // The install counter stays as it is, so nonces go on under the new floor.
         Self((self.0 & !Self::FLOOR_MASK) | (floor & Self::FLOOR_MASK))
@@ -231,49 +359,12 @@ fn acquire_of_words() -> Ordering {
     if planted(Fault::RelaxedWords) { Ordering::Relaxed } else { Ordering::Acquire }
 }
 
-/// The word that must stand in a cell for it to be reclaimed: the one that was judged.
+/// Whether words can be read as they are at an instant, by the header that dates them.
 #[inline(always)]
-fn reclaimable(shard: &Shard, cell: usize, judged: u64) -> u64 {
-    if planted(Fault::ReclaimWithoutExactWord) { shard.load(cell) } else { judged }
+pub(super) fn dates(header: Header, now_ns: u64, epoch: u64) -> bool {
+    // Against now alone, a late thread would take a live word for one that expired long ago.
+    header.is_near(now_ns, epoch) || planted(Fault::DecodeAgainstNow)
 }
 
-/// The number that tells a claim from others of its key.
-#[inline(always)]
-fn told_apart(count: u64) -> u64 {
-    if planted(Fault::EqualNonces) { 7 } else { count }
-}
-
-/// Whether an opener's reading of its floor leaves a trace in the header. A model may do without.
-#[inline(always)]
-fn marks_floors() -> bool {
-    !planted(Fault::FloorReadUnmarked) && scale::marks_floors()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nonces_repeat_only_after_the_counter_has_turned() {
-        let shard = Shard::new(5);
-        // However few bits of it a claim has room for, the counter is among them; then the floor's.
-        for count in 0..4096 {
-            assert_eq!(shard.take_nonce(), count | 5 << 12);
-        }
-        assert_eq!(shard.take_nonce(), 5 << 12);
-        assert_eq!(shard.header().floor(), 5);
-    }
-
-    #[test]
-    fn a_publication_fails_when_an_install_has_begun_meanwhile() {
-        let shard = Shard::new(5);
-        let seen = shard.header();
-        shard.take_nonce();
-        assert!(!shard.publish(seen, 6));
-        let seen = shard.header();
-        assert_eq!(shard.enter(), seen);
-        assert!(!shard.publish(seen, 6));
-        assert!(shard.publish(shard.header(), 6));
-        assert_eq!(shard.header().floor(), 6);
-    }
-}
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

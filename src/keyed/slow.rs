@@ -2,17 +2,17 @@
 //! floor. What it does not find is for an install.
 
 use crate::algorithm::{Decides, Held};
+use crate::decision::Outcome;
 use crate::verb::Verbs;
 use crate::verdict::Verdict;
 
-use super::ask::{Ask, Fresh, Outcome};
+use super::ask::{Ask, Fresh};
 use super::floor::{follow, is_forgotten};
-use super::hash::Identity;
-use super::points;
 use super::price::look::look_priced;
-use super::shard::{Header, Shard};
+use super::shard::{Header, Shard, dates};
 use super::table::Table;
 use super::unit::shards_of;
+use crate::hash::Identity;
 
 /// What came of looking for a key in one shard the slow way.
 enum SlowHit {
@@ -97,7 +97,7 @@ pub(super) fn forgotten_in(
         // After the word. Should a floor move meanwhile, the caller looks again.
         let header = shard.header();
         // A charge has the floor follow only from a now that it is not near to, and only upward.
-        !table.layout.is_near(header, ask.now_ns)
+        !header.is_near(ask.now_ns, table.layout.epoch)
             && ask.now_ns > header.floor_ns()
             && is_forgotten(table, header, word, ask.now_ns)
     })
@@ -123,7 +123,7 @@ fn hit_by(
         // Seen in no cell. A key that was installed behind this look is found by the next one, or
         // by the scan of this thread's own install.
         let Some((cell, word)) = table.find(shard, tag) else { return SlowHit::Elsewhere };
-        let header = points::header_behind_word(shard, before);
+        let header = shard.header_behind_word(before);
         // A floor was published between the loads: unknown which of the two dates the word.
         if header.floor() != before.floor() {
             continue;
@@ -131,7 +131,7 @@ fn hit_by(
         let moment = algorithm.moment(ask.now_ns);
         // Near: the low bits name one instant, counted from now. Else they are read at the floor,
         // and carried over to now.
-        let held = if points::is_near(&table.layout, header, ask.now_ns) {
+        let held = if dates(header, ask.now_ns, table.layout.epoch) {
             table.layout.unpack(word, algorithm, moment)
         } else {
             let Some(held) = afar(header, word) else { return SlowHit::Afar };

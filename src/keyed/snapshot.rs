@@ -52,7 +52,6 @@ use crate::snapshot::{
 
 use super::KeyedLimiter;
 use super::book::saved::{form, words as words_of_book};
-use super::hash::Identity;
 use super::layout::{Kind, Layout};
 use super::points;
 use super::seeds::Seeds;
@@ -60,6 +59,7 @@ use super::shard::GRANULE_BITS;
 use super::shard::{CELLS, Header, cells};
 use super::table::Table;
 use super::unit::shards_of;
+use crate::hash::Identity;
 
 /// A shard as it was read.
 #[derive(Clone, Copy, Debug)]

@@ -66,12 +66,12 @@ pub(super) mod store;
 
 use crate::algorithm::{Answers, Change, Decides, Held, Kernel};
 use crate::clock::LATEST_NS;
+use crate::decision::Outcome;
 use crate::sync::{Ordering, scale};
 use crate::verdict::Verdict;
 
-use super::ask::{Ask, Fresh, Outcome};
+use super::ask::{Ask, Fresh};
 use super::base::{base_ns, headers};
-use super::hash::Identity;
 use super::points;
 use super::price::MarkedLayout;
 use super::price::look::hit_priced;
@@ -79,6 +79,7 @@ use super::shard::{Header, cells};
 use super::slow::hit_slowly;
 use super::table::Table;
 use super::unit::shards_of;
+use crate::hash::Identity;
 
 use store::{Asked, SpillTold};
 pub(super) use store::{Spill, can_spill};

@@ -9,15 +9,13 @@ use crate::sync::scale;
 
 use super::ask::Ask;
 use super::floor::{first_instant_of_floor, floor_at, is_swept, last_swept};
-use super::hash::Identity;
-use super::hint::{CellMask, vacant};
 use super::layout::{Idleness, Kind, Layout};
 use super::points;
 use super::price::{idle_ns, priced_idle};
-use super::shard::GRANULE_BITS;
-use super::shard::{CELLS, Header, cells};
+use super::shard::{CELLS, CellMask, GRANULE_BITS, Header, cells};
 use super::table::Table;
 use super::unit::{UNIT, shards_of, unit};
+use crate::hash::Identity;
 
 /// A key goes to its home unit while fewer cells than this are taken there, or no fewer in its second unit. Simulated
 /// with 4 million keys at the design load of 70 %: 4.6 % of keys in their second unit, 2.7 % in their home's sibling,
@@ -172,7 +170,7 @@ pub(super) fn vacancy(
     let mut offers = [Vacancy::default(); 2 * UNIT];
     let mut count = 0;
     for (shard, offer) in shards_of(identity.first, second).zip(&mut offers) {
-        *offer = Vacancy { shard, vacant: vacant(table.shard(shard)) };
+        *offer = Vacancy { shard, vacant: table.shard(shard).vacant() };
         count += 1;
     }
     let offers = &offers[..count];

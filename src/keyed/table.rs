@@ -2,26 +2,17 @@
 
 use crate::algorithm::{Kernel, Ruled};
 use crate::change::ChangeError;
-use crate::decision::{Decision, View};
+use crate::decision::Outcome;
 use crate::verb::Wish;
 
-use super::ask::{Ask, Outcome};
+use super::ask::Ask;
 use super::book::Book;
 use super::layout::Layout;
 use super::log::{Entries, LogStore, LogTable};
 use super::memory::Memory;
-use super::shard::{CELLS, Shard, cells};
+use super::shard::{CELLS, Missed, Shard, cells, is_live};
 use super::spill::store::Spill;
 use super::tally::Tallies;
-
-/// Why a shard has no word of a key that can be decided on.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Missed {
-    /// The shard seems not to hold the key. A hint: an install looks at every word.
-    Absent,
-    /// It may, but the request cannot be decided here.
-    Afar,
-}
 
 /// The code that is laid out for a table's policy: chosen once, when the table is built. It gives the outcome; the
 /// decision is built in line, where what no caller asks for is not computed.
@@ -104,24 +95,6 @@ impl Table {
         Wish { verb: ask.verb, cost: ask.cost, most: self.layout.ahead }
     }
 
-    #[inline(always)]
-    pub(super) fn decision(&self, outcome: Outcome, ask: Ask, soft_bp: u16) -> Decision {
-        Self::decision_by(*self.kernel(), outcome, ask, soft_bp)
-    }
-
-    #[inline(always)]
-    pub(super) fn decision_by(
-        kernel: Kernel,
-        outcome: Outcome,
-        ask: Ask,
-        soft_bp: u16,
-    ) -> Decision {
-        // What was held before is for an undo, and no part of the answer.
-        let Outcome { verdict, mark, held, at_ns, cost, .. } = outcome;
-        let now_ns = ask.now_ns;
-        Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
-    }
-
     /// The live word of `tag` in a shard, and its cell.
     ///
     /// Compares all cells and then loads the one that was found: which of them holds a key cannot be foreseen, and a
@@ -129,8 +102,7 @@ impl Table {
     #[inline(always)]
     pub(super) fn find(&self, shard: &Shard, tag: u64) -> Option<(usize, u64)> {
         let words_per_tag = self.layout.words_per_tag; // a copy: past a load that acquires it would be loaded anew
-        // The words of a tag follow each other, so one comparison tells whether a live word is one of them.
-        let is_it = |word: u64| word.wrapping_sub(tag) < words_per_tag;
+        let is_it = |word: u64| is_live(word, tag, words_per_tag);
         // The borrow of each comparison is shifted in: bit n for cell n.
         let found = cells()
             .rev()

@@ -11,10 +11,10 @@ use super::KeyedLimiter;
 use super::book::{Book, TIERS_MAX, index_bits_for};
 use super::floor::floor_at;
 use super::full::Full;
-use super::hash::Hashers;
 use super::layout::{Layout, Shared};
 use super::seeds::Seeds;
 use super::table::Table;
+use crate::hash::Hashers;
 
 /// The quotas of a [`KeyedLimiter`] that has several, the *tiers*, or one that may be changed.
 ///

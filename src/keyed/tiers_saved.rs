@@ -23,7 +23,6 @@ use crate::snapshot::{
 use super::KeyedLimiter;
 use super::book::saved::{form_of, read_book, words_of as words_of_book};
 use super::book::{Book, index_bits_for};
-use super::hash::Hashers;
 use super::layout::{Layout, Shared};
 use super::restore::{is_a_snapshots, read_shard, size_of_table};
 use super::seeds::Seeds;
@@ -31,6 +30,7 @@ use super::snapshot::words_of;
 use super::table::Table;
 use super::tiers::Tiers;
 use super::unit::unit;
+use crate::hash::Hashers;
 
 impl Tiers {
     /// The limiter of these tiers whose [`snapshot`](KeyedLimiter::snapshot) this is: as

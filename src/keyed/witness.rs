@@ -10,35 +10,17 @@ use crate::policy::Policy;
 use crate::word::Word;
 
 use super::KeyedLimiter;
-use super::hash::Identity;
 use super::layout::{Kind, Layout};
-use super::shard::cells;
+use super::newest::newest;
 use super::spill::Spill;
-use super::table::Table;
-use super::unit::shards_of;
-
-/// Asked right after an opening, and openings are all that could make a second live cell: so what
-/// holds here holds at every moment.
-pub(super) fn assert_one_live(table: &Table, identity: Identity, second: usize) {
-    // The newest words in modification order, of all shards of the key.
-    let live = shards_of(identity.first, second)
-        .flat_map(|index| newest(table, index))
-        .filter(|&word| table.layout.is_live(word, identity.tag))
-        .count();
-    assert!(live <= 1, "{live} live cells carry one key");
-}
-
-fn newest(table: &Table, index: usize) -> impl Iterator<Item = u64> {
-    cells().map(move |cell| table.shard(index).newest(cell))
-}
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// The homes of a key in its two units, which may be one.
     #[doc(hidden)]
     #[must_use]
     pub fn shards_of(&self, key: &K) -> [usize; 2] {
-        let identity = self.find_and_fetch(key);
-        [identity.first, self.place_of(identity).second()]
+        let place = self.place(key);
+        [place.identity.first, place.second()]
     }
 
     /// [`set_quota`](KeyedLimiter::set_quota) at a time of the model's. A clock would be one step more.

@@ -187,7 +187,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         self.place(key).decide(cost, None, true)
     }
 
-    /// Hashes, and asks for all lines at once: only then the clock is read. See [`crate::prefetch`].
+    /// Hashes, and asks for all lines at once: only then the clock is read. See [`crate::hash::prefetch`].
     #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> KeyCells<'_> {
         let places = self.placer.places(key);

@@ -9,7 +9,7 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use crate::scale::scale;
+use crate::hash::scale;
 
 /// The most rows of a sketch: enough for 1 key in 65,536 refused at a quarter of the cells live.
 pub(crate) const ROWS_MAX: usize = 8;

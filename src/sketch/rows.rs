@@ -75,9 +75,9 @@ use crate::algorithm::{Adds, Kernel};
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::error::BuildError;
+use crate::hash::prefetch;
 use crate::meter::{Meter, Step};
 use crate::policy::{Algorithm, AtLimit, Policy};
-use crate::prefetch::prefetch;
 use crate::sync::{Fault, planted};
 use crate::word::{Fields, Reads, Word};
 

@@ -1,13 +1,14 @@
 //! The answers to newcomers that get no cell: to questions, to costs that never fit, and where there is none to have.
 
 use crate::algorithm::{Decides, Held};
+use crate::decision::Outcome;
 use crate::verb::Verbs;
 use crate::verdict::{Mark, Verdict};
 
-use crate::keyed::ask::{Ask, Fresh, Outcome};
+use crate::hash::Identity;
+use crate::keyed::ask::{Ask, Fresh};
 use crate::keyed::base::{base_ns, headers};
 use crate::keyed::floor::floor_at;
-use crate::keyed::hash::Identity;
 use crate::keyed::shard::GRANULE_BITS;
 use crate::keyed::spill::{decide_in_spill, owed};
 use crate::keyed::survey::first_free_ns;

@@ -1,24 +1,25 @@
 //! Open: a verified claim becomes the live word of its key.
 
 use crate::algorithm::{Decides, Held};
+use crate::decision::Outcome;
 use crate::verb::{Charged, Verbs, Wish};
 use crate::verdict::Verdict;
 
 use super::answer::{no_cell, without_cell};
 use super::round::Round;
 use super::verify::give_back;
-use crate::keyed::ask::{Ask, Fresh, Outcome};
+use crate::hash::Identity;
+use crate::keyed::ask::{Ask, Fresh};
 use crate::keyed::base::{UnitHeaders, base_ns, headers};
 use crate::keyed::floor::floor_at;
-use crate::keyed::hash::Identity;
+#[cfg(any(loom, shuttle))]
+use crate::keyed::newest::assert_one_live;
 use crate::keyed::points;
 use crate::keyed::shard::GRANULE_BITS;
 use crate::keyed::spill::owed;
 use crate::keyed::survey::Seen;
 use crate::keyed::table::Table;
 use crate::keyed::unit::all_shards_of;
-#[cfg(any(loom, shuttle))]
-use crate::keyed::witness::assert_one_live;
 
 /// Decides, from the later of now and the highest floor of the key's shards on, and turns the claim into a live
 /// word. The header of its own shard comes first.

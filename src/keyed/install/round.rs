@@ -1,6 +1,6 @@
 //! [`Round`]: how one attempt to give a key its cell went.
 
-use crate::keyed::ask::Outcome;
+use crate::decision::Outcome;
 use crate::keyed::survey::Seen;
 
 /// How a round went.

@@ -2,7 +2,7 @@
 
 use super::rival::Rival;
 use super::round::Round;
-use crate::keyed::hash::Identity;
+use crate::hash::Identity;
 use crate::keyed::layout::{Kind, Layout};
 use crate::keyed::points;
 use crate::keyed::shard::cells;

@@ -329,7 +329,7 @@ mod tests {
         assert!(shared.epoch > EPOCH_GRANULES_MAX, "or this shows nothing");
         for floor in [0, EPOCH_GRANULES_MAX] {
             let header = super::super::Header::first(floor);
-            assert!([0, u64::MAX].iter().all(|&at_ns| shared.bare().is_near(header, at_ns)));
+            assert!([0, u64::MAX].iter().all(|&at_ns| header.is_near(at_ns, shared.bare().epoch)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::decision::Decision;
-use crate::keyed::hash::Identity;
+use crate::hash::Identity;
 use crate::keyed::shard::cells;
 use crate::keyed::tally::Tallies;
 use crate::log::{LogRequest, LogRule};

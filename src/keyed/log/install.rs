@@ -17,7 +17,7 @@ use crossbeam_utils::Backoff;
 use crate::algorithm::Answers;
 use crate::clock::Clock;
 use crate::decision::Decision;
-use crate::keyed::hash::Identity;
+use crate::hash::Identity;
 use crate::keyed::shard::cells;
 use crate::log::LogRequest;
 use crate::sync::{Fault, Ordering, fence, planted, scale};

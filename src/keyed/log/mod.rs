@@ -35,13 +35,13 @@ mod header;
 mod install;
 
 use crate::algorithm::Held;
-use crate::decision::Decision;
+use crate::decision::{Decision, Outcome};
 use crate::log::LogRequest;
 use crate::refund::Amendment;
 use crate::verdict::{Mark, Verdict};
 
-use super::ask::{Ask, Fresh, Outcome};
-use super::hash::Identity;
+use super::ask::{Ask, Fresh};
+use crate::hash::Identity;
 
 pub(super) use decide::LogTable;
 pub(super) use entries::{DESIGN_LOAD, Entries, LogStore};

@@ -2,14 +2,15 @@
 //! been replaced, by the one in force.
 
 use crate::algorithm::Decides;
+use crate::decision::Outcome;
 use crate::verb::{Verbs, Wish};
 use crate::verdict::Verdict;
 
 use super::{FoundWord, Priced, find_priced};
-use crate::keyed::ask::{Fresh, Outcome};
+use crate::hash::Identity;
+use crate::keyed::ask::Fresh;
 use crate::keyed::book::Book;
 use crate::keyed::floor::{follow, is_forgotten};
-use crate::keyed::hash::Identity;
 use crate::keyed::shard::GRANULE_BITS;
 use crate::keyed::table::Table;
 use crate::keyed::unit::shards_of;
@@ -61,7 +62,7 @@ pub(in crate::keyed) fn hit_priced(
         // A question waits for no floor; but what it says must be what a charge would be told.
         let is_asked = !ask.charge && !wish.is_never(&kernel);
         if is_asked
-            && !table.layout.is_near(header, ask.now_ns)
+            && !header.is_near(ask.now_ns, table.layout.epoch)
             && is_forgotten(table, header, word, ask.now_ns)
         {
             return None;

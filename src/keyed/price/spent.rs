@@ -3,9 +3,9 @@
 use crate::algorithm::{Decides, Held};
 
 use super::{FoundWord, Priced, find_priced};
+use crate::hash::Identity;
 use crate::keyed::book::Lane;
 use crate::keyed::floor::advance;
-use crate::keyed::hash::Identity;
 use crate::keyed::shard::GRANULE_BITS;
 use crate::keyed::table::Table;
 use crate::keyed::unit::shards_of;

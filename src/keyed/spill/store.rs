@@ -12,9 +12,9 @@ use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Word};
 
+use crate::hash::Identity;
 use crate::keyed::ask::Ask;
 use crate::keyed::book::{Book, Lane};
-use crate::keyed::hash::Identity;
 use crate::keyed::layout::Layout;
 use crate::keyed::points;
 

@@ -1,4 +1,4 @@
-//! From a key to where it may live and how it is recognised.
+//! From a key to where it may live and how it is recognised; the line where it may live is asked for at once.
 //!
 //! One pass over the key: its hash's topmost bits place it, its lowest make its tag, and no bit does both unless a tag
 //! is so wide, or a table so large, that 64 do not suffice. A second hash for the tag, with seeds of its own, costs a
@@ -8,27 +8,25 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-use crate::scale::scale;
-
-use super::points;
+use crate::sync::{Fault, planted};
 
 /// Where a key may live, and the bits by which its word is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     /// The shard that is looked at first.
-    pub(super) first: usize,
+    pub(crate) first: usize,
     /// As it stands in a live word, the state's bits 0. Never 0 itself, so that a live word is never 0.
-    pub(super) tag: u64,
+    pub(crate) tag: u64,
 }
 
 impl Identity {
     /// A place in an array that has not been filled yet.
-    pub(super) const NONE: Self = Self { first: 0, tag: 0 };
+    pub(crate) const NONE: Self = Self { first: 0, tag: 0 };
 }
 
 /// The hash of keys, one more for what needs it, and the number that makes the second unit from the tag.
 #[derive(Clone, Debug)]
-pub(super) struct Hashers<S> {
+pub(crate) struct Hashers<S> {
     place: S,
     tag: S,
     mix: Mix,
@@ -36,10 +34,10 @@ pub(super) struct Hashers<S> {
 
 /// The number that makes a key's second unit from its tag.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mix(u64);
+pub(crate) struct Mix(u64);
 
 impl<S: BuildHasher> Hashers<S> {
-    pub(super) fn new(place: S, tag: S) -> Self {
+    pub(crate) fn new(place: S, tag: S) -> Self {
         // Odd, so that the multiplication in `second` is a bijection; from the tag's secret seed.
         let mix = Mix(tag.hash_one("second shard") | 1);
         Self { place, tag, mix }
@@ -47,7 +45,7 @@ impl<S: BuildHasher> Hashers<S> {
 
     /// What the two hashes make of known keys: equal in another process only if they find the same keys
     /// there. Of several types, since a hash may treat each in a way of its own.
-    pub(super) fn fingerprints(&self) -> [u64; 2] {
+    pub(crate) fn fingerprints(&self) -> [u64; 2] {
         fn fingerprint(hasher: &impl BuildHasher) -> u64 {
             // Any keys would do, as long as they stay the same in every version.
             let (bytes, text) = ([7_u8, 6, 5], "tollgate");
@@ -67,13 +65,23 @@ impl<S: BuildHasher> Hashers<S> {
         [fingerprint(&self.place), fingerprint(&self.tag)]
     }
 
-    /// What of a key says both.
+    /// Where a key may live in a table of so many shards, and how it is recognised where so many live words have one tag.
+    /// Its home is on its way.
     #[inline(always)]
-    pub(super) fn hash<K: Hash + ?Sized>(&self, key: &K) -> u64 {
-        hash_of(&self.place, key)
+    pub(crate) fn find<'a, K: Hash + ?Sized, L: 'a>(
+        &self,
+        key: &K,
+        shards: usize,
+        words_per_tag: u64,
+        line: impl Fn(usize) -> &'a L,
+    ) -> Identity {
+        let hash = hash_of(&self.place, key);
+        let first = scale(hash, shards);
+        prefetch(line(first));
+        Identity { first, tag: tag_of(hash, words_per_tag) }
     }
 
-    pub(super) fn mix(&self) -> Mix {
+    pub(crate) fn mix(&self) -> Mix {
         self.mix
     }
 }
@@ -83,7 +91,7 @@ impl Mix {
     /// which maps the second unit back to the first, u. Keys with equal tags that share one of their units therefore
     /// share both, and are one key to the table. May be the same unit; then the key has one.
     #[inline]
-    pub(super) fn second(&self, identity: Identity, shards: usize, unit: usize) -> usize {
+    pub(crate) fn second(&self, identity: Identity, shards: usize, unit: usize) -> usize {
         // The same place in the other unit: which of its two shards is looked at first there
         // follows from the home, and both are looked at in any case.
         let (units, first, side) = (shards / unit, identity.first / unit, identity.first % unit);
@@ -94,7 +102,7 @@ impl Mix {
         // borrowed back.
         let (second, borrowed) = pair.overflowing_sub(first);
         let second = if borrowed { second.wrapping_add(units) } else { second };
-        points::second_unit(second, first, units) * unit + side
+        pair_of(second, first, units) * unit + side
     }
 
     /// The identity in tier `to` of a key that has this one in tier `from`. In tier 0 it is what the key's hash says.
@@ -103,7 +111,7 @@ impl Mix {
     /// told apart in each as well as in tier 0. A key's homes in two tiers are apart, so one that is in several does not
     /// crowd its own shards; and so are its tags: else its words would be taken for each other's where homes meet.
     #[inline]
-    pub(super) fn in_tier(
+    pub(crate) fn in_tier(
         &self,
         identity: Identity,
         [from, to]: [u8; 2],
@@ -128,9 +136,16 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The bit that is 0 in a live word.
 const TOPMOST: u64 = 1 << 63;
 
+/// A key's other unit, which its tag pairs with the first so that it leads back to that. A point that the proofs lean on.
+#[inline(always)]
+fn pair_of(second: usize, first: usize, units: usize) -> usize {
+    // Pairs that overlap would give keys with equal tags one shard in common, and one not.
+    if planted(Fault::OverlappingShardPairs) { (first + 1) % units } else { second }
+}
+
 /// A key's tag, by its hash, where so many live words have one tag: a power of two.
 #[inline(always)]
-pub(super) fn tag_of(hash: u64, words_per_tag: u64) -> u64 {
+fn tag_of(hash: u64, words_per_tag: u64) -> u64 {
     // The topmost bit of a live word is 0.
     // A shift to the left: the lowest bits of the hash come to stand above the state. Tag 0 would
     // make a live word 0, which is vacant, so its keys share tag 1 with those that have that.
@@ -146,6 +161,30 @@ fn hash_of<K: Hash + ?Sized>(hash: &impl BuildHasher, key: &K) -> u64 {
     hasher.finish()
 }
 
+/// Maps a hash evenly to `0..places`: the high half of the product.
+#[expect(clippy::cast_possible_truncation, reason = "below `places`, which is a usize")]
+#[inline]
+pub(crate) fn scale(hash: u64, places: usize) -> usize {
+    ((u128::from(hash) * places as u128) >> 64) as usize
+}
+
+/// Asks for the cache line of `target`. Changes nothing, on any target.
+///
+/// Reading the time stamp counter waits for earlier loads on common x86-64 CPUs. Asking for the line first and reading
+/// the clock second lets the two overlap, which halves the cost of a decision on tables larger than the cache.
+#[inline(always)]
+#[allow(unsafe_code)]
+pub(crate) fn prefetch<T>(target: &T) {
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch of a reference's address reads nothing into the program and cannot fault.
+        unsafe { _mm_prefetch(std::ptr::from_ref(target).cast(), _MM_HINT_T0) }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+    let _ = target;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,8 +195,7 @@ mod tests {
         shards: usize,
         words_per_tag: u64,
     ) -> Identity {
-        let hash = hashers.hash(&key);
-        Identity { first: scale(hash, shards), tag: tag_of(hash, words_per_tag) }
+        hashers.find(&key, shards, words_per_tag, |_| &())
     }
 
     #[test]
