@@ -106,6 +106,7 @@ impl<F: FnMut(Reservation) -> bool> Waiting<F> {
         pause: Duration,
         sleep: impl FnOnce(Duration) -> S,
     ) -> Permit {
+        // At once otherwise: a timer may round a wait of zero up.
         if !pause.is_zero() {
             sleep(pause).await;
         }

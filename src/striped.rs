@@ -92,16 +92,19 @@ impl StripedLimiter {
     ) -> Result<Self, BuildError> {
         let burst = quota.max_burst();
         let count = stripes as u64;
+        // A stripe without a unit would deny whatever comes to it.
         if stripes == 0 || count > burst {
             return Err(BuildError::stripe_count(stripes, burst));
         }
         let meter = |burst| Self::share(quota, count, burst).map(|quota| Meter::of(quota.into()));
+        // The first `extra` stripes have one unit more, so that the parts make up the burst.
         let (small, extra) = (burst / count, burst % count);
         Ok(Self {
             stripes: (0..stripes).map(|_| CachePadded::new(Cell::new(Word::UNUSED))).collect(),
             large: meter(small + u64::from(extra > 0))?,
             small: meter(small)?,
             larger: usize::try_from(extra).unwrap_or(stripes),
+            // Of a smaller stripe: so whether a cost fits does not depend on the stripe that a thread has.
             largest_cost: small,
             inverse: (u64::MAX / count).wrapping_add(1),
             clock: clock.into(),

@@ -128,6 +128,7 @@ impl Preamble {
     pub(super) fn to_bytes(&self) -> [u8; PREAMBLE_BYTES] {
         let mut bytes = [0; PREAMBLE_BYTES];
         let mut rest = &mut bytes[..];
+        // Cannot panic: the fields are those of `PREAMBLE_BYTES`, and of fixed length but for the text, which is last.
         let mut put = |field: &[u8]| {
             let (head, tail) = std::mem::take(&mut rest).split_at_mut(field.len());
             head.copy_from_slice(field);
@@ -168,7 +169,6 @@ impl Preamble {
         let text: [u8; POLICY_BYTES] = take(&mut rest);
         // First of all: everything else may be right, and keys still hash otherwise.
         if pointer_bits != POINTER_BITS {
-            // There keys may hash otherwise.
             return Err(RestoreError::Mismatch(format!(
                 "the snapshot comes from a machine with pointers of {pointer_bits} bits; \
                  only one from a machine with {POINTER_BITS} is read here",
@@ -225,6 +225,7 @@ impl Preamble {
                 self.policy,
             )));
         }
+        // Of another version: the same policy was laid out otherwise.
         if self.form != form {
             return Err(RestoreError::layout(self.form, form));
         }
