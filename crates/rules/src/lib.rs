@@ -40,8 +40,9 @@
 //! `algorithm` is one of these, with its option after it: `gcra` (also `token-bucket`, `leaky-bucket`, and
 //! `leaky-bucket hard`), `spaced`, `fixed-window` (also `fixed-window from-first`), `sliding-window` (exact; also
 //! `sliding-window round-down`, `sliding-window strict`), `segmented-window x6` and, with `unit: month`,
-//! `calendar-month` (in UTC; any other algorithm counts a month as 30 days). `sliding-log` is not available: it keeps a
-//! slot for each unit, but the tables of rules keep one word for each client.
+//! `calendar-month` (in UTC; any other algorithm counts a month as 30 days). `sliding-log` keeps a slot
+//! of 8 bytes for each unit of each client's limit, up to 2^20, in place of one word for each client: see what
+//! `tollgate rules check` says of its memory.
 //!
 //! `mode: elastic` would borrow from the server's spare capacity (the crate `tollgate-elastic`). It is refused:
 //! a request is charged to all of its limits or to none, but a loan cannot be taken back, nor stand beside other

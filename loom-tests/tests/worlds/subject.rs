@@ -28,7 +28,7 @@ pub(crate) enum Subject {
     Striped(StripedLimiter),
     Sketch(SketchLimiter<u64, Plain>),
     Log(Limiter),
-    Logs(KeyedLimiter<u64, Plain>),
+    Logs(Box<KeyedLimiter<u64, Plain>>),
 }
 
 /// A limit, one whose quota may change, and a table, which together have every verb.
@@ -280,7 +280,7 @@ impl Subject {
     pub(crate) fn logs(policy: Policy, capacity: usize, clock: ManualClock) -> Self {
         let policy = Policy::sliding_log(policy.quota()).expect("a log");
         let logs = KeyedLimiter::with_hashers(policy, capacity, clock, hashers());
-        Self::Logs(logs.expect("logs"))
+        Self::Logs(Box::new(logs.expect("logs")))
     }
 
     pub(crate) fn shop(&self) -> Option<&Shop> {
