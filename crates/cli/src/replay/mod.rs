@@ -36,7 +36,7 @@ use std::sync::Arc;
 pub(crate) use args::ReplayArgs;
 pub(crate) use parse::{nanos_of_text, wait};
 pub(crate) use text::shortened;
-use tollgate::{KeyedLimiter, Policy};
+use tollgate::{KeyedLimiter, ManualClock, Policy};
 
 use crate::failure::Failure;
 use crate::output;
@@ -120,7 +120,8 @@ fn replay_stream(
 /// policy that therefore fits no table of a server.
 fn name_policies_without_table(policies: &[Policy]) {
     for policy in policies {
-        if let Err(error) = KeyedLimiter::<str>::new(*policy, 1) {
+        // No request is timed, and a real clock takes milliseconds to calibrate.
+        if let Err(error) = KeyedLimiter::<str>::with_clock(*policy, 1, ManualClock::new()) {
             // An error means that standard error is closed.
             let _ = writeln!(io::stderr(), "note: a keyed limiter cannot hold {policy}: {error}");
         }
