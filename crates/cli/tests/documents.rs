@@ -283,3 +283,19 @@ fn the_pages_of_the_guide_are_those_that_the_library_shows() {
         assert!(manifest.contains(&format!("\"/{page}\"")), "{page} is not packaged");
     }
 }
+
+#[test]
+fn the_page_of_log_formats_has_every_name() {
+    let page = read("docs/log-formats.md");
+    let cells = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .filter_map(|line| line.split('|').nth(1));
+    let page: BTreeSet<String> = cells.flat_map(code_spans).map(str::to_owned).collect();
+    let scratch = Scratch::new("names_of_formats");
+    let told = scratch.replay(&["a.log", "--policy", "1/s", "--format", "no-such-name"]).err;
+    let names = between(&told, "or one of ", "\n");
+    let names: BTreeSet<String> =
+        names.iter().flat_map(|names| names.split(", ")).map(str::to_owned).collect();
+    assert_eq!(page, names);
+}

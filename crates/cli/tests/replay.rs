@@ -23,7 +23,7 @@ fn sample() -> String {
 }
 
 const SAMPLE_JSON: &str = concat!(
-    r#"{"lines":6,"bad_lines":0,"first":"2015-05-17T10:00:00Z","last":"2015-05-17T10:01:00Z","#,
+    r#"{"lines":6,"bad_lines":0,"first":"2015-05-17T10:00:00Z","last":"2015-05-17T10:01:00Z","formats":["common"],"#,
     r#""policies":[{"policy":"gcra 1/m burst 2","requests":6,"admitted":4,"refused":2,"keys":2,"#,
     r#""keys_refused":1,"longest_wait_ms":60000,"peak_admitted_per_second":3,"#,
     r#""worst":[{"key":"192.0.2.1","requests":5,"refused":2}]}]}"#,
@@ -58,7 +58,7 @@ fn the_table_lines_policies_up_and_names_the_worst_keys() {
     assert_prints(
         &run,
         "\
-6 lines, 0 bad, 2015-05-17T10:00:00Z to 2015-05-17T10:01:00Z
+6 lines, 0 bad, 2015-05-17T10:00:00Z to 2015-05-17T10:01:00Z, read as common
 
 policy              requests  admitted  refused  share refused  keys  keys refused  longest wait  peak admitted/s
 gcra 1/m burst 2           6         4        2        33.33 %     2             1            1m                3
@@ -120,7 +120,7 @@ fn zones_put_requests_at_the_same_instant() {
         &run,
         concat!(
             r#"{"lines":4,"bad_lines":0,"first":"2015-05-17T10:00:00Z","#,
-            r#""last":"2015-05-17T10:01:00Z","policies":[{"policy":"fixed-window 2/m","#,
+            r#""last":"2015-05-17T10:01:00Z","formats":["common"],"policies":[{"policy":"fixed-window 2/m","#,
             r#""requests":4,"admitted":3,"refused":1,"keys":1,"keys_refused":1,"#,
             r#""longest_wait_ms":60000,"peak_admitted_per_second":2,"#,
             r#""worst":[{"key":"192.0.2.1","requests":4,"refused":1}]}]}"#,
@@ -174,7 +174,7 @@ fn json_lines_are_read_with_named_fields_and_fractions_of_seconds() {
         &run,
         concat!(
             r#"{"lines":3,"bad_lines":0,"first":"2015-05-17T10:05:03.9995Z","#,
-            r#""last":"2015-05-17T10:05:04Z","policies":[{"policy":"gcra 1/s","#,
+            r#""last":"2015-05-17T10:05:04Z","formats":["json"],"policies":[{"policy":"gcra 1/s","#,
             r#""requests":3,"admitted":2,"refused":1,"keys":2,"keys_refused":1,"#,
             r#""longest_wait_ms":1000,"peak_admitted_per_second":1,"#,
             r#""worst":[{"key":"a","requests":2,"refused":1}]}]}"#,

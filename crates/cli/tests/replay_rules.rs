@@ -70,7 +70,7 @@ fn rules_are_reported_one_by_one_and_all_together() {
     assert_prints(
         &run,
         "\
-7 lines, 0 bad, 2015-05-17T10:00:00Z to 2015-05-17T10:01:00Z
+7 lines, 0 bad, 2015-05-17T10:00:00Z to 2015-05-17T10:01:00Z, read as common
 domain shop: 0 requests that no rule speaks of, 0 lines without a descriptor
 
 rule                                                requests  admitted  refused  share refused  keys  keys refused  longest wait  peak admitted/s
@@ -106,7 +106,7 @@ fn the_report_in_json_is_that_of_policies_with_rules_in_their_place() {
     let run = scratch("rules_in_json").replay(&[&["a.log"][..], &args].concat());
     // No line has a user, so no line gives a descriptor.
     let none = concat!(
-        r#"{"lines":7,"bad_lines":0,"first":"2015-05-17T10:00:00Z","last":"2015-05-17T10:01:00Z","#,
+        r#"{"lines":7,"bad_lines":0,"first":"2015-05-17T10:00:00Z","last":"2015-05-17T10:01:00Z","formats":["common"],"#,
         r#""domain":"shop","unasked":7,"unmatched":0,"crowded_out":0,"#,
         r#""rules":[{"rule":"all rules","requests":0,"admitted":0,"refused":0,"keys":0,"#,
         r#""keys_refused":0,"longest_wait_ms":0,"peak_admitted_per_second":0,"worst":[]},"#,
@@ -127,7 +127,7 @@ fn a_request_that_no_rule_speaks_of_is_admitted_and_counted() {
 fn the_difference_of_two_sets_is_told_by_rule_key_and_request() {
     let run = replay(&scratch("rules_diff"), &["--rules", "old.yaml", "--diff", "new.yaml"]);
     let expected = "\
-7 lines, 0 bad, 2015-05-17T10:00:00Z to 2015-05-17T10:01:00Z
+7 lines, 0 bad, 2015-05-17T10:00:00Z to 2015-05-17T10:01:00Z, read as common
 domain shop
 
      requests  admitted  refused  share refused

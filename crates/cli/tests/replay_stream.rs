@@ -45,7 +45,7 @@ fn a_late_line_is_decided_when_it_is_seen_and_counted() {
         &run,
         concat!(
             r#"{"lines":6,"bad_lines":0,"late_lines":1,"first":"2015-05-17T10:00:10Z","#,
-            r#""last":"2015-05-17T10:01:00Z","policies":[{"policy":"fixed-window 2/m","#,
+            r#""last":"2015-05-17T10:01:00Z","formats":["common"],"policies":[{"policy":"fixed-window 2/m","#,
             r#""requests":6,"admitted":4,"refused":2,"keys":2,"keys_refused":1,"#,
             r#""longest_wait_ms":30000,"peak_admitted_per_second":2,"#,
             r#""worst":[{"key":"192.0.2.1","requests":5,"refused":2}]}]}"#,
@@ -59,7 +59,8 @@ fn late_lines_show_in_the_table() {
     let scratch = Scratch::new("late_table");
     let log = line("192.0.2.1", "10:20:00 +0000") + &line("192.0.2.1", "10:00:00 +0000");
     let run = scratch.file("a.log", log).replay(&["a.log", "--stream", "--policy", "10/m"]);
-    let first = "2 lines, 0 bad, 1 late, 2015-05-17T10:00:00Z to 2015-05-17T10:20:00Z\n";
+    let first =
+        "2 lines, 0 bad, 1 late, 2015-05-17T10:00:00Z to 2015-05-17T10:20:00Z, read as common\n";
     assert!(run.out.starts_with(first), "{run:?}");
 }
 

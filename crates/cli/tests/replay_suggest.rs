@@ -46,7 +46,7 @@ fn the_smallest_limits_are_printed_with_what_they_would_have_done() {
     common::assert_prints(
         &run,
         "\
-10 lines, 0 bad, 2015-05-17T10:00:00Z to 2015-05-17T10:00:01Z
+10 lines, 0 bad, 2015-05-17T10:00:00Z to 2015-05-17T10:00:01Z, read as common
 
 smallest limits that refuse nothing to 66 % of 3 keys (1 may be refused)
 

@@ -6,8 +6,9 @@ use arbitrary::Arbitrary;
 
 use crate::expect::Plant;
 use crate::grain::LATEST_NS;
+use crate::replay::event::ReplayEvent;
 use crate::replay::key::LineKey;
-use crate::replay::parse::{Parsed, Parser};
+use crate::replay::parse::{Asked, BlockParser, Parsed, Parser};
 use crate::replay::wanted::Wanted;
 
 /// Target `log_line`: any bytes, by every key, are read or refused line by line.
@@ -33,6 +34,27 @@ const CHOICES: [(&str, Option<&str>); 9] = [
     ("ip", Some("when")),
 ];
 
+/// The formats that a file may have, beside Combined Log Format.
+const FORMATS: [&str; 17] = [
+    "alb",
+    "auto",
+    "caddy",
+    "common",
+    "elb",
+    "envoy",
+    "envoy-json",
+    "gcp",
+    "haproxy",
+    "ingress-nginx",
+    "istio",
+    "json",
+    "s3",
+    "traefik",
+    "vhost",
+    "w3c",
+    "%{%d/%b/%Y:%T}t.%{usec_frac}t %a:%p \"%r\" %{X-Forwarded-For}i",
+];
+
 /// More lines than this are read as one block only.
 const LINES_MAX: usize = 64;
 
@@ -51,30 +73,35 @@ impl LogCase<'_> {
         // What `--rules` reads of a line.
         let row = Wanted::Row(["ip", "user", "method", "path"].map(key).into());
         for (key, time_field) in one.into_iter().chain([(row, None)]) {
-            let parser = Parser { key, time_field: time_field.map(str::to_owned) };
-            let whole = parser.block(self.0);
-            assert!(
-                whole.events.iter().all(|event| event.nanos() < end_ns),
-                "a time after the end"
-            );
-            self.is_counted(&whole, &parser.key);
-            self.is_the_same_line_by_line(&parser, &whole, plant);
+            let parser = |format| parser(format, &key, time_field);
+            let combined = parser("combined");
+            let whole = block(&combined, self.0).expect("the format is named").read(self.0);
+            self.is_counted(&whole, &key, end_ns);
+            assert_eq!(whole.tally.counted(), self.lines().count() as u64);
+            self.is_the_same_line_by_line(&combined, &whole, plant);
+            for format in FORMATS {
+                match block(&parser(format), self.0) {
+                    Ok(lines) => self.is_counted(&lines.read(self.0), &key, end_ns),
+                    Err(told) => assert!(is_printable(&told), "{told:?}"),
+                }
+            }
         }
     }
 
     /// The lines that are not blank, as the parser should see them.
     fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii_end().is_empty())
+        self.0.split(|&byte| byte == b'\n').filter(|line| !content(line).is_empty())
     }
 
-    fn is_counted(&self, parsed: &Parsed<'_>, key: &Wanted) {
+    fn is_counted(&self, parsed: &Parsed<'_>, key: &Wanted, end_ns: u64) {
+        let is_before = |event: &ReplayEvent| event.nanos() < end_ns;
+        assert!(parsed.events.iter().all(is_before), "a time after the end");
         let (good, bad) = (parsed.tally.good, parsed.tally.bad);
         assert_eq!(good, parsed.events.len() as u64);
-        assert_eq!(good + bad, self.lines().count() as u64);
+        assert!(good + bad <= self.lines().count() as u64);
         assert_eq!(parsed.tally.named.len() as u64, bad.min(5));
         for (_, reason) in &parsed.tally.named {
-            let told = reason.to_string();
-            assert!(!told.is_empty() && !told.contains(char::is_control), "{told:?}");
+            assert!(is_printable(&reason.to_string()), "{reason:?}");
         }
         for text in &parsed.keys {
             let again = key.canonical(text).expect("a key that was accepted");
@@ -90,7 +117,7 @@ impl LogCase<'_> {
             (event.nanos() + late_ns, &whole.keys[key])
         });
         for line in self.lines().take(LINES_MAX) {
-            let alone = parser.block(line);
+            let alone = block(parser, line).expect("the format is named").read(line);
             assert!(alone.events.len() + usize::from(alone.tally.bad == 1) == 1);
             let Some(event) = alone.events.first() else { continue };
             assert_eq!(Some((event.nanos(), &alone.keys[0])), together.next());
@@ -100,7 +127,28 @@ impl LogCase<'_> {
     }
 }
 
-/// The time of a line in Common Log Format, read once more in the simplest way.
+/// Reads lines of a format.
+fn parser(format: &str, key: &Wanted, time_field: Option<&str>) -> Parser {
+    let choice = format.parse().expect("a name or a format");
+    Parser::new(Asked::new(key.clone(), &[], time_field), choice)
+}
+
+fn block<'p>(parser: &'p Parser, bytes: &[u8]) -> Result<BlockParser<'p>, String> {
+    parser.file().block(bytes).map_err(|error| error.to_string())
+}
+
+/// Whether it says something, and nothing that acts on a terminal.
+fn is_printable(told: &str) -> bool {
+    !told.is_empty() && !told.contains(char::is_control)
+}
+
+/// A line without a byte order mark and blanks around it.
+fn content(line: &[u8]) -> &[u8] {
+    let line = line.trim_ascii_end();
+    line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
+}
+
+/// The time of a line in Combined Log Format, read once more in the simplest way.
 fn is_the_time_of(line: &[u8], nanos: u64) {
     let Some(text) = bracketed(line) else { return };
     // Blanks of all kinds may stand in a time.
@@ -112,17 +160,16 @@ fn is_the_time_of(line: &[u8], nanos: u64) {
 }
 
 fn bracketed(line: &[u8]) -> Option<&[u8]> {
-    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
-    if line.starts_with(b"{") {
-        return None;
-    }
-    let (_, rest) = split_once(line, b'[')?;
-    Some(split_once(rest, b']')?.0)
+    let (_address, rest) = split_once(content(line), b" ")?;
+    let (_identity, rest) = split_once(rest, b" ")?;
+    let (_user, rest) = split_once(rest, b" [")?;
+    let quoted = split_once(rest, b"] \"").map(|(time, _)| time);
+    quoted.or_else(|| rest.strip_suffix(b"] ")).or_else(|| rest.strip_suffix(b"]"))
 }
 
-fn split_once(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
-    let found = text.iter().position(|&byte| byte == at)?;
-    Some((&text[..found], &text[found + 1..]))
+fn split_once<'t>(text: &'t [u8], at: &[u8]) -> Option<(&'t [u8], &'t [u8])> {
+    let found = text.windows(at.len()).position(|window| window == at)?;
+    Some((&text[..found], &text[found + at.len()..]))
 }
 
 /// `17/May/2015:10:05:03 +0200` as Unix time, if the text has exactly that form; a leap second, as the

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, unused_imports, reason = "the parser is needed, not the whole tool")]
 
+#[path = "../../../crates/cli/src/replay/condition.rs"]
+pub(crate) mod condition;
 #[path = "../../../crates/cli/src/replay/event.rs"]
 pub(crate) mod event;
 #[path = "../../../crates/cli/src/replay/key.rs"]

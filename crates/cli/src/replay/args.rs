@@ -2,9 +2,12 @@
 
 use tollgate::Policy;
 
+use super::condition::Condition;
 use super::key::LineKey;
+use super::parse::{Asked, FormatChoice, Parser};
 use super::rule_args::RuleArgs;
 use super::suggest::KeyShare;
+use super::wanted::Wanted;
 use crate::spans::span;
 
 const AFTER_HELP: &str = "\
@@ -14,6 +17,7 @@ Examples:
   tollgate replay app.jsonl --key tenant --time ts --policy 50/s --json
   tollgate replay access.log --policy 10/m --policy \"sliding-window 10/m\" --html report.html
   tollgate replay access.log --suggest 99.9%
+  tollgate replay haproxy.log --key ip,method --where \"path~^/api/\" --policy 10/m
   tollgate replay access.log --rules rules --descriptor \"remote_address={ip}\" --diff rules.new
   tail -f access.log | tollgate replay - --stream --policy 10/m     (Ctrl-C prints the report)
   tail -f access.log | tollgate replay - --stream --rules rules --descriptor \"remote_address={ip}\"
@@ -21,15 +25,16 @@ Examples:
 Use --help for the formats, the keys and what becomes of unreadable or late lines.";
 
 const AFTER_LONG_HELP: &str = "\
-Formats, told apart line by line:
-  Common and Combined Log Format (Apache, nginx), and JSON lines: one object per line. Any of them
-  may be gzip-compressed, whatever the name of the file. A line is good when its key and its time
-  can be read; nothing else of it matters. Blank lines are not counted.
+Formats (--format):
+  Each file has one: by its name, as the configuration of a server spells it, or as its first 100
+  lines tell. Any of them may be gzip-compressed, whatever the name of the file. A line is good when
+  its key and its time can be read; nothing behind them matters. Blank lines are not counted.
 
 Times:
-  [17/May/2015:10:05:03 +0200] in logs; in JSON also RFC 3339 text and Unix time, where a number
+  As the format says; in JSON as in Common Log Format, as RFC 3339 text or as Unix time, where a number
   below 1e11 is seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds.
-  Fractions are kept. Windows are aligned to Unix time, so a window of 1h starts on the hour (UTC).
+  Fractions are kept. Local times without a zone are read as UTC, and a note says so. Windows are
+  aligned to Unix time, so a window of 1h starts on the hour (UTC).
 
 Bad lines:
   are counted, and the first five are named on standard error. They never end the run; a file
@@ -76,6 +81,7 @@ Examples:
   tollgate replay app.jsonl --key tenant --time ts --policy 50/s --json
   tollgate replay access.log --policy 10/m --policy \"sliding-window 10/m\" --html report.html
   tollgate replay access.log --suggest 99.9%
+  tollgate replay haproxy.log --key ip,method --where \"path~^/api/\" --policy 10/m
   tollgate replay access.log --rules rules --descriptor \"remote_address={ip}\" --diff rules.new
   tail -f access.log | tollgate replay - --stream --policy 10/m     (Ctrl-C prints the report)
   tail -f access.log | tollgate replay - --stream --rules rules --descriptor \"remote_address={ip}\"";
@@ -92,16 +98,15 @@ pub(crate) struct ReplayArgs {
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<String>,
 
-    /// What a policy limits by: ip, user, method, path, referer, user-agent, or a field of JSON lines
+    /// What a policy limits by: ip, user, method, path, referer, user-agent, host, status, or a field of the format
     ///
-    /// In Common and Combined lines: ip, user, method, path (without its query) and, in Combined
-    /// lines, referer and user-agent. Requests without a value (`-`, anonymous users) share one key
-    /// `-`. In JSON lines: the field of that name, `a.b` reaching into objects. There ip also finds
-    /// remote_addr, remote_ip and client_ip, user also remote_user, method also request_method, and
-    /// path also uri and request_uri. With ip, a port is cut off, equal addresses are one key however
-    /// written, and so are the IPv6 addresses of one network: see --prefix-v6.
-    #[arg(long, default_value = "ip")]
-    key: LineKey,
+    /// With commas all of several: ip,method. Requests without a value (`-`, anonymous users) share one key
+    /// `-`. A path is without its query. Other fields have the names that the format gives them; in JSON lines `a.b`
+    /// reaches into objects. In lines of the format json, ip also finds remote_addr, remote_ip and client_ip, user also
+    /// remote_user, method also request_method, and path also uri and request_uri. With ip, a port is cut off, equal
+    /// addresses are one key however written, and so are the IPv6 addresses of one network: see --prefix-v6.
+    #[arg(long, default_value = "ip", value_parser = keys)]
+    key: KeyParts,
 
     /// With the key ip: so many bits of an IPv6 address tell clients apart, 1 to 128 [default: 64]
     ///
@@ -109,6 +114,25 @@ pub(crate) struct ReplayArgs {
     /// --rules the rules say it, by their prefix_v6.
     #[arg(long, value_name = "BITS", value_parser = prefix_v6, conflicts_with = "rules")]
     prefix_v6: Option<u8>,
+
+    /// How the lines are built: auto, a name, or a format as a server's configuration has it
+    ///
+    /// Names: combined (also nginx, apache), common, vhost (Combined behind the host), ingress-nginx, traefik (both
+    /// of its formats), haproxy, envoy, istio, envoy-json, caddy, w3c (also iis, cloudfront: by their #Fields lines),
+    /// alb, elb, s3, gcp, json (any other). Formats: of nginx's log_format ('$remote_addr [$time_local] $_', where
+    /// $_ is anything), of Apache's LogFormat ('%h %l %u %t "%r"'), of Envoy ('[%START_TIME%] %REQ(:PATH)%') and
+    /// '#Fields: date time c-ip'. With auto the first 100 lines of each file tell; if they fit none, or several formats
+    /// that read other times or keys, or are of several formats, the run ends and says what to give.
+    #[arg(long, default_value = "auto", value_name = "FORMAT")]
+    format: FormatChoice,
+
+    /// Only lines with this: FIELD=VALUE, FIELD!=VALUE, FIELD~REGEX, FIELD!~REGEX; repeat for several, all of which
+    /// have to hold
+    ///
+    /// A field is what a key may be, and is compared as a key would be written: a path without its query, a missing
+    /// value as `-`, an address without its port. Lines that are left out are counted as such.
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub(super) conditions: Vec<Condition>,
 
     /// The limit to try, such as "gcra 10/m burst 5"; repeat to compare several
     #[arg(long = "policy", required_unless_present_any = ["suggest", "rules"])]
@@ -158,10 +182,34 @@ fn prefix_v6(text: &str) -> Result<u8, String> {
     }
 }
 
+/// The parts of a key.
+#[derive(Clone, Debug)]
+struct KeyParts(Vec<LineKey>);
+
+fn keys(text: &str) -> Result<KeyParts, String> {
+    let part = |name: &str| match name.trim() {
+        "" => Err("a name is missing; write one, or several with commas, as in ip,path".to_owned()),
+        name => {
+            let Ok(key) = name.parse();
+            Ok(key)
+        }
+    };
+    text.split(',').map(part).collect::<Result<_, _>>().map(KeyParts)
+}
+
 impl ReplayArgs {
     /// What clients are told apart by.
-    pub(super) fn key(&self) -> LineKey {
-        self.key.clone().by(self.prefix_v6.unwrap_or(64))
+    pub(super) fn key(&self) -> Wanted {
+        let by = |key: &LineKey| key.clone().by(self.prefix_v6.unwrap_or(64));
+        match &self.key.0[..] {
+            [key] => Wanted::One(by(key)),
+            keys => Wanted::Joined(keys.iter().map(by).collect()),
+        }
+    }
+
+    /// What reads the lines.
+    pub(super) fn parser(&self, wanted: Wanted) -> Parser {
+        Parser::new(Asked::new(wanted, &self.conditions, self.time.as_deref()), self.format.clone())
     }
 
     /// What is read, and must not be written.

@@ -4,14 +4,14 @@
 //! others parse. Requests are partitioned by key, and keys are independent of each other, so that partitions can
 //! later be decided in parallel.
 
-use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use indexmap::IndexSet;
 use rayon::prelude::*;
 
 use super::event::ReplayEvent;
-use super::parse::{LineTally, Parsed, Parser};
+use super::input;
+use super::parse::{BlockParser, LineTally, Parsed, Parser};
 use super::source::{Block, Sources};
 use crate::failure::Failure;
 
@@ -101,34 +101,21 @@ fn read_file(
     sources: &Sources,
     log: &Mutex<RequestLog>,
 ) -> Result<LineTally, Failure> {
-    let unreadable = |error| Failure::Unreadable { file: file.to_owned(), error };
-    let read_block = |block: io::Result<Block>| {
-        let block = block.map_err(unreadable)?;
-        let parsed = parser.block(block.bytes());
+    let read_block = |block: Result<(Block, BlockParser<'_>), Failure>| {
+        let (block, lines) = block?;
+        let parsed = lines.read(block.bytes());
         log.lock().unwrap_or_else(PoisonError::into_inner).add(&parsed)?;
         let tally = parsed.tally;
         let index = block.index;
         sources.recycle(block);
         Ok((index, tally))
     };
-    let blocks = sources.open(file).map_err(unreadable)?;
+    let blocks = input::open(file, parser, sources)?;
     let mut tallies: Vec<_> =
         blocks.par_bridge().map(read_block).collect::<Result<_, Failure>>()?;
     // Blocks end in any order, but line numbers need the order of the file.
     tallies.sort_unstable_by_key(|(index, _)| *index);
     let mut whole = LineTally::default();
     tallies.into_iter().for_each(|(_, tally)| whole.append(tally));
-    checked(whole, file)
-}
-
-/// A file without a readable line is probably the wrong file, or read with the wrong options.
-pub(crate) fn checked(tally: LineTally, file: &str) -> Result<LineTally, Failure> {
-    let reason = match tally.named.first() {
-        _ if tally.good > 0 => return Ok(tally),
-        None => "it has no lines".to_owned(),
-        Some((line, reason)) => {
-            format!("0 of {} lines are good; line {line}: {reason}", tally.bad)
-        }
-    };
-    Err(Failure::Useless { file: file.to_owned(), reason })
+    input::checked(whole, file)
 }

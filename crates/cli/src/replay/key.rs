@@ -24,8 +24,36 @@ pub(crate) enum LineKey {
     Referer,
     /// The `User-Agent` header.
     UserAgent,
-    /// A field of JSON lines.
+    /// The host that was asked.
+    Host,
+    /// The status of the answer.
+    Status,
+    /// A field of the format, by its name.
     Field(String),
+    /// A field whose name says that it is an address, which becomes a key as that of the client does.
+    AddressField(String, u8),
+}
+
+/// Names of fields that hold an address, often with a port.
+const ADDRESSES: [&str; 12] = [
+    "remote_addr",
+    "remote_ip",
+    "client_ip",
+    "clientip",
+    "c-ip",
+    "clientaddr",
+    "clienthost",
+    "remoteip",
+    "http_x_real_ip",
+    "realip_remote_addr",
+    "downstream_remote_address",
+    "downstream_direct_remote_address",
+];
+
+/// Whether a field of that name, within whatever objects, holds an address.
+fn is_address(field: &str) -> bool {
+    let name = field.rsplit('.').next().unwrap_or_default();
+    ADDRESSES.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 impl FromStr for LineKey {
@@ -39,12 +67,27 @@ impl FromStr for LineKey {
             "path" => Self::Path,
             "referer" | "referrer" => Self::Referer,
             "user-agent" => Self::UserAgent,
+            "host" => Self::Host,
+            "status" => Self::Status,
+            field if is_address(field) => Self::AddressField(field.to_owned(), 128),
             field => Self::Field(field.to_owned()),
         })
     }
 }
 
 impl LineKey {
+    /// Those with a name of their own.
+    pub(crate) const NAMED: [Self; 8] = [
+        Self::Ip(128),
+        Self::User,
+        Self::Method,
+        Self::Path,
+        Self::Referer,
+        Self::UserAgent,
+        Self::Host,
+        Self::Status,
+    ];
+
     /// Its name on the command line.
     pub(crate) fn name(&self) -> &str {
         match self {
@@ -54,7 +97,9 @@ impl LineKey {
             Self::Path => "path",
             Self::Referer => "referer",
             Self::UserAgent => "user-agent",
-            Self::Field(name) => name,
+            Self::Host => "host",
+            Self::Status => "status",
+            Self::Field(name) | Self::AddressField(name, _) => name,
         }
     }
 
@@ -62,6 +107,7 @@ impl LineKey {
     pub(crate) fn by(self, v6_bits: u8) -> Self {
         match self {
             Self::Ip(_) => Self::Ip(v6_bits),
+            Self::AddressField(name, _) => Self::AddressField(name, v6_bits),
             other => other,
         }
     }
@@ -72,7 +118,11 @@ impl LineKey {
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         match self {
             Self::Ip(v6_bits) => address(found, *v6_bits),
-            Self::Path => Ok(Cow::Borrowed(or_dash(without_query(found)))),
+            // A field may be empty, or hold something else, whatever its name.
+            Self::AddressField(_, v6_bits) => {
+                Ok(address(found, *v6_bits).unwrap_or(Cow::Borrowed(or_dash(found))))
+            }
+            Self::Path => Ok(Cow::Borrowed(or_dash(without_query(without_host(found))))),
             _ => Ok(Cow::Borrowed(or_dash(found))),
         }
     }
@@ -85,6 +135,18 @@ fn or_dash(text: &[u8]) -> &[u8] {
 
 fn without_query(path: &[u8]) -> &[u8] {
     memchr::memchr2(b'?', b'#', path).map_or(path, |end| &path[..end])
+}
+
+/// `http://host/path` is `/path`: proxies and load balancers log what was asked of them as a whole.
+fn without_host(path: &[u8]) -> &[u8] {
+    let scheme = memchr::memmem::find(path, b"://").filter(|_| !path.starts_with(b"/"));
+    let Some(scheme) = scheme.filter(|&end| path[..end].iter().all(u8::is_ascii_alphanumeric))
+    else {
+        return path;
+    };
+    let behind = &path[scheme + 3..];
+    let start = memchr::memchr3(b'/', b'?', b'#', behind);
+    start.map_or(b"/", |start| if behind[start] == b'/' { &behind[start..] } else { b"/" })
 }
 
 /// The canonical text of an address: without a port, IPv4-mapped addresses as IPv4, and for IPv6 the network, as
@@ -161,6 +223,24 @@ mod tests {
     }
 
     #[test]
+    fn a_field_that_is_named_as_an_address_loses_its_port() {
+        let key: LineKey = "downstream_remote_address".parse().expect("any name is a key");
+        for (text, expected) in [
+            ("192.0.2.1:51312", "192.0.2.1"),
+            ("[2001:db8::1]:443", "2001:db8::/64"),
+            ("", "-"),
+            ("unix:/a b", "unix:/a b"),
+        ] {
+            let made = key.clone().by(64);
+            let made = made.canonical(text.as_bytes()).expect("any text will do");
+            assert_eq!(*made, *expected.as_bytes());
+        }
+        let other: LineKey = "upstream_host".parse().expect("any name is a key");
+        let kept = other.canonical(b"192.0.2.1:80").expect("any text will do");
+        assert_eq!(*kept, *b"192.0.2.1:80");
+    }
+
+    #[test]
     fn what_is_neither_address_nor_host_name_is_refused() {
         for text in ["", "-", "300.1.1.1", "1.2.3", "a..b", "www.example.org:80", "two words"] {
             assert_eq!(ip(text), None, "{text:?}");
@@ -171,6 +251,16 @@ mod tests {
     fn a_path_is_one_key_whatever_its_query() {
         let path = LineKey::Path.canonical(b"/search?q=1#top").expect("any text is a path");
         assert_eq!(*path, *b"/search");
+        for (found, expected) in [
+            ("http://www.example.com:80/a?b=/c", "/a"),
+            ("https://www.example.com", "/"),
+            ("https://www.example.com?a=/b", "/"),
+            ("/login?next=http://www.example.com/", "/login"),
+            ("www.example.com:443", "www.example.com:443"),
+        ] {
+            let path = LineKey::Path.canonical(found.as_bytes()).expect("any text is a path");
+            assert_eq!(*path, *expected.as_bytes());
+        }
         assert_eq!(*LineKey::User.canonical(b"").expect("any text is a user"), *b"-");
     }
 }

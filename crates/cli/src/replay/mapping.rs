@@ -116,7 +116,7 @@ impl fmt::Display for MappingError {
             Self::NoField { at } => write!(
                 f,
                 "no field between the braces at character {at}; write ip, user, method, path, referer, \
-                 user-agent or a field of JSON lines"
+                 user-agent, host, status or a field of the log's format"
             ),
             Self::TooMany { found } => {
                 write!(f, "{found} entries; a descriptor may have {ENTRIES_MOST}")

@@ -7,9 +7,11 @@
 //! ```
 
 mod args;
+mod condition;
 mod decide;
 mod event;
 mod gather;
+mod input;
 mod key;
 mod mapping;
 mod parse;
@@ -22,6 +24,7 @@ mod seconds;
 mod source;
 mod stream;
 mod suggest;
+mod summary;
 mod text;
 mod timeline;
 mod waits;
@@ -36,7 +39,7 @@ use std::sync::Arc;
 pub(crate) use args::ReplayArgs;
 pub(crate) use parse::{nanos_of_text, wait};
 pub(crate) use text::shortened;
-use tollgate::{KeyedLimiter, Policy};
+use tollgate::{KeyedLimiter, ManualClock, Policy};
 
 use crate::failure::Failure;
 use crate::output;
@@ -46,12 +49,12 @@ use report::ReplayReport;
 use source::{Sources, end_by_interrupt};
 use stream::ReplayStream;
 use suggest::suggest;
-use wanted::Wanted;
+use summary::LogSummary;
 
 /// Reads, decides, reports. Exit code 1 means that two sets of rules differ.
 pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     output::keep_inputs([&args.html, &args.svg].into_iter().flatten(), &args.inputs())?;
-    let parser = Parser { key: Wanted::One(args.key()), time_field: args.time.clone() };
+    let parser = args.parser(args.key());
     let sources = Arc::new(Sources::new(&args.files)?);
     let (tallies, report) = match (&args.rules.rules, &args.rules.diff) {
         (Some(old), Some(new)) => return compare(args, [old, new], &sources),
@@ -60,6 +63,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         (None, _) => replay_log(args, &parser, &sources)?,
     };
     name_bad_lines(&args.files, &tallies);
+    name_local_times(&args.files, &tallies);
     name_policies_without_table(&args.policies);
     // The reader of the report may close the pipe in the middle of it; the files are written all the same.
     let printed = print(&report, args.json.then(|| report.to_json()));
@@ -79,6 +83,7 @@ fn compare(
 ) -> Result<ExitCode, Failure> {
     let (tallies, diff) = rules::diff(args, rules.map(PathBuf::as_path), sources)?;
     name_bad_lines(&args.files, &tallies);
+    name_local_times(&args.files, &tallies);
     print(&diff, args.json.then(|| diff.to_json())).map_err(Failure::Output)?;
     Ok(rules::exit_code(&diff))
 }
@@ -94,7 +99,8 @@ fn replay_log(
     let outcomes: Vec<_> = args.policies.iter().map(decide).collect();
     // Every file has a good line, or reading would have failed.
     let span = log.span().unwrap_or_default();
-    let report = ReplayReport::new(&tallies, span, None, &outcomes, &log.keys);
+    let summary = LogSummary::new(&tallies, span, None);
+    let report = ReplayReport::new(summary, &outcomes, &log.keys);
     let suggestion = args.suggest.map(|share| suggest(share, &log));
     Ok((tallies, report.suggesting(suggestion)))
 }
@@ -111,8 +117,8 @@ fn replay_stream(
     let names = args.policies.iter().map(Policy::to_string);
     let outcomes: Vec<_> = names.zip(finished.outcomes).collect();
     let span = finished.span.unwrap_or_default();
-    let late = Some(finished.late_lines);
-    let report = ReplayReport::new(&tallies, span, late, &outcomes, &finished.keys);
+    let summary = LogSummary::new(&tallies, span, Some(finished.late_lines));
+    let report = ReplayReport::new(summary, &outcomes, &finished.keys);
     Ok((tallies, report))
 }
 
@@ -120,10 +126,22 @@ fn replay_stream(
 /// policy that therefore fits no table of a server.
 fn name_policies_without_table(policies: &[Policy]) {
     for policy in policies {
-        if let Err(error) = KeyedLimiter::<str>::new(*policy, 1) {
+        // No request is timed, and a real clock takes milliseconds to calibrate.
+        if let Err(error) = KeyedLimiter::<str>::with_clock(*policy, 1, ManualClock::new()) {
             // An error means that standard error is closed.
             let _ = writeln!(io::stderr(), "note: a keyed limiter cannot hold {policy}: {error}");
         }
+    }
+}
+
+/// Windows are aligned to UTC, and several servers may be in several zones.
+fn name_local_times(files: &[String], tallies: &[LineTally]) {
+    for (file, _) in files.iter().zip(tallies).filter(|(_, tally)| tally.is_local) {
+        // An error means that standard error is closed.
+        let _ = writeln!(
+            io::stderr(),
+            "note: the times of {file} are local and do not tell their zone; they are read as UTC"
+        );
     }
 }
 

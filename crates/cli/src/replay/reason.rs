@@ -1,5 +1,6 @@
 //! Why a line is bad, with what would be accepted.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::replay::text;
@@ -19,15 +20,6 @@ impl Reason {
     }
 
     #[cold]
-    pub(super) fn not_a_log_line() -> Self {
-        Self(
-            "neither a JSON object nor an address followed by a [time], as Common and Combined \
-             Log Format have it"
-                .to_owned(),
-        )
-    }
-
-    #[cold]
     pub(super) fn not_a_time(found: &[u8]) -> Self {
         let found = quoted(found);
         Self(format!(
@@ -43,17 +35,46 @@ impl Reason {
     }
 
     #[cold]
-    pub(super) fn not_in_logs(key: &str) -> Self {
-        Self(format!(
-            "{} is not in Common or Combined lines, which have ip, user, method, path, \
-             referer and user-agent; other keys name a field of JSON lines",
-            quoted(key.as_bytes())
-        ))
+    pub(super) fn not_a_time_as(found: &[u8], form: &str) -> Self {
+        Self(format!("{} is no time; expected {form}", quoted(found)))
+    }
+
+    /// `present` are the names that the format has.
+    #[cold]
+    pub(super) fn not_in_format(key: &str, format: &str, present: &[Cow<'_, str>]) -> Self {
+        let key = quoted(key.as_bytes());
+        Self(format!("{key} is not in {format} lines, which have {}", present.join(", ")))
+    }
+
+    /// `after` is what should stand behind the field, or at the start of the line.
+    #[cold]
+    pub(super) fn no_text(after: &[u8], field: Option<&str>, format: &str) -> Self {
+        let place = field.map_or("at the start".to_owned(), |field| format!("behind {field}"));
+        Self(format!("no {} {place}, where {format} lines have it", quoted(after)))
     }
 
     #[cold]
-    pub(super) fn only_in_combined(key: &str) -> Self {
-        Self(format!("no {key}: only Combined Log Format has it, this line ends before"))
+    pub(super) fn blank_inside(found: &[u8], field: &str, format: &str) -> Self {
+        Self(format!("{} has a blank, and {field} of {format} lines has none", quoted(found)))
+    }
+
+    #[cold]
+    pub(super) fn ended(field: &str, format: &str) -> Self {
+        Self(format!("the line ends before {field}, which {format} lines have"))
+    }
+
+    #[cold]
+    pub(super) fn no_columns() -> Self {
+        Self(
+            "no #Fields line above it says what its columns are; give --format \"#Fields: date time \
+             c-ip ...\" with all of them"
+                .to_owned(),
+        )
+    }
+
+    #[cold]
+    pub(super) fn bad_columns(error: &dyn fmt::Display) -> Self {
+        Self(format!("the columns of this #Fields line cannot be read: {error}"))
     }
 
     #[cold]

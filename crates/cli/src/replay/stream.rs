@@ -9,7 +9,8 @@ use std::convert::Infallible;
 use tollgate::Policy;
 
 use super::decide::{PolicyOutcome, PolicyRun};
-use super::gather::{Keys, checked, number_all};
+use super::gather::{Keys, number_all};
+use super::input;
 use super::parse::{LineTally, Parser};
 use super::reorder::Reorder;
 use super::seconds::Peak;
@@ -57,11 +58,10 @@ impl ReplayStream {
         sources: &Sources,
     ) -> Result<Vec<LineTally>, Failure> {
         let read = |file: &String| {
-            let unreadable = |error| Failure::Unreadable { file: file.clone(), error };
             let mut tally = LineTally::default();
-            for block in sources.open(file).map_err(unreadable)? {
-                let block = block.map_err(unreadable)?;
-                let parsed = parser.block(block.bytes());
+            for block in input::open(file, parser, sources)? {
+                let (block, lines) = block?;
+                let parsed = lines.read(block.bytes());
                 let numbers = number_all(&mut self.keys, &parsed)?;
                 self.runs.iter_mut().for_each(|(run, _)| run.grow(self.keys.len()));
                 for event in &parsed.events {
@@ -71,7 +71,7 @@ impl ReplayStream {
                 tally.append(parsed.tally);
                 sources.recycle(block);
             }
-            checked(tally, file)
+            input::checked(tally, file)
         };
         let tallies = files.iter().take_while(|_| !sources.is_stopped()).map(read).collect();
         sources.finish();

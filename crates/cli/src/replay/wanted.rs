@@ -3,6 +3,7 @@
 //! A row is bytes: each part is prefixed with its length, so that no two lists of parts give the same bytes.
 
 use std::borrow::Cow;
+use std::slice::from_ref;
 
 use super::key::LineKey;
 use super::reason::Reason;
@@ -14,6 +15,8 @@ pub(crate) enum Wanted {
     One(LineKey),
     /// All of these, in this order.
     Row(Vec<LineKey>),
+    /// The same as one text, to be read: with `, ` in between, and commas within a part doubled.
+    Joined(Vec<LineKey>),
 }
 
 impl Wanted {
@@ -28,7 +31,43 @@ impl Wanted {
                 }
                 Ok(Cow::Owned(row))
             }
+            Self::Joined(keys) => {
+                let mut text = Vec::with_capacity(found.len());
+                for (key, part) in keys.iter().zip(parts(found)) {
+                    if !text.is_empty() {
+                        text.extend_from_slice(b", ");
+                    }
+                    for &byte in &*key.canonical(part)? {
+                        text.extend_from_slice(if byte == b',' { b",," } else { from_ref(&byte) });
+                    }
+                }
+                Ok(Cow::Owned(text))
+            }
         }
+    }
+
+    /// The parts, in their order.
+    pub(crate) fn keys(&self) -> &[LineKey] {
+        match self {
+            Self::One(key) => from_ref(key),
+            Self::Row(keys) | Self::Joined(keys) => keys,
+        }
+    }
+
+    /// What is found, given each part by its place.
+    #[inline]
+    pub(crate) fn gather<'l>(
+        &self,
+        value: impl Fn(usize) -> Result<Cow<'l, [u8]>, Reason>,
+    ) -> Result<Cow<'l, [u8]>, Reason> {
+        if let Self::One(_) = self {
+            return value(0);
+        }
+        let mut row = Vec::new();
+        for place in 0..self.keys().len() {
+            push(&mut row, &value(place)?);
+        }
+        Ok(Cow::Owned(row))
     }
 }
 
@@ -70,6 +109,19 @@ mod tests {
                 assert_ne!(made, row(other));
             }
         }
+    }
+
+    #[test]
+    fn joined_parts_can_be_told_apart() {
+        let wanted = Wanted::Joined(vec![LineKey::User, LineKey::Referer]);
+        let joined = |parts: &[&str]| {
+            let found = row(parts);
+            let made = wanted.canonical(&found).expect("all good").into_owned();
+            String::from_utf8(made).expect("made from text")
+        };
+        assert_eq!(joined(&["a", "/x"]), "a, /x");
+        assert_eq!(joined(&["a, b", ""]), "a,, b, -");
+        assert_ne!(joined(&["a, b", "c"]), joined(&["a", "b, c"]));
     }
 
     #[test]

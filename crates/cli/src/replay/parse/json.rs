@@ -1,57 +1,155 @@
-//! JSON lines: one object per line, with any fields.
+//! JSON lines: one object per line. A format says which fields have the time and the keys.
 
 use serde_json::{Map, Value};
 
-use super::{LineKey, Reason, Wanted, time, wanted};
+use super::{Reason, time};
+use crate::replay::key::LineKey;
 
-/// The usual names of the time; the first one present counts.
-const TIME_FIELDS: [&str; 7] =
-    ["time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec"];
-
-/// The time of a line, and its key.
-pub(super) fn read(
-    line: &[u8],
-    wanted: &Wanted,
-    time_field: Option<&str>,
-) -> Result<(u64, Vec<u8>), Reason> {
-    let object: Map<String, Value> =
-        serde_json::from_slice(line).map_err(|error| Reason::not_json(&error))?;
-    let time = match time_field {
-        Some(name) => plain(&object, &[name])?,
-        None => plain(&object, &TIME_FIELDS)?,
-    };
-    let found = match wanted {
-        Wanted::One(key) => part(&object, key)?.into_bytes(),
-        Wanted::Row(keys) => {
-            let mut row = Vec::new();
-            for key in keys {
-                wanted::push(&mut row, part(&object, key)?.as_bytes());
-            }
-            row
-        }
-    };
-    Ok((time::from_text(time.as_bytes())?, found))
+/// The names of the fields of a format. Of several the first that a line has counts; `a.b` reaches into objects.
+#[derive(Debug)]
+pub(super) struct JsonFormat {
+    /// Every line of the format has all of these.
+    marks: &'static [&'static str],
+    time: &'static [&'static str],
+    ip: &'static [&'static str],
+    user: &'static [&'static str],
+    method: &'static [&'static str],
+    path: &'static [&'static str],
+    referer: &'static [&'static str],
+    user_agent: &'static [&'static str],
+    host: &'static [&'static str],
+    status: &'static [&'static str],
 }
 
-/// The part that a key names.
-fn part(object: &Map<String, Value>, key: &LineKey) -> Result<String, Reason> {
-    match key {
-        LineKey::Ip(_) => plain(object, &["ip", "remote_addr", "remote_ip", "client_ip"]),
-        LineKey::User => plain(object, &["user", "remote_user"]),
-        LineKey::Method => plain(object, &["method", "request_method"]),
-        LineKey::Path => plain(object, &["path", "uri", "request_uri"]),
-        LineKey::Referer => plain(object, &["referer", "http_referer"]),
-        LineKey::UserAgent => plain(object, &["user-agent", "user_agent", "http_user_agent"]),
-        LineKey::Field(name) => plain(object, &[name]),
+impl JsonFormat {
+    /// The usual names: what programs and nginx write.
+    pub(super) const GENERAL: Self = Self {
+        marks: &[],
+        time: &["time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec"],
+        ip: &["ip", "remote_addr", "remote_ip", "client_ip"],
+        user: &["user", "remote_user"],
+        method: &["method", "request_method"],
+        path: &["path", "uri", "request_uri"],
+        referer: &["referer", "http_referer"],
+        user_agent: &["user-agent", "user_agent", "http_user_agent"],
+        host: &["host", "http_host", "server_name"],
+        status: &["status"],
+    };
+
+    /// Envoy's and Istio's, with the names that their pages give the fields.
+    pub(super) const ENVOY: Self = Self {
+        marks: &["start_time"],
+        time: &["start_time"],
+        ip: &["downstream_remote_address"],
+        user: &["user"],
+        method: &["method"],
+        path: &["x_envoy_original_path", "path"],
+        referer: &["referer"],
+        user_agent: &["user_agent"],
+        host: &["authority"],
+        status: &["response_code"],
+    };
+
+    pub(super) const TRAEFIK: Self = Self {
+        marks: &["RequestMethod"],
+        time: &["StartUTC", "time"],
+        ip: &["ClientHost", "ClientAddr"],
+        user: &["ClientUsername"],
+        method: &["RequestMethod"],
+        path: &["RequestPath"],
+        referer: &["request_Referer"],
+        user_agent: &["request_User-Agent"],
+        host: &["RequestHost", "RequestAddr"],
+        status: &["DownstreamStatus", "OriginStatus"],
+    };
+
+    pub(super) const CADDY: Self = Self {
+        marks: &["request.uri"],
+        time: &["ts"],
+        ip: &["request.client_ip", "request.remote_ip", "request.remote_addr"],
+        user: &["user_id"],
+        method: &["request.method"],
+        path: &["request.uri"],
+        referer: &["request.headers.Referer"],
+        user_agent: &["request.headers.User-Agent"],
+        host: &["request.host"],
+        status: &["status"],
+    };
+
+    /// Google Cloud's load balancers, as its logging exports them.
+    pub(super) const GCP: Self = Self {
+        marks: &["httpRequest"],
+        time: &["timestamp"],
+        ip: &["httpRequest.remoteIp"],
+        user: &["user"],
+        method: &["httpRequest.requestMethod"],
+        path: &["httpRequest.requestUrl"],
+        referer: &["httpRequest.referer"],
+        user_agent: &["httpRequest.userAgent"],
+        host: &["host"],
+        status: &["httpRequest.status"],
+    };
+
+    fn names<'k>(&self, key: &'k LineKey, own: &'k mut [&'k str; 1]) -> &'k [&'k str] {
+        match key {
+            LineKey::Ip(_) => self.ip,
+            LineKey::User => self.user,
+            LineKey::Method => self.method,
+            LineKey::Path => self.path,
+            LineKey::Referer => self.referer,
+            LineKey::UserAgent => self.user_agent,
+            LineKey::Host => self.host,
+            LineKey::Status => self.status,
+            LineKey::Field(name) | LineKey::AddressField(name, _) => {
+                own[0] = name;
+                own
+            }
+        }
     }
 }
 
-/// The value of the first of these fields that exists, as text; null becomes an empty text.
+/// A line of a format.
+pub(super) struct JsonLine {
+    format: &'static JsonFormat,
+    object: Map<String, Value>,
+}
+
+impl JsonLine {
+    pub(super) fn parse(line: &[u8], format: &'static JsonFormat) -> Result<Self, Reason> {
+        let object = serde_json::from_slice(line).map_err(|error| Reason::not_json(&error))?;
+        let line = Self { format, object };
+        match format.marks.iter().find(|mark| field(&line.object, mark).is_none()) {
+            Some(mark) => Err(Reason::no_such_field(&[mark], line.object.keys())),
+            None => Ok(line),
+        }
+    }
+
+    /// Its time, from that field or else where the format has it.
+    pub(super) fn time(&self, time_field: Option<&str>) -> Result<u64, Reason> {
+        let time = match time_field {
+            Some(name) => plain(&self.object, &[name])?,
+            None => plain(&self.object, self.format.time)?,
+        };
+        time::from_text(time.as_bytes())
+    }
+
+    /// The part that a key names.
+    pub(super) fn part(&self, key: &LineKey) -> Result<String, Reason> {
+        plain(&self.object, self.format.names(key, &mut [""]))
+    }
+}
+
+/// The value of the first of these fields that exists, as text; null becomes an empty text. A list of one is what it
+/// has: headers are written so.
 fn plain(object: &Map<String, Value>, names: &[&str]) -> Result<String, Reason> {
     let (name, value) = names
         .iter()
         .find_map(|name| Some((name, field(object, name)?)))
         .ok_or_else(|| Reason::no_such_field(names, object.keys()))?;
+    let value = match value {
+        Value::Array(values) if values.len() == 1 => &values[0],
+        other => other,
+    };
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
@@ -74,9 +172,9 @@ mod tests {
     use super::*;
 
     fn line(line: &str, key: &str, time: Option<&str>) -> Result<(u64, String), String> {
-        let key = Wanted::One(key.parse().expect("every name is a key"));
-        read(line.as_bytes(), &key, time)
-            .map(|(nanos, key)| (nanos, String::from_utf8(key).expect("JSON is text")))
+        let key: LineKey = key.parse().expect("every name is a key");
+        JsonLine::parse(line.as_bytes(), &JsonFormat::GENERAL)
+            .and_then(|line| Ok((line.time(time)?, line.part(&key)?)))
             .map_err(|reason| reason.to_string())
     }
 

@@ -4,30 +4,80 @@
 //! first appearance, and borrow their text from the block: most lines repeat a key, and then cost one look-up and no
 //! allocation.
 
-mod clf;
+mod asked;
+mod detect;
+mod dialect;
+mod field;
+mod format;
 mod json;
+mod line;
+mod marker;
+mod named;
+mod syslog;
 mod tally;
+mod template;
 mod time;
+mod time_form;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+pub(crate) use asked::Asked;
+pub(crate) use detect::DetectError;
+pub(crate) use format::FormatChoice;
 pub(crate) use tally::{BAD_LINES_NAMED, LineTally};
 pub(crate) use time::{instant, nanos_of_text, wait};
 
 use super::event::ReplayEvent;
-use super::key::LineKey;
 use super::reason::Reason;
-use super::wanted::{self, Wanted};
-use time::ClfTimeReader;
+use super::wanted::Wanted;
+use format::FileFormat;
+use line::{LineRead, LineReader, lines};
 
-/// Which parts of a line matter.
+/// Reads lines.
 #[derive(Debug)]
 pub(crate) struct Parser {
-    /// The key.
-    pub(crate) key: Wanted,
-    /// The field of the time in JSON lines, if it has none of the usual names.
-    pub(crate) time_field: Option<String>,
+    asked: Asked,
+    choice: FormatChoice,
+}
+
+impl Parser {
+    /// Lines of one of these formats, and what is asked of them.
+    pub(crate) fn new(asked: Asked, choice: FormatChoice) -> Self {
+        Self { asked, choice }
+    }
+
+    /// For the blocks of a file.
+    pub(crate) fn file(&self) -> FileParser<'_> {
+        FileParser { parser: self, format: None }
+    }
+}
+
+/// What is known of a file: its format once lines were seen, and the columns that were named last.
+#[derive(Debug)]
+pub(crate) struct FileParser<'p> {
+    parser: &'p Parser,
+    format: Option<FileFormat>,
+}
+
+impl<'p> FileParser<'p> {
+    /// What reads the next block. Blocks have to be given in their order, and can then be read in any.
+    pub(crate) fn block(&mut self, bytes: &[u8]) -> Result<BlockParser<'p>, DetectError> {
+        let asked = &self.parser.asked;
+        let format = match self.format.take() {
+            Some(format) => Some(format),
+            None => detect::format(&self.parser.choice, asked, bytes)?,
+        };
+        self.format = format.clone().map(|format| format.behind(bytes, asked));
+        Ok(BlockParser { asked, format: format.unwrap_or_else(FileFormat::of_blank_lines) })
+    }
+}
+
+/// Reads one block.
+#[derive(Debug)]
+pub(crate) struct BlockParser<'p> {
+    asked: &'p Asked,
+    format: FileFormat,
 }
 
 /// The content of a block.
@@ -66,69 +116,56 @@ impl<'b> BlockKeys<'b> {
     }
 }
 
-impl Parser {
-    /// Reads every line of a block. The last line need not end with a newline.
-    pub(crate) fn block<'b>(&self, bytes: &'b [u8]) -> Parsed<'b> {
+impl BlockParser<'_> {
+    /// Reads every line. The last need not end with a newline.
+    pub(crate) fn read<'b>(self, bytes: &'b [u8]) -> Parsed<'b> {
         let mut parsed = Parsed::default();
         let mut keys = BlockKeys::default();
-        let mut clock = ClfTimeReader::default();
-        let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', bytes).chain([bytes.len()]) {
-            let line = bytes[start..end].trim_ascii_end();
-            start = end + 1;
-            if end == bytes.len() && line.is_empty() {
-                break; // nothing follows the last newline
-            }
-            if line.is_empty() {
-                parsed.tally.add_blank();
-                continue;
-            }
-            match self.line(line, &mut keys, &mut clock) {
-                Ok(event) => {
-                    parsed.tally.add_good();
-                    parsed.events.push(event);
-                }
+        let FileFormat { name, lines: format } = self.format;
+        parsed.tally.format = Some(name).filter(|name| !name.is_empty());
+        parsed.tally.left_out = (!self.asked.conditions.is_empty()).then_some(0);
+        parsed.tally.is_local = format.is_local();
+        let wanted = &self.asked.wanted;
+        let mut reader = LineReader::new(self.asked, format);
+        for line in lines(bytes) {
+            match reader.read(line) {
+                Ok(LineRead::Request(nanos, key)) => match keys.number(key, wanted) {
+                    Ok(key) => {
+                        parsed.events.push(ReplayEvent::new(nanos, key));
+                        parsed.tally.add_good();
+                    }
+                    Err(reason) => parsed.tally.add_bad(reason),
+                },
+                Ok(LineRead::LeftOut) => parsed.tally.add_left_out(),
+                Ok(LineRead::Nothing) => parsed.tally.add_blank(),
                 Err(reason) => parsed.tally.add_bad(reason),
             }
         }
         parsed.keys = keys.texts;
         parsed
     }
-
-    /// Each line's format is detected by its first byte.
-    fn line<'b>(
-        &self,
-        line: &'b [u8],
-        keys: &mut BlockKeys<'b>,
-        clock: &mut ClfTimeReader,
-    ) -> Result<ReplayEvent, Reason> {
-        // Some editors write a byte order mark at the start of a file.
-        let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start();
-        let (nanos, key) = if line.first() == Some(&b'{') {
-            let (nanos, key) = json::read(line, &self.key, self.time_field.as_deref())?;
-            (nanos, Cow::Owned(key))
-        } else {
-            clf::read(line, &self.key, clock)?
-        };
-        Ok(ReplayEvent::new(nanos, keys.number(key, &self.key)?))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::key::LineKey;
 
     fn block(text: &str) -> Parsed<'_> {
-        Parser { key: Wanted::One(LineKey::Ip(128)), time_field: None }.block(text.as_bytes())
+        let wanted = Wanted::One(LineKey::Ip(128));
+        let choice = "combined".parse().expect("a name");
+        let parser = Parser::new(Asked::new(wanted, &[], None), choice);
+        parser.file().block(text.as_bytes()).expect("it is named").read(text.as_bytes())
     }
 
     #[test]
-    fn lines_of_several_formats_and_line_ends_may_be_mixed() {
+    fn lines_are_read_whatever_ends_them_and_others_are_bad() {
         let parsed = block(concat!(
             "\u{FEFF}192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"-\" 408 -\r\n",
             "\n",
             "  {\"time\":\"2015-05-17T10:05:03Z\",\"ip\":\"::ffff:192.0.2.1\"}\n",
             "nothing of use\n",
+            "::ffff:192.0.2.1 - - [17/May/2015:10:05:03 +0000]\n",
             "2001:db8::1 - - [17/May/2015:10:05:04 +0000]",
         ));
         let second = 1_431_857_103_000_000_000;
@@ -139,8 +176,8 @@ mod tests {
         ];
         assert_eq!(parsed.events, expected);
         assert_eq!(parsed.keys, [&b"192.0.2.1"[..], b"192.0.2.1", b"2001:db8::1"]);
-        assert_eq!((parsed.tally.good, parsed.tally.bad), (3, 1));
-        assert_eq!(parsed.tally.named[0].0, 4);
+        assert_eq!((parsed.tally.good, parsed.tally.bad), (3, 2));
+        assert_eq!(parsed.tally.named[0].0, 3);
     }
 
     #[test]

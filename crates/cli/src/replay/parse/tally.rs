@@ -10,8 +10,14 @@ pub(crate) const BAD_LINES_NAMED: usize = 5;
 pub(crate) struct LineTally {
     /// Lines with a time and a key.
     pub(crate) good: u64,
-    /// Lines that are neither good nor blank.
+    /// Lines that are neither good nor blank nor left out.
     pub(crate) bad: u64,
+    /// Lines that a condition leaves out; none if there is no condition.
+    pub(crate) left_out: Option<u64>,
+    /// The name of their format; none as long as all are blank.
+    pub(crate) format: Option<&'static str>,
+    /// Their times are local, in a zone that they do not tell.
+    pub(crate) is_local: bool,
     /// The first bad lines, with their line numbers.
     pub(crate) named: Vec<(u64, Reason)>,
     /// All lines. Blank ones count only for line numbers.
@@ -28,6 +34,11 @@ impl LineTally {
         self.good += 1;
     }
 
+    pub(super) fn add_left_out(&mut self) {
+        self.lines += 1;
+        *self.left_out.get_or_insert(0) += 1;
+    }
+
     pub(super) fn add_bad(&mut self, reason: Reason) {
         self.lines += 1;
         self.bad += 1;
@@ -42,9 +53,14 @@ impl LineTally {
         self.lines += next.lines;
         self.good += next.good;
         self.bad += next.bad;
+        if let Some(left_out) = next.left_out {
+            *self.left_out.get_or_insert(0) += left_out;
+        }
+        self.format = self.format.or(next.format);
+        self.is_local |= next.is_local;
     }
 
-    /// Lines that are not blank.
+    /// Lines that are neither blank nor left out.
     pub(crate) fn counted(&self) -> u64 {
         self.good + self.bad
     }

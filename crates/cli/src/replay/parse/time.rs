@@ -102,7 +102,7 @@ fn unix_time(text: &str) -> Option<i128> {
     Some(sign * (whole * unit_ns + fraction * unit_ns / SECOND_NS))
 }
 
-fn in_range(nanos: i128, text: &[u8]) -> Result<u64, Reason> {
+pub(super) fn in_range(nanos: i128, text: &[u8]) -> Result<u64, Reason> {
     u64::try_from(nanos)
         .ok()
         .filter(|_| nanos < END_NS)

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::decide::PolicyOutcome;
 use super::gather::Keys;
-use super::parse::{LineTally, instant};
 use super::suggest::Suggestion;
+use super::summary::LogSummary;
 use super::timeline::Timeline;
 use super::waits::Waits;
 use crate::tables::grouped;
@@ -19,17 +19,8 @@ use crate::tables::grouped;
 /// The whole report. Its fields are those of `--json`, in their order.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReplayReport {
-    /// Lines that are not blank.
-    lines: u64,
-    /// Bad lines.
-    bad_lines: u64,
-    /// Only for a stream: lines that came too late to be reordered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    late_lines: Option<u64>,
-    /// The time of the oldest request.
-    first: String,
-    /// The time of the newest request.
-    last: String,
+    #[serde(flatten)]
+    log: LogSummary,
     /// Only for rules.
     #[serde(flatten)]
     about: Option<RulesAbout>,
@@ -105,24 +96,17 @@ struct WorstKey {
 
 impl ReplayReport {
     /// The report of a replay by policies.
-    pub(crate) fn new(
-        tallies: &[LineTally],
-        span: (u64, u64),
-        late_lines: Option<u64>,
-        policies: &[(String, PolicyOutcome)],
-        keys: &Keys,
-    ) -> Self {
+    pub(crate) fn new(log: LogSummary, policies: &[(String, PolicyOutcome)], keys: &Keys) -> Self {
         let row = |(policy, outcome): &(String, PolicyOutcome)| {
             PolicyReport::new(RowName::Policy(policy.clone()), outcome, keys)
         };
         let rows = ReportRows::Policies(policies.iter().map(row).collect());
-        Self { late_lines, ..Self::of_rows(tallies, span, rows) }
+        Self { log, about: None, rows, suggestion: None }
     }
 
     /// The report of a replay by rules.
     pub(crate) fn of_rules(
-        tallies: &[LineTally],
-        span: (u64, u64),
+        log: LogSummary,
         about: RulesAbout,
         rules: &[(String, PolicyOutcome)],
         keys: &Keys,
@@ -131,20 +115,7 @@ impl ReplayReport {
             PolicyReport::new(RowName::Rule(rule.clone()), outcome, keys)
         };
         let rows = ReportRows::Rules(rules.iter().map(row).collect());
-        Self { about: Some(about), ..Self::of_rows(tallies, span, rows) }
-    }
-
-    fn of_rows(tallies: &[LineTally], span: (u64, u64), rows: ReportRows) -> Self {
-        Self {
-            lines: tallies.iter().map(LineTally::counted).sum(),
-            bad_lines: tallies.iter().map(|tally| tally.bad).sum(),
-            late_lines: None,
-            first: instant(span.0),
-            last: instant(span.1),
-            about: None,
-            rows,
-            suggestion: None,
-        }
+        Self { log, about: Some(about), rows, suggestion: None }
     }
 
     fn rows(&self) -> &[PolicyReport] {
@@ -159,11 +130,6 @@ impl ReplayReport {
             ReportRows::Policies(_) => "policy",
             ReportRows::Rules(_) => "rule",
         }
-    }
-
-    /// Adds the number of late lines of a stream.
-    pub(crate) fn with_late(self, late_lines: Option<u64>) -> Self {
-        Self { late_lines, ..self }
     }
 
     /// Adds the limits that would have refused fewer keys than allowed.

@@ -75,9 +75,7 @@ impl ReplayReport {
 fn about(report: &ReplayReport) -> Markup {
     html! {
         p.log {
-            (grouped(report.lines)) " lines, " (grouped(report.bad_lines)) " bad"
-            @if let Some(late) = report.late_lines { ", " (grouped(late)) " late" }
-            ", " (report.first) " to " (report.last)
+            (report.log)
             @if let Some(about) = &report.about { br; (about.in_words()) }
         }
     }

@@ -70,7 +70,7 @@ pub(super) fn timeline(policy: &PolicyReport) -> io::Result<String> {
 }
 
 fn title(report: &ReplayReport) -> String {
-    format!("requests refused over time, {} to {}", report.first, report.last)
+    format!("requests refused over time, {} to {}", report.log.first, report.log.last)
 }
 
 fn cumulative_height(report: &ReplayReport) -> u32 {

@@ -12,11 +12,7 @@ const KEY_CHARS: usize = 60;
 
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} lines, {} bad", grouped(self.lines), grouped(self.bad_lines))?;
-        if let Some(late) = self.late_lines {
-            write!(f, ", {} late", grouped(late))?;
-        }
-        writeln!(f, ", {} to {}", self.first, self.last)?;
+        writeln!(f, "{}", self.log)?;
         if let Some(about) = &self.about {
             writeln!(f, "{}", about.in_words())?;
         }

@@ -4,15 +4,15 @@
 //! order matters. Within one instant (the times of logs are often whole seconds) it is the order of the lines. Blocks
 //! are parsed in parallel all the same, and merged in their order.
 
-use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
 use crate::failure::Failure;
 use crate::replay::event::ReplayEvent;
-use crate::replay::gather::{Keys, checked, number_all};
-use crate::replay::parse::{LineTally, Parser};
+use crate::replay::gather::{Keys, number_all};
+use crate::replay::input;
+use crate::replay::parse::{BlockParser, LineTally, Parser};
 use crate::replay::source::{Block, Sources};
 
 /// The requests of all files.
@@ -60,10 +60,9 @@ fn read_file(
     sources: &Sources,
     rows: &Mutex<Keys>,
 ) -> Result<(Vec<ReplayEvent>, LineTally), Failure> {
-    let unreadable = |error| Failure::Unreadable { file: file.to_owned(), error };
-    let read_block = |block: io::Result<Block>| {
-        let block = block.map_err(unreadable)?;
-        let parsed = parser.block(block.bytes());
+    let read_block = |block: Result<(Block, BlockParser<'_>), Failure>| {
+        let (block, lines) = block?;
+        let parsed = lines.read(block.bytes());
         let numbers =
             number_all(&mut rows.lock().unwrap_or_else(PoisonError::into_inner), &parsed)?;
         let number = |event: &ReplayEvent| event.with_key(numbers[event.key() as usize]);
@@ -72,7 +71,7 @@ fn read_file(
         sources.recycle(block);
         Ok((index, events, tally))
     };
-    let blocks = sources.open(file).map_err(unreadable)?;
+    let blocks = input::open(file, parser, sources)?;
     let mut blocks: Vec<_> = blocks.par_bridge().map(read_block).collect::<Result<_, Failure>>()?;
     blocks.sort_unstable_by_key(|(index, ..)| *index);
     let mut whole = LineTally::default();
@@ -81,5 +80,5 @@ fn read_file(
         events.extend(of_block);
         whole.append(tally);
     }
-    Ok((events, checked(whole, file)?))
+    Ok((events, input::checked(whole, file)?))
 }

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::parse::{LineTally, Parser};
+use super::parse::LineTally;
 use super::report::ReplayReport;
 use super::source::{Sources, end_by_interrupt};
 use crate::failure::Failure;
@@ -38,7 +38,7 @@ fn read(
     mut decide: impl FnMut(&DescriptorRow<'_>, u64) -> Result<(), Failure>,
 ) -> Result<DecidedLog, Failure> {
     let mappings = Mappings::new(&args.rules.descriptors);
-    let parser = Parser { key: mappings.wanted(), time_field: args.time.clone() };
+    let parser = args.parser(mappings.wanted());
     if args.stream {
         end_by_interrupt(sources);
         return stream::read(args, mappings, &parser, sources, decide);
@@ -65,8 +65,8 @@ pub(super) fn replay(
     let mut counting = Counting::new(&engine, &domain);
     let read = read(args, sources, |row, nanos| counting.add(row, nanos))?;
     let (about, outcomes) = counting.finish(&read.names);
-    let report = ReplayReport::of_rules(&read.tallies, read.span, about, &outcomes, &read.names);
-    Ok((read.tallies, report.with_late(read.late_lines)))
+    let report = ReplayReport::of_rules(read.summary(), about, &outcomes, &read.names);
+    Ok((read.tallies, report))
 }
 
 /// Decides a log by two sets of rules, and reports the differences.
@@ -86,8 +86,7 @@ pub(super) fn diff(
         }
         Ok(())
     })?;
-    diff.tell_of(&read.tallies, read.span, read.late_lines);
-    diff.finish(&read.names);
+    diff.finish(read.summary(), &read.names);
     Ok((read.tallies, diff))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::replay::gather::Keys;
 use crate::replay::parse::LineTally;
+use crate::replay::summary::LogSummary;
 
 /// The result of reading and deciding.
 pub(super) struct DecidedLog {
@@ -11,4 +12,10 @@ pub(super) struct DecidedLog {
     pub(super) span: (u64, u64),
     /// For a stream: lines that came too late to be reordered.
     pub(super) late_lines: Option<u64>,
+}
+
+impl DecidedLog {
+    pub(super) fn summary(&self) -> LogSummary {
+        LogSummary::new(&self.tallies, self.span, self.late_lines)
+    }
 }

@@ -11,7 +11,8 @@ use super::descriptors::{DescriptorRow, Mappings, entry};
 use super::read::DecidedLog;
 use crate::failure::Failure;
 use crate::replay::ReplayArgs;
-use crate::replay::gather::{Keys, checked, number_all};
+use crate::replay::gather::{Keys, number_all};
+use crate::replay::input;
 use crate::replay::mapping::{Pair, name};
 use crate::replay::parse::{LineTally, Parser};
 use crate::replay::reorder::Reorder;
@@ -30,11 +31,10 @@ pub(super) fn read(
         DistinctRows { mappings, keys: Keys::default(), made: Vec::new(), names: Keys::default() };
     let mut number = 0_u64;
     let read = |file: &String| {
-        let unreadable = |error| Failure::Unreadable { file: file.clone(), error };
         let mut tally = LineTally::default();
-        for block in sources.open(file).map_err(unreadable)? {
-            let block = block.map_err(unreadable)?;
-            let parsed = parser.block(block.bytes());
+        for block in input::open(file, parser, sources)? {
+            let (block, of_block) = block?;
+            let parsed = of_block.read(block.bytes());
             let numbers = number_all(&mut rows.keys, &parsed)?;
             rows.grow();
             for event in &parsed.events {
@@ -46,7 +46,7 @@ pub(super) fn read(
             tally.append(parsed.tally);
             sources.recycle(block);
         }
-        checked(tally, file)
+        input::checked(tally, file)
     };
     let files = args.files.iter().take_while(|_| !sources.is_stopped());
     let tallies: Result<Vec<LineTally>, Failure> = files.map(read).collect();

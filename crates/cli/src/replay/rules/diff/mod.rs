@@ -10,7 +10,8 @@ use tollgate_rules::{Answer, Code, Rule};
 use super::descriptors::DescriptorRow;
 use super::engine::Engine;
 use crate::replay::gather::Keys;
-use crate::replay::parse::{LineTally, instant};
+use crate::replay::parse::instant;
+use crate::replay::summary::LogSummary;
 
 /// How many of the most changed keys, and of the first changed requests, are listed.
 const NAMED: usize = 10;
@@ -18,13 +19,8 @@ const NAMED: usize = 10;
 /// The results of two sets of rules. The fields are those of `--json`, in their order. Old comes before new.
 #[derive(Debug, Serialize)]
 pub(crate) struct Diff {
-    lines: u64,
-    bad_lines: u64,
-    /// Only for a stream: lines that came too late to be reordered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    late_lines: Option<u64>,
-    first: String,
-    last: String,
+    #[serde(flatten)]
+    log: LogSummary,
     domain: String,
     old: Side,
     new: Side,
@@ -110,11 +106,7 @@ impl Diff {
         let mut rules = Vec::new();
         let places = [0, 1].map(|side| place_all(&mut rules, domain, engines, side));
         Self {
-            lines: 0,
-            bad_lines: 0,
-            late_lines: None,
-            first: String::new(),
-            last: String::new(),
+            log: LogSummary::default(),
             domain: domain.to_owned(),
             old: Side::default(),
             new: Side::default(),
@@ -173,21 +165,9 @@ impl Diff {
         }
     }
 
-    /// Adds the counts of the lines that were read.
-    pub(super) fn tell_of(
-        &mut self,
-        tallies: &[LineTally],
-        span: (u64, u64),
-        late_lines: Option<u64>,
-    ) {
-        self.lines = tallies.iter().map(LineTally::counted).sum();
-        self.bad_lines = tallies.iter().map(|tally| tally.bad).sum();
-        self.late_lines = late_lines;
-        (self.first, self.last) = (instant(span.0), instant(span.1));
-    }
-
-    /// Sums up, given the texts of the names.
-    pub(super) fn finish(&mut self, names: &Keys) {
+    /// Sums up, given what was read and the texts of the names.
+    pub(super) fn finish(&mut self, log: LogSummary, names: &Keys) {
+        self.log = log;
         let text = |name: usize| String::from_utf8_lossy(&names[name]).into_owned();
         self.rules.retain(|rule| {
             rule.old != rule.new || rule.newly_refused > 0 || rule.newly_admitted > 0

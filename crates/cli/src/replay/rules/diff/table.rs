@@ -11,12 +11,7 @@ const KEY_CHARS: usize = 60;
 
 impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (lines, bad) = (grouped(self.lines), grouped(self.bad_lines));
-        write!(f, "{lines} lines, {bad} bad, ")?;
-        if let Some(late) = self.late_lines {
-            write!(f, "{} late, ", grouped(late))?;
-        }
-        writeln!(f, "{} to {}", self.first, self.last)?;
+        writeln!(f, "{}", self.log)?;
         writeln!(f, "domain {}\n", self.domain.escape_debug())?;
         let mut table = aligned(&["", "requests", "admitted", "refused", "share refused"]);
         for (name, side) in [("old", &self.old), ("new", &self.new)] {

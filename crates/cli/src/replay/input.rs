@@ -1,0 +1,39 @@
+//! The blocks of a file, each with what reads its lines.
+
+use super::parse::{BlockParser, DetectError, LineTally, Parser};
+use super::source::{Block, Sources};
+use crate::failure::Failure;
+
+/// Opens a file. Its first block tells its format; blocks can then be read in any order, and in parallel.
+pub(crate) fn open<'s>(
+    file: &str,
+    parser: &'s Parser,
+    sources: &'s Sources,
+) -> Result<impl Iterator<Item = Result<(Block, BlockParser<'s>), Failure>> + Send + 's, Failure> {
+    let file = file.to_owned();
+    let unreadable = |error, file: &str| Failure::Unreadable { file: file.to_owned(), error };
+    let blocks = sources.open(&file).map_err(|error| unreadable(error, &file))?;
+    let mut format = parser.file();
+    Ok(blocks.map(move |block| {
+        let block = block.map_err(|error| unreadable(error, &file))?;
+        let useless =
+            |error: DetectError| Failure::Useless { file: file.clone(), reason: error.to_string() };
+        let parser = format.block(block.bytes()).map_err(useless)?;
+        Ok((block, parser))
+    }))
+}
+
+/// A file without a readable line is probably the wrong file, or read with the wrong options.
+pub(crate) fn checked(tally: LineTally, file: &str) -> Result<LineTally, Failure> {
+    let reason = match tally.named.first() {
+        _ if tally.good > 0 => return Ok(tally),
+        Some((line, reason)) => {
+            format!("0 of {} lines are good; line {line}: {reason}", tally.counted())
+        }
+        None => match tally.left_out {
+            None | Some(0) => "it has no lines".to_owned(),
+            Some(left_out) => format!("--where leaves out all of its {left_out} lines"),
+        },
+    };
+    Err(Failure::Useless { file: file.to_owned(), reason })
+}

@@ -1,0 +1,35 @@
+//! [`Asked`]: what is asked of each line besides its format.
+
+use crate::replay::condition::Condition;
+use crate::replay::key::LineKey;
+use crate::replay::wanted::Wanted;
+
+/// What is read of lines.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(super) wanted: Wanted,
+    pub(super) conditions: Vec<Condition>,
+    /// The parts of `wanted`, and then those of the conditions.
+    pub(super) parts: Vec<LineKey>,
+    /// The field of the time in JSON lines, if it is not where the format has it.
+    pub(super) time_field: Option<String>,
+}
+
+impl Asked {
+    pub(crate) fn new(wanted: Wanted, conditions: &[Condition], time_field: Option<&str>) -> Self {
+        let of_conditions = conditions.iter().map(Condition::key);
+        let parts = wanted.keys().iter().chain(of_conditions).cloned().collect();
+        let (conditions, time_field) = (conditions.to_vec(), time_field.map(str::to_owned));
+        Self { wanted, conditions, parts, time_field }
+    }
+
+    /// All of it as the key, which tells whether two formats read a line in the same way.
+    pub(super) fn joined(&self) -> Self {
+        Self::new(Wanted::Joined(self.parts.clone()), &[], self.time_field.as_deref())
+    }
+
+    /// Nothing but the time.
+    pub(super) fn of_times(&self) -> Self {
+        Self::new(Wanted::Joined(Vec::new()), &[], self.time_field.as_deref())
+    }
+}

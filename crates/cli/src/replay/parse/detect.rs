@@ -1,0 +1,206 @@
+//! Finds the format of a file by its first lines, and does not guess.
+//!
+//! A format reads a line if all of its fields are there; more may follow. It fits if it reads every line that any
+//! format reads. If several fit, they have to read the same times and keys: then it does not matter which is taken,
+//! and the one that leaves the least lines with a rest is named.
+
+use std::fmt;
+
+use super::asked::Asked;
+use super::format::{COLUMNS, ChosenFormat, ChosenShape, FileFormat, FormatChoice};
+use super::line::{LineRead, LineReader, lines};
+use super::named::{GENERAL, names};
+use super::time::instant;
+use crate::replay::text::shortened;
+
+/// So many lines tell the format.
+const FIRST_LINES: usize = 100;
+
+/// So many tell what it is not.
+const FEW_LINES: usize = 10;
+
+/// The maximum length of a line in a message.
+const SHOWN_CHARS: usize = 60;
+
+/// Why the format of a file is not known. Lines are counted from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DetectError {
+    /// No format reads any of the lines.
+    Unknown { line: usize, text: String },
+    /// No format reads all lines that some format reads.
+    Mixed { first: (usize, &'static str), second: (usize, &'static str) },
+    /// Formats read a line differently: as these times and keys.
+    Unsure { line: usize, first: (&'static str, String), second: (&'static str, String) },
+}
+
+impl fmt::Display for DetectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { line, text } => write!(
+                f,
+                "no format that has a name reads its first lines; line {line}: \"{text}\"; give --format \
+                 with a format as a server's configuration has it, such as '$remote_addr [$time_local] $_', \
+                 or one of {}",
+                names().join(", ")
+            ),
+            Self::Mixed { first, second } => write!(
+                f,
+                "its first lines are of several formats: line {} can be read as {}, line {} as {}; give the \
+                 --format that counts, all others are bad lines then",
+                first.0, first.1, second.0, second.1
+            ),
+            Self::Unsure { line, first, second } => write!(
+                f,
+                "line {line} can be read as {} ({}) and as {} ({}); give --format {} or --format {}",
+                first.0, first.1, second.0, second.1, first.0, second.0
+            ),
+        }
+    }
+}
+
+impl std::error::Error for DetectError {}
+
+/// A line that is not blank, and its number in the file.
+type NumberedLine<'l> = (usize, &'l [u8]);
+
+/// A format, and what it makes of the first lines.
+struct Candidate<'c> {
+    format: &'c ChosenFormat,
+    /// The time and the key of each line that it reads.
+    readings: Vec<Option<(u64, Vec<u8>)>>,
+    /// So many of the lines that it reads it has in full.
+    whole: usize,
+}
+
+impl<'c> Candidate<'c> {
+    fn new(format: &'c ChosenFormat, asked: &Asked, lines: &[NumberedLine<'_>]) -> Self {
+        let mut candidate = Self { format, readings: Vec::new(), whole: 0 };
+        let mut reader = LineReader::new(asked, format.of_file(asked).lines);
+        for (_, line) in lines {
+            let reading = match reader.read(line) {
+                Ok(LineRead::Request(nanos, key)) => {
+                    asked.wanted.canonical(&key).ok().map(|key| (nanos, key.into_owned()))
+                }
+                Ok(LineRead::LeftOut | LineRead::Nothing) | Err(_) => None,
+            };
+            // A line that ends before the format does is of another, even if it begins in the same way.
+            let reading = reading.zip(reader.behind_all(line));
+            candidate.whole +=
+                usize::from(reading.as_ref().is_some_and(|(_, rest)| rest.is_empty()));
+            candidate.readings.push(reading.map(|(reading, _)| reading));
+        }
+        candidate
+    }
+
+    /// The first line that it reads.
+    fn first(&self) -> Option<usize> {
+        self.readings.iter().position(Option::is_some)
+    }
+
+    /// Its name, and its reading of a line for a message.
+    fn told(&self, place: usize) -> (&'static str, String) {
+        let told = match &self.readings[place] {
+            Some((nanos, key)) => {
+                format!("{}, \"{}\"", instant(*nanos), shortened(key, SHOWN_CHARS))
+            }
+            None => String::new(),
+        };
+        (self.format.name, told)
+    }
+}
+
+/// The formats that read any of the lines.
+fn readers<'c>(
+    formats: &[&'c ChosenFormat],
+    asked: &Asked,
+    lines: &[NumberedLine<'_>],
+) -> Vec<Candidate<'c>> {
+    let candidates = formats.iter().map(|format| Candidate::new(format, asked, lines));
+    candidates.filter(|candidate| candidate.first().is_some()).collect()
+}
+
+/// The format of a file that begins with this block; none as long as all lines are blank.
+pub(super) fn format(
+    choice: &FormatChoice,
+    asked: &Asked,
+    block: &[u8],
+) -> Result<Option<FileFormat>, DetectError> {
+    if let [format] = &choice.0[..] {
+        return Ok(Some(format.of_file(asked)));
+    }
+    let numbered = (1..).zip(lines(block)).filter(|(_, line)| !line.trim_ascii().is_empty());
+    let first: Vec<NumberedLine<'_>> = numbered.take(FIRST_LINES).collect();
+    let Some(&(line, text)) = first.first() else { return Ok(None) };
+    // What is general is tried if nothing else fits: it reads what others read, by other rules.
+    let (general, special): (Vec<_>, Vec<_>) =
+        choice.0.iter().partition(|format| format.name == GENERAL);
+    let joined = asked.joined();
+    for formats in [special, general] {
+        // A format that reads none of these while others do is not asked for more: most of them drop out here.
+        let few = readers(&formats, &joined, &first[..first.len().min(FEW_LINES)]);
+        let few: Vec<_> = few.iter().map(|candidate| candidate.format).collect();
+        let formats = if few.is_empty() { formats } else { few };
+        if let Some(format) = choose(&readers(&formats, &joined, &first), &first)? {
+            return Ok(Some(format.of_file(asked)));
+        }
+    }
+    let built = built_as(choice, asked, &first).map(|format| format.of_file(asked));
+    let unknown = || DetectError::Unknown { line, text: shortened(text, SHOWN_CHARS) };
+    built.map(Some).ok_or_else(unknown)
+}
+
+/// The one that fits, if there is any.
+fn choose<'c>(
+    readers: &[Candidate<'c>],
+    lines: &[NumberedLine<'_>],
+) -> Result<Option<&'c ChosenFormat>, DetectError> {
+    /// The first line that only the other reads.
+    fn beyond(one: &Candidate<'_>, other: &Candidate<'_>) -> Option<usize> {
+        let mut pairs = one.readings.iter().zip(&other.readings);
+        pairs.position(|(one, other)| one.is_none() && other.is_some())
+    }
+    let fits = |one: &&Candidate<'_>| readers.iter().all(|other| beyond(one, other).is_none());
+    let Some(some) = readers.first() else { return Ok(None) };
+    let fitting: Vec<_> = readers.iter().filter(fits).collect();
+    let Some(first) = fitting.first() else {
+        // It does not fit, so that there is a line beyond it.
+        let of = |place: usize, candidate: &Candidate<'_>| (lines[place].0, candidate.format.name);
+        let second = readers.iter().find_map(|other| Some(of(beyond(some, other)?, other)));
+        let first = of(some.first().unwrap_or_default(), some);
+        return Err(DetectError::Mixed { first, second: second.unwrap_or(first) });
+    };
+    for other in &fitting {
+        let mut pairs = first.readings.iter().zip(&other.readings);
+        if let Some(place) = pairs.position(|(one, other)| one != other) {
+            let (line, first, second) = (lines[place].0, first.told(place), other.told(place));
+            return Err(DetectError::Unsure { line, first, second });
+        }
+    }
+    Ok(fullest(fitting.into_iter()))
+}
+
+/// The format that has most lines in full; of several the first.
+fn fullest<'a, 'c: 'a>(
+    candidates: impl DoubleEndedIterator<Item = &'a Candidate<'c>>,
+) -> Option<&'c ChosenFormat> {
+    // Of several that have as many, this takes the last.
+    candidates.rev().max_by_key(|candidate| candidate.whole).map(|candidate| candidate.format)
+}
+
+/// The format that the lines are built as, although none of them has what is wanted: each line says what is missing.
+fn built_as<'c>(
+    choice: &'c FormatChoice,
+    asked: &Asked,
+    lines: &[NumberedLine<'_>],
+) -> Option<&'c ChosenFormat> {
+    let times = asked.of_times();
+    let with_times = readers(&choice.0.iter().collect::<Vec<_>>(), &times, lines);
+    let has = |start: &[u8]| lines.iter().any(|(_, line)| line.trim_ascii().starts_with(start));
+    let is_like = |format: &&ChosenFormat| match format.shape {
+        ChosenShape::Text(_) => false,
+        ChosenShape::Columns(_) => has(COLUMNS),
+        ChosenShape::Json(_) => has(b"{"),
+    };
+    // Backwards, because what is general is the last.
+    fullest(with_times.iter()).or_else(|| choice.0.iter().rev().find(is_like))
+}

@@ -1,0 +1,165 @@
+//! What the fields of formats stand for: one vocabulary for all of them.
+
+use std::borrow::Cow;
+
+use super::time_form::TimePart;
+use crate::replay::key::LineKey;
+
+/// A field of a text format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FormatField {
+    /// Its name as a key.
+    pub(super) name: String,
+    pub(super) kind: FieldKind,
+}
+
+/// What a field holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FieldKind {
+    /// The client's address.
+    Address,
+    /// The client's address, a colon, and its port; an IPv6 address with or without brackets.
+    AddressAndPort,
+    /// A list of addresses, as `X-Forwarded-For` has it. The last is the one that the proxy itself has seen; a client
+    /// can invent the others.
+    Addresses,
+    User,
+    /// Method, target and version.
+    Request,
+    Method,
+    Path,
+    /// What follows a path without anything in between.
+    Query,
+    Referer,
+    UserAgent,
+    Host,
+    Status,
+    Time(TimePart),
+    /// Any text, blanks included, that is no key.
+    Gap,
+    Other,
+}
+
+impl FieldKind {
+    /// Whether it may have blanks although nothing encloses it.
+    pub(super) fn may_have_blanks(&self) -> bool {
+        matches!(self, Self::User | Self::Request | Self::Time(_) | Self::Gap)
+    }
+
+    /// What a header of a request holds, by its name in lower case.
+    pub(super) fn of_header(name: &str) -> Self {
+        match name {
+            "x-forwarded-for" => Self::Addresses,
+            "referer" => Self::Referer,
+            "user-agent" => Self::UserAgent,
+            "host" | ":authority" => Self::Host,
+            ":method" => Self::Method,
+            ":path" | "x-envoy-original-path" => Self::Path,
+            _ => Self::Other,
+        }
+    }
+
+    /// How the part that a key names is found in such a field, and how well: the least rank is taken.
+    fn gives(&self, key: &LineKey) -> Option<(u8, Cut)> {
+        Some(match (key, self) {
+            (LineKey::Ip(_), Self::Address) => (0, Cut::Whole),
+            (LineKey::Ip(_), Self::AddressAndPort) => (0, Cut::WithoutPort),
+            (LineKey::Ip(_), Self::Addresses) => (1, Cut::LastOfList),
+            (LineKey::User, Self::User)
+            | (LineKey::Method, Self::Method)
+            | (LineKey::Path, Self::Path)
+            | (LineKey::Referer, Self::Referer)
+            | (LineKey::UserAgent, Self::UserAgent)
+            | (LineKey::Host, Self::Host)
+            | (LineKey::Status, Self::Status) => (0, Cut::Whole),
+            (LineKey::Method, Self::Request) => (1, Cut::FirstWord),
+            (LineKey::Path, Self::Request) => (1, Cut::SecondWord),
+            _ => return None,
+        })
+    }
+}
+
+/// Which part of a field is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    Whole,
+    WithoutPort,
+    LastOfList,
+    FirstWord,
+    SecondWord,
+}
+
+impl Cut {
+    /// The part of a field's text.
+    pub(super) fn of(self, text: &[u8]) -> &[u8] {
+        match self {
+            Self::Whole => text,
+            Self::WithoutPort => without_port(text),
+            Self::LastOfList => text.rsplit(|&b| b == b',').next().unwrap_or_default().trim_ascii(),
+            // A request of one word (`-`, a broken handshake) has neither.
+            Self::FirstWord => memchr::memchr(b' ', text).map_or(b"", |end| &text[..end]),
+            Self::SecondWord => text.split(|&b| b == b' ').nth(1).unwrap_or_default(),
+        }
+    }
+}
+
+/// `192.0.2.1:80`, `[2001:db8::1]:80` and `2001:db8::1:80` without `:80`. Behind the last colon always is the port.
+fn without_port(text: &[u8]) -> &[u8] {
+    let address = memchr::memrchr(b':', text).map_or(text, |colon| &text[..colon]);
+    let inner = address.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+    inner.unwrap_or(address)
+}
+
+/// The field that has what a key names, and which part of it that is.
+pub(super) fn source<'f>(
+    key: &LineKey,
+    fields: impl Iterator<Item = &'f FormatField>,
+) -> Option<(usize, Cut)> {
+    let name = match key {
+        LineKey::Field(name) | LineKey::AddressField(name, _) => Some(name),
+        _ => None,
+    };
+    let gives = |field: &FormatField| match name {
+        Some(name) if field.name.eq_ignore_ascii_case(name) => match field.kind {
+            FieldKind::AddressAndPort => Some((0, Cut::WithoutPort)),
+            _ => Some((0, Cut::Whole)),
+        },
+        Some(_) => None,
+        None => field.kind.gives(key),
+    };
+    let found = fields.enumerate().filter_map(|(index, field)| Some((gives(field)?, index)));
+    found.min_by_key(|((rank, _), index)| (*rank, *index)).map(|((_, cut), index)| (index, cut))
+}
+
+/// What may be a key among these fields, for messages.
+pub(super) fn names<'f>(fields: &[&'f FormatField]) -> Vec<Cow<'f, str>> {
+    let of = |key: &LineKey| source(key, fields.iter().copied()).map(|_| key.name().to_owned());
+    let named = LineKey::NAMED.iter().filter_map(of).map(Cow::Owned);
+    let others = fields.iter().filter(|field| field.kind == FieldKind::Other);
+    named.chain(others.map(|field| Cow::Borrowed(field.name.as_str()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_cut_from_an_address_of_any_form() {
+        for text in ["2001:db8::1:33317", "[2001:db8::1]:33317"] {
+            assert_eq!(Cut::WithoutPort.of(text.as_bytes()), b"2001:db8::1");
+        }
+        assert_eq!(Cut::WithoutPort.of(b"192.0.2.1:80"), b"192.0.2.1");
+    }
+
+    #[test]
+    fn of_a_list_the_last_address_counts() {
+        assert_eq!(Cut::LastOfList.of(b"203.0.113.9, 192.0.2.1"), b"192.0.2.1");
+        assert_eq!(Cut::LastOfList.of(b"192.0.2.1"), b"192.0.2.1");
+    }
+
+    #[test]
+    fn a_request_that_is_none_has_no_path() {
+        assert_eq!((Cut::FirstWord.of(b"-"), Cut::SecondWord.of(b"-")), (&b""[..], &b""[..]));
+        assert_eq!(Cut::SecondWord.of(b"GET /a?b HTTP/1.1"), b"/a?b");
+    }
+}

@@ -1,0 +1,259 @@
+//! [`Template`]: the lines of a text format, as fields with texts between them.
+//!
+//! ```text
+//! $remote_addr - $remote_user [$time_local] "$request" ...
+//! ```
+//!
+//! Every text format is one: those with a name, those that are written on the command line, and the columns that a
+//! `#Fields` line names. A field reaches to the text behind it. Only what is needed is read: with the address as the
+//! key, nothing behind the time; what follows may be anything.
+
+use std::fmt;
+
+use super::Reason;
+use super::field::{FieldKind, FormatField};
+use super::marker::Marker;
+use super::time_form::{TimeForm, TimePart};
+
+/// A piece of a format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FormatToken {
+    Text(String),
+    /// A blank or a tab.
+    Blank,
+    Field(FormatField),
+}
+
+/// Why a list of fields and texts is no format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TemplateError {
+    /// Two fields with nothing in between, which cannot be told apart.
+    Adjacent { first: String, second: String },
+    /// No time, or none that has both a date and a clock time.
+    NoTime,
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Adjacent { first, second } => write!(
+                f,
+                "nothing stands between {first} and {second}, so nothing tells where one ends; put a text \
+                 between them"
+            ),
+            Self::NoTime => f.write_str(
+                "no time of a date and a clock time is in it; have one, such as $time_local, %t or %START_TIME%",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+/// What ends a field.
+#[derive(Clone, Debug)]
+enum FieldEnd {
+    Text(Marker),
+    Blank,
+    /// The end of the line; without anything around the field, also a blank.
+    Line,
+}
+
+#[derive(Clone, Debug)]
+struct TemplateField {
+    field: FormatField,
+    end: FieldEnd,
+    /// Nothing encloses it, so that it has no blanks.
+    is_bare: bool,
+    /// The same, and its end does not keep them out.
+    may_catch_blanks: bool,
+}
+
+/// A text format that can be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    /// Its name for messages.
+    name: String,
+    lead: Vec<u8>,
+    fields: Vec<TemplateField>,
+    time: (TimeForm, Vec<usize>),
+}
+
+impl Template {
+    pub(super) fn new(name: &str, tokens: Vec<FormatToken>) -> Result<Self, TemplateError> {
+        let mut template = Self {
+            name: name.to_owned(),
+            lead: Vec::new(),
+            fields: Vec::new(),
+            time: (TimeForm::Zoned, Vec::new()),
+        };
+        for token in tokens {
+            template.push(token)?;
+        }
+        for field in &mut template.fields {
+            field.may_catch_blanks = field.is_bare
+                && matches!(&field.end, FieldEnd::Text(marker) if marker.text() != b" ");
+        }
+        let fields = template.fields.iter().enumerate();
+        let parts: Vec<(usize, &TimePart)> = fields
+            .filter_map(|(index, field)| match &field.field.kind {
+                FieldKind::Time(part) => Some((index, part)),
+                _ => None,
+            })
+            .collect();
+        let time = TimeForm::of(&parts).filter(|(form, _)| form.is_complete());
+        Ok(Self { time: time.ok_or(TemplateError::NoTime)?, ..template })
+    }
+
+    fn push(&mut self, token: FormatToken) -> Result<(), TemplateError> {
+        let last = self.fields.last_mut();
+        match (token, last) {
+            (FormatToken::Text(text), None) => self.lead.extend_from_slice(text.as_bytes()),
+            (FormatToken::Text(text), Some(last)) => {
+                let before = match &last.end {
+                    FieldEnd::Text(marker) => marker.text(),
+                    FieldEnd::Blank | FieldEnd::Line => b"",
+                };
+                if let Some(marker) = Marker::new(&[before, text.as_bytes()].concat()) {
+                    last.end = FieldEnd::Text(marker);
+                }
+            }
+            (FormatToken::Blank, None) => {}
+            (FormatToken::Blank, Some(last)) => last.end = FieldEnd::Blank,
+            (FormatToken::Field(field), None) => self.add(field, b""),
+            (FormatToken::Field(field), Some(last)) => match &last.end {
+                FieldEnd::Text(marker) => {
+                    let before = marker.text().to_vec();
+                    self.add(field, &before);
+                }
+                FieldEnd::Blank => self.add(field, b" "),
+                // A query is no part of a path, and is cut off where it matters.
+                FieldEnd::Line if field.kind == FieldKind::Query => {}
+                FieldEnd::Line => {
+                    let first = last.field.name.clone();
+                    return Err(TemplateError::Adjacent { first, second: field.name });
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, field: FormatField, before: &[u8]) {
+        let has_blank = before.last().is_none_or(|&b| b == b' ');
+        let is_bare = has_blank && !field.kind.may_have_blanks();
+        self.fields.push(TemplateField {
+            field,
+            end: FieldEnd::Line,
+            is_bare,
+            may_catch_blanks: false,
+        });
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn fields(&self) -> impl Iterator<Item = &FormatField> {
+        self.fields.iter().map(|field| &field.field)
+    }
+
+    /// How the time is written, and in which fields.
+    pub(super) fn time(&self) -> (&TimeForm, &[usize]) {
+        (&self.time.0, &self.time.1)
+    }
+
+    /// Reads the first `count` fields of a line, and returns what is behind them.
+    pub(super) fn read<'l>(
+        &self,
+        line: &'l [u8],
+        count: usize,
+        found: &mut Vec<&'l [u8]>,
+    ) -> Result<&'l [u8], Reason> {
+        found.clear();
+        let mut rest = line;
+        // Most formats begin with a field, and a comparison with nothing is a call, too.
+        if !self.lead.is_empty() {
+            let no_lead = || Reason::no_text(&self.lead, None, &self.name);
+            rest = line.strip_prefix(&*self.lead).ok_or_else(no_lead)?;
+        }
+        let mut is_cut = false;
+        for field in self.fields.iter().take(count) {
+            if is_cut {
+                return Err(Reason::ended(&field.field.name, &self.name));
+            }
+            let (text, after) = field.split(rest).ok_or_else(|| self.reason(field, rest))?;
+            if field.may_catch_blanks && memchr::memchr(b' ', text).is_some() {
+                return Err(Reason::blank_inside(text, &field.field.name, &self.name));
+            }
+            found.push(text);
+            is_cut = after.is_none();
+            rest = after.unwrap_or_default();
+        }
+        Ok(rest)
+    }
+
+    /// What a line that has all of the fields has behind them.
+    pub(super) fn behind_all<'l>(&self, line: &'l [u8]) -> Option<&'l [u8]> {
+        self.read(line, self.fields.len(), &mut Vec::new()).ok()
+    }
+
+    /// Why a field has no end.
+    #[cold]
+    fn reason(&self, field: &TemplateField, rest: &[u8]) -> Reason {
+        let name = &field.field.name;
+        match &field.end {
+            _ if rest.is_empty() => Reason::ended(name, &self.name),
+            FieldEnd::Text(marker) => Reason::no_text(marker.text(), Some(name), &self.name),
+            FieldEnd::Blank | FieldEnd::Line => Reason::no_text(b" ", Some(name), &self.name),
+        }
+    }
+}
+
+impl TemplateField {
+    /// The text of the field and what follows; nothing follows where the line has ended in it, or in the text behind.
+    #[inline]
+    fn split<'l>(&self, rest: &'l [u8]) -> Option<(&'l [u8], Option<&'l [u8]>)> {
+        let marker = match &self.end {
+            FieldEnd::Text(marker) => marker,
+            FieldEnd::Blank => {
+                let end = memchr::memchr2(b' ', b'\t', rest);
+                return Some(
+                    end.map_or((rest, None), |end| (&rest[..end], Some(&rest[end + 1..]))),
+                );
+            }
+            FieldEnd::Line => {
+                let end = if self.is_bare { memchr::memchr2(b' ', b'\t', rest) } else { None };
+                return Some(end.map_or((rest, None), |end| (&rest[..end], Some(&rest[end..]))));
+            }
+        };
+        let needle = marker.text();
+        let is_quoted = needle[0] == b'"';
+        let mut from = 0;
+        while let Some(found) = marker.find(&rest[from..]) {
+            let end = from + found;
+            if !is_quoted || !is_escaped(&rest[..end]) {
+                return Some((&rest[..end], Some(&rest[end + needle.len()..])));
+            }
+            from = end + 1;
+        }
+        Self::cut_off(rest, needle)
+    }
+
+    /// The text of a field whose end, or a part of it, is not on the line.
+    #[cold]
+    fn cut_off<'l>(rest: &'l [u8], needle: &[u8]) -> Option<(&'l [u8], Option<&'l [u8]>)> {
+        let is_quoted = needle[0] == b'"';
+        let ends_in = |length: &usize| rest.ends_with(&needle[..*length]);
+        match (1..needle.len()).rev().find(ends_in) {
+            Some(length) => Some((&rest[..rest.len() - length], None)),
+            // Some servers and collectors cut long lines, which mostly is in a long header.
+            None if is_quoted && !rest.is_empty() => Some((rest, None)),
+            None => None,
+        }
+    }
+}
+
+/// Whether what follows is escaped by a backslash.
+fn is_escaped(text: &[u8]) -> bool {
+    text.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
+}
