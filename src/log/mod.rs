@@ -13,7 +13,9 @@
 //! * A denial takes nothing. (In a log of more than 64 units it may write down how far it need not have
 //!   looked.) A request for several units that loses a race for the last of them may make another request
 //!   be denied that came just then; it can make none be admitted.
-//! * What is given back may come back up to a period late, if another thread reads its slot just before.
+//! * What is given back may come back up to a period late, if another thread reads its slot just before. So may what a
+//!   reset forgets, in a log of more than 64 units; and later than that, if it had been taken for times further ahead:
+//!   then another reset brings it back.
 //!
 //! # What it costs
 //! 8 bytes for each unit of the limit. Above 64 units the slots lie in rows, with 16 bytes for each row: rows
@@ -71,5 +73,27 @@ impl Log {
 
     pub(crate) fn amend(&self, now: Timestamp, amendment: Amendment<'_>) -> u64 {
         self.rule.amend(&self.ring, now.as_nanos(), amendment)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_mends_the_bounds_that_a_stalled_reader_has_raised_behind_another() {
+        let policy = "sliding-log 65/s".parse().expect("a policy");
+        let log = Log::new(LogRule::of(&policy).expect("a log"));
+        let at = Timestamp::from_nanos;
+        let (now, far) = (at(1_000_000_000), at(1_000_000_000_000_000));
+        assert!(log.ask(Verb::Check, 65, far, true).is_allowed());
+        assert_eq!(log.amend(now, Amendment::Reset), 65);
+        // Their thread has read the slots before the reset, and writes the bounds only now.
+        (0..log.ring.rows()).for_each(|row| log.ring.raise_low(row, far.as_nanos()));
+        assert!(!log.ask(Verb::Check, 1, now, true).is_allowed());
+        // No slot is given back: they have been. The bounds are.
+        assert_eq!(log.amend(now, Amendment::Reset), 0);
+        assert!(log.ask(Verb::Check, 65, now, true).is_allowed());
+        assert!(!log.ask(Verb::Check, 1, now, true).is_allowed());
     }
 }

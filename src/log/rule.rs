@@ -225,16 +225,20 @@ impl LogRule {
         let now_ns = now_ns.min(LATEST_NS);
         match amendment {
             Amendment::Refund(charge) | Amendment::Undo(charge) => {
-                let Some(turn_ns) = self.turn_of(charge) else { return 0 };
                 let mine = charge.held.counts;
-                // Its units have left the window by themselves.
-                if mine <= now_ns {
-                    return 0;
-                }
+                // Not of this log, or its units have left the window by themselves.
+                let turn_ns = self.turn_of(charge).filter(|_| mine > now_ns);
+                let Some(turn_ns) = turn_ns else { return 0 };
                 give_back(slots, charge.cost, |word| word == mine, turn_ns)
             }
             // Not 0: requests with an earlier time still wait until then, as in every limiter.
-            Amendment::Reset => give_back(slots, u64::MAX, |word| word > now_ns, now_ns),
+            Amendment::Reset => {
+                let given = give_back(slots, u64::MAX, |word| word > now_ns, now_ns);
+                // Also where no slot is given back: a thread that stalled in a reading of before another reset may have
+                // raised the bound behind that one, and this one mends it.
+                (0..slots.rows()).for_each(|row| slots.lower_low(row, now_ns));
+                given
+            }
         }
     }
 }

@@ -150,7 +150,8 @@ pub(crate) trait Slots {
 
     /// Says that a slot of the row is free from this instant on: one was given back. After it was written. A thread that
     /// has read the slot before may raise the bound behind this: then the unit is found again only when all that it
-    /// has seen in the row is free, up to a window late. So less may be admitted, never more.
+    /// has seen in the row is free: up to a window late, or after a reset as late as the row had been taken for, unless
+    /// there is another reset. So less may be admitted, never more.
     fn lower_low(&self, row: usize, to_ns: u64);
 
     /// Says that a slot of the row may soon be free only from this instant on. Before it is written.
