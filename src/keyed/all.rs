@@ -19,6 +19,7 @@ use crate::algorithm::{Decides, Held, Kernel};
 use crate::all::{SKEW_NS, Undo};
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Outcome};
+use crate::hash::shards_of;
 use crate::refund::Found;
 use crate::verb::Verb;
 use crate::verdict::Verdict;
@@ -30,7 +31,6 @@ use super::decide::{answer, decide_slowly, refuse};
 use super::hit::Plan;
 use super::points;
 use super::shard::Header;
-use super::unit::shards_of;
 
 /// What a charge found: what the word held before, seen from the instant that the permit speaks of. What it left is
 /// what the permit remembers.

@@ -15,8 +15,7 @@ use crate::refund::{Amendment, Found};
 use super::points;
 use super::price::amend::amend_priced;
 use super::table::Table;
-use super::unit::shards_of;
-use crate::hash::Identity;
+use crate::hash::{Identity, shards_of};
 
 /// Amends the key's word, and says how many units that gave back, rounded up: none if the key has no
 /// word, or a charge cannot be undone any more.

@@ -1,10 +1,12 @@
-//! The instant that a new key starts at, and the floors that it follows from.
+//! What a new key starts from: the floors of its shards, the instant that follows from them, and the quota in force.
 
 use super::ask::Fresh;
+use super::book::Lane;
+use super::layout::Layout;
 use super::points;
 use super::shard::Header;
 use super::table::Table;
-use super::unit::{UNIT, all_shards_of};
+use crate::hash::{UNIT, all_shards_of};
 
 /// The headers of a key's shards.
 pub(super) type UnitHeaders = [Header; 2 * UNIT];
@@ -29,6 +31,21 @@ pub(super) fn base_ns<const N: usize>(headers: [Header; N], fresh: &mut Fresh<'_
     // A key that owes nothing starts at the request's own time. Only a floor may be later than
     // that.
     floor_ns.max(fresh.ask.now_ns)
+}
+
+/// The division of words that keys of a tier get, and its index where it stands in them.
+pub(super) type MarkedLayout<'a> = (&'a Layout, u64);
+
+impl Table {
+    /// The division of words that new keys of a tier get, and the index in it. In a table of one quota
+    /// that is all there is; else it is read now, and `lane` holds it.
+    pub(super) fn quota_of<'a>(&'a self, tier: u8, lane: &'a mut Option<Lane>) -> MarkedLayout<'a> {
+        // The words of one quota carry no index.
+        let Some(book) = &self.book else { return (&self.layout, 0) };
+        // Kept by the caller, since the layout is borrowed from it.
+        let lane = lane.insert(book.in_force(tier.into()));
+        (&lane.layout, lane.mark)
+    }
 }
 
 #[cfg(test)]

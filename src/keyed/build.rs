@@ -18,8 +18,7 @@ use super::seeds::Seeds;
 use super::shard::{CELLS, Shard};
 use super::table::Table;
 use super::tally::Tallies;
-use super::unit::unit;
-use crate::hash::Hashers;
+use crate::hash::{Hashers, unit};
 
 /// The share of cells that hold live keys when the table holds its capacity. Simulated with 4 million keys in units of
 /// two lines of seven cells: at 65 % none is homeless, at 70 % one, at 72 % five, at 75 % thirty.

@@ -1,7 +1,7 @@
 //! The path of a decision that is not made at home: in another cell of the key, or by an install.
 
 use crate::decision::{Decision, Outcome};
-use crate::hash::{Identity, prefetch};
+use crate::hash::{Identity, all_shards_of, prefetch, shards_of, unit};
 use crate::verb::Verb;
 use crate::verdict::Verdict;
 
@@ -11,7 +11,6 @@ use super::install::install;
 use super::shard::{Missed, Shard};
 use super::slow::{hit_slowly, look};
 use super::table::Table;
-use super::unit::{all_shards_of, shards_of, unit};
 
 /// The decision on a request whose key may have been new, with the arithmetic that it was made by.
 #[inline(always)]

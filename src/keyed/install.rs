@@ -10,7 +10,7 @@
 //! that each thread puts between its own claim and its scan. A thread may scan twice, both times behind its fence: the
 //! first time it only counts, and one word of the tag is its own claim, if that still stands; else the second scan
 //! judges each word. Its scan is the one by which it opens. Both threads scan the same cells and order them alike,
-//! because keys with equal tags share both units or none (see `unit`).
+//! because keys with equal tags share both units or none (see `hash`).
 //!
 //! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances a newcomer is decided in the spill, as it is
 //! when there is no cell for it; or denied, and counted, if there is none. What it owes there it brings along when it
@@ -20,7 +20,6 @@ mod answer;
 mod open;
 pub(super) mod rival;
 mod round;
-mod verify;
 
 use crossbeam_utils::Backoff;
 
@@ -36,13 +35,11 @@ use super::slow::{forgotten_in, look};
 use super::spill::{decide_in_spill, owed};
 use super::survey::{Choice, Offer, Reading, Seen, choose, read_all, survey, vacancy};
 use super::table::Table;
-use super::unit::{UNIT, shards_of};
-use crate::hash::Identity;
+use crate::hash::{Identity, UNIT, shards_of};
 
 use answer::{newcomer, no_cell, question, without_cell};
-use open::{enter, open};
+use open::{claim_and_verify, enter, open};
 use round::Round;
-use verify::claim_and_verify;
 
 /// A round is lost to another install, a sweep, a charge of the idle key, a charge of the same key in the spill, or a
 /// change of its quota; three in a row are rare.

@@ -4,9 +4,9 @@
 //! hardware fetches together. Large tables may lie in huge pages: see `huge_pages`.
 
 use crate::error::BuildError;
+use crate::hash::unit;
 
 use super::shard::Shard;
-use super::unit::unit;
 
 #[cfg(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle))))]
 use super::huge_pages::{ShardPages, keep, map};

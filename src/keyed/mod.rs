@@ -36,7 +36,6 @@ mod table;
 mod tally;
 mod tiers;
 mod tiers_saved;
-mod unit;
 #[cfg(any(loom, shuttle))]
 mod witness;
 
@@ -50,7 +49,7 @@ use crate::algorithm::Kernel;
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::hash::{Hashers, Identity, Mix, prefetch};
+use crate::hash::{Hashers, Identity, Mix, prefetch, unit};
 use crate::policy::Policy;
 use crate::refund::Amendment;
 use crate::verb::Verb;
@@ -62,7 +61,6 @@ use hit::priced_decision;
 use seeds::Seeds;
 use shard::Shard;
 use table::Table;
-use unit::unit;
 
 pub(crate) use all::KeyTrace;
 pub(crate) use changing_cell::ChangingCell;

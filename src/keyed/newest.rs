@@ -1,10 +1,9 @@
 //! The words of a shard as they stand now, in modification order: for the assertions of models.
 
-use crate::hash::Identity;
+use crate::hash::{Identity, shards_of};
 
 use super::shard::cells;
 use super::table::Table;
-use super::unit::shards_of;
 
 /// Asked right after an opening, and openings are all that could make a second live cell: so what
 /// holds here holds at every moment.

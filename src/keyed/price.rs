@@ -91,21 +91,6 @@ impl Priced {
     }
 }
 
-/// The division of words that keys of a tier get, and its index where it stands in them.
-pub(super) type MarkedLayout<'a> = (&'a Layout, u64);
-
-impl Table {
-    /// The division of words that new keys of a tier get, and the index in it. In a table of one quota
-    /// that is all there is; else it is read now, and `lane` holds it.
-    pub(super) fn quota_of<'a>(&'a self, tier: u8, lane: &'a mut Option<Lane>) -> MarkedLayout<'a> {
-        // The words of one quota carry no index.
-        let Some(book) = &self.book else { return (&self.layout, 0) };
-        // Kept by the caller, since the layout is borrowed from it.
-        let lane = lane.insert(book.in_force(tier.into()));
-        (&lane.layout, lane.mark)
-    }
-}
-
 /// The word of `tag` in one shard, its cell, the header it is dated by, and what it holds, seen from
 /// the floor. `None` if the key is not there.
 fn find_priced(table: &Table, book: &Book, index: usize, tag: u64) -> Option<(FoundWord, Priced)> {

@@ -30,8 +30,7 @@ use super::shard::{CELLS, Header, Shard};
 use super::snapshot::{twins, words_of};
 use super::spill::Spill;
 use super::table::Table;
-use super::unit::unit;
-use crate::hash::{Hashers, Identity};
+use crate::hash::{Hashers, Identity, unit};
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its hashers and its capacity.

@@ -11,8 +11,7 @@ use super::floor::{follow, is_forgotten};
 use super::price::look::look_priced;
 use super::shard::{Header, Shard, dates};
 use super::table::Table;
-use super::unit::shards_of;
-use crate::hash::Identity;
+use crate::hash::{Identity, shards_of};
 
 /// What came of looking for a key in one shard the slow way.
 enum SlowHit {

@@ -58,8 +58,7 @@ use super::seeds::Seeds;
 use super::shard::GRANULE_BITS;
 use super::shard::{CELLS, Header, cells};
 use super::table::Table;
-use super::unit::shards_of;
-use crate::hash::Identity;
+use crate::hash::{Identity, shards_of};
 
 /// A shard as it was read.
 #[derive(Clone, Copy, Debug)]

@@ -71,15 +71,13 @@ use crate::sync::{Ordering, scale};
 use crate::verdict::Verdict;
 
 use super::ask::{Ask, Fresh};
-use super::base::{base_ns, headers};
+use super::base::{MarkedLayout, base_ns, headers};
 use super::points;
-use super::price::MarkedLayout;
 use super::price::look::hit_priced;
 use super::shard::{Header, cells};
 use super::slow::hit_slowly;
 use super::table::Table;
-use super::unit::shards_of;
-use crate::hash::Identity;
+use crate::hash::{Identity, shards_of};
 
 use store::{Asked, SpillTold};
 pub(super) use store::{Spill, can_spill};

@@ -1,6 +1,7 @@
 //! [`Stats`]: what a table holds and what has happened to it.
 
 use crate::algorithm::Decides;
+use crate::hash::unit;
 use std::time::Duration;
 
 use super::layout::{Kind, Layout};
@@ -9,7 +10,6 @@ use super::shard::CELLS;
 use super::shard::GRANULE_BITS;
 use super::spill::Spill;
 use super::table::Table;
-use super::unit::unit;
 
 /// What a [`KeyedLimiter`](crate::KeyedLimiter) holds, and what has happened to it.
 ///

@@ -14,8 +14,7 @@ use super::points;
 use super::price::{idle_ns, priced_idle};
 use super::shard::{CELLS, CellMask, GRANULE_BITS, Header, cells};
 use super::table::Table;
-use super::unit::{UNIT, shards_of, unit};
-use crate::hash::Identity;
+use crate::hash::{Identity, UNIT, shards_of, unit};
 
 /// A key goes to its home unit while fewer cells than this are taken there, or no fewer in its second unit. Simulated
 /// with 4 million keys at the design load of 70 %: 4.6 % of keys in their second unit, 2.7 % in their home's sibling,
@@ -318,7 +317,7 @@ pub(super) fn first_free_ns(table: &Table, first: usize, second: usize, ask: &As
 pub(super) fn choose(offers: &[Offer]) -> Option<Choice> {
     let claims = offers.iter().filter_map(|offer| offer.own_claim);
     // An unfinished install of the key: two claims of it would only vacate each other.
-    // The lowest, since of two claims the lower goes on: see `install/verify`.
+    // The lowest, since of two claims the lower goes on: see `install/open`.
     if let Some(claim) = claims.min_by_key(Seen::position) {
         return Some(Choice::Claim(claim));
     }

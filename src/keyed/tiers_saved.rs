@@ -29,8 +29,7 @@ use super::seeds::Seeds;
 use super::snapshot::words_of;
 use super::table::Table;
 use super::tiers::Tiers;
-use super::unit::unit;
-use crate::hash::Hashers;
+use crate::hash::{Hashers, unit};
 
 impl Tiers {
     /// The limiter of these tiers whose [`snapshot`](KeyedLimiter::snapshot) this is: as

@@ -7,13 +7,12 @@ use crate::verb::{Verbs, Wish};
 use crate::verdict::Verdict;
 
 use super::{FoundWord, Priced, find_priced};
-use crate::hash::Identity;
+use crate::hash::{Identity, shards_of};
 use crate::keyed::ask::Fresh;
 use crate::keyed::book::Book;
 use crate::keyed::floor::{follow, is_forgotten};
 use crate::keyed::shard::GRANULE_BITS;
 use crate::keyed::table::Table;
-use crate::keyed::unit::shards_of;
 
 /// [`look`](crate::keyed::slow::look) in a table of several quotas. Out of line, so that it costs others nothing.
 #[cold]

@@ -3,12 +3,11 @@
 use crate::algorithm::{Decides, Held};
 
 use super::{FoundWord, Priced, find_priced};
-use crate::hash::Identity;
+use crate::hash::{Identity, shards_of};
 use crate::keyed::book::Lane;
 use crate::keyed::floor::advance;
 use crate::keyed::shard::GRANULE_BITS;
 use crate::keyed::table::Table;
-use crate::keyed::unit::shards_of;
 
 /// What a key has spent, and the word that says so.
 #[derive(Clone, Copy, Debug)]

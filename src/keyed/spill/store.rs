@@ -12,13 +12,12 @@ use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Word};
 
-use crate::hash::Identity;
+use crate::hash::{Identity, unit};
 use crate::keyed::ask::Ask;
 use crate::keyed::book::{Book, Lane};
 use crate::keyed::layout::Layout;
 use crate::keyed::points;
 
-use super::super::unit::unit;
 use super::reach::reach_ns;
 
 /// A key's cells in the sketch. One would be enough for a flood of keys that come once; with two a few keys
