@@ -185,7 +185,7 @@ impl View {
         Self { kernel, held, at_ns, now_ns, cost, soft_bp: 0, mark: Mark::None }
     }
 
-    fn limit(&self) -> u64 {
+    pub(crate) fn limit(&self) -> u64 {
         unsoftened(self.kernel.limit(), self.soft_bp)
     }
 

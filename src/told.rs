@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::algorithm::{Answers, Held, Kernel};
 use crate::decision::{Decision, View};
-use crate::verdict::Verdict;
+use crate::verdict::{Mark, Verdict};
 
 /// The answers of a decision that was made elsewhere: by a limit that is kept in Redis, by a service, by a
 /// double in a test. As a [`Decision`] it can go wherever one of this process could.
@@ -19,6 +19,7 @@ use crate::verdict::Verdict;
 ///     allowed: false,
 ///     cost: 1,
 ///     limit: 10,
+///     soft_bp: 0,
 ///     remaining: 0,
 ///     retry_after: Duration::from_millis(1_500),
 ///     reset_after: Duration::from_secs(6),
@@ -34,9 +35,12 @@ pub struct Told {
     /// The units that were charged, or that were asked for and denied. If denied and above `limit`, the
     /// denial is one for ever.
     pub cost: u64,
-    /// The most units that can be admitted at one instant.
+    /// The most units that can be admitted at one instant: S, if the limit is soft.
     pub limit: u64,
-    /// Units left after the decision.
+    /// By how much it was softened to that, in hundredths of a percent; 0 if it is hard: see
+    /// [`AtLimit`](crate::AtLimit).
+    pub soft_bp: u16,
+    /// Units left after the decision, counted up to `limit`.
     pub remaining: u64,
     /// If denied, how long to wait until the same cost would be admitted.
     pub retry_after: Duration,
@@ -57,7 +61,14 @@ impl From<Told> for Decision {
         let kernel = Kernel::Log(answers);
         // Decided at 0, so that its waits are its instants.
         let view = View::plain(kernel, Held::IDLE, 0, 0, told.cost);
-        let verdict = if told.allowed { Verdict::Allowed } else { Verdict::Denied };
-        Self::new(verdict, view)
+        let soft = View { soft_bp: told.soft_bp, ..view };
+        // More than L is used, as in `Ruled::tell`.
+        let is_over = told.remaining < told.limit - soft.limit();
+        let (verdict, mark) = match (told.allowed, is_over) {
+            (true, true) => (Verdict::Allowed, Mark::Over),
+            (true, false) => (Verdict::Allowed, Mark::None),
+            (false, _) => (Verdict::Denied, Mark::None),
+        };
+        Self::new(verdict, View { mark, ..soft })
     }
 }

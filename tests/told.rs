@@ -10,6 +10,7 @@ const TOLD: Told = Told {
     allowed: true,
     cost: 3,
     limit: 10,
+    soft_bp: 0,
     remaining: 7,
     retry_after: Duration::ZERO,
     reset_after: Duration::from_secs(3),
@@ -40,4 +41,17 @@ fn no_limiter_gives_back_what_was_charged_elsewhere() {
     assert!(log.check_n(5).is_allowed());
     assert_eq!(log.entry().refund(permit), 0);
     assert_eq!(log.entry().peek(1).remaining(), 5);
+}
+
+#[test]
+fn what_is_told_of_a_soft_limit_is_told_of_the_limit_that_was_named() {
+    // 10 units softened by half of them: with 15 - 12 left, two are over.
+    let soft = |used: u64, allowed| {
+        let told = Told { allowed, limit: 15, soft_bp: 5_000, remaining: 15 - used, ..TOLD };
+        let decision = Decision::from(told);
+        let is_over = decision.into_result().is_ok_and(|permit| permit.is_over());
+        (decision.limit(), decision.remaining(), is_over)
+    };
+    assert_eq!([soft(9, true), soft(10, true)], [(10, 1, false), (10, 0, false)]);
+    assert_eq!([soft(12, true), soft(15, false)], [(10, 0, true), (10, 0, false)]);
 }

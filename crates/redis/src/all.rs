@@ -128,7 +128,7 @@ impl RedisJointDecision {
         let rank = |told: &Told| match told.allowed {
             // The largest rank answers: permits by how little they leave, above them denials by their waits, and
             // above all denials of costs that never fit.
-            true => (0, u128::from(u64::MAX - told.remaining)),
+            true => (0, u128::from(u64::MAX - Decision::from(*told).remaining())),
             false if told.cost > told.limit => (2, 0),
             false => (1, told.retry_after.as_nanos()),
         };

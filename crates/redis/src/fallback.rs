@@ -35,6 +35,8 @@ impl Inner {
         let limit = self.plan.limit;
         let allowed = self.on_error == OnError::Allow && cost <= limit;
         let cost = if allowed { charged } else { cost };
-        Told { allowed, cost, limit, remaining: 0, retry_after: RETRY, reset_after: RETRY }
+        // Nothing is known of what is used: told is that nothing is left of L, and not that it is exceeded.
+        let (soft_bp, remaining) = (self.plan.soft_bp, self.plan.beyond());
+        Told { allowed, cost, limit, soft_bp, remaining, retry_after: RETRY, reset_after: RETRY }
     }
 }

@@ -65,7 +65,7 @@ impl RedisLimiter {
     /// ```
     pub fn new(store: &Store, settings: Settings) -> Result<Self, BuildError> {
         let plan = settings.plan()?;
-        let share = LocalShare::new(settings.policy, settings.nodes, settings.keys)?;
+        let share = LocalShare::new(&plan, settings.nodes, settings.keys)?;
         let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
         let (held, form) = (settings.held(), SharedSettings::of(&settings));
         let Settings { name, part, on_error, interval, mode, .. } = settings;

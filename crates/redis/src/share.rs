@@ -17,6 +17,7 @@ use tollgate::{
 };
 
 use crate::error::BuildError;
+use crate::script::plan::ScriptPlan;
 
 /// The wait that a denial names when it is not known when the store will be back: about when to look again.
 pub(crate) const RETRY: Duration = crate::store::backoff::LONGEST;
@@ -24,8 +25,10 @@ pub(crate) const RETRY: Duration = crate::store::backoff::LONGEST;
 #[derive(Debug)]
 pub(crate) struct LocalShare {
     limiter: KeyedLimiter<[u8]>,
-    /// The limit as a whole, not of the share.
+    /// The limit as a whole, not of the share; and by how many units it was softened, of which a share has none.
     limit: u64,
+    beyond: u64,
+    soft_bp: u16,
 }
 
 /// The policy of one node's share.
@@ -42,14 +45,15 @@ pub(crate) fn policy(whole: Policy, nodes: u64) -> Result<Policy, BuildError> {
 }
 
 impl LocalShare {
-    pub(crate) fn new(whole: Policy, nodes: u64, keys: usize) -> Result<Self, BuildError> {
+    pub(crate) fn new(plan: &ScriptPlan, nodes: u64, keys: usize) -> Result<Self, BuildError> {
+        let whole = plan.policy();
         let limiter = KeyedLimiter::with_clock(policy(whole, nodes)?, keys, ManualClock::new());
         let limiter = limiter.map_err(|error| BuildError::Share {
             policy: whole,
             nodes,
             reason: error.to_string(),
         })?;
-        Ok(Self { limiter, limit: whole.quota().max_burst() })
+        Ok(Self { limiter, limit: plan.limit, beyond: plan.beyond(), soft_bp: plan.soft_bp })
     }
 
     /// A key's limit in the share. `isolated` is the time spent without the store.
@@ -71,11 +75,21 @@ impl LocalShare {
         let charged = |permit: tollgate::Permit| permit.cost();
         let retry_after = |denial: Denial| denial.retry_after().unwrap_or(RETRY);
         let (remaining, reset_after) = (decision.remaining(), decision.reset_after());
+        // Told is what is left of the share, and not that it is over: what is used of the limit is not known.
+        let remaining = remaining.saturating_add(self.beyond);
         let (allowed, cost, retry_after) = match decision {
             Decision::Allowed(permit) => (true, charged(permit), Duration::ZERO),
             Decision::Denied(denial) => (false, cost, retry_after(denial)),
         };
-        Told { allowed, cost, limit: self.limit, remaining, retry_after, reset_after }
+        Told {
+            allowed,
+            cost,
+            limit: self.limit,
+            soft_bp: self.soft_bp,
+            remaining,
+            retry_after,
+            reset_after,
+        }
     }
 }
 
@@ -84,7 +98,8 @@ mod tests {
     use super::*;
 
     fn share(text: &str, nodes: u64) -> LocalShare {
-        LocalShare::new(text.parse().unwrap(), nodes, 100).unwrap()
+        let plan = ScriptPlan::new(text.parse().unwrap()).unwrap();
+        LocalShare::new(&plan, nodes, 100).unwrap()
     }
 
     #[test]
@@ -106,6 +121,20 @@ mod tests {
         assert_eq!(admitted, 10);
         assert!(!share.check(b"key", 1, isolated(104)).allowed);
         assert!(share.check(b"key", 1, isolated(105)).allowed);
+    }
+
+    #[test]
+    fn a_share_of_a_soft_limit_is_one_of_the_limit_that_was_named() {
+        let share = share("40/s soft 50%", 4);
+        let told = Decision::from(share.check(b"key", 10, Timestamp::default()));
+        assert_eq!((told.is_allowed(), told.limit(), told.remaining()), (true, 40, 0));
+        assert!(!told.into_result().unwrap().is_over());
+        assert!(!share.check(b"key", 1, Timestamp::default()).allowed);
+        let never = |cost| {
+            let told = Decision::from(share.check(b"key", cost, Timestamp::default()));
+            told.into_result().unwrap_err().is_never()
+        };
+        assert_eq!([60, 61].map(never), [false, true]);
     }
 
     #[test]

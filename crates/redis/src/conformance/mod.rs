@@ -19,7 +19,7 @@ mod server;
 
 use redis::{Connection, Value};
 use tollgate::Algorithm;
-use tollgate_oracle::{Algorithm as Model, Oracle, Rounding};
+use tollgate_oracle::{Algorithm as Model, AtLimit, Oracle, Rounding};
 
 use crate::script::plan::ScriptPlan;
 use crate::script::{
@@ -45,7 +45,7 @@ fn model(plan: &ScriptPlan) -> Oracle {
     let quota = plan.policy().quota();
     let (limit, window_ns) = (quota.count(), u64::try_from(quota.period().as_nanos()).unwrap());
     let sliding = |rounding| Model::SlidingWindow { limit, window_ns, rounding };
-    Oracle::new(match plan.policy().algorithm() {
+    let algorithm = match plan.policy().algorithm() {
         Algorithm::Gcra => {
             Model::Gcra { count: limit, period_ns: window_ns, burst: quota.max_burst(), tick: None }
         }
@@ -60,7 +60,8 @@ fn model(plan: &ScriptPlan) -> Oracle {
             Model::SegmentedWindow { limit, window_ns, segments: segments.into() }
         }
         other => panic!("no model of {other:?}"),
-    })
+    };
+    Oracle::with_rules(algorithm, AtLimit { soft_bp: plan.soft_bp.into(), ..AtLimit::default() })
 }
 
 /// The time that the model is given: the beginning of the tick.

@@ -1,5 +1,7 @@
 //! Random sequences: verdicts, what is left, waits, and the units of refunds and leases.
 
+use tollgate::Decision;
+
 use super::{
     NEVER_SET_BACK, TimedScript, ask, model, plan, server::Server, text_with_told_time, tick_ns,
 };
@@ -37,6 +39,18 @@ const POLICIES: [&str; 20] = [
     "segmented-window 4/64us x16",
 ];
 
+/// The same at the limit: what is left is told of the limit that was named, and what is beyond it has a mark.
+const SOFT: [&str; 8] = [
+    "gcra 100/s burst 20 soft 5%",
+    "gcra 7/s soft 100%",
+    "gcra 17/1001ns burst 4 soft 33.33%",
+    "fixed-window 5/s soft 20%",
+    "fixed-window 5/s from-first soft 50%",
+    "sliding-window 5/s soft 20%",
+    "sliding-window 7/13us round-down soft 100%",
+    "segmented-window 10/m x6 soft 10%",
+];
+
 struct Random(u64);
 
 impl Random {
@@ -55,7 +69,11 @@ struct Sequence {
 
 impl Sequence {
     fn new(number: u64, random: &mut Random) -> Self {
-        let plan = plan(POLICIES[usize::try_from(number).unwrap() % POLICIES.len()]);
+        Self::of(&POLICIES, number, random)
+    }
+
+    fn of(policies: &[&str], number: u64, random: &mut Random) -> Self {
+        let plan = plan(policies[usize::try_from(number).unwrap() % policies.len()]);
         let now_us = match random.below(4) {
             0 => random.below(1_000_000),
             // Up to the year 2100.
@@ -96,6 +114,7 @@ impl Sequence {
         let verb = if random.below(6) == 0 { ScriptVerb::Peek } else { ScriptVerb::Check };
         let cost = self.cost(random);
         let now_ns = tick_ns(&self.plan, self.now_us);
+        let is_over = self.oracle.is_over(now_ns, cost);
         let verdict = match verb {
             ScriptVerb::Peek => self.oracle.peek(now_ns, cost),
             _ => self.oracle.check(now_ns, cost),
@@ -110,13 +129,19 @@ impl Sequence {
             [(fitting, ready), (self.plan.limit, wait(self.oracle.reset_after(now_ns)))]
         });
         let units = if verb == ScriptVerb::Check && admitted { cost } else { 0 };
-        let expected = Expected { admitted, units, remaining, waits, now_ns };
+        // The answer to a peek is for no units: it has the mark if there is more than the limit already.
+        let is_over = match verb {
+            ScriptVerb::Peek => self.oracle.is_over(now_ns, 0),
+            _ => is_over,
+        };
+        let expected = Expected { admitted, is_over, units, remaining, waits, now_ns };
         (ask(verb, &self.key, &self.plan, Units::exactly(cost)), expected)
     }
 }
 
 struct Expected {
     admitted: bool,
+    is_over: bool,
     units: u64,
     remaining: u64,
     /// Costs, and how long until they fit.
@@ -130,7 +155,11 @@ impl Expected {
         assert_eq!((reply.admitted, seen.units), (self.admitted, self.units), "{what}");
         assert!(!seen.broken, "{what}");
         let view = StateView { plan, state: &seen.state, now_us: reply.now_us };
-        assert_eq!(view.remaining(), self.remaining, "{what}");
+        let decision = Decision::from(view.told(reply.admitted, seen.units));
+        assert_eq!(decision.remaining(), self.remaining, "{what}");
+        assert_eq!(decision.limit(), plan.policy().quota().max_burst(), "{what}");
+        let is_over = decision.into_result().is_ok_and(|permit| permit.is_over());
+        assert_eq!(is_over, self.admitted && self.is_over, "{what}");
         if seen.state == (State::Gcra { debt: LARGEST }) {
             return; // time went back so far that the debt was cut: see `State::Gcra`
         }
@@ -145,11 +174,13 @@ impl Expected {
 
 /// Compares so many sequences, in groups that run at the same time. Returns how many requests they made.
 fn compare(server: &Server, told: &mut TimedScript, count: u64) -> u64 {
+    let policies = [&POLICIES[..], &SOFT].concat();
     let mut random = Random(1);
     let mut requests = 0_u64;
     for first in (0..count).step_by(usize::try_from(TOGETHER).unwrap()) {
-        let mut sequences: Vec<_> =
-            (first..first + TOGETHER).map(|number| Sequence::new(number, &mut random)).collect();
+        let mut sequences: Vec<_> = (first..first + TOGETHER)
+            .map(|number| Sequence::of(&policies, number, &mut random))
+            .collect();
         for _ in 0..5 {
             let mut calls = Vec::new();
             let mut all_expected = Vec::new();

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, AtLimit, Policy};
+use tollgate::{Algorithm, AtLimit, CountDenied, Policy};
 
 use crate::error::BuildError;
 
@@ -48,7 +48,9 @@ pub(crate) enum Rounding {
 pub(crate) struct ScriptPlan {
     pub(crate) kind: PlanKind,
     pub(crate) tick_us: u64,
+    /// Softened, if the policy is soft: the script knows no other.
     pub(crate) limit: u64,
+    pub(crate) soft_bp: u16,
     policy: Policy,
     mark: PlanMark,
 }
@@ -67,11 +69,12 @@ impl ScriptPlan {
     /// Compiles a policy, or says why the script cannot compute it exactly.
     pub(crate) fn new(policy: Policy) -> Result<Self, BuildError> {
         // Penalties and the like are not in the script: such a policy is refused rather than kept in part.
-        if policy.at_limit() != AtLimit::default() {
+        let AtLimit { soft_bp, count_denied, penalty, .. } = policy.at_limit();
+        if count_denied != CountDenied::No || penalty.is_some() {
             return Err(BuildError::Unknown { policy });
         }
         let quota = policy.quota();
-        let limit = quota.max_burst();
+        let limit = softened(quota.max_burst(), soft_bp).ok_or(BuildError::TooLarge { policy })?;
         let windowed = |parts: u64, make: &dyn Fn(u64) -> Option<PlanKind>| {
             let length_ns = nanos(quota.period()) / parts;
             if !length_ns.is_multiple_of(1_000) {
@@ -93,7 +96,7 @@ impl ScriptPlan {
             })
         };
         let (kind, tick_us) = match policy.algorithm() {
-            Algorithm::Gcra => gcra(policy).ok_or(BuildError::TooLarge { policy })?,
+            Algorithm::Gcra => gcra(policy, limit).ok_or(BuildError::TooLarge { policy })?,
             Algorithm::FixedWindow => windowed(1, &|window| Some(PlanKind::Fixed { window }))?,
             Algorithm::FixedWindowFromFirst => {
                 windowed(1, &|window| Some(PlanKind::FromFirst { window }))?
@@ -109,7 +112,7 @@ impl ScriptPlan {
             _ => return Err(BuildError::Unknown { policy }),
         };
         let mark = PlanMark { text: [0; LONGEST_MARK], length: 0 };
-        let mut plan = Self { kind, tick_us, limit, policy, mark };
+        let mut plan = Self { kind, tick_us, limit, soft_bp, policy, mark };
         let (kind, [tick, a, b, c]) = plan.arguments();
         let text = format!("{kind} {tick} {a} {b} {c} ");
         // No text is longer: every number in it is one that the script can count.
@@ -122,6 +125,11 @@ impl ScriptPlan {
     /// The text that stands before what a key holds under this policy.
     pub(crate) fn mark(&self) -> &[u8] {
         &self.mark.text[..self.mark.length]
+    }
+
+    /// Units by which the limit was softened.
+    pub(crate) fn beyond(&self) -> u64 {
+        self.limit - self.policy.quota().max_burst()
     }
 
     pub(crate) fn policy(&self) -> Policy {
@@ -167,15 +175,20 @@ impl ScriptPlan {
     }
 }
 
+/// A limit and so many hundredths of a percent of it, rounded down.
+fn softened(limit: u64, soft_bp: u16) -> Option<u64> {
+    u64::try_from(u128::from(limit) * (10_000 + u128::from(soft_bp)) / 10_000).ok()
+}
+
 /// The finest tick at which the burst can be counted in parts of a unit.
-fn gcra(policy: Policy) -> Option<(PlanKind, u64)> {
+fn gcra(policy: Policy, burst: u64) -> Option<(PlanKind, u64)> {
     let quota = policy.quota();
     let period_ns = u128::from(nanos(quota.period()));
     TICKS_US.into_iter().find_map(|tick_us| {
         let per_period = u128::from(quota.count()) * u128::from(tick_us) * 1_000;
         let divisor = common(per_period, period_ns);
         let (per_tick, per_unit) = (per_period / divisor, period_ns / divisor);
-        let capacity = per_unit.checked_mul(u128::from(quota.max_burst()))?;
+        let capacity = per_unit.checked_mul(u128::from(burst))?;
         // What one tick drains must be a number that the script can count, too.
         let exact = |number: u128| u64::try_from(number).ok().filter(|&number| number <= LARGEST);
         let kind = PlanKind::Gcra {
@@ -253,9 +266,7 @@ mod tests {
         let error = plan("segmented-window 2/1ms x16").unwrap_err();
         assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
         assert!(matches!(plan("1/d burst 200000000000"), Err(BuildError::TooLarge { .. })));
-        for text in
-            ["10/m soft 10%", "10/m count-denied", "10/m penalty 10m after 5", "calendar-month 10"]
-        {
+        for text in ["10/m count-denied", "10/m penalty 10m after 5", "calendar-month 10"] {
             assert!(matches!(plan(text), Err(BuildError::Unknown { .. })), "{text}");
         }
     }
@@ -266,6 +277,9 @@ mod tests {
         assert_eq!(mark("10/m burst 5"), "1 1 1 6000000 30000000 ");
         assert_eq!(mark("60/m"), mark("1/s burst 60"));
         assert_ne!(mark("60/m"), mark("1/s"));
+        // What the script computes with is the softened limit; which part of it is over is told by the node.
+        assert_eq!(mark("60/m soft 10%"), mark("60/m burst 66"));
+        assert_eq!(mark("fixed-window 60/m soft 10%"), mark("fixed-window 66/m"));
         assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");
         // The largest numbers: nothing is cut off.
         assert_eq!(mark("1/d burst 104249"), "1 1 1 86400000000 9007113600000000 ");

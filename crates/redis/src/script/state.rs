@@ -227,6 +227,7 @@ impl StateView<'_> {
             allowed,
             cost,
             limit,
+            soft_bp: self.plan.soft_bp,
             remaining: self.remaining(),
             retry_after,
             reset_after: until(self.ready_us(limit)),

@@ -6,7 +6,7 @@ use crate::script::state::{State, StateView};
 /// The server, and the one key that the simulation uses.
 #[derive(Debug)]
 pub(super) struct Server {
-    plan: ScriptPlan,
+    pub(super) plan: ScriptPlan,
     /// When all that is owed will have drained, in parts of a unit since time 0.
     tat: u128,
     /// The `tat` that a replica or a file has.

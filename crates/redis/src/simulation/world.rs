@@ -174,7 +174,7 @@ impl LeaseWorld {
         let terms = Terms::new(held, plan.drain_us(burst) * 1_000);
         let nodes = (0..count)
             .map(|_| {
-                let share = LocalShare::new(policy, count, 1).unwrap();
+                let share = LocalShare::new(&plan, count, 1).unwrap();
                 let (seed, ppm) = (draw(u64::MAX), draw(401));
                 LeaseNode::new(share, terms, seed, i64::try_from(ppm).unwrap() - 200)
             })
@@ -339,8 +339,8 @@ impl LeaseWorld {
             && self.now_ns + MS >= self.server.paused_until_ns;
         let wish = self.nodes[node].probed(answers, self.now_ns);
         if answers && self.setup.flaw == Some(LeaseFlaw::ShareRefilled) {
-            let nodes = self.nodes.len() as u64;
-            self.nodes[node].refill_share(LocalShare::new(self.quota.into(), nodes, 1).unwrap());
+            let share = LocalShare::new(&self.server.plan, self.nodes.len() as u64, 1).unwrap();
+            self.nodes[node].refill_share(share);
         }
         if let Some(wish) = wish {
             self.grant(node, wish);
@@ -379,7 +379,7 @@ impl LeaseWorld {
                 self.outcome.crashes += 1;
                 let node = usize::try_from(self.draw(self.nodes.len() as u64)).unwrap();
                 let nodes = self.nodes.len() as u64;
-                let share = LocalShare::new(self.quota.into(), nodes, 1).unwrap();
+                let share = LocalShare::new(&self.server.plan, nodes, 1).unwrap();
                 self.nodes[node].restart(share, self.now_ns);
             }
         }
