@@ -1,0 +1,244 @@
+//! The same requests at each place of one process.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use tollgate::{
+    KeyedLimiter, Limiter, ManualClock, Policy, SketchLimiter, SketchSize, StripedLimiter, Tiers,
+    Timestamp,
+};
+use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleText, Settings};
+use tollgate_tower::{Everyone, RateLimitLayer};
+use tower::{Layer, ServiceExt};
+
+use crate::common::{Scratch, admitted, line};
+
+/// A policy, and how it is written in a rule file, without the quota of six.
+pub(crate) struct Row {
+    pub(crate) policy: &'static str,
+    rule: &'static str,
+}
+
+impl Row {
+    pub(crate) const fn of(policy: &'static str, rule: &'static str) -> Self {
+        Self { policy, rule }
+    }
+}
+
+/// Whether each request was admitted, or the error of a place that refuses the policy.
+pub(crate) type Answers = Result<Vec<bool>, String>;
+
+/// What a place said, and what a `Limiter` says to the same requests.
+pub(crate) struct Asked {
+    pub(crate) place: &'static str,
+    pub(crate) answers: Answers,
+    pub(crate) reference: Vec<bool>,
+}
+
+/// When the requests come, in seconds: rows of denials, pauses of less and more than a window, a last burst.
+const TIMES: [u64; 32] = [
+    0, 0, 0, 0, 5, 10, 10, 12, 20, 40, 40, 55, 59, 61, 62, 63, 70, 90, 118, 121, 122, 130, 200,
+    200, 200, 200, 200, 200, 200, 200, 290, 299,
+];
+
+fn policy(text: &str) -> Policy {
+    text.parse().unwrap()
+}
+
+/// Asks at each of the times.
+fn at_times(clock: &ManualClock, mut is_admitted: impl FnMut() -> bool) -> Vec<bool> {
+    let at = |second| {
+        clock.set(Timestamp::from_secs(second));
+        is_admitted()
+    };
+    TIMES.map(at).to_vec()
+}
+
+fn refused(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+pub(crate) fn reference(text: &str) -> Vec<bool> {
+    let clock = ManualClock::new();
+    let limiter = Limiter::with_clock(policy(text), clock.clone());
+    at_times(&clock, || limiter.check().is_allowed())
+}
+
+fn keyed(text: &str) -> Answers {
+    let clock = ManualClock::new();
+    let limiter = KeyedLimiter::<str>::with_clock(policy(text), 100, clock.clone());
+    let limiter = limiter.map_err(refused)?;
+    Ok(at_times(&clock, || limiter.check("a").is_allowed()))
+}
+
+fn tiers(text: &str) -> Answers {
+    let clock = ManualClock::new();
+    let tiers = Tiers::of(policy("gcra 1/m")).and(policy(text));
+    let limiter = tiers.build_with_clock::<str>(100, clock.clone()).map_err(refused)?;
+    Ok(at_times(&clock, || limiter.entry("a").tier(1).unwrap().check(1).is_allowed()))
+}
+
+/// The quota is set a second time, to itself, between the requests.
+fn changing(text: &str) -> Answers {
+    let clock = ManualClock::new();
+    let limiter = Limiter::changing_with_clock(policy(text), clock.clone()).map_err(refused)?;
+    let mut asked = 0;
+    Ok(at_times(&clock, || {
+        asked += 1;
+        if asked == TIMES.len() / 2 {
+            limiter.set_quota(policy(text)).unwrap();
+        }
+        limiter.check().is_allowed()
+    }))
+}
+
+/// Stripes take no policy, but a quota: whatever else the policy says would be lost.
+fn striped(text: &str) -> Answers {
+    let (clock, policy) = (ManualClock::new(), policy(text));
+    if Policy::from(policy.quota()) != policy {
+        return Err("`StripedLimiter::new` takes a `Quota`: the policy does not compile".into());
+    }
+    let limiter = StripedLimiter::with_stripes(policy.quota(), 1, clock.clone());
+    let limiter = limiter.map_err(refused)?;
+    Ok(at_times(&clock, || limiter.check().is_allowed()))
+}
+
+fn sketch(text: &str) -> Answers {
+    let (clock, size) = (ManualClock::new(), SketchSize::new(2, 1_024).unwrap());
+    let limiter = SketchLimiter::<str>::with_clock(policy(text), size, clock.clone());
+    let limiter = limiter.map_err(refused)?;
+    Ok(at_times(&clock, || limiter.check("a").is_allowed()))
+}
+
+/// A lease that takes its units one by one.
+fn lease(text: &str) -> Answers {
+    let clock = ManualClock::new();
+    let limiter = Limiter::with_clock(policy(text), clock.clone());
+    let mut lease = limiter.entry().lease(1).map_err(refused)?;
+    Ok(at_times(&clock, || lease.check(1).is_ok()))
+}
+
+/// A limiter that is saved and restored between the requests.
+fn snapshot(text: &str) -> Answers {
+    let clock = ManualClock::new();
+    let mut limiter = Limiter::with_clock(policy(text), clock.clone());
+    let (mut asked, mut failure) = (0, None);
+    let answers = at_times(&clock, || {
+        asked += 1;
+        if asked == TIMES.len() / 2 {
+            let mut file = Vec::new();
+            let saved = limiter.snapshot(&mut file).map_err(refused);
+            let restored = saved.and_then(|_| {
+                Limiter::restore(policy(text), clock.clone(), &file[..]).map_err(refused)
+            });
+            match restored {
+                Ok(again) => limiter = again,
+                Err(error) => failure = Some(error),
+            }
+        }
+        limiter.check().is_allowed()
+    });
+    failure.map_or(Ok(answers), Err)
+}
+
+fn simulate(text: &str) -> Answers {
+    let scratch = Scratch::new(&format!("features_simulate_{}", text.replace([' ', '/'], "_")));
+    scratch.file("times.csv", TIMES.map(|second| format!("{second}\n")).concat());
+    let args = ["simulate", "--times", "times.csv", "--policy", text, "--csv", "out.csv"];
+    let run = scratch.run(&args);
+    if run.code != Some(0) {
+        return Err(run.err);
+    }
+    let csv = scratch.read("out.csv");
+    Ok(csv.lines().skip(1).map(|line| line.split(',').nth(2) == Some("true")).collect())
+}
+
+/// A replay tells how many it admits, not which; so it is asked for every beginning of the log.
+fn replay(text: &str) -> Answers {
+    let scratch = Scratch::new(&format!("features_replay_{}", text.replace([' ', '/'], "_")));
+    let clock = |second: u64| format!("10:{:02}:{:02} +0000", second / 60, second % 60);
+    let lines = TIMES.map(|second| line("192.0.2.1", &clock(second)));
+    let (mut answers, mut before) = (Vec::new(), 0);
+    for upto in 1..=lines.len() {
+        scratch.file("access.log", lines[..upto].concat());
+        let run = scratch.replay(&["access.log", "--policy", text, "--json"]);
+        if run.code != Some(0) {
+            return Err(run.err);
+        }
+        let now = admitted(&run.out)[0];
+        answers.push(now > before);
+        before = now;
+    }
+    Ok(answers)
+}
+
+fn middleware(text: &str) -> Answers {
+    fn served(_: Request<()>) -> Ready<Result<Response<Bytes>, Infallible>> {
+        ready(Ok(Response::new(Bytes::new())))
+    }
+    let clock = ManualClock::new();
+    let layer = RateLimitLayer::new(Limiter::with_clock(policy(text), clock.clone()), Everyone);
+    let service = layer.layer(tower::service_fn(served));
+    Ok(at_times(&clock, || {
+        let call = service.clone().oneshot(Request::new(()));
+        let answer = futures_now(call);
+        answer.unwrap().status().is_success()
+    }))
+}
+
+/// The result of a future that waits for nothing.
+fn futures_now<F: Future>(future: F) -> F::Output {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(output) => output,
+        std::task::Poll::Pending => panic!("a layer with a limit in memory never waits"),
+    }
+}
+
+fn rules(row: &Row) -> Answers {
+    let clock = ManualClock::new();
+    let cache = Arc::new(RuleCache::with_clock(Settings::default(), clock.clone()));
+    let maker = DecisionMaker::new(cache).map_err(refused)?;
+    let text = format!(
+        "domain: d\ndescriptors:\n  - key: user\n    rate_limit: {{{}, requests_per_unit: 6}}\n",
+        row.rule
+    );
+    let errors = maker.cache().load(&[RuleText::new("rules.yaml", text)]).map(drop);
+    errors.map_err(|errors| errors.iter().map(refused).collect::<Vec<_>>().join("; "))?;
+    let entries = [("user", "alice")];
+    let descriptors = [Descriptor::new(&entries)];
+    let request = tollgate_rules::Request::new("d", &descriptors);
+    Ok(at_times(&clock, || maker.check(&request).unwrap().is_allowed()))
+}
+
+/// All places in one process.
+pub(crate) fn at_one_place(row: &Row) -> Vec<Asked> {
+    let text = row.policy;
+    let places: [(&str, Answers); 12] = [
+        ("`Limiter`", Ok(reference(text))),
+        ("`KeyedLimiter`", keyed(text)),
+        ("`Tiers`", tiers(text)),
+        ("changing quota", changing(text)),
+        ("stripes", striped(text)),
+        ("sketch", sketch(text)),
+        ("lease", lease(text)),
+        ("snapshot", snapshot(text)),
+        ("replay", replay(text)),
+        ("simulate", simulate(text)),
+        ("middleware", middleware(text)),
+        ("rules", rules(row)),
+    ];
+    let asked = |(place, answers)| Asked { place, answers, reference: reference(text) };
+    places.map(asked).into()
+}
+
+/// Costs that are asked for at one instant, where a server's clock cannot be set.
+pub(crate) const COSTS: [u64; 9] = [1, 1, 1, 1, 2, 1, 3, 1, 1];
+
+pub(crate) fn at_one_instant(text: &str) -> Vec<bool> {
+    let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+    COSTS.map(|cost| limiter.check_n(cost).is_allowed()).to_vec()
+}

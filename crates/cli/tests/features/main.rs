@@ -1,0 +1,89 @@
+//! `docs/features.md`: which policy works at which place. Every cell is filled here: each policy decides the same
+//! requests at each place, and the answers are compared one by one with those of a `Limiter`.
+//!
+//! The page that the run makes is in `target/ci/features.md`; if only the page is old, copy it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod ask;
+#[path = "../common/mod.rs"]
+mod common;
+mod nodes;
+mod page;
+mod reasons;
+#[path = "../../../redis/tests/common/server.rs"]
+mod server;
+
+use std::fs;
+use std::path::Path;
+
+use ask::Row;
+use page::Cell;
+
+/// A quota of six in every period, so that a policy fits where time is that of a server: see `nodes`.
+const ROWS: [Row; 19] = [
+    Row::of("gcra 6/m burst 3", "algorithm: gcra, unit: minute, burst: 3"),
+    Row::of("token-bucket 6/m burst 3", "algorithm: token-bucket, unit: minute, burst: 3"),
+    Row::of("leaky-bucket 6/m soft", "algorithm: leaky-bucket, unit: minute"),
+    Row::of("leaky-bucket 6/m hard", "algorithm: leaky-bucket hard, unit: minute"),
+    Row::of("spaced 6/m", "algorithm: spaced, unit: minute"),
+    Row::of("fixed-window 6/m", "algorithm: fixed-window, unit: minute"),
+    Row::of("fixed-window 6/m from-first", "algorithm: fixed-window from-first, unit: minute"),
+    Row::of("sliding-window 6/m", "algorithm: sliding-window, unit: minute"),
+    Row::of("sliding-window 6/m round-down", "algorithm: sliding-window round-down, unit: minute"),
+    Row::of("sliding-window 6/m strict", "algorithm: sliding-window strict, unit: minute"),
+    Row::of("segmented-window 6/m x6", "algorithm: segmented-window x6, unit: minute"),
+    Row::of("sliding-log 6/m", "algorithm: sliding-log, unit: minute"),
+    Row::of("calendar-month 6", "algorithm: calendar-month, unit: month"),
+    Row::of("gcra 6/m burst 3 soft 50%", "algorithm: gcra, unit: minute, burst: 3, mode: soft 50%"),
+    Row::of(
+        "sliding-window 6/m soft 50%",
+        "algorithm: sliding-window, unit: minute, mode: soft 50%",
+    ),
+    Row::of(
+        "gcra 6/m burst 3 count-denied",
+        "algorithm: gcra, unit: minute, burst: 3, count_rejected: true",
+    ),
+    Row::of(
+        "fixed-window 6/m count-denied",
+        "algorithm: fixed-window, unit: minute, count_rejected: true",
+    ),
+    Row::of(
+        "gcra 6/m burst 3 penalty 2m after 2",
+        "algorithm: gcra, unit: minute, burst: 3, penalty: 2m after 2",
+    ),
+    Row::of(
+        "segmented-window 6/m x6 penalty 2m after 2 extended",
+        "algorithm: segmented-window x6, unit: minute, penalty: 2m after 2 extended",
+    ),
+];
+
+#[tokio::test]
+async fn the_page_is_what_every_place_does() {
+    let server = server::Server::start();
+    let mut cells = Vec::new();
+    for row in &ROWS {
+        let at_one_place = ask::at_one_place(row);
+        let over_nodes = nodes::at_each_mode(row, &server.address()).await;
+        let answers = at_one_place.into_iter().chain(over_nodes);
+        cells.push(answers.map(|answer| Cell::of(row, answer)).collect::<Vec<_>>());
+    }
+    let page = page::page(&ROWS, &cells);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fs::create_dir_all(root.join("target/ci")).unwrap();
+    fs::write(root.join("target/ci/features.md"), &page).unwrap();
+    let committed = fs::read_to_string(root.join("docs/features.md")).unwrap_or_default();
+    assert!(
+        committed == page,
+        "docs/features.md is not target/ci/features.md, which was just made"
+    );
+}
+
+#[test]
+fn answers_that_differ_in_one_request_are_no_feature() {
+    let row = &ROWS[0];
+    let mut answers = ask::reference(row.policy);
+    assert!(Cell::compare(row, "keyed", Ok(answers.clone()), &answers).is_ok());
+    answers[7] = !answers[7];
+    assert!(Cell::compare(row, "keyed", Ok(answers), &ask::reference(row.policy)).is_err());
+}

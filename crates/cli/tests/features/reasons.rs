@@ -1,0 +1,74 @@
+//! Why a place refuses a policy. A refusal without a reason here fails the test.
+
+/// Whether a refusal is for good.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It cannot be, or has no meaning: the argument.
+    Never(&'static str),
+    /// It could be, and is not built: what it needs.
+    NotYet(&'static str),
+}
+
+use Refusal::{Never, NotYet};
+
+const STRIPED_WINDOW: Refusal = NotYet(
+    "A stripe of a window could count its part of the limit. Today a stripe keeps its part of a burst, so stripes take \
+     a `Quota`.",
+);
+const STRIPED_LOG: Refusal = Never(
+    "Stripes spread threads over several words. A log has a slot for each unit, so threads do not meet on one word.",
+);
+const STRIPED_DENIALS: Refusal = Never(
+    "A denial is one of the whole limit, and a stripe sees its own alone: it could count neither what was denied nor \
+     denials in a row.",
+);
+const STRIPED_SOFT: Refusal = NotYet("Stripes take a `Quota`, which says nothing of its limit.");
+const SKETCH_FROM_FIRST: Refusal =
+    Never("Keys share the cells of a sketch, and a cell has one beginning of its window.");
+const SKETCH_LOG: Refusal = Never(
+    "A log keeps times for each key, and a sketch keeps nothing for a key: that is how its memory is fixed for any \
+     number of keys.",
+);
+const SKETCH_DENIALS: Refusal = Never(
+    "Keys share the cells of a sketch: what is charged for the denials of one, or refused as its penalty, others would \
+     pay for.",
+);
+const SKETCH_SOFT: Refusal = NotYet(
+    "The softened limit could stand in place of the limit; the mark would be raised by what other keys have spent.",
+);
+const QUOTAS: Refusal = NotYet(
+    "A word that moves to another quota would have to take its row of denials and its penalty along.",
+);
+const QUOTAS_OF_A_LOG: Refusal = NotYet(
+    "Another quota has another number of slots, and what is in the old ones would have to move.",
+);
+const SAVED_LOG: Refusal = NotYet("The file would need a form of its own for slots.");
+const REDIS_LOG: Refusal = NotYet("The script would have to keep the time of each unit.");
+const REDIS_MONTH: Refusal =
+    NotYet("The script knows no calendar: a node would have to tell it when the month ends.");
+const REDIS_DENIALS: Refusal =
+    NotYet("The script writes nothing for a denial, and would have to keep a row of them.");
+
+/// The reason for which this place refuses this policy.
+pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
+    let says = |word: &str| policy.contains(word);
+    let (log, soft) = (says("sliding-log"), says("soft 50%"));
+    let counts_denials = says("count-denied") || says("penalty");
+    Some(match place {
+        "stripes" if log => STRIPED_LOG,
+        "stripes" if counts_denials => STRIPED_DENIALS,
+        "stripes" if soft => STRIPED_SOFT,
+        "stripes" if says("window") || says("calendar") => STRIPED_WINDOW,
+        "sketch" if log => SKETCH_LOG,
+        "sketch" if counts_denials => SKETCH_DENIALS,
+        "sketch" if soft => SKETCH_SOFT,
+        "sketch" if says("from-first") => SKETCH_FROM_FIRST,
+        "`Tiers`" | "changing quota" if log => QUOTAS_OF_A_LOG,
+        "`Tiers`" | "changing quota" if soft || counts_denials => QUOTAS,
+        "snapshot" if log => SAVED_LOG,
+        _ if place.starts_with("Redis") && log => REDIS_LOG,
+        _ if place.starts_with("Redis") && counts_denials => REDIS_DENIALS,
+        _ if place.starts_with("Redis") && says("calendar") => REDIS_MONTH,
+        _ => return None,
+    })
+}
