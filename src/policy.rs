@@ -155,6 +155,12 @@ impl Policy {
         self.quota
     }
 
+    /// The same for another quota.
+    pub(crate) fn with_quota(self, quota: Quota) -> Result<Self, PolicyError> {
+        let policy = Self { at_limit: self.at_limit, ..Self::new(self.algorithm, quota)? };
+        policy.check_fits().map(|()| policy)
+    }
+
     /// The algorithm.
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {

@@ -7,6 +7,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::meter::Meter;
+use crate::policy::{Algorithm, Policy, of_one_word};
 use crate::quota::Quota;
 use crate::store::Store;
 use crate::sync::{Fault, planted, thread_number};
@@ -15,12 +16,13 @@ use crate::word::Word;
 /// One limit for many threads at once, split into stripes with a cache line each.
 ///
 /// A [`Limiter`](crate::Limiter) is one word, and two cores that change one word pass its line to and
-/// fro: tens of nanoseconds a decision, whatever the code. Here each of n stripes has its
-/// share of the burst and the rate of the quota divided by n, exactly. A thread asks its own stripe
-/// first, and the others, with the same time, before it denies.
+/// fro: tens of nanoseconds a decision, whatever the code. Here each of n stripes has its share of the burst and the rate
+/// of the quota divided by n, exactly, or its share of a window's count. A thread asks its own stripe first, and the
+/// others, with the same time, before it denies.
 ///
 /// # What it guarantees
-/// * In any interval of length W never more than `burst + floor(rate * W)` in total, and n ticks.
+/// * The bound of the policy, in total; under GCRA, in any interval of length W never more than
+///   `burst + floor(rate * W)`, and n ticks.
 /// * A denial means that every stripe held less than the cost at that time.
 ///
 /// # What it gives up
@@ -29,7 +31,8 @@ use crate::word::Word;
 ///   down ([`largest_cost`](StripedLimiter::largest_cost)).
 /// * [`limit`](Decision::limit), [`remaining`](Decision::remaining) and
 ///   [`reset_after`](Decision::reset_after) are those of one stripe: after an admission the one that was
-///   charged, after a denial the one that admits first.
+///   charged, after a denial the one that admits first. A soft limit marks what its stripe's share would have denied.
+/// * Windows `from-first` open in each stripe with the first request that it is charged.
 ///
 /// ```
 /// use tollgate::{Quota, StripedLimiter};
@@ -55,26 +58,28 @@ impl StripedLimiter {
     /// has units if those are fewer, and the machine's fastest clock.
     ///
     /// # Errors
-    /// A quota whose period, multiplied by the number of stripes, is out of range.
+    /// A quota of GCRA whose period, multiplied by the number of stripes, is out of range. A sliding log. `count-denied`
+    /// and `penalty`: a denial is one of the whole limit, and a stripe knows its own alone.
     ///
     /// ```
-    /// use tollgate::{Quota, StripedLimiter};
-    /// let limiter = StripedLimiter::new(Quota::per_second(5))?;
+    /// use tollgate::{Policy, StripedLimiter};
+    /// let limiter = StripedLimiter::new("fixed-window 5/h".parse::<Policy>()?)?;
     /// assert_eq!((0..10).filter(|_| limiter.check().is_allowed()).count(), 5);
-    /// # Ok::<(), tollgate::BuildError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn new(quota: Quota) -> Result<Self, BuildError> {
+    pub fn new(policy: impl Into<Policy>) -> Result<Self, BuildError> {
+        let policy = policy.into();
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let most = usize::try_from(quota.max_burst()).unwrap_or(usize::MAX);
-        Self::with_stripes(quota, threads.min(most), Clock::monotonic())
+        let most = usize::try_from(policy.named_limit()).unwrap_or(usize::MAX);
+        Self::with_stripes(policy, threads.min(most), Policy::clock_for([&policy]))
     }
 
     /// A limiter with a number of stripes and a clock of your choice. The largest cost that ever fits
     /// is the burst divided by the number of stripes.
     ///
     /// # Errors
-    /// No stripe; more stripes than the burst has units; a quota whose period, multiplied by the number
-    /// of stripes, is out of range.
+    /// No stripe; more stripes than the limit has units; and as [`new`](StripedLimiter::new). Calendar months under a
+    /// clock without a date.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, StripedLimiter};
@@ -86,17 +91,28 @@ impl StripedLimiter {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn with_stripes(
-        quota: Quota,
+        policy: impl Into<Policy>,
         stripes: usize,
         clock: impl Into<Clock>,
     ) -> Result<Self, BuildError> {
-        let burst = quota.max_burst();
+        let (policy, clock) = (of_one_word(policy.into())?, clock.into());
+        if policy.counts_denials() {
+            return Err(BuildError::denials(
+                "a stripe sees a part of all denials",
+                policy,
+                "Limiter",
+            ));
+        }
+        if !policy.takes(&clock) {
+            return Err(BuildError::no_date());
+        }
+        let burst = policy.named_limit();
         let count = stripes as u64;
         // A stripe without a unit would deny whatever comes to it.
         if stripes == 0 || count > burst {
             return Err(BuildError::stripe_count(stripes, burst));
         }
-        let meter = |burst| Self::share(quota, count, burst).map(|quota| Meter::of(quota.into()));
+        let meter = |burst| Self::share(policy, count, burst).map(Meter::of);
         // The first `extra` stripes have one unit more, so that the parts make up the burst.
         let (small, extra) = (burst / count, burst % count);
         Ok(Self {
@@ -107,17 +123,23 @@ impl StripedLimiter {
             // Of a smaller stripe: so whether a cost fits does not depend on the stripe that a thread has.
             largest_cost: small,
             inverse: (u64::MAX / count).wrapping_add(1),
-            clock: clock.into(),
+            clock,
         })
     }
 
-    /// `count` units every n periods instead of every one: no rate is rounded.
-    fn share(quota: Quota, stripes: u64, burst: u64) -> Result<Quota, BuildError> {
-        let period = u32::try_from(stripes).ok().and_then(|n| quota.period().checked_mul(n));
-        let period = period.ok_or_else(|| BuildError::stripe_rate(quota, stripes))?;
-        Quota::try_per(quota.count(), period)
-            .and_then(|quota| quota.try_burst(burst))
-            .map_err(|_| BuildError::stripe_rate(quota, stripes))
+    /// A stripe's share, of which `units` are there at once: a part of a window's count, or, under GCRA, `count` units
+    /// every n periods instead of every one: no rate is rounded.
+    fn share(policy: Policy, stripes: u64, units: u64) -> Result<Policy, BuildError> {
+        let quota = policy.quota();
+        let refused = || BuildError::stripe_rate(quota, stripes);
+        let share = if policy.algorithm() == Algorithm::Gcra {
+            let period = u32::try_from(stripes).ok().and_then(|n| quota.period().checked_mul(n));
+            Quota::try_per(quota.count(), period.ok_or_else(refused)?)
+                .and_then(|quota| quota.try_burst(units))
+        } else {
+            Quota::try_per(units, quota.period())
+        };
+        share.ok().and_then(|share| policy.with_quota(share).ok()).ok_or_else(refused)
     }
 
     /// What the limiter's clock reads.

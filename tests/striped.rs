@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{BuildError, ManualClock, Quota, StripedLimiter, Timestamp};
+use tollgate::{BuildError, ManualClock, Policy, Quota, StripedLimiter, Timestamp};
 
 fn striped(quota: Quota, stripes: usize) -> StripedLimiter {
     StripedLimiter::with_stripes(quota, stripes, ManualClock::new()).unwrap()
@@ -45,6 +45,66 @@ fn the_rate_is_that_of_the_quota_and_never_rounded() {
     let admitted = steps.filter(|&now| limiter.entry().at(now).check(1).is_allowed()).count();
     // The burst, and what drains in 10 s less the last step.
     assert_eq!(admitted, 3 + 69);
+}
+
+#[test]
+fn windows_are_divided_without_a_unit_lost() {
+    for text in [
+        "fixed-window 10/m",
+        "fixed-window 10/m from-first",
+        "sliding-window 10/m",
+        "sliding-window 10/m round-down",
+        "sliding-window 10/m strict",
+        "segmented-window 10/m x6",
+        "calendar-month 10",
+    ] {
+        let policy: Policy = text.parse().unwrap();
+        for stripes in [1, 3, 4, 10] {
+            let limiter =
+                StripedLimiter::with_stripes(policy, stripes, ManualClock::new()).unwrap();
+            // The second time is two windows later: nothing of the first counts any more.
+            for time in [Timestamp::default(), Timestamp::from_secs(62 * 86_400)] {
+                let ask = |_: &u32| limiter.entry().at(time).check(1).is_allowed();
+                assert_eq!((0..30).filter(ask).count(), 10, "{text}, {stripes} stripes");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_window_in_stripes_turns_on_the_clock_for_all_of_them() {
+    let policy: Policy = "fixed-window 7/m".parse().unwrap();
+    let limiter = StripedLimiter::with_stripes(policy, 3, ManualClock::new()).unwrap();
+    let admitted = |seconds, asked: usize| {
+        let now = Timestamp::from_secs(seconds);
+        (0..asked).filter(|_| limiter.entry().at(now).check(1).is_allowed()).count()
+    };
+    assert_eq!([admitted(10, 5), admitted(59, 5), admitted(60, 9)], [5, 2, 7]);
+}
+
+#[test]
+fn a_soft_limit_is_softened_in_each_stripe_and_marks_it() {
+    let policy: Policy = "gcra 6/h soft 50%".parse().unwrap();
+    let limiter = StripedLimiter::with_stripes(policy, 2, ManualClock::new()).unwrap();
+    let over = |_| limiter.check().into_result().ok().map(|permit| permit.is_over());
+    let answers: Vec<_> = (0..9).map(over).collect();
+    // Two stripes of 3 units each, softened to 4: the thread's own first.
+    let (within, marked) = (Some(false), Some(true));
+    let expected = [within, within, within, marked, within, within, within, marked, None];
+    assert_eq!(answers, expected);
+}
+
+#[test]
+fn what_counts_denials_or_has_slots_is_refused() {
+    let refused = |text: &str| {
+        let policy: Policy = text.parse().unwrap();
+        StripedLimiter::new(policy).unwrap_err().to_string()
+    };
+    let told = "a stripe sees a part of all denials, so gcra 6/m count-denied cannot be kept; leave out count-denied \
+                and penalty, or use a Limiter";
+    assert_eq!(refused("6/m count-denied"), told);
+    assert!(refused("fixed-window 6/m penalty 2m after 3").starts_with("a stripe sees"));
+    assert!(refused("sliding-log 6/m").starts_with("sliding-log 6/m has a slot for each unit"));
 }
 
 #[test]

@@ -72,6 +72,13 @@ impl BuildError {
         ))
     }
 
+    /// A policy that counts denials, where they are not those of one limit.
+    pub(crate) fn denials(reason: &str, policy: impl fmt::Display, other: &str) -> Self {
+        Self::Policy(format!(
+            "{reason}, so {policy} cannot be kept; leave out count-denied and penalty, or use a {other}"
+        ))
+    }
+
     /// A quota that cannot be counted at the rate of one stripe.
     pub(crate) fn stripe_rate(quota: impl fmt::Display, stripes: u64) -> Self {
         Self::Policy(format!(

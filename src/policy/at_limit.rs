@@ -43,9 +43,9 @@ use crate::error::PolicyError;
 ///   During a penalty nothing is.
 /// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter.
 /// * Snapshots hold it all: a restart ends neither a row nor a penalty.
-/// * Stripes take a [`Quota`](crate::Quota), which says nothing of its limit; a sliding log can say nothing of it;
-///   a sketch refuses such policies ([`BuildError::Policy`](crate::BuildError::Policy)), since others share its
-///   cells.
+/// * Stripes and sketches can be soft. They refuse what counts denials ([`BuildError::Policy`](crate::BuildError::Policy)):
+///   a stripe sees only some of them, and cells of a sketch are shared by keys. A sliding log can say nothing of its
+///   limit.
 ///
 /// A cost that never fits, and a peek, change nothing under any of them. The end of a penalty is rounded
 /// up to what a word can tell apart: ticks for GCRA, and for windows a power of ten nanoseconds of which
@@ -69,6 +69,13 @@ pub struct AtLimit {
     pub count_denied: CountDenied,
     /// What follows on denials in a row.
     pub penalty: Option<Penalty>,
+}
+
+impl Policy {
+    /// Whether a denial changes what the limit holds.
+    pub(crate) fn counts_denials(&self) -> bool {
+        self.at_limit.count_denied != CountDenied::No || self.at_limit.penalty.is_some()
+    }
 }
 
 impl AtLimit {

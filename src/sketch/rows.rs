@@ -77,7 +77,7 @@ use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::hash::prefetch;
 use crate::meter::{Meter, Step};
-use crate::policy::{Algorithm, AtLimit, Policy};
+use crate::policy::{Algorithm, Policy};
 use crate::sync::{Fault, planted};
 use crate::word::{Fields, Reads, Word};
 
@@ -222,12 +222,12 @@ impl Cells {
 
 impl Rows {
     pub(super) fn new(policy: Policy, size: SketchSize) -> Result<Self, BuildError> {
-        if policy.at_limit() != AtLimit::default() {
-            // Denials would be counted, and a soft limit told apart, in cells that other keys share.
-            return Err(BuildError::Policy(format!(
-                "a sketch cannot say what happens at the limit of {policy}; leave out soft, count-denied and \
-                 penalty, or use a keyed limiter"
-            )));
+        if policy.counts_denials() {
+            return Err(BuildError::denials(
+                "the keys of a sketch share its cells",
+                policy,
+                "KeyedLimiter",
+            ));
         }
         if policy.algorithm() == Algorithm::FixedWindowFromFirst {
             return Err(BuildError::Policy(format!(
@@ -254,17 +254,20 @@ impl Rows {
     #[inline(always)]
     pub(super) fn check(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
         match &self.meter.kernel {
-            // Laid out for plain GCRA alone: its words are a time.
-            Kernel::Gcra(gcra) => self
+            // Laid out for plain GCRA alone: its words are a time, and nothing is marked.
+            Kernel::Gcra(gcra) if self.meter.rules.are_none() => self
                 .decide(&SketchRequest::new(gcra, Fields::TIME_ALONE, now, cost), places)
                 .decision(self.meter.kernel, 0),
-            _ => self.check_window(places, now, cost).decision(self.meter.kernel, 0),
+            _ => self.check_marked(places, now, cost),
         }
     }
 
+    /// Under a window, or a soft limit.
     #[inline(never)]
-    fn check_window(&self, places: &Places, now: Timestamp, cost: u64) -> Step {
-        self.decide(&SketchRequest::new(&self.meter.kernel, self.meter.fields, now, cost), places)
+    fn check_marked(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
+        let meter = &self.meter;
+        let step = self.decide(&SketchRequest::new(&meter.kernel, meter.fields, now, cost), places);
+        step.told(&meter.ruled(), 0).decision(meter.kernel, meter.rules.soft_bp)
     }
 
     #[inline(always)]

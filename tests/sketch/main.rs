@@ -363,3 +363,22 @@ fn a_cost_of_nothing_waits_for_the_row_that_it_fits_first() {
     }
     assert_eq!(waited, 553);
 }
+
+#[test]
+fn a_soft_limit_is_softened_for_each_key_and_marked() {
+    for text in ["gcra 6/m soft 50%", "fixed-window 6/m soft 50%", "sliding-window 6/m soft 50%"] {
+        let limiter = sketch(policy(text), small(3, 1_000));
+        for key in 0..KEYS {
+            let told = |_| {
+                let decision = limiter.check(&key);
+                let left = decision.remaining();
+                decision.into_result().ok().map(|permit| (permit.is_over(), left))
+            };
+            let told: Vec<_> = (0..10).map(told).collect();
+            let within = [5, 4, 3, 2, 1, 0].map(|left| Some((false, left)));
+            let over = [Some((true, 0)); 3];
+            assert_eq!(told, [&within[..], &over, &[None]].concat(), "{text}, key {key}");
+        }
+        assert!(limiter.entry(&0).is_live());
+    }
+}

@@ -11,10 +11,6 @@ pub(crate) enum Refusal {
 
 use Refusal::{Never, NotYet};
 
-const STRIPED_WINDOW: Refusal = NotYet(
-    "A stripe of a window could count its part of the limit. Today a stripe keeps its part of a burst, so stripes take \
-     a `Quota`.",
-);
 const STRIPED_LOG: Refusal = Never(
     "Stripes spread threads over several words. A log has a slot for each unit, so threads do not meet on one word.",
 );
@@ -22,7 +18,6 @@ const STRIPED_DENIALS: Refusal = Never(
     "A denial is one of the whole limit, and a stripe sees its own alone: it could count neither what was denied nor \
      denials in a row.",
 );
-const STRIPED_SOFT: Refusal = NotYet("Stripes take a `Quota`, which says nothing of its limit.");
 const SKETCH_FROM_FIRST: Refusal =
     Never("Keys share the cells of a sketch, and a cell has one beginning of its window.");
 const SKETCH_LOG: Refusal = Never(
@@ -32,9 +27,6 @@ const SKETCH_LOG: Refusal = Never(
 const SKETCH_DENIALS: Refusal = Never(
     "Keys share the cells of a sketch: what is charged for the denials of one, or refused as its penalty, others would \
      pay for.",
-);
-const SKETCH_SOFT: Refusal = NotYet(
-    "The softened limit could stand in place of the limit; the mark would be raised by what other keys have spent.",
 );
 const QUOTAS: Refusal = NotYet(
     "A word that moves to another quota would have to take its row of denials and its penalty along.",
@@ -57,11 +49,8 @@ pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
     Some(match place {
         "stripes" if log => STRIPED_LOG,
         "stripes" if counts_denials => STRIPED_DENIALS,
-        "stripes" if soft => STRIPED_SOFT,
-        "stripes" if says("window") || says("calendar") => STRIPED_WINDOW,
         "sketch" if log => SKETCH_LOG,
         "sketch" if counts_denials => SKETCH_DENIALS,
-        "sketch" if soft => SKETCH_SOFT,
         "sketch" if says("from-first") => SKETCH_FROM_FIRST,
         "`Tiers`" | "changing quota" if log => QUOTAS_OF_A_LOG,
         "`Tiers`" | "changing quota" if soft || counts_denials => QUOTAS,
