@@ -226,7 +226,7 @@ pub(crate) fn prefetch<T>(target: &T) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn identity(
@@ -314,7 +314,7 @@ mod tests {
 
     /// The chi-square statistic of 2^18 numbers in 1024 classes lies within 6 standard deviations of
     /// its mean. A fair hash fails that once in 10^8 runs; the seeds are fixed besides.
-    fn is_even(classes: impl Iterator<Item = usize>) -> bool {
+    pub(crate) fn is_even(classes: impl Iterator<Item = usize>) -> bool {
         let mut counts = [0_i64; 1024];
         classes.for_each(|class| counts[class] += 1);
         let expected = counts.iter().sum::<i64>() / 1024;

@@ -95,17 +95,9 @@ impl StripedLimiter {
         stripes: usize,
         clock: impl Into<Clock>,
     ) -> Result<Self, BuildError> {
-        let (policy, clock) = (of_one_word(policy.into())?, clock.into());
-        if policy.counts_denials() {
-            return Err(BuildError::denials(
-                "a stripe sees a part of all denials",
-                policy,
-                "Limiter",
-            ));
-        }
-        if !policy.takes(&clock) {
-            return Err(BuildError::no_date());
-        }
+        let policy = of_one_word(policy.into())?;
+        policy.counts_no_denials("a stripe sees a part of all denials", "Limiter")?;
+        let clock = policy.on(clock.into())?;
         let burst = policy.named_limit();
         let count = stripes as u64;
         // A stripe without a unit would deny whatever comes to it.

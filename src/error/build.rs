@@ -72,13 +72,6 @@ impl BuildError {
         ))
     }
 
-    /// A policy that counts denials, where they are not those of one limit.
-    pub(crate) fn denials(reason: &str, policy: impl fmt::Display, other: &str) -> Self {
-        Self::Policy(format!(
-            "{reason}, so {policy} cannot be kept; leave out count-denied and penalty, or use a {other}"
-        ))
-    }
-
     /// A quota that cannot be counted at the rate of one stripe.
     pub(crate) fn stripe_rate(quota: impl fmt::Display, stripes: u64) -> Self {
         Self::Policy(format!(
@@ -93,11 +86,6 @@ impl BuildError {
             "a spill cannot keep the bound of {policy}, since its cells are shared; use Full::Deny, leave \
              out from-first, or use gcra",
         ))
-    }
-
-    /// Calendar months on a clock that counts from its own start.
-    pub(crate) fn no_date() -> Self {
-        Self::Policy(NO_DATE.to_string())
     }
 }
 

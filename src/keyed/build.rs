@@ -144,10 +144,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         clock: impl Into<Clock>,
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
-        let (policy, clock) = (policy.into(), clock.into());
-        if !policy.takes(&clock) {
-            return Err(BuildError::no_date());
-        }
+        let policy = policy.into();
+        let clock = policy.on(clock.into())?;
         let mut table = match LogRule::of(&policy) {
             Some(rule) => Table::of_logs(rule, capacity)?,
             None => {

@@ -194,10 +194,9 @@ impl Tiers {
         clock: impl Into<Clock>,
         hashers: [S; 2],
     ) -> Result<KeyedLimiter<K, S>, BuildError> {
-        let (book, clock) = (self.book()?, clock.into());
-        if !self.policies.iter().all(|policy| policy.takes(&clock)) {
-            return Err(BuildError::no_date());
-        }
+        let book = self.book()?;
+        let clock =
+            self.policies.iter().try_fold(clock.into(), |clock, policy| policy.on(clock))?;
         // As far as now allows: a table that is built late in a clock's life need not advance
         // through all of it.
         let floor = floor_at(clock.now().as_nanos());

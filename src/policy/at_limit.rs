@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Algorithm, Policy};
 use crate::algorithm::{bits_for, softened};
-use crate::error::PolicyError;
+use crate::error::{BuildError, PolicyError};
 
 /// What a policy does when its limit is reached. Without any of it, it denies, and that is all.
 ///
@@ -72,9 +72,14 @@ pub struct AtLimit {
 }
 
 impl Policy {
-    /// Whether a denial changes what the limit holds.
-    pub(crate) fn counts_denials(&self) -> bool {
-        self.at_limit.count_denied != CountDenied::No || self.at_limit.penalty.is_some()
+    /// Refuses what counts denials, where they are not those of one limit.
+    pub(crate) fn counts_no_denials(&self, reason: &str, other: &str) -> Result<(), BuildError> {
+        if self.at_limit.count_denied == CountDenied::No && self.at_limit.penalty.is_none() {
+            return Ok(());
+        }
+        Err(BuildError::Policy(format!(
+            "{reason}, so {self} cannot be kept; leave out count-denied and penalty, or use a {other}"
+        )))
     }
 }
 

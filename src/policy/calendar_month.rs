@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Algorithm, Policy};
 use crate::algorithm::LONGEST_NS;
 use crate::clock::Clock;
-use crate::error::PolicyError;
+use crate::error::{BuildError, NO_DATE, PolicyError};
 use crate::quota::Quota;
 
 /// So many units in the longest month.
@@ -55,6 +55,12 @@ impl Policy {
     pub(crate) fn takes(&self, clock: &Clock) -> bool {
         // Any clock measures how long something takes, which is all that the others ask of it.
         !self.needs_date() || clock.tells_date()
+    }
+
+    /// The clock, if it can decide this.
+    pub(crate) fn on(&self, clock: Clock) -> Result<Clock, BuildError> {
+        let refused = || BuildError::Policy(NO_DATE.to_string());
+        self.takes(&clock).then_some(clock).ok_or_else(refused)
     }
 
     /// The fastest clock by which all of these can be decided.

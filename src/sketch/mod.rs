@@ -142,10 +142,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         clock: impl Into<Clock>,
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
-        let (policy, clock) = (policy.into(), clock.into());
-        if !policy.takes(&clock) {
-            return Err(BuildError::no_date());
-        }
+        let policy = policy.into();
+        let clock = policy.on(clock.into())?;
         let rows = Rows::new(policy, size)?;
         let placer = Placer::new(hashers, size.rows(), size.cells_per_row());
         Ok(Self { rows, placer, size, clock, keys: PhantomData })

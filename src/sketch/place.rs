@@ -92,6 +92,7 @@ mod tests {
     use ahash::RandomState;
 
     use super::*;
+    use crate::hash::tests::is_even;
 
     const KEYS: u64 = 1 << 18;
 
@@ -102,17 +103,6 @@ mod tests {
 
     /// Keys with patterns that weak hashes are known to fold together.
     const PATTERNS: [fn(u64) -> u64; 4] = [|n| n, |n| n << 30, |n| n * 4096, u64::reverse_bits];
-
-    /// The chi-square statistic of 2^18 numbers in 1024 classes lies within 6 standard deviations of
-    /// its mean: a fair hash fails that once in 10^8 runs, and the seeds are fixed besides.
-    fn is_even(classes: impl Iterator<Item = usize>) -> bool {
-        let mut counts = [0_i64; 1024];
-        classes.for_each(|class| counts[class] += 1);
-        let expected = counts.iter().sum::<i64>() / 1024;
-        let squares: i64 = counts.iter().map(|count| (count - expected).pow(2)).sum();
-        let (degrees, chi_square) = (1023.0, squares as f64 / expected as f64);
-        (chi_square - degrees).abs() < 6.0 * (2.0_f64 * degrees).sqrt()
-    }
 
     #[test]
     fn every_row_is_even_and_no_row_tells_another() {

@@ -222,13 +222,7 @@ impl Cells {
 
 impl Rows {
     pub(super) fn new(policy: Policy, size: SketchSize) -> Result<Self, BuildError> {
-        if policy.counts_denials() {
-            return Err(BuildError::denials(
-                "the keys of a sketch share its cells",
-                policy,
-                "KeyedLimiter",
-            ));
-        }
+        policy.counts_no_denials("the keys of a sketch share its cells", "KeyedLimiter")?;
         if policy.algorithm() == Algorithm::FixedWindowFromFirst {
             return Err(BuildError::Policy(format!(
                 "a sketch cannot keep the bound of {policy}: cells are shared, and those of one key \
