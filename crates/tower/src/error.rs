@@ -113,6 +113,32 @@ impl fmt::Display for PrefixError {
 
 impl std::error::Error for PrefixError {}
 
+/// A name that no cookie can have.
+///
+/// ```
+/// let error = tollgate_tower::Cookie::new("a b").unwrap_err();
+/// assert!(error.to_string().starts_with("a cookie cannot be called \"a b\""));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CookieNameError {
+    name: String,
+}
+
+impl CookieNameError {
+    pub(crate) fn of(name: &str) -> Self {
+        Self { name: name.to_owned() }
+    }
+}
+
+impl fmt::Display for CookieNameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        write!(f, "a cookie cannot be called {name:?}; use letters, digits and !#$%&'*+-.^_`|~")
+    }
+}
+
+impl std::error::Error for CookieNameError {}
+
 impl From<PrefixError> for LayerError {
     fn from(error: PrefixError) -> Self {
         Self::Prefix(error)

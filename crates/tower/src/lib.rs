@@ -27,11 +27,11 @@ mod warning;
 
 pub use cost::Cost;
 pub use deny::{Denied, Deny, DenyWith, ProblemJson};
-pub use error::{LayerError, PrefixError};
+pub use error::{CookieNameError, LayerError, PrefixError};
 #[cfg(feature = "axum")]
 pub use extract::Route;
 pub use extract::{
-    ApiKey, Bearer, ClientAddress, Everyone, Extract, FromFn, Head, Header, Methods, NoKey,
+    ApiKey, Bearer, ClientAddress, Cookie, Everyone, Extract, FromFn, Head, Header, Methods, NoKey,
     NormalPath, Optional, Or, PeerAddress,
 };
 pub use future::ResponseFuture;

@@ -1,6 +1,7 @@
 //! Extractors find the key that a request is charged to: [`Extract`], and its implementations.
 
 mod address;
+mod cookie;
 mod forwarded;
 mod node;
 mod parts;
@@ -15,6 +16,7 @@ use crate::key::Key;
 use crate::warning::Warnings;
 
 pub use address::ClientAddress;
+pub use cookie::Cookie;
 #[cfg(feature = "axum")]
 pub use parts::Route;
 pub(crate) use parts::method_of;
