@@ -13,6 +13,7 @@ mod page;
 mod reasons;
 #[path = "../../../redis/tests/common/server.rs"]
 mod server;
+mod verbs;
 
 use std::fs;
 use std::path::Path;
@@ -68,6 +69,7 @@ async fn the_page_is_what_every_place_does() {
         let answers = at_one_place.into_iter().chain(over_nodes);
         cells.push(answers.map(|answer| Cell::of(row, answer)).collect::<Vec<_>>());
     }
+    verbs::all_are_as_told();
     let page = page::page(&ROWS, &cells);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     fs::create_dir_all(root.join("target/ci")).unwrap();

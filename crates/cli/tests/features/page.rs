@@ -48,6 +48,13 @@ is followed by the number of the argument, *not yet* by that of what is missing.
 
 ";
 
+const VERBS_HEAD: &str = "\
+## Verbs
+
+The first six have every verb, and the test does each of them there.
+
+";
+
 /// The page as one text.
 pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> String {
     let mut page = HEAD.to_owned();
@@ -72,6 +79,8 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> String {
         page += &wrapped("   >", "   >", error);
         page += "\n";
     }
+    page += VERBS_HEAD;
+    page += &crate::verbs::section();
     page.truncate(page.trim_end().len());
     page + "\n"
 }
@@ -89,7 +98,7 @@ fn shown<'a>(cell: &'a Cell, refusals: &mut Vec<(&'a str, Refusal)>) -> String {
 }
 
 /// The text behind its mark, in lines of 120 characters at most, each but the first behind an indent.
-fn wrapped(mark: &str, indent: &str, text: &str) -> String {
+pub(crate) fn wrapped(mark: &str, indent: &str, text: &str) -> String {
     let (mut lines, mut line) = (String::new(), mark.to_owned());
     for word in text.split_whitespace() {
         if line.len() + 1 + word.len() > 120 {
