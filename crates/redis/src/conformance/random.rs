@@ -51,6 +51,26 @@ const SOFT: [&str; 8] = [
     "segmented-window 10/m x6 soft 10%",
 ];
 
+/// Policies of which a denial changes something.
+const RULED: [&str; 16] = [
+    "gcra 100/s burst 20 count-denied",
+    "gcra 10/m burst 5 count-denied 3s",
+    "gcra 7/s soft 100% count-denied penalty 10s after 2",
+    "gcra 60001/d count-denied",
+    "gcra 3/7us burst 50 penalty 1ms after 3 extended",
+    "fixed-window 5/s count-denied",
+    "fixed-window 5/s penalty 1s after 2",
+    "fixed-window 3/7us penalty 11us after 1 extended",
+    "fixed-window 5/s from-first count-denied penalty 3s after 3",
+    "sliding-window 5/s count-denied",
+    "sliding-window 7/13us round-down count-denied penalty 27us after 2",
+    "sliding-window 60/m round-down penalty 2m after 1",
+    "sliding-window 5/s strict count-denied penalty 2s after 2 extended",
+    "segmented-window 10/m x6 count-denied",
+    "segmented-window 4/64us x4 penalty 64us after 2 extended",
+    "segmented-window 10/m x6 soft 10% count-denied penalty 2m after 4",
+];
+
 struct Random(u64);
 
 impl Random {
@@ -134,7 +154,9 @@ impl Sequence {
             ScriptVerb::Peek => self.oracle.is_over(now_ns, 0),
             _ => is_over,
         };
-        let expected = Expected { admitted, is_over, units, remaining, waits, now_ns };
+        let is_penalised = self.oracle.is_penalised(now_ns);
+        let expected =
+            Expected { admitted, is_over, is_penalised, units, remaining, waits, now_ns };
         (ask(verb, &self.key, &self.plan, Units::exactly(cost)), expected)
     }
 }
@@ -142,6 +164,7 @@ impl Sequence {
 struct Expected {
     admitted: bool,
     is_over: bool,
+    is_penalised: bool,
     units: u64,
     remaining: u64,
     /// Costs, and how long until they fit.
@@ -158,8 +181,12 @@ impl Expected {
         let decision = Decision::from(view.told(reply.admitted, seen.units));
         assert_eq!(decision.remaining(), self.remaining, "{what}");
         assert_eq!(decision.limit(), plan.policy().quota().max_burst(), "{what}");
-        let is_over = decision.into_result().is_ok_and(|permit| permit.is_over());
+        let (is_over, is_penalised) = match decision.into_result() {
+            Ok(permit) => (permit.is_over(), false),
+            Err(denial) => (false, denial.is_penalty()),
+        };
         assert_eq!(is_over, self.admitted && self.is_over, "{what}");
+        assert_eq!(is_penalised, self.is_penalised, "{what}");
         if seen.state == (State::Gcra { debt: LARGEST }) {
             return; // time went back so far that the debt was cut: see `State::Gcra`
         }
@@ -174,7 +201,7 @@ impl Expected {
 
 /// Compares so many sequences, in groups that run at the same time. Returns how many requests they made.
 fn compare(server: &Server, told: &mut TimedScript, count: u64) -> u64 {
-    let policies = [&POLICIES[..], &SOFT].concat();
+    let policies = [&POLICIES[..], &SOFT, &RULED].concat();
     let mut random = Random(1);
     let mut requests = 0_u64;
     for first in (0..count).step_by(usize::try_from(TOGETHER).unwrap()) {
@@ -229,6 +256,16 @@ fn a_script_that_computes_something_else_is_caught() {
         ("from-first", "now < stored[1] + a and stored", "now <= stored[1] + a and stored"),
         ("sliding-window", "div(held[2] * (a - into) + a - 1, a)", "div(held[2] * (a - into), a)"),
         ("segmented-window", "age >= passed and stored", "age > passed and stored"),
+        ("count-denied", "held[at] = max(held[at], charged)", "held[at] = charged"),
+        ("count-denied", "state.b or 1), state.most)", "state.b or 1), 2 * state.most)"),
+        ("penalty", "if state.denials >= state.after then", "if state.denials > state.after then"),
+        (
+            "penalty",
+            "0, max(state.now + state.length, drained(state))",
+            "0, state.now + state.length",
+        ),
+        ("penalty", "units > 0 then state.denials = 0 end", "units < 0 then state.denials = 0 end"),
+        ("extended", "ends <= state.ends then return false", "true then return false"),
     ];
     let server = Server::start();
     for (place, right, wrong) in mistakes {
@@ -236,8 +273,8 @@ fn a_script_that_computes_something_else_is_caught() {
         let text = text_with_told_time(NEVER_SET_BACK);
         assert_eq!(text.matches(right).count(), 1, "{right}");
         let mut told = TimedScript::with(&server, text.replace(right, wrong));
-        let compared = std::panic::AssertUnwindSafe(|| compare(&server, &mut told, TOGETHER));
-        let panic = std::panic::catch_unwind(compared).expect_err("a mistake is not found");
+        let compared = std::panic::AssertUnwindSafe(|| compare(&server, &mut told, 10 * TOGETHER));
+        let panic = std::panic::catch_unwind(compared).expect_err(wrong);
         let message = panic.downcast_ref::<String>().unwrap();
         assert!(message.contains(place), "{wrong}: {message}");
     }

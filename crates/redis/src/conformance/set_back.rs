@@ -201,7 +201,7 @@ fn overrun(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     None
 }
 
-const POLICIES: [&str; 8] = [
+const POLICIES: [&str; 11] = [
     "gcra 100/m burst 20",
     "gcra 1000003/d",
     "fixed-window 5/m",
@@ -210,6 +210,9 @@ const POLICIES: [&str; 8] = [
     "sliding-window 5/10m round-down",
     "sliding-window 5/m strict",
     "segmented-window 10/m x6",
+    "gcra 100/m burst 20 count-denied",
+    "fixed-window 5/m penalty 1m after 2",
+    "sliding-window 5/m penalty 2m after 3",
 ];
 
 #[test]

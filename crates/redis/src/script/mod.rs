@@ -6,6 +6,8 @@
 //!
 //! Numbers are sent and returned as bytes, in blocks of doubles: one string for each limit instead of a dozen that
 //! both sides would have to make and parse. What is stored stays readable text.
+//!
+//! decide.lua decides what most requests ask; request.lua all others; at_limit.lua is what a denial changes.
 
 pub(crate) mod advance;
 pub(crate) mod plan;
@@ -18,6 +20,7 @@ use crate::script::plan::{LARGEST, ScriptPlan};
 use crate::script::state::State;
 
 const DECIDE: &str = include_str!("decide.lua");
+const AT_LIMIT: &str = include_str!("at_limit.lua");
 const REQUEST: &str = include_str!("request.lua");
 
 /// Reads the time of the server that decides, in microseconds: one clock for all nodes. The third number is the
@@ -28,7 +31,7 @@ const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
 
 /// The whole script.
 pub(crate) fn text() -> String {
-    [TIME_OF_THE_SERVER, DECIDE, REQUEST].concat()
+    [TIME_OF_THE_SERVER, DECIDE, AT_LIMIT, REQUEST].concat()
 }
 
 /// What a request does with its limits.
@@ -41,6 +44,8 @@ pub(crate) enum ScriptVerb {
     Refund,
     /// Charges each limit, whether it fits or not, for what was admitted without asking.
     Add,
+    /// Charges nothing; a denial counts as one of a check does.
+    Refuse,
 }
 
 impl ScriptVerb {
@@ -50,6 +55,7 @@ impl ScriptVerb {
             Self::Peek => 1,
             Self::Refund => 2,
             Self::Add => 3,
+            Self::Refuse => 4,
         }
     }
 }

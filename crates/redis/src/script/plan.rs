@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! gcra      a unit is `b` parts, a tick drains `a` of them (a / b = units per tick, in lowest terms):
-//!           burst * b must fit
-//! sliding   (limit + 1) * W must fit, W in ticks
+//!           burst * b must fit, and with `count-denied` what is owed where the charge of a denial is cut
+//! sliding   (limit + 1) * W must fit, W in ticks; with `count-denied` twice the limit takes the place of the limit
 //! windows   must be whole ticks
 //! ```
 //!
@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, AtLimit, CountDenied, Policy};
+use tollgate::{Algorithm, CountDenied, Policy};
 
 use crate::error::BuildError;
 
@@ -51,8 +51,22 @@ pub(crate) struct ScriptPlan {
     /// Softened, if the policy is soft: the script knows no other.
     pub(crate) limit: u64,
     pub(crate) soft_bp: u16,
+    /// What a denial changes, if anything.
+    pub(crate) rules: Option<PlanRules>,
     policy: Policy,
     mark: PlanMark,
+}
+
+/// What a denial changes: see at_limit.lua.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PlanRules {
+    /// Where the charge of a denial is cut; 0 if denials are not charged.
+    most: u64,
+    /// The denials in a row that bring about a penalty; 0 if there is none.
+    after: u64,
+    /// In ticks, rounded up.
+    length: u64,
+    extended: bool,
 }
 
 /// What tells a policy from others in a key: the script's arguments for it, as text.
@@ -62,18 +76,17 @@ struct PlanMark {
     length: usize,
 }
 
-/// A kind, a tick of 1000000 at most and three numbers of 16 digits, each with a space behind it.
-const LONGEST_MARK: usize = 2 + 8 + 3 * 17;
+/// A kind, a tick of 1000000 at most and three numbers of 16 digits, each with a space behind it; and of what a denial
+/// changes two numbers of 16 digits, one of 10 and one of 1.
+const LONGEST_MARK: usize = 3 + 8 + 3 * 17 + 2 * 17 + 11 + 2;
+
+/// The kind of a policy with rules is more by this.
+const RULED: u8 = 8;
 
 impl ScriptPlan {
     /// Compiles a policy, or says why the script cannot compute it exactly.
     pub(crate) fn new(policy: Policy) -> Result<Self, BuildError> {
-        // Penalties and the like are not in the script: such a policy is refused rather than kept in part.
-        let AtLimit { soft_bp, count_denied, penalty, .. } = policy.at_limit();
-        if count_denied != CountDenied::No || penalty.is_some() {
-            return Err(BuildError::Unknown { policy });
-        }
-        let quota = policy.quota();
+        let (quota, soft_bp) = (policy.quota(), policy.at_limit().soft_bp);
         let limit = softened(quota.max_burst(), soft_bp).ok_or(BuildError::TooLarge { policy })?;
         let windowed = |parts: u64, make: &dyn Fn(u64) -> Option<PlanKind>| {
             let length_ns = nanos(quota.period()) / parts;
@@ -91,7 +104,9 @@ impl ScriptPlan {
         };
         let sliding = |rounding| {
             windowed(1, &|window| {
-                let fits = (u128::from(limit) + 1) * u128::from(window) <= u128::from(LARGEST);
+                // A denial is charged beyond the limit.
+                let most = largest_count(policy, limit).max(u128::from(limit));
+                let fits = (most + 1) * u128::from(window) <= u128::from(LARGEST);
                 fits.then_some(PlanKind::Sliding { window, rounding })
             })
         };
@@ -111,10 +126,14 @@ impl ScriptPlan {
             // Calendar months, of which the script knows nothing, and what the core may learn later.
             _ => return Err(BuildError::Unknown { policy }),
         };
+        let rules = PlanRules::new(policy, kind, tick_us, limit)?;
         let mark = PlanMark { text: [0; LONGEST_MARK], length: 0 };
-        let mut plan = Self { kind, tick_us, limit, soft_bp, policy, mark };
+        let mut plan = Self { kind, tick_us, limit, soft_bp, rules, policy, mark };
         let (kind, [tick, a, b, c]) = plan.arguments();
-        let text = format!("{kind} {tick} {a} {b} {c} ");
+        let mut text = format!("{kind} {tick} {a} {b} {c} ");
+        if let Some(PlanRules { most, after, length, extended }) = rules {
+            text += &format!("{most} {after} {length} {} ", u8::from(extended));
+        }
         // No text is longer: every number in it is one that the script can count.
         for (place, byte) in plan.mark.text.iter_mut().zip(text.bytes()) {
             (*place, plan.mark.length) = (byte, plan.mark.length + 1);
@@ -132,12 +151,21 @@ impl ScriptPlan {
         self.limit - self.policy.quota().max_burst()
     }
 
+    /// Why only the store can decide, if so.
+    pub(crate) fn only_exact(&self) -> Option<&'static str> {
+        self.rules.is_some().then_some(
+            "a node that decides by itself does not know in which order other nodes admit and deny, and to tell the \
+             store of every denial takes as many calls as mode exact",
+        )
+    }
+
     pub(crate) fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// The arguments of the script: kind, tick, a, b, c.
+    /// The arguments of the script: kind, tick, a, b, c. What a denial changes is in the mark.
     pub(crate) fn arguments(&self) -> (u8, [u64; 4]) {
+        let ruled = if self.rules.is_some() { RULED } else { 0 };
         let (kind, a, b, c) = match self.kind {
             PlanKind::Gcra { per_tick, per_unit, capacity } => (1, per_tick, per_unit, capacity),
             PlanKind::Fixed { window } => (2, window, self.limit, 0),
@@ -154,7 +182,7 @@ impl ScriptPlan {
                 (5, segment, self.limit, u64::from(segments))
             }
         };
-        (kind, [self.tick_us, a, b, c])
+        (kind + ruled, [self.tick_us, a, b, c])
     }
 
     /// The tick that a time lies in.
@@ -180,6 +208,60 @@ fn softened(limit: u64, soft_bp: u16) -> Option<u64> {
     u64::try_from(u128::from(limit) * (10_000 + u128::from(soft_bp)) / 10_000).ok()
 }
 
+impl PlanRules {
+    /// The rules of a policy, if it has any.
+    fn new(
+        policy: Policy,
+        kind: PlanKind,
+        tick_us: u64,
+        limit: u64,
+    ) -> Result<Option<Self>, BuildError> {
+        let (at_limit, tick_ns) = (policy.at_limit(), u128::from(tick_us) * 1_000);
+        if at_limit.count_denied == CountDenied::No && at_limit.penalty.is_none() {
+            return Ok(None);
+        }
+        let most = match kind {
+            PlanKind::Gcra { per_tick, per_unit, capacity } => {
+                largest_debt(policy, [per_tick, per_unit, capacity], tick_us)
+            }
+            _ => largest_count(policy, limit),
+        };
+        let penalty = at_limit.penalty;
+        let length = penalty.map_or(0, |penalty| penalty.length.as_nanos().div_ceil(tick_ns));
+        let countable = |number: u128| u64::try_from(number).ok().filter(|most| *most <= LARGEST);
+        let too_large = BuildError::TooLarge { policy };
+        Ok(Some(Self {
+            most: countable(most).ok_or_else(|| too_large.clone())?,
+            after: penalty.map_or(0, |penalty| penalty.after.into()),
+            // Its end must be a number that the script can count, too.
+            length: countable(length * 2).ok_or(too_large)? / 2,
+            extended: penalty.is_some_and(|penalty| penalty.extended),
+        }))
+    }
+}
+
+/// What the newest count of a window is cut at when a denial is charged; 0 if none is.
+fn largest_count(policy: Policy, limit: u64) -> u128 {
+    match (policy.at_limit().count_denied, policy.algorithm()) {
+        (CountDenied::No, _) => 0,
+        (_, Algorithm::SlidingWindow | Algorithm::SlidingWindowRoundDown) => 2 * u128::from(limit),
+        _ => limit.into(),
+    }
+}
+
+/// The debt in parts that the charge of a denial is cut at: one unit then waits for the longest wait; 0 if no denial
+/// is charged.
+fn largest_debt(policy: Policy, [per_tick, per_unit, capacity]: [u64; 3], tick_us: u64) -> u128 {
+    let wait = match policy.at_limit().count_denied {
+        CountDenied::No => return 0,
+        CountDenied::Yes => capacity.into(),
+        CountDenied::UpTo(wait) => {
+            wait.as_nanos().saturating_mul(per_tick.into()) / (u128::from(tick_us) * 1_000)
+        }
+    };
+    u128::from(capacity - per_unit).saturating_add(wait)
+}
+
 /// The finest tick at which the burst can be counted in parts of a unit.
 fn gcra(policy: Policy, burst: u64) -> Option<(PlanKind, u64)> {
     let quota = policy.quota();
@@ -191,12 +273,10 @@ fn gcra(policy: Policy, burst: u64) -> Option<(PlanKind, u64)> {
         let capacity = per_unit.checked_mul(u128::from(burst))?;
         // What one tick drains must be a number that the script can count, too.
         let exact = |number: u128| u64::try_from(number).ok().filter(|&number| number <= LARGEST);
-        let kind = PlanKind::Gcra {
-            per_tick: exact(per_tick)?,
-            per_unit: exact(per_unit)?,
-            capacity: exact(capacity)?,
-        };
-        Some((kind, tick_us))
+        let parts = [exact(per_tick)?, exact(per_unit)?, exact(capacity)?];
+        exact(largest_debt(policy, parts, tick_us))?;
+        let [per_tick, per_unit, capacity] = parts;
+        Some((PlanKind::Gcra { per_tick, per_unit, capacity }, tick_us))
     })
 }
 
@@ -266,9 +346,23 @@ mod tests {
         let error = plan("segmented-window 2/1ms x16").unwrap_err();
         assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
         assert!(matches!(plan("1/d burst 200000000000"), Err(BuildError::TooLarge { .. })));
-        for text in ["10/m count-denied", "10/m penalty 10m after 5", "calendar-month 10"] {
-            assert!(matches!(plan(text), Err(BuildError::Unknown { .. })), "{text}");
-        }
+        assert!(matches!(plan("calendar-month 10"), Err(BuildError::Unknown { .. })));
+        // Ends beyond what the script can count.
+        assert!(matches!(plan("1/s penalty 60000d after 1"), Err(BuildError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn what_a_denial_changes_is_in_the_mark() {
+        let mark = |text| String::from_utf8(plan(text).unwrap().mark().to_vec()).unwrap();
+        assert_eq!(mark("10/m burst 5 count-denied"), "9 1 1 6000000 30000000 54000000 0 0 0 ");
+        assert_eq!(mark("10/m burst 5 count-denied 6s"), "9 1 1 6000000 30000000 30000000 0 0 0 ");
+        let penalty = mark("fixed-window 5/m penalty 1h after 3 extended");
+        assert_eq!(penalty, "10 1 60000000 5 0 0 3 3600000000 1 ");
+        assert_eq!(mark("sliding-window 5/m count-denied soft 20%"), "12 1 60000000 6 0 12 0 0 0 ");
+        assert_eq!(mark("sliding-window 5/m strict count-denied"), "12 1 60000000 5 2 5 0 0 0 ");
+        // What is owed for denials must fit, too: at ten times the tick it does.
+        let tick_us = |text| plan(text).unwrap().tick_us;
+        assert_eq!([tick_us("60001/d"), tick_us("60001/d count-denied")], [1, 10]);
     }
 
     #[test]
@@ -283,7 +377,8 @@ mod tests {
         assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");
         // The largest numbers: nothing is cut off.
         assert_eq!(mark("1/d burst 104249"), "1 1 1 86400000000 9007113600000000 ");
-        let longest = "1 1000000 9007199254740991 9007199254740991 9007199254740991 ";
+        let longest = "13 1000000 9007199254740991 9007199254740991 9007199254740991 \
+             9007199254740991 4294967295 9007199254740991 1 ";
         assert_eq!(longest.len(), LONGEST_MARK);
     }
 

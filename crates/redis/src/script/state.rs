@@ -35,6 +35,10 @@ pub(crate) enum State {
         ahead: u64,
         counts: Vec<u64>,
     },
+    /// For so many ticks more all is denied, whatever the limit holds.
+    Penalised {
+        ticks: u64,
+    },
 }
 
 impl State {
@@ -43,7 +47,7 @@ impl State {
         plan: &ScriptPlan,
         mut next: impl FnMut() -> Result<u64, Fault>,
     ) -> Result<Self, Fault> {
-        Ok(match plan.kind {
+        let state = match plan.kind {
             PlanKind::Gcra { .. } => Self::Gcra { debt: next()? },
             PlanKind::Fixed { .. } => Self::Fixed { ahead: next()?, count: next()? },
             PlanKind::FromFirst { .. } => Self::FromFirst { start: next()?, count: next()? },
@@ -55,6 +59,13 @@ impl State {
                 let counts = (0..segments).map(|_| next()).collect::<Result<_, _>>()?;
                 Self::Segmented { ahead, counts }
             }
+        };
+        Ok(match plan.rules {
+            Some(_) => match next()? {
+                0 => state,
+                ticks => Self::Penalised { ticks },
+            },
+            None => state,
         })
     }
 }
@@ -89,6 +100,7 @@ impl StateView<'_> {
                 limit.saturating_sub(*count)
             }
             (_, State::Segmented { counts, .. }) => limit.saturating_sub(sum(counts)),
+            (_, State::Penalised { .. }) => 0,
             _ => 0, // not reached: a state is read for its plan
         }
     }
@@ -127,6 +139,7 @@ impl StateView<'_> {
                     passed => start(now, segment, ahead.saturating_add(passed as u64)),
                 }
             }
+            (_, State::Penalised { ticks }) => now.saturating_add(*ticks),
             _ => now,
         };
         if tick <= now { self.now_us } else { self.plan.micros(tick) }
@@ -231,6 +244,7 @@ impl StateView<'_> {
             remaining: self.remaining(),
             retry_after,
             reset_after: until(self.ready_us(limit)),
+            penalty: !allowed && matches!(self.state, State::Penalised { .. }),
         }
     }
 }

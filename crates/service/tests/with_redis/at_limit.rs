@@ -14,6 +14,8 @@ descriptors:
   - {key: exact, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 10, mode: soft 50%}}
   - {key: leased, rate_limit: {unit: year, requests_per_unit: 10, mode: soft 50%}}
   - {key: counted, accuracy: async, rate_limit: {unit: year, requests_per_unit: 10, mode: soft 50%}}
+  - {key: rejected, accuracy: exact, rate_limit: {unit: day, requests_per_unit: 4, algorithm: gcra, count_rejected: true}}
+  - {key: strict, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 4, penalty: 800d after 3}}
 ";
 
 async fn serve(test: &str, server: &Server) -> World {
@@ -38,4 +40,36 @@ async fn a_soft_rule_admits_its_share_more_over_redis() {
     }
     // What the first has admitted, the second has not.
     assert!(!worlds[1].check("shop", &json!([{"exact": "x"}]), 1).await.0);
+}
+
+#[tokio::test]
+async fn two_services_count_the_denials_of_a_client_together() {
+    let server = Server::start();
+    let worlds = [serve("denials_a", &server).await, serve("denials_b", &server).await];
+    let ask = async |n: usize, rule: &str| {
+        let (allowed, statuses) = worlds[n % 2].check("shop", &json!([{rule: "x"}]), 1).await;
+        (allowed, statuses[0]["retry_after"].as_u64().unwrap_or_default())
+    };
+    let hour = 3_600;
+    for rule in ["rejected", "strict"] {
+        for n in 0..4 {
+            assert!(ask(n, rule).await.0, "{rule}");
+        }
+    }
+    // Each denial is charged as if it had been admitted, up to the time in which the whole limit comes back.
+    let mut waits = Vec::new();
+    for n in 0..5 {
+        let (allowed, seconds) = ask(n, "rejected").await;
+        assert!(!allowed);
+        waits.push(seconds.div_ceil(hour));
+    }
+    assert_eq!(waits, [12, 18, 24, 24, 24]);
+    // The third denial in a row is a penalty, whichever service denies.
+    let mut waits = Vec::new();
+    for n in 0..3 {
+        let (allowed, seconds) = ask(n, "strict").await;
+        assert!(!allowed);
+        waits.push(seconds > 799 * 24 * hour);
+    }
+    assert_eq!(waits, [false, false, true]);
 }
