@@ -308,6 +308,11 @@ mod tests {
             );
             assert!(settings("10/m penalty 10m after 3").mode(mode).check().is_err());
         }
-        assert_eq!(settings("10/m count-denied").mode(Mode::Exact).check(), Ok(()));
+        assert!(
+            refused(settings("sliding-log 10/m")).starts_with("sliding-log 10/m needs mode exact")
+        );
+        for policy in ["10/m count-denied", "sliding-log 10/m"] {
+            assert_eq!(settings(policy).mode(Mode::Exact).check(), Ok(()));
+        }
     }
 }

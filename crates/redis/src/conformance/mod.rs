@@ -11,6 +11,8 @@ mod change;
 mod counting;
 mod expiry;
 mod groups;
+mod log;
+mod policies;
 mod random;
 mod set_back;
 mod vectors;
@@ -60,6 +62,7 @@ fn model(plan: &ScriptPlan) -> Oracle {
         Algorithm::SegmentedWindow { segments } => {
             Model::SegmentedWindow { limit, window_ns, segments: segments.into() }
         }
+        Algorithm::SlidingLog => Model::SlidingLog { limit, window_ns },
         other => panic!("no model of {other:?}"),
     };
     let at_limit = plan.policy().at_limit();

@@ -2,6 +2,7 @@
 
 use tollgate::Decision;
 
+use super::policies::{POLICIES, RULED, SOFT};
 use super::{
     NEVER_SET_BACK, TimedScript, ask, model, plan, server::Server, text_with_told_time, tick_ns,
 };
@@ -15,61 +16,6 @@ use crate::store::backoff::mixed;
 const SEQUENCES: u64 = 100_000;
 /// Sequences that run at the same time, so that the server gets many requests at once.
 const TOGETHER: u64 = 2_000;
-
-const POLICIES: [&str; 20] = [
-    "gcra 100/s burst 20",
-    "gcra 10/m burst 5",
-    "gcra 7/s",
-    "gcra 1/s burst 1",
-    "gcra 999983/s burst 1000",
-    "gcra 1000003/d",
-    "gcra 3/7us burst 50",
-    "gcra 17/1001ns burst 4",
-    "fixed-window 5/s",
-    "fixed-window 100/m",
-    "fixed-window 3/7us",
-    "fixed-window 5/s from-first",
-    "fixed-window 100/m from-first",
-    "sliding-window 5/s",
-    "sliding-window 110000/d",
-    "sliding-window 7/13us round-down",
-    "sliding-window 60/m round-down",
-    "sliding-window 5/s strict",
-    "segmented-window 10/m x6",
-    "segmented-window 4/64us x16",
-];
-
-/// The same at the limit: what is left is told of the limit that was named, and what is beyond it has a mark.
-const SOFT: [&str; 8] = [
-    "gcra 100/s burst 20 soft 5%",
-    "gcra 7/s soft 100%",
-    "gcra 17/1001ns burst 4 soft 33.33%",
-    "fixed-window 5/s soft 20%",
-    "fixed-window 5/s from-first soft 50%",
-    "sliding-window 5/s soft 20%",
-    "sliding-window 7/13us round-down soft 100%",
-    "segmented-window 10/m x6 soft 10%",
-];
-
-/// Policies of which a denial changes something.
-const RULED: [&str; 16] = [
-    "gcra 100/s burst 20 count-denied",
-    "gcra 10/m burst 5 count-denied 3s",
-    "gcra 7/s soft 100% count-denied penalty 10s after 2",
-    "gcra 60001/d count-denied",
-    "gcra 3/7us burst 50 penalty 1ms after 3 extended",
-    "fixed-window 5/s count-denied",
-    "fixed-window 5/s penalty 1s after 2",
-    "fixed-window 3/7us penalty 11us after 1 extended",
-    "fixed-window 5/s from-first count-denied penalty 3s after 3",
-    "sliding-window 5/s count-denied",
-    "sliding-window 7/13us round-down count-denied penalty 27us after 2",
-    "sliding-window 60/m round-down penalty 2m after 1",
-    "sliding-window 5/s strict count-denied penalty 2s after 2 extended",
-    "segmented-window 10/m x6 count-denied",
-    "segmented-window 4/64us x4 penalty 64us after 2 extended",
-    "segmented-window 10/m x6 soft 10% count-denied penalty 2m after 4",
-];
 
 struct Random(u64);
 
@@ -85,6 +31,8 @@ struct Sequence {
     plan: ScriptPlan,
     oracle: tollgate_oracle::Oracle,
     now_us: u64,
+    /// Of a log: when units were entered last.
+    newest_us: u64,
 }
 
 impl Sequence {
@@ -100,7 +48,7 @@ impl Sequence {
             1 => random.below(4_102_444_800_000_000),
             _ => 1_790_000_000_000_000 + random.below(100_000_000_000),
         };
-        Self { key: number.to_string(), plan, oracle: model(&plan), now_us }
+        Self { key: number.to_string(), plan, oracle: model(&plan), now_us, newest_us: 0 }
     }
 
     /// Time goes on by some thousandths of the period, by a whole period, or sometimes back.
@@ -118,6 +66,23 @@ impl Sequence {
         };
     }
 
+    /// The time that the model is given. The time of a log does not go back behind its newest unit.
+    fn now_ns(&self) -> u64 {
+        let is_log = self.plan.policy().algorithm() == tollgate::Algorithm::SlidingLog;
+        let newest_us = if is_log { self.newest_us } else { 0 };
+        tick_ns(&self.plan, self.now_us.max(newest_us))
+    }
+
+    /// Lets the model decide.
+    fn check(&mut self, cost: u64) -> tollgate_oracle::Verdict {
+        let now_ns = self.now_ns();
+        let verdict = self.oracle.check(now_ns, cost);
+        if verdict == tollgate_oracle::Verdict::Allowed && cost > 0 {
+            self.newest_us = now_ns / 1_000;
+        }
+        verdict
+    }
+
     fn cost(&self, random: &mut Random) -> u64 {
         let limit = self.plan.limit;
         match random.below(8) {
@@ -133,11 +98,11 @@ impl Sequence {
     fn request(&mut self, random: &mut Random) -> (ScriptRequest, Expected) {
         let verb = if random.below(6) == 0 { ScriptVerb::Peek } else { ScriptVerb::Check };
         let cost = self.cost(random);
-        let now_ns = tick_ns(&self.plan, self.now_us);
+        let now_ns = self.now_ns();
         let is_over = self.oracle.is_over(now_ns, cost);
         let verdict = match verb {
             ScriptVerb::Peek => self.oracle.peek(now_ns, cost),
-            _ => self.oracle.check(now_ns, cost),
+            _ => self.check(cost),
         };
         let admitted = verdict == tollgate_oracle::Verdict::Allowed;
         let remaining = self.oracle.remaining(now_ns);
@@ -256,6 +221,13 @@ fn a_script_that_computes_something_else_is_caught() {
         ("from-first", "now < stored[1] + a and stored", "now <= stored[1] + a and stored"),
         ("sliding-window", "div(held[2] * (a - into) + a - 1, a)", "div(held[2] * (a - into), a)"),
         ("segmented-window", "age >= passed and stored", "age > passed and stored"),
+        ("sliding-log", "return instant > edge end", "return instant >= edge end"),
+        (
+            "sliding-log",
+            "max(instant + limit.a - now_us, 0)",
+            "max(instant + limit.a - now_us - 1, 0)",
+        ),
+        ("sliding-log", "log.now = max(now_us, log.last)", "log.now = now_us"),
         ("count-denied", "held[at] = max(held[at], charged)", "held[at] = charged"),
         ("count-denied", "state.b or 1), state.most)", "state.b or 1), 2 * state.most)"),
         ("penalty", "if state.denials >= state.after then", "if state.denials > state.after then"),
@@ -309,7 +281,10 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
             });
             let reply = told
                 .call(now_us, ScriptRequest { verb: ScriptVerb::Check, parts: parts.collect() });
-            let room = |s: &Sequence| s.oracle.remaining(tick_ns(&s.plan, now_us));
+            for sequence in &mut sequences {
+                sequence.now_us = now_us;
+            }
+            let room = |s: &Sequence| s.oracle.remaining(s.now_ns());
             let fits: Vec<bool> =
                 sequences.iter().zip(&wants).map(|(s, units)| units.least <= room(s)).collect();
             assert_eq!(reply.admitted, fits.iter().all(|fits| *fits));
@@ -321,7 +296,7 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
                 let part = (room(sequence) / share).max(least).min(want);
                 let expected = if reply.admitted { part } else { 0 };
                 assert_eq!(seen.units, expected, "{} {units:?}", sequence.plan.policy());
-                sequence.oracle.check(tick_ns(&sequence.plan, now_us), expected);
+                sequence.check(expected);
                 let view = StateView { plan: &sequence.plan, state: &seen.state, now_us };
                 assert_eq!(view.remaining(), room(sequence), "{}", sequence.plan.policy());
             }
@@ -367,7 +342,8 @@ fn a_refund_gives_back_what_the_core_gives_back() {
             };
             let policy = sequence.plan.policy();
             let is_gcra = policy.algorithm() == tollgate::Algorithm::Gcra;
-            if !is_gcra && view.stamp() != stamp {
+            let is_log = policy.algorithm() == tollgate::Algorithm::SlidingLog;
+            if !is_gcra && !is_log && view.stamp() != stamp {
                 // The window has turned. (The core's stays in its word until the next charge.)
                 assert_eq!(given, 0, "{policy}");
                 break;

@@ -10,7 +10,7 @@
 local RULED = 8
 local RULES_MARK = '^%d+ %d+ %d+ %d+ %d+ %d+ %d+ %d+ %d+ '
 
--- These functions are made when a call first needs them, as those of request.lua are.
+-- Made when a call first needs it.
 local function at_limit()
   local rules = {}
 

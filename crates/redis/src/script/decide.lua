@@ -17,7 +17,7 @@
 -- admits by itself, 4 if its state could not be read and was replaced by a full one), the units charged or given
 -- back, and what it holds (see state.rs). A limit that stands in a request twice is one limit.
 --
--- A key stores a state: the mark, and the numbers that its policy holds. While a policy is changed, some nodes ask
+-- A key of a sliding log stores that: see log.lua. Any other stores a state: the mark, and the numbers that its policy holds. While a policy is changed, some nodes ask
 -- under the new one and some still under the old one. The new state begins with what the old one held, at most the
 -- new limit. From then on the key stores a state for each policy, with `;` between them: all are charged together,
 -- each drains at its own rate, and a request looks at the state of its own policy. So what is admitted under one

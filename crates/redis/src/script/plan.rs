@@ -15,9 +15,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, CountDenied, Policy};
+use tollgate::{Algorithm, AtLimit, Policy};
 
 use crate::error::BuildError;
+use crate::script::rules::{PlanRules, largest_count, largest_debt};
 
 /// Up to this number a double can be told from its neighbours.
 pub(crate) const LARGEST: u64 = (1 << 53) - 1;
@@ -33,6 +34,7 @@ pub(crate) enum PlanKind {
     FromFirst { window: u64 },
     Sliding { window: u64, rounding: Rounding },
     Segmented { segment: u64, segments: u8 },
+    Log { window: u64 },
 }
 
 /// How the previous window's share is rounded.
@@ -55,18 +57,6 @@ pub(crate) struct ScriptPlan {
     pub(crate) rules: Option<PlanRules>,
     policy: Policy,
     mark: PlanMark,
-}
-
-/// What a denial changes: see at_limit.lua.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PlanRules {
-    /// Where the charge of a denial is cut; 0 if denials are not charged.
-    most: u64,
-    /// The denials in a row that bring about a penalty; 0 if there is none.
-    after: u64,
-    /// In ticks, rounded up.
-    length: u64,
-    extended: bool,
 }
 
 /// What tells a policy from others in a key: the script's arguments for it, as text.
@@ -123,16 +113,26 @@ impl ScriptPlan {
                 let make = |segment| Some(PlanKind::Segmented { segment, segments });
                 windowed(u64::from(segments), &make)?
             }
+            // Its ticks are microseconds, whatever its window. No rules of denials are in its part of the script.
+            Algorithm::SlidingLog if policy.at_limit() == AtLimit::default() => {
+                windowed(1, &|window| Some(PlanKind::Log { window }))?
+            }
             // Calendar months, of which the script knows nothing, and what the core may learn later.
             _ => return Err(BuildError::Unknown { policy }),
         };
-        let rules = PlanRules::new(policy, kind, tick_us, limit)?;
+        let most = match kind {
+            PlanKind::Gcra { per_tick, per_unit, capacity } => {
+                largest_debt(policy, [per_tick, per_unit, capacity], tick_us)
+            }
+            _ => largest_count(policy, limit),
+        };
+        let rules = PlanRules::new(policy, most, [tick_us, LARGEST])?;
         let mark = PlanMark { text: [0; LONGEST_MARK], length: 0 };
         let mut plan = Self { kind, tick_us, limit, soft_bp, rules, policy, mark };
         let (kind, [tick, a, b, c]) = plan.arguments();
         let mut text = format!("{kind} {tick} {a} {b} {c} ");
-        if let Some(PlanRules { most, after, length, extended }) = rules {
-            text += &format!("{most} {after} {length} {} ", u8::from(extended));
+        if let Some(rules) = rules {
+            text += &rules.text();
         }
         // No text is longer: every number in it is one that the script can count.
         for (place, byte) in plan.mark.text.iter_mut().zip(text.bytes()) {
@@ -153,6 +153,12 @@ impl ScriptPlan {
 
     /// Why only the store can decide, if so.
     pub(crate) fn only_exact(&self) -> Option<&'static str> {
+        if let PlanKind::Log { .. } = self.kind {
+            return Some(
+                "each unit of a log counts from its very instant, and a node that decides by itself tells the store of it \
+                 before or after; segmented-window needs no instants",
+            );
+        }
         self.rules.is_some().then_some(
             "a node that decides by itself does not know in which order other nodes admit and deny, and to tell the \
              store of every denial takes as many calls as mode exact",
@@ -181,6 +187,7 @@ impl ScriptPlan {
             PlanKind::Segmented { segment, segments } => {
                 (5, segment, self.limit, u64::from(segments))
             }
+            PlanKind::Log { window } => (6, window, self.limit, 0),
         };
         (kind + ruled, [self.tick_us, a, b, c])
     }
@@ -206,60 +213,6 @@ impl ScriptPlan {
 /// A limit and so many hundredths of a percent of it, rounded down.
 fn softened(limit: u64, soft_bp: u16) -> Option<u64> {
     u64::try_from(u128::from(limit) * (10_000 + u128::from(soft_bp)) / 10_000).ok()
-}
-
-impl PlanRules {
-    /// The rules of a policy, if it has any.
-    fn new(
-        policy: Policy,
-        kind: PlanKind,
-        tick_us: u64,
-        limit: u64,
-    ) -> Result<Option<Self>, BuildError> {
-        let (at_limit, tick_ns) = (policy.at_limit(), u128::from(tick_us) * 1_000);
-        if at_limit.count_denied == CountDenied::No && at_limit.penalty.is_none() {
-            return Ok(None);
-        }
-        let most = match kind {
-            PlanKind::Gcra { per_tick, per_unit, capacity } => {
-                largest_debt(policy, [per_tick, per_unit, capacity], tick_us)
-            }
-            _ => largest_count(policy, limit),
-        };
-        let penalty = at_limit.penalty;
-        let length = penalty.map_or(0, |penalty| penalty.length.as_nanos().div_ceil(tick_ns));
-        let countable = |number: u128| u64::try_from(number).ok().filter(|most| *most <= LARGEST);
-        let too_large = BuildError::TooLarge { policy };
-        Ok(Some(Self {
-            most: countable(most).ok_or_else(|| too_large.clone())?,
-            after: penalty.map_or(0, |penalty| penalty.after.into()),
-            // Its end must be a number that the script can count, too.
-            length: countable(length * 2).ok_or(too_large)? / 2,
-            extended: penalty.is_some_and(|penalty| penalty.extended),
-        }))
-    }
-}
-
-/// What the newest count of a window is cut at when a denial is charged; 0 if none is.
-fn largest_count(policy: Policy, limit: u64) -> u128 {
-    match (policy.at_limit().count_denied, policy.algorithm()) {
-        (CountDenied::No, _) => 0,
-        (_, Algorithm::SlidingWindow | Algorithm::SlidingWindowRoundDown) => 2 * u128::from(limit),
-        _ => limit.into(),
-    }
-}
-
-/// The debt in parts that the charge of a denial is cut at: one unit then waits for the longest wait; 0 if no denial
-/// is charged.
-fn largest_debt(policy: Policy, [per_tick, per_unit, capacity]: [u64; 3], tick_us: u64) -> u128 {
-    let wait = match policy.at_limit().count_denied {
-        CountDenied::No => return 0,
-        CountDenied::Yes => capacity.into(),
-        CountDenied::UpTo(wait) => {
-            wait.as_nanos().saturating_mul(per_tick.into()) / (u128::from(tick_us) * 1_000)
-        }
-    };
-    u128::from(capacity - per_unit).saturating_add(wait)
 }
 
 /// The finest tick at which the burst can be counted in parts of a unit.
@@ -347,6 +300,7 @@ mod tests {
         assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
         assert!(matches!(plan("1/d burst 200000000000"), Err(BuildError::TooLarge { .. })));
         assert!(matches!(plan("calendar-month 10"), Err(BuildError::Unknown { .. })));
+        assert!(matches!(plan("sliding-log 5/1500ns"), Err(BuildError::WindowTooFine { .. })));
         // Ends beyond what the script can count.
         assert!(matches!(plan("1/s penalty 60000d after 1"), Err(BuildError::TooLarge { .. })));
     }
@@ -375,6 +329,7 @@ mod tests {
         assert_eq!(mark("60/m soft 10%"), mark("60/m burst 66"));
         assert_eq!(mark("fixed-window 60/m soft 10%"), mark("fixed-window 66/m"));
         assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");
+        assert_eq!(mark("sliding-log 10/m"), "6 1 60000000 10 0 ");
         // The largest numbers: nothing is cut off.
         assert_eq!(mark("1/d burst 104249"), "1 1 1 86400000000 9007113600000000 ");
         let longest = "13 1000000 9007199254740991 9007199254740991 9007199254740991 \

@@ -1,10 +1,9 @@
--- The second half of the script: see decide.lua.
+-- The second half of the script: see decide.lua. From at_limit.lua and log.lua up to `return together` it is the body of
+-- one function, `others`, which is called when a call first needs it: to make a dozen functions takes the server as long
+-- as several decisions.
 
--- All other requests. These functions are made when a call first needs them: to make a dozen functions takes the
--- server as long as several decisions.
-local function others()
   local gmatch, rep = string.gmatch, string.rep
-  local rules
+  local rules, log
 
   -- Adds the numbers of a text to `found`; nil if the text is anything else.
   local function numbers(text, found)
@@ -358,12 +357,18 @@ local function others()
     local limits, seen, replies = {}, {}, {}
     for at = first, last do
       local key = KEYS[at]
-      seen[key] = seen[key] or look(key)
-      limits[#limits + 1] = limit_of(seen[key], ARGV[at])
+      if byte(ARGV[at], 4) == LOG then
+        log = log or logs()
+        limits[#limits + 1] = log.limit_of(seen, key, ARGV[at])
+      else
+        seen[key] = seen[key] or look(key)
+        limits[#limits + 1] = limit_of(seen[key], ARGV[at])
+      end
     end
     local admitted = decide(limits)
     for i = 1, #limits do
-      replies[i] = carry_out(limits[i], admitted, admitted and limits[i].group.all)
+      local one = limits[i]
+      replies[i] = (one.log and log.carry_out or carry_out)(one, admitted, admitted and one.group.all)
     end
     return concat(replies)
   end

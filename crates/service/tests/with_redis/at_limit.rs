@@ -16,6 +16,7 @@ descriptors:
   - {key: counted, accuracy: async, rate_limit: {unit: year, requests_per_unit: 10, mode: soft 50%}}
   - {key: rejected, accuracy: exact, rate_limit: {unit: day, requests_per_unit: 4, algorithm: gcra, count_rejected: true}}
   - {key: strict, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 4, penalty: 800d after 3}}
+  - {key: logged, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 5, algorithm: sliding-log}}
 ";
 
 async fn serve(test: &str, server: &Server) -> World {
@@ -72,4 +73,22 @@ async fn two_services_count_the_denials_of_a_client_together() {
         waits.push(seconds > 799 * 24 * hour);
     }
     assert_eq!(waits, [false, false, true]);
+}
+
+#[tokio::test]
+async fn two_services_share_one_sliding_log() {
+    let server = Server::start();
+    let worlds = [serve("log_a", &server).await, serve("log_b", &server).await];
+    let mut admitted = 0;
+    for n in 0..12 {
+        let (allowed, statuses) = worlds[n % 2].check("shop", &json!([{"logged": "x"}]), 1).await;
+        admitted += u64::from(allowed);
+        assert_eq!(statuses[0]["remaining"], json!(4_usize.saturating_sub(n)));
+    }
+    assert_eq!(admitted, 5);
+    // With a rule of another kind in one request: both are charged, or none.
+    let both = json!([{"logged": "y"}, {"strict": "y"}]);
+    assert!(worlds[0].check("shop", &both, 3).await.0);
+    assert!(!worlds[1].check("shop", &both, 2).await.0);
+    assert!(worlds[1].check("shop", &json!([{"logged": "y"}]), 2).await.0);
 }
