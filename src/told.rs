@@ -23,6 +23,7 @@ use crate::verdict::{Mark, Verdict};
 ///     remaining: 0,
 ///     retry_after: Duration::from_millis(1_500),
 ///     reset_after: Duration::from_secs(6),
+///     penalty: false,
 /// };
 /// let denial = Decision::from(told).into_result().unwrap_err();
 /// assert_eq!((denial.limit(), denial.retry_after_secs()), (10, Some(2)));
@@ -46,6 +47,8 @@ pub struct Told {
     pub retry_after: Duration,
     /// How long until the whole limit is there again.
     pub reset_after: Duration,
+    /// Whether it was denied for a penalty, which is over then: see [`AtLimit`](crate::AtLimit).
+    pub penalty: bool,
 }
 
 impl From<Told> for Decision {
@@ -59,14 +62,16 @@ impl From<Told> for Decision {
             spilled: false,
         };
         let kernel = Kernel::Log(answers);
-        // Decided at 0, so that its waits are its instants.
-        let view = View::plain(kernel, Held::IDLE, 0, 0, told.cost);
+        // Decided at 0, so that its waits are its instants; a penalty is told from its end.
+        let at_ns = if told.penalty { answers.ready_ns } else { 0 };
+        let view = View::plain(kernel, Held::IDLE, at_ns, 0, told.cost);
         let soft = View { soft_bp: told.soft_bp, ..view };
         // More than L is used, as in `Ruled::tell`.
         let is_over = told.remaining < told.limit - soft.limit();
         let (verdict, mark) = match (told.allowed, is_over) {
             (true, true) => (Verdict::Allowed, Mark::Over),
             (true, false) => (Verdict::Allowed, Mark::None),
+            (false, _) if told.penalty => (Verdict::Denied, Mark::Penalty),
             (false, _) => (Verdict::Denied, Mark::None),
         };
         Self::new(verdict, View { mark, ..soft })

@@ -14,6 +14,7 @@ const TOLD: Told = Told {
     remaining: 7,
     retry_after: Duration::ZERO,
     reset_after: Duration::from_secs(3),
+    penalty: false,
 };
 
 #[test]
@@ -29,6 +30,17 @@ fn a_decision_answers_what_it_was_told() {
     assert!(!denial.is_table_full());
     let never = Decision::from(Told { cost: 11, ..denied }).into_result().unwrap_err();
     assert!(never.is_never() && never.retry_after().is_none());
+}
+
+#[test]
+fn a_penalty_is_told_as_one() {
+    let (retry_after, reset_after) = (Duration::from_secs(600), Duration::from_secs(600));
+    let told =
+        Told { allowed: false, remaining: 0, retry_after, reset_after, penalty: true, ..TOLD };
+    let denial = Decision::from(told).into_result().unwrap_err();
+    assert!(denial.is_penalty() && !denial.is_never());
+    assert_eq!((denial.retry_after(), denial.reset_after()), (Some(retry_after), reset_after));
+    assert_eq!((denial.limit(), denial.remaining()), (10, 0));
 }
 
 #[test]

@@ -251,7 +251,16 @@ mod tests {
 
     fn told(allowed: bool) -> Told {
         let (retry_after, reset_after) = (Duration::from_secs(1), Duration::from_secs(2));
-        Told { allowed, cost: 3, limit: 10, soft_bp: 0, remaining: 4, retry_after, reset_after }
+        Told {
+            allowed,
+            cost: 3,
+            limit: 10,
+            soft_bp: 0,
+            remaining: 4,
+            retry_after,
+            reset_after,
+            penalty: false,
+        }
     }
 
     #[test]

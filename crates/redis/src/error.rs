@@ -38,6 +38,13 @@ pub enum BuildError {
         /// The policy.
         policy: Policy,
     },
+    /// A policy of which only the store can decide, in another mode than [`Mode::Exact`](crate::Mode::Exact).
+    OnlyExact {
+        /// The policy.
+        policy: Policy,
+        /// Why.
+        reason: &'static str,
+    },
     /// The policy's share for one node cannot be counted.
     NoNodes,
     /// A share of the limit for one node that cannot be counted.
@@ -81,6 +88,9 @@ impl fmt::Display for BuildError {
                  use a smaller burst or limit, a shorter period, or a count that divides it",
             ),
             Self::Unknown { policy } => write!(f, "there is no script for {policy}"),
+            Self::OnlyExact { policy, reason } => {
+                write!(f, "{policy} needs mode exact (in a rule `accuracy: exact`): {reason}")
+            }
             Self::NoNodes => f.write_str("0 nodes share nothing; use at least 1"),
             Self::Share { policy, nodes, reason } => {
                 write!(f, "the share of {policy} for one of {nodes} nodes: {reason}")

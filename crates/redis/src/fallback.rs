@@ -37,6 +37,7 @@ impl Inner {
         let cost = if allowed { charged } else { cost };
         // Nothing is known of what is used: told is that nothing is left of L, and not that it is exceeded.
         let (soft_bp, remaining) = (self.plan.soft_bp, self.plan.beyond());
-        Told { allowed, cost, limit, soft_bp, remaining, retry_after: RETRY, reset_after: RETRY }
+        let (retry_after, reset_after, penalty) = (RETRY, RETRY, false);
+        Told { allowed, cost, limit, soft_bp, remaining, retry_after, reset_after, penalty }
     }
 }

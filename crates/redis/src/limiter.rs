@@ -11,6 +11,7 @@ use crate::error::{BuildError, Fault};
 use crate::inner::Inner;
 use crate::leased::holding::Terms;
 use crate::local::SharedSettings;
+use crate::script::plan::PlanKind;
 use crate::script::{ScriptVerb, Units};
 use crate::settings::{Mode, Settings};
 use crate::share::LocalShare;
@@ -71,7 +72,9 @@ impl RedisLimiter {
         let Settings { name, part, on_error, interval, mode, .. } = settings;
         // A part takes the place of a colon: so no two limits make the same key.
         let part = if part.is_empty() { String::new() } else { format!("/{part}") };
-        let head = format!("{}:{{{name}}}{part}:", store.prefix).into_bytes();
+        // What a log stores is of another kind, so it has keys of its own. A tag is followed by nothing else but these.
+        let log = if matches!(plan.kind, PlanKind::Log { .. }) { "+log" } else { "" };
+        let head = format!("{}:{{{name}}}{log}{part}:", store.prefix).into_bytes();
         let link = store.links.of(&name)?;
         let (local, era) = store.links.locals.of(&head, form, plan, store.now_ns());
         let terms = Terms { era, ..Terms::new(held, fill_ns) };

@@ -273,6 +273,15 @@ async fn across(
             _ = slots::charge(&tolls, &tried, due, &mut sights).await;
         }
     }
+    if verb == ScriptVerb::Check {
+        // What another group admits was not denied.
+        let is_denied = |place: usize| {
+            let group = of_groups.iter().position(|range| range.contains(&place));
+            let weight = group.map(|n| groups[n].weight);
+            !(admitted && weight == Some(Weight::DeniesTogether))
+        };
+        slots::refuse(&tolls, is_denied, due, &mut sights).await;
+    }
     Ok(StoreVerdict { admitted, sights })
 }
 

@@ -231,6 +231,9 @@ impl Settings {
 
     pub(crate) fn plan(&self) -> Result<ScriptPlan, BuildError> {
         let plan = ScriptPlan::new(self.policy)?;
+        if let Some(reason) = plan.only_exact().filter(|_| self.mode != Mode::Exact) {
+            return Err(BuildError::OnlyExact { policy: self.policy, reason });
+        }
         if self.nodes == 0 {
             return Err(BuildError::NoNodes);
         }
@@ -296,5 +299,20 @@ mod tests {
             "name is out of range; use at least one character, and none of { } :"
         );
         assert!(refused(settings("1/d burst 200000000000")).contains("cannot be computed exactly"));
+        for mode in [Mode::Leased, Mode::Async] {
+            assert_eq!(
+                refused(settings("10/m count-denied").mode(mode)),
+                "gcra 10/m count-denied needs mode exact (in a rule `accuracy: exact`): a node that decides by itself \
+                 does not know in which order other nodes admit and deny, and to tell the store of every denial takes \
+                 as many calls as mode exact"
+            );
+            assert!(settings("10/m penalty 10m after 3").mode(mode).check().is_err());
+        }
+        assert!(
+            refused(settings("sliding-log 10/m")).starts_with("sliding-log 10/m needs mode exact")
+        );
+        for policy in ["10/m count-denied", "sliding-log 10/m"] {
+            assert_eq!(settings(policy).mode(Mode::Exact).check(), Ok(()));
+        }
     }
 }

@@ -89,6 +89,7 @@ impl LocalShare {
             remaining,
             retry_after,
             reset_after,
+            penalty: false,
         }
     }
 }

@@ -74,8 +74,31 @@ pub(crate) async fn check(tolls: &[RedisToll<'_>], due: Instant) -> Result<Store
     if admitted {
         let all: Vec<usize> = (0..tolls.len()).collect();
         admitted = charge(tolls, &all, due, &mut sights).await?;
+    } else {
+        refuse(tolls, |_| true, due, &mut sights).await;
     }
     Ok(StoreVerdict { admitted, sights })
+}
+
+/// Counts what the look has denied, where the policy counts denials. What the look said stays said, also if a slot does
+/// not answer, or admits by now.
+pub(crate) async fn refuse(
+    tolls: &[RedisToll<'_>],
+    is_denied: impl Fn(usize) -> bool,
+    due: Instant,
+    sights: &mut [Sight],
+) {
+    let counts = |n: &usize| tolls[*n].inner().plan.rules.is_some() && !sights[*n].seen.admits;
+    let places: Vec<usize> = (0..tolls.len()).filter(|n| counts(n) && is_denied(*n)).collect();
+    for (link, places) in by_slot(tolls, &places) {
+        let reply = link.call(ask(ScriptVerb::Refuse, tolls, &places), due).await;
+        let Ok(reply) = reply.map(StoreVerdict::from) else { continue };
+        for (place, sight) in places.into_iter().zip(reply.sights) {
+            if !sight.seen.admits {
+                sights[place] = sight;
+            }
+        }
+    }
 }
 
 /// Looks at all of these limits, at the same time.

@@ -271,3 +271,33 @@ async fn bad_input_123_a_user_with_few_rights_is_enough_in_a_cluster() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
+
+/// No script sees two slots. A look finds what denies, and that is then told to count it.
+#[tokio::test]
+async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied() {
+    let world = world("fixed-window 4/60d penalty 90d after 2").await;
+    let [a, b, c] = &world.limits[..] else { panic!() };
+    let is_penalised = async |limiter: &RedisLimiter| {
+        let denial = limiter.peek("key", 1).await.into_result().err();
+        denial.is_some_and(|denial| denial.is_penalty())
+    };
+    let all = async |cost| check_all(&[a.toll("key", 1), b.toll("key", cost)]).await;
+    assert!(all(1).await.is_allowed());
+    for n in 0..2 {
+        assert!(!is_penalised(b).await, "{n}");
+        assert!(!all(4).await.is_allowed());
+    }
+    assert!(is_penalised(b).await && !is_penalised(a).await);
+    // A rule on trial denies nothing, and counts what it would deny.
+    let tried = async |cost| {
+        let (one, other) = ([a.toll("key", 1)], [c.toll("key", cost)]);
+        let tried = Group { tolls: &other, weight: Weight::Counts };
+        check_request(&[Group::new(&one), tried]).await
+    };
+    assert!(tried(3).await.is_allowed());
+    assert!(!is_penalised(c).await);
+    assert!(tried(2).await.is_allowed());
+    assert!(!is_penalised(c).await);
+    assert_eq!(tried(2).await.decisions()[1].remaining(), 0);
+    assert!(is_penalised(c).await && !is_penalised(a).await);
+}

@@ -54,8 +54,18 @@ impl Limit for ToldLimit {
             let later = Duration::from_secs(1);
             let (retry_after, reset_after) = (later, later);
             let (allowed, remaining) = (false, 0);
-            tollgate::Told { allowed, cost, limit, soft_bp: 0, remaining, retry_after, reset_after }
-                .into()
+            let (soft_bp, penalty) = (0, false);
+            tollgate::Told {
+                allowed,
+                cost,
+                limit,
+                soft_bp,
+                remaining,
+                retry_after,
+                reset_after,
+                penalty,
+            }
+            .into()
         })
     }
 

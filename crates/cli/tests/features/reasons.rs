@@ -35,11 +35,16 @@ const QUOTAS_OF_A_LOG: Refusal = NotYet(
     "Another quota has another number of slots, and what is in the old ones would have to move.",
 );
 const SAVED_LOG: Refusal = NotYet("The file would need a form of its own for slots.");
-const REDIS_LOG: Refusal = NotYet("The script would have to keep the time of each unit.");
+const REDIS_LOG: Refusal = Never(
+    "Each unit of a log counts from its very instant, and a node that decides by itself tells the store of it before \
+     or after.",
+);
 const REDIS_MONTH: Refusal =
     NotYet("The script knows no calendar: a node would have to tell it when the month ends.");
-const REDIS_DENIALS: Refusal =
-    NotYet("The script writes nothing for a denial, and would have to keep a row of them.");
+const REDIS_DENIALS: Refusal = Never(
+    "A node that decides by itself does not know in which order others admit and deny, and to tell the store of every \
+     denial takes as many calls as mode exact.",
+);
 
 /// The reason for which this place refuses this policy.
 pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {

@@ -54,6 +54,24 @@ fn bad_input_122_every_key_expires_and_none_too_early() {
     }
 }
 
+/// A key that a denial has written lives until nothing of that counts any more.
+#[test]
+fn a_penalty_does_not_expire_before_its_end() {
+    let server = Server::start();
+    let mut connection = server.connection();
+    for policy in ["gcra 5/m count-denied", "fixed-window 5/m penalty 10m after 1"] {
+        let plan = plan(policy);
+        let check = |cost| ask(ScriptVerb::Check, policy, &plan, Units::exactly(cost));
+        assert!(call(&mut connection, &check(5)).admitted);
+        let reply = call(&mut connection, &check(5));
+        let view = StateView { plan: &plan, state: &reply.parts[0].state, now_us: reply.now_us };
+        let (ends_us, least_us) = (view.ready_us(5), if policy.contains("10m") { 600 } else { 90 });
+        assert!(ends_us - reply.now_us >= least_us * 1_000_000, "{policy}");
+        let expires_ms: u64 = redis::cmd("PEXPIRETIME").arg(policy).query(&mut connection).unwrap();
+        assert!((0..2_000).contains(&(expires_ms * 1_000 - ends_us)), "{policy}");
+    }
+}
+
 #[test]
 fn a_denial_and_a_peek_write_nothing() {
     let server = Server::start();

@@ -6,10 +6,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
+mod at_limit;
 mod change;
 mod counting;
 mod expiry;
 mod groups;
+mod log;
+mod policies;
 mod random;
 mod set_back;
 mod vectors;
@@ -19,7 +22,7 @@ mod server;
 
 use redis::{Connection, Value};
 use tollgate::Algorithm;
-use tollgate_oracle::{Algorithm as Model, AtLimit, Oracle, Rounding};
+use tollgate_oracle::{Algorithm as Model, AtLimit, CountDenied, Oracle, Penalty, Rounding};
 
 use crate::script::plan::ScriptPlan;
 use crate::script::{
@@ -59,9 +62,25 @@ fn model(plan: &ScriptPlan) -> Oracle {
         Algorithm::SegmentedWindow { segments } => {
             Model::SegmentedWindow { limit, window_ns, segments: segments.into() }
         }
+        Algorithm::SlidingLog => Model::SlidingLog { limit, window_ns },
         other => panic!("no model of {other:?}"),
     };
-    Oracle::with_rules(algorithm, AtLimit { soft_bp: plan.soft_bp.into(), ..AtLimit::default() })
+    let at_limit = plan.policy().at_limit();
+    let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap();
+    let count_denied = match at_limit.count_denied {
+        tollgate::CountDenied::No => None,
+        tollgate::CountDenied::Yes => Some(CountDenied { wait_ns: None }),
+        tollgate::CountDenied::UpTo(wait) => Some(CountDenied { wait_ns: Some(nanos(wait)) }),
+    };
+    let penalty = at_limit.penalty.map(|penalty| Penalty {
+        length_ns: nanos(penalty.length),
+        after: penalty.after.into(),
+        extended: penalty.extended,
+        // An end is rounded up to a tick.
+        unit_ns: plan.tick_us * 1_000,
+        quantum_ns: plan.tick_us * 1_000,
+    });
+    Oracle::with_rules(algorithm, AtLimit { soft_bp: plan.soft_bp.into(), count_denied, penalty })
 }
 
 /// The time that the model is given: the beginning of the tick.

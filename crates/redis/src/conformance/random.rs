@@ -2,6 +2,7 @@
 
 use tollgate::Decision;
 
+use super::policies::{POLICIES, RULED, SOFT};
 use super::{
     NEVER_SET_BACK, TimedScript, ask, model, plan, server::Server, text_with_told_time, tick_ns,
 };
@@ -15,41 +16,6 @@ use crate::store::backoff::mixed;
 const SEQUENCES: u64 = 100_000;
 /// Sequences that run at the same time, so that the server gets many requests at once.
 const TOGETHER: u64 = 2_000;
-
-const POLICIES: [&str; 20] = [
-    "gcra 100/s burst 20",
-    "gcra 10/m burst 5",
-    "gcra 7/s",
-    "gcra 1/s burst 1",
-    "gcra 999983/s burst 1000",
-    "gcra 1000003/d",
-    "gcra 3/7us burst 50",
-    "gcra 17/1001ns burst 4",
-    "fixed-window 5/s",
-    "fixed-window 100/m",
-    "fixed-window 3/7us",
-    "fixed-window 5/s from-first",
-    "fixed-window 100/m from-first",
-    "sliding-window 5/s",
-    "sliding-window 110000/d",
-    "sliding-window 7/13us round-down",
-    "sliding-window 60/m round-down",
-    "sliding-window 5/s strict",
-    "segmented-window 10/m x6",
-    "segmented-window 4/64us x16",
-];
-
-/// The same at the limit: what is left is told of the limit that was named, and what is beyond it has a mark.
-const SOFT: [&str; 8] = [
-    "gcra 100/s burst 20 soft 5%",
-    "gcra 7/s soft 100%",
-    "gcra 17/1001ns burst 4 soft 33.33%",
-    "fixed-window 5/s soft 20%",
-    "fixed-window 5/s from-first soft 50%",
-    "sliding-window 5/s soft 20%",
-    "sliding-window 7/13us round-down soft 100%",
-    "segmented-window 10/m x6 soft 10%",
-];
 
 struct Random(u64);
 
@@ -65,6 +31,8 @@ struct Sequence {
     plan: ScriptPlan,
     oracle: tollgate_oracle::Oracle,
     now_us: u64,
+    /// Of a log: when units were entered last.
+    newest_us: u64,
 }
 
 impl Sequence {
@@ -80,7 +48,7 @@ impl Sequence {
             1 => random.below(4_102_444_800_000_000),
             _ => 1_790_000_000_000_000 + random.below(100_000_000_000),
         };
-        Self { key: number.to_string(), plan, oracle: model(&plan), now_us }
+        Self { key: number.to_string(), plan, oracle: model(&plan), now_us, newest_us: 0 }
     }
 
     /// Time goes on by some thousandths of the period, by a whole period, or sometimes back.
@@ -98,6 +66,23 @@ impl Sequence {
         };
     }
 
+    /// The time that the model is given. The time of a log does not go back behind its newest unit.
+    fn now_ns(&self) -> u64 {
+        let is_log = self.plan.policy().algorithm() == tollgate::Algorithm::SlidingLog;
+        let newest_us = if is_log { self.newest_us } else { 0 };
+        tick_ns(&self.plan, self.now_us.max(newest_us))
+    }
+
+    /// Lets the model decide.
+    fn check(&mut self, cost: u64) -> tollgate_oracle::Verdict {
+        let now_ns = self.now_ns();
+        let verdict = self.oracle.check(now_ns, cost);
+        if verdict == tollgate_oracle::Verdict::Allowed && cost > 0 {
+            self.newest_us = now_ns / 1_000;
+        }
+        verdict
+    }
+
     fn cost(&self, random: &mut Random) -> u64 {
         let limit = self.plan.limit;
         match random.below(8) {
@@ -113,11 +98,11 @@ impl Sequence {
     fn request(&mut self, random: &mut Random) -> (ScriptRequest, Expected) {
         let verb = if random.below(6) == 0 { ScriptVerb::Peek } else { ScriptVerb::Check };
         let cost = self.cost(random);
-        let now_ns = tick_ns(&self.plan, self.now_us);
+        let now_ns = self.now_ns();
         let is_over = self.oracle.is_over(now_ns, cost);
         let verdict = match verb {
             ScriptVerb::Peek => self.oracle.peek(now_ns, cost),
-            _ => self.oracle.check(now_ns, cost),
+            _ => self.check(cost),
         };
         let admitted = verdict == tollgate_oracle::Verdict::Allowed;
         let remaining = self.oracle.remaining(now_ns);
@@ -134,7 +119,9 @@ impl Sequence {
             ScriptVerb::Peek => self.oracle.is_over(now_ns, 0),
             _ => is_over,
         };
-        let expected = Expected { admitted, is_over, units, remaining, waits, now_ns };
+        let is_penalised = self.oracle.is_penalised(now_ns);
+        let expected =
+            Expected { admitted, is_over, is_penalised, units, remaining, waits, now_ns };
         (ask(verb, &self.key, &self.plan, Units::exactly(cost)), expected)
     }
 }
@@ -142,6 +129,7 @@ impl Sequence {
 struct Expected {
     admitted: bool,
     is_over: bool,
+    is_penalised: bool,
     units: u64,
     remaining: u64,
     /// Costs, and how long until they fit.
@@ -158,8 +146,12 @@ impl Expected {
         let decision = Decision::from(view.told(reply.admitted, seen.units));
         assert_eq!(decision.remaining(), self.remaining, "{what}");
         assert_eq!(decision.limit(), plan.policy().quota().max_burst(), "{what}");
-        let is_over = decision.into_result().is_ok_and(|permit| permit.is_over());
+        let (is_over, is_penalised) = match decision.into_result() {
+            Ok(permit) => (permit.is_over(), false),
+            Err(denial) => (false, denial.is_penalty()),
+        };
         assert_eq!(is_over, self.admitted && self.is_over, "{what}");
+        assert_eq!(is_penalised, self.is_penalised, "{what}");
         if seen.state == (State::Gcra { debt: LARGEST }) {
             return; // time went back so far that the debt was cut: see `State::Gcra`
         }
@@ -174,7 +166,7 @@ impl Expected {
 
 /// Compares so many sequences, in groups that run at the same time. Returns how many requests they made.
 fn compare(server: &Server, told: &mut TimedScript, count: u64) -> u64 {
-    let policies = [&POLICIES[..], &SOFT].concat();
+    let policies = [&POLICIES[..], &SOFT, &RULED].concat();
     let mut random = Random(1);
     let mut requests = 0_u64;
     for first in (0..count).step_by(usize::try_from(TOGETHER).unwrap()) {
@@ -229,6 +221,23 @@ fn a_script_that_computes_something_else_is_caught() {
         ("from-first", "now < stored[1] + a and stored", "now <= stored[1] + a and stored"),
         ("sliding-window", "div(held[2] * (a - into) + a - 1, a)", "div(held[2] * (a - into), a)"),
         ("segmented-window", "age >= passed and stored", "age > passed and stored"),
+        ("sliding-log", "return instant > edge end", "return instant >= edge end"),
+        (
+            "sliding-log",
+            "max(instant + limit.a - now_us, 0)",
+            "max(instant + limit.a - now_us - 1, 0)",
+        ),
+        ("sliding-log", "log.now = max(now_us, log.last)", "log.now = now_us"),
+        ("count-denied", "held[at] = max(held[at], charged)", "held[at] = charged"),
+        ("count-denied", "state.b or 1), state.most)", "state.b or 1), 2 * state.most)"),
+        ("penalty", "if state.denials >= state.after then", "if state.denials > state.after then"),
+        (
+            "penalty",
+            "0, max(state.now + state.length, drained(state))",
+            "0, state.now + state.length",
+        ),
+        ("penalty", "units > 0 then state.denials = 0 end", "units < 0 then state.denials = 0 end"),
+        ("extended", "ends <= state.ends then return false", "true then return false"),
     ];
     let server = Server::start();
     for (place, right, wrong) in mistakes {
@@ -236,8 +245,8 @@ fn a_script_that_computes_something_else_is_caught() {
         let text = text_with_told_time(NEVER_SET_BACK);
         assert_eq!(text.matches(right).count(), 1, "{right}");
         let mut told = TimedScript::with(&server, text.replace(right, wrong));
-        let compared = std::panic::AssertUnwindSafe(|| compare(&server, &mut told, TOGETHER));
-        let panic = std::panic::catch_unwind(compared).expect_err("a mistake is not found");
+        let compared = std::panic::AssertUnwindSafe(|| compare(&server, &mut told, 10 * TOGETHER));
+        let panic = std::panic::catch_unwind(compared).expect_err(wrong);
         let message = panic.downcast_ref::<String>().unwrap();
         assert!(message.contains(place), "{wrong}: {message}");
     }
@@ -272,7 +281,10 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
             });
             let reply = told
                 .call(now_us, ScriptRequest { verb: ScriptVerb::Check, parts: parts.collect() });
-            let room = |s: &Sequence| s.oracle.remaining(tick_ns(&s.plan, now_us));
+            for sequence in &mut sequences {
+                sequence.now_us = now_us;
+            }
+            let room = |s: &Sequence| s.oracle.remaining(s.now_ns());
             let fits: Vec<bool> =
                 sequences.iter().zip(&wants).map(|(s, units)| units.least <= room(s)).collect();
             assert_eq!(reply.admitted, fits.iter().all(|fits| *fits));
@@ -284,7 +296,7 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
                 let part = (room(sequence) / share).max(least).min(want);
                 let expected = if reply.admitted { part } else { 0 };
                 assert_eq!(seen.units, expected, "{} {units:?}", sequence.plan.policy());
-                sequence.oracle.check(tick_ns(&sequence.plan, now_us), expected);
+                sequence.check(expected);
                 let view = StateView { plan: &sequence.plan, state: &seen.state, now_us };
                 assert_eq!(view.remaining(), room(sequence), "{}", sequence.plan.policy());
             }
@@ -330,7 +342,8 @@ fn a_refund_gives_back_what_the_core_gives_back() {
             };
             let policy = sequence.plan.policy();
             let is_gcra = policy.algorithm() == tollgate::Algorithm::Gcra;
-            if !is_gcra && view.stamp() != stamp {
+            let is_log = policy.algorithm() == tollgate::Algorithm::SlidingLog;
+            if !is_gcra && !is_log && view.stamp() != stamp {
                 // The window has turned. (The core's stays in its word until the next charge.)
                 assert_eq!(given, 0, "{policy}");
                 break;

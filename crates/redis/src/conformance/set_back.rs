@@ -149,7 +149,9 @@ fn most(plan: &ScriptPlan, true_us: u64) -> u64 {
     match plan.policy().algorithm() {
         tollgate::Algorithm::Gcra => limit + quota.count() * (true_us + plan.tick_us) / period_us,
         // A limit for each window that may begin within the interval, and one for the window before.
-        tollgate::Algorithm::SlidingWindowStrict => limit * (1 + true_us / period_us),
+        tollgate::Algorithm::SlidingWindowStrict | tollgate::Algorithm::SlidingLog => {
+            limit * (1 + true_us / period_us)
+        }
         _ => limit * (2 + true_us / period_us),
     }
 }
@@ -201,7 +203,7 @@ fn overrun(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     None
 }
 
-const POLICIES: [&str; 8] = [
+const POLICIES: [&str; 13] = [
     "gcra 100/m burst 20",
     "gcra 1000003/d",
     "fixed-window 5/m",
@@ -210,6 +212,11 @@ const POLICIES: [&str; 8] = [
     "sliding-window 5/10m round-down",
     "sliding-window 5/m strict",
     "segmented-window 10/m x6",
+    "sliding-log 5/m",
+    "sliding-log 20/10m",
+    "gcra 100/m burst 20 count-denied",
+    "fixed-window 5/m penalty 1m after 2",
+    "sliding-window 5/m penalty 2m after 3",
 ];
 
 #[test]
@@ -232,6 +239,8 @@ fn a_state_moved_with_less_in_it_is_caught() {
         ("from-first", "stored[1] = window + 1", "stored[1] = window - a"),
         ("strict", "stored[1] = window + 1", "stored[1] = window - 1"),
         ("segmented", "stored[1] = window + 1", "stored[1] = window - c + 1"),
+        ("log", "log.shift + by, now_us + 1", "log.shift + by + a, now_us - a"),
+        ("log", "log.now = max(now_us, log.last)", "log.now = now_us + slack_us"),
     ];
     let server = Server::start();
     for (policy, right, wrong) in mistakes {

@@ -64,6 +64,9 @@ fn the_script_decides_the_worked_examples_as_they_say() {
         ("segmented-window 3/60s x4", "0:14*3 0:59 1:00*4", "AAADAAAD"),
         ("sliding-window 3/60s round-down", "0:59*3 1:41*4", "AAAAAAD"),
         ("sliding-window 3/60s", "0:59*3 1:41*4", "AAAAADD"),
+        ("sliding-log 3/60s", seven, "AAAAADA"),
+        ("sliding-log 3/60s", "0:59*3 1:41*4 1:58.999999 1:59*4", "AAADDDDDAAAD"),
+        ("sliding-log 5/1s", "0:00.999*5 0:01*6 0:01.998999 0:01.999", "AAAAADDDDDDDA"),
     ];
     for (policy, text, expected) in examples {
         let requests: Vec<_> = times(text).into_iter().map(|now_us| (now_us, 1)).collect();
@@ -95,6 +98,7 @@ fn example_24_and_25_costs_share_a_quota_and_a_denied_one_spends_nothing() {
         "sliding-window 10/m round-down",
         "sliding-window 10/m strict",
         "segmented-window 10/m x6",
+        "sliding-log 10/m",
     ] {
         let requests = [(7, 8), (7, 5), (7, 2), (7, 1), (7, 11), (7, u64::MAX)];
         assert_eq!(decisions(&mut told, policy, &requests), "ADADDD", "{policy}");
@@ -116,6 +120,7 @@ fn example_32_one_request_every_tenth_of_a_second_against_five_per_second() {
         ("sliding-window 5/s", "AAAAADDDDD DDADADADAD ADDADADDAD"),
         ("sliding-window 5/s round-down", "AAAAADDDDD DADADADADA DADADADADA"),
         ("sliding-window 5/s strict", "AAAAADDDDD DDDDDDDDDD AAAAADDDDD"),
+        ("sliding-log 5/s", "AAAAADDDDD AAAAADDDDD AAAAADDDDD"),
     ];
     for (policy, pattern) in expected {
         assert_eq!(decisions(&mut told, policy, &offered), pattern.replace(' ', ""), "{policy}");

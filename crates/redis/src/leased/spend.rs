@@ -68,6 +68,7 @@ impl RedisLimiter {
             remaining: known.remaining.min(inner.plan.limit),
             retry_after: Duration::from_nanos(retry_ns),
             reset_after: Duration::from_nanos(known.reset_ns.saturating_sub(now_ns)),
+            penalty: false,
         };
         let want = match &spend {
             Spend::Spent { more, .. } => *more,
@@ -175,6 +176,7 @@ impl Inner {
             remaining: total.min(limit),
             retry_after: Duration::ZERO,
             reset_after: Duration::from_nanos(reset_ns),
+            penalty: false,
         };
         Some(RedisDecision::new(told, Source::Lease, spent.stamp))
     }

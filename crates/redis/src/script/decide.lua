@@ -4,10 +4,11 @@
 -- KEYS: one for each limit, in the order of the blocks.
 -- ARGV: for each key a block of bytes (see script.rs):
 --   begins                a request begins here (2), or another group of its limits (1), or neither (0)
---   verb                  check (0), peek (1), refund (2), add (3): charged whether it fits or not
+--   verb                  check (0), peek (1), refund (2), add (3): charged whether it fits or not; refuse (4): a
+--                         denial counts as that of a check does, and an admission charges nothing
 --   say                   what the group does if it is over a limit: deny (0), nothing (1), or deny if all such
 --                         groups of the request are over their limits (2)
---   kind, tick, a, b, c   the policy, see plan.rs
+--   kind, tick, a, b, c   the policy, see plan.rs; a kind of 8 and above has rules in its mark, see at_limit.lua
 --   want, least, share    units: take `want`, or as many as fit in 1/share of what is left, but no fewer
 --                         than `least`; less than `least` is a denial
 --   stamp                 in a refund: when, or in which window, the units were charged
@@ -16,7 +17,7 @@
 -- admits by itself, 4 if its state could not be read and was replaced by a full one), the units charged or given
 -- back, and what it holds (see state.rs). A limit that stands in a request twice is one limit.
 --
--- A key stores a state: the mark, and the numbers that its policy holds. While a policy is changed, some nodes ask
+-- A key of a sliding log stores that: see log.lua. Any other stores a state: the mark, and the numbers that its policy holds. While a policy is changed, some nodes ask
 -- under the new one and some still under the old one. The new state begins with what the old one held, at most the
 -- new limit. From then on the key stores a state for each policy, with `;` between them: all are charged together,
 -- each drains at its own rate, and a request looks at the state of its own policy. So what is admitted under one
@@ -46,7 +47,7 @@ local BLOCK, MARK = '<BBBBdddddddd', 69
 -- States of a key: enough for rules that are changed three times while nodes with the first of them are still there.
 local STATES = 4
 local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED = 1, 2, 3, 4, 5
-local CHECK, PEEK, REFUND, ADD = 0, 1, 2, 3
+local CHECK, PEEK, REFUND, ADD, REFUSE = 0, 1, 2, 3, 4
 local DENIES, DENIES_TOGETHER = 0, 2
 local fmod, min, max = math.fmod, math.min, math.max
 local byte, find, match, sub = string.byte, string.find, string.match, string.sub

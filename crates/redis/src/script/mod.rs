@@ -6,9 +6,13 @@
 //!
 //! Numbers are sent and returned as bytes, in blocks of doubles: one string for each limit instead of a dozen that
 //! both sides would have to make and parse. What is stored stays readable text.
+//!
+//! decide.lua decides what most requests ask; request.lua all others; at_limit.lua is what a denial changes, and log.lua
+//! a sliding log.
 
 pub(crate) mod advance;
 pub(crate) mod plan;
+pub(crate) mod rules;
 pub(crate) mod state;
 
 use redis::{Cmd, Value};
@@ -18,6 +22,10 @@ use crate::script::plan::{LARGEST, ScriptPlan};
 use crate::script::state::State;
 
 const DECIDE: &str = include_str!("decide.lua");
+/// The head of the function whose body is the rest up to its end in request.lua.
+const OTHERS: &str = "local function others()\n";
+const AT_LIMIT: &str = include_str!("at_limit.lua");
+const LOG: &str = include_str!("log.lua");
 const REQUEST: &str = include_str!("request.lua");
 
 /// Reads the time of the server that decides, in microseconds: one clock for all nodes. The third number is the
@@ -28,7 +36,7 @@ const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
 
 /// The whole script.
 pub(crate) fn text() -> String {
-    [TIME_OF_THE_SERVER, DECIDE, REQUEST].concat()
+    [TIME_OF_THE_SERVER, DECIDE, OTHERS, AT_LIMIT, LOG, REQUEST].concat()
 }
 
 /// What a request does with its limits.
@@ -41,6 +49,8 @@ pub(crate) enum ScriptVerb {
     Refund,
     /// Charges each limit, whether it fits or not, for what was admitted without asking.
     Add,
+    /// Charges nothing; a denial counts as one of a check does.
+    Refuse,
 }
 
 impl ScriptVerb {
@@ -50,6 +60,7 @@ impl ScriptVerb {
             Self::Peek => 1,
             Self::Refund => 2,
             Self::Add => 3,
+            Self::Refuse => 4,
         }
     }
 }

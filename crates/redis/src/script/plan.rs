@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! gcra      a unit is `b` parts, a tick drains `a` of them (a / b = units per tick, in lowest terms):
-//!           burst * b must fit
-//! sliding   (limit + 1) * W must fit, W in ticks
+//!           burst * b must fit, and with `count-denied` what is owed where the charge of a denial is cut
+//! sliding   (limit + 1) * W must fit, W in ticks; with `count-denied` twice the limit takes the place of the limit
 //! windows   must be whole ticks
 //! ```
 //!
@@ -15,9 +15,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, AtLimit, CountDenied, Policy};
+use tollgate::{Algorithm, AtLimit, Policy};
 
 use crate::error::BuildError;
+use crate::script::rules::{PlanRules, largest_count, largest_debt};
 
 /// Up to this number a double can be told from its neighbours.
 pub(crate) const LARGEST: u64 = (1 << 53) - 1;
@@ -33,6 +34,7 @@ pub(crate) enum PlanKind {
     FromFirst { window: u64 },
     Sliding { window: u64, rounding: Rounding },
     Segmented { segment: u64, segments: u8 },
+    Log { window: u64 },
 }
 
 /// How the previous window's share is rounded.
@@ -51,6 +53,8 @@ pub(crate) struct ScriptPlan {
     /// Softened, if the policy is soft: the script knows no other.
     pub(crate) limit: u64,
     pub(crate) soft_bp: u16,
+    /// What a denial changes, if anything.
+    pub(crate) rules: Option<PlanRules>,
     policy: Policy,
     mark: PlanMark,
 }
@@ -62,18 +66,17 @@ struct PlanMark {
     length: usize,
 }
 
-/// A kind, a tick of 1000000 at most and three numbers of 16 digits, each with a space behind it.
-const LONGEST_MARK: usize = 2 + 8 + 3 * 17;
+/// A kind, a tick of 1000000 at most and three numbers of 16 digits, each with a space behind it; and of what a denial
+/// changes two numbers of 16 digits, one of 10 and one of 1.
+const LONGEST_MARK: usize = 3 + 8 + 3 * 17 + 2 * 17 + 11 + 2;
+
+/// The kind of a policy with rules is more by this.
+const RULED: u8 = 8;
 
 impl ScriptPlan {
     /// Compiles a policy, or says why the script cannot compute it exactly.
     pub(crate) fn new(policy: Policy) -> Result<Self, BuildError> {
-        // Penalties and the like are not in the script: such a policy is refused rather than kept in part.
-        let AtLimit { soft_bp, count_denied, penalty, .. } = policy.at_limit();
-        if count_denied != CountDenied::No || penalty.is_some() {
-            return Err(BuildError::Unknown { policy });
-        }
-        let quota = policy.quota();
+        let (quota, soft_bp) = (policy.quota(), policy.at_limit().soft_bp);
         let limit = softened(quota.max_burst(), soft_bp).ok_or(BuildError::TooLarge { policy })?;
         let windowed = |parts: u64, make: &dyn Fn(u64) -> Option<PlanKind>| {
             let length_ns = nanos(quota.period()) / parts;
@@ -91,7 +94,9 @@ impl ScriptPlan {
         };
         let sliding = |rounding| {
             windowed(1, &|window| {
-                let fits = (u128::from(limit) + 1) * u128::from(window) <= u128::from(LARGEST);
+                // A denial is charged beyond the limit.
+                let most = largest_count(policy, limit).max(u128::from(limit));
+                let fits = (most + 1) * u128::from(window) <= u128::from(LARGEST);
                 fits.then_some(PlanKind::Sliding { window, rounding })
             })
         };
@@ -108,13 +113,27 @@ impl ScriptPlan {
                 let make = |segment| Some(PlanKind::Segmented { segment, segments });
                 windowed(u64::from(segments), &make)?
             }
+            // Its ticks are microseconds, whatever its window. No rules of denials are in its part of the script.
+            Algorithm::SlidingLog if policy.at_limit() == AtLimit::default() => {
+                windowed(1, &|window| Some(PlanKind::Log { window }))?
+            }
             // Calendar months, of which the script knows nothing, and what the core may learn later.
             _ => return Err(BuildError::Unknown { policy }),
         };
+        let most = match kind {
+            PlanKind::Gcra { per_tick, per_unit, capacity } => {
+                largest_debt(policy, [per_tick, per_unit, capacity], tick_us)
+            }
+            _ => largest_count(policy, limit),
+        };
+        let rules = PlanRules::new(policy, most, [tick_us, LARGEST])?;
         let mark = PlanMark { text: [0; LONGEST_MARK], length: 0 };
-        let mut plan = Self { kind, tick_us, limit, soft_bp, policy, mark };
+        let mut plan = Self { kind, tick_us, limit, soft_bp, rules, policy, mark };
         let (kind, [tick, a, b, c]) = plan.arguments();
-        let text = format!("{kind} {tick} {a} {b} {c} ");
+        let mut text = format!("{kind} {tick} {a} {b} {c} ");
+        if let Some(rules) = rules {
+            text += &rules.text();
+        }
         // No text is longer: every number in it is one that the script can count.
         for (place, byte) in plan.mark.text.iter_mut().zip(text.bytes()) {
             (*place, plan.mark.length) = (byte, plan.mark.length + 1);
@@ -132,12 +151,27 @@ impl ScriptPlan {
         self.limit - self.policy.quota().max_burst()
     }
 
+    /// Why only the store can decide, if so.
+    pub(crate) fn only_exact(&self) -> Option<&'static str> {
+        if let PlanKind::Log { .. } = self.kind {
+            return Some(
+                "each unit of a log counts from its very instant, and a node that decides by itself tells the store of it \
+                 before or after; segmented-window needs no instants",
+            );
+        }
+        self.rules.is_some().then_some(
+            "a node that decides by itself does not know in which order other nodes admit and deny, and to tell the \
+             store of every denial takes as many calls as mode exact",
+        )
+    }
+
     pub(crate) fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// The arguments of the script: kind, tick, a, b, c.
+    /// The arguments of the script: kind, tick, a, b, c. What a denial changes is in the mark.
     pub(crate) fn arguments(&self) -> (u8, [u64; 4]) {
+        let ruled = if self.rules.is_some() { RULED } else { 0 };
         let (kind, a, b, c) = match self.kind {
             PlanKind::Gcra { per_tick, per_unit, capacity } => (1, per_tick, per_unit, capacity),
             PlanKind::Fixed { window } => (2, window, self.limit, 0),
@@ -153,8 +187,9 @@ impl ScriptPlan {
             PlanKind::Segmented { segment, segments } => {
                 (5, segment, self.limit, u64::from(segments))
             }
+            PlanKind::Log { window } => (6, window, self.limit, 0),
         };
-        (kind, [self.tick_us, a, b, c])
+        (kind + ruled, [self.tick_us, a, b, c])
     }
 
     /// The tick that a time lies in.
@@ -191,12 +226,10 @@ fn gcra(policy: Policy, burst: u64) -> Option<(PlanKind, u64)> {
         let capacity = per_unit.checked_mul(u128::from(burst))?;
         // What one tick drains must be a number that the script can count, too.
         let exact = |number: u128| u64::try_from(number).ok().filter(|&number| number <= LARGEST);
-        let kind = PlanKind::Gcra {
-            per_tick: exact(per_tick)?,
-            per_unit: exact(per_unit)?,
-            capacity: exact(capacity)?,
-        };
-        Some((kind, tick_us))
+        let parts = [exact(per_tick)?, exact(per_unit)?, exact(capacity)?];
+        exact(largest_debt(policy, parts, tick_us))?;
+        let [per_tick, per_unit, capacity] = parts;
+        Some((PlanKind::Gcra { per_tick, per_unit, capacity }, tick_us))
     })
 }
 
@@ -266,9 +299,24 @@ mod tests {
         let error = plan("segmented-window 2/1ms x16").unwrap_err();
         assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
         assert!(matches!(plan("1/d burst 200000000000"), Err(BuildError::TooLarge { .. })));
-        for text in ["10/m count-denied", "10/m penalty 10m after 5", "calendar-month 10"] {
-            assert!(matches!(plan(text), Err(BuildError::Unknown { .. })), "{text}");
-        }
+        assert!(matches!(plan("calendar-month 10"), Err(BuildError::Unknown { .. })));
+        assert!(matches!(plan("sliding-log 5/1500ns"), Err(BuildError::WindowTooFine { .. })));
+        // Ends beyond what the script can count.
+        assert!(matches!(plan("1/s penalty 60000d after 1"), Err(BuildError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn what_a_denial_changes_is_in_the_mark() {
+        let mark = |text| String::from_utf8(plan(text).unwrap().mark().to_vec()).unwrap();
+        assert_eq!(mark("10/m burst 5 count-denied"), "9 1 1 6000000 30000000 54000000 0 0 0 ");
+        assert_eq!(mark("10/m burst 5 count-denied 6s"), "9 1 1 6000000 30000000 30000000 0 0 0 ");
+        let penalty = mark("fixed-window 5/m penalty 1h after 3 extended");
+        assert_eq!(penalty, "10 1 60000000 5 0 0 3 3600000000 1 ");
+        assert_eq!(mark("sliding-window 5/m count-denied soft 20%"), "12 1 60000000 6 0 12 0 0 0 ");
+        assert_eq!(mark("sliding-window 5/m strict count-denied"), "12 1 60000000 5 2 5 0 0 0 ");
+        // What is owed for denials must fit, too: at ten times the tick it does.
+        let tick_us = |text| plan(text).unwrap().tick_us;
+        assert_eq!([tick_us("60001/d"), tick_us("60001/d count-denied")], [1, 10]);
     }
 
     #[test]
@@ -281,9 +329,11 @@ mod tests {
         assert_eq!(mark("60/m soft 10%"), mark("60/m burst 66"));
         assert_eq!(mark("fixed-window 60/m soft 10%"), mark("fixed-window 66/m"));
         assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");
+        assert_eq!(mark("sliding-log 10/m"), "6 1 60000000 10 0 ");
         // The largest numbers: nothing is cut off.
         assert_eq!(mark("1/d burst 104249"), "1 1 1 86400000000 9007113600000000 ");
-        let longest = "1 1000000 9007199254740991 9007199254740991 9007199254740991 ";
+        let longest = "13 1000000 9007199254740991 9007199254740991 9007199254740991 \
+             9007199254740991 4294967295 9007199254740991 1 ";
         assert_eq!(longest.len(), LONGEST_MARK);
     }
 

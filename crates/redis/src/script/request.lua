@@ -1,9 +1,9 @@
--- The second half of the script: see decide.lua.
+-- The second half of the script: see decide.lua. From at_limit.lua and log.lua up to `return together` it is the body of
+-- one function, `others`, which is called when a call first needs it: to make a dozen functions takes the server as long
+-- as several decisions.
 
--- All other requests. These functions are made when a call first needs them: to make a dozen functions takes the
--- server as long as several decisions.
-local function others()
   local gmatch, rep = string.gmatch, string.rep
+  local rules, log
 
   -- Adds the numbers of a text to `found`; nil if the text is anything else.
   local function numbers(text, found)
@@ -63,6 +63,7 @@ local function others()
       end
     end
     state.now, state.window, state.held, state.moved = now, window, held, moved
+    if state.most then rules.stand(state) end
     return state
   end
 
@@ -87,8 +88,9 @@ local function others()
     return used
   end
 
-  -- How many units fit, and whether `least` fit.
+  -- How many units fit, and whether `least` fit. In a penalty nothing does.
   local function room_in(state, least)
+    if state.most and state.ends > 0 then return 0, false end
     if state.kind == GCRA then return room_of(state.held[1], state.b, state.c, least) end
     local used = used_of(state)
     local room = max(state.b - used, 0)
@@ -120,6 +122,7 @@ local function others()
     else
       state.held[newest(state)] = min(used_of(other), state.b)
     end
+    if state.most then rules.carry(state, other) end
   end
 
   -- A state that could not be read counts as full.
@@ -134,17 +137,31 @@ local function others()
     return sum == 0
   end
 
+  -- A state of the policy that these numbers name: what it holds is not set yet.
+  local function policy_of(mark, found)
+    local kind, tick, a, b, c = unpack(found, 1, 5)
+    local state = { mark = mark, kind = kind % RULED, tick = tick, a = a, b = b, c = c }
+    if kind >= RULED then
+      rules = rules or at_limit()
+      rules.take(state, found, 6)
+    end
+    return state
+  end
+
   -- The state in a text that the key stores; nil if it is none.
   local function state_in(text)
     local stored = numbers(text, {})
-    local mark = match(text, '^%d+ %d+ %d+ %d+ %d+ ')
-    if not stored or not mark then return nil end
-    local kind, tick, a, b, c = unpack(stored, 1, 5)
-    if kind < GCRA or kind > SEGMENTED or min(tick, a, b) < 1 then return nil end
-    if kind == SEGMENTED and (c < 1 or c > 64) or not is_length(kind, c, #stored - 5) then return nil end
-    if kind == GCRA and (stored[8] or 0) > stored[6] then return nil end
-    local state = { mark = mark, kind = kind, tick = tick, a = a, b = b, c = c, is_stored = true }
-    return stand(state, { unpack(stored, 6) })
+    if not stored then return nil end
+    local is_ruled = stored[1] >= RULED
+    local mark = match(text, is_ruled and RULES_MARK or '^%d+ %d+ %d+ %d+ %d+ ')
+    if not mark then return nil end
+    local state, first = policy_of(mark, stored), is_ruled and 12 or 6
+    local kind, a, b, c = state.kind, state.a, state.b, state.c
+    if kind < GCRA or kind > SEGMENTED or min(state.tick, a, b) < 1 then return nil end
+    if kind == SEGMENTED and (c < 1 or c > 64) or not is_length(kind, c, #stored + 1 - first) then return nil end
+    if kind == GCRA and (stored[first + 2] or 0) > stored[first] then return nil end
+    state.is_stored = true
+    return stand(state, { unpack(stored, first) })
   end
 
   -- All that a key stores: its states, the one asked last first.
@@ -191,30 +208,35 @@ local function others()
   local function limit_of(record, block)
     local begins, verb, say, kind, tick, a, b, c, want, least, share, stamp =
       numbers_of(BLOCK, block)
-    local policy = { mark = sub(block, MARK), kind = kind, tick = tick, a = a, b = b, c = c }
+    local mark = sub(block, MARK)
+    local policy = kind < RULED and { mark = mark, kind = kind, tick = tick, a = a, b = b, c = c }
+      or policy_of(mark, numbers(mark, {}))
     local state = state_of(record, policy)
-    local room, admits = room_in(state, record.asked + least)
-    record.admits = record.admits and admits
+    local room, fits = room_in(state, record.asked + least)
+    record.admits = record.admits and fits
     room = max(room - record.asked, 0)
     record.asked = record.asked + least
+    -- Whether the limit denies what fits in it when it is unused: such a denial may count.
+    local denies = not fits and least > 0 and record.asked <= (state.kind == GCRA and state.c / state.b or state.b)
     return {
       record = record, state = state, begins = begins, verb = verb, say = say, want = want, least = least,
-      share = share, stamp = stamp, room = room, admits = record.admits,
+      share = share, stamp = stamp, room = room, admits = record.admits, denies = denies,
     }
   end
 
   -- A state is over when it has drained and is not the one that is asked.
   local function is_over(state)
-    return not state.is_asked and is_idle(state)
+    return not state.is_asked and is_idle(state) and (state.ends or 0) == 0
   end
 
-  -- Charges every state with units that fit, or that were admitted without asking.
+  -- Charges every state with units that fit, or that were admitted without asking. That ends a row of denials.
   local function charge(record, units)
     for i = 1, #record do
       local state = record[i]
       if not is_over(state) then
         local at = newest(state)
         state.held[at] = min(state.held[at] + units * (state.kind == GCRA and state.b or 1), MOST)
+        if state.most and units > 0 then state.denials = 0 end
       end
     end
   end
@@ -223,7 +245,7 @@ local function others()
   -- not known what has drained of it. Returns how many units, rounded up: no less is told than is given back.
   local function give_back(state, units, stamp)
     local held = state.held
-    if not state.is_stored then return 0 end
+    if not state.is_stored or state.most and state.ends > 0 then return 0 end
     if state.kind == GCRA then
       -- When units were charged before the clock was set back, or the debt was cut, it is not known what has drained.
       if state.moved or stamp > state.now + slack_us / state.tick or held[1] >= MOST then return 0 end
@@ -241,16 +263,20 @@ local function others()
 
   -- The text of a state, and until when it counts.
   local function written(state)
-    local held, kind, a = state.held, state.kind, state.a
+    local held, kind, a, mark, ends = state.held, state.kind, state.a, state.mark, 0
+    if state.most then
+      ends = state.ends
+      mark = format('%s%.0f %.0f ', mark, state.denials, ends)
+    end
     if kind == GCRA then
-      local text, idle = text_of(state.mark, held[1], state.now, a, state.c)
-      return text, idle * state.tick
+      local text, idle = text_of(mark, held[1], state.now, a, state.c)
+      return text, max(idle, ends) * state.tick
     end
     local windows = kind == SLIDING and 2 or kind == SEGMENTED and state.c or 1
     local idle = kind == FROM_FIRST and held[1] + a or (held[1] + windows) * a
     local texts = {}
     for i = 1, #held do texts[i] = format('%.0f', held[i]) end
-    return state.mark .. concat(texts, ' '), idle * state.tick
+    return mark .. concat(texts, ' '), max(idle, ends) * state.tick
   end
 
   -- Stores the states that are not over, until the last of them has drained.
@@ -283,13 +309,22 @@ local function others()
       units = give_back(state, limit.want, limit.stamp)
       changed = changed or units > 0 or state.held[1] ~= before
     end
+    -- What another group admits was not denied.
+    local denied = limit.denies and (limit.say ~= DENIES_TOGETHER or not admitted)
+    if denied and state.most and (limit.verb == CHECK or limit.verb == REFUSE) then
+      changed = rules.refuse(state, limit.least) or changed
+    end
     if changed and limit.verb ~= PEEK then store(record) end
     local flags = flags_of(admitted, limit.admits, record.broken)
-    local held, kind = state.held, state.kind
-    if kind == GCRA then return bytes_of('<Bdd', flags, units, held[1]) end
-    local first = kind == FROM_FIRST and held[1] or held[1] - state.window
-    if #held == 2 then return bytes_of('<Bddd', flags, units, first, held[2]) end
-    return bytes_of('<Bdd' .. rep('d', #held - 1), flags, units, first, unpack(held, 2))
+    local held, kind, reply = state.held, state.kind, nil
+    if kind == GCRA then
+      reply = bytes_of('<Bdd', flags, units, held[1])
+    else
+      local first = kind == FROM_FIRST and held[1] or held[1] - state.window
+      reply = bytes_of('<Bdd' .. rep('d', #held - 1), flags, units, first, unpack(held, 2))
+    end
+    -- How many ticks of a penalty are left.
+    return state.most and reply .. bytes_of('<d', max(state.ends - state.now, 0)) or reply
   end
 
   -- Whether a request of several limits is admitted. Sets as `group` of each limit the first limit of its group,
@@ -322,12 +357,18 @@ local function others()
     local limits, seen, replies = {}, {}, {}
     for at = first, last do
       local key = KEYS[at]
-      seen[key] = seen[key] or look(key)
-      limits[#limits + 1] = limit_of(seen[key], ARGV[at])
+      if byte(ARGV[at], 4) == LOG then
+        log = log or logs()
+        limits[#limits + 1] = log.limit_of(seen, key, ARGV[at])
+      else
+        seen[key] = seen[key] or look(key)
+        limits[#limits + 1] = limit_of(seen[key], ARGV[at])
+      end
     end
     local admitted = decide(limits)
     for i = 1, #limits do
-      replies[i] = carry_out(limits[i], admitted, admitted and limits[i].group.all)
+      local one = limits[i]
+      replies[i] = (one.log and log.carry_out or carry_out)(one, admitted, admitted and one.group.all)
     end
     return concat(replies)
   end

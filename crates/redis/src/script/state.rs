@@ -35,6 +35,16 @@ pub(crate) enum State {
         ahead: u64,
         counts: Vec<u64>,
     },
+    /// Units in the window, the ticks until the cost that was asked fits, and the tick of the newest unit.
+    Log {
+        used: u64,
+        wait: u64,
+        newest: u64,
+    },
+    /// For so many ticks more all is denied, whatever the limit holds.
+    Penalised {
+        ticks: u64,
+    },
 }
 
 impl State {
@@ -43,7 +53,7 @@ impl State {
         plan: &ScriptPlan,
         mut next: impl FnMut() -> Result<u64, Fault>,
     ) -> Result<Self, Fault> {
-        Ok(match plan.kind {
+        let state = match plan.kind {
             PlanKind::Gcra { .. } => Self::Gcra { debt: next()? },
             PlanKind::Fixed { .. } => Self::Fixed { ahead: next()?, count: next()? },
             PlanKind::FromFirst { .. } => Self::FromFirst { start: next()?, count: next()? },
@@ -55,6 +65,14 @@ impl State {
                 let counts = (0..segments).map(|_| next()).collect::<Result<_, _>>()?;
                 Self::Segmented { ahead, counts }
             }
+            PlanKind::Log { .. } => Self::Log { used: next()?, wait: next()?, newest: next()? },
+        };
+        Ok(match plan.rules {
+            Some(_) => match next()? {
+                0 => state,
+                ticks => Self::Penalised { ticks },
+            },
+            None => state,
         })
     }
 }
@@ -89,12 +107,14 @@ impl StateView<'_> {
                 limit.saturating_sub(*count)
             }
             (_, State::Segmented { counts, .. }) => limit.saturating_sub(sum(counts)),
+            (_, State::Log { used, .. }) => limit.saturating_sub(*used),
+            (_, State::Penalised { .. }) => 0,
             _ => 0, // not reached: a state is read for its plan
         }
     }
 
     /// The first instant, from now on, at which `cost` is admitted; in microseconds of the server's clock.
-    /// `cost` is at most the limit.
+    /// `cost` is at most the limit; of a log, it is the limit or what was asked.
     pub(crate) fn ready_us(&self, cost: u64) -> u64 {
         let now = self.plan.tick(self.now_us);
         let spare = self.plan.limit - cost;
@@ -127,6 +147,13 @@ impl StateView<'_> {
                     passed => start(now, segment, ahead.saturating_add(passed as u64)),
                 }
             }
+            (_, State::Penalised { ticks }) => now.saturating_add(*ticks),
+            (_, State::Log { used, .. }) if *used <= spare => now,
+            // All of it, or what was asked, which told how long it waits.
+            (PlanKind::Log { window }, State::Log { newest, .. }) if spare == 0 => {
+                newest.saturating_add(window)
+            }
+            (_, State::Log { wait, .. }) => now.saturating_add(*wait),
             _ => now,
         };
         if tick <= now { self.now_us } else { self.plan.micros(tick) }
@@ -187,16 +214,17 @@ impl StateView<'_> {
                 now / window + ahead
             }
             (_, State::FromFirst { start, .. }) => *start,
+            (_, State::Log { newest, .. }) => *newest,
             _ => now,
         }
     }
 
     /// When the window in force ends. From then on the units that were charged no longer count in it. `None` for
-    /// `gcra`, which has no windows.
+    /// `gcra` and logs, which have no such windows.
     pub(crate) fn turns_us(&self) -> Option<u64> {
         let now = self.plan.tick(self.now_us);
         let tick = match (self.plan.kind, self.state) {
-            (PlanKind::Gcra { .. }, _) => return None,
+            (PlanKind::Gcra { .. } | PlanKind::Log { .. }, _) => return None,
             (PlanKind::FromFirst { window }, State::FromFirst { start, .. }) => start + window,
             (PlanKind::Fixed { window } | PlanKind::Sliding { window, .. }, _)
             | (PlanKind::Segmented { segment: window, .. }, _)
@@ -231,6 +259,7 @@ impl StateView<'_> {
             remaining: self.remaining(),
             retry_after,
             reset_after: until(self.ready_us(limit)),
+            penalty: !allowed && matches!(self.state, State::Penalised { .. }),
         }
     }
 }
@@ -271,7 +300,7 @@ mod tests {
             numbers in numbers(),
             flags: u8,
             cut in 0..200_usize,
-            policy in 0..6_usize,
+            policy in 0..8_usize,
         ) {
             let policy = [
                 "7/s burst 20",
@@ -280,15 +309,17 @@ mod tests {
                 "sliding-window 5/m",
                 "sliding-window 5/m round-down",
                 "segmented-window 10/m x6",
+                "sliding-log 5/m",
+                "5/m penalty 10m after 3",
             ][policy];
             let plan = ScriptPlan::new(policy.parse().unwrap()).unwrap();
             let parts = vec![ScriptPart::new(Vec::new(), plan, Units::exactly(1))];
             let ask = ScriptRequest { verb: ScriptVerb::Check, parts };
             // Replies of the right length, so that the test reaches more than the length.
             let held = match plan.kind {
-                PlanKind::Gcra { .. } => 1,
+                PlanKind::Gcra { .. } => 1 + usize::from(plan.rules.is_some()),
                 PlanKind::Segmented { .. } => 7,
-                PlanKind::Sliding { .. } => 3,
+                PlanKind::Sliding { .. } | PlanKind::Log { .. } => 3,
                 _ => 2,
             };
             let mut bytes = Vec::new();

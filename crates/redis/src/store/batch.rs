@@ -2,7 +2,7 @@
 //!
 //! Requests for one unit of the same limit are merged into one, for as many units as there are requests. Requests
 //! that came first get the units that it takes. Each gets what it would have got alone, since these requests differ
-//! only in their order.
+//! only in their order. Where a denial changes something, each goes by itself.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -158,6 +158,7 @@ fn is_one_unit(ask: &ScriptRequest) -> bool {
             ask.verb == ScriptVerb::Check
                 && only.units == Units::exactly(1)
                 && only.say == GroupRole::Denies
+                && only.plan.rules.is_none()
         }
         _ => false,
     }

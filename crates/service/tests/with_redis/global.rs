@@ -146,7 +146,9 @@ async fn what_redis_cannot_keep_is_refused_with_its_rule_and_the_rules_of_before
     let server = Server::start();
     for (rule, reason) in [(
         "{key: user, rate_limit: {unit: day, requests_per_unit: 5, count_rejected: true}}",
-        "refused: shop.user: there is no script for fixed-window 5/d count-denied",
+        "refused: shop.user: fixed-window 5/d count-denied needs mode exact (in a rule `accuracy: exact`): a node that \
+         decides by itself does not know in which order other nodes admit and deny, and to tell the store of every denial \
+         takes as many calls as mode exact",
     )] {
         let rules = format!("domain: shop\ndescriptors:\n  - {rule}\n");
         let world = crate::common::serve_with("what_redis_cannot_keep", &rules, |options| {

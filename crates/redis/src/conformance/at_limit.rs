@@ -1,0 +1,114 @@
+//! What a denial changes, where the reference model has no say: when the policy or the clock changes, and in requests of
+//! several limits.
+
+use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
+use crate::script::plan::ScriptPlan;
+use crate::script::state::{State, StateView};
+use crate::script::{GroupRole, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
+
+const NOW_US: u64 = 1_790_000_000_000_000;
+const SECOND: u64 = 1_000_000;
+const HOUR: u64 = 3_600 * SECOND;
+
+fn check(key: &str, plan: &ScriptPlan, cost: u64) -> ScriptRequest {
+    ask(ScriptVerb::Check, key, plan, Units::exactly(cost))
+}
+
+/// How long until one unit fits, and whether a penalty is the reason.
+fn wait(plan: &ScriptPlan, reply: &ScriptReply) -> (u64, bool) {
+    let view = StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us };
+    (view.ready_us(1) - reply.now_us, matches!(view.state, State::Penalised { .. }))
+}
+
+#[test]
+fn a_changed_policy_leaves_a_client_in_its_penalty_at_most_for_its_own() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let day_us = NOW_US - NOW_US % (86_400 * SECOND);
+    let old = plan("fixed-window 5/m penalty 1h after 1");
+    for (now, after, is_penalty) in [
+        ("fixed-window 9/m penalty 2h after 1", HOUR, true),
+        ("fixed-window 9/m penalty 10m after 1", HOUR / 6, true),
+        ("gcra 600000/s burst 100000000 penalty 1h after 1", HOUR, true),
+        // What was spent goes on, and no more.
+        ("fixed-window 5/m", 60 * SECOND, false),
+    ] {
+        let new = plan(now);
+        assert!(told.call(day_us, check(now, &old, 5)).admitted);
+        assert_eq!(wait(&old, &told.call(day_us, check(now, &old, 1))), (HOUR, true), "{now}");
+        let reply = told.call(day_us, check(now, &new, 1));
+        assert!(!reply.admitted, "{now}");
+        assert_eq!(wait(&new, &reply), (after, is_penalty), "{now}");
+        // Under the old policy the penalty is what it was.
+        assert_eq!(wait(&old, &told.call(day_us, check(now, &old, 1))), (HOUR, true), "{now}");
+    }
+}
+
+#[test]
+fn units_that_another_policy_admits_during_a_penalty_count_when_it_ends() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let day_us = NOW_US - NOW_US % (86_400 * SECOND);
+    let [old, new] = ["fixed-window 5/m penalty 1m after 1", "fixed-window 10/m"].map(plan);
+    assert!(told.call(day_us, check("key", &old, 5)).admitted);
+    assert!(!told.call(day_us + 30 * SECOND, check("key", &old, 1)).admitted);
+    // The next minute begins half a minute before the penalty ends.
+    assert!(told.call(day_us + 70 * SECOND, check("key", &new, 4)).admitted);
+    let late_us = day_us + 91 * SECOND;
+    assert!(!told.call(late_us, check("key", &old, 2)).admitted);
+    assert_eq!(wait(&old, &told.call(late_us + HOUR, check("key", &old, 1))), (0, false));
+}
+
+#[test]
+fn a_clock_set_back_costs_a_client_one_more_penalty_at_most() {
+    let server = Server::start();
+    let mut told = TimedScript::with(&server, text_with_told_time("1000000"));
+    for policy in ["gcra 5/m penalty 10m after 1", "segmented-window 6/m x6 penalty 10m after 1"] {
+        let plan = plan(policy);
+        assert!(told.call(NOW_US, check(policy, &plan, plan.limit)).admitted);
+        assert!(!told.call(NOW_US, check(policy, &plan, 1)).admitted);
+        let set_back = told.call(NOW_US - 5 * HOUR, check(policy, &plan, 1));
+        assert_eq!(wait(&plan, &set_back), (600 * SECOND + 1, true), "{policy}");
+        // It is moved once, and then runs off.
+        let later = told.call(NOW_US - 5 * HOUR + 60 * SECOND, check(policy, &plan, 1));
+        assert_eq!(wait(&plan, &later), (540 * SECOND + 1, true), "{policy}");
+        let over_us = NOW_US - 5 * HOUR + 600 * SECOND + 1;
+        assert!(told.call(over_us, check(policy, &plan, plan.limit)).admitted, "{policy}");
+    }
+}
+
+#[test]
+fn each_limit_of_a_request_counts_its_own_denials_and_none_of_anothers() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let plan = plan("fixed-window 5/d penalty 10d after 2");
+    let mut ask = |parts: &[(&str, GroupRole, u64)], verb| {
+        let part = |&(key, say, cost): &(&str, GroupRole, u64)| {
+            let part = ScriptPart::new(key.as_bytes().to_vec(), plan, Units::exactly(cost));
+            ScriptPart { say, ..part }
+        };
+        let reply =
+            told.call(NOW_US, ScriptRequest { verb, parts: parts.iter().map(part).collect() });
+        let is_penalised = |seen: &crate::script::PartReply| {
+            assert!(seen.units == 0 || reply.admitted);
+            matches!(seen.state, State::Penalised { .. })
+        };
+        (reply.admitted, reply.parts.iter().map(is_penalised).collect::<Vec<_>>())
+    };
+    let (one, denies) = (ScriptVerb::Check, GroupRole::Denies);
+    assert!(ask(&[("a", denies, 5), ("b", denies, 1)], one).0);
+    // Costs that never fit, peeks, and denials of `b` by `a` count for nothing.
+    assert!(!ask(&[("a", denies, 6), ("b", denies, 1)], one).0);
+    assert!(!ask(&[("a", denies, 1), ("b", denies, 1)], ScriptVerb::Peek).0);
+    assert_eq!(ask(&[("a", denies, 1), ("b", denies, 1)], one), (false, vec![false, false]));
+    assert_eq!(ask(&[("a", denies, 1), ("b", denies, 1)], one), (false, vec![true, false]));
+    assert_eq!(ask(&[("b", denies, 4)], one), (true, vec![false]));
+    // A rule on trial counts its denials as if it denied; a group beside one that admits was not denied.
+    let (tried, together) = (GroupRole::Counts, GroupRole::DeniesTogether);
+    assert_eq!(ask(&[("c", denies, 1), ("b", tried, 1)], one), (true, vec![false, false]));
+    assert_eq!(ask(&[("c", together, 1), ("b", together, 1)], one), (true, vec![false, false]));
+    // A refusal counts like a check, and charges nothing where there is room.
+    let refuse = ScriptVerb::Refuse;
+    assert_eq!(ask(&[("c", denies, 1), ("b", denies, 1)], refuse), (false, vec![false, true]));
+    assert_eq!(ask(&[("c", denies, 3)], one), (true, vec![false]));
+}

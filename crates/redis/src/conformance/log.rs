@@ -1,0 +1,285 @@
+//! Sliding logs that live long: their rings turn and grow, policies and clocks change, and what a key stores may be
+//! anything.
+
+use tollgate_oracle::{Algorithm, Oracle, Verdict};
+
+use super::{NEVER_SET_BACK, TimedScript, ask, plan, server::Server, text_with_told_time};
+use crate::script::plan::ScriptPlan;
+use crate::script::state::StateView;
+use crate::script::{Invoked, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies};
+use crate::store::backoff::mixed;
+
+const NOW_US: u64 = 1_790_000_000_000_000;
+const SECOND: u64 = 1_000_000;
+
+fn check(key: &str, plan: &ScriptPlan, cost: u64) -> ScriptRequest {
+    ask(ScriptVerb::Check, key, plan, Units::exactly(cost))
+}
+
+fn view<'a>(plan: &'a ScriptPlan, reply: &'a ScriptReply) -> StateView<'a> {
+    StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us }
+}
+
+/// Asks for thousands of requests at rising times, some of them the same, and compares each. Returns where they differ.
+fn differs(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
+    let plan = plan(policy);
+    let quota = plan.policy().quota();
+    let window_us = u64::try_from(quota.period().as_micros()).unwrap();
+    let (limit, window_ns) = (plan.limit, window_us * 1_000);
+    let mut oracle = Oracle::new(Algorithm::SlidingLog { limit, window_ns });
+    let mut random = seed;
+    let mut draw = |below: u64| {
+        random = mixed(random);
+        random % below
+    };
+    let (mut now_us, mut calls, mut expected) = (NOW_US, Vec::new(), Vec::new());
+    for n in 0..3_000_u64 {
+        // Twice as much is asked for as may pass; now and then nothing for a while, and less in the last third.
+        let step_us = window_us / limit * if n > 2_000 { 3 } else { 1 };
+        now_us += match draw(200) {
+            0 => window_us / 2 + draw(window_us),
+            1..40 => 0,
+            _ => draw(step_us + 2),
+        };
+        let cost = if draw(10) == 0 { draw(limit + 2) } else { 1 };
+        let verdict = oracle.check(now_us * 1_000, cost);
+        let wait_ns =
+            (n % 50 == 0).then(|| oracle.retry_after(now_us * 1_000, cost.min(limit)).unwrap());
+        let wait_us = wait_ns.map(|wait| u64::try_from(wait).unwrap() / 1_000);
+        expected.push((verdict == Verdict::Allowed, oracle.remaining(now_us * 1_000), wait_us));
+        calls.push((now_us, vec![check(&format!("{policy} {seed}"), &plan, cost)]));
+    }
+    let replies = told.calls(&calls);
+    for (((now_us, asks), replies), (admitted, remaining, wait_us)) in
+        calls.iter().zip(&replies).zip(expected)
+    {
+        let (cost, view) = (asks[0].parts[0].units.want, view(&plan, &replies[0]));
+        let found = (replies[0].admitted, view.remaining());
+        if found != (admitted, remaining) {
+            return Some(format!("{policy} at {now_us}: {found:?}, not {admitted}, {remaining}"));
+        }
+        let found_us = view.ready_us(cost.min(limit)) - now_us;
+        if let Some(wait_us) = wait_us
+            && found_us != wait_us
+        {
+            return Some(format!("{policy} at {now_us}: a wait of {found_us}, not {wait_us}"));
+        }
+    }
+    None
+}
+
+const POLICIES: [&str; 5] = [
+    "sliding-log 7/s",
+    "sliding-log 64/s",
+    "sliding-log 100/s",
+    "sliding-log 1/s",
+    "sliding-log 999/m",
+];
+
+#[test]
+fn a_log_that_turns_and_grows_decides_as_the_model_does() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    for policy in POLICIES {
+        for seed in 1..4 {
+            assert_eq!(differs(&mut told, policy, seed), None);
+        }
+    }
+}
+
+#[test]
+fn a_ring_that_loses_an_entry_is_caught() {
+    let mistakes = [
+        ("ring = ring .. call('GETRANGE', log.key, HEAD, start - 1)", "ring = ring"),
+        (
+            "log.first, log.room = 0, min(log.room * 2, log.most)",
+            "log.room = min(log.room * 2, log.most)",
+        ),
+        ("log.count - outside, sum", "log.count - outside, log.before"),
+        ("(log.first + outside) % log.room", "log.first + outside"),
+    ];
+    let server = Server::start();
+    for (right, wrong) in mistakes {
+        server.run::<()>(&["FLUSHALL"]);
+        let text = text_with_told_time(NEVER_SET_BACK);
+        assert_eq!(text.matches(right).count(), 1, "{right}");
+        let mut told = TimedScript::with(&server, text.replace(right, wrong));
+        let compared = std::panic::AssertUnwindSafe(|| {
+            POLICIES.into_iter().find_map(|policy| differs(&mut told, policy, 1))
+        });
+        // Or the script fails on what it wrote itself.
+        let is_the_same = std::panic::catch_unwind(compared).is_ok_and(|found| found.is_none());
+        assert!(!is_the_same, "{wrong}");
+    }
+}
+
+#[test]
+fn one_log_serves_every_policy_of_its_key() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let [few, many] = ["sliding-log 5/s", "sliding-log 50/m"].map(plan);
+    let mut remaining = |plan: &ScriptPlan, at_us: u64, cost| {
+        let reply = told.call(NOW_US + at_us, check("key", plan, cost));
+        assert!(reply.admitted);
+        view(plan, &reply).remaining()
+    };
+    for second in 0..8 {
+        assert_eq!(remaining(&few, second * SECOND, 5), 0);
+    }
+    // The log keeps what is in a window of a second, and the rest until it needs the room: three entries of five units.
+    assert_eq!(remaining(&many, 8 * SECOND, 0), 35);
+    assert_eq!(remaining(&many, 8 * SECOND, 3), 32);
+    assert_eq!(remaining(&few, 8 * SECOND, 0), 2);
+    // From now on it keeps the longer window.
+    for second in 9..15 {
+        assert_eq!(remaining(&few, second * SECOND, 5), 0);
+    }
+    assert_eq!(remaining(&many, 16 * SECOND, 0), 2);
+    assert_eq!(remaining(&many, 16 * SECOND, 2), 0);
+    let full = told.call(NOW_US + 17 * SECOND, check("key", &many, 1));
+    assert!(!full.admitted);
+}
+
+#[test]
+fn a_log_takes_sixteen_bytes_for_a_charge_of_its_window_and_never_more_than_for_its_limit() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let plan = plan("sliding-log 1000/s");
+    let bytes = |key: &str| server.run::<u64>(&["STRLEN", key]);
+    // Three charges lie in a window, for an hour; then far more than the limit is asked for.
+    for n in 0..7_200 {
+        assert!(told.call(NOW_US + n * SECOND / 3, check("few", &plan, 1)).admitted);
+    }
+    assert_eq!(bytes("few"), 72 + 8 * 16);
+    let calls: Vec<_> =
+        (0..5_000).map(|n| (NOW_US + n * 500, vec![check("many", &plan, 1)])).collect();
+    told.calls(&calls);
+    assert_eq!(bytes("many"), 72 + 1_000 * 16);
+    // A charge of many units is one.
+    assert!(told.call(NOW_US, check("large", &plan, 1_000)).admitted);
+    assert_eq!(bytes("large"), 72 + 16);
+}
+
+#[test]
+fn a_log_of_a_clock_that_is_set_back_holds_what_it_held() {
+    let server = Server::start();
+    let mut told = TimedScript::with(&server, text_with_told_time("1000000"));
+    let plan = plan("sliding-log 5/m");
+    for n in 0..5 {
+        assert!(told.call(NOW_US + n * 10 * SECOND, check("key", &plan, 1)).admitted);
+    }
+    // The newest unit is moved to the next microsecond, and the others as far.
+    let back_us = NOW_US - 3_600 * SECOND;
+    let denied = told.call(back_us, check("key", &plan, 1));
+    assert!(!denied.admitted);
+    assert_eq!(view(&plan, &denied).ready_us(1), back_us + 20 * SECOND + 1);
+    assert!(!told.call(back_us + 20 * SECOND, check("key", &plan, 1)).admitted);
+    assert!(told.call(back_us + 20 * SECOND + 1, check("key", &plan, 1)).admitted);
+    assert!(!told.call(back_us + 20 * SECOND + 1, check("key", &plan, 1)).admitted);
+    // A little is left as it is, and what is charged then counts from the newest unit on.
+    let late = told.call(back_us + 20 * SECOND - SECOND / 2, check("key", &plan, 1));
+    assert!(!late.admitted);
+}
+
+#[test]
+fn a_refund_leaves_the_others_in_the_log_and_no_empty_entry() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let plan = plan("sliding-log 9/m");
+    let mut call = |verb, at_s: u64, units: u64, stamp_s: u64| {
+        let stamp = if verb == ScriptVerb::Refund { NOW_US + stamp_s * SECOND } else { 0 };
+        let units = Units { stamp, ..Units::exactly(units) };
+        let reply = told.call(NOW_US + at_s * SECOND, ask(verb, "key", &plan, units));
+        (
+            reply.parts[0].units,
+            view(&plan, &reply).remaining(),
+            view(&plan, &reply).ready_us(9) - reply.now_us,
+        )
+    };
+    let (charge, refund, second) = (ScriptVerb::Check, ScriptVerb::Refund, SECOND);
+    assert_eq!(call(charge, 0, 2, 0), (2, 7, 60 * second));
+    assert_eq!(call(charge, 1, 3, 0), (3, 4, 60 * second));
+    assert_eq!(call(charge, 2, 4, 0), (4, 0, 60 * second));
+    assert_eq!(call(refund, 3, 2, 1), (2, 2, 59 * second));
+    assert_eq!(call(refund, 3, 2, 1), (1, 3, 59 * second), "no more than was charged");
+    assert_eq!(call(refund, 3, 2, 1), (0, 3, 59 * second));
+    assert_eq!(call(refund, 3, 9, 2), (4, 7, 57 * second), "the newest that is left");
+    assert_eq!(call(refund, 60, 2, 0), (0, 9, 0), "it has left by itself");
+    assert_eq!(call(charge, 60, 9, 0), (9, 0, 60 * second));
+}
+
+/// With more charges behind it than a refund may write it gives nothing back, and harms nothing.
+#[test]
+fn a_refund_writes_a_thousand_entries_at_most() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let plan = plan("sliding-log 2000/m");
+    let calls: Vec<_> = (0..1_500).map(|n| (NOW_US + n, vec![check("key", &plan, 1)])).collect();
+    told.calls(&calls);
+    for (n, given) in [(0, 0), (475, 0), (476, 1), (1_499, 1)] {
+        let units = Units { stamp: NOW_US + n, ..Units::exactly(1) };
+        let reply = told.call(NOW_US + 1_500, ask(ScriptVerb::Refund, "key", &plan, units));
+        assert_eq!(reply.parts[0].units, given, "{n}");
+    }
+    let reply = told.call(NOW_US + 1_500, ask(ScriptVerb::Peek, "key", &plan, Units::exactly(1)));
+    assert_eq!(view(&plan, &reply).remaining(), 502);
+}
+
+/// Bad input 115, of logs.
+#[test]
+fn bad_input_115_what_is_no_log_counts_as_a_full_one_and_is_replaced() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let plan = plan("sliding-log 5/m");
+    let head = "log1".to_owned() + &"\u{1}".repeat(68);
+    let texts = ["x", "log1", "1 1 1 6000000 30000000 7 8", &head, &(head.clone() + "xxxxxxxx")];
+    for (n, text) in texts.into_iter().enumerate() {
+        let key = n.to_string();
+        server.run::<()>(&["SET", &key, text]);
+        for verb in [ScriptVerb::Peek, ScriptVerb::Check] {
+            let reply = told.call(NOW_US, ask(verb, &key, &plan, Units::exactly(1)));
+            assert!(!reply.admitted && reply.parts[0].broken, "{text:?}");
+            assert_eq!(view(&plan, &reply).ready_us(1), NOW_US + 60 * SECOND, "{text:?}");
+        }
+        let again = told.call(NOW_US, check(&key, &plan, 1));
+        assert!(!again.admitted && !again.parts[0].broken, "{text:?}");
+        assert!(told.call(NOW_US + 60 * SECOND, check(&key, &plan, 5)).admitted, "{text:?}");
+    }
+    server.run::<u64>(&["LPUSH", "list", "1"]);
+    let reply = told.call(NOW_US, check("list", &plan, 1));
+    assert!(!reply.admitted && reply.parts[0].broken);
+    assert_eq!(server.run::<String>(&["TYPE", "list"]), "string");
+}
+
+/// With the server's own clock: a key lives until its newest unit has left, and a decision takes a few commands, however
+/// much the log holds.
+#[test]
+fn bad_inputs_118_and_122_a_log_expires_and_is_searched_not_read() {
+    let server = Server::start();
+    let mut connection = server.connection();
+    let text = crate::script::text();
+    let mut call = |ask: &ScriptRequest| {
+        let call = command(Invoked::ByText(&text), std::iter::once(ask));
+        let value: redis::Value = call.query(&mut connection).unwrap();
+        replies(&value, std::iter::once(ask)).unwrap().remove(0)
+    };
+    let plan = plan("sliding-log 4000/m");
+    for _ in 0..3_000 {
+        assert!(call(&check("key", &plan, 1)).admitted);
+    }
+    server.run::<()>(&["CONFIG", "RESETSTAT"]);
+    let last = call(&check("key", &plan, 1));
+    let stats = server.run::<String>(&["INFO", "commandstats"]);
+    let calls = |name: &str| {
+        let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:")));
+        let calls =
+            line.and_then(|line| line.split_once("calls=")?.1.split(',').next()?.parse().ok());
+        calls.unwrap_or(0_u32)
+    };
+    assert!(calls("getrange") <= 2 + 2 * 12, "{stats}");
+    assert_eq!(["setrange", "pexpire", "strlen", "time"].map(calls), [2, 1, 1, 1], "{stats}");
+    let expires_us = server.run::<u64>(&["PEXPIRETIME", "key"]) * 1_000;
+    let idle_us = view(&plan, &last).ready_us(plan.limit);
+    assert_eq!(idle_us, last.now_us + 60 * SECOND);
+    assert!((0..2_000).contains(&(expires_us - idle_us)));
+}

@@ -1,0 +1,235 @@
+-- Sliding logs: a limit `b` in any window of `a` microseconds. A log keeps the instant of every charge, in one string:
+--   a head  the fields of `FIELDS` below, 72 bytes
+--   a ring  of `room` entries of 16 bytes, the oldest at `first`: the instant of a charge, and the sum of all units
+--           up to and with it. Charges of one instant are one entry.
+-- The units in a window are a difference of two sums, so a decision reads the head, and entries in up to three searches
+-- among them, of 2 log2(n) each at most; a charge writes one. Each entry holds a unit, so the newest `most` of them
+-- say all that a limit up to `most` can ask: there are never more. The ring begins with 8 entries and doubles when it is
+-- full; to double it copies it, without a loop.
+--
+-- One ring serves all policies of a key: each counts its own window, and a charge is one of all. `keep` is the longest
+-- window and `most` the largest limit that are asked for, `asked` when they were last; if that was longer ago than
+-- `keep`, they are those of the next request.
+--
+-- The time of a log never falls: where the clock is behind the newest unit, that unit's instant is `now`. What had left
+-- the window by then stays out, and what is charged counts from then on, so for longer, by as much as the clock went
+-- back. When a log lies further ahead than the slack, it was written before the clock was set back, and moves to the
+-- next tick as a whole: its instants are stored as they are, and `shift` is more.
+local LOG = 6
+local FIELDS, HEAD, ENTRY, FIRST_ROOM = '<c4dddddddI4I4I4', 72, 16, 8
+-- A refund has to write every entry behind its own: with more of them it gives nothing back.
+local BEHIND = 1024
+
+-- Made when a call first needs it.
+local function logs()
+  local logs = {}
+
+  local function place(log, n)
+    return HEAD + (log.first + n) % log.room * ENTRY
+  end
+
+  -- The instant of an entry, counted from the oldest as 0, and the sum of the units up to it.
+  local function entry(log, n)
+    local at = place(log, n)
+    local instant, sum = numbers_of('<dd', call('GETRANGE', log.key, at, at + ENTRY - 1))
+    return instant - log.shift, sum
+  end
+
+  local function write(log, n, instant, sum)
+    call('SETRANGE', log.key, place(log, n), bytes_of('<dd', instant + log.shift, sum))
+  end
+
+  -- How many of the first entries are not past some mark. `is_past` holds for none, or for all from one on.
+  local function search(log, from, is_past)
+    local low, high, step = from, log.count, 1
+    while low + step < high do
+      if is_past(entry(log, low + step - 1)) then
+        high = low + step - 1
+      else
+        low, step = low + step, step * 2
+      end
+    end
+    while low < high do
+      local middle = div(low + high, 2)
+      if is_past(entry(log, middle)) then high = middle else low = middle + 1 end
+    end
+    return low
+  end
+
+  -- How many entries have left a window, and the sum of all units that have.
+  local function gone(log, window)
+    local edge = log.now - window
+    if log.count == 0 or log.last <= edge then return log.count, log.total end
+    local outside = search(log, 0, function(instant) return instant > edge end)
+    if outside == 0 then return 0, log.before end
+    local _, sum = entry(log, outside - 1)
+    return outside, sum
+  end
+
+  local function forget(log, outside, sum)
+    if outside == 0 then return end
+    log.first, log.count, log.before = (log.first + outside) % log.room, log.count - outside, sum
+  end
+
+  local function head_of(log)
+    return bytes_of(FIELDS, 'log1', log.shift, log.keep, log.most, log.asked, log.before, log.total, log.last + log.shift,
+      log.first, log.count, log.room)
+  end
+
+  -- Makes room for one entry.
+  local function extend(log)
+    forget(log, gone(log, log.keep))
+    if log.count < log.room then return end
+    if log.room >= log.most then
+      local _, sum = entry(log, 0)
+      return forget(log, 1, sum)
+    end
+    local start, last = place(log, 0), HEAD + log.room * ENTRY
+    local ring = call('GETRANGE', log.key, start, last - 1)
+    if start > HEAD then ring = ring .. call('GETRANGE', log.key, HEAD, start - 1) end
+    log.first, log.room = 0, min(log.room * 2, log.most)
+    call('SET', log.key, head_of(log) .. ring)
+  end
+
+  local function push(log, units)
+    local instant = log.now
+    if log.count == 0 or log.last < instant then
+      if log.count == log.room then extend(log) end
+      log.count, log.last = log.count + 1, instant
+    end
+    log.total = log.total + units
+    write(log, log.count - 1, instant, log.total)
+  end
+
+  -- Stores the head, and the key until its last unit has left the longest window.
+  local function store(log)
+    call('SETRANGE', log.key, 0, head_of(log))
+    local ttl_ms = div(log.last + log.keep + 999, 1000) - div(now_us, 1000) + grace_ms
+    call('PEXPIRE', log.key, max(ttl_ms, 1))
+  end
+
+  -- What a key holds; nil if it is no log.
+  local function read_log(key)
+    local head = redis.pcall('GETRANGE', key, 0, HEAD - 1)
+    if type(head) ~= 'string' then
+      if not find(head.err, '^WRONGTYPE') then error(head.err) end
+      return nil
+    end
+    local log = { key = key, asked_units = 0, admits = true }
+    if head == '' then return log end
+    if #head < HEAD then return nil end
+    local magic, last
+    magic, log.shift, log.keep, log.most, log.asked, log.before, log.total, last, log.first, log.count, log.room =
+      numbers_of(FIELDS, head)
+    local numbers = { log.shift, log.keep, log.most, log.asked, log.before, log.total, last }
+    for i = 1, #numbers do
+      if not (numbers[i] >= 0 and numbers[i] <= MOST) then return nil end
+    end
+    local used = min(log.first + log.count, log.room)
+    if magic ~= 'log1' or log.room < 1 or log.count > log.room or log.first >= log.room
+      or log.before > log.total or call('STRLEN', key) < HEAD + used * ENTRY then return nil end
+    log.last, log.is_stored = last - log.shift, true
+    return log
+  end
+
+  -- All that a key holds, at the present: a new log, if it holds none; a full one, if it holds anything else.
+  local function look(key, a, b)
+    local log = read_log(key)
+    local broken = not log
+    if broken then log = { key = key, asked_units = 0, admits = true, broken = true } end
+    if not log.is_stored then
+      log.shift, log.keep, log.most, log.asked, log.before, log.total, log.last = 0, a, b, now_us, 0, 0, 0
+      log.first, log.count, log.room = 0, 0, min(FIRST_ROOM, b)
+      if broken then log.total, log.count, log.last = b, 1, now_us end
+    elseif log.count > 0 and log.last > now_us + slack_us then
+      local by = log.last - now_us - 1
+      log.shift, log.last, log.asked, log.moved = log.shift + by, now_us + 1, now_us, true
+    end
+    log.now = max(now_us, log.last)
+    return log
+  end
+
+  -- The policy of a request is one of those that the log keeps its entries for.
+  local function serve(log, a, b)
+    if a < log.keep and b < log.most and now_us - log.asked > log.keep then
+      log.keep, log.most = a, b
+    end
+    if a >= log.keep or b >= log.most then
+      log.keep, log.most, log.asked = max(a, log.keep), max(b, log.most), now_us
+    end
+  end
+
+  -- A limit in a request, as limit_of of request.lua has it. `seen` has what the request has looked at.
+  function logs.limit_of(seen, key, block)
+    local begins, verb, say, _, _, a, b, _, want, least, share, stamp = numbers_of(BLOCK, block)
+    local log = seen[key] or look(key, a, b)
+    seen[key] = log
+    serve(log, a, b)
+    local sum
+    if log.broken then sum = 0 else _, sum = gone(log, a) end
+    local left = max(b - (log.total - sum) - log.asked_units, 0)
+    log.admits = log.admits and least <= left and log.total - sum <= b
+    log.asked_units = log.asked_units + least
+    return {
+      log = log, a = a, b = b, gone = sum, begins = begins, verb = verb, say = say, want = want, least = least,
+      share = share, stamp = stamp, room = left, admits = log.admits,
+    }
+  end
+
+  -- Gives back units of the entry of an instant, and returns how many.
+  local function give_back(log, units, stamp, window)
+    if not log.is_stored or stamp > log.last or stamp <= log.now - window then return 0 end
+    local n = search(log, 0, function(instant) return instant >= stamp end)
+    if n == log.count or log.count - n > BEHIND or entry(log, n) ~= stamp then return 0 end
+    local before, last = log.before, 0
+    if n > 0 then last, before = entry(log, n - 1) end
+    local _, sum = entry(log, n)
+    units = min(units, sum - before)
+    -- An entry that holds nothing leaves: those behind it move up.
+    local empty = units == sum - before and 1 or 0
+    for at = n + empty, log.count - 1 do
+      local instant, other = entry(log, at)
+      write(log, at - empty, instant, other - units)
+      last = instant
+    end
+    log.count, log.total, log.last = log.count - empty, log.total - units, max(last, 0)
+    return units
+  end
+
+  -- How long until `least` units fit, as far as they ever do.
+  local function wait_of(limit)
+    local log = limit.log
+    local target = log.total + limit.least - limit.b
+    if target <= limit.gone or limit.least > limit.b then return 0 end
+    local instant = entry(log, search(log, 0, function(_, sum) return sum >= target end))
+    return max(instant + limit.a - now_us, 0)
+  end
+
+  -- Charges a limit, if its request and its group are admitted, or gives back. Returns its reply.
+  function logs.carry_out(limit, admitted, charged)
+    local log, units = limit.log, 0
+    local changed = log.moved
+    if log.broken and not log.is_stored and limit.verb ~= PEEK then
+      call('SET', log.key, head_of(log))
+      write(log, 0, log.last, log.total)
+      log.is_stored, changed = true, true
+    end
+    if limit.verb == CHECK and charged then
+      units = units_of(limit.want, limit.least, limit.share, limit.room)
+      if units > 0 then push(log, units) end
+    elseif limit.verb == REFUND then
+      units = give_back(log, limit.want, limit.stamp, limit.a)
+    end
+    if (changed or units > 0) and limit.verb ~= PEEK then store(log) end
+    local wait = 0
+    if log.broken and not log.is_stored then
+      wait = limit.a
+    elseif log.total > limit.gone then
+      wait = wait_of(limit)
+    end
+    local used = log.total - limit.gone
+    return bytes_of('<Bdddd', flags_of(admitted, limit.admits, log.broken), units, used, wait, used > 0 and log.last or 0)
+  end
+
+  return logs
+end

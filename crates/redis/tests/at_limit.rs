@@ -1,0 +1,114 @@
+//! What happens at the limit, on a real server: soft limits in every mode, and what a denial changes in mode `exact`,
+//! as in one process.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use common::server::Server;
+use common::{limiter, store};
+use tollgate::{KeyedLimiter, Policy};
+use tollgate_redis::{Mode, check_all};
+
+/// What an answer tells: admitted, over, the limit, and what is left of it.
+type Shown = (bool, bool, u64, u64);
+
+fn shown(decision: tollgate::Decision) -> Shown {
+    let is_over = decision.into_result().is_ok_and(|permit| permit.is_over());
+    (decision.is_allowed(), is_over, decision.limit(), decision.remaining())
+}
+
+#[tokio::test]
+async fn each_mode_tells_of_a_soft_limit_what_one_process_does() {
+    let server = Server::start();
+    let store = store(&server).await;
+    for policy in
+        ["10/h soft 50%", "fixed-window 10/60d soft 50%", "sliding-window 10/60d soft 50%"]
+    {
+        let local = KeyedLimiter::<str>::new(policy.parse::<Policy>().unwrap(), 10).unwrap();
+        let expected: Vec<Shown> = (0..17).map(|_| shown(local.check("key"))).collect();
+        assert_eq!(expected.iter().filter(|shown| shown.1).count(), 5, "{policy}");
+        for mode in [Mode::Exact, Mode::Leased, Mode::Async] {
+            let key = format!("{policy} {mode:?}");
+            let limiter = limiter(&store, policy, mode, 1);
+            for (n, expected) in expected.iter().enumerate() {
+                let decision = limiter.check(&key).await;
+                assert!(!decision.is_degraded(), "{key}");
+                assert_eq!(shown(decision.decision()), *expected, "{key}, request {n}");
+            }
+            let denial = |cost| {
+                let (limiter, key) = (&limiter, &key);
+                async move { limiter.check_n(key, cost).await.into_result().unwrap_err() }
+            };
+            assert!(denial(15).await.retry_after().is_some(), "{key}");
+            assert!(denial(16).await.is_never(), "{key}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn several_limits_are_all_soft_or_none() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let soft = limiter(&store, "4/h soft 50%", Mode::Exact, 1);
+    let ask = async |cost| check_all(&[soft.toll("one", cost), soft.toll("other", 1)]).await;
+    assert_eq!(shown(ask(4).await.decision().unwrap()), (true, false, 4, 0));
+    assert_eq!(shown(ask(2).await.decision().unwrap()), (true, true, 4, 0));
+    assert!(!ask(1).await.is_allowed());
+}
+
+/// What an answer to a denied request tells: a penalty, and how many whole minutes to wait.
+fn denied(decision: tollgate::Decision) -> Option<(bool, u64)> {
+    let denial = decision.into_result().err()?;
+    let wait = denial.retry_after()?;
+    Some((denial.is_penalty(), wait.as_secs().div_ceil(60)))
+}
+
+#[tokio::test]
+async fn denials_count_in_the_store_as_they_do_in_one_process() {
+    let server = Server::start();
+    let nodes = [store(&server).await, store(&server).await];
+    for policy in [
+        "10/d count-denied",
+        "10/d burst 3 count-denied 2h",
+        "fixed-window 10/60d from-first count-denied penalty 90d after 3",
+        "10/d burst 5 penalty 1d after 2 extended",
+    ] {
+        let local = KeyedLimiter::<str>::new(policy.parse::<Policy>().unwrap(), 10).unwrap();
+        let limiters = nodes.each_ref().map(|store| limiter(store, policy, Mode::Exact, 2));
+        for n in 0..20_u64 {
+            let cost = 1 + n % 3;
+            let expected = local.check_n("key", cost);
+            let decision = limiters[usize::from(n % 2 == 0)].check_n(policy, cost).await;
+            assert!(!decision.is_degraded(), "{policy}");
+            let decision = decision.decision();
+            assert_eq!(shown(decision), shown(expected), "{policy}, request {n}");
+            // A word of a window rounds what it tells up to its quanta, of a minute here.
+            let (told, expected) = (denied(decision), denied(expected));
+            let apart = told.map_or(0, |told| told.1).abs_diff(expected.map_or(0, |told| told.1));
+            assert!(apart <= 1, "{policy}, request {n}: {told:?}, {expected:?}");
+            let penalty = |told: Option<(bool, u64)>| told.map(|(penalty, _)| penalty);
+            assert_eq!(penalty(told), penalty(expected), "{policy}, request {n}");
+        }
+    }
+}
+
+/// Requests of one unit that wait together go as one where a denial changes nothing. Here each is one.
+#[tokio::test]
+async fn of_requests_that_wait_together_each_denial_counts() {
+    let server = Server::start();
+    let limiter = limiter(
+        &store(&server).await,
+        "fixed-window 10/60d from-first penalty 90d after 5",
+        Mode::Exact,
+        1,
+    );
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..14 {
+        let limiter = limiter.clone();
+        tasks.spawn(async move { limiter.check("key").await.decision() });
+    }
+    let answers = tasks.join_all().await;
+    assert_eq!(answers.iter().filter(|decision| decision.is_allowed()).count(), 10);
+    assert!(answers.iter().all(|decision| denied(*decision).is_none_or(|(penalty, _)| !penalty)));
+    assert_eq!(denied(limiter.check("key").await.decision()), Some((true, 90 * 24 * 60)));
+}
