@@ -14,7 +14,9 @@ use crate::algorithm::{LONGEST_NS, softened};
 use crate::error::{BuildError, PolicyError};
 use crate::quota::Quota;
 
+pub(crate) use at_limit::counts_no_denials;
 pub use at_limit::{AtLimit, CountDenied, Penalty};
+pub(crate) use calendar_month::deciding;
 pub(crate) use compile::Fineness;
 pub(crate) use needs::{POWERS_OF_TEN, WordNeeds};
 
@@ -153,12 +155,6 @@ impl Policy {
     #[must_use]
     pub const fn quota(&self) -> Quota {
         self.quota
-    }
-
-    /// The same for another quota.
-    pub(crate) fn with_quota(self, quota: Quota) -> Result<Self, PolicyError> {
-        let policy = Self { at_limit: self.at_limit, ..Self::new(self.algorithm, quota)? };
-        policy.check_fits().map(|()| policy)
     }
 
     /// The algorithm.

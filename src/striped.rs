@@ -7,7 +7,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::meter::Meter;
-use crate::policy::{Algorithm, Policy, of_one_word};
+use crate::policy::{Algorithm, Policy, counts_no_denials, deciding, of_one_word};
 use crate::quota::Quota;
 use crate::store::Store;
 use crate::sync::{Fault, planted, thread_number};
@@ -96,8 +96,8 @@ impl StripedLimiter {
         clock: impl Into<Clock>,
     ) -> Result<Self, BuildError> {
         let policy = of_one_word(policy.into())?;
-        policy.counts_no_denials("a stripe sees a part of all denials", "Limiter")?;
-        let clock = policy.on(clock.into())?;
+        counts_no_denials(policy, "a stripe sees a part of all denials", "Limiter")?;
+        let clock = deciding(clock.into(), &policy)?;
         let burst = policy.named_limit();
         let count = stripes as u64;
         // A stripe without a unit would deny whatever comes to it.
@@ -131,7 +131,12 @@ impl StripedLimiter {
         } else {
             Quota::try_per(units, quota.period())
         };
-        share.ok().and_then(|share| policy.with_quota(share).ok()).ok_or_else(refused)
+        let hard = share.and_then(|share| Policy::new(policy.algorithm(), share));
+        match policy.at_limit().soft_bp {
+            0 => hard,
+            soft_bp => hard.and_then(|hard| hard.soft(soft_bp.into())),
+        }
+        .map_err(|_| refused())
     }
 
     /// What the limiter's clock reads.

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::log::LogRule;
-use crate::policy::Policy;
+use crate::policy::{Policy, deciding};
 
 use super::KeyedLimiter;
 use super::floor::floor_at;
@@ -145,7 +145,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
         let policy = policy.into();
-        let clock = policy.on(clock.into())?;
+        let clock = deciding(clock.into(), &policy)?;
         let mut table = match LogRule::of(&policy) {
             Some(rule) => Table::of_logs(rule, capacity)?,
             None => {

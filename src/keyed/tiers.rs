@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use crate::clock::Clock;
 use crate::error::BuildError;
-use crate::policy::{AtLimit, Policy, of_one_word};
+use crate::policy::{AtLimit, Policy, deciding, of_one_word};
 
 use super::KeyedLimiter;
 use super::book::{Book, TIERS_MAX, index_bits_for};
@@ -195,8 +195,7 @@ impl Tiers {
         hashers: [S; 2],
     ) -> Result<KeyedLimiter<K, S>, BuildError> {
         let book = self.book()?;
-        let clock =
-            self.policies.iter().try_fold(clock.into(), |clock, policy| policy.on(clock))?;
+        let clock = self.policies.iter().try_fold(clock.into(), deciding)?;
         // As far as now allows: a table that is built late in a clock's life need not advance
         // through all of it.
         let floor = floor_at(clock.now().as_nanos());

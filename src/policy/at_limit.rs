@@ -71,18 +71,6 @@ pub struct AtLimit {
     pub penalty: Option<Penalty>,
 }
 
-impl Policy {
-    /// Refuses what counts denials, where they are not those of one limit.
-    pub(crate) fn counts_no_denials(&self, reason: &str, other: &str) -> Result<(), BuildError> {
-        if self.at_limit.count_denied == CountDenied::No && self.at_limit.penalty.is_none() {
-            return Ok(());
-        }
-        Err(BuildError::Policy(format!(
-            "{reason}, so {self} cannot be kept; leave out count-denied and penalty, or use a {other}"
-        )))
-    }
-}
-
 impl AtLimit {
     /// Bits of the field that counts denials in a row: none without a penalty.
     pub(crate) fn denial_bits(&self) -> u32 {
@@ -94,6 +82,16 @@ impl AtLimit {
         let length_ns = self.penalty.map_or(0, |penalty| penalty.length.as_nanos());
         u64::try_from(length_ns).unwrap_or(u64::MAX)
     }
+}
+
+/// Refuses what counts denials, where they are not those of one limit.
+pub(crate) fn counts_no_denials(of: Policy, why: &str, other: &str) -> Result<(), BuildError> {
+    if of.at_limit.count_denied == CountDenied::No && of.at_limit.penalty.is_none() {
+        return Ok(());
+    }
+    Err(BuildError::Policy(format!(
+        "{why}, so {of} cannot be kept; leave out count-denied and penalty, or use a {other}"
+    )))
 }
 
 /// Whether denied requests are charged, and how far.

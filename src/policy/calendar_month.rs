@@ -57,18 +57,18 @@ impl Policy {
         !self.needs_date() || clock.tells_date()
     }
 
-    /// The clock, if it can decide this.
-    pub(crate) fn on(&self, clock: Clock) -> Result<Clock, BuildError> {
-        let refused = || BuildError::Policy(NO_DATE.to_string());
-        self.takes(&clock).then_some(clock).ok_or_else(refused)
-    }
-
     /// The fastest clock by which all of these can be decided.
     pub(crate) fn clock_for<'a>(policies: impl IntoIterator<Item = &'a Self>) -> Clock {
         // One clock serves all tiers of a table, so one policy that asks for the date decides for all.
         let needs_date = policies.into_iter().any(Self::needs_date);
         if needs_date { Clock::unix() } else { Clock::monotonic() }
     }
+}
+
+/// The clock, if it can decide the policy.
+pub(crate) fn deciding(clock: Clock, policy: &Policy) -> Result<Clock, BuildError> {
+    let refused = || BuildError::Policy(NO_DATE.to_string());
+    policy.takes(&clock).then_some(clock).ok_or_else(refused)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use ahash::RandomState;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
-use crate::policy::Policy;
+use crate::policy::{Policy, deciding};
 use crate::store::Store;
 
 use place::Placer;
@@ -143,7 +143,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
         let policy = policy.into();
-        let clock = policy.on(clock.into())?;
+        let clock = deciding(clock.into(), &policy)?;
         let rows = Rows::new(policy, size)?;
         let placer = Placer::new(hashers, size.rows(), size.cells_per_row());
         Ok(Self { rows, placer, size, clock, keys: PhantomData })

@@ -77,7 +77,7 @@ use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::hash::prefetch;
 use crate::meter::{Meter, Step};
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Algorithm, Policy, counts_no_denials};
 use crate::sync::{Fault, planted};
 use crate::word::{Fields, Reads, Word};
 
@@ -222,7 +222,7 @@ impl Cells {
 
 impl Rows {
     pub(super) fn new(policy: Policy, size: SketchSize) -> Result<Self, BuildError> {
-        policy.counts_no_denials("the keys of a sketch share its cells", "KeyedLimiter")?;
+        counts_no_denials(policy, "the keys of a sketch share its cells", "KeyedLimiter")?;
         if policy.algorithm() == Algorithm::FixedWindowFromFirst {
             return Err(BuildError::Policy(format!(
                 "a sketch cannot keep the bound of {policy}: cells are shared, and those of one key \

@@ -70,7 +70,7 @@ async fn the_page_is_what_every_place_does() {
         cells.push(answers.map(|answer| Cell::of(row, answer)).collect::<Vec<_>>());
     }
     verbs::all_are_as_told();
-    let page = page::page(&ROWS, &cells);
+    let page = page::page(&ROWS, &cells, &verbs::section());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     fs::create_dir_all(root.join("target/ci")).unwrap();
     fs::write(root.join("target/ci/features.md"), &page).unwrap();

@@ -55,8 +55,8 @@ The first six have every verb, and the test does each of them there.
 
 ";
 
-/// The page as one text.
-pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> String {
+/// The page as one text, with the section of the verbs at its end.
+pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>], verbs: &str) -> String {
     let mut page = HEAD.to_owned();
     let places: Vec<_> = cells[0].iter().map(|cell| cell.place).collect();
     let mut refusals: Vec<(&str, Refusal)> = Vec::new();
@@ -80,7 +80,7 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> String {
         page += "\n";
     }
     page += VERBS_HEAD;
-    page += &crate::verbs::section();
+    page += verbs;
     page.truncate(page.trim_end().len());
     page + "\n"
 }
