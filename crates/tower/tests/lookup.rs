@@ -1,0 +1,101 @@
+//! A key that is looked up before the limit is asked.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::{Never, inner, is_ready, keyed, with};
+use http::{Request, StatusCode};
+use tollgate::{KeyedLimiter, ManualClock};
+use tollgate_tower::{FromFn, Gate, Key, LookupLayer, MissingKey, NoKey, RateLimitLayer};
+use tower::{Layer, ServiceExt};
+
+#[derive(Clone)]
+struct Account(u64);
+
+/// Finds an account a second after it was asked, and counts what it was asked for.
+fn lookup(asked: &Arc<AtomicU32>) -> LookupLayer<Account> {
+    let asked = Arc::clone(asked);
+    LookupLayer::new(move |head| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        let api_key = head.headers.get("x-api-key").map(|value| value.as_bytes().to_vec());
+        async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            match api_key?.as_slice() {
+                b"one" | b"another of one" => Some(Account(1)),
+                b"two" => Some(Account(2)),
+                _ => None,
+            }
+        }
+    })
+}
+
+fn by_account() -> impl tollgate_tower::Extract {
+    FromFn::new(|head, key| {
+        let Account(id) = head.extensions.get().ok_or(NoKey::Missing)?;
+        key.push(&id.to_be_bytes());
+        Ok(())
+    })
+}
+
+fn limited(missing: MissingKey) -> (RateLimitLayer, Arc<KeyedLimiter<Key>>) {
+    let limit = Arc::new(keyed("2/h", &ManualClock::new()));
+    let gate = Gate::new(Arc::clone(&limit), by_account()).without_key(missing);
+    (RateLimitLayer::of(gate), limit)
+}
+
+fn of(api_key: &str) -> Request<()> {
+    with("203.0.113.7", &[("x-api-key", api_key)])
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_one_account_share_its_limit() {
+    let asked = Arc::default();
+    let (limit, _) = limited(MissingKey::Share);
+    let service = lookup(&asked).layer(limit.layer(inner()));
+    let mut told = Vec::new();
+    for api_key in ["one", "another of one", "one", "two", "nobody's", "nobody's", "none"] {
+        let answer = service.clone().oneshot(of(api_key)).await.unwrap();
+        told.push(answer.status().as_u16());
+    }
+    // Those without an account share one limit.
+    assert_eq!(told, [200, 200, 429, 200, 200, 200, 429]);
+    assert_eq!(asked.load(Ordering::Relaxed), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_of_which_nothing_is_found_passes_if_the_gate_says_so() {
+    let asked = Arc::default();
+    let (limit, _) = limited(MissingKey::Pass);
+    let service = lookup(&asked).layer(limit.layer(inner()));
+    for _ in 0..5 {
+        let answer = service.clone().oneshot(of("nobody's")).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_during_the_lookup_is_charged_nothing() {
+    let asked = Arc::default();
+    let (layer, limit) = limited(MissingKey::Share);
+    let service = lookup(&asked).layer(layer.layer(inner()));
+    let call = service.clone().oneshot(of("one"));
+    let waited = tokio::time::timeout(Duration::from_millis(999), call).await;
+    assert!(waited.is_err());
+    let mut key = Key::new();
+    key.push(&1_u64.to_be_bytes());
+    assert_eq!(limit.entry(&key).peek(1).remaining(), 2);
+    assert_eq!(service.oneshot(of("one")).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(limit.entry(&key).peek(1).remaining(), 1);
+}
+
+#[test]
+fn it_is_ready_when_the_inner_service_is() {
+    let layer = lookup(&Arc::default());
+    assert!(is_ready(&mut layer.layer(inner())));
+    assert!(!is_ready(&mut layer.layer(Never)));
+}
