@@ -16,7 +16,7 @@
 //! There the previous rules are unknown: a node that loads the new rules may just have been started. So a limit is
 //! identified there by its rule and its [place](crate::Limit::place) in it, and continues with the counts found
 //! there, whatever its quota is now, and whatever the size of its local table. A limit with a place that did not
-//! exist before starts empty.
+//! exist before starts empty, and so does one that becomes a sliding log or was one.
 //!
 //! # What it costs
 //! A decision by a limit that can be changed reads ten more numbers than one by a fixed limit: some nanoseconds,
@@ -26,7 +26,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, ChangeError, Clock, Full, ManualClock, Policy, Tiers};
+use tollgate::{Algorithm, BuildError, ChangeError, Clock, Full, ManualClock, Policy, Tiers};
 
 use crate::full::OnFull;
 use crate::rule::RuleTable;
@@ -95,6 +95,16 @@ pub enum Loss {
         /// Its window now.
         window: Duration,
     },
+    /// It is kept elsewhere, and either it or the previous limit is a sliding log: these are kept apart from all others.
+    Log,
+}
+
+impl Loss {
+    /// What is lost elsewhere if one of the two is a sliding log.
+    pub(crate) fn of_log(policies: [Policy; 2]) -> Option<Self> {
+        let [before, now] = policies.map(|policy| policy.algorithm() == Algorithm::SlidingLog);
+        (before != now).then_some(Self::Log)
+    }
 }
 
 impl LimitChange {
@@ -172,6 +182,7 @@ impl fmt::Display for Loss {
                 "of the limits of a rule that is kept elsewhere the longest goes on, and the others by their \
                  windows; there was none of {window:?} beside a longer one"
             ),
+            Self::Log => f.write_str("a sliding log holds instants, and other limits hold none"),
         }
     }
 }

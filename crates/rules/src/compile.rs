@@ -259,8 +259,10 @@ impl Compiler<'_> {
                     let found = self.find(paired, &kept, policy, shape, &place.id);
                     if self.is_elsewhere {
                         let same = before.iter().find(|kept| kept.place == own);
-                        let lost = Loss::Elsewhere { window: limit.window };
-                        let lost = if same.is_some() { None } else { Some(lost) };
+                        let lost = match same {
+                            None => Some(Loss::Elsewhere { window: limit.window }),
+                            Some(kept) => Loss::of_log([kept.policy, policy]),
+                        };
                         let before = same.or(paired).map(|kept| kept.policy);
                         self.note(&PreviousLimit { before, lost, table: None }, policy, place);
                     } else {

@@ -278,4 +278,19 @@ fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their
             "d.user: fixed-window 9/7d is now fixed-window 90/365d; what was spent stays spent",
         ]
     );
+    // A sliding log is kept apart from others.
+    let begins = |before, now| {
+        let text = "a sliding log holds instants, and other limits hold none";
+        [format!("d.user: {before} is now {now} and begins anew: {text}")]
+    };
+    let window = |requests: u32| format!("unit: week, requests_per_unit: {requests}");
+    let log = |requests: u32| window(requests) + ", algorithm: sliding-log";
+    load(&[&window(9)], 20);
+    let texts = load(&[&log(9)], 20);
+    assert_eq!(texts, begins("fixed-window 9/7d", "sliding-log 9/7d"));
+    let texts = load(&[&log(8)], 20);
+    let goes_on = "d.user: sliding-log 9/7d is now sliding-log 8/7d; what was spent stays spent";
+    assert_eq!(texts, [goes_on]);
+    let texts = load(&[&window(8)], 20);
+    assert_eq!(texts, begins("sliding-log 8/7d", "fixed-window 8/7d"));
 }
