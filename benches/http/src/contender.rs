@@ -17,7 +17,7 @@ use clap::ValueEnum;
 use governor::middleware::StateInformationMiddleware;
 use tollgate::{KeyedLimiter, Quota};
 use tollgate_tower::headers::{RATE_LIMIT, RATE_LIMIT_POLICY};
-use tollgate_tower::{ClientAddress, Headers, RateLimitLayer};
+use tollgate_tower::{ClientAddress, HeaderStyle, Headers, RateLimitLayer};
 use tower::util::MapResponseLayer;
 use tower::{Layer, Service};
 use tower_governor::GovernorLayer;
@@ -89,10 +89,10 @@ impl HttpContender {
 
     fn headers(self) -> Headers {
         match self {
-            OursDraft07 => Headers::DRAFT_07,
-            OursX => Headers::X_RATE_LIMIT,
+            OursDraft07 => HeaderStyle::Draft7.into(),
+            OursX => HeaderStyle::XRateLimit.into(),
             Bare | Hand | Theirs | OursSilent => Headers::NONE,
-            Ours => Headers::DRAFT_10,
+            Ours => HeaderStyle::Draft10.into(),
         }
     }
 

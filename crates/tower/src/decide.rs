@@ -164,7 +164,7 @@ impl GateRules {
         match &gate.limit.check(&key, gate.cost.of(head)) {
             Decision::Allowed(permit) => {
                 gate.count(GateOutcome::Allowed);
-                GateVerdict::Pass(self.stamp(gate, permit))
+                GateVerdict::Pass(self.stamp(gate, permit, permit.is_over()))
             }
             Decision::Denied(denial) => self.refuse(gate, &key, denial),
         }
@@ -200,8 +200,10 @@ impl GateRules {
         match &decision {
             Decision::Allowed(permit) => {
                 asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));
+                // Another gate than the one that is reported may be over its limit, too.
+                let is_over = permits.iter().flatten().any(Permit::is_over);
                 GateVerdict::pass(PassMarks {
-                    stamp: self.stamp(ask.gate, permit),
+                    stamp: self.stamp(ask.gate, permit, is_over),
                     settle: self.settlement(&asks, &permits),
                     shadowed: self.shadowed(head),
                 })
@@ -224,7 +226,7 @@ impl GateRules {
     }
 
     #[inline]
-    fn stamp(&self, gate: &Gate, permit: &Permit) -> Stamp {
+    fn stamp(&self, gate: &Gate, permit: &Permit, is_over: bool) -> Stamp {
         if self.fixed.is_silent() {
             return Stamp::NOTHING;
         }
@@ -233,6 +235,7 @@ impl GateRules {
             remaining: permit.remaining(),
             reset_secs: secs_up(permit.reset_after()),
             retry_after_secs: None,
+            is_over,
         };
         self.fixed.stamp(&gate.name, &gate.opening, standing)
     }
@@ -252,6 +255,7 @@ impl GateRules {
             reset_secs: retry_after_secs.unwrap_or_else(|| secs_up(denial.reset_after())),
             // A denial's wait is at least 1 s, so no value is lost.
             retry_after_secs: retry_after_secs.and_then(NonZeroU64::new),
+            is_over: false,
         };
         let stamp = self.fixed.stamp(&gate.name, &gate.opening, standing);
         let refusal = Refusal { gate, denial: *denial, retry_after_secs, stamp };
@@ -279,7 +283,7 @@ impl GateRules {
         };
         let permit = *place.permit();
         let marks = PassMarks {
-            stamp: self.stamp(ask.gate, &permit),
+            stamp: self.stamp(ask.gate, &permit, permit.is_over()),
             settle: self.settlement(std::slice::from_ref(ask), &[Some(permit)]),
             shadowed: self.shadowed(head),
         };

@@ -75,7 +75,7 @@ impl Gate {
         let name = PolicyName::default();
         Self {
             problems: Arc::new(Problems::of(&name)),
-            opening: Opening::of(&limit.policy()),
+            opening: Opening::of(limit.policy().quota().max_burst()),
             name,
             limit: Arc::new(limit),
             by: Arc::new(by),

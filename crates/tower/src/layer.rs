@@ -14,7 +14,7 @@ use crate::deny::{Denied, DenyWith, ProblemJson};
 use crate::error::LayerError;
 use crate::extract::{Extract, Head};
 use crate::gate::{Gate, GateMode};
-use crate::headers::{FixedHeaders, Headers, secs_up};
+use crate::headers::{FixedHeaders, Headers, QuotaWindow, secs_up};
 use crate::limit::Limit;
 use crate::service::RateLimit;
 use crate::shared::LayerState;
@@ -110,7 +110,7 @@ impl RateLimitLayer {
     fn through(gates: Vec<Gate>) -> Self {
         let headers = Headers::default();
         let rules = GateRules {
-            fixed: fixed(headers, &gates),
+            fixed: fixed(&headers, &gates),
             gates: gates.into(),
             exempt: Vec::new(),
             exempt_peers: Arc::default(),
@@ -123,9 +123,9 @@ impl RateLimitLayer {
 }
 
 /// Shadow gates are not reported.
-fn fixed(headers: Headers, gates: &[Gate]) -> FixedHeaders {
+fn fixed(headers: &Headers, gates: &[Gate]) -> FixedHeaders {
     let told = gates.iter().filter(|gate| !gate.is_shadow());
-    FixedHeaders::new(headers, told.map(|gate| (&gate.name, gate.limit.policy())))
+    FixedHeaders::new(headers, told.map(|gate| (&gate.name, QuotaWindow::of(&gate.limit.policy()))))
 }
 
 impl<D: Clone> RateLimitLayer<D> {
@@ -139,15 +139,16 @@ impl<D: Clone> RateLimitLayer<D> {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, Headers, RateLimitLayer};
+    /// use tollgate_tower::{Everyone, HeaderStyle, RateLimitLayer};
     /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
-    ///     .headers(Headers::DRAFT_10.and(Headers::X_RATE_LIMIT));
+    ///     .headers([HeaderStyle::Draft10, HeaderStyle::XRateLimit]);
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn headers(self, headers: Headers) -> Self {
+    pub fn headers(self, headers: impl Into<Headers>) -> Self {
+        let headers = headers.into();
         self.with(|shared| {
-            shared.rules.fixed = fixed(headers, &shared.rules.gates);
+            shared.rules.fixed = fixed(&headers, &shared.rules.gates);
             shared.headers = headers;
         })
     }

@@ -39,7 +39,10 @@ pub use future::ResponseFuture;
 pub use gate::{Gate, MissingKey};
 #[cfg(feature = "grpc")]
 pub use grpc::GrpcStatus;
-pub use headers::{Advice, Headers, LimitAdvice, PolicyAdvice};
+pub use headers::{
+    Advice, FigureNames, HeaderStyle, HeaderStyleError, Headers, LimitAdvice, LimitReport,
+    PolicyAdvice,
+};
 pub use key::Key;
 pub use layer::RateLimitLayer;
 pub use limit::Limit;

@@ -106,7 +106,7 @@ impl fmt::Debug for PolicyName {
 }
 
 /// The beginning of a refused name, without control characters.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars().take(NAME_MAX).flat_map(char::escape_default).collect()
 }
 

@@ -110,8 +110,8 @@ impl<D> RemoteLayer<D> {
     /// #     }
     /// # }
     /// # let elsewhere = Elsewhere(tollgate::Limiter::new(tollgate::Quota::per_second(10)));
-    /// use tollgate_tower::{Everyone, Headers, RemoteLayer};
-    /// let layer = RemoteLayer::new(elsewhere, Everyone).telling(|told| told.headers(Headers::X_RATE_LIMIT));
+    /// use tollgate_tower::{Everyone, HeaderStyle, RemoteLayer};
+    /// let layer = RemoteLayer::new(elsewhere, Everyone).telling(|told| told.headers(HeaderStyle::XRateLimit));
     /// # let _ = layer;
     /// ```
     #[must_use]

@@ -13,7 +13,8 @@ use common::{ask, from, keyed, one};
 use http::{HeaderMap, Request, Response};
 use tollgate::ManualClock;
 use tollgate_tower::{
-    ClientAddress, Everyone, Gate, Headers, Methods, NormalPath, PolicyName, RateLimitLayer,
+    ClientAddress, Everyone, Gate, HeaderStyle, Headers, Methods, NormalPath, PolicyName,
+    RateLimitLayer,
 };
 use tower::{Layer, Service};
 
@@ -66,15 +67,15 @@ fn an_admitted_request_allocates_its_header_and_nothing_else() {
     };
     assert_eq!(per_request(&RateLimitLayer::of(client())), 1);
     assert_eq!(per_request(&RateLimitLayer::of(client()).headers(Headers::NONE)), 0);
-    assert_eq!(per_request(&RateLimitLayer::of(client()).headers(Headers::DRAFT_07)), 1);
+    assert_eq!(per_request(&RateLimitLayer::of(client()).headers(HeaderStyle::Draft7)), 1);
     // One text for each of the three figures.
-    assert_eq!(per_request(&RateLimitLayer::of(client()).headers(Headers::X_RATE_LIMIT)), 3);
-    let several = |headers| {
+    assert_eq!(per_request(&RateLimitLayer::of(client()).headers(HeaderStyle::XRateLimit)), 3);
+    let several = |headers: Headers| {
         let name = PolicyName::new("service").unwrap();
         let service = Gate::new(one("99999/s", &clock), Everyone).named(name);
         RateLimitLayer::all([client(), service]).unwrap().headers(headers)
     };
-    assert_eq!(per_request(&several(Headers::DRAFT_10)), 1);
+    assert_eq!(per_request(&several(HeaderStyle::Draft10.into())), 1);
     assert_eq!(per_request(&several(Headers::NONE)), 0);
     // The control: a setting that is documented to allocate is seen to.
     assert!(per_request(&RateLimitLayer::of(client()).settle_later()) > 1);

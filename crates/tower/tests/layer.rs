@@ -11,7 +11,7 @@ use common::{Never, ask, from, inner, is_ready, keyed, one, served, status, stat
 use http::{Method, Request, Response, StatusCode};
 use tollgate::{ManualClock, Quota};
 use tollgate_tower::{
-    ClientAddress, Cost, Everyone, FromFn, Gate, Headers, LayerError, MissingKey, NoKey,
+    ClientAddress, Cost, Everyone, FromFn, Gate, HeaderStyle, LayerError, MissingKey, NoKey,
     PolicyName, RateLimitLayer, Shadowed,
 };
 use tower::Layer;
@@ -295,7 +295,7 @@ fn eight_gates_work_together_and_one_that_delays_alone() {
 fn answers_are_yours_if_you_want_and_headers_are_added() {
     let clock = ManualClock::new();
     let layer = RateLimitLayer::new(one("1/h", &clock), Everyone)
-        .headers(Headers::X_RATE_LIMIT)
+        .headers(HeaderStyle::XRateLimit)
         .deny_with(|denied| {
             let body = format!("{} {}", denied.policy, denied.retry_after_secs.unwrap());
             Response::builder().status(418).body(Bytes::from(body)).unwrap()

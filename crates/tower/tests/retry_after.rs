@@ -11,7 +11,7 @@ use http::Request;
 use proptest::prelude::*;
 use tollgate::{KeyedLimiter, ManualClock};
 use tollgate_tower::{
-    Advice, Cost, Extract, FromFn, Gate, Head, Headers, Key, NoKey, PeerAddress, PolicyName,
+    Advice, Cost, Extract, FromFn, Gate, Head, HeaderStyle, Key, NoKey, PeerAddress, PolicyName,
     RateLimitLayer,
 };
 
@@ -72,7 +72,7 @@ fn obey(policies: &[String], jitter: u64, loads: &[Load], early: u64) -> (u32, u
         return (0, 0); // none of the policies fits in a keyed word
     };
     let layer = layer.jitter(Duration::from_secs(jitter));
-    let mut service = served(&layer.headers(Headers::DRAFT_10.and(Headers::DRAFT_06)));
+    let mut service = served(&layer.headers([HeaderStyle::Draft10, HeaderStyle::Draft6]));
     let (mut denied, mut denied_again) = (0, 0);
     for load in loads {
         clock.advance(Duration::from_millis(load.after_ms));

@@ -8,15 +8,15 @@ mod common;
 use common::{Answer, ask, from, keyed, served, text};
 use http::StatusCode;
 use tollgate::ManualClock;
-use tollgate_tower::{ClientAddress, Gate, Headers, PolicyName, RateLimitLayer};
+use tollgate_tower::{ClientAddress, Gate, HeaderStyle, Headers, PolicyName, RateLimitLayer};
 
-const ALL: Headers = Headers::DRAFT_06.and(Headers::X_RATE_LIMIT);
+const ALL: [HeaderStyle; 2] = [HeaderStyle::Draft6, HeaderStyle::XRateLimit];
 
 /// A gate: its name, its policy, and what a request costs there.
 type Of = (&'static str, &'static str, u64);
 
 /// The last of this many answers at these gates.
-fn last(gates: &[Of], headers: Headers, requests: usize) -> Answer {
+fn last(gates: &[Of], headers: impl Into<Headers>, requests: usize) -> Answer {
     let clock = ManualClock::new();
     let gate = |(name, policy, cost): &Of| {
         let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
@@ -50,14 +50,14 @@ const DENIES: [Of; 3] =
 #[test]
 fn a_denial_tells_of_the_gate_that_denies_and_not_of_one_with_less_left() {
     both_ways(DENIES, |gates| {
-        let draft_10 = last(gates, Headers::DRAFT_10, 2);
+        let draft_10 = last(gates, HeaderStyle::Draft10, 2);
         assert_eq!(draft_10.status(), StatusCode::TOO_MANY_REQUESTS);
         // Two more units come back in 15 s.
         assert_eq!(text(draft_10.headers(), "ratelimit"), Some("\"over\";r=3;t=15"));
         assert_eq!(text(draft_10.headers(), "retry-after"), Some("15"));
         let body = String::from_utf8(draft_10.body().to_vec()).unwrap();
         assert!(body.contains("\"violated-policies\":[\"over\"]"), "{body}");
-        let draft_07 = last(gates, Headers::DRAFT_07, 2);
+        let draft_07 = last(gates, HeaderStyle::Draft7, 2);
         assert_eq!(text(draft_07.headers(), "ratelimit"), Some("limit=8, remaining=3, reset=15"));
         let others = last(gates, ALL, 2);
         assert_told(&others, "8", "3", "15");
@@ -70,11 +70,11 @@ fn of_several_gates_that_deny_the_one_that_does_longest_is_told() {
     both_ways(
         [("soon", "gcra 2/m", 1), ("late", "gcra 2/h", 1), ("room", "gcra 9/m", 1)],
         |gates| {
-            let draft_10 = last(gates, Headers::DRAFT_10, 3);
+            let draft_10 = last(gates, HeaderStyle::Draft10, 3);
             assert_eq!(text(draft_10.headers(), "ratelimit"), Some("\"late\";r=0;t=1800"));
             let body = String::from_utf8(draft_10.body().to_vec()).unwrap();
             assert!(body.contains("\"violated-policies\":[\"late\"]"), "{body}");
-            let draft_07 = last(gates, Headers::DRAFT_07, 3);
+            let draft_07 = last(gates, HeaderStyle::Draft7, 3);
             assert_eq!(
                 text(draft_07.headers(), "ratelimit"),
                 Some("limit=2, remaining=0, reset=1800")
@@ -89,10 +89,10 @@ fn an_admission_tells_of_the_gate_with_the_least_left() {
     both_ways(
         [("wide", "gcra 9/h", 1), ("tight", "gcra 60/m burst 4", 1), ("next", "gcra 5/m", 1)],
         |gates| {
-            let draft_10 = last(gates, Headers::DRAFT_10, 1);
+            let draft_10 = last(gates, HeaderStyle::Draft10, 1);
             assert_eq!(draft_10.status(), StatusCode::OK);
             assert_eq!(text(draft_10.headers(), "ratelimit"), Some("\"tight\";r=3;t=1"));
-            let draft_07 = last(gates, Headers::DRAFT_07, 1);
+            let draft_07 = last(gates, HeaderStyle::Draft7, 1);
             assert_eq!(
                 text(draft_07.headers(), "ratelimit"),
                 Some("limit=4, remaining=3, reset=1")

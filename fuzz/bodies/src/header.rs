@@ -9,7 +9,8 @@ use http::Request;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tollgate_tower::headers::{RATE_LIMIT, RATE_LIMIT_POLICY};
 use tollgate_tower::{
-    Advice, ClientAddress, Extract, Head, Key, LimitAdvice, NormalPath, PeerAddress, PolicyAdvice,
+    Advice, ClientAddress, Extract, Head, Headers, Key, LimitAdvice, NormalPath, PeerAddress,
+    PolicyAdvice,
 };
 
 use crate::expect::Plant;
@@ -45,6 +46,8 @@ impl HeaderCase<'_> {
     pub fn run_against(&self, plant: Plant) {
         let headers = self.headers();
         advice_is_read_again(&headers, plant);
+        names_of_ones_own_are_read_as_they_say(&headers);
+        a_set_of_styles_is_read_as_it_is_shown(self.0);
         for (name, said, client) in SAID {
             for joined in [false, true] {
                 let headers = with_said(&headers, name, said, joined);
@@ -89,6 +92,30 @@ fn advice_is_read_again(headers: &HeaderMap, plant: Plant) {
     insert(&mut printed, &RATE_LIMIT_POLICY, &policies);
     let again = Advice::read(&printed, now);
     assert_eq!((again.limits, again.policies), (advice.limits, advice.policies), "read again");
+}
+
+/// Fields that hold one figure each are read under any names, and a reset is what the style says.
+fn names_of_ones_own_are_read_as_they_say(headers: &HeaderMap) {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
+    for text in ["x-ratelimit-limit:x-ratelimit-remaining:x-ratelimit-reset", "a:b:c=unix:d"] {
+        let advice = Advice::read_as(headers, &text.parse().expect("names"), now);
+        let names: Vec<&str> = text.split(':').collect();
+        let left = headers.get(names[1]).and_then(seconds_of);
+        assert_eq!(advice.limits.first().map(|limit| limit.remaining), left, "{text}");
+        let reset = headers.get(names[2].trim_end_matches("=unix")).and_then(seconds_of);
+        let since = if text.contains("=unix") { 1_790_000_000 } else { 0 };
+        if let Some(limit) = advice.limits.first() {
+            let expected = reset.map(|at| Duration::from_secs(at.saturating_sub(since)));
+            assert_eq!(limit.reset, expected, "{text}");
+        }
+    }
+}
+
+fn a_set_of_styles_is_read_as_it_is_shown(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(styles) = text.parse::<Headers>() {
+        assert_eq!(styles.to_string().parse(), Ok(styles), "{text}");
+    }
 }
 
 /// Digits, read in the simplest way.

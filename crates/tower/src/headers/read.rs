@@ -1,14 +1,13 @@
-//! How headers are read: the newest generation that a response speaks.
+//! How headers are read: one style at a time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parameters, Parser};
 
-use super::{
-    RATE_LIMIT, RATE_LIMIT_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_REMAINING, RATE_LIMIT_RESET,
-    X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
-};
+use super::names::FigureNames;
+use super::style::HeaderStyle;
+use super::{RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_OVER};
 
 /// A field with more bytes than this is ignored: no server needs as many.
 const FIELD_MAX: usize = 16 * 1_024;
@@ -21,7 +20,7 @@ const EPOCH_MILLIS_MIN: u64 = 1_000_000_000_000;
 /// One quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyAdvice {
-    /// Its name, where the generation has names.
+    /// Its name, where the style has names.
     pub name: Option<String>,
     /// The units of each window.
     pub quota: u64,
@@ -36,9 +35,9 @@ pub struct PolicyAdvice {
 /// What is left of one quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitAdvice {
-    /// The name of its policy, where the generation has names.
+    /// The name of its policy, where the style has names.
     pub name: Option<String>,
-    /// The limit itself, where the generation repeats it here.
+    /// The limit itself, where the style repeats it here.
     pub limit: Option<u64>,
     /// Units left.
     pub remaining: u64,
@@ -48,30 +47,54 @@ pub struct LimitAdvice {
     pub partition_key: Option<Vec<u8>>,
 }
 
-pub(super) fn generations(
+/// The policies of `RateLimit-Policy`, in whichever form.
+pub(super) fn stated_policies(headers: &HeaderMap) -> Vec<PolicyAdvice> {
+    joined(headers, &RATE_LIMIT_POLICY).map(|text| policies(&text)).unwrap_or_default()
+}
+
+/// Adds what this style tells, if the response speaks it.
+pub(super) fn limits(
     headers: &HeaderMap,
+    style: &HeaderStyle,
     now: SystemTime,
-) -> (Vec<PolicyAdvice>, Vec<LimitAdvice>) {
-    let policies = joined(headers, &RATE_LIMIT_POLICY).map(|text| policies(&text));
-    let (mut policies, mut limits) = (policies.unwrap_or_default(), Vec::new());
-    if let Some(text) = joined(headers, &RATE_LIMIT) {
-        limits = draft_10(&text).or_else(|| draft_07(&text).map(|it| vec![it])).unwrap_or_default();
-    }
-    let triples = [
-        [&RATE_LIMIT_LIMIT, &RATE_LIMIT_REMAINING, &RATE_LIMIT_RESET],
-        [&X_RATE_LIMIT_LIMIT, &X_RATE_LIMIT_REMAINING, &X_RATE_LIMIT_RESET],
-    ];
-    for names in triples {
-        if limits.is_empty()
-            && let Some((more, limit)) = triple(headers, names, now)
-        {
-            limits.push(limit);
-            if policies.is_empty() {
-                policies = more;
+    policies: &mut Vec<PolicyAdvice>,
+    limits: &mut Vec<LimitAdvice>,
+) {
+    match (style, style.figures()) {
+        (HeaderStyle::Draft10, _) => {
+            limits.extend(
+                joined(headers, &RATE_LIMIT).and_then(|text| draft_10(&text)).into_iter().flatten(),
+            );
+        }
+        (HeaderStyle::Draft7, _) => {
+            limits.extend(joined(headers, &RATE_LIMIT).and_then(|text| draft_07(&text)));
+        }
+        (_, Some(names)) => {
+            let until = |figure| match style {
+                HeaderStyle::Own(_) if names.is_unix => {
+                    since_unix(Duration::from_secs(figure), now)
+                }
+                HeaderStyle::Own(_) => Duration::from_secs(figure),
+                _ => until(figure, now),
+            };
+            if let Some((more, limit)) = triple(headers, names, until) {
+                limits.push(limit);
+                if policies.is_empty() {
+                    *policies = more;
+                }
             }
         }
+        (_, None) => {}
     }
-    (policies, limits)
+}
+
+/// The seconds of the field that this style has for them.
+pub(super) fn wait(headers: &HeaderMap, style: &HeaderStyle) -> Option<Duration> {
+    figure(headers, style.figures()?.retry_after.as_ref()?).map(Duration::from_secs)
+}
+
+pub(super) fn is_over(headers: &HeaderMap) -> bool {
+    headers.get(&X_RATE_LIMIT_OVER).is_some_and(|value| value == "true")
 }
 
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
@@ -210,20 +233,23 @@ fn draft_07(text: &[u8]) -> Option<LimitAdvice> {
     })
 }
 
-/// Three fields. The first may continue with policies: `10, 10;w=1;name="per-ip", 1000;w=3600`.
+fn figure(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
+    number(headers.get(name)?.to_str().ok()?.trim())
+}
+
+/// A field for each figure. The first may continue with policies: `10, 10;w=1;name="per-ip", 1000;w=3600`.
 fn triple(
     headers: &HeaderMap,
-    [limit, remaining, reset]: [&HeaderName; 3],
-    now: SystemTime,
+    FigureNames { limit, remaining, reset, .. }: &FigureNames,
+    until: impl Fn(u64) -> Duration,
 ) -> Option<(Vec<PolicyAdvice>, LimitAdvice)> {
-    let figure = |name| number(headers.get(name)?.to_str().ok()?.trim());
     let listed = joined(headers, limit).and_then(|text| items(&text)).unwrap_or_default();
     let policies = listed.iter().skip(1).map(numbered_policy).collect::<Option<Vec<_>>>();
     let advice = LimitAdvice {
         name: None,
-        limit: figure(limit).or_else(|| count(&listed.first()?.bare_item)),
-        remaining: figure(remaining)?,
-        reset: figure(reset).map(|figure| until(figure, now)),
+        limit: figure(headers, limit).or_else(|| count(&listed.first()?.bare_item)),
+        remaining: figure(headers, remaining)?,
+        reset: reset.as_ref().and_then(|reset| figure(headers, reset)).map(until),
         partition_key: None,
     };
     Some((policies.unwrap_or_default(), advice))
@@ -231,10 +257,13 @@ fn triple(
 
 /// Seconds from now, or a Unix time in seconds or milliseconds: only its size tells which.
 fn until(figure: u64, now: SystemTime) -> Duration {
-    let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     match figure {
-        EPOCH_MILLIS_MIN.. => Duration::from_millis(figure).saturating_sub(since_epoch),
-        EPOCH_SECS_MIN.. => Duration::from_secs(figure).saturating_sub(since_epoch),
+        EPOCH_MILLIS_MIN.. => since_unix(Duration::from_millis(figure), now),
+        EPOCH_SECS_MIN.. => since_unix(Duration::from_secs(figure), now),
         _ => Duration::from_secs(figure),
     }
+}
+
+fn since_unix(instant: Duration, now: SystemTime) -> Duration {
+    instant.saturating_sub(now.duration_since(UNIX_EPOCH).unwrap_or_default())
 }

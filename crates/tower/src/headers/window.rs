@@ -1,5 +1,6 @@
-//! Quotas in whole seconds, as headers state them.
+//! Quotas and states of keys in whole seconds, as headers state them.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use tollgate::{Algorithm, Policy};
@@ -11,7 +12,7 @@ pub(crate) fn secs_up(span: Duration) -> u64 {
 
 /// A quota in whole seconds: the units of `RateLimit-Policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct QuotaWindow {
+pub(crate) struct QuotaWindow {
     pub(super) quota: u64,
     pub(super) seconds: u64,
 }
@@ -23,7 +24,7 @@ impl QuotaWindow {
     /// GCRA has no window. It is stated as the time in which its whole burst comes back, rounded up to seconds, and
     /// the units that come back in that time: `60/m` as 60 in 60 s, `1/s burst 1000` as 1,000 in 1,000 s, `100/s
     /// burst 20` as 100 in 1 s. A client that spreads its requests evenly over that time is never denied.
-    pub(super) fn of(policy: &Policy) -> Self {
+    pub(crate) fn of(policy: &Policy) -> Self {
         let quota = policy.quota();
         let (count, period_ns) = (u128::from(quota.count()), quota.period().as_nanos());
         if policy.algorithm() != Algorithm::Gcra {
@@ -37,6 +38,19 @@ impl QuotaWindow {
         let narrow = |wide: u128| u64::try_from(wide).unwrap_or(u64::MAX);
         Self { quota: narrow(units), seconds: narrow(seconds) }
     }
+}
+
+/// The state of a key after a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyStanding {
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    /// Until the whole quota is available again; for a denied request, until a retry may be admitted.
+    pub(crate) reset_secs: u64,
+    /// For a denied request that a retry may get admitted.
+    pub(crate) retry_after_secs: Option<NonZeroU64>,
+    /// An admission above the limit, by a policy that is soft.
+    pub(crate) is_over: bool,
 }
 
 #[cfg(test)]

@@ -1,0 +1,272 @@
+//! [`FigureNames`]: the names of header fields that hold one figure each, and why names are refused.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::{HeaderName, header};
+
+use crate::name::shown;
+
+/// The names of fields that hold one figure each: the limit, what remains of it, when it is whole again, and perhaps,
+/// on denials, how long to wait.
+///
+/// As text, the names with colons between them; `=unix` after the third says that the field counts seconds of Unix time
+/// and not seconds from now: `My-Limit:My-Left:My-Reset=unix:My-Wait`.
+///
+/// ```
+/// use tollgate_tower::{FigureNames, HeaderStyle};
+/// let names = FigureNames::new("My-Limit", "My-Left", "My-Reset")?.unix().retry_after("My-Wait")?;
+/// let text = "My-Limit:My-Left:My-Reset=unix:My-Wait";
+/// assert_eq!(text.parse(), Ok(HeaderStyle::Own(names)));
+/// # Ok::<(), tollgate_tower::HeaderStyleError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FigureNames {
+    pub(super) limit: HeaderName,
+    pub(super) remaining: HeaderName,
+    pub(super) reset: Option<HeaderName>,
+    pub(super) retry_after: Option<HeaderName>,
+    /// Whether the reset counts from 1970, not from now.
+    pub(super) is_unix: bool,
+}
+
+/// Fields by which recipients find the end of a message, or what it is: a figure in one of them breaks the answer.
+static RESERVED: [HeaderName; 14] = [
+    header::CONNECTION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_RANGE,
+    header::CONTENT_TYPE,
+    header::DATE,
+    header::LOCATION,
+    header::SET_COOKIE,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+impl FigureNames {
+    pub(super) const fn known(
+        [limit, remaining]: [&'static str; 2],
+        reset: Option<HeaderName>,
+        retry_after: Option<HeaderName>,
+        is_unix: bool,
+    ) -> Self {
+        Self {
+            limit: HeaderName::from_static(limit),
+            remaining: HeaderName::from_static(remaining),
+            reset,
+            retry_after,
+            is_unix,
+        }
+    }
+
+    /// These names; the reset in seconds from now, and no field for the wait.
+    ///
+    /// # Errors
+    /// A text that is no name of a header, one that HTTP needs for something else, or two equal ones.
+    ///
+    /// ```
+    /// use tollgate_tower::FigureNames;
+    /// let error = FigureNames::new("My Limit", "My-Left", "My-Reset").unwrap_err();
+    /// assert_eq!(error.to_string(), "\"My Limit\" is no name of a header; use letters, digits and -");
+    /// ```
+    pub fn new(limit: &str, remaining: &str, reset: &str) -> Result<Self, HeaderStyleError> {
+        let names = Self {
+            limit: name(limit)?,
+            remaining: name(remaining)?,
+            reset: Some(name(reset)?),
+            retry_after: None,
+            is_unix: false,
+        };
+        names.apart()
+    }
+
+    /// Adds a field for the seconds that a denied client should wait.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new).
+    ///
+    /// ```
+    /// use tollgate_tower::FigureNames;
+    /// let names = FigureNames::new("a", "b", "c")?;
+    /// assert!(names.clone().retry_after("d").is_ok() && names.retry_after("b").is_err());
+    /// # Ok::<(), tollgate_tower::HeaderStyleError>(())
+    /// ```
+    pub fn retry_after(self, wait: &str) -> Result<Self, HeaderStyleError> {
+        Self { retry_after: Some(name(wait)?), ..self }.apart()
+    }
+
+    /// The reset in seconds of Unix time.
+    ///
+    /// ```
+    /// use tollgate_tower::FigureNames;
+    /// assert_eq!(FigureNames::new("a", "b", "c")?.unix().to_string(), "a:b:c=unix");
+    /// # Ok::<(), tollgate_tower::HeaderStyleError>(())
+    /// ```
+    #[must_use]
+    pub fn unix(self) -> Self {
+        Self { is_unix: true, ..self }
+    }
+
+    fn each(&self) -> impl Iterator<Item = &HeaderName> {
+        [&self.limit, &self.remaining].into_iter().chain(&self.reset).chain(&self.retry_after)
+    }
+
+    fn apart(self) -> Result<Self, HeaderStyleError> {
+        let again = |(at, name): (usize, &HeaderName)| {
+            self.each().take(at).any(|earlier| earlier == name).then(|| name.to_string())
+        };
+        let shared = self.each().enumerate().find_map(again);
+        match shared {
+            Some(name) => Err(HeaderStyleError::SameName { name }),
+            None => Ok(self),
+        }
+    }
+}
+
+fn name(text: &str) -> Result<HeaderName, HeaderStyleError> {
+    let name = HeaderName::from_bytes(text.as_bytes())
+        .map_err(|_| HeaderStyleError::Name { name: shown(text) })?;
+    if RESERVED.contains(&name) {
+        return Err(HeaderStyleError::Reserved { name: name.to_string() });
+    }
+    Ok(name)
+}
+
+impl FromStr for FigureNames {
+    type Err = HeaderStyleError;
+
+    fn from_str(text: &str) -> Result<Self, HeaderStyleError> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let (limit, remaining, reset, wait) = match parts[..] {
+            [limit, remaining, reset] => (limit, remaining, reset, None),
+            [limit, remaining, reset, wait] => (limit, remaining, reset, Some(wait)),
+            _ => return Err(HeaderStyleError::Count { count: parts.len() }),
+        };
+        let names = match reset.strip_suffix("=unix") {
+            Some(reset) => Self::new(limit, remaining, reset)?.unix(),
+            None => Self::new(limit, remaining, reset)?,
+        };
+        match wait {
+            Some(wait) => names.retry_after(wait),
+            None => Ok(names),
+        }
+    }
+}
+
+impl fmt::Display for FigureNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, remaining, reset, retry_after, is_unix } = self;
+        write!(f, "{limit}:{remaining}")?;
+        if let Some(reset) = reset {
+            write!(f, ":{reset}{}", if *is_unix { "=unix" } else { "" })?;
+        }
+        retry_after.iter().try_for_each(|wait| write!(f, ":{wait}"))
+    }
+}
+
+/// Why a style of headers was refused.
+///
+/// ```
+/// use tollgate_tower::{HeaderStyle, HeaderStyleError};
+/// let error = "a:b".parse::<HeaderStyle>().unwrap_err();
+/// assert_eq!(error, HeaderStyleError::Count { count: 2 });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeaderStyleError {
+    /// No style has this word.
+    Unknown {
+        /// The word; of a long one the beginning.
+        word: String,
+        /// The words that there are.
+        known: String,
+    },
+    /// Names of one's own are three or four.
+    Count {
+        /// How many there were.
+        count: usize,
+    },
+    /// The text is no name of a header.
+    Name {
+        /// The text; of a long one the beginning.
+        name: String,
+    },
+    /// HTTP needs the field for something else.
+    Reserved {
+        /// Its name.
+        name: String,
+    },
+    /// Two figures would have one field.
+    SameName {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl HeaderStyleError {
+    pub(super) fn unknown<'w>(word: &str, known: impl Iterator<Item = &'w &'static str>) -> Self {
+        let known: Vec<&str> = known.copied().collect();
+        Self::Unknown { word: shown(word), known: known.join(", ") }
+    }
+}
+
+impl fmt::Display for HeaderStyleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { word, known } => write!(
+                f,
+                "no style of headers is called \"{word}\"; use {known}, or names of your own, as in Limit:Left:Reset"
+            ),
+            Self::Count { count } => write!(
+                f,
+                "{count} names of headers; give three or four, for limit, remaining, reset and retry-after"
+            ),
+            Self::Name { name } => {
+                write!(f, "\"{name}\" is no name of a header; use letters, digits and -")
+            }
+            Self::Reserved { name } => {
+                write!(f, "the header {name} has a meaning of its own in HTTP; use another name")
+            }
+            Self::SameName { name } => {
+                write!(f, "two figures would have the header {name}; give each its own")
+            }
+        }
+    }
+}
+
+impl std::error::Error for HeaderStyleError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> HeaderStyleError {
+        text.parse::<FigureNames>().expect_err(text)
+    }
+
+    #[test]
+    fn names_that_no_header_has_are_refused_with_the_reason() {
+        let long = format!("a:b:{}", "é".repeat(1_000));
+        for bad in ["::", "a:b:", "a:b:c:", "a:b c:d", "a:b:c\r\nd", "a:b:c=Unix", "é:b:c", &long]
+        {
+            let HeaderStyleError::Name { name } = refused(bad) else { panic!("{bad}") };
+            assert!(name.len() <= 64 * 6 && name.is_ascii(), "{name}");
+        }
+        for (bad, count) in [("a", 1), ("a:b", 2), ("a:b:c:d:e", 5)] {
+            assert_eq!(refused(bad), HeaderStyleError::Count { count });
+        }
+        for bad in
+            ["Content-Length:b:c", "a:Transfer-Encoding:c", "a:b:Set-Cookie=unix", "a:b:c:TE"]
+        {
+            assert!(matches!(refused(bad), HeaderStyleError::Reserved { .. }), "{bad}");
+        }
+        for bad in ["a:A:c", "a:b:b", "a:b:c:a"] {
+            assert!(matches!(refused(bad), HeaderStyleError::SameName { .. }), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! [`LimitReport`]: headers for answers that no layer makes.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use http::HeaderMap;
+
+use super::Headers;
+use super::window::{KeyStanding, QuotaWindow, secs_up};
+use super::write::{FixedHeaders, Opening};
+use crate::name::PolicyName;
+
+/// What an answer tells of one limit, where no layer of this crate writes the answer.
+///
+/// ```
+/// use std::time::Duration;
+/// use http::HeaderMap;
+/// use tollgate_tower::{HeaderStyle, LimitReport};
+/// let report = LimitReport {
+///     name: Default::default(),
+///     quota: 60,
+///     window: Duration::from_secs(60),
+///     remaining: 58,
+///     reset_after: Duration::from_millis(1_200),
+///     retry_after: None,
+///     is_over: false,
+/// };
+/// let mut headers = HeaderMap::new();
+/// report.put(&HeaderStyle::Draft10.into(), &mut headers);
+/// assert_eq!(headers["ratelimit"], "\"default\";r=58;t=2");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitReport {
+    /// The name of the policy, for styles that have names.
+    pub name: PolicyName,
+    /// The units of each window.
+    pub quota: u64,
+    /// The length of a window; written in whole seconds, rounded up.
+    pub window: Duration,
+    /// Units left.
+    pub remaining: u64,
+    /// How long until the whole quota is available again; in whole seconds, rounded up.
+    pub reset_after: Duration,
+    /// For a denied request, how long until a retry may be admitted: it takes the place of the reset, and is at least a
+    /// second.
+    pub retry_after: Option<Duration>,
+    /// Whether the request was admitted above the limit, by a policy that is soft.
+    pub is_over: bool,
+}
+
+impl LimitReport {
+    /// Adds the headers of these styles. Fields that are there already are kept, except that lists grow.
+    pub fn put(&self, styles: &Headers, headers: &mut HeaderMap) {
+        if styles.styles().is_empty() {
+            return;
+        }
+        let window = QuotaWindow { quota: self.quota, seconds: secs_up(self.window).max(1) };
+        let wait = self.retry_after.map(|wait| secs_up(wait).max(1));
+        let standing = KeyStanding {
+            limit: self.quota,
+            remaining: self.remaining,
+            reset_secs: wait.unwrap_or_else(|| secs_up(self.reset_after)),
+            retry_after_secs: wait.and_then(NonZeroU64::new),
+            is_over: self.is_over,
+        };
+        let opening = Opening::of(self.quota);
+        let fixed = FixedHeaders::new(styles, [(&self.name, window)].into_iter());
+        fixed.stamp(&self.name, &opening, standing).put(headers);
+    }
+}
