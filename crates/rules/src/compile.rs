@@ -16,7 +16,7 @@ use tollgate::{Clock, Policy};
 use crate::carry::{CarriedTable, Fits, LimitChange, Loss, TableShape, WAYS, pair, places};
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
-use crate::identifier::{Identifier, KeyPart, V6_BITS, is_constant};
+use crate::identifier::{AddressBits, Identifier, KeyPart, is_constant};
 use crate::linger::Lingering;
 use crate::memory;
 use crate::rule::{Keeper, Limit, LocalLimit, Rule};
@@ -52,12 +52,12 @@ pub(crate) fn compile(
             Err(error) => errors.push(error),
         }
     }
-    let v6_bits = (!settings.compat).then_some(V6_BITS);
+    let bits = if settings.compat { AddressBits::default() } else { AddressBits::USUAL };
     let mut compiler = Compiler {
         settings,
         clock,
         before,
-        set: RuleSet { v6_bits, ..RuleSet::default() },
+        set: RuleSet { bits, ..RuleSet::default() },
         places: HashMap::new(),
         domain_files: HashMap::new(),
         requotas: Vec::new(),
@@ -214,14 +214,14 @@ impl Compiler<'_> {
         let counts = self.before.rules.and_then(|before| before.counters.get(&place.id));
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
-        // Rules without a `prefix_v6` use the default of the rule set, which under `compat` counts values as
+        // What a rule does not say is the default of the rule set, which under `compat` counts values as
         // envoyproxy/ratelimit does.
-        let v6_bits = spec.v6_bits.or(self.set.v6_bits);
-        let shape = TableShape { capacity, on_full: spec.traits.on_full, v6_bits };
+        let bits = spec.bits.or(self.set.bits);
+        let shape = TableShape { capacity, on_full: spec.traits.on_full, bits };
         let limits = self.add_limits(spec.limits, shape, place)?;
         let mut traits = spec.traits;
         traits.quota_mode |= self.settings.global_quota_mode;
-        self.set.identifiers.push(Identifier { parts, v6_bits });
+        self.set.identifiers.push(Identifier { parts, bits });
         self.set.rules.push(Rule {
             domain: place.id.domain.clone(),
             path: place.path.as_str().into(),

@@ -35,6 +35,7 @@
 //! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each |
 //! | `on_full: spill` | what becomes of a client when the table is full of others: `spill` decides it by a count that it shares with others, never above its limit; `deny` refuses it; `allow` admits it. See [`OnFull`] |
 //! | `prefix_v6: 56` | so many bits of an IPv6 address tell clients apart; 64 where nothing is said, 128 counts each address. See below |
+//! | `prefix_v4: 24` | the same for IPv4 addresses; all 32 bits where nothing is said |
 //! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::question`]; in one process every decision is exact |
 //!
 //! `algorithm` is one of these, with its option after it: `gcra` (also `token-bucket`, `leaky-bucket`, and
@@ -56,8 +57,8 @@
 //! A client with one IPv6 address has at least 2^64 of them. So where a rule leaves a value open, and the value
 //! parses as an IPv6 address, its network counts in place of it, whatever its key is called: all addresses of one
 //! /64, or of one `prefix_v6`, are one client. An IPv4 address counts in full, and an IPv4-mapped one
-//! (`::ffff:192.0.2.1`) as the IPv4 address. Rules are matched by the value as it is, and under [`Settings::compat`]
-//! it is also counted as it is, unless the rule has a `prefix_v6`. An address with a port, a zone or brackets is
+//! (`::ffff:192.0.2.1`) as the IPv4 address; `prefix_v4: 24` makes all of one /24 one client. Rules are matched by the value as it is, and under [`Settings::compat`]
+//! it is also counted as it is, unless the rule has a `prefix_v6` (or `prefix_v4`, for IPv4). An address with a port, a zone or brackets is
 //! treated as plain text.
 //!
 //! # What differs from envoyproxy/ratelimit
@@ -72,7 +73,7 @@
 //! # Reloading
 //! [`Retriever`] reads again when a [`RuleSource`] signals a change, and every 30 s. If one file is bad, all of the
 //! last good rules stay. A limit keeps what was spent, even when its quota changes, if the core can change it in
-//! place ([`tollgate::KeyedLimiter::set_quota`]). Otherwise (another `capacity` or `prefix_v6`; `on_full` to or from
+//! place ([`tollgate::KeyedLimiter::set_quota`]). Otherwise (another `capacity`, `prefix_v4` or `prefix_v6`; `on_full` to or from
 //! `deny`; `mode`, `count_rejected` or `penalty`; a very different quota) it starts empty, and [`RuleSet::changes`]
 //! reports it. Rules can come from anywhere: implement [`RuleSource`]. (`tollgate-service` has one for a hash in
 //! Redis.)

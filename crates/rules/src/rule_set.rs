@@ -7,7 +7,7 @@ use ahash::RandomState;
 
 use crate::carry::{CarriedTable, LimitChange};
 use crate::forgotten::Forgotten;
-use crate::identifier::{Identifier, KeyPart};
+use crate::identifier::{AddressBits, Identifier, KeyPart};
 use crate::request::DescriptorEntry;
 use crate::rule::Rule;
 use crate::rule_counts::Counters;
@@ -28,8 +28,8 @@ pub struct RuleSet {
     pub(crate) rules: Vec<Rule>,
     /// What the entries of each rule contribute to its key, in the order of [`rules`](RuleSet::rules).
     pub(crate) identifiers: Vec<Identifier>,
-    /// What tells IPv6 clients apart in limits that come with requests, which belong to no rule.
-    pub(crate) v6_bits: Option<u8>,
+    /// What tells clients apart in limits that come with requests, which belong to no rule.
+    pub(crate) bits: AddressBits,
     /// For each rule the tables of its limits other than 0, for the next load to keep.
     pub(crate) tables: HashMap<RuleId, Vec<CarriedTable>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,

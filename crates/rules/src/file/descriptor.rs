@@ -5,6 +5,7 @@ use super::limit::{self, LimitKind, LimitText};
 use super::metadata::Metadata;
 use crate::error::{LocatedProblem, Position, Problem};
 use crate::full::OnFull;
+use crate::identifier::AddressBits;
 use crate::yaml::YamlNode;
 
 const KEYS: &[&str] = &[
@@ -23,6 +24,7 @@ const KEYS: &[&str] = &[
     "on_error",
     "accuracy",
     "on_full",
+    "prefix_v4",
     "prefix_v6",
 ];
 
@@ -49,8 +51,7 @@ pub(crate) struct RuleSpec {
     pub(crate) traits: Traits,
     pub(crate) capacity: Option<usize>,
     pub(crate) metadata: Option<Metadata>,
-    /// `None` if not given.
-    pub(crate) v6_bits: Option<u8>,
+    pub(crate) bits: AddressBits,
 }
 
 /// The settings of a rule as a whole, besides its limits.
@@ -126,7 +127,7 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
     let mut rule = RuleSpec {
         traits: read_traits(fields)?,
         capacity: read_capacity(fields)?,
-        v6_bits: read_v6_bits(fields)?,
+        bits: read_bits(fields)?,
         metadata: fields.get("metadata").map(Metadata::of).transpose()?,
         ..RuleSpec::default()
     };
@@ -220,11 +221,15 @@ fn read_capacity(fields: &MapFields<'_>) -> Result<Option<usize>, LocatedProblem
     }
 }
 
-fn read_v6_bits(fields: &MapFields<'_>) -> Result<Option<u8>, LocatedProblem> {
-    const ACCEPTED: &str = "the bits that tell IPv6 clients apart, 1 to 128, as in 64";
-    let bits = fields.number("prefix_v6", ACCEPTED)?;
-    match (bits, fields.scalar("prefix_v6")?) {
-        (Some(0 | 129..), Some((scalar, at))) => Err(value(scalar, at, "prefix_v6", ACCEPTED)),
-        _ => Ok(bits),
-    }
+fn read_bits(fields: &MapFields<'_>) -> Result<AddressBits, LocatedProblem> {
+    const V4: &str = "the bits that tell IPv4 clients apart, 1 to 32, as in 24";
+    const V6: &str = "the bits that tell IPv6 clients apart, 1 to 128, as in 64";
+    let read = |key, most: u8, accepted| match (fields.number(key, accepted)?, fields.scalar(key)?)
+    {
+        (Some(bits), Some((scalar, at))) if bits == 0 || bits > most => {
+            Err(value(scalar, at, key, accepted))
+        }
+        (bits, _) => Ok(bits),
+    };
+    Ok(AddressBits { v4: read("prefix_v4", 32, V4)?, v6: read("prefix_v6", 128, V6)? })
 }
