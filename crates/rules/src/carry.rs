@@ -7,7 +7,7 @@
 //! stays spent, up to the new limit, within the bounds stated there.
 //!
 //! # What starts empty
-//! A table whose size or `prefix_v6` has changed, or whose `on_full` has changed to or from `deny`; a quota that does
+//! A table whose size, `prefix_v4` or `prefix_v6` has changed, or whose `on_full` has changed to or from `deny`; a quota that does
 //! not fit in the table's words; and limits with `mode`, `count_rejected` or `penalty`, which the core does not
 //! change. [`RuleSet::changes`](crate::RuleSet::changes) lists each with its reason. The table that is left behind
 //! lingers ([`crate::linger`]): a limit that is changed back within that time takes it again.
@@ -29,6 +29,7 @@ use std::time::Duration;
 use tollgate::{Algorithm, BuildError, ChangeError, Clock, Full, ManualClock, Policy, Tiers};
 
 use crate::full::OnFull;
+use crate::identifier::AddressBits;
 use crate::rule::RuleTable;
 
 /// How a load has changed a limit.
@@ -82,8 +83,9 @@ pub enum Loss {
     },
     /// Its table now has a spill, or no longer has one (`on_full: deny`).
     OnFull,
-    /// Its IPv6 clients are now identified by other bits (`prefix_v6`), so the counts belong to other clients.
-    PrefixV6,
+    /// Its clients are now identified by other bits of their addresses (`prefix_v4`, `prefix_v6`), so the counts belong
+    /// to other clients.
+    Prefix,
     /// The previous limit is fixed: it has `mode`, `count_rejected` or `penalty`, or it was too large for a table
     /// that can be changed.
     Fixed,
@@ -167,7 +169,9 @@ impl fmt::Display for Loss {
             Self::OnFull => f.write_str(
                 "whether clients without a cell are denied is decided when a table is built",
             ),
-            Self::PrefixV6 => f.write_str("its IPv6 clients are told apart by other bits"),
+            Self::Prefix => {
+                f.write_str("its clients are told apart by other bits of their addresses")
+            }
             Self::Fixed | Self::Refused(ChangeError::AtLimit { .. }) => f.write_str(
                 "a limit with mode, count_rejected or penalty, or too large to be counted beside \
                  another, cannot be changed while it is in use",
@@ -192,7 +196,7 @@ impl fmt::Display for Loss {
 pub(crate) struct TableShape {
     pub(crate) capacity: usize,
     pub(crate) on_full: OnFull,
-    pub(crate) v6_bits: Option<u8>,
+    pub(crate) bits: AddressBits,
 }
 
 impl TableShape {
@@ -213,7 +217,7 @@ pub(crate) struct CarriedTable {
     /// Whether it was built without a spill.
     denies: bool,
     /// How its clients are identified.
-    v6_bits: Option<u8>,
+    bits: AddressBits,
     /// The bytes of the table as computed before it was built; 0 if they were not.
     pub(crate) bytes: u64,
     /// The quota for which its words were laid out; `None` if it cannot be changed.
@@ -237,8 +241,8 @@ impl CarriedTable {
             }
             Err(error) => return Err(error),
         };
-        let (table, place, v6_bits) = (Arc::new(table), Box::default(), shape.v6_bits);
-        Ok(Self { table, policy, capacity, place, denies, v6_bits, bytes: 0, planned_for })
+        let (table, place, bits) = (Arc::new(table), Box::default(), shape.bits);
+        Ok(Self { table, policy, capacity, place, denies, bits, bytes: 0, planned_for })
     }
 
     /// Whether the table can be kept for this quota and shape. Changes nothing.
@@ -249,8 +253,8 @@ impl CarriedTable {
         if shape.denies() != self.denies {
             return Err(Loss::OnFull);
         }
-        if shape.v6_bits != self.v6_bits {
-            return Err(Loss::PrefixV6);
+        if shape.bits != self.bits {
+            return Err(Loss::Prefix);
         }
         if policy == self.policy {
             return Ok(());
@@ -327,7 +331,11 @@ pub(crate) fn pair(before: &[CarriedTable], now: &[Policy]) -> Vec<Option<usize>
 mod tests {
     use super::*;
 
-    const SHAPE: TableShape = TableShape { capacity: 10, on_full: OnFull::Spill, v6_bits: None };
+    const SHAPE: TableShape = TableShape {
+        capacity: 10,
+        on_full: OnFull::Spill,
+        bits: AddressBits { v4: None, v6: None },
+    };
 
     fn policy(text: &str) -> Policy {
         text.parse().expect("a policy")

@@ -15,15 +15,17 @@ use tollgate::{Clock, Policy};
 
 use crate::carry::{CarriedTable, Fits, LimitChange, Loss, TableShape, WAYS, pair, places};
 use crate::error::{Position, Problem, RuleError};
+use crate::expression::Expressions;
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
-use crate::identifier::{Identifier, KeyPart, V6_BITS, is_constant};
+use crate::identifier::{AddressBits, Identifier, KeyPart, is_constant};
 use crate::linger::Lingering;
 use crate::memory;
 use crate::rule::{Keeper, Limit, LocalLimit, Rule};
-use crate::rule_set::{PathStep, RuleId, RuleSet};
+use crate::rule_id::{PathStep, RuleId};
+use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 use crate::source::RuleText;
-use crate::tree::{Level, Node, has_star};
+use crate::tree::{Level, Node};
 
 /// What previous loads have left.
 #[derive(Clone, Copy)]
@@ -52,15 +54,16 @@ pub(crate) fn compile(
             Err(error) => errors.push(error),
         }
     }
-    let v6_bits = (!settings.compat).then_some(V6_BITS);
+    let bits = if settings.compat { AddressBits::default() } else { AddressBits::USUAL };
     let mut compiler = Compiler {
         settings,
         clock,
         before,
-        set: RuleSet { v6_bits, ..RuleSet::default() },
+        set: RuleSet { bits, ..RuleSet::default() },
         places: HashMap::new(),
         domain_files: HashMap::new(),
         requotas: Vec::new(),
+        expressions: Expressions::default(),
         is_elsewhere: vet.is_some(),
     };
     if let Some(rules) = before.rules.filter(|_| !settings.allow_empty) {
@@ -118,6 +121,7 @@ struct Compiler<'a> {
     domain_files: HashMap<String, String>,
     /// Tables that will continue under another quota, and where that quota stands.
     requotas: Vec<(CarriedTable, String, Position)>,
+    expressions: Expressions,
     /// Whether counts are kept elsewhere, and not in the tables.
     is_elsewhere: bool,
 }
@@ -174,18 +178,19 @@ impl Compiler<'_> {
             if outer > 0 {
                 place.path.push('.');
             }
-            place.path += &descriptor.key;
-            if let Some(value) = &descriptor.value {
-                place.path = format!("{}_{value}", place.path);
-            }
-            place.id.steps.push(step(&descriptor));
+            let step = PathStep::of(&descriptor);
+            place.path += &step.name();
+            place.id.steps.push(step);
             self.claim(&descriptor, place)?;
+            let refused = |error| place.error(descriptor.value_at, Problem::Match { error });
+            let expression = self.expressions.of(descriptor.value.as_ref()).map_err(refused)?;
             let mut node = Node::default();
             if let Some(spec) = descriptor.rule {
                 node.rule = Some(self.add_rule(spec, place)?);
             }
             self.add_level(&mut node.below, descriptor.children, place)?;
-            level.insert(&descriptor.key, descriptor.value.as_deref(), node);
+            let value = descriptor.value.as_ref();
+            level.insert(&descriptor.key, value, expression, node);
             place.id.steps.pop();
             place.path.truncate(outer);
         }
@@ -198,34 +203,34 @@ impl Compiler<'_> {
         descriptor: &DescriptorText,
         place: &CompilerPlace<'_>,
     ) -> Result<(), RuleError> {
-        let mut id = place.id.clone();
-        id.steps.iter_mut().for_each(|(_, _, part)| *part = KeyPart::Fixed);
         let here = (place.file.to_owned(), descriptor.at);
-        let Some((file, at)) = self.places.insert(id, here) else { return Ok(()) };
+        let Some((file, at)) = self.places.insert(place.id.of_matches(), here) else {
+            return Ok(());
+        };
         let path = format!("{}.{}", place.id.domain, place.path).escape_debug().to_string();
         let first = if file == place.file { at.to_string() } else { format!("{file}:{at}") };
         Err(place.error(descriptor.at, Problem::DuplicateDescriptor { path, first }))
     }
 
     fn add_rule(&mut self, spec: RuleSpec, place: &CompilerPlace<'_>) -> Result<usize, RuleError> {
-        let parts: Box<[KeyPart]> = place.id.steps.iter().map(|(_, _, part)| *part).collect();
+        let parts: Box<[KeyPart]> = place.id.steps.iter().map(|step| step.part).collect();
         let open = if is_constant(&parts) { 1 } else { self.settings.default_capacity.max(1) };
         let capacity = spec.capacity.unwrap_or(open);
         let counts = self.before.rules.and_then(|before| before.counters.get(&place.id));
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
-        // Rules without a `prefix_v6` use the default of the rule set, which under `compat` counts values as
+        // What a rule does not say is the default of the rule set, which under `compat` counts values as
         // envoyproxy/ratelimit does.
-        let v6_bits = spec.v6_bits.or(self.set.v6_bits);
-        let shape = TableShape { capacity, on_full: spec.traits.on_full, v6_bits };
+        let bits = spec.bits.or(self.set.bits);
+        let shape = TableShape { capacity, on_full: spec.traits.on_full, bits };
         let limits = self.add_limits(spec.limits, shape, place)?;
         let mut traits = spec.traits;
         traits.quota_mode |= self.settings.global_quota_mode;
-        self.set.identifiers.push(Identifier { parts, v6_bits });
+        self.set.identifiers.push(Identifier { parts, bits });
         self.set.rules.push(Rule {
             domain: place.id.domain.clone(),
             path: place.path.as_str().into(),
-            levels: place.id.steps.iter().map(level).collect(),
+            levels: place.id.steps.iter().map(|step| step.name().into()).collect(),
             limits,
             name: spec.name.map(Into::into),
             replaces: spec.replaces.into_iter().map(Into::into).collect(),
@@ -380,20 +385,4 @@ impl Compiler<'_> {
         }
         Ok(())
     }
-}
-
-/// The name of one level of a rule's path.
-fn level((key, value, _): &PathStep) -> Box<str> {
-    value.as_ref().map_or_else(|| key.clone(), |value| format!("{key}_{value}").into())
-}
-
-fn step(descriptor: &DescriptorText) -> PathStep {
-    let (key, value) = (descriptor.key.as_str(), descriptor.value.as_deref());
-    let part = match value {
-        _ if descriptor.share_threshold => KeyPart::Fixed,
-        _ if key.contains('*') => KeyPart::KeyAndValue,
-        Some(_) if !has_star(key, value) => KeyPart::Fixed,
-        _ => KeyPart::Value,
-    };
-    (key.into(), value.map(Into::into), part)
 }

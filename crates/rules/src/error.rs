@@ -4,6 +4,8 @@ use std::fmt::{self, Write};
 
 use tollgate::{BuildError, ChangeError, PolicyError};
 
+use crate::match_error::MatchError;
+
 /// A place in a rule file.
 ///
 /// ```
@@ -190,6 +192,11 @@ pub enum Problem {
         /// Its name.
         name: String,
     },
+    /// What a descriptor matches cannot be used.
+    Match {
+        /// Why.
+        error: MatchError,
+    },
     /// `share_threshold` where no value can be shared.
     ShareWithoutWildcard,
     /// The limit cannot be computed.
@@ -359,9 +366,10 @@ impl Problem {
                 "replaces should not contain name of same descriptor: '{name}' would never count"
             ),
             Self::ShareWithoutWildcard => f.write_str(
-                "share_threshold shares one limit between all values that a * matches, and there is \
-                 no * in this value",
+                "share_threshold shares one limit between all values that a *, a cidr or a regex matches; \
+                 here is none of them",
             ),
+            Self::Match { error } => write!(f, "{error}"),
             _ => Ok(()),
         }
     }

@@ -6,12 +6,13 @@
 //!
 //! A value that parses as an IPv6 address belongs to a client with at least a /64 of addresses: by default all of one
 //! network are one client. This applies under any key, because no key reliably says that it holds addresses
-//! (`remote_address`, `masked_remote_address`, or a name of the user's own).
+//! (`remote_address`, `masked_remote_address`, or a name of the user's own). IPv4 addresses are grouped only where a
+//! rule says so.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::Ipv6Net;
+use ipnet::IpNet;
 
 use crate::request::DescriptorEntry;
 
@@ -19,12 +20,28 @@ use crate::request::DescriptorEntry;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identifier {
     pub(crate) parts: Box<[KeyPart]>,
-    /// The bits, 1 to 128, that tell IPv6 clients apart. `None` if values are compared as they are written.
-    pub(crate) v6_bits: Option<u8>,
+    pub(crate) bits: AddressBits,
 }
 
-/// By default: a customer gets a /64 of IPv6 at least, and may come from any address in it.
-pub(crate) const V6_BITS: u8 = 64;
+/// How many leading bits of an address tell clients apart; `None` if all do. With none of both, addresses are
+/// compared as they are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AddressBits {
+    /// 1 to 32.
+    pub(crate) v4: Option<u8>,
+    /// 1 to 128.
+    pub(crate) v6: Option<u8>,
+}
+
+impl AddressBits {
+    /// A customer gets a /64 of IPv6 at least, and may come from any address in it.
+    pub(crate) const USUAL: Self = Self { v4: None, v6: Some(64) };
+
+    /// These, and for what they leave open the others.
+    pub(crate) fn or(self, others: Self) -> Self {
+        Self { v4: self.v4.or(others.v4), v6: self.v6.or(others.v6) }
+    }
+}
 
 /// What one entry contributes to the key, as the rule determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,10 +64,10 @@ pub(crate) fn append(key: &mut Vec<u8>, of: &Identifier, entries: &[DescriptorEn
     for (part, (entry_key, entry_value)) in of.parts.iter().zip(entries) {
         match part {
             KeyPart::Fixed => {}
-            KeyPart::Value => append_value(key, entry_value, of.v6_bits),
+            KeyPart::Value => append_value(key, entry_value, of.bits),
             KeyPart::KeyAndValue => {
                 append_part(key, entry_key);
-                append_value(key, entry_value, of.v6_bits);
+                append_value(key, entry_value, of.bits);
             }
         }
     }
@@ -61,20 +78,19 @@ pub(crate) fn append_all(
     key: &mut Vec<u8>,
     domain: &str,
     entries: &[DescriptorEntry<'_>],
-    v6_bits: Option<u8>,
+    bits: AddressBits,
 ) {
     append_part(key, domain);
     for (entry_key, entry_value) in entries {
         append_part(key, entry_key);
-        append_value(key, entry_value, v6_bits);
+        append_value(key, entry_value, bits);
     }
 }
 
-/// Appends the value; for an IPv6 address the network that it is in, written as the network's first address. That
-/// address is in the same network, so no value of another network gives the same bytes.
-fn append_value(key: &mut Vec<u8>, value: &str, v6_bits: Option<u8>) {
-    let network = v6_bits.zip(v6(value)).map(|(bits, address)| network(address, bits));
-    let Some(network) = network else { return append_part(key, value) };
+/// Appends the value; for an address the network that it is in, written as the network's first address. That address
+/// is in the same network, so no value of another network gives the same bytes.
+fn append_value(key: &mut Vec<u8>, value: &str, bits: AddressBits) {
+    let Some(network) = network(value, bits) else { return append_part(key, value) };
     let length_at = key.len();
     key.extend_from_slice(&[0; 8]);
     // Writing to memory cannot fail.
@@ -90,15 +106,23 @@ fn v6(value: &str) -> Option<Ipv6Addr> {
     may_be.then(|| value.parse::<Ipv6Addr>().ok()).flatten()
 }
 
-/// The first address of the network. An IPv4 address within IPv6 (`::ffff:192.0.2.60`) is the IPv4 address.
-fn network(address: Ipv6Addr, bits: u8) -> IpAddr {
-    match address.to_canonical() {
-        // The bits were checked when the rule was read.
-        IpAddr::V6(address) => {
-            Ipv6Net::new(address, bits).map_or(address, |of| of.network()).into()
+/// The first address of the network that an address counts for; `None` if the value counts as it is written. An IPv4
+/// address within IPv6 (`::ffff:192.0.2.60`) is the IPv4 address.
+fn network(value: &str, AddressBits { v4, v6: v6_bits }: AddressBits) -> Option<IpAddr> {
+    v4.or(v6_bits)?;
+    let address = match v6(value) {
+        Some(address) => address.to_canonical(),
+        None => {
+            v4?;
+            IpAddr::V4(value.parse::<Ipv4Addr>().ok()?)
         }
-        v4 => v4,
-    }
+    };
+    let bits = match address {
+        IpAddr::V4(_) => v4.unwrap_or(32),
+        IpAddr::V6(_) => v6_bits?,
+    };
+    // The bits were checked when the rule was read.
+    Some(IpNet::new(address, bits).map_or(address, |of| of.network()))
 }
 
 fn append_part(key: &mut Vec<u8>, part: &str) {
@@ -111,24 +135,26 @@ mod tests {
     use super::*;
 
     fn built(parts: &[KeyPart], entries: &[DescriptorEntry<'_>]) -> Vec<u8> {
-        of(Some(V6_BITS), parts, entries)
+        of(AddressBits::USUAL, parts, entries)
     }
 
-    fn of(v6_bits: Option<u8>, parts: &[KeyPart], entries: &[DescriptorEntry<'_>]) -> Vec<u8> {
+    fn of(bits: AddressBits, parts: &[KeyPart], entries: &[DescriptorEntry<'_>]) -> Vec<u8> {
         let mut key = Vec::new();
-        append(&mut key, &Identifier { parts: parts.into(), v6_bits }, entries);
+        append(&mut key, &Identifier { parts: parts.into(), bits }, entries);
         key
     }
 
     #[test]
     fn addresses_of_one_network_are_one_value_and_nothing_else_is() {
-        let value = |v6_bits, value: &str| of(v6_bits, &[KeyPart::Value], &[("k", value)]);
-        let by_64 = |one: &str| value(Some(V6_BITS), one);
+        let value =
+            |v4, v6, value: &str| of(AddressBits { v4, v6 }, &[KeyPart::Value], &[("k", value)]);
+        let by_64 = |one: &str| value(None, Some(64), one);
+        let as_written = |one: &str| value(None, None, one);
         let network = by_64("2001:db8:1:2::");
         for one in ["2001:db8:1:2::1", "2001:DB8:1:2:ffff::", "2001:0db8:0001:0002:0:0:0:9"] {
             assert_eq!(by_64(one), network, "{one}");
             assert_eq!(
-                value(None, one),
+                as_written(one),
                 [&(one.len() as u64).to_le_bytes(), one.as_bytes()].concat()
             );
         }
@@ -139,13 +165,26 @@ mod tests {
         }
         assert_eq!(by_64("::ffff:192.0.2.1"), by_64("192.0.2.1"));
         assert_ne!(by_64("192.0.2.1"), by_64("192.0.2.2"));
-        let whole = |one: &str| value(Some(128), one);
+        let whole = |one: &str| value(None, Some(128), one);
         assert_ne!(whole("2001:db8::1"), whole("2001:db8::2"));
         assert_eq!(whole("2001:db8::1"), whole("2001:DB8:0::1"));
         // A text that is not an address stays unchanged, to the letter.
         for one in ["", ":", "10:20", "a:b", "dead:beef", "1.2.3.4", "2001:db8::1/64"] {
-            assert_eq!(by_64(one), value(None, one), "{one}");
+            assert_eq!(by_64(one), as_written(one), "{one}");
+            assert_eq!(
+                value(Some(24), Some(64), one) == as_written(one),
+                one != "1.2.3.4",
+                "{one}"
+            );
         }
+        let by_24 = |one: &str| value(Some(24), None, one);
+        for one in ["192.0.2.0", "192.0.2.1", "192.0.2.255", "::ffff:192.0.2.7"] {
+            assert_eq!(by_24(one), by_24("192.0.2.60"), "{one}");
+        }
+        for other in ["192.0.3.1", "192.0.2.01", "192.0.2", "192.0.2.1:80", "::c000:0201"] {
+            assert_ne!(by_24(other), by_24("192.0.2.60"), "{other}");
+        }
+        assert_eq!(by_24("2001:DB8::1"), as_written("2001:DB8::1"));
     }
 
     #[test]

@@ -16,7 +16,8 @@
 //! (`unit`, `requests_per_unit`, `unlimited`, `name`, `replaces`), `shadow_mode`, `quota_mode`, `share_threshold`,
 //! `detailed_metric`, `value_to_metric` and `metadata`. Matching is the same as well: per entry the exact value, then
 //! patterns in the order of the file, then the key alone; without backtracking; a limit counts at a descriptor's last
-//! entry. The following keys are added under `rate_limit`:
+//! entry. Networks and regular expressions are added: see [below](#values). The following keys are added under
+//! `rate_limit`:
 //!
 //! | Key | Means |
 //! |---|---|
@@ -32,9 +33,11 @@
 //! | Key | Means |
 //! |---|---|
 //! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
+//! | `cidr: 10.0.0.0/8`, `regex: '/users/[0-9]+'` | in place of `value`: all addresses of a network, all values of a form. See below |
 //! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each |
 //! | `on_full: spill` | what becomes of a client when the table is full of others: `spill` decides it by a count that it shares with others, never above its limit; `deny` refuses it; `allow` admits it. See [`OnFull`] |
 //! | `prefix_v6: 56` | so many bits of an IPv6 address tell clients apart; 64 where nothing is said, 128 counts each address. See below |
+//! | `prefix_v4: 24` | the same for IPv4 addresses; all 32 bits where nothing is said |
 //! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::question`]; in one process every decision is exact. In Redis `count_rejected`, `penalty` and `sliding-log` need `accuracy: exact` |
 //!
 //! `algorithm` is one of these, with its option after it: `gcra` (also `token-bucket`, `leaky-bucket`, and
@@ -52,12 +55,32 @@
 //! `mode`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: words that the core does not
 //! support yet are refused, with their place in the file. Merge keys and aliases of YAML are supported.
 //!
+//! # Values
+//! Of a descriptor's entries with one key, the first of these that matches is chosen, and no other is tried:
+//!
+//! 1. `value: alice`, if the texts are equal;
+//! 2. `cidr: 10.0.0.0/8`, the longest prefix first, whatever its place in the file. The value must be an IPv4 or IPv6
+//!    address, in any spelling, or a network of which no part lies outside. An IPv4-mapped address is the IPv4 address;
+//!    an address with a port, a zone or brackets is none. The bits behind the prefix must be 0;
+//! 3. `value: '/api/*'`, in the order of the file, also those with a `*` in `key`;
+//! 4. `regex: '/users/[0-9]+'`, in the order of the file. It must match the whole value, in time linear in its length
+//!    (the syntax of the crate `regex`: no backreferences, no look-around). One takes 256 KiB at most when compiled,
+//!    and there are 256 at most in all files together;
+//! 5. the key alone.
+//!
+//! `cidr` and `regex` stand beside a `key` without `*`. Each value that they match has a limit of its own, and IPv6
+//! addresses one for each network as below; with `share_threshold` all values together have one.
+//!
+//! A `value` that looks like a network (`value: 10.0.0.0/8`) is refused ([`MatchError`]), because no address is that
+//! text. Only under the key `masked_remote_address` it is accepted, because Envoy writes networks there; elsewhere
+//! `regex: '10\.0\.0\.0/8'` is that text and no other.
+//!
 //! # Addresses
 //! A client with one IPv6 address has at least 2^64 of them. So where a rule leaves a value open, and the value
 //! parses as an IPv6 address, its network counts in place of it, whatever its key is called: all addresses of one
 //! /64, or of one `prefix_v6`, are one client. An IPv4 address counts in full, and an IPv4-mapped one
-//! (`::ffff:192.0.2.1`) as the IPv4 address. Rules are matched by the value as it is, and under [`Settings::compat`]
-//! it is also counted as it is, unless the rule has a `prefix_v6`. An address with a port, a zone or brackets is
+//! (`::ffff:192.0.2.1`) as the IPv4 address; `prefix_v4: 24` makes all of one /24 one client. Rules are matched by the value as it is, and under [`Settings::compat`]
+//! it is also counted as it is, unless the rule has a `prefix_v6` (or `prefix_v4`, for IPv4). An address with a port, a zone or brackets is
 //! treated as plain text.
 //!
 //! # What differs from envoyproxy/ratelimit
@@ -66,13 +89,14 @@
 //!   and a denied one uses up what was left.
 //! * Key and value are never joined: `a_b` with `c` and `a` with `b_c` are different.
 //! * Metrics contain nothing of requests: `detailed_metric` and `value_to_metric` are accepted, and have no effect.
+//! * `value: 10.0.0.0/8` is refused (see above).
 //! * More than 2.2e9 requests per second cannot be counted exactly and are refused.
 //! * Duplicate keys in one map are refused, and so is a second document in one file.
 //!
 //! # Reloading
 //! [`Retriever`] reads again when a [`RuleSource`] signals a change, and every 30 s. If one file is bad, all of the
 //! last good rules stay. A limit keeps what was spent, even when its quota changes, if the core can change it in
-//! place ([`tollgate::KeyedLimiter::set_quota`]). Otherwise (another `capacity` or `prefix_v6`; `on_full` to or from
+//! place ([`tollgate::KeyedLimiter::set_quota`]). Otherwise (another `capacity`, `prefix_v4` or `prefix_v6`; `on_full` to or from
 //! `deny`; `mode`, `count_rejected` or `penalty`; a very different quota) it starts empty, and [`RuleSet::changes`]
 //! reports it. Rules can come from anywhere: implement [`RuleSource`]. (`tollgate-service` has one for a hash in
 //! Redis.)
@@ -97,23 +121,28 @@ mod compile;
 mod counter;
 mod decide;
 mod error;
+mod expression;
 mod file;
 mod file_source;
 mod forgotten;
 mod full;
 mod identifier;
 mod linger;
+mod match_error;
 mod memory;
 mod pattern;
+mod ranges;
 mod request;
 mod retriever;
 mod rule;
 mod rule_counts;
+mod rule_id;
 mod rule_set;
 mod settings;
 mod source;
 mod tree;
 mod unit;
+mod value;
 mod yaml;
 
 pub use answer::{Answer, Code, CurrentLimit, Status};
@@ -125,6 +154,7 @@ pub use file::{Accuracy, Metadata, OnError};
 pub use file_source::FileSource;
 pub use forgotten::Forgotten;
 pub use full::{FullReport, NoCell, OnFull};
+pub use match_error::MatchError;
 pub use request::{Descriptor, DescriptorEntry, Override, Request, RequestError};
 pub use retriever::{Refresh, Retriever, Timing};
 pub use rule::{Limit, Rule};

@@ -24,7 +24,8 @@ use tollgate::Timestamp;
 use crate::carry::CarriedTable;
 use crate::forgotten::Forgotten;
 use crate::rule::{Limit, RuleTable};
-use crate::rule_set::{RuleId, RuleSet};
+use crate::rule_id::{PathStep, RuleId};
+use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 
 /// The minimum time that a table lingers by default: longer than a deployment takes.
@@ -202,11 +203,7 @@ fn address(kept: &CarriedTable) -> *const RuleTable {
 
 /// The bytes of the table's own structure and of its entry, besides the cells.
 fn bytes_of_entry(id: &RuleId, path: &str) -> u64 {
-    let steps = id.steps.iter().map(|(key, value, _)| {
-        key.len()
-            + value.as_ref().map_or(0, |value| value.len())
-            + size_of::<crate::rule_set::PathStep>()
-    });
+    let steps = id.steps.iter().map(|step| step.heap_bytes() + size_of::<PathStep>());
     let texts = id.domain.len() + path.len() + steps.sum::<usize>();
     (texts + size_of::<RuleTable>() + size_of::<LingeringTable>() + size_of::<RuleId>()) as u64
 }

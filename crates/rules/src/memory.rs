@@ -57,6 +57,7 @@ fn bytes_like(smallest: &Stats, capacity: usize, load: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::full::OnFull;
+    use crate::identifier::AddressBits;
     use crate::rule::RuleTable;
 
     /// Policies with a table that can be changed, and with one that cannot.
@@ -84,7 +85,7 @@ mod tests {
             .flat_map(|policy| [(policy, OnFull::Spill), (policy, OnFull::Deny)])
         {
             for capacity in capacities() {
-                let of = TableShape { capacity, on_full, v6_bits: None };
+                let of = TableShape { capacity, on_full, bits: AddressBits::default() };
                 let kept = CarriedTable::build(policy, of, &ManualClock::new().into());
                 let stats = kept.expect("a table").table.stats();
                 let expected = table_bytes(policy, of).expect("a table");
@@ -114,7 +115,11 @@ mod tests {
         assert!(
             table_bytes(
                 policy,
-                TableShape { capacity: usize::MAX, on_full: OnFull::Spill, v6_bits: None }
+                TableShape {
+                    capacity: usize::MAX,
+                    on_full: OnFull::Spill,
+                    bits: AddressBits::default()
+                }
             )
             .expect("a number")
                 > 1 << 60

@@ -7,10 +7,11 @@ use ahash::RandomState;
 
 use crate::carry::{CarriedTable, LimitChange};
 use crate::forgotten::Forgotten;
-use crate::identifier::{Identifier, KeyPart};
+use crate::identifier::{AddressBits, Identifier};
 use crate::request::DescriptorEntry;
 use crate::rule::Rule;
 use crate::rule_counts::Counters;
+use crate::rule_id::RuleId;
 use crate::source::RuleText;
 use crate::tree::Level;
 
@@ -28,8 +29,8 @@ pub struct RuleSet {
     pub(crate) rules: Vec<Rule>,
     /// What the entries of each rule contribute to its key, in the order of [`rules`](RuleSet::rules).
     pub(crate) identifiers: Vec<Identifier>,
-    /// What tells IPv6 clients apart in limits that come with requests, which belong to no rule.
-    pub(crate) v6_bits: Option<u8>,
+    /// What tells clients apart in limits that come with requests, which belong to no rule.
+    pub(crate) bits: AddressBits,
     /// For each rule the tables of its limits other than 0, for the next load to keep.
     pub(crate) tables: HashMap<RuleId, Vec<CarriedTable>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
@@ -40,42 +41,6 @@ pub struct RuleSet {
     pub(crate) kept_domains: Vec<Box<str>>,
     pub(crate) lingering: usize,
     pub(crate) forgotten: Vec<Forgotten>,
-}
-
-/// Identifies a rule across loads: its domain, and the keys and values that lead to it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct RuleId {
-    pub(crate) domain: Box<str>,
-    pub(crate) steps: Vec<PathStep>,
-}
-
-/// A level on the path to a rule: its key, its value, and what it contributes to the rule's key.
-pub(crate) type PathStep = (Box<str>, Option<Box<str>>, KeyPart);
-
-impl RuleId {
-    /// A text that no other rule has: `user=alice/path~%2Flogin*`, with `=` before a value that is one client and `~`
-    /// before values that are one client each. Separators within keys and values are escaped.
-    pub(crate) fn text(&self) -> String {
-        let mut text = String::new();
-        for (n, (key, value, part)) in self.steps.iter().enumerate() {
-            text.extend((n > 0).then_some('/'));
-            escape(key, &mut text);
-            if let Some(value) = value {
-                text.push(if *part == KeyPart::Fixed { '=' } else { '~' });
-                escape(value, &mut text);
-            }
-        }
-        text
-    }
-}
-
-fn escape(part: &str, text: &mut String) {
-    for letter in part.chars() {
-        match letter {
-            '%' | '/' | '=' | '~' => *text += &format!("%{:02X}", u32::from(letter)),
-            _ => text.push(letter),
-        }
-    }
 }
 
 impl RuleSet {

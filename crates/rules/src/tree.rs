@@ -1,6 +1,7 @@
 //! Finds the rule that matches a descriptor, in the order in which envoyproxy/ratelimit searches its tree.
 //!
-//! Per entry, in order: the exact key and value; then patterns, in the order of the file; then the key alone. The
+//! Per entry, in order: the exact key and value; then the longest network that holds the value; then patterns, in the
+//! order of the file; then regular expressions, in that order; then the key alone. The
 //! search descends into the chosen node only, without backtracking. A limit counts if it stands at the descriptor's
 //! last entry. Key and value are compared separately, never joined: `a_b`, `c` and `a`, `b_c` are different.
 
@@ -8,8 +9,11 @@ use std::collections::HashMap;
 
 use ahash::RandomState;
 
+use crate::expression::Expression;
 use crate::pattern::Pattern;
+use crate::ranges::Ranges;
 use crate::request::DescriptorEntry;
+use crate::value::ValueMatch;
 
 /// The node that one entry matches. Rules are stored by index, because callers need the index.
 #[derive(Debug, Default)]
@@ -29,6 +33,15 @@ pub(crate) struct Level {
 struct OfKey {
     values: HashMap<Box<str>, Node, RandomState>,
     any: Option<Box<Node>>,
+    /// `None` for most keys, so that their values are not read for this.
+    matched: Option<Box<Matched>>,
+}
+
+/// What matches values by more than their text.
+#[derive(Debug, Default)]
+struct Matched {
+    ranges: Ranges<Node>,
+    expressions: Vec<(Expression, Node)>,
 }
 
 #[derive(Debug)]
@@ -40,18 +53,42 @@ struct OfPattern {
 }
 
 impl Level {
-    pub(crate) fn insert(&mut self, key: &str, value: Option<&str>, node: Node) {
-        if has_star(key, value) {
-            let (key, value) = (Pattern::of(key), value.map(Pattern::of));
+    /// `expression` is the value, compiled, if it is one.
+    pub(crate) fn insert(
+        &mut self,
+        key: &str,
+        value: Option<&ValueMatch>,
+        expression: Option<Expression>,
+        node: Node,
+    ) {
+        let is_pattern = match value {
+            Some(ValueMatch::Text(text)) => key.contains('*') || text.contains('*'),
+            Some(_) => false,
+            None => key.contains('*'),
+        };
+        let text = match value {
+            Some(ValueMatch::Text(text)) => Some(text),
+            _ => None,
+        };
+        if is_pattern {
+            let (key, value) = (Pattern::of(key), text.map(|text| Pattern::of(text)));
             self.patterns.push(OfPattern { key, value, node });
             return;
         }
         let of_key = self.keys.entry(key.into()).or_default();
-        match value {
-            Some(value) => {
-                of_key.values.insert(value.into(), node);
+        match (value, expression) {
+            (Some(ValueMatch::Range(range)), _) => {
+                of_key.matched.get_or_insert_default().ranges.insert(*range, node);
             }
-            None => of_key.any = Some(Box::new(node)),
+            (_, Some(expression)) => {
+                of_key.matched.get_or_insert_default().expressions.push((expression, node));
+            }
+            _ => match text {
+                Some(text) => {
+                    of_key.values.insert(text.clone(), node);
+                }
+                None => of_key.any = Some(Box::new(node)),
+            },
         }
     }
 
@@ -60,14 +97,24 @@ impl Level {
         if let Some(node) = of_key.and_then(|of_key| of_key.values.get(value)) {
             return Some(node);
         }
+        let matched = of_key.and_then(|of_key| of_key.matched.as_deref());
+        let found = match matched {
+            None => self.of_pattern(key, value),
+            Some(matched) => {
+                let of_range = matched.ranges.find(value);
+                let of_pattern = of_range.or_else(|| self.of_pattern(key, value));
+                of_pattern.or_else(|| matched.of_expression(value))
+            }
+        };
+        found.or_else(|| of_key.and_then(|of_key| of_key.any.as_deref()))
+    }
+
+    fn of_pattern(&self, key: &str, value: &str) -> Option<&Node> {
         let fits = |pattern: &&OfPattern| {
             let of_value = pattern.value.as_ref();
             pattern.key.matches(key) && of_value.is_none_or(|of_value| of_value.matches(value))
         };
-        match self.patterns.iter().find(fits) {
-            Some(pattern) => Some(&pattern.node),
-            None => of_key.and_then(|of_key| of_key.any.as_deref()),
-        }
+        self.patterns.iter().find(fits).map(|pattern| &pattern.node)
     }
 
     /// The rule of a descriptor.
@@ -82,7 +129,11 @@ impl Level {
     }
 }
 
-/// Whether a descriptor matches several values, or keys.
-pub(crate) fn has_star(key: &str, value: Option<&str>) -> bool {
-    key.contains('*') || value.is_some_and(|value| value.contains('*'))
+impl Matched {
+    fn of_expression(&self, value: &str) -> Option<&Node> {
+        self.expressions
+            .iter()
+            .find(|(expression, _)| expression.matches(value))
+            .map(|(_, node)| node)
+    }
 }

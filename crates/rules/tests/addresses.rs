@@ -1,4 +1,4 @@
-//! IPv6 clients are identified by their networks.
+//! Clients are identified by the networks of their addresses.
 
 mod common;
 
@@ -41,6 +41,22 @@ fn prefix_v6_says_how_many_bits_tell_clients_apart() {
     let world = World::new(&rules("prefix_v6: 48,"));
     assert_eq!(served_of_one_network(&world, 100), 100);
     assert_eq!(from(&world, "2001:db8:1:ffff::1").statuses()[0].remaining, 99);
+}
+
+#[test]
+fn prefix_v4_makes_each_network_one_client_also_under_compat() {
+    let compat = Settings { compat: true, ..Settings::default() };
+    for settings in [Settings::default(), compat] {
+        let world = World::with(&rules("prefix_v4: 24,"), settings);
+        for (address, left) in [
+            ("192.0.2.1", 199),
+            ("192.0.2.255", 198),
+            ("::ffff:192.0.2.7", 197),
+            ("192.0.3.1", 199),
+        ] {
+            assert_eq!(from(&world, address).statuses()[0].remaining, left, "{address}");
+        }
+    }
 }
 
 #[test]
@@ -95,7 +111,8 @@ fn a_rule_whose_prefix_changes_begins_anew_and_says_so() {
     let loaded = world.maker.cache().rules().expect("rules");
     assert_eq!(
         loaded.changes()[0].to_string(),
-        "d.remote_address: fixed-window 200/h and begins anew: its IPv6 clients are told apart by other bits"
+        "d.remote_address: fixed-window 200/h and begins anew: its clients are told apart by other bits of their \
+         addresses"
     );
     assert_eq!(from(&world, "2001:db8:1:2::77").statuses()[0].remaining, 199);
 }
@@ -108,6 +125,15 @@ fn bits_that_no_address_has_are_refused_with_what_is_accepted() {
             format!(
                 "test.yaml:3:54: error checking config: prefix_v6 '{bits}' is not understood; use the bits that \
                  tell IPv6 clients apart, 1 to 128, as in 64"
+            )
+        );
+    }
+    for bits in ["0", "33", "256", "/24"] {
+        assert_eq!(
+            refused(rules(&format!("prefix_v4: {bits},"))),
+            format!(
+                "test.yaml:3:54: error checking config: prefix_v4 '{bits}' is not understood; use the bits that \
+                 tell IPv4 clients apart, 1 to 32, as in 24"
             )
         );
     }

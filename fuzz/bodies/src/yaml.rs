@@ -69,7 +69,7 @@ impl YamlCase<'_> {
     fn decides(&self, cache: &Arc<RuleCache>) {
         let maker = DecisionMaker::new(Arc::clone(cache)).expect("no counts of requests' own");
         let text = String::from_utf8_lossy(self.0);
-        let is_part = |c: char| !c.is_alphanumeric() && !"_*/-".contains(c);
+        let is_part = |c: char| !c.is_alphanumeric() && !"_*/-.".contains(c);
         let words: Vec<&str> =
             text.split(is_part).filter(|word| !word.is_empty()).take(24).collect();
         let entries: Vec<DescriptorEntry<'_>> =

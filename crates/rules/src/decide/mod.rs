@@ -284,7 +284,7 @@ fn resolve<'r>(rules: &'r RuleSet, request: &Request<'_>, keys: &mut Vec<u8>) ->
             // In an unknown domain not even a limit that comes with the request applies.
             Some(limit) if rules.domains.contains_key(request.domain) => {
                 let (domain, entries) = (request.domain, descriptor.entries);
-                identifier::append_all(keys, domain, entries, rules.v6_bits);
+                identifier::append_all(keys, domain, entries, rules.bits);
                 Judge::Override(limit)
             }
             _ => match rules.find(request.domain, descriptor.entries) {

@@ -1,15 +1,22 @@
 //! A descriptor of a rule file: a key, perhaps a value, perhaps a limit, and descriptors below it.
 
-use super::fields::{MapFields, value};
+use ipnet::IpNet;
+
+use super::fields::{MapFields, value as bad_value};
 use super::limit::{self, LimitKind, LimitText};
 use super::metadata::Metadata;
 use crate::error::{LocatedProblem, Position, Problem};
 use crate::full::OnFull;
+use crate::identifier::AddressBits;
+use crate::match_error::MatchError;
+use crate::value::{ValueMatch, canonical, looks_like_range};
 use crate::yaml::YamlNode;
 
 const KEYS: &[&str] = &[
     "key",
     "value",
+    "cidr",
+    "regex",
     "rate_limit",
     "limits",
     "descriptors",
@@ -23,6 +30,7 @@ const KEYS: &[&str] = &[
     "on_error",
     "accuracy",
     "on_full",
+    "prefix_v4",
     "prefix_v6",
 ];
 
@@ -31,7 +39,9 @@ const KEYS: &[&str] = &[
 pub(crate) struct DescriptorText {
     pub(crate) at: Position,
     pub(crate) key: String,
-    pub(crate) value: Option<String>,
+    pub(crate) value: Option<ValueMatch>,
+    /// Where the value stands, or the descriptor if it has none.
+    pub(crate) value_at: Position,
     /// `None` if the descriptor has no limit: such a request passes uncounted.
     pub(crate) rule: Option<RuleSpec>,
     pub(crate) share_threshold: bool,
@@ -49,8 +59,7 @@ pub(crate) struct RuleSpec {
     pub(crate) traits: Traits,
     pub(crate) capacity: Option<usize>,
     pub(crate) metadata: Option<Metadata>,
-    /// `None` if not given.
-    pub(crate) v6_bits: Option<u8>,
+    pub(crate) bits: AddressBits,
 }
 
 /// The settings of a rule as a whole, besides its limits.
@@ -107,26 +116,65 @@ fn read(node: &YamlNode) -> Result<DescriptorText, LocatedProblem> {
     let Some(key) = fields.text("key")?.filter(|key| !key.is_empty()) else {
         return Err(LocatedProblem { at: node.at, problem: Problem::EmptyKey });
     };
-    let value = fields.text("value")?.filter(|value| !value.is_empty()).map(str::to_owned);
+    let (value, value_at) = read_value(&fields, key)?.unzip();
     let share_threshold = fields.truth("share_threshold")?;
-    if share_threshold && !value.as_ref().is_some_and(|value| value.contains('*')) {
+    if share_threshold && value.as_ref().is_none_or(ValueMatch::is_one) {
         return Err(LocatedProblem { at: node.at, problem: Problem::ShareWithoutWildcard });
     }
     Ok(DescriptorText {
         at: node.at,
         key: key.to_owned(),
         value,
+        value_at: value_at.unwrap_or(node.at),
         rule: read_rule(&fields)?,
         share_threshold,
         children: read_all(fields.maps("descriptors")?)?,
     })
 }
 
+/// What `value`, `cidr` or `regex` says, and where.
+fn read_value(
+    fields: &MapFields<'_>,
+    key: &str,
+) -> Result<Option<(ValueMatch, Position)>, LocatedProblem> {
+    const ACCEPTED: &str =
+        "a network whose bits behind the prefix are 0, as in 10.0.0.0/8 or 2001:db8::/32";
+    let value = fields.scalar("value")?.filter(|(scalar, _)| !scalar.text.is_empty());
+    let (cidr, regex) = (fields.scalar("cidr")?, fields.scalar("regex")?);
+    let given = [("value", value), ("cidr", cidr), ("regex", regex)];
+    let mut given = given.into_iter().filter_map(|(name, found)| Some((name, found?)));
+    let Some((name, (scalar, at))) = given.next() else { return Ok(None) };
+    let text = scalar.text.as_str();
+    let together = |key, at, with| LocatedProblem { at, problem: Problem::Together { key, with } };
+    if let Some((other, (_, at))) = given.next() {
+        return Err(together(other, at, name));
+    }
+    let matched = match name {
+        "value" => {
+            // Envoy writes a network as the value of that key.
+            if looks_like_range(text) && key != "masked_remote_address" {
+                let problem =
+                    Problem::Match { error: MatchError::LooksLikeRange { value: text.to_owned() } };
+                return Err(LocatedProblem { at, problem });
+            }
+            ValueMatch::Text(text.into())
+        }
+        // Networks and expressions are tried for one key; which goes first would be unclear otherwise.
+        _ if key.contains('*') => return Err(together(name, at, "a * in key")),
+        "cidr" => match text.parse::<IpNet>().map(canonical) {
+            Ok(range) if range == range.trunc() => ValueMatch::Range(range),
+            _ => return Err(bad_value(scalar, at, "cidr", ACCEPTED)),
+        },
+        _ => ValueMatch::Expression(text.into()),
+    };
+    Ok(Some((matched, at)))
+}
+
 fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem> {
     let mut rule = RuleSpec {
         traits: read_traits(fields)?,
         capacity: read_capacity(fields)?,
-        v6_bits: read_v6_bits(fields)?,
+        bits: read_bits(fields)?,
         metadata: fields.get("metadata").map(Metadata::of).transpose()?,
         ..RuleSpec::default()
     };
@@ -179,7 +227,7 @@ fn read_traits(fields: &MapFields<'_>) -> Result<Traits, LocatedProblem> {
             "local" => OnError::Local,
             "allow" => OnError::Allow,
             "deny" => OnError::Deny,
-            _ => return Err(value(scalar, at, "on_error", "local, allow or deny")),
+            _ => return Err(bad_value(scalar, at, "on_error", "local, allow or deny")),
         },
     };
     let accuracy = match fields.scalar("accuracy")? {
@@ -188,7 +236,7 @@ fn read_traits(fields: &MapFields<'_>) -> Result<Traits, LocatedProblem> {
             "exact" => Accuracy::Exact,
             "leased" => Accuracy::Leased,
             "async" => Accuracy::Async,
-            _ => return Err(value(scalar, at, "accuracy", "exact, leased or async")),
+            _ => return Err(bad_value(scalar, at, "accuracy", "exact, leased or async")),
         },
     };
     let on_full = match fields.scalar("on_full")? {
@@ -197,7 +245,7 @@ fn read_traits(fields: &MapFields<'_>) -> Result<Traits, LocatedProblem> {
             "spill" => OnFull::Spill,
             "deny" => OnFull::Deny,
             "allow" => OnFull::Allow,
-            _ => return Err(value(scalar, at, "on_full", "spill, deny or allow")),
+            _ => return Err(bad_value(scalar, at, "on_full", "spill, deny or allow")),
         },
     };
     Ok(Traits {
@@ -215,16 +263,20 @@ fn read_capacity(fields: &MapFields<'_>) -> Result<Option<usize>, LocatedProblem
     const ACCEPTED: &str = "the number of keys that are limited at one time, from 1, as in 100000";
     let capacity = fields.number("capacity", ACCEPTED)?;
     match (capacity, fields.scalar("capacity")?) {
-        (Some(0), Some((scalar, at))) => Err(value(scalar, at, "capacity", ACCEPTED)),
+        (Some(0), Some((scalar, at))) => Err(bad_value(scalar, at, "capacity", ACCEPTED)),
         _ => Ok(capacity),
     }
 }
 
-fn read_v6_bits(fields: &MapFields<'_>) -> Result<Option<u8>, LocatedProblem> {
-    const ACCEPTED: &str = "the bits that tell IPv6 clients apart, 1 to 128, as in 64";
-    let bits = fields.number("prefix_v6", ACCEPTED)?;
-    match (bits, fields.scalar("prefix_v6")?) {
-        (Some(0 | 129..), Some((scalar, at))) => Err(value(scalar, at, "prefix_v6", ACCEPTED)),
-        _ => Ok(bits),
-    }
+fn read_bits(fields: &MapFields<'_>) -> Result<AddressBits, LocatedProblem> {
+    const V4: &str = "the bits that tell IPv4 clients apart, 1 to 32, as in 24";
+    const V6: &str = "the bits that tell IPv6 clients apart, 1 to 128, as in 64";
+    let read = |key, most: u8, accepted| match (fields.number(key, accepted)?, fields.scalar(key)?)
+    {
+        (Some(bits), Some((scalar, at))) if bits == 0 || bits > most => {
+            Err(bad_value(scalar, at, key, accepted))
+        }
+        (bits, _) => Ok(bits),
+    };
+    Ok(AddressBits { v4: read("prefix_v4", 32, V4)?, v6: read("prefix_v6", 128, V6)? })
 }

@@ -1,0 +1,64 @@
+//! [`MatchError`]: why a descriptor matches nothing, or cannot be matched.
+
+use std::fmt;
+
+/// What is wrong with what a descriptor matches.
+///
+/// ```
+/// use tollgate_rules::{Problem, RuleCache, RuleText, Settings};
+/// let text = "domain: shop\ndescriptors:\n  - {key: path, regex: '/users/(.*'}\n";
+/// let cache = RuleCache::new(Settings::default());
+/// let errors = cache.load(&[RuleText::new("shop.yaml", text)]).unwrap_err();
+/// assert!(matches!(errors[0].problem, Problem::Match { .. }));
+/// assert_eq!(
+///     errors[0].to_string(),
+///     "shop.yaml:3:24: regex '/users/(.*' cannot be used: unclosed group (at character 8)"
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MatchError {
+    /// A network as a value: texts are compared, and no address is that text.
+    LooksLikeRange {
+        /// The value.
+        value: String,
+    },
+    /// A text that is no regular expression, or cannot be used as one.
+    Expression {
+        /// The text.
+        found: String,
+        /// What is wrong with it.
+        reason: String,
+        /// Where in it, in characters from 1, if it is about a place.
+        character: Option<usize>,
+    },
+    /// More regular expressions than rules may have.
+    TooManyExpressions {
+        /// The most that are accepted, in all files together.
+        most: usize,
+    },
+}
+
+impl fmt::Display for MatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LooksLikeRange { value } => write!(
+                f,
+                "value '{value}' is compared as text, which no address is; write cidr: '{value}', or for this very \
+                 text regex: '{}'",
+                regex_syntax::escape(value)
+            ),
+            Self::Expression { found, reason, character } => {
+                write!(f, "regex '{}' cannot be used: {reason}", found.escape_debug())?;
+                character.map_or(Ok(()), |at| write!(f, " (at character {at})"))
+            }
+            Self::TooManyExpressions { most } => write!(
+                f,
+                "there are too many regular expressions; at most {most} in all files, so write some as value with *, \
+                 or several as one with |"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for MatchError {}

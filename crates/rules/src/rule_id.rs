@@ -1,0 +1,88 @@
+//! [`RuleId`]: which rule it is, in this load and in others.
+
+use crate::file::DescriptorText;
+use crate::identifier::KeyPart;
+use crate::value::ValueMatch;
+
+/// Identifies a rule across loads: its domain, and the keys and values that lead to it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RuleId {
+    pub(crate) domain: Box<str>,
+    pub(crate) steps: Vec<PathStep>,
+}
+
+/// A level on the path to a rule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PathStep {
+    pub(crate) key: Box<str>,
+    /// `None` if it matches any value.
+    pub(crate) value: Option<ValueMatch>,
+    /// What it contributes to the rule's key.
+    pub(crate) part: KeyPart,
+}
+
+impl RuleId {
+    /// A text that no other rule has: `user=alice/path~%2Flogin*`, with `=` before a value that is one client and `~`
+    /// before values that are one client each; another `=` before a network, and another `~` before an expression.
+    /// Separators within keys and values are escaped.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for (n, step) in self.steps.iter().enumerate() {
+            text.extend((n > 0).then_some('/'));
+            escape(&step.key, &mut text);
+            match &step.value {
+                None => {}
+                Some(value) => {
+                    text.push(if step.part == KeyPart::Fixed { '=' } else { '~' });
+                    text += value.mark();
+                    match value {
+                        ValueMatch::Text(part) | ValueMatch::Expression(part) => {
+                            escape(part, &mut text);
+                        }
+                        ValueMatch::Range(range) => escape(&range.to_string(), &mut text),
+                    }
+                }
+            }
+        }
+        text
+    }
+
+    /// The same for all rules that match the same requests, whether or not they share a limit.
+    pub(crate) fn of_matches(&self) -> Self {
+        let mut id = self.clone();
+        id.steps.iter_mut().for_each(|step| step.part = KeyPart::Fixed);
+        id
+    }
+}
+
+fn escape(part: &str, text: &mut String) {
+    for letter in part.chars() {
+        match letter {
+            '%' | '/' | '=' | '~' => *text += &format!("%{:02X}", u32::from(letter)),
+            _ => text.push(letter),
+        }
+    }
+}
+
+impl PathStep {
+    pub(crate) fn of(descriptor: &DescriptorText) -> Self {
+        let (key, value) = (descriptor.key.as_str(), descriptor.value.as_ref());
+        let part = match value {
+            _ if descriptor.share_threshold => KeyPart::Fixed,
+            _ if key.contains('*') => KeyPart::KeyAndValue,
+            Some(value) if value.is_one() => KeyPart::Fixed,
+            _ => KeyPart::Value,
+        };
+        Self { key: key.into(), value: value.cloned(), part }
+    }
+
+    /// The name of one level of a rule's path.
+    pub(crate) fn name(&self) -> String {
+        let key = &self.key;
+        self.value.as_ref().map_or_else(|| key.to_string(), |value| format!("{key}_{value}"))
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, ValueMatch::heap_bytes)
+    }
+}
