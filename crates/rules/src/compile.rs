@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use tollgate::{Clock, Policy};
 
-use crate::carry::{CarriedTable, Fits, LimitChange, Loss, TableShape, WAYS, pair, places};
+use crate::carry::{CarriedTable, Fits, LimitChange, TableShape, WAYS, pair, places};
 use crate::error::{Position, Problem, RuleError};
 use crate::expression::Expressions;
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
 use crate::identifier::{AddressBits, Identifier, KeyPart, is_constant};
 use crate::linger::Lingering;
+use crate::loss::Loss;
 use crate::memory;
 use crate::rule::{Keeper, Limit, LocalLimit, Rule};
 use crate::rule_id::{PathStep, RuleId};

@@ -99,7 +99,7 @@ pub(crate) const BODIES: [NamedSeed<&[u8]>; 12] = [
     ("deep", b"[[[[[[[[[[[[[[[[[[[[[[[["),
 ];
 
-pub(crate) const RULES: [NamedSeed<&[u8]>; 12] = [
+pub(crate) const RULES: [NamedSeed<&[u8]>; 13] = [
     ("nested", b"domain: d\ndescriptors:\n  - key: a\n    value: b\n    rate_limit: {unit: minute, requests_per_unit: 5}\n    descriptors:\n      - {key: c, rate_limit: {unit: hour, requests_per_unit: 7, name: n, replaces: [{name: m}]}}\n"),
     ("matched", b"domain: d\ndescriptors:\n  - {key: ip, cidr: 10.0.0.0/8, prefix_v4: 24, rate_limit: {unit: day, requests_per_unit: 1}}\n  - {key: ip, cidr: 10.1.0.0/16}\n  - {key: ip, regex: '(?i)[a-z]+/x', share_threshold: true, rate_limit: {unit: day, requests_per_unit: 2}}\n# ip 10.1.2.3 ip abc/x ip 10.2.0.0/24\n"),
     ("wild", b"domain: d\ndescriptors:\n  - {key: a, value: 'x*y', share_threshold: true, rate_limit: {unit: day, requests_per_unit: 1}}\n  - {key: 'b*', rate_limit: {unit: WEEK, requests_per_unit: 2}}\n"),

@@ -1,0 +1,81 @@
+//! [`Loss`]: why a limit that a load has changed starts empty.
+
+use std::fmt;
+use std::time::Duration;
+
+use tollgate::{Algorithm, ChangeError, Policy};
+
+/// Why a changed limit starts empty, with nothing spent.
+///
+/// ```
+/// let loss = tollgate_rules::Loss::Capacity { before: 100, now: 200 };
+/// assert_eq!(loss.to_string(), "its table was for 100 clients and is for 200 now");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Its table has another size. Tables do not store keys, so no key can be moved to another table.
+    Capacity {
+        /// The capacity before, in clients.
+        before: usize,
+        /// The capacity now, in clients.
+        now: usize,
+    },
+    /// Its table now has a spill, or no longer has one (`on_full: deny`).
+    OnFull,
+    /// Its clients are now identified by other bits of their addresses (`prefix_v4`, `prefix_v6`), so the counts belong
+    /// to other clients.
+    Prefix,
+    /// The previous limit is fixed: it has `mode`, `count_rejected` or `penalty`, or it was too large for a table
+    /// that can be changed.
+    Fixed,
+    /// The core cannot change the previous limit to the new one.
+    Refused(ChangeError),
+    /// It is kept elsewhere, identified by its window, and either its window has changed or another limit of its rule
+    /// has become the longest.
+    Elsewhere {
+        /// Its window now.
+        window: Duration,
+    },
+    /// It is kept elsewhere, and either it or the previous limit is a sliding log: these are kept apart from all others.
+    Log,
+}
+
+impl Loss {
+    /// What is lost elsewhere if one of the two is a sliding log.
+    pub(crate) fn of_log(policies: [Policy; 2]) -> Option<Self> {
+        let [before, now] = policies.map(|policy| policy.algorithm() == Algorithm::SlidingLog);
+        (before != now).then_some(Self::Log)
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capacity { before, now } => {
+                write!(f, "its table was for {before} clients and is for {now} now")
+            }
+            Self::OnFull => f.write_str(
+                "whether clients without a cell are denied is decided when a table is built",
+            ),
+            Self::Prefix => {
+                f.write_str("its clients are told apart by other bits of their addresses")
+            }
+            Self::Fixed | Self::Refused(ChangeError::AtLimit { .. }) => f.write_str(
+                "a limit with mode, count_rejected or penalty, or too large to be counted beside \
+                 another, cannot be changed while it is in use",
+            ),
+            Self::Refused(ChangeError::DoesNotFit { state_bits }) => write!(
+                f,
+                "it cannot be counted in the {state_bits} bits that the one of before was built with"
+            ),
+            Self::Refused(error) => error.fmt(f),
+            Self::Elsewhere { window } => write!(
+                f,
+                "of the limits of a rule that is kept elsewhere the longest goes on, and the others by their \
+                 windows; there was none of {window:?} beside a longer one"
+            ),
+            Self::Log => f.write_str("a sliding log holds instants, and other limits hold none"),
+        }
+    }
+}
