@@ -1,7 +1,7 @@
 //! `tollgate check`: validates rules and prints what they mean.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tollgate_rules::{RuleCache, RuleSet, RuleText, Settings};
@@ -17,12 +17,14 @@ one per bad file, and end with exit code 2.
 Examples:
   tollgate check examples/rules
   tollgate check rules/shop.yaml
-  tollgate check 'redis://10.0.0.7/2#shop:rules'";
+  tollgate check 'redis://10.0.0.7/2#shop:rules'
+  tollgate check rules --redis redis://10.0.0.7/ --nodes 3    # with the flags of serve";
 
 /// Validate rate limit rules and print what they are compiled to
 ///
 /// Reads files in the format of envoyproxy/ratelimit, with Tollgate's additions. The tables are built as a service
-/// would build them, so that rules that pass can be served.
+/// would build them, so that rules that pass can be served. With `--redis`, which is not contacted, limits that
+/// cannot be kept there are refused, too.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, arg_required_else_help = true)]
 pub(crate) struct CheckArgs {
@@ -32,6 +34,14 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     sizes: Sizes,
+
+    /// Decide each descriptor on its own, as envoyproxy/ratelimit does
+    #[arg(long)]
+    compat: bool,
+
+    #[cfg(feature = "serve")]
+    #[command(flatten)]
+    redis: crate::serve_redis::RedisArgs,
 }
 
 /// The settings that decide whether rules are valid.
@@ -52,23 +62,60 @@ pub(crate) struct Sizes {
 
 /// Reads, compiles, prints.
 pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
-    let (texts, rules) = compile(&args.path, &args.sizes)?;
+    let settings = Settings { compat: args.compat, ..args.sizes.settings() };
+    let texts = texts(&args.path)?;
+    #[cfg(feature = "serve")]
+    let rules = load_as_served(&texts, settings, &args.redis)?;
+    #[cfg(not(feature = "serve"))]
+    let rules = load(&texts, settings)?;
     print(texts.len(), &rules).map_err(Failure::Output)
 }
 
+/// By the cache of a service, so that nothing passes here that is refused there. The flags are those of `serve`; what
+/// only a Redis that answers could tell is not known.
+#[cfg(feature = "serve")]
+fn load_as_served(
+    texts: &[RuleText],
+    settings: Settings,
+    redis: &crate::serve_redis::RedisArgs,
+) -> Result<Arc<RuleSet>, Failure> {
+    use tollgate_service::{Options, rule_cache};
+
+    let half = |name| Failure::Serve(format!("{name} is given without --redis; give both"));
+    let global = redis.global(None).map_err(half)?;
+    // A thread that runs no task: limits are made, and nothing connects.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
+    let _entered = runtime.enter();
+    // The path is not read: the texts have been.
+    let cache = rule_cache(Options { settings, global, ..Options::new("") });
+    let cache = cache.map_err(|error| Failure::Serve(error.to_string()))?;
+    cache.load(texts).map_err(Failure::Rules)
+}
+
+fn load(texts: &[RuleText], settings: Settings) -> Result<Arc<RuleSet>, Failure> {
+    RuleCache::new(settings).load(texts).map_err(Failure::Rules)
+}
+
+impl Sizes {
+    fn settings(&self) -> Settings {
+        Settings {
+            merge_domains: self.merge_domains,
+            default_capacity: self.capacity,
+            max_table_bytes: self.table_bytes,
+            ..Settings::default()
+        }
+    }
+}
+
 /// Reads and compiles; returns the texts and the compiled rules.
+#[cfg(feature = "serve")]
 pub(crate) fn compile(
-    path: &Path,
+    path: &std::path::Path,
     sizes: &Sizes,
 ) -> Result<(Vec<RuleText>, Arc<RuleSet>), Failure> {
-    let settings = Settings {
-        merge_domains: sizes.merge_domains,
-        default_capacity: sizes.capacity,
-        max_table_bytes: sizes.table_bytes,
-        ..Settings::default()
-    };
     let texts = texts(path)?;
-    let rules = RuleCache::new(settings).load(&texts).map_err(Failure::Rules)?;
+    let rules = load(&texts, sizes.settings())?;
     Ok((texts, rules))
 }
 

@@ -14,7 +14,7 @@ mod replay;
 mod rules;
 #[cfg(all(unix, feature = "serve"))]
 mod serve;
-#[cfg(all(unix, feature = "serve"))]
+#[cfg(feature = "serve")]
 mod serve_redis;
 mod simulate;
 mod spans;

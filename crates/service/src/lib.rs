@@ -95,4 +95,4 @@ pub use host_name::{BadHostName, HostName};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use options::{AnswerParts, MetricsNames, Options};
 pub use rules_from::{PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom};
-pub use serve::{Running, StartError, start};
+pub use serve::{Running, StartError, rule_cache, start};

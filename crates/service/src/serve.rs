@@ -18,7 +18,7 @@ use tollgate_rules::{
 use tonic::transport::Server;
 use tonic_health::server::HealthReporter;
 
-use crate::global::{BYTES_OF_A_CLIENT, GlobalError, GlobalLimits};
+use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalError, GlobalLimits};
 use crate::http;
 use crate::listen::{self, Socket, Tls, TlsError, TlsFiles};
 use crate::options::Options;
@@ -129,19 +129,45 @@ pub struct Running {
     pub admin: SocketAddr,
 }
 
-/// The cache of rules, which refuses those that global limits cannot take.
-fn cache_of(
+/// The global limits, and the cache of rules, which refuses those that global limits cannot take.
+fn keep_rules(
     settings: &RulesSettings,
     clock: Clock,
-    keeper: Option<&GlobalLimits>,
-) -> Arc<RuleCache> {
+    global: Option<&Global>,
+) -> Result<(Option<GlobalLimits>, Arc<RuleCache>), StartError> {
+    let keeper = global.map(|global| GlobalLimits::open(global, settings));
+    let keeper = keeper.transpose().map_err(StartError::Global)?;
     let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
     let settings = RulesSettings { more_bytes_per_client, ..*settings };
     let cache = RuleCache::with_clock(settings, clock);
-    Arc::new(match keeper {
+    let cache = match &keeper {
         Some(keeper) => cache.vetted(keeper.vet()),
         None => cache,
-    })
+    };
+    Ok((keeper, Arc::new(cache)))
+}
+
+/// The cache into which a service with these options loads its rules: it refuses the rules that the service refuses.
+/// No store is asked for that, but a tokio runtime must be there if limits are kept in one.
+///
+/// # Errors
+/// [`StartError::Global`], as from [`start`].
+///
+/// ```
+/// use tollgate_rules::RuleText;
+/// use tollgate_service::{Global, Options, rule_cache};
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # let _entered = runtime.enter();
+/// let global = Some(Global::new("redis://127.0.0.1/"));
+/// let cache = rule_cache(Options { global, ..Options::new("rules") })?;
+/// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: month, requests_per_unit: 5, \
+///             algorithm: calendar-month}}]}";
+/// assert!(cache.load(&[RuleText::new("shop.yaml", text)]).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn rule_cache(options: Options) -> Result<Arc<RuleCache>, StartError> {
+    let (_, cache) = keep_rules(&options.settings, options.clock, options.global.as_ref())?;
+    Ok(cache)
 }
 
 /// Reads the rules, listens, and returns when requests are answered. `observe` is called with the result of each
@@ -156,10 +182,8 @@ pub async fn start(
     observe: impl FnMut(&Refresh) + Send + 'static,
 ) -> Result<Running, StartError> {
     let sockets = Sockets::bind(&options).await?;
-    let open = |global| GlobalLimits::open(&global, &options.settings);
-    let keeper = options.global.map(open).transpose().map_err(StartError::Global)?;
+    let (keeper, cache) = keep_rules(&options.settings, options.clock, options.global.as_ref())?;
     find_files(&options.rules, options.settings.allow_empty)?;
-    let cache = cache_of(&options.settings, options.clock, keeper.as_ref());
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
     let service = Arc::new(Service::new(maker, options.answers, options.metrics_names, keeper));
     let (health, health_service) = tonic_health::server::health_reporter();
