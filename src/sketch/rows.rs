@@ -225,8 +225,8 @@ impl Rows {
         if policy.at_limit() != AtLimit::default() {
             // Denials would be counted, and a soft limit told apart, in cells that other keys share.
             return Err(BuildError::Policy(format!(
-                "a sketch cannot say what happens at the limit of {policy}; leave out soft, count-denied and \
-                 penalty, or use a keyed limiter"
+                "a sketch cannot say what happens at the limit of {policy}; leave out soft, count-denied, \
+                 penalty and queue, or use a keyed limiter"
             )));
         }
         if policy.algorithm() == Algorithm::FixedWindowFromFirst {
