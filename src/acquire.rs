@@ -1,4 +1,4 @@
-//! Waiting for a place: [`Wait`] says how long, and the sleep of the caller's runtime does it.
+//! Waiting for a place: a [`Wait`] says how long, and the sleep of the caller's runtime does it.
 //!
 //! A waiting request has its place in the limit's own word, from the moment at which it asks: there is
 //! no queue in memory, nothing to wake, and no request can overtake. What it waits for is only that its time
@@ -13,77 +13,20 @@ use crate::decision::{Denial, Permit};
 use crate::entry::Entry;
 use crate::reservation::Reservation;
 use crate::verb::Verb;
+use crate::wait::Wait;
 
-/// How long a request may wait for its turn, and how it is spread.
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate::Wait;
-/// // No more than a second, behind no more than 20 units, and up to 5 ms later than need be.
-/// let wait = Wait::at_most(Duration::from_secs(1)).behind(20).jitter(Duration::from_millis(5));
-/// assert_eq!(wait.max_wait(), Duration::from_secs(1));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait {
-    max: Duration,
-    units: Option<u64>,
-    jitter: Duration,
-}
-
-impl Wait {
-    /// Waits up to so long; a request whose turn comes later is denied at once.
-    #[must_use]
-    pub const fn at_most(max: Duration) -> Self {
-        Self { max, units: None, jitter: Duration::ZERO }
+/// From now until a place's turn, and what the jitter adds.
+fn pause(wait: Wait, place: &Reservation, now: Timestamp) -> Duration {
+    let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
+    // Its turn has come: nothing to draw.
+    if until == 0 && wait.jitter.is_zero() {
+        return Duration::ZERO;
     }
-
-    /// Waits behind no more than so many units: the length of the queue. With a burst of 1 and requests
-    /// of one unit, `behind(n - 1)` is a leaky bucket as a queue of n, of which one leaves at once.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
-    /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(1), ManualClock::new());
-    /// let wait = Wait::at_most(Duration::MAX).behind(2);
-    /// let queued = (0..9).filter(|_| limiter.entry().queue(1, wait).is_ok());
-    /// assert_eq!(queued.count(), 3);
-    /// ```
-    #[must_use]
-    pub const fn behind(self, units: u64) -> Self {
-        Self { units: Some(units), ..self }
-    }
-
-    /// Goes up to so much later than its turn, evenly spread, never earlier: so that callers that were told
-    /// the same instant do not all come at it.
-    #[must_use]
-    pub const fn jitter(self, jitter: Duration) -> Self {
-        Self { jitter, ..self }
-    }
-
-    /// The longest wait for a turn, without the jitter.
-    #[must_use]
-    pub const fn max_wait(&self) -> Duration {
-        self.max
-    }
-
-    fn verb(&self) -> Verb {
-        let wait_ns = u64::try_from(self.max.as_nanos()).unwrap_or(u64::MAX);
-        Verb::Reserve { wait_ns, behind: self.units.unwrap_or(u64::MAX) }
-    }
-
-    /// From now until a place's turn, and what the jitter adds.
-    fn pause(&self, place: &Reservation, now: Timestamp) -> Duration {
-        let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
-        // Its turn has come: nothing to draw.
-        if until == 0 && self.jitter.is_zero() {
-            return Duration::ZERO;
-        }
-        let span = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX);
-        // The high half of hash * (span + 1): evenly in 0..=span. A fresh state is a fresh seed.
-        let drawn = u128::from(RandomState::new().hash_one(until)) * (u128::from(span) + 1);
-        let later = (drawn >> 64) as u64;
-        Duration::from_nanos(until.saturating_add(later))
-    }
+    let span = u64::try_from(wait.jitter.as_nanos()).unwrap_or(u64::MAX);
+    // The high half of hash * (span + 1): evenly in 0..=span. A fresh state is a fresh seed.
+    let drawn = u128::from(RandomState::new().hash_one(until)) * (u128::from(span) + 1);
+    let later = (drawn >> 64) as u64;
+    Duration::from_nanos(until.saturating_add(later))
 }
 
 /// A place that is given back if the caller that waits for it gives up: whole before its turn, and after it (a
@@ -131,8 +74,9 @@ impl Entry<'_> {
     /// at most `burst + rate * max_wait`, so also a cost above the burst may be. In any interval of
     /// length W units become usable at most `rate * W` times and once the burst, or once the first
     /// request's cost if that is larger. Under a window there is no future to reserve: it fits now or is
-    /// denied. A keyed word remembers a debt of no more than twice the burst, and a key without a cell gets a place
-    /// only if it can be used at once. A change of quota that cuts the debt lets places of before and after it
+    /// denied. A keyed word remembers a debt of no more than twice the burst, however long a request would wait; under a
+    /// policy with a queue ([`Policy::queue`](crate::Policy::queue)) it has room for all of that queue, and no
+    /// place is beyond it. A key without a cell gets a place only if it can be used at once. A change of quota that cuts the debt lets places of before and after it
     /// overlap, by what was cut.
     ///
     /// # Errors
@@ -158,7 +102,9 @@ impl Entry<'_> {
     /// # Errors
     /// The denial, as [`reserve`](Entry::reserve)'s.
     pub fn queue(&self, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
-        let decision = self.limit.ask(wait.verb(), cost, self.at, cost > 0);
+        let ([wait_ns, behind], [max_ns, places]) = (wait.bounds(), self.limit.queue());
+        let verb = Verb::Reserve { wait_ns: wait_ns.min(max_ns), behind: behind.min(places) };
+        let decision = self.limit.ask(verb, cost, self.at, cost > 0);
         decision.into_result().map(Reservation::new)
     }
 
@@ -196,7 +142,7 @@ impl Entry<'_> {
         sleep: impl FnOnce(Duration) -> S,
     ) -> Result<Permit, Denial> {
         let place = self.queue(cost, wait)?;
-        let pause = wait.pause(&place, self.limit.clock().now());
+        let pause = pause(wait, &place, self.limit.clock().now());
         // Given up it goes back at the clock's time: one that was given may lie before that of another charge.
         let entry = Self { at: None, ..self };
         Ok(Waiting::new(place, |place| entry.cancel(place)).until_its_turn(pause, sleep).await)
@@ -218,7 +164,7 @@ impl Entry<'_> {
     /// ```
     pub fn acquire_blocking(&self, cost: u64, wait: Wait) -> Result<Permit, Denial> {
         let place = self.queue(cost, wait)?;
-        let pause = wait.pause(&place, self.limit.clock().now());
+        let pause = pause(wait, &place, self.limit.clock().now());
         if !pause.is_zero() {
             std::thread::sleep(pause);
         }

@@ -72,7 +72,7 @@ impl fmt::Display for ChangeError {
             Self::AtLimit { policy } => write!(
                 f,
                 "a limit that changes cannot say what happens at the limit of {policy}; leave out soft, \
-                 count-denied and penalty",
+                 count-denied, penalty and queue",
             ),
             Self::Log { policy } => write!(f, "{policy} {NO_WORD}"),
             Self::NoDate => f.write_str(NO_DATE),

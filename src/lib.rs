@@ -40,9 +40,9 @@ mod ticks;
 mod told;
 mod verb;
 mod verdict;
+mod wait;
 mod word;
 
-pub use acquire::Wait;
 pub use all::{JointDecision, Toll, check_all};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
@@ -61,6 +61,7 @@ pub use sketch::{SketchLimiter, SketchSize};
 pub use snapshot::{RestoreError, SnapshotError, SnapshotSummary};
 pub use striped::StripedLimiter;
 pub use told::Told;
+pub use wait::Wait;
 pub use word::Word;
 
 /// What the models of `loom-tests` set: planted faults, spurious failures, small shards.

@@ -59,12 +59,21 @@ impl Limit<'_> {
         }
     }
 
+    /// How long its policy lets a request wait, in nanoseconds, and behind how many units.
+    pub(crate) fn queue(&self) -> [u64; 2] {
+        let rules = match self {
+            Self::One(limiter) => &limiter.meter.rules,
+            Self::Key(place) => place.rules(),
+        };
+        rules.queue.unwrap_or([u64::MAX; 2])
+    }
+
     /// Whether its policy counts denials.
     #[inline(always)]
     pub(crate) fn counts_denials(&self) -> bool {
         match self {
             Self::One(limiter) => limiter.meter.rules.count_denials(),
-            Self::Key(place) => place.counts_denials(),
+            Self::Key(place) => place.rules().count_denials(),
         }
     }
 

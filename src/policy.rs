@@ -14,7 +14,7 @@ use crate::algorithm::{LONGEST_NS, softened};
 use crate::error::{BuildError, PolicyError};
 use crate::quota::Quota;
 
-pub(crate) use at_limit::counts_no_denials;
+pub(crate) use at_limit::is_soft_at_most;
 pub use at_limit::{AtLimit, CountDenied, Penalty};
 pub(crate) use calendar_month::deciding;
 pub(crate) use compile::Fineness;

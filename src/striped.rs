@@ -7,7 +7,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::meter::Meter;
-use crate::policy::{Algorithm, Policy, counts_no_denials, deciding, of_one_word};
+use crate::policy::{Algorithm, Policy, deciding, is_soft_at_most, of_one_word};
 use crate::quota::Quota;
 use crate::store::Store;
 use crate::sync::{Fault, planted, thread_number};
@@ -96,7 +96,7 @@ impl StripedLimiter {
         clock: impl Into<Clock>,
     ) -> Result<Self, BuildError> {
         let policy = of_one_word(policy.into())?;
-        counts_no_denials(policy, "a stripe sees a part of all denials", "Limiter")?;
+        is_soft_at_most(policy, "a stripe sees a part of all denials", "Limiter")?;
         let clock = deciding(clock.into(), &policy)?;
         let burst = policy.named_limit();
         let count = stripes as u64;

@@ -42,8 +42,8 @@ fn a_slip_is_told_where_it_is_and_what_would_be_right() {
         ("sliding-log 100/m strict", "sliding-log has no option \"strict\"; it takes none"),
         (
             "sliding-log 100/m soft 5%",
-            "a sliding log denies at its limit, and that is all; leave out soft, count-denied and \
-             penalty, or use gcra or a window",
+            "a sliding log denies at its limit, and that is all; leave out soft, count-denied, \
+             penalty and queue, or use gcra or a window",
         ),
         (
             "log 1048577/m",

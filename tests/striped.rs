@@ -100,8 +100,8 @@ fn what_counts_denials_or_has_slots_is_refused() {
         let policy: Policy = text.parse().unwrap();
         StripedLimiter::new(policy).unwrap_err().to_string()
     };
-    let told = "a stripe sees a part of all denials, so gcra 6/m count-denied cannot be kept; leave out count-denied \
-                and penalty, or use a Limiter";
+    let told = "a stripe sees a part of all denials, so gcra 6/m count-denied cannot be kept; leave out all but soft, \
+                or use a Limiter";
     assert_eq!(refused("6/m count-denied"), told);
     assert!(refused("fixed-window 6/m penalty 2m after 3").starts_with("a stripe sees"));
     assert!(refused("sliding-log 6/m").starts_with("sliding-log 6/m has a slot for each unit"));

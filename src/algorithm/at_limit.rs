@@ -39,8 +39,10 @@ use crate::verdict::{Mark, Verdict};
 /// The words of a policy, compiled for one layout of its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// Whether there is any.
+    /// Whether there is any that a check must know.
     pub(crate) any: bool,
+    /// The longest wait in nanoseconds, and behind how many units.
+    pub(crate) queue: Option<[u64; 2]>,
     /// By how much the algorithm's limit is softened, in hundredths of a percent; 0 if it is not.
     pub(crate) soft_bp: u16,
     /// Units by which it is softened: S - L.
@@ -67,7 +69,7 @@ pub(crate) struct Penalty {
 }
 
 impl Rules {
-    /// Whether the policy has no such words.
+    /// Whether the policy has no such words, but for a queue: a check does not wait.
     #[inline]
     pub(crate) fn are_none(&self) -> bool {
         !self.any

@@ -60,15 +60,15 @@ impl BuildError {
     pub(crate) fn tag_too_narrow(state_bits: u32, tag_bits: u32) -> Self {
         Self::Policy(format!(
             "one key's state needs {state_bits} of 63 bits, which leaves {tag_bits} to tell keys \
-             apart and 24 are needed; use a smaller burst or limit, or fewer segments",
+             apart and 24 are needed; use a smaller burst, queue or limit, or fewer segments",
         ))
     }
 
     /// Denials that were counted under one quota would mean nothing under another.
     pub(crate) fn tier_at_limit(policy: impl fmt::Display) -> Self {
         Self::Policy(format!(
-            "tiers cannot say what happens at the limit of {policy}; leave out soft, count-denied and \
-             penalty, or use a KeyedLimiter of this policy alone",
+            "tiers cannot say what happens at the limit of {policy}; leave out soft, count-denied, \
+             penalty and queue, or use a KeyedLimiter of this policy alone",
         ))
     }
 

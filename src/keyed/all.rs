@@ -15,7 +15,7 @@
 //! between the two for more than an epoch, while others move the floor on twice and leave the word as it
 //! is, puts back a word that reads as busy until it wraps: it denies too much, never too little.
 
-use crate::algorithm::{Decides, Held, Kernel};
+use crate::algorithm::{Decides, Held, Kernel, Rules};
 use crate::all::{SKEW_NS, Undo};
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Outcome};
@@ -45,8 +45,8 @@ impl Place<'_> {
     }
 
     #[inline(always)]
-    pub(crate) fn counts_denials(&self) -> bool {
-        self.table.layout.rules.count_denials()
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.table.layout.rules
     }
 
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {

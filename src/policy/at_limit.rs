@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Algorithm, Policy};
 use crate::algorithm::{bits_for, softened};
 use crate::error::{BuildError, PolicyError};
+use crate::wait::Wait;
 
 /// What a policy does when its limit is reached. Without any of it, it denies, and that is all.
 ///
@@ -28,6 +29,10 @@ use crate::error::{BuildError, PolicyError};
 ///   peeks and costs that never fit do not count. `extended`: each denial during the penalty moves its end
 ///   to ten minutes after itself. It is at least as long as the horizon (and C), so a penalty never
 ///   admits what the limit alone would have denied.
+///
+/// * **Queue**, `queue 50` and `wait 2s`, of GCRA: `reserve`, `queue` and `acquire` promise a turn to at most 50 units that
+///   wait, and none that comes later than in 2 s; whatever the caller's [`Wait`](crate::Wait) says beyond that is
+///   denied at once. A word has room for all of it, a key's too. A check never waits and does not see it.
 ///
 /// A key of a [`KeyedLimiter`](crate::KeyedLimiter) whose penalty is over by the table's time may be
 /// forgotten like any other that is idle; and a request that then comes with an older time is placed after the
@@ -69,9 +74,16 @@ pub struct AtLimit {
     pub count_denied: CountDenied,
     /// What follows on denials in a row.
     pub penalty: Option<Penalty>,
+    /// How long requests may wait for their turn, and behind how many units.
+    pub queue: Option<Wait>,
 }
 
 impl AtLimit {
+    /// Whether a check is denied at the limit, and that is all: it knows no queue.
+    pub(crate) fn is_plain(&self) -> bool {
+        Self { queue: None, ..*self } == Self::default()
+    }
+
     /// Bits of the field that counts denials in a row: none without a penalty.
     pub(crate) fn denial_bits(&self) -> u32 {
         self.penalty.map_or(0, |penalty| u32::from(bits_for(penalty.after.into())))
@@ -84,13 +96,13 @@ impl AtLimit {
     }
 }
 
-/// Refuses what counts denials, where they are not those of one limit.
-pub(crate) fn counts_no_denials(of: Policy, why: &str, other: &str) -> Result<(), BuildError> {
-    if of.at_limit.count_denied == CountDenied::No && of.at_limit.penalty.is_none() {
+/// Refuses all but a soft limit, where a denial is not one of this limit and a place cannot be given back.
+pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), BuildError> {
+    if of.at_limit == (AtLimit { soft_bp: of.at_limit.soft_bp, ..AtLimit::default() }) {
         return Ok(());
     }
     Err(BuildError::Policy(format!(
-        "{why}, so {of} cannot be kept; leave out count-denied and penalty, or use a {other}"
+        "{why}, so {of} cannot be kept; leave out all but soft, or use a {other}"
     )))
 }
 
@@ -129,6 +141,9 @@ pub struct Penalty {
 
 /// The largest share by which a limit is softened: to twice itself.
 const SOFT_BP_MAX: u32 = 10_000;
+
+/// What would bound no queue.
+const NO_END: Wait = Wait::at_most(Duration::MAX);
 
 impl Policy {
     /// What happens at the limit.
@@ -208,6 +223,32 @@ impl Policy {
         self.with(AtLimit { penalty, ..self.at_limit })
     }
 
+    /// The same policy with a queue: requests that wait for their turn have so many places, and wait no longer. See
+    /// [`AtLimit`].
+    ///
+    /// A place is that of a unit beyond the burst: with a burst of 1 and requests of one unit, one leaves at once and
+    /// `places` wait.
+    ///
+    /// # Errors
+    /// A window, which knows no turns; no places, no time, or no bound at all; a jitter, which is a caller's; what does
+    /// not fit in a word.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, ManualClock, Policy, Quota, Wait};
+    /// let queue = Wait::at_most(Duration::MAX).behind(50);
+    /// let policy = Policy::from(Quota::per_second(5).burst(1)).queue(queue)?;
+    /// assert_eq!(policy.to_string(), "gcra 5/s burst 1 queue 50");
+    /// let limiter = KeyedLimiter::<str>::with_clock(policy, 100, ManualClock::new())?;
+    /// let places = (0..99).filter_map(|_| limiter.entry("alice").reserve(1, Duration::MAX).ok());
+    /// let waits: Vec<_> = places.map(|place| place.wait().as_millis()).collect();
+    /// assert_eq!((waits.len(), &waits[..3], waits[50]), (51, &[0, 200, 400][..], 10_000));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn queue(self, wait: Wait) -> Result<Self, PolicyError> {
+        self.with(AtLimit { queue: Some(wait), ..self.at_limit })
+    }
+
     fn with(self, at_limit: AtLimit) -> Result<Self, PolicyError> {
         let policy = Self { at_limit, ..self };
         // Also what was said before: a softer limit asks for a longer penalty.
@@ -220,11 +261,11 @@ impl Policy {
         // Its slots hold times, and no denials.
         if self.algorithm == Algorithm::SlidingLog && self.at_limit != AtLimit::default() {
             return Err(PolicyError::fixed(
-                "a sliding log denies at its limit, and that is all; leave out soft, count-denied and penalty, or use \
-                 gcra or a window",
+                "a sliding log denies at its limit, and that is all; leave out soft, count-denied, penalty and \
+                 queue, or use gcra or a window",
             ));
         }
-        let AtLimit { soft_bp, count_denied, penalty } = self.at_limit;
+        let AtLimit { soft_bp, count_denied, penalty, queue } = self.at_limit;
         let limit = self.named_limit();
         match softened(limit, soft_bp) {
             None => return Err(PolicyError::soft_too_large(limit, soft_bp)),
@@ -241,6 +282,22 @@ impl Policy {
                  write count-denied alone, or use gcra",
             ));
         }
+        if let Some(wait) = queue {
+            // A count tells no turns.
+            if self.algorithm != Algorithm::Gcra {
+                return Err(PolicyError::fixed(
+                    "a window has no queue, since its units come back all at once and have no turns; leave out queue \
+                     and wait, or use gcra",
+                ));
+            }
+            let [wait_ns, _] = wait.bounds();
+            let is_cut = wait_ns == u64::MAX && wait.max < Duration::MAX;
+            if wait.bounds().contains(&0) || wait == NO_END || is_cut || !wait.jitter.is_zero() {
+                return Err(PolicyError::fixed(
+                    "a queue has at least one place, a wait above 0 or both, and no jitter, as in queue 50 wait 2s",
+                ));
+            }
+        }
         if let Some(Penalty { length, after, .. }) = penalty {
             // Its word has no room for an end within months of different lengths.
             if self.algorithm == Algorithm::CalendarMonth {
@@ -254,34 +311,34 @@ impl Policy {
                 ));
             }
             // A shorter one would admit what the limit alone denies.
-            let least = self.least_penalty_ns();
+            let least = least_penalty_ns(self);
             if length.as_nanos() < least {
                 return Err(PolicyError::penalty_too_short(length, duration(least)));
             }
         }
         Ok(())
     }
+}
 
-    /// The horizon, and how much further the charge of denied requests may reach.
-    fn least_penalty_ns(&self) -> u128 {
-        let period_ns = u128::from(self.quota.period_ns());
-        match self.algorithm {
-            Algorithm::Gcra => {
-                // A whole burst drains at the rate, rounded up.
-                let horizon = (u128::from(self.ceiling()) * period_ns)
-                    .div_ceil(u128::from(self.quota.count()));
-                match self.at_limit.count_denied {
-                    CountDenied::No => horizon,
-                    // A unit may wait for a horizon behind a full burst.
-                    CountDenied::Yes => horizon.saturating_mul(2),
-                    CountDenied::UpTo(wait) => horizon.saturating_add(wait.as_nanos()),
-                }
+/// The horizon, and how much further the charge of denied requests may reach.
+fn least_penalty_ns(policy: &Policy) -> u128 {
+    let period_ns = u128::from(policy.quota.period_ns());
+    match policy.algorithm {
+        Algorithm::Gcra => {
+            // A whole burst drains at the rate, rounded up.
+            let horizon = (u128::from(policy.ceiling()) * period_ns)
+                .div_ceil(u128::from(policy.quota.count()));
+            match policy.at_limit.count_denied {
+                CountDenied::No => horizon,
+                // A unit may wait for a horizon behind a full burst.
+                CountDenied::Yes => horizon.saturating_mul(2),
+                CountDenied::UpTo(wait) => horizon.saturating_add(wait.as_nanos()),
             }
-            Algorithm::SlidingWindow
-            | Algorithm::SlidingWindowRoundDown
-            | Algorithm::SlidingWindowStrict => 2 * period_ns,
-            _ => period_ns,
         }
+        Algorithm::SlidingWindow
+        | Algorithm::SlidingWindowRoundDown
+        | Algorithm::SlidingWindowStrict => 2 * period_ns,
+        _ => period_ns,
     }
 }
 

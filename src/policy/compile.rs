@@ -1,6 +1,6 @@
 //! A policy as arithmetic: the [`Kernel`], the [`Rules`] for its limit, and the division of its word.
 
-use super::{Algorithm, AtLimit, CountDenied, Policy};
+use super::{Algorithm, CountDenied, Policy};
 use crate::algorithm::{
     Answers, CalendarMonth, FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rounding,
     Rules, SegmentedWindow, SlidingWindow, bits_for,
@@ -46,8 +46,7 @@ impl Policy {
         match self.algorithm {
             Algorithm::Gcra => {
                 let gcra = Gcra::new(self.quota.count(), window_ns, limit, unit_bits);
-                let is_plain = self.at_limit == AtLimit::default();
-                if is_plain { Kernel::Gcra(gcra) } else { Kernel::RuledGcra(gcra) }
+                if self.at_limit.is_plain() { Kernel::Gcra(gcra) } else { Kernel::RuledGcra(gcra) }
             }
             Algorithm::FixedWindow => Kernel::FixedWindow(FixedWindow::new(limit, window_ns)),
             Algorithm::CalendarMonth => Kernel::CalendarMonth(CalendarMonth::new(limit)),
@@ -77,7 +76,8 @@ impl Policy {
             _ => Some(needs.largest_count().into()),
         };
         Rules {
-            any: *at_limit != AtLimit::default(),
+            any: !at_limit.is_plain(),
+            queue: at_limit.queue.map(|wait| wait.bounds()),
             soft_bp: at_limit.soft_bp,
             beyond: self.ceiling() - self.named_limit(),
             // It fits, or there is no policy.

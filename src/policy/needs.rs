@@ -131,7 +131,11 @@ impl WordNeeds<'_> {
             Some(penalty) => self.ticks_in(penalty.length.as_nanos(), unit_bits).saturating_add(2),
             None => 0,
         };
-        burst.max(self.denied_ticks(unit_bits).unwrap_or(0)).max(end)
+        let queue = self.policy.at_limit.queue.map_or(0, |wait| {
+            let [wait_ns, places] = wait.bounds();
+            burst + self.ticks_in(wait_ns.into(), unit_bits).min(u128::from(places) << unit_bits)
+        });
+        burst.max(self.denied_ticks(unit_bits).unwrap_or(0)).max(end).max(queue)
     }
 }
 

@@ -70,6 +70,8 @@ impl fmt::Display for Policy {
 /// count-denied 30s                   (gcra) until one unit would have to wait for 30 s
 /// penalty 10m after 3                the third denial in a row refuses everything for 10 minutes
 /// penalty 10m after 3 extended       and each denial meanwhile begins the 10 minutes anew
+/// queue 50                           (gcra) 50 units may wait for their turn
+/// wait 2s                            (gcra) and none longer than 2 s; also without queue
 /// ```
 ///
 /// A period is `s m h d` or a number with `ns us ms s m h d`: `250ms`, `10s`, `15m`, `3h`, `1d`.

@@ -1,5 +1,5 @@
 //! The words of a policy's text that say what happens at its limit: `soft 5%`, `count-denied 30s`,
-//! `penalty 10m after 3 extended`.
+//! `penalty 10m after 3 extended`, `queue 50 wait 2s`.
 
 use std::fmt;
 use std::iter::Peekable;
@@ -10,6 +10,7 @@ use super::read::{read_number, read_period};
 use super::{AtLimit, CountDenied, Penalty, Policy};
 use crate::error::{PolicyError, percent};
 use crate::period::period;
+use crate::wait::Wait;
 
 /// What was read so far.
 #[derive(Default)]
@@ -18,6 +19,8 @@ pub(super) struct Words {
     /// With its longest wait, if it has one.
     count_denied: Option<Option<Duration>>,
     penalty: Option<Penalty>,
+    places: Option<u64>,
+    wait: Option<Duration>,
 }
 
 impl Words {
@@ -47,6 +50,15 @@ impl Words {
                 twice(self.penalty.is_some())?;
                 self.penalty = Some(read_penalty(rest)?);
             }
+            "queue" => {
+                twice(self.places.is_some())?;
+                self.places =
+                    Some(read_number("places of queue", rest.next().unwrap_or_default())?);
+            }
+            "wait" => {
+                twice(self.wait.is_some())?;
+                self.wait = Some(read_period("wait", rest.next().unwrap_or_default())?);
+            }
             // Read with their penalty; alone they belong to none.
             "after" | "extended" => {
                 return Err(PolicyError::new(format!(
@@ -65,6 +77,10 @@ impl Words {
         }
         if let Some(most) = self.count_denied {
             policy = policy.count_denied(most)?;
+        }
+        if self.places.is_some() || self.wait.is_some() {
+            let max = self.wait.unwrap_or(Duration::MAX);
+            policy = policy.queue(Wait { units: self.places, ..Wait::at_most(max) })?;
         }
         match self.penalty {
             Some(Penalty { length, after, extended: false }) => policy.penalty(length, after),
@@ -138,7 +154,7 @@ fn read_penalty(rest: &mut Peekable<SplitWhitespace<'_>>) -> Result<Penalty, Pol
 
 /// Writes the words as they are read, each with a blank before it.
 pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt::Result {
-    let AtLimit { soft_bp, count_denied, penalty } = at_limit;
+    let AtLimit { soft_bp, count_denied, penalty, queue } = at_limit;
     if soft_bp > 0 {
         write!(f, " soft {}", percent(soft_bp.into()))?;
     }
@@ -150,6 +166,13 @@ pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt:
     if let Some(Penalty { length, after, extended }) = penalty {
         let extended = if extended { " extended" } else { "" };
         write!(f, " penalty {} after {after}{extended}", span(length))?;
+    }
+    let Some(queue) = queue else { return Ok(()) };
+    if let Some(places) = queue.units {
+        write!(f, " queue {places}")?;
+    }
+    if queue.max < Duration::MAX {
+        write!(f, " wait {}", span(queue.max))?;
     }
     Ok(())
 }

@@ -77,7 +77,7 @@ use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::hash::prefetch;
 use crate::meter::{Meter, Step};
-use crate::policy::{Algorithm, Policy, counts_no_denials};
+use crate::policy::{Algorithm, Policy, is_soft_at_most};
 use crate::sync::{Fault, planted};
 use crate::word::{Fields, Reads, Word};
 
@@ -222,7 +222,7 @@ impl Cells {
 
 impl Rows {
     pub(super) fn new(policy: Policy, size: SketchSize) -> Result<Self, BuildError> {
-        counts_no_denials(policy, "the keys of a sketch share its cells", "KeyedLimiter")?;
+        is_soft_at_most(policy, "the keys of a sketch share its cells", "KeyedLimiter")?;
         if policy.algorithm() == Algorithm::FixedWindowFromFirst {
             return Err(BuildError::Policy(format!(
                 "a sketch cannot keep the bound of {policy}: cells are shared, and those of one key \

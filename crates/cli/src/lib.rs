@@ -6,6 +6,7 @@
 //! right. Without the feature `serve` the commands `serve` and `rules` print how to get them.
 
 mod check;
+mod delays;
 mod failure;
 mod output;
 mod plot;

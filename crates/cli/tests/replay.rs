@@ -320,3 +320,29 @@ fn a_prefix_that_no_address_has_is_refused_with_what_is_accepted() {
         assert!(run.err.contains(expected), "{}", run.err);
     }
 }
+
+/// Two clients with sixty requests each in one second: per client one leaves at once, fifty wait, nine find no place.
+#[test]
+fn a_queue_is_told_as_delays() {
+    let scratch = Scratch::new("replay_queue_delays");
+    let line = |client| format!("{{\"time\":1700000000,\"client\":\"{client}\"}}\n");
+    scratch.file("a.log", [line("a").repeat(60), line("b").repeat(60)].concat());
+    let fields = ["a.log", "--time", "time", "--key", "client"];
+    let policies = ["--policy", "5/s burst 1 queue 50", "--policy", "5/s burst 1"];
+    for more in [&[][..], &["--stream"]] {
+        let run = scratch.replay(&[&fields, &policies[..], more, &["--json"]].concat());
+        let report: serde_json::Value = serde_json::from_str(&run.out).expect("JSON");
+        let [queued, plain] = [&report["policies"][0], &report["policies"][1]];
+        assert_eq!(
+            (queued["admitted"].as_u64(), queued["refused"].as_u64()),
+            (Some(102), Some(18))
+        );
+        let delays = serde_json::json!({"delayed": 100, "p50_ms": 5_000, "p99_ms": 10_000, "max_ms": 10_000});
+        assert_eq!(queued["delays"], delays);
+        assert_eq!(plain["admitted"].as_u64(), Some(2));
+        assert_eq!(plain.get("delays"), None);
+    }
+    let text = scratch.replay(&[&fields, &policies[..]].concat());
+    let told = "gcra 5/s burst 1 queue 50: 100 of 102 admitted waited for their turn: p50 5s, p99 10s, max 10s";
+    assert!(text.out.lines().any(|line| line == told), "{}", text.out);
+}

@@ -149,18 +149,22 @@ impl Gate {
     /// Lets requests wait for their turn in place of denying them, in the order of arrival; a request that would wait
     /// longer than `max_wait` is denied at once. Only `gcra` has a queue: a window denies.
     ///
+    /// The policy of the limiter says how long the queue is: `5/s burst 1 queue 50`, or `wait 450ms`
+    /// ([`Policy::queue`](tollgate::Policy::queue)); then `Duration::MAX` here is no further bound. Without these
+    /// words a key remembers no more than twice its burst, and whatever would have to wait behind that is denied.
+    ///
     /// A request that is dropped while it waits gives its place back, if it is the last in the queue. Pass the sleep
     /// of your runtime.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{KeyedLimiter, Quota};
+    /// use tollgate::{KeyedLimiter, Policy};
     /// use tollgate_tower::{ClientAddress, Gate};
-    /// let paced = KeyedLimiter::new(Quota::per_second(10).burst(5), 10_000)?;
-    /// let gate = Gate::new(paced, ClientAddress::peer());
+    /// let policy: Policy = "10/s burst 5 queue 20".parse()?;
+    /// let gate = Gate::new(KeyedLimiter::new(policy, 10_000)?, ClientAddress::peer());
     /// let gate = gate.delay(Duration::from_millis(400), tokio::time::sleep);
     /// # let _ = gate;
-    /// # Ok::<(), tollgate::BuildError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn delay<S>(

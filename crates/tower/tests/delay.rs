@@ -39,6 +39,44 @@ async fn requests_wait_for_their_turn_and_no_longer_than_was_said() {
     assert_eq!(left_after, [(200, 0), (200, 0), (200, 500), (200, 1_000), (429, 1_000)]);
 }
 
+/// When each of six requests that come at once is answered, and how; of a client whose gate waits up to `max_wait`.
+async fn six_at_once(policy: &str, max_wait: Duration) -> Vec<(u16, u128)> {
+    let gate = Gate::new(keyed(policy, &ManualClock::new()), ClientAddress::peer());
+    let service = served(&RateLimitLayer::of(gate.delay(max_wait, tokio::time::sleep)));
+    let start = Instant::now();
+    let call = |_| {
+        let answer = service.clone().oneshot(from(PEER));
+        tokio::spawn(async move {
+            (answer.await.unwrap().status().as_u16(), start.elapsed().as_millis())
+        })
+    };
+    let calls: Vec<_> = (0..6).map(call).collect();
+    let mut answers = Vec::new();
+    for call in calls {
+        answers.push(call.await.unwrap());
+    }
+    answers
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policys_queue_has_room_for_all_whose_turn_comes_in_time() {
+    let served = [(200, 0), (200, 200), (200, 400)];
+    let [in_time, denied] = [&served[..], &[(429, 0); 3]];
+    let expected = [in_time, denied].concat();
+    let short = Duration::from_millis(450);
+    for (policy, max_wait) in [
+        ("5/s burst 1 wait 450ms", short),
+        ("5/s burst 1 wait 450ms", Duration::MAX),
+        ("5/s burst 1 queue 50", short),
+        ("5/s burst 1 queue 2", Duration::MAX),
+    ] {
+        assert_eq!(six_at_once(policy, max_wait).await, expected, "{policy}");
+    }
+    // Without a queue a key's word has room for twice its burst, and no more.
+    let short_queue = six_at_once("5/s burst 1", short).await;
+    assert_eq!(short_queue[..3], [(200, 0), (200, 200), (429, 0)]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_gives_up_gives_its_place_back() {
     let clock = ManualClock::new();

@@ -5,7 +5,7 @@ use crate::algorithm::{Decides, Held, Kernel};
 use crate::clock::Timestamp;
 use crate::error::BuildError;
 use crate::meter::Meter;
-use crate::policy::{Algorithm, AtLimit, Policy};
+use crate::policy::{Algorithm, Policy};
 use crate::sketch::{Cells, GOLDEN, Lens, Places, SketchSize, mix};
 use crate::sync::{AtomicU64, Ordering};
 use crate::verb::{Charged, Verb, Verbs, Wish};
@@ -79,7 +79,7 @@ pub(in crate::keyed) fn can_spill(policy: &Policy) -> bool {
     // share have one. A log has no word to share.
     let is_apart =
         matches!(policy.algorithm(), Algorithm::FixedWindowFromFirst | Algorithm::SlidingLog);
-    !is_apart && policy.at_limit() == AtLimit::default()
+    !is_apart && policy.at_limit().is_plain()
 }
 
 impl Spill {

@@ -1,7 +1,8 @@
 //! Decides the requests of a log by a policy.
 //!
 //! The arithmetic is the library's own [`Meter`]: one word per key, one pure step per request, at the time in the
-//! log. A sliding log fits in no word, so each of its keys has a [`Limiter`]. Only the counting is added here.
+//! log. A sliding log fits in no word, and a [`Meter`] knows no queue: each key of these has a [`Limiter`].
+//! Only the counting is added here.
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::gather::{Keys, RequestLog};
 use super::seconds::{SECOND_NS, Seconds};
 use super::timeline::Timeline;
 use super::waits::Waits;
+use crate::delays::{Delays, ask};
 
 /// How many of the most refused keys are listed.
 const WORST_NAMED: usize = 10;
@@ -39,6 +41,8 @@ pub(crate) struct PolicyOutcome {
     pub(crate) timeline: Timeline,
     /// The waits of refused requests.
     pub(crate) waits: Waits,
+    /// The delays of admitted requests, under a policy with a queue.
+    pub(crate) delays: Delays,
 }
 
 /// A key among the most refused.
@@ -55,7 +59,7 @@ pub(crate) struct Worst {
 struct KeyState {
     word: Word,
     /// In place of the word.
-    log: Option<Box<Limiter>>,
+    limiter: Option<Box<Limiter>>,
     requests: u64,
     refused: u64,
 }
@@ -64,12 +68,13 @@ struct KeyState {
 #[derive(Debug)]
 pub(crate) struct PolicyRun {
     policy: Policy,
-    /// None of a sliding log.
+    /// None of a sliding log, or of a policy with a queue.
     meter: Option<Meter>,
     accounts: Vec<KeyState>,
     longest_wait: Duration,
     timeline: Timeline,
     waits: Waits,
+    delays: Delays,
 }
 
 impl PolicyRun {
@@ -77,11 +82,12 @@ impl PolicyRun {
     pub(crate) fn new(policy: Policy, keys: usize) -> Self {
         Self {
             policy,
-            meter: Meter::new(policy).ok(),
+            meter: Meter::new(policy).ok().filter(|_| policy.at_limit().queue.is_none()),
             accounts: std::iter::repeat_with(KeyState::default).take(keys).collect(),
             longest_wait: Duration::ZERO,
             timeline: Timeline::default(),
             waits: Waits::default(),
+            delays: Delays::default(),
         }
     }
 
@@ -99,8 +105,10 @@ impl PolicyRun {
             account.word = next;
             decision
         } else {
-            let log = || Box::new(Limiter::with_clock(self.policy, ManualClock::new()));
-            account.log.get_or_insert_with(log).entry().at(now).check(1)
+            let limiter = || Box::new(Limiter::with_clock(self.policy, ManualClock::new()));
+            let (decision, delay) = ask(account.limiter.get_or_insert_with(limiter), now);
+            delay.into_iter().for_each(|delay| self.delays.add(delay));
+            decision
         };
         account.requests += 1;
         if let Decision::Denied(denial) = decision {
@@ -118,9 +126,9 @@ impl PolicyRun {
     /// Sums up, given the number of each account's key. The caller computes the peak, because it has the other runs
     /// of the same second.
     pub(crate) fn finish(self, number: impl Fn(usize) -> usize, keys: &Keys) -> PolicyOutcome {
-        let Self { longest_wait, timeline, waits, .. } = self;
+        let Self { longest_wait, timeline, waits, delays, .. } = self;
         let mut outcome =
-            PolicyOutcome { longest_wait, timeline, waits, ..PolicyOutcome::default() };
+            PolicyOutcome { longest_wait, timeline, waits, delays, ..PolicyOutcome::default() };
         for (index, &KeyState { requests, refused, .. }) in self.accounts.iter().enumerate() {
             outcome.admitted += requests - refused;
             outcome.refused += refused;
@@ -144,6 +152,7 @@ impl PolicyOutcome {
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.timeline = self.timeline.merge(other.timeline);
         self.waits.append(other.waits);
+        self.delays.append(other.delays);
         other.worst.into_iter().for_each(|worst| self.consider(worst, keys));
         self
     }

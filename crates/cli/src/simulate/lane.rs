@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Decision, Limiter, ManualClock, Policy, Timestamp};
 
+use crate::delays::{DelaySummary, Delays, ask};
 use crate::failure::Failure;
 
 /// The answer to one request.
@@ -14,6 +15,8 @@ pub(super) struct SimulatedAnswer {
     pub(super) remaining: u64,
     /// The wait of a refused request.
     pub(super) wait_ns: u64,
+    /// How long an admitted one waits for its turn: 0 without a queue.
+    pub(super) delay_ns: u64,
 }
 
 /// The results of one policy.
@@ -22,12 +25,16 @@ pub(super) struct SimulatedLane {
     pub(super) policy: Policy,
     /// Whether each request was admitted.
     pub(super) admitted: Vec<bool>,
+    /// When each admitted one left: when it came, or when its turn had come.
+    pub(super) left: Vec<u64>,
+    /// Only of a policy with a queue.
+    pub(super) delays: Option<DelaySummary>,
     pub(super) admitted_count: u64,
     pub(super) refused_count: u64,
-    /// The maximum admitted in any half-open interval of the policy's period.
+    /// The maximum that left in any half-open interval of the policy's period.
     pub(super) max_in_period: u64,
     pub(super) longest_wait: Duration,
-    /// The longest time between two admitted requests.
+    /// The longest time between two admitted requests, as they left.
     pub(super) longest_pause: Duration,
 }
 
@@ -40,9 +47,16 @@ impl SimulatedLane {
     ) -> Result<Self, Failure> {
         let limiter = Limiter::with_clock(policy, ManualClock::new());
         let mut admitted = Vec::with_capacity(times.len());
+        let (mut pass, mut delays) = (Vec::new(), Delays::default());
         let mut longest_wait = Duration::ZERO;
         for &nanos in times {
-            let decision = limiter.entry().at(Timestamp::from_nanos(nanos)).check(1);
+            let (decision, delay) = ask(&limiter, Timestamp::from_nanos(nanos));
+            delay.into_iter().for_each(|delay| delays.add(delay));
+            let delay_ns = in_nanos(delay.unwrap_or_default());
+            if decision.is_allowed() {
+                // Turns come in the order in which the requests came.
+                pass.push(nanos.saturating_add(delay_ns));
+            }
             // A single unit fits every quota, so there is always a time to retry.
             let wait = match decision {
                 Decision::Denied(denial) => denial.retry_after().unwrap_or_default(),
@@ -55,12 +69,11 @@ impl SimulatedLane {
                 SimulatedAnswer {
                     is_admitted: decision.is_allowed(),
                     remaining: decision.remaining(),
-                    wait_ns: u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX),
+                    wait_ns: in_nanos(wait),
+                    delay_ns,
                 },
             )?;
         }
-        let pass: Vec<u64> =
-            times.iter().zip(&admitted).filter(|(_, pass)| **pass).map(|(at, _)| *at).collect();
         let pause_ns = pass.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
         let admitted_count = pass.len() as u64;
         Ok(Self {
@@ -74,13 +87,19 @@ impl SimulatedLane {
             longest_wait,
             longest_pause: Duration::from_nanos(pause_ns),
             admitted,
+            left: pass,
+            delays: delays.summary(),
         })
     }
 }
 
 /// The policy's period in nanoseconds.
 pub(super) fn period_ns(policy: Policy) -> u64 {
-    u64::try_from(policy.quota().period().as_nanos()).unwrap_or(u64::MAX)
+    in_nanos(policy.quota().period())
+}
+
+fn in_nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// For each admitted request its time, and how many were admitted in the period that ends with it: itself, and those

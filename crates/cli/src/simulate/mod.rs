@@ -34,7 +34,8 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
         Some(file) => times::read(file)?,
         None => pattern::make(args).map_err(Failure::Traffic)?,
     };
-    let mut csv = args.csv.as_ref().map(|file| Csv::create(file)).transpose()?;
+    let queues = args.policies.iter().any(|policy| policy.at_limit().queue.is_some());
+    let mut csv = args.csv.as_ref().map(|file| Csv::create(file, queues)).transpose()?;
     let mut lanes = Vec::with_capacity(args.policies.len());
     for &policy in &args.policies {
         let lane = SimulatedLane::decide(policy, &traffic.times, |nanos, answer| match &mut csv {
@@ -66,15 +67,18 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
 struct Csv<'f> {
     file: &'f str,
     writer: csv::Writer<BufWriter<File>>,
+    /// Whether there is a column for delays: if any policy has a queue.
+    queues: bool,
 }
 
 impl<'f> Csv<'f> {
-    fn create(file: &'f str) -> Result<Self, Failure> {
+    fn create(file: &'f str, queues: bool) -> Result<Self, Failure> {
         let opened = File::create(file);
         let opened =
             opened.map_err(|error| Failure::Unwritable { file: file.to_owned(), error })?;
-        let mut csv = Self { file, writer: csv::Writer::from_writer(BufWriter::new(opened)) };
-        csv.record(&["policy", "time_s", "admitted", "remaining", "retry_after_s"])?;
+        let mut csv =
+            Self { file, writer: csv::Writer::from_writer(BufWriter::new(opened)), queues };
+        csv.record(&["policy", "time_s", "admitted", "remaining", "retry_after_s", "delay_s"])?;
         Ok(csv)
     }
 
@@ -85,11 +89,15 @@ impl<'f> Csv<'f> {
         };
         let time = crate::spans::seconds(nanos);
         let admitted = answer.is_admitted.to_string();
-        self.record(&[policy, &time, &admitted, &answer.remaining.to_string(), &wait])
+        let delay = match answer.is_admitted {
+            true => crate::spans::seconds(answer.delay_ns),
+            false => String::new(),
+        };
+        self.record(&[policy, &time, &admitted, &answer.remaining.to_string(), &wait, &delay])
     }
 
-    fn record(&mut self, fields: &[&str; 5]) -> Result<(), Failure> {
-        let written = self.writer.write_record(fields);
+    fn record(&mut self, fields: &[&str; 6]) -> Result<(), Failure> {
+        let written = self.writer.write_record(&fields[..5 + usize::from(self.queues)]);
         written.map_err(|error| self.unwritable(error.into()))
     }
 

@@ -61,7 +61,8 @@ fn draw_lane(traffic: &Traffic, lane: &SimulatedLane, canvas: &Canvas<'_>) -> Dr
 }
 
 fn admitted<'l>(traffic: &'l Traffic, lane: &'l SimulatedLane) -> impl Iterator<Item = u64> + 'l {
-    traffic.times.iter().zip(&lane.admitted).filter(|(_, pass)| **pass).map(|(at, _)| *at)
+    // Turns that come after the last request are beyond the picture.
+    lane.left.iter().copied().take_while(|at| *at <= traffic.span_ns.1)
 }
 
 /// From zero, or by the calendar if the times are dates.
@@ -118,13 +119,12 @@ fn draw_marks(traffic: &Traffic, lane: &SimulatedLane, canvas: &Canvas<'_>) -> D
     for (is_admitted, low, high, colour) in
         [(true, 11, 18, plot::ADMITTED), (false, 2, 9, plot::REFUSED)]
     {
-        let met = columns.met(
-            traffic
-                .times
-                .iter()
-                .zip(&lane.admitted)
-                .filter_map(|(at, pass)| (*pass == is_admitted).then_some(*at)),
-        );
+        let met = if is_admitted {
+            columns.met(admitted(traffic, lane))
+        } else {
+            let refused = traffic.times.iter().zip(&lane.admitted).filter(|(_, pass)| !**pass);
+            columns.met(refused.map(|(at, _)| *at))
+        };
         chart.draw_series(columns.joined(&met).filter(|run| run.value > 0).map(|run| {
             Rectangle::new([(run.start_ns, low), (run.end_ns, high)], colour.filled())
         }))?;

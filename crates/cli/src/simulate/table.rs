@@ -47,7 +47,13 @@ impl fmt::Display for SimulateReport<'_> {
                 short(lane.longest_pause),
             ]);
         }
-        write_table(&table, f)
+        write_table(&table, f)?;
+        for lane in self.lanes {
+            if let Some(delays) = &lane.delays {
+                writeln!(f, "\n{}: {delays}", lane.policy)?;
+            }
+        }
+        Ok(())
     }
 }
 

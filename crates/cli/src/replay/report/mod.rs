@@ -14,6 +14,7 @@ use super::suggest::Suggestion;
 use super::summary::LogSummary;
 use super::timeline::Timeline;
 use super::waits::Waits;
+use crate::delays::DelaySummary;
 use crate::tables::grouped;
 
 /// The whole report. Its fields are those of `--json`, in their order.
@@ -72,6 +73,9 @@ struct PolicyReport {
     keys_refused: u64,
     longest_wait_ms: u64,
     peak_admitted_per_second: u64,
+    /// Only of a policy with a queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delays: Option<DelaySummary>,
     worst: Vec<WorstKey>,
     /// The exact wait, for the table.
     #[serde(skip)]
@@ -159,6 +163,7 @@ impl PolicyReport {
             keys_refused: outcome.keys_refused,
             longest_wait_ms: millis_rounded_up(outcome.longest_wait),
             peak_admitted_per_second: outcome.peak_admitted_per_second,
+            delays: outcome.delays.summary(),
             worst: worst.collect(),
             longest_wait: outcome.longest_wait,
             timeline: outcome.timeline.clone(),

@@ -115,6 +115,7 @@ fn of_policy(policy: &PolicyReport, picture: &str) -> Markup {
             @if policy.worst.is_empty() {
                 p { "Nothing refused." }
             } @else {
+                @if let Some(delays) = &policy.delays { p { (delays.to_string()) } }
                 div.beside { (worst(policy)) (waits(policy)) }
             }
         }

@@ -44,6 +44,11 @@ impl fmt::Display for ReplayReport {
         if !self.rows().is_empty() {
             write_table(&table, f)?;
         }
+        for policy in self.rows() {
+            if let Some(delays) = &policy.delays {
+                writeln!(f, "\n{}: {delays}", policy.name())?;
+            }
+        }
         self.rows().iter().try_for_each(|policy| write_worst(policy, f))?;
         match &self.suggestion {
             Some(suggestion) if self.rows().is_empty() => write!(f, "{suggestion}"),

@@ -1,0 +1,129 @@
+//! How long a policy with a queue lets requests wait, to the millisecond.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use tollgate::{Decision, Limiter, Timestamp};
+
+use crate::spans::seconds;
+use crate::tables::grouped;
+
+/// Decides one request as a caller that waits for its turn, if the policy has a queue. An admitted one has a delay.
+pub(crate) fn ask(limiter: &Limiter, now: Timestamp) -> (Decision, Option<Duration>) {
+    let entry = limiter.entry().at(now);
+    if limiter.policy().at_limit().queue.is_none() {
+        return (entry.check(1), None);
+    }
+    // The policy's own bounds end the wait.
+    match entry.reserve(1, Duration::MAX) {
+        Ok(place) => (Decision::Allowed(*place.permit()), Some(place.wait())),
+        Err(denial) => (Decision::Denied(denial), None),
+    }
+}
+
+/// How many admitted requests had which delay in milliseconds, rounded up. So many numbers as there are different
+/// delays: no more than the longest wait has milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Delays(BTreeMap<u64, u64>);
+
+/// The distribution in short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct DelaySummary {
+    #[serde(skip)]
+    admitted: u64,
+    /// The number of admitted requests that had to wait.
+    delayed: u64,
+    /// Half of all that were admitted waited no longer.
+    p50_ms: u64,
+    p99_ms: u64,
+    max_ms: u64,
+}
+
+impl Delays {
+    pub(crate) fn add(&mut self, delay: Duration) {
+        let millis = u64::try_from(delay.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        *self.0.entry(millis).or_default() += 1;
+    }
+
+    /// Adds those of another part.
+    pub(crate) fn append(&mut self, other: Self) {
+        for (millis, count) in other.0 {
+            *self.0.entry(millis).or_default() += count;
+        }
+    }
+
+    /// `None` without an admitted request, or without a queue.
+    pub(crate) fn summary(&self) -> Option<DelaySummary> {
+        let (&max_ms, _) = self.0.last_key_value()?;
+        let admitted = self.0.values().sum::<u64>();
+        Some(DelaySummary {
+            admitted,
+            delayed: admitted - self.0.get(&0).copied().unwrap_or(0),
+            p50_ms: self.at(admitted.div_ceil(2)),
+            // ceil(99 %), without a product that could overflow.
+            p99_ms: self.at(admitted - admitted / 100),
+            max_ms,
+        })
+    }
+
+    /// The delay of the request of this rank, the shortest delay having rank 1.
+    fn at(&self, rank: u64) -> u64 {
+        let mut seen = 0;
+        let mut reached = self.0.iter().filter(|(_, count)| {
+            seen += **count;
+            seen >= rank
+        });
+        reached.next().map_or(0, |(millis, _)| *millis)
+    }
+}
+
+impl fmt::Display for DelaySummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { admitted, delayed, .. } = *self;
+        let [p50, p99, max] = [self.p50_ms, self.p99_ms, self.max_ms]
+            .map(|millis| seconds(millis.saturating_mul(1_000_000)));
+        let (delayed, admitted) = (grouped(delayed), grouped(admitted));
+        write!(
+            f,
+            "{delayed} of {admitted} admitted waited for their turn: p50 {p50}s, p99 {p99}s, max {max}s"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays(millis: impl IntoIterator<Item = u64>) -> Delays {
+        let mut delays = Delays::default();
+        millis.into_iter().for_each(|millis| delays.add(Duration::from_millis(millis)));
+        delays
+    }
+
+    #[test]
+    fn a_rank_is_that_of_the_nearest_request() {
+        let summary = |delays: Delays| {
+            delays.summary().map(|s| (s.admitted, s.delayed, s.p50_ms, s.p99_ms, s.max_ms))
+        };
+        assert_eq!(summary(Delays::default()), None);
+        assert_eq!(summary(delays([0])), Some((1, 0, 0, 0, 0)));
+        assert_eq!(summary(delays(1..=4)), Some((4, 4, 2, 4, 4)));
+        assert_eq!(summary(delays(1..=200)), Some((200, 200, 100, 198, 200)));
+        assert_eq!(
+            summary(delays((0..=50).map(|n| n * 200))),
+            Some((51, 50, 5_000, 10_000, 10_000))
+        );
+        let mut sum = delays(1..=100);
+        sum.append(delays(101..=200));
+        assert_eq!(sum, delays(1..=200));
+    }
+
+    #[test]
+    fn a_delay_is_rounded_up() {
+        let mut delays = Delays::default();
+        delays.add(Duration::from_nanos(1_000_001));
+        assert_eq!(delays.summary().map(|summary| summary.max_ms), Some(2));
+    }
+}

@@ -1,0 +1,64 @@
+//! [`Wait`]: how long a request may wait for its turn.
+
+use std::time::Duration;
+
+/// How long a request may wait for its turn, and how it is spread.
+///
+/// A policy with a queue of its own ([`Policy::queue`](crate::Policy::queue)) has bounds as well: the nearer one counts.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Wait;
+/// // No more than a second, behind no more than 20 units, and up to 5 ms later than need be.
+/// let wait = Wait::at_most(Duration::from_secs(1)).behind(20).jitter(Duration::from_millis(5));
+/// assert_eq!(wait.max_wait(), Duration::from_secs(1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wait {
+    pub(crate) max: Duration,
+    pub(crate) units: Option<u64>,
+    pub(crate) jitter: Duration,
+}
+
+impl Wait {
+    /// Waits up to so long; a request whose turn comes later is denied at once.
+    #[must_use]
+    pub const fn at_most(max: Duration) -> Self {
+        Self { max, units: None, jitter: Duration::ZERO }
+    }
+
+    /// Waits behind no more than so many units: the length of the queue. With a burst of 1 and requests
+    /// of one unit, `behind(n - 1)` is a leaky bucket as a queue of n, of which one leaves at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
+    /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(1), ManualClock::new());
+    /// let wait = Wait::at_most(Duration::MAX).behind(2);
+    /// let queued = (0..9).filter(|_| limiter.entry().queue(1, wait).is_ok());
+    /// assert_eq!(queued.count(), 3);
+    /// ```
+    #[must_use]
+    pub const fn behind(self, units: u64) -> Self {
+        Self { units: Some(units), ..self }
+    }
+
+    /// Goes up to so much later than its turn, evenly spread, never earlier: so that callers that were told
+    /// the same instant do not all come at it.
+    #[must_use]
+    pub const fn jitter(self, jitter: Duration) -> Self {
+        Self { jitter, ..self }
+    }
+
+    /// The longest wait for a turn, without the jitter.
+    #[must_use]
+    pub const fn max_wait(&self) -> Duration {
+        self.max
+    }
+
+    /// The longest wait in nanoseconds, and behind how many units; the greatest number is no bound.
+    pub(crate) fn bounds(&self) -> [u64; 2] {
+        let wait_ns = u64::try_from(self.max.as_nanos()).unwrap_or(u64::MAX);
+        [wait_ns, self.units.unwrap_or(u64::MAX)]
+    }
+}
