@@ -38,8 +38,8 @@
 //! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::question`]; in one process every decision is exact |
 //!
 //! `algorithm` is one of these, with its option after it: `gcra` (also `token-bucket`, `leaky-bucket`, and
-//! `leaky-bucket hard`), `spaced`, `fixed-window` (also `fixed-window from-first`), `sliding-window` (exact; also
-//! `sliding-window round-down`, `sliding-window strict`), `segmented-window x6` and, with `unit: month`,
+//! `leaky-bucket hard`), `spaced`, `fixed-window` (also `fixed-window from-first`), `sliding-window` (the share rounded down; also
+//! `sliding-window exact`, `sliding-window strict`), `segmented-window x6` and, with `unit: month`,
 //! `calendar-month` (in UTC; any other algorithm counts a month as 30 days). `sliding-log` is not available: it keeps a
 //! slot for each unit, but the tables of rules keep one word for each client.
 //!
@@ -102,6 +102,7 @@ mod forgotten;
 mod full;
 mod identifier;
 mod linger;
+mod meant;
 mod memory;
 mod pattern;
 mod request;

@@ -57,6 +57,18 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
         ),
         (with("{ratelimit: {}}"), "3:6: config error, unknown key 'ratelimit'"),
         (limit("unit: day, requests: 5"), "3:38: config error, unknown key 'requests'"),
+        (
+            limit("unit: day, request_per_unit: 5"),
+            "3:38: config error, unknown key 'request_per_unit'; did you mean 'requests_per_unit'? use one of unit,",
+        ),
+        (
+            with("{key: k, Value: v}"),
+            "3:14: config error, unknown key 'Value'; did you mean 'value'? use one of key,",
+        ),
+        (
+            "domain: d\ndescriptors:\n  -key: k\n".to_owned(),
+            "3:3: config error, unknown key '-key'; did you mean '- key'? An entry of a list begins with",
+        ),
         (with("key"), "3:5: config error, yaml file contains list of type other than map: key"),
         ("domain: d\n[1]: 5\n".to_owned(), "2:1: config error, key is not of type string"),
         ("domain: [".to_owned(), "2:1: error loading config file: "),
@@ -234,7 +246,7 @@ fn row_127_control_characters_of_a_file_are_escaped_in_its_errors() {
     }
     assert_eq!(
         refused("doma\u{7f}n: d\n"),
-        "test.yaml:1:1: config error, unknown key 'doma\\u{7f}n'; use one of domain, descriptors"
+        "test.yaml:1:1: config error, unknown key 'doma\\u{7f}n'; did you mean 'domain'? use one of domain, descriptors"
     );
     let cache = RuleCache::new(Settings::default());
     let errors = cache.load(&[RuleText::new("a\nb.yaml", "domain: ''")]).expect_err("no domain");

@@ -50,10 +50,10 @@ fn the_script_decides_the_worked_examples_as_they_say() {
         ("fixed-window 5/1s", "0:00*9", "AAAAADDDD"),
         ("fixed-window 3/600ms", "0:00*9", "AAADDDDDD"),
         ("spaced 5/s", "0:00 0:00.1 0:00.2 0:00.3 0:00.41", "ADADA"),
-        ("sliding-window 3/60s round-down", "0:05 0:15 1:01 1:10 1:40 1:50 2:20 2:20", "AAAAADAD"),
-        ("sliding-window 3/60s round-down", "0:05 0:15 1:01 1:10 1:40 1:50 2:20 2:21", "AAAAADAA"),
-        ("sliding-window 3/60s", "0:05 0:15 1:01 1:10 1:40 1:50 2:20 2:29.999", "AAADADAD"),
-        ("sliding-window 3/60s", "0:05 0:15 1:01 1:10 1:40 1:50 2:20 2:30", "AAADADAA"),
+        ("sliding-window 3/60s", "0:05 0:15 1:01 1:10 1:40 1:50 2:20 2:20", "AAAAADAD"),
+        ("sliding-window 3/60s", "0:05 0:15 1:01 1:10 1:40 1:50 2:20 2:21", "AAAAADAA"),
+        ("sliding-window 3/60s exact", "0:05 0:15 1:01 1:10 1:40 1:50 2:20 2:29.999", "AAADADAD"),
+        ("sliding-window 3/60s exact", "0:05 0:15 1:01 1:10 1:40 1:50 2:20 2:30", "AAADADAA"),
         ("segmented-window 3/60s x4", seven, "AAAAADA"),
         ("fixed-window 3/1m from-first", "0:00 0:05 0:05 0:59 1:00", "AAADA"),
         ("gcra 3/m", "1:00*3 1:20 1:40 2:00", "AAAAAA"),
@@ -62,8 +62,8 @@ fn the_script_decides_the_worked_examples_as_they_say() {
         ("fixed-window 3/60s", "0:59*3 1:00*3", "AAAAAA"),
         ("fixed-window 3/60s from-first", "599:25*3 600:24.999 600:25", "AAADA"),
         ("segmented-window 3/60s x4", "0:14*3 0:59 1:00*4", "AAADAAAD"),
-        ("sliding-window 3/60s round-down", "0:59*3 1:41*4", "AAAAAAD"),
-        ("sliding-window 3/60s", "0:59*3 1:41*4", "AAAAADD"),
+        ("sliding-window 3/60s", "0:59*3 1:41*4", "AAAAAAD"),
+        ("sliding-window 3/60s exact", "0:59*3 1:41*4", "AAAAADD"),
     ];
     for (policy, text, expected) in examples {
         let requests: Vec<_> = times(text).into_iter().map(|now_us| (now_us, 1)).collect();
@@ -91,8 +91,8 @@ fn example_24_and_25_costs_share_a_quota_and_a_denied_one_spends_nothing() {
         "leaky-bucket 10/m hard",
         "fixed-window 10/m",
         "fixed-window 10/m from-first",
+        "sliding-window 10/m exact",
         "sliding-window 10/m",
-        "sliding-window 10/m round-down",
         "sliding-window 10/m strict",
         "segmented-window 10/m x6",
     ] {
@@ -113,8 +113,8 @@ fn example_32_one_request_every_tenth_of_a_second_against_five_per_second() {
         ("spaced 5/s", "ADADADADAD ADADADADAD ADADADADAD"),
         ("leaky-bucket 5/s soft", "AAAAAAAAAD ADADADADAD ADADADADAD"),
         ("leaky-bucket 5/s hard", "AAAAADDDDD ADDDDDDDDD ADDDDDDDDD"),
-        ("sliding-window 5/s", "AAAAADDDDD DDADADADAD ADDADADDAD"),
-        ("sliding-window 5/s round-down", "AAAAADDDDD DADADADADA DADADADADA"),
+        ("sliding-window 5/s exact", "AAAAADDDDD DDADADADAD ADDADADDAD"),
+        ("sliding-window 5/s", "AAAAADDDDD DADADADADA DADADADADA"),
         ("sliding-window 5/s strict", "AAAAADDDDD DDDDDDDDDD AAAAADDDDD"),
     ];
     for (policy, pattern) in expected {
