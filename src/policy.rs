@@ -43,12 +43,12 @@ pub enum Algorithm {
     /// The window opens with the first request that finds none open. Most in W: 2L - 1; 2L if the request that opened
     /// a window is given back.
     FixedWindowFromFirst,
-    /// Two counters; the previous window counts for the share still covered, in exact integers.
-    /// Most in W: 2L - 1. Under saturation it passes L - 1 per W (L = 1: one per 2W).
+    /// Two counters; the previous window counts for the share of it still covered, rounded down to whole units, as
+    /// textbooks and many systems do. Most in W: 2L. Under saturation it passes L per W.
     SlidingWindow,
-    /// As [`SlidingWindow`](Algorithm::SlidingWindow) with the share rounded down, as many systems do.
-    /// Most in W: 2L. Under saturation it passes L per W.
-    SlidingWindowRoundDown,
+    /// As [`SlidingWindow`](Algorithm::SlidingWindow) with the share as it is, or rounded up, which is the same.
+    /// Most in W: 2L - 1. Under saturation it passes L - 1 per W (L = 1: one per 2W).
+    SlidingWindowExact,
     /// As [`SlidingWindow`](Algorithm::SlidingWindow) with the previous window counted in full.
     /// Most in W: L. Under saturation it passes L per 2W, half the named rate.
     SlidingWindowStrict,

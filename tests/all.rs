@@ -193,7 +193,7 @@ fn threads_that_ask_in_opposite_orders_share_each_limit_and_lose_nothing() {
 
 #[test]
 fn nothing_is_allocated() {
-    let (one, table) = (limiter("100/s burst 50"), keyed("sliding-window 90/s"));
+    let (one, table) = (limiter("100/s burst 50"), keyed("sliding-window 90/s exact"));
     let mut admitted = 0;
     let allocations = allocation_counter::measure(|| {
         for n in 0..10_000 {
@@ -321,7 +321,7 @@ const POLICIES: [&str; 7] = [
     "gcra 100/m burst 20",
     "fixed-window 10/m",
     "fixed-window 10/m from-first",
-    "sliding-window 10/m",
+    "sliding-window 10/m exact",
     "sliding-window 10/m strict",
     "segmented-window 10/m x4",
 ];

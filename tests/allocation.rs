@@ -27,8 +27,10 @@ fn a_table_allocates_when_it_is_built() {
 fn a_million_decisions_allocate_nothing() {
     let keyed = KeyedLimiter::with_clock(Quota::per_second(10), 10_000, ManualClock::new());
     let keyed = keyed.expect("the quota fits");
-    let direct =
-        Limiter::with_clock("sliding-window 10/s".parse::<Policy>().unwrap(), ManualClock::new());
+    let direct = Limiter::with_clock(
+        "sliding-window 10/s exact".parse::<Policy>().unwrap(),
+        ManualClock::new(),
+    );
     let mut admitted = 0_u64;
     let allocations = measure(|| {
         for n in 0..1_000_000_u64 {

@@ -16,8 +16,8 @@ const ALGORITHMS: [&str; 7] = [
     "gcra 10/s burst 3",
     "fixed-window 10/s",
     "fixed-window 10/s from-first",
+    "sliding-window 10/s exact",
     "sliding-window 10/s",
-    "sliding-window 10/s round-down",
     "sliding-window 10/s strict",
     "segmented-window 10/s x2",
 ];

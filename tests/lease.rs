@@ -106,7 +106,7 @@ fn a_key_of_a_table_is_leased_as_any_limit_is() {
 
 #[test]
 fn a_window_gives_back_while_it_is_the_one_that_was_charged() {
-    for text in ["fixed-window 10/m", "sliding-window 10/m", "segmented-window 10/m x2"] {
+    for text in ["fixed-window 10/m", "sliding-window 10/m exact", "segmented-window 10/m x2"] {
         let clock = ManualClock::new();
         let limiter = Limiter::with_clock(policy(text), clock.clone());
         drop(limiter.entry().lease(4).unwrap());

@@ -15,7 +15,7 @@ fn table(text: &str) -> KeyedLimiter<u64, RandomState> {
 }
 
 const POLICIES: [&str; 4] =
-    ["gcra 5/m burst 3", "fixed-window 3/m", "sliding-window 3/m", "segmented-window 4/m x2"];
+    ["gcra 5/m burst 3", "fixed-window 3/m", "sliding-window 3/m exact", "segmented-window 4/m x2"];
 
 proptest! {
     #[test]

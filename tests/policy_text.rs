@@ -24,13 +24,13 @@ fn every_form_is_read_and_printed_in_one_way() {
         ("leaky-bucket 100/60s hard", "gcra 1/m burst 100"),
         ("spaced 5/s", "gcra 5/s burst 1"),
         ("GCRA 10/M Burst 5", "gcra 10/m burst 5"),
-        ("sliding_window 10/m round_down", "sliding-window 10/m round-down"),
+        ("sliding_window 10/m round_down", "sliding-window 10/m"),
         ("fixed-window 100/1m", "fixed-window 100/m"),
         ("fixed-window 100/m aligned", "fixed-window 100/m"),
         ("fixed-window 100/m from-first", "fixed-window 100/m from-first"),
+        ("sliding-window 100/m round-up", "sliding-window 100/m exact"),
+        ("sliding-window 100/m exact", "sliding-window 100/m exact"),
         ("sliding-window 100/m", "sliding-window 100/m"),
-        ("sliding-window 100/m exact", "sliding-window 100/m"),
-        ("sliding-window 100/m round-down", "sliding-window 100/m round-down"),
         ("sliding-window 100/m strict", "sliding-window 100/m strict"),
         ("segmented-window 100/m x6", "segmented-window 100/m x6"),
         ("calendar-month 10000", "calendar-month 10000"),
@@ -49,8 +49,8 @@ fn every_form_is_read_and_printed_in_one_way() {
         ("10/m penalty 600s after 3", "gcra 10/m penalty 10m after 3"),
         ("10/m penalty h after 3 extended", "gcra 10/m penalty 1h after 3 extended"),
         (
-            "sliding-window 100/m penalty 2m after 1 round-down count-denied soft 5%",
-            "sliding-window 100/m round-down soft 5% count-denied penalty 2m after 1",
+            "sliding-window 100/m penalty 2m after 1 round-up count-denied soft 5%",
+            "sliding-window 100/m exact soft 5% count-denied penalty 2m after 1",
         ),
         (
             "segmented-window 20/m x6 penalty 1m after 9",
@@ -102,7 +102,7 @@ fn every_slip_is_named_with_what_would_be_right() {
         ),
         (
             "sliding-window 10/s up",
-            "sliding-window has no option \"up\"; use exact, round-down, strict, or none",
+            "sliding-window has no option \"up\"; use exact, round-up, round-down, strict, or none",
         ),
         ("sliding-window 10/s strict exact", "\"exact\" is one option too many"),
         (
@@ -133,7 +133,7 @@ fn every_slip_is_named_with_what_would_be_right() {
             "a window of 1s is not 7 segments of whole nanoseconds; use x5 or x8",
         ),
         (
-            "sliding-window 1000000/s",
+            "sliding-window 1000000/s exact",
             "the counts and the window number need 72 bits; 64 are there; \
              in this window a limit up to 65535 fits, or use gcra",
         ),

@@ -44,8 +44,8 @@ fn a_word_keeps_at_least_the_state_bits_that_are_told() {
 #[test]
 fn the_policies_that_are_told_to_fit_fit_and_the_others_do_not() {
     let fits = |text: &str| text.parse::<tollgate::Policy>().is_ok();
-    assert!(!fits("sliding-window 1000000/s") && fits("sliding-window 65535/s"));
-    assert!(!fits("sliding-window 65536/s"));
+    assert!(!fits("sliding-window 1000000/s exact") && fits("sliding-window 65535/s exact"));
+    assert!(!fits("sliding-window 65536/s exact"));
     assert!(!fits("segmented-window 1000/m x6") && fits("segmented-window 1000/m x3"));
     assert!(!fits("segmented-window 1000/m x4"));
     assert!(fits("gcra 2200000000/s") && !fits("gcra 2300000000/s"));

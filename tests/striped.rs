@@ -53,7 +53,7 @@ fn windows_are_divided_without_a_unit_lost() {
         "fixed-window 10/m",
         "fixed-window 10/m from-first",
         "sliding-window 10/m",
-        "sliding-window 10/m round-down",
+        "sliding-window 10/m exact",
         "sliding-window 10/m strict",
         "segmented-window 10/m x6",
         "calendar-month 10",

@@ -40,7 +40,7 @@ fn a_far_time_from_one_caller_spreads_to_no_other_key() {
     let policies = [
         ("gcra 100/s burst 20", 1_000),
         ("fixed-window 100/s", 1_000),
-        ("sliding-window 100/m", 50),
+        ("sliding-window 100/m exact", 50),
     ];
     for (text, keys) in policies {
         let table = table(text, 10_000);

@@ -69,8 +69,8 @@ fn plain_policies() -> impl Strategy<Value = Policy> {
             let algorithm = match algorithm {
                 0 | 1 => return Some(Policy::from(quota(count, 1).burst(burst))),
                 2 => Algorithm::FixedWindow,
-                3 => Algorithm::SlidingWindow,
-                4 => Algorithm::SlidingWindowRoundDown,
+                3 => Algorithm::SlidingWindowExact,
+                4 => Algorithm::SlidingWindow,
                 // With larger limits a start may be coarser than the model's.
                 5 => {
                     let algorithm = Algorithm::FixedWindowFromFirst;
@@ -237,7 +237,7 @@ fn a_model_with_other_words_is_caught() {
         ["gcra 10/s penalty 2s after 2", "gcra 10/s penalty 3s after 2"],
         ["gcra 10/s penalty 2s after 2", "gcra 10/s penalty 2s after 2 extended"],
         ["gcra 10/s count-denied", "gcra 10/s count-denied 2s"],
-        ["sliding-window 10/s count-denied", "sliding-window 10/s"],
+        ["sliding-window 10/s exact count-denied", "sliding-window 10/s exact"],
         ["fixed-window 10/s penalty 2s after 2", "fixed-window 10/s penalty 2001ms after 2"],
     ] {
         let mut machine = Machine::against(common::policy(policy), common::policy(other));

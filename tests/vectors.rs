@@ -28,8 +28,8 @@ fn v3_what_is_rejected_consumes_nothing() {
         "gcra 10/m",
         "fixed-window 10/m",
         "fixed-window 10/m from-first",
+        "sliding-window 10/m exact",
         "sliding-window 10/m",
-        "sliding-window 10/m round-down",
         "sliding-window 10/m strict",
         "segmented-window 10/m x6",
     ];

@@ -67,7 +67,7 @@ fn example_05_spaced_never_admits_two_within_the_interval() {
 
 #[test]
 fn example_09_sliding_window_weighs_what_is_still_covered() {
-    let meter = Meter::new(policy("sliding-window 100/60s")).unwrap();
+    let meter = Meter::new(policy("sliding-window 100/60s exact")).unwrap();
     let word = after(&meter, &[("0:30", 88), ("1:00", 12)]);
     assert_eq!(meter.peek(word, instant("1:15"), 1).remaining(), 22);
     assert!(meter.peek(word, instant("1:15"), 22).is_allowed());
@@ -77,7 +77,7 @@ fn example_09_sliding_window_weighs_what_is_still_covered() {
 #[test]
 fn example_10_denied_requests_counted() {
     let seven = at("0:05 0:15 1:01 1:10 1:40 1:50 2:20");
-    let text = "sliding-window 3/60s round-down count-denied";
+    let text = "sliding-window 3/60s count-denied";
     assert_eq!(decisions(text, &seven), "AAAAADA");
     let meter = Meter::new(policy(text)).unwrap();
     let word = seven.iter().fold(Word::UNUSED, |word, &(now_ns, cost)| {
@@ -97,7 +97,8 @@ fn example_14_denied_requests_counted() {
 
 #[test]
 fn example_26_soft_admits_five_percent_more_and_marks_it() {
-    for text in ["gcra 500/m soft 5%", "fixed-window 500/m soft 5%", "sliding-window 500/m soft 5%"]
+    for text in
+        ["gcra 500/m soft 5%", "fixed-window 500/m soft 5%", "sliding-window 500/m exact soft 5%"]
     {
         let meter = Meter::new(policy(text)).unwrap();
         let (mut word, mut marked) = (Word::UNUSED, Vec::new());
@@ -117,28 +118,28 @@ fn example_26_soft_admits_five_percent_more_and_marks_it() {
 #[test]
 fn example_10_sliding_window_roundings_differ_on_the_same_seven() {
     let seven = at("0:05 0:15 1:01 1:10 1:40 1:50 2:20");
-    assert_eq!(decisions("sliding-window 3/60s round-down", &seven), "AAAAADA");
-    assert_eq!(decisions("sliding-window 3/60s", &seven), "AAADADA");
+    assert_eq!(decisions("sliding-window 3/60s", &seven), "AAAAADA");
+    assert_eq!(decisions("sliding-window 3/60s exact", &seven), "AAADADA");
     let then = |text: &str, time: &str| decisions(text, &[seven.clone(), at(time)].concat());
-    assert_eq!(then("sliding-window 3/60s round-down", "2:20"), "AAAAADAD");
-    assert_eq!(then("sliding-window 3/60s round-down", "2:21"), "AAAAADAA");
-    assert_eq!(then("sliding-window 3/60s", "2:29.999"), "AAADADAD");
-    assert_eq!(then("sliding-window 3/60s", "2:30"), "AAADADAA");
+    assert_eq!(then("sliding-window 3/60s", "2:20"), "AAAAADAD");
+    assert_eq!(then("sliding-window 3/60s", "2:21"), "AAAAADAA");
+    assert_eq!(then("sliding-window 3/60s exact", "2:29.999"), "AAADADAD");
+    assert_eq!(then("sliding-window 3/60s exact", "2:30"), "AAADADAA");
 }
 
 #[test]
 fn example_11_v13_sliding_window_adds_before_it_compares() {
-    let exact = Meter::new(policy("sliding-window 50/60s")).unwrap();
+    let exact = Meter::new(policy("sliding-window 50/60s exact")).unwrap();
     let word = after(&exact, &[("0:30", 42), ("1:15", 18)]);
     assert!(!exact.peek(word, instant("1:15"), 1).is_allowed());
-    let down = Meter::new(policy("sliding-window 50/60s round-down")).unwrap();
+    let down = Meter::new(policy("sliding-window 50/60s")).unwrap();
     let word = after(&down, &[("0:30", 42), ("1:15", 18)]);
     assert!(down.peek(word, instant("1:15"), 1).is_allowed());
 }
 
 #[test]
 fn example_12_v14_sliding_window_admits_when_the_share_has_shrunk() {
-    let meter = Meter::new(policy("sliding-window 100/60s")).unwrap();
+    let meter = Meter::new(policy("sliding-window 100/60s exact")).unwrap();
     let word = after(&meter, &[("0:30", 40), ("1:30", 80)]);
     assert!(!meter.peek(word, instant("1:30"), 1).is_allowed());
     assert!(meter.peek(word, instant("1:40"), 1).is_allowed());
@@ -146,7 +147,7 @@ fn example_12_v14_sliding_window_admits_when_the_share_has_shrunk() {
 
 #[test]
 fn example_13_v15_sliding_window_says_one_second_not_the_window_end() {
-    let meter = Meter::new(policy("sliding-window 60/60s")).unwrap();
+    let meter = Meter::new(policy("sliding-window 60/60s exact")).unwrap();
     let word = after(&meter, &[("0:30", 60), ("1:12", 12)]);
     let Decision::Denied(denial) = meter.peek(word, instant("1:12"), 1) else {
         panic!("admitted above the limit");
@@ -232,8 +233,8 @@ fn example_25_a_denied_cost_spends_nothing_and_a_larger_one_never_fits() {
         "leaky-bucket 10/m hard",
         "fixed-window 10/m",
         "fixed-window 10/m from-first",
+        "sliding-window 10/m exact",
         "sliding-window 10/m",
-        "sliding-window 10/m round-down",
         "sliding-window 10/m strict",
         "segmented-window 10/m x6",
     ];
@@ -303,8 +304,8 @@ fn example_32_one_request_every_tenth_of_a_second_against_five_per_second() {
         ("spaced 5/s", "ADADADADAD ADADADADAD ADADADADAD"),
         ("leaky-bucket 5/s soft", "AAAAAAAAAD ADADADADAD ADADADADAD"),
         ("leaky-bucket 5/s hard", "AAAAADDDDD ADDDDDDDDD ADDDDDDDDD"),
-        ("sliding-window 5/s", "AAAAADDDDD DDADADADAD ADDADADDAD"),
-        ("sliding-window 5/s round-down", "AAAAADDDDD DADADADADA DADADADADA"),
+        ("sliding-window 5/s exact", "AAAAADDDDD DDADADADAD ADDADADDAD"),
+        ("sliding-window 5/s", "AAAAADDDDD DADADADADA DADADADADA"),
         ("sliding-window 5/s strict", "AAAAADDDDD DDDDDDDDDD AAAAADDDDD"),
     ];
     for (text, pattern) in expected {
@@ -314,7 +315,7 @@ fn example_32_one_request_every_tenth_of_a_second_against_five_per_second() {
 
 #[test]
 fn example_33_the_previous_count_weighs_what_is_left_of_the_window() {
-    let meter = Meter::new(policy("sliding-window 100/60s")).unwrap();
+    let meter = Meter::new(policy("sliding-window 100/60s exact")).unwrap();
     let word = after(&meter, &[("0:10", 100)]);
     assert_eq!(meter.peek(word, instant("1:18"), 1).remaining(), 30);
     assert_eq!(meter.peek(word, instant("1:15"), 1).remaining(), 25);
@@ -335,10 +336,47 @@ fn example_35_segments_at_their_worst() {
 #[test]
 fn example_36_round_down_exact_and_strict_across_a_boundary() {
     let times = [together("0:59", 3), together("1:41", 4)].concat();
-    assert_eq!(decisions("sliding-window 3/60s round-down", &times), "AAAAAAD");
-    assert_eq!(decisions("sliding-window 3/60s", &times), "AAAAADD");
+    assert_eq!(decisions("sliding-window 3/60s", &times), "AAAAAAD");
+    assert_eq!(decisions("sliding-window 3/60s exact", &times), "AAAAADD");
     let pattern = ["AAA", "DDDDDDDDD"].concat().repeat(2);
     assert_eq!(decisions("sliding-window 3/60s strict", &every(0, 10_000, 24)), pattern);
+}
+
+/// The rule of the textbooks and of Cloudflare: share of the previous count, rounded down, and the current one.
+fn textbook(limit: u64, window_ms: u64, times_ms: impl Iterator<Item = u64>) -> Vec<bool> {
+    let mut counts = std::collections::HashMap::<u64, u64>::new();
+    times_ms
+        .map(|at| {
+            let (window, into) = (at / window_ms, at % window_ms);
+            let count = |window: u64| counts.get(&window).copied().unwrap_or(0);
+            let previous = window.checked_sub(1).map_or(0, count);
+            let fits = previous * (window_ms - into) / window_ms + count(window) + 1 <= limit;
+            *counts.entry(window).or_default() += u64::from(fits);
+            fits
+        })
+        .collect()
+}
+
+#[test]
+fn the_sliding_window_of_the_field_passes_its_limit_in_ten_minutes_of_saturation() {
+    // Ten requests in each second of ten minutes.
+    let offered = every(0, 100, 6_000);
+    for (limit, passed) in [
+        (1, [10, 5, 5]), // as text without more words, exact, strict
+        (3, [30, 21, 15]),
+    ] {
+        let texts =
+            ["", " exact", " strict"].map(|option| format!("sliding-window {limit}/m{option}"));
+        assert_eq!(texts.each_ref().map(|text| admitted(text, &offered)), passed);
+        for (synonym, text) in [(" round-down", &texts[0]), (" round-up", &texts[1])] {
+            assert_eq!(policy(&format!("sliding-window {limit}/m{synonym}")), policy(text));
+        }
+        let decided: String = textbook(limit, 60_000, (0..6_000).map(|i| i * 100))
+            .into_iter()
+            .map(|fits| if fits { 'A' } else { 'D' })
+            .collect();
+        assert_eq!(decisions(&texts[0], &offered), decided);
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn charged<'a>(mut toll: Toll<'a>, now: Timestamp) -> Toll<'a> {
 
 #[test]
 fn an_untouched_word_is_put_back_bit_for_bit() {
-    for text in ["gcra 6/m burst 12", "fixed-window 12/m", "sliding-window 12/m"] {
+    for text in ["gcra 6/m burst 12", "fixed-window 12/m", "sliding-window 12/m exact"] {
         let limiter = Limiter::with_clock(policy(text), ManualClock::new());
         for (second, spent) in [(0, 0), (61, 3), (62, 1), (500, 2)] {
             let now = Timestamp::from_secs(second);
@@ -128,7 +128,7 @@ fn at_a_time_of_the_callers_a_charge_under_another_stays() {
 
 #[test]
 fn in_a_window_a_charge_under_another_stays() {
-    for text in ["fixed-window 12/m", "sliding-window 12/m", "segmented-window 12/m x2"] {
+    for text in ["fixed-window 12/m", "sliding-window 12/m exact", "segmented-window 12/m x2"] {
         let clock = ManualClock::new();
         let now = start(&clock);
         let limiter = Limiter::with_clock(policy(text), clock.clone());
@@ -145,7 +145,7 @@ fn in_a_window_a_charge_under_another_stays() {
 
 #[test]
 fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
-    for text in ["gcra 6/m burst 12", "fixed-window 12/m", "sliding-window 12/m"] {
+    for text in ["gcra 6/m burst 12", "fixed-window 12/m", "sliding-window 12/m exact"] {
         for (taken_s, later_s) in [(0, 30), (5, 25), (5, 40), (5, 80), (30, 200), (5, 100_000)] {
             let keyed = KeyedLimiter::<u64>::with_clock(policy(text), 1, ManualClock::new());
             let keyed = keyed.and_then(|keyed| keyed.when_full(Full::Deny)).expect("it fits");

@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(form("segmented-window 20/m x4").fineness, 0);
         assert_eq!(form("segmented-window 100/m x6").fineness, 1);
         assert_eq!(form("segmented-window 60/m x6").fineness, 2);
-        assert_eq!(form("sliding-window 100/m").fineness, 0);
+        assert_eq!(form("sliding-window 100/m exact").fineness, 0);
         let ends = |words: &str| {
             ["gcra 10/m", "fixed-window 100/m", "fixed-window 100/m from-first"]
                 .map(|text| form(&format!("{text} {words}")).end_quantum_ns)

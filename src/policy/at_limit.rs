@@ -22,7 +22,7 @@ use crate::wait::Wait;
 ///   a client that keeps asking is kept out. The charge is cut where one unit would have to wait longer than
 ///   C, by default the horizon; a client that pauses so long is always let in again. In GCRA's words, TAT = max(TAT,
 ///   min(max(TAT, now) + cost, now + L - 1 unit + C)). Windows take no C: the current count grows by the
-///   cost and stops at L (for `sliding-window` exact and `round-down` at 2L, which the next window
+///   cost and stops at L (for `sliding-window` and its `exact` at 2L, which the next window
 ///   feels). At most as much is admitted as without.
 /// * **Penalty**, `penalty 10m after 3`, of all but `calendar-month`: the third denial in a row refuses everything
 ///   for ten minutes from then on; after that the limit is as never used. An admission in between begins the row anew;
@@ -336,7 +336,7 @@ fn least_penalty_ns(policy: &Policy) -> u128 {
             }
         }
         Algorithm::SlidingWindow
-        | Algorithm::SlidingWindowRoundDown
+        | Algorithm::SlidingWindowExact
         | Algorithm::SlidingWindowStrict => 2 * period_ns,
         _ => period_ns,
     }

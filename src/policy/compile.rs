@@ -53,8 +53,8 @@ impl Policy {
             Algorithm::FixedWindowFromFirst => {
                 Kernel::FromFirst(FromFirst::new(limit, window_ns, quantum_ns))
             }
-            Algorithm::SlidingWindow => sliding(Rounding::Exact),
-            Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down),
+            Algorithm::SlidingWindowExact => sliding(Rounding::Exact),
+            Algorithm::SlidingWindow => sliding(Rounding::Down),
             Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
             // It decides in its slots: no path that is laid out for a word is for it.
             Algorithm::SlidingLog => Kernel::Log(Answers::NONE),

@@ -146,7 +146,7 @@ impl WordNeeds<'_> {
         // These weigh the previous window by less than all of it: what is counted beyond the limit is felt there.
         let weighs = matches!(
             self.policy.algorithm,
-            Algorithm::SlidingWindow | Algorithm::SlidingWindowRoundDown
+            Algorithm::SlidingWindowExact | Algorithm::SlidingWindow
         );
         let ceiling = self.policy.ceiling();
         if weighs && self.policy.at_limit.count_denied != CountDenied::No {
@@ -164,8 +164,8 @@ impl WordNeeds<'_> {
             Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst | Algorithm::CalendarMonth => {
                 1
             }
-            Algorithm::SlidingWindow
-            | Algorithm::SlidingWindowRoundDown
+            Algorithm::SlidingWindowExact
+            | Algorithm::SlidingWindow
             | Algorithm::SlidingWindowStrict => 2,
             Algorithm::SegmentedWindow { segments } => u32::from(segments),
         };

@@ -16,8 +16,8 @@ pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::Gcra, "gcra", ""),
     (Algorithm::FixedWindow, "fixed-window", ""),
     (Algorithm::FixedWindowFromFirst, "fixed-window", " from-first"),
+    (Algorithm::SlidingWindowExact, "sliding-window", " exact"),
     (Algorithm::SlidingWindow, "sliding-window", ""),
-    (Algorithm::SlidingWindowRoundDown, "sliding-window", " round-down"),
     (Algorithm::SlidingWindowStrict, "sliding-window", " strict"),
     (Algorithm::SegmentedWindow { segments: 0 }, "segmented-window", ""),
     (Algorithm::CalendarMonth, CALENDAR_MONTH, ""),
@@ -55,7 +55,7 @@ impl fmt::Display for Policy {
 /// spaced 5/s                         never two at once (gcra 5/s burst 1)
 /// fixed-window 100/m                 windows of the clock; also written `aligned`
 /// fixed-window 100/m from-first      the window opens with the first request
-/// sliding-window 100/m               exact; or `round-down`, or `strict`
+/// sliding-window 100/m               the share rounded down; or `exact`, or `strict`
 /// segmented-window 100/m x6          a ring of 6 segments
 /// calendar-month 10000               months of the calendar in UTC: needs a clock of Unix time
 /// sliding-log 100/m                  the time of each unit; also log. Nothing follows
@@ -184,10 +184,13 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         ("fixed-window", None | Some("aligned")) => Algorithm::FixedWindow,
         ("fixed-window", Some("from-first")) => Algorithm::FixedWindowFromFirst,
         ("fixed-window", _) => return Err(unknown("use aligned, from-first, or none")),
-        ("sliding-window", None | Some("exact")) => Algorithm::SlidingWindow,
-        ("sliding-window", Some("round-down")) => Algorithm::SlidingWindowRoundDown,
+        ("sliding-window", None | Some("round-down")) => Algorithm::SlidingWindow,
+        // Counts are whole: a share that is rounded up fits exactly where the share itself does.
+        ("sliding-window", Some("exact" | "round-up")) => Algorithm::SlidingWindowExact,
         ("sliding-window", Some("strict")) => Algorithm::SlidingWindowStrict,
-        ("sliding-window", _) => return Err(unknown("use exact, round-down, strict, or none")),
+        ("sliding-window", _) => {
+            return Err(unknown("use exact, round-up, round-down, strict, or none"));
+        }
         ("segmented-window", mode) => {
             let accepted = "write the number of segments as x2 to x64, as in x6";
             let number = mode.and_then(|word| word.strip_prefix('x'));

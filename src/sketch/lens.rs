@@ -181,7 +181,7 @@ mod tests {
     use crate::{Meter, Policy};
 
     const POLICIES: [&str; 4] =
-        ["gcra 5/m", "fixed-window 5/m", "sliding-window 5/m", "segmented-window 5/m x6"];
+        ["gcra 5/m", "fixed-window 5/m", "sliding-window 5/m exact", "segmented-window 5/m x6"];
 
     fn meter(policy: &str) -> Meter {
         Meter::new(policy.parse::<Policy>().expect("a policy")).expect("a word")
@@ -286,10 +286,11 @@ mod tests {
             panic!("it fits")
         };
         assert_eq!(gcra.unit_ticks(), 1 << 7);
-        assert!(fitting("sliding-window 8191/s", 0).is_some());
-        assert!(fitting("sliding-window 16384/s", 0).is_none());
+        assert!(fitting("sliding-window 8191/s exact", 0).is_some());
+        assert!(fitting("sliding-window 16384/s exact", 0).is_none());
         let last = Timestamp::from_nanos(LATEST_NS);
-        for policy in ["gcra 1000000/s burst 9", "gcra 1/d burst 3", "sliding-window 8191/s"] {
+        for policy in ["gcra 1000000/s burst 9", "gcra 1/d burst 3", "sliding-window 8191/s exact"]
+        {
             let (lens, cells) = (fitting(policy, 0).expect("it fits"), Cells::new(1));
             let (cells, place) = (cells.expect("a cell"), Places::of([0, 0], 1, 1));
             let limit = lens.kernel.limit();

@@ -11,7 +11,7 @@ use super::{Engines, secs};
 fn vector_17_a_key_that_asks_too_much_for_ever_gets_nothing_while_denials_count() {
     // 12 a minute of 10: an hour long.
     let hour = every(0, 5_000, 720);
-    for text in ["gcra 10/60s", "sliding-window 10/60s", "sliding-window 10/60s round-down"] {
+    for text in ["gcra 10/60s", "sliding-window 10/60s exact", "sliding-window 10/60s"] {
         let counted = decisions(&format!("{text} count-denied"), &hour);
         let lockout = counted.find('D').unwrap();
         assert!(!counted[lockout..].contains('A'), "{text}: {counted}");
@@ -23,7 +23,7 @@ fn vector_17_a_key_that_asks_too_much_for_ever_gets_nothing_while_denials_count(
 
 #[test]
 fn vector_17_each_further_call_extends_the_wait_up_to_the_stop() {
-    let meter = Meter::new(policy("sliding-window 500/h count-denied")).unwrap();
+    let meter = Meter::new(policy("sliding-window 500/h exact count-denied")).unwrap();
     let now = Timestamp::from_secs(1_800);
     let mut word = meter.check(Word::UNUSED, now, 500).1;
     let mut last = Duration::ZERO;
@@ -45,8 +45,8 @@ fn vector_54_a_capped_charge_of_denials_does_not_lock_out() {
         assert_eq!(decisions(&format!("{text} count-denied"), &hits), "A".repeat(100), "{text}");
     }
     // Two counters deny one in six of these anyway, and no more when that one counts.
-    let plain = decisions("sliding-window 2/6s", &hits);
-    assert_eq!(decisions("sliding-window 2/6s count-denied", &hits), plain);
+    let plain = decisions("sliding-window 2/6s exact", &hits);
+    assert_eq!(decisions("sliding-window 2/6s exact count-denied", &hits), plain);
     assert_eq!(plain.matches('D').count(), 16);
     // Also after a flood: the wait for one unit is at most 6 s, and soon every call passes again.
     let flood = [together("0:00", 50), every(5_000, 5_000, 20)].concat();

@@ -23,8 +23,8 @@ const ALGORITHMS: [&str; 7] = [
     "gcra 4/2s",
     "fixed-window 4/2s",
     "fixed-window 4/2s from-first",
+    "sliding-window 4/2s exact",
     "sliding-window 4/2s",
-    "sliding-window 4/2s round-down",
     "sliding-window 4/2s strict",
     "segmented-window 4/2s x2",
 ];

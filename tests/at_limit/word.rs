@@ -9,7 +9,7 @@ use super::common::policy;
 #[test]
 fn what_a_word_cannot_carry_out_is_refused_when_it_is_built() {
     let gcra = Policy::from(Quota::per_minute(10));
-    let window = policy("sliding-window 10/m");
+    let window = policy("sliding-window 10/m exact");
     let minute = Duration::from_secs(60);
     let short = Duration::from_nanos(59_999_999_999);
     let told = |refused: Result<Policy, PolicyError>| refused.unwrap_err().to_string();

@@ -9,8 +9,8 @@ const RULED: [&str; 7] = [
     "gcra 4/2s soft 50% count-denied penalty 10s after 3",
     "fixed-window 4/2s soft 50% penalty 10s after 3 extended",
     "fixed-window 4/2s from-first count-denied penalty 10s after 3",
-    "sliding-window 4/2s count-denied penalty 10s after 3",
-    "sliding-window 4/2s round-down soft 25% penalty 10s after 3",
+    "sliding-window 4/2s exact count-denied penalty 10s after 3",
+    "sliding-window 4/2s soft 25% penalty 10s after 3",
     "sliding-window 4/2s strict penalty 10s after 3 extended",
     "segmented-window 4/2s x2 soft 50% count-denied penalty 10s after 3",
 ];

@@ -71,7 +71,7 @@ fn windows_of_a_sketch_admit_no_more_than_their_bound() {
         in_each_window(&mut admissions, |units| assert!(units <= LIMIT, "{units}"))
     });
     rounds(|count| {
-        let sketch = sketch("sliding-window 100/s", 3, 40);
+        let sketch = sketch("sliding-window 100/s exact", 3, 40);
         let mut admissions = run(count, IN_STEP, request(150), sketch);
         let most = max_in_any_window(&mut admissions);
         assert!(most < 2 * LIMIT, "{most}");

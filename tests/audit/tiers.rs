@@ -14,7 +14,7 @@ const GCRA: &str = "gcra 50/s burst 20";
 fn table(capacity: usize) -> KeyedLimiter<u64> {
     let tiers = Tiers::of(policy(GCRA))
         .and(policy("fixed-window 100/s"))
-        .and(policy("sliding-window 100/s"));
+        .and(policy("sliding-window 100/s exact"));
     tiers.build_with_clock(capacity, ManualClock::new()).unwrap()
 }
 

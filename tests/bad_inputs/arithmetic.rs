@@ -138,7 +138,9 @@ fn row_07_one_per_day_with_burst_213505_is_right() {
 
 #[test]
 fn row_08_a_cost_of_zero_is_a_peek() {
-    for text in ["gcra 2/m", "fixed-window 2/m", "sliding-window 2/m", "segmented-window 2/m x4"] {
+    for text in
+        ["gcra 2/m", "fixed-window 2/m", "sliding-window 2/m exact", "segmented-window 2/m x4"]
+    {
         let meter = Meter::new(policy(text)).unwrap();
         let word = meter.check(Word::UNUSED, Timestamp::from_secs(30), 2).1;
         for second in [0, 30, 59, 60, 7_200] {
@@ -174,7 +176,7 @@ fn row_09_a_cost_above_the_burst_never_fits_and_charges_nothing() {
 #[test]
 fn row_10_huge_costs_are_limited_and_do_not_wrap() {
     for text in
-        ["gcra 10/s", "fixed-window 10/s", "sliding-window 10/s", "segmented-window 10/s x5"]
+        ["gcra 10/s", "fixed-window 10/s", "sliding-window 10/s exact", "segmented-window 10/s x5"]
     {
         for cost in [u64::from(u32::MAX), 1 << 52, u64::MAX - 1, u64::MAX] {
             assert_eq!(decisions(text, &[(0, 1), (0, cost), (0, 9), (0, 1)]), "ADAD", "{text}");
@@ -185,7 +187,7 @@ fn row_10_huge_costs_are_limited_and_do_not_wrap() {
 #[test]
 fn row_13_the_last_instant_saturates() {
     for text in
-        ["gcra 2/s", "fixed-window 2/s", "fixed-window 2/s from-first", "sliding-window 2/s"]
+        ["gcra 2/s", "fixed-window 2/s", "fixed-window 2/s from-first", "sliding-window 2/s exact"]
     {
         let meter = Meter::new(policy(text)).unwrap();
         let end = std::iter::repeat_n(u64::MAX, 10);
@@ -205,7 +207,7 @@ fn row_14_the_first_request_at_time_zero_is_charged() {
         "gcra 1/m",
         "fixed-window 1/m",
         "fixed-window 1/m from-first",
-        "sliding-window 1/m",
+        "sliding-window 1/m exact",
         "segmented-window 1/m x2",
     ] {
         assert_eq!(decisions(text, &[(0, 1), (0, 1)]), "AD", "{text}");
@@ -216,7 +218,7 @@ fn row_14_the_first_request_at_time_zero_is_charged() {
 fn row_15_after_any_idle_time_exactly_the_burst_is_there() {
     for idle_ns in [DAY_NS / 2, 3_650 * DAY_NS] {
         for text in
-            ["gcra 3/m", "fixed-window 3/m", "sliding-window 3/m", "segmented-window 3/m x4"]
+            ["gcra 3/m", "fixed-window 3/m", "sliding-window 3/m exact", "segmented-window 3/m x4"]
         {
             let requests: Vec<_> = [0; 4].into_iter().chain([idle_ns; 4]).map(|t| (t, 1)).collect();
             assert_eq!(decisions(text, &requests), "AAADAAAD", "{text} after {idle_ns}");
@@ -283,7 +285,8 @@ fn row_18_thousands_per_second_work() {
 
 #[test]
 fn row_19_a_limit_wider_than_its_counter_is_refused() {
-    let error = Policy::new(Algorithm::SlidingWindow, Quota::per_second(1_000_000)).unwrap_err();
+    let error =
+        Policy::new(Algorithm::SlidingWindowExact, Quota::per_second(1_000_000)).unwrap_err();
     let expected = "the counts and the window number need 72 bits; 64 are there; ";
     assert!(error.to_string().starts_with(expected), "{error}");
     let error = "segmented-window 1000/m x12".parse::<Policy>().unwrap_err().to_string();
@@ -298,7 +301,8 @@ fn row_19_a_limit_wider_than_its_counter_is_refused() {
 
 #[test]
 fn row_20_a_full_counter_stays_limited_to_the_end_of_its_window() {
-    for text in ["fixed-window 1023/m", "sliding-window 1023/m", "segmented-window 1023/m x2"] {
+    for text in ["fixed-window 1023/m", "sliding-window 1023/m exact", "segmented-window 1023/m x2"]
+    {
         let meter = Meter::new(policy(text)).unwrap();
         let times = (0..100_000).map(|n| n * 500_000); // 50 s
         assert_eq!(admitted(&meter, times), 1_023, "{text}");
@@ -308,7 +312,9 @@ fn row_20_a_full_counter_stays_limited_to_the_end_of_its_window() {
 #[test]
 fn row_21_whole_wraps_of_idle_time_are_idle() {
     // A keyed word keeps only the low bits of its time. Come back after every power of two of epochs.
-    for text in ["gcra 3/s", "fixed-window 3/s", "sliding-window 3/s", "segmented-window 3/s x4"] {
+    for text in
+        ["gcra 3/s", "fixed-window 3/s", "sliding-window 3/s exact", "segmented-window 3/s x4"]
+    {
         let keyed = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
         let epoch_ns = u64::try_from(keyed.stats().epoch.as_nanos()).unwrap();
         let mut now_ns = 0;
@@ -327,7 +333,7 @@ fn row_21_whole_wraps_of_idle_time_are_idle() {
 #[test]
 fn row_12_a_refund_above_what_is_owed_fills_the_limit_and_no_more() {
     for text in
-        ["gcra 10/m", "fixed-window 10/m", "sliding-window 10/m", "segmented-window 10/m x6"]
+        ["gcra 10/m", "fixed-window 10/m", "sliding-window 10/m exact", "segmented-window 10/m x6"]
     {
         let clock = ManualClock::new();
         let limiter = Limiter::with_clock(policy(text), clock.clone());

@@ -10,8 +10,8 @@ const COUNTING: [&str; 7] = [
     "gcra 2/s count-denied penalty 4s after 2",
     "fixed-window 2/s count-denied penalty 4s after 2",
     "fixed-window 2/s from-first count-denied penalty 4s after 2",
+    "sliding-window 2/s exact count-denied penalty 4s after 2",
     "sliding-window 2/s count-denied penalty 4s after 2",
-    "sliding-window 2/s round-down count-denied penalty 4s after 2",
     "sliding-window 2/s strict count-denied penalty 4s after 2",
     "segmented-window 2/s x4 count-denied penalty 4s after 2",
 ];
@@ -83,10 +83,10 @@ fn row_13_at_the_last_instant_penalties_saturate() {
 #[test]
 fn row_19_a_softened_limit_or_a_count_of_denials_wider_than_its_field_is_refused() {
     // A count of 60,000 takes 16 bits, and 17 with `soft 100%`; a word holds two of them and the number of a second.
-    let error = "sliding-window 60000/s soft 100%".parse::<Policy>().unwrap_err().to_string();
+    let error = "sliding-window 60000/s exact soft 100%".parse::<Policy>().unwrap_err().to_string();
     assert_eq!(
         error,
-        "in policy \"sliding-window 60000/s soft 100%\": the counts and the window number need 66 \
+        "in policy \"sliding-window 60000/s exact soft 100%\": the counts and the window number need 66 \
          bits; 64 are there; without what happens at the limit it fits: use a shorter penalty after \
          fewer denials, a smaller share, or a smaller limit"
     );
@@ -98,7 +98,7 @@ fn row_19_a_softened_limit_or_a_count_of_denials_wider_than_its_field_is_refused
 fn row_20_a_count_of_denied_requests_stops_and_stays_limited() {
     for (text, next) in [
         ("fixed-window 7/m count-denied", 'A'),
-        ("sliding-window 7/m count-denied", 'D'),
+        ("sliding-window 7/m exact count-denied", 'D'),
         ("sliding-window 7/m strict count-denied", 'D'),
         ("segmented-window 7/m x2 count-denied", 'D'),
     ] {

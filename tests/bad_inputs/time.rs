@@ -12,7 +12,7 @@ const ALGORITHMS: [&str; 6] = [
     "gcra 10/m",
     "fixed-window 10/m",
     "fixed-window 10/m from-first",
-    "sliding-window 10/m",
+    "sliding-window 10/m exact",
     "sliding-window 10/m strict",
     "segmented-window 10/m x6",
 ];

@@ -128,10 +128,7 @@ fn end_quantum_ns(policy: Policy) -> u64 {
         _ => (1, 2),
     };
     let doubles = counts
-        && matches!(
-            policy.algorithm(),
-            Algorithm::SlidingWindow | Algorithm::SlidingWindowRoundDown
-        );
+        && matches!(policy.algorithm(), Algorithm::SlidingWindowExact | Algorithm::SlidingWindow);
     let most = ceiling(policy) * if doubles { 2 } else { 1 };
     let unit_ns = window_ns / parts;
     let latest = LATEST_NS.saturating_add(penalty_ns(policy)) / unit_ns;
@@ -249,8 +246,8 @@ pub fn model(policy: Policy, grain: Grain) -> Oracle {
         Algorithm::FixedWindowFromFirst => {
             Model::FixedWindowFromFirst { limit, window_ns, quantum_ns }
         }
-        Algorithm::SlidingWindow => sliding(Rounding::Exact),
-        Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down),
+        Algorithm::SlidingWindowExact => sliding(Rounding::Exact),
+        Algorithm::SlidingWindow => sliding(Rounding::Down),
         Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
         Algorithm::SegmentedWindow { segments } => {
             Model::SegmentedWindow { limit, window_ns, segments: u64::from(segments) }

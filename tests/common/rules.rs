@@ -66,8 +66,8 @@ pub fn horizon_ns(policy: Policy) -> u128 {
         (Algorithm::Gcra, CountDenied::Yes) => 2 * drained_ns,
         (Algorithm::Gcra, CountDenied::UpTo(wait)) => drained_ns + wait.as_nanos(),
         (
-            Algorithm::SlidingWindow
-            | Algorithm::SlidingWindowRoundDown
+            Algorithm::SlidingWindowExact
+            | Algorithm::SlidingWindow
             | Algorithm::SlidingWindowStrict,
             _,
         ) => 2 * period_ns,

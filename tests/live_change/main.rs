@@ -158,7 +158,7 @@ fn another_algorithm_takes_over_what_was_used() {
     let quotas = [
         "fixed-window 10/20s",
         "gcra 1/s burst 10",
-        "sliding-window 20/10s",
+        "sliding-window 20/10s exact",
         "fixed-window 10/30s from-first",
     ];
     let both = Both::among(&quotas);
@@ -197,7 +197,7 @@ fn tiers_are_counted_apart_and_each_changes_alone() {
 #[test]
 fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
     let kinds =
-        ["gcra N/m", "fixed-window N/m", "sliding-window N/m", "fixed-window N/m from-first"];
+        ["gcra N/m", "fixed-window N/m", "sliding-window N/m exact", "fixed-window N/m from-first"];
     let text = |tier: usize, limit: usize| kinds[tier % 4].replace('N', &limit.to_string());
     let tiers = (1..16).fold(Tiers::of(policy(&text(0, 10))), |tiers, tier| {
         tiers.and(policy(&text(tier, 10 + tier)))

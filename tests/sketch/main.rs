@@ -45,8 +45,8 @@ fn any_policy() -> impl Strategy<Value = Policy> {
             let algorithm = [
                 Algorithm::Gcra,
                 Algorithm::FixedWindow,
+                Algorithm::SlidingWindowExact,
                 Algorithm::SlidingWindow,
-                Algorithm::SlidingWindowRoundDown,
                 Algorithm::SlidingWindowStrict,
                 Algorithm::SegmentedWindow { segments },
             ][algorithm];
@@ -232,7 +232,7 @@ fn refused(sketch: &SketchLimiter<u64>, keys: std::ops::Range<u64>, now: Timesta
 fn the_target_is_met_where_each_key_takes_all_of_its_window() {
     let (live, one_in) = (10_000, 1_000);
     for (text, among_live, among_new) in
-        [("fixed-window 1/d", 0, 524), ("gcra 1/d", 0, 524), ("sliding-window 1/d", 0, 524)]
+        [("fixed-window 1/d", 0, 524), ("gcra 1/d", 0, 524), ("sliding-window 1/d exact", 0, 524)]
     {
         let sketch = sketch(policy(text), SketchSize::for_load(10_000, one_in).unwrap());
         let now = Timestamp::from_secs(1_000_000);
@@ -301,7 +301,7 @@ fn seen_in_this_window_is_never_forgotten_and_ends_with_it() {
 #[test]
 fn a_flood_takes_no_memory_and_frees_no_key() {
     for text in
-        ["gcra 10/h", "fixed-window 10/h", "sliding-window 10/h", "segmented-window 10/h x2"]
+        ["gcra 10/h", "fixed-window 10/h", "sliding-window 10/h exact", "segmented-window 10/h x2"]
     {
         let sketch = sketch(policy(text), small(4, 1_000));
         let start = 36_000;
@@ -351,7 +351,7 @@ fn a_late_request_counts_in_the_earliest_window_of_its_cells() {
 fn a_cost_of_nothing_waits_for_the_row_that_it_fits_first() {
     // Other keys fill the rows of a key in different windows, so that a sliding window may hold more than its limit;
     // found by the property test above, as a wait that was not enough.
-    let sketch = sketch(policy("sliding-window 2/s"), small(2, 2));
+    let sketch = sketch(policy("sliding-window 2/s exact"), small(2, 2));
     let mut waited = 0;
     for n in 0..4_000_u64 {
         let now = Timestamp::from_millis(10_000 + n * 37 - 90 * (n % 3));

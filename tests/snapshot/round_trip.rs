@@ -37,15 +37,15 @@ fn policies() -> impl Strategy<Value = Policy> {
         "fixed-window {}/m from-first",
         "calendar-month {}",
         "calendar-month {} soft 100% count-denied",
-        "sliding-window {}/s",
-        "sliding-window {}/h round-down",
+        "sliding-window {}/s exact",
+        "sliding-window {}/h",
         "sliding-window {}/m strict",
         "segmented-window {}/m x4",
         "segmented-window {}/h x6",
         "gcra {}/m soft 100% count-denied penalty 1d after 2 extended",
         "fixed-window {}/m penalty 10m after 3",
         "fixed-window {}/m from-first penalty 3m after 1 extended",
-        "sliding-window {}/h count-denied",
+        "sliding-window {}/h exact count-denied",
     ];
     (prop::sample::select(texts.to_vec()), 1_u64..60)
         .prop_map(|(text, count)| policy(&text.replace("{}", &count.to_string())))

@@ -12,7 +12,7 @@ use crate::file::{HASHERS, Times, WORDS_AT, at_wall, get, put, seal, wall};
 
 type Table = KeyedLimiter<u64, Times>;
 
-const TEXTS: [&str; 3] = ["gcra 1/m burst 3", "fixed-window 10/m", "sliding-window 20/h"];
+const TEXTS: [&str; 3] = ["gcra 1/m burst 3", "fixed-window 10/m", "sliding-window 20/h exact"];
 
 fn tiers(texts: &[&str]) -> Tiers {
     let first = Tiers::of(policy(texts[0]));
@@ -109,7 +109,7 @@ fn what_was_changed_is_saved_as_it_was_changed() {
     assert_eq!(restored.entry(&7).tier(1).unwrap().at(at(20)).peek(1).remaining(), 7);
     on(at(11));
     for _ in 0..20 {
-        restored.set_quota(2, policy("sliding-window 30/h")).unwrap();
+        restored.set_quota(2, policy("sliding-window 30/h exact")).unwrap();
         restored.set_quota(2, policy(TEXTS[2])).unwrap();
     }
     assert_eq!(restored.entry(&8).tier(2).unwrap().at(at(20)).peek(1).remaining(), 17);

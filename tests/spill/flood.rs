@@ -53,9 +53,12 @@ fn refused(table: &Table) -> u64 {
 
 #[test]
 fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
-    for text in
-        ["gcra 5/h burst 5", "fixed-window 5/h", "sliding-window 5/h", "segmented-window 5/h x4"]
-    {
+    for text in [
+        "gcra 5/h burst 5",
+        "fixed-window 5/h",
+        "sliding-window 5/h exact",
+        "segmented-window 5/h x4",
+    ] {
         let table = table(text, 1_000);
         let bytes = table.stats().bytes;
         // Victims that have spent their quota in their cells, and others that have found no cell.

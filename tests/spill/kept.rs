@@ -15,9 +15,12 @@ fn restored(text: &str, file: &[u8]) -> Result<Table, RestoreError> {
 
 #[test]
 fn a_restart_forgets_nothing_of_what_was_spilled() {
-    for text in
-        ["gcra 10/m burst 5", "fixed-window 5/m", "sliding-window 5/m", "segmented-window 5/m x4"]
-    {
+    for text in [
+        "gcra 10/m burst 5",
+        "fixed-window 5/m",
+        "sliding-window 5/m exact",
+        "segmented-window 5/m x4",
+    ] {
         let table = table(text, 1);
         fill(&table, START);
         let now = drained(text, START) + Duration::from_micros(100);

@@ -90,7 +90,7 @@ fn a_look_at_a_time_out_of_order_says_what_its_charge_is_told() {
     for text in [
         "fixed-window 5/10s",
         "fixed-window 5/10s from-first",
-        "sliding-window 5/10s",
+        "sliding-window 5/10s exact",
         "segmented-window 6/12s x3",
         "gcra 1/s burst 5",
     ] {

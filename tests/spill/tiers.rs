@@ -22,7 +22,7 @@ const TEXTS: [&str; 8] = [
     "gcra 100/s burst 20",
     "gcra 7/h burst 11",
     "fixed-window 5/m",
-    "sliding-window 10/m",
+    "sliding-window 10/m exact",
     "sliding-window 10/m strict",
     "segmented-window 10/m x4",
     "segmented-window 31/m x6",
@@ -61,7 +61,7 @@ fn drained(table: &Table, tier: usize) -> Timestamp {
 
 #[test]
 fn newcomers_of_a_full_table_of_tiers_are_decided_and_never_above_their_quota() {
-    let table = table(&["gcra 100/h", "fixed-window 100/h", "sliding-window 100/h"], 20_000);
+    let table = table(&["gcra 100/h", "fixed-window 100/h", "sliding-window 100/h exact"], 20_000);
     for stranger in 0..60_000_u64 {
         assert!(table.entry(&stranger).at(START).check(1).is_allowed());
     }
@@ -174,7 +174,7 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
         "gcra 2/s burst 30",
         "fixed-window 50/m",
         "fixed-window 80/m",
-        "sliding-window 60/m",
+        "sliding-window 60/m exact",
         "gcra 1/h burst 40",
     ];
     let headroom =
@@ -254,8 +254,8 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
 
 #[test]
 fn a_quota_whose_counts_have_no_room_in_the_spill_is_not_changed_to() {
-    let wide = policy("sliding-window 40000/s");
-    let quotas = || tiers(&["sliding-window 10/s"]).headroom(wide);
+    let wide = policy("sliding-window 40000/s exact");
+    let quotas = || tiers(&["sliding-window 10/s exact"]).headroom(wide);
     let spilling = built(quotas(), 1);
     assert!(matches!(spilling.set_quota(0, wide), Err(ChangeError::DoesNotFit { .. })));
     let denying = built(quotas().when_full(Full::Deny), 1);
@@ -288,15 +288,15 @@ fn restored(texts: &[&str], file: &[u8]) -> Result<Table, RestoreError> {
 
 #[test]
 fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
-    let texts = ["gcra 10/m burst 5", "fixed-window 5/h", "sliding-window 5/h"];
+    let texts = ["gcra 10/m burst 5", "fixed-window 5/h", "sliding-window 5/h exact"];
     let table = table(&texts, 1);
     fill(&table, 1, START);
     for tier in 0..3 {
         assert!(table.entry(&7).tier(tier).unwrap().at(START).check(2 + tier as u64).is_spilled());
     }
     // The same with a tier whose quota was changed.
-    table.set_quota(2, policy("sliding-window 9/h")).unwrap();
-    let (texts, file) = ([texts[0], texts[1], "sliding-window 9/h"], saved(&table));
+    table.set_quota(2, policy("sliding-window 9/h exact")).unwrap();
+    let (texts, file) = ([texts[0], texts[1], "sliding-window 9/h exact"], saved(&table));
     let restored_table = restored(&texts, &file).unwrap();
     let again = saved(&restored_table);
     // The two readings of the wall clock, and so the checksums, may differ.

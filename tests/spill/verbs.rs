@@ -15,8 +15,12 @@ fn full(text: &str) -> Table {
     table
 }
 
-const POLICIES: [&str; 4] =
-    ["gcra 10/m burst 10", "fixed-window 10/m", "sliding-window 10/m", "segmented-window 10/m x4"];
+const POLICIES: [&str; 4] = [
+    "gcra 10/m burst 10",
+    "fixed-window 10/m",
+    "sliding-window 10/m exact",
+    "segmented-window 10/m x4",
+];
 
 #[test]
 fn as_much_is_taken_as_fits() {

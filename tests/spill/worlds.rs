@@ -48,8 +48,8 @@ fn policies() -> impl Strategy<Value = Policy> {
             let algorithm = match algorithm {
                 0..3 => return Some(Policy::from(quota(1).burst(burst))),
                 3 => Algorithm::FixedWindow,
-                4 => Algorithm::SlidingWindow,
-                5 => Algorithm::SlidingWindowRoundDown,
+                4 => Algorithm::SlidingWindowExact,
+                5 => Algorithm::SlidingWindow,
                 6 => Algorithm::SlidingWindowStrict,
                 _ => Algorithm::SegmentedWindow { segments: 6 },
             };
@@ -124,7 +124,7 @@ fn greedy() -> Vec<Request> {
 
 #[test]
 fn keys_that_come_and_go_are_decided_in_both() {
-    for text in ["gcra 60/m burst 5", "sliding-window 60/m", "segmented-window 60/m x6"] {
+    for text in ["gcra 60/m burst 5", "sliding-window 60/m exact", "segmented-window 60/m x6"] {
         let policy = policy(text);
         let spilled = world([policy, policy], 1, &greedy()).unwrap();
         assert!((100..3_900).contains(&spilled), "{text}: {spilled}");

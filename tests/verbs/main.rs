@@ -54,8 +54,8 @@ impl Subject {
 const WINDOWS: [&str; 7] = [
     "fixed-window 10/m",
     "fixed-window 10/m from-first",
+    "sliding-window 10/m exact",
     "sliding-window 10/m",
-    "sliding-window 10/m round-down",
     "sliding-window 10/m strict",
     "segmented-window 10/m x2",
     "segmented-window 10/m x6",

@@ -163,8 +163,7 @@ fn one_line_is_a_page_and_a_picture() {
 fn many_policies_all_have_their_names() {
     let scratch = Scratch::new("many_policies");
     scratch.file("a.log", small());
-    let policies: Vec<String> =
-        (1..=24).map(|n| format!("sliding-window {n}/250ms round-down")).collect();
+    let policies: Vec<String> = (1..=24).map(|n| format!("sliding-window {n}/250ms")).collect();
     let mut args = vec!["a.log", "--svg", "o.svg"];
     policies.iter().for_each(|policy| args.extend(["--policy", policy]));
     assert_eq!(scratch.replay(&args).code, Some(0));

@@ -23,7 +23,7 @@ const POLICIES: [(&str, Algorithm); 4] = [
     ("fixed-window 10/m", Algorithm::FixedWindow { limit: 10, window_ns: MINUTE_NS }),
     (
         "sliding-window 10/m",
-        Algorithm::SlidingWindow { limit: 10, window_ns: MINUTE_NS, rounding: Rounding::Exact },
+        Algorithm::SlidingWindow { limit: 10, window_ns: MINUTE_NS, rounding: Rounding::Down },
     ),
     (
         "segmented-window 10/m x6",

@@ -18,7 +18,7 @@ const POLICIES: [(&str, Algorithm); 4] = [
     ("fixed-window 10/s", Algorithm::FixedWindow { limit: 10, window_ns: SECOND_NS }),
     (
         "sliding-window 10/s",
-        Algorithm::SlidingWindow { limit: 10, window_ns: SECOND_NS, rounding: Rounding::Exact },
+        Algorithm::SlidingWindow { limit: 10, window_ns: SECOND_NS, rounding: Rounding::Down },
     ),
     (
         "segmented-window 10/s x5",

@@ -307,7 +307,7 @@ proptest! {
         text in 0..4_usize,
         steps in prop::collection::vec((0_u64..40_000, 0..7_u64, 0..3_u64, any::<bool>()), 1..80),
     ) {
-        let text = ["gcra 6/m burst 5", "fixed-window 5/m", "sliding-window 5/m", "5/m"][text];
+        let text = ["gcra 6/m burst 5", "fixed-window 5/m", "sliding-window 5/m exact", "5/m"][text];
         let seeds = || [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
         let pool = pool(Quota::per_second(1_000), 0.0);
         let limiter = limiter(policy(text), &pool);

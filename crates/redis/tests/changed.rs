@@ -30,8 +30,8 @@ async fn a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode() {
             ("100/h", "gcra 100/d", Some(7)),
             ("fixed-window 100/d from-first", "fixed-window 110/d from-first", Some(17)),
             ("fixed-window 100/d from-first", "gcra 110/h", Some(17)),
-            ("100/h", "sliding-window 110/30d", Some(17)),
-            ("sliding-window 100/30d", "segmented-window 120/30d x6", Some(27)),
+            ("100/h", "sliding-window 110/30d exact", Some(17)),
+            ("sliding-window 100/30d exact", "segmented-window 120/30d x6", Some(27)),
             ("100/h", "90/h", None),
             ("100/h", "fixed-window 92/d from-first", None),
         ] {

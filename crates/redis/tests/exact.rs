@@ -50,9 +50,12 @@ async fn a_decision_tells_what_is_left_and_when_to_return() {
 async fn a_refund_gives_back_what_was_charged() {
     let server = Server::start();
     let store = store(&server).await;
-    for policy in
-        ["10/h", "fixed-window 10/d from-first", "sliding-window 10/d", "segmented-window 10/d x4"]
-    {
+    for policy in [
+        "10/h",
+        "fixed-window 10/d from-first",
+        "sliding-window 10/d exact",
+        "segmented-window 10/d x4",
+    ] {
         let limiter = limiter(&store, policy, Mode::Exact, 1);
         let permit = limiter.check_n(policy, 8).await.into_result().unwrap();
         // Under gcra a part of the fifth unit has drained: the number is rounded up.

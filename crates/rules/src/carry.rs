@@ -311,7 +311,7 @@ mod tests {
         let texts = [
             "fixed-window 5/h",
             "fixed-window 1000000/h",
-            "sliding-window 100/m",
+            "sliding-window 100/m exact",
             "gcra 60/m",
             "gcra 10000/s",
             "gcra 1000/d burst 5000",

@@ -132,6 +132,11 @@ pub enum Problem {
         /// The keys that would be accepted.
         accepted: &'static [&'static str],
     },
+    /// A map in place of a list, since no blank follows the dash of an entry.
+    DashWithoutBlank {
+        /// The key, with its dash.
+        key: String,
+    },
     /// The same key twice in one map.
     DuplicateKey {
         /// The key.
@@ -325,8 +330,17 @@ impl Problem {
                  entry with a key, as in - key: user"
             ),
             Self::UnknownKey { key, accepted } => {
-                write!(f, "config error, unknown key '{key}'; use one of {}", accepted.join(", "))
+                write!(f, "config error, unknown key '{key}'; ")?;
+                if let Some(meant) = crate::meant::meant(key, accepted) {
+                    write!(f, "did you mean '{meant}'? ")?;
+                }
+                write!(f, "use one of {}", accepted.join(", "))
             }
+            Self::DashWithoutBlank { key } => write!(
+                f,
+                "config error, unknown key '{key}'; did you mean '- {}'? An entry of a list begins with a dash and a blank",
+                key.trim_start_matches('-')
+            ),
             Self::DuplicateKey { key, first } => {
                 write!(f, "key '{key}' is here twice, first at {first}; leave one out")
             }

@@ -41,8 +41,8 @@
 //! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::question`]; in one process every decision is exact. In Redis `count_rejected`, `penalty` and `sliding-log` need `accuracy: exact` |
 //!
 //! `algorithm` is one of these, with its option after it: `gcra` (also `token-bucket`, `leaky-bucket`, and
-//! `leaky-bucket hard`), `spaced`, `fixed-window` (also `fixed-window from-first`), `sliding-window` (exact; also
-//! `sliding-window round-down`, `sliding-window strict`), `segmented-window x6` and, with `unit: month`,
+//! `leaky-bucket hard`), `spaced`, `fixed-window` (also `fixed-window from-first`), `sliding-window` (the
+//! share rounded down; also `sliding-window exact`, `sliding-window strict`), `segmented-window x6` and, with `unit: month`,
 //! `calendar-month` (in UTC; any other algorithm counts a month as 30 days). `sliding-log` keeps a slot
 //! of 8 bytes for each unit of each client's limit, up to 2^20, in place of one word for each client: see what
 //! `tollgate rules check` says of its memory.
@@ -130,6 +130,7 @@ mod identifier;
 mod linger;
 mod loss;
 mod match_error;
+mod meant;
 mod memory;
 mod pattern;
 mod ranges;

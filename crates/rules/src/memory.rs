@@ -64,7 +64,7 @@ mod tests {
     const POLICIES: [&str; 9] = [
         "fixed-window 5/h",
         "gcra 60/m burst 20",
-        "sliding-window 100/m",
+        "sliding-window 100/m exact",
         "gcra 60/m soft 5%",
         "fixed-window 60/m count-denied",
         "fixed-window 2000000000/s",

@@ -91,6 +91,21 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
             "2:1: error loading config file: while parsing a node, did not find expected node content",
         ),
         (
+            limit("unit: day, request_per_unit: 5"),
+            "3:38: config error, unknown key 'request_per_unit'; did you mean 'requests_per_unit'? use one of unit, \
+             requests_per_unit, unlimited, name, replaces, algorithm, burst, window, mode, count_rejected, penalty",
+        ),
+        (
+            with("{key: k, Value: v}"),
+            "3:14: config error, unknown key 'Value'; did you mean 'value'? use one of key, value, cidr, regex, \
+             rate_limit, limits, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, \
+             share_threshold, metadata, capacity, on_error, accuracy, on_full, prefix_v4, prefix_v6",
+        ),
+        (
+            "domain: d\ndescriptors:\n  -key: k\n".to_owned(),
+            "3:3: config error, unknown key '-key'; did you mean '- key'? An entry of a list begins with",
+        ),
+        (
             with("{key: k, value: v, share_threshold: true}"),
             "3:5: share_threshold shares one limit between all values that a *, a cidr or a regex matches; \
              here is none of them",
@@ -292,7 +307,7 @@ fn row_127_control_characters_of_a_file_are_escaped_in_its_errors() {
     }
     assert_eq!(
         refused("doma\u{7f}n: d\n"),
-        "test.yaml:1:1: config error, unknown key 'doma\\u{7f}n'; use one of domain, descriptors"
+        "test.yaml:1:1: config error, unknown key 'doma\\u{7f}n'; did you mean 'domain'? use one of domain, descriptors"
     );
     let cache = RuleCache::new(Settings::default());
     let errors = cache.load(&[RuleText::new("a\nb.yaml", "domain: ''")]).expect_err("no domain");

@@ -199,8 +199,8 @@ fn every_algorithm_that_the_documentation_lists_is_understood() {
         ("spaced", "gcra 6/m burst 1"),
         ("fixed-window", "fixed-window 6/m"),
         ("fixed-window from-first", "fixed-window 6/m from-first"),
+        ("sliding-window exact", "sliding-window 6/m exact"),
         ("sliding-window", "sliding-window 6/m"),
-        ("sliding-window round-down", "sliding-window 6/m round-down"),
         ("sliding-window strict", "sliding-window 6/m strict"),
         ("segmented-window x6", "segmented-window 6/m x6"),
     ] {

@@ -36,7 +36,7 @@ fn policies() -> impl Strategy<Value = Vec<String>> {
             0 => format!("gcra {count}/{window} burst {burst}"),
             1 => format!("fixed-window {count}/{window}"),
             2 => format!("fixed-window {count}/{window} from-first"),
-            3 => format!("sliding-window {count}/{window}"),
+            3 => format!("sliding-window {count}/{window} exact"),
             4 => format!("segmented-window {count}/{window} x2"),
             _ => format!("gcra {count}/{window}"),
         });

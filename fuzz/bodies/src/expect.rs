@@ -104,8 +104,8 @@ impl TimeFineness {
             Algorithm::FixedWindowFromFirst => {
                 Model::FixedWindowFromFirst { limit, window_ns, quantum_ns: self.quantum_ns }
             }
-            Algorithm::SlidingWindow => sliding(Rounding::Exact),
-            Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down),
+            Algorithm::SlidingWindowExact => sliding(Rounding::Exact),
+            Algorithm::SlidingWindow => sliding(Rounding::Down),
             Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
             Algorithm::SegmentedWindow { segments } => {
                 Model::SegmentedWindow { limit, window_ns, segments: segments.into() }

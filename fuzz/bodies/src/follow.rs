@@ -56,7 +56,7 @@ impl Follower {
 
     /// A share that is rounded down to 0 is more again at an earlier time, if it was not forgotten.
     fn forgets_without_a_trace(&self) -> bool {
-        self.expected.policy.algorithm() != Algorithm::SlidingWindowRoundDown
+        self.expected.policy.algorithm() != Algorithm::SlidingWindow
     }
 
     /// Takes a decision. `high_ns` is the latest time given to the table before: no floor lies above.

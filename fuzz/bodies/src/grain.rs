@@ -56,7 +56,7 @@ pub(crate) fn end_quantum_ns(policy: Policy) -> u64 {
         _ => (1, 2),
     };
     let doubled =
-        matches!(policy.algorithm(), Algorithm::SlidingWindow | Algorithm::SlidingWindowRoundDown);
+        matches!(policy.algorithm(), Algorithm::SlidingWindowExact | Algorithm::SlidingWindow);
     let most = ceiling(policy).saturating_mul(if counts && doubled { 2 } else { 1 });
     let unit_ns = window_ns / parts;
     let latest = LATEST_NS.saturating_add(penalty_ns(policy)) / unit_ns;

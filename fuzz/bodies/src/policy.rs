@@ -102,8 +102,8 @@ impl WindowShape {
             Self::Month => return Policy::calendar_month(limit.units()).ok(),
             Self::Fixed => Algorithm::FixedWindow,
             Self::FromFirst => Algorithm::FixedWindowFromFirst,
-            Self::Sliding => Algorithm::SlidingWindow,
-            Self::RoundDown => Algorithm::SlidingWindowRoundDown,
+            Self::Sliding => Algorithm::SlidingWindowExact,
+            Self::RoundDown => Algorithm::SlidingWindow,
             Self::Strict => Algorithm::SlidingWindowStrict,
             Self::Segmented(more) => {
                 let segments = 2 + more % 63;

@@ -107,8 +107,8 @@ pub(crate) fn horizon_ns(policy: Policy) -> u64 {
         Algorithm::Gcra => {
             (period * u128::from(ceiling(policy))).div_ceil(policy.quota().count().into())
         }
-        Algorithm::SlidingWindow
-        | Algorithm::SlidingWindowRoundDown
+        Algorithm::SlidingWindowExact
+        | Algorithm::SlidingWindow
         | Algorithm::SlidingWindowStrict => 2 * period,
         _ => period,
     };

@@ -146,7 +146,7 @@ impl ObservedSketch {
         if !of_key.in_step && !is_late && is_whole {
             of_key.own.renew();
             // A share that is rounded down to 0 is more again at an earlier time.
-            of_key.in_step = policy.algorithm() != Algorithm::SlidingWindowRoundDown;
+            of_key.in_step = policy.algorithm() != Algorithm::SlidingWindow;
         }
         if is_late {
             of_key.in_step &= !charged;

@@ -42,7 +42,7 @@ impl Window {
                 Algorithm::FixedWindowFromFirst { limit, window_ns, quantum_ns: 1 },
             ),
             Self::Sliding => (
-                format!("sliding-window {limit}/s"),
+                format!("sliding-window {limit}/s exact"),
                 Algorithm::SlidingWindow { limit, window_ns, rounding: Rounding::Exact },
             ),
             Self::Segmented => (

@@ -212,10 +212,10 @@ impl World {
         // `docs/which-algorithm.md` states these bounds of a half-open window: "most in W".
         match policy.algorithm() {
             Algorithm::SlidingWindowStrict => return Bound::Within([(window_ns, limit); 2]),
-            Algorithm::SlidingWindowRoundDown => {
+            Algorithm::SlidingWindow => {
                 return Bound::Within([(window_ns, 2 * limit); 2]);
             }
-            Algorithm::SlidingWindow => return Bound::Within([(window_ns, 2 * limit - 1); 2]),
+            Algorithm::SlidingWindowExact => return Bound::Within([(window_ns, 2 * limit - 1); 2]),
             Algorithm::FixedWindowFromFirst => {
                 // The request that opened a window may have been given back.
                 let is_opener_gone = events.iter().any(|event| event.key == key && event.back > 0);

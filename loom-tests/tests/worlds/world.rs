@@ -47,9 +47,9 @@ const GCRAS: [&str; 6] = [
 
 const WINDOWS: [&str; 6] = [
     "fixed-window 5/s",
-    "sliding-window 5/s",
+    "sliding-window 5/s exact",
     "sliding-window 4/s strict",
-    "sliding-window 5/s round-down",
+    "sliding-window 5/s",
     "segmented-window 6/s x4",
     "fixed-window 4/s from-first",
 ];

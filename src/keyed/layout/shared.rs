@@ -267,7 +267,7 @@ mod tests {
         "gcra 10/s burst 50",
         "gcra 100/m",
         "fixed-window 100/m",
-        "sliding-window 100/m",
+        "sliding-window 100/m exact",
         "fixed-window 30/10s from-first",
     ];
 
@@ -341,7 +341,7 @@ mod tests {
             "gcra 100000000/s",
             "fixed-window 100/m",
             "fixed-window 10/30s from-first",
-            "sliding-window 100/m",
+            "sliding-window 100/m exact",
             "segmented-window 20/m x4",
             "calendar-month 10000",
         ] {

@@ -31,7 +31,7 @@ const ROWS: [Row; 19] = [
     Row::of("fixed-window 6/m", "algorithm: fixed-window, unit: minute"),
     Row::of("fixed-window 6/m from-first", "algorithm: fixed-window from-first, unit: minute"),
     Row::of("sliding-window 6/m", "algorithm: sliding-window, unit: minute"),
-    Row::of("sliding-window 6/m round-down", "algorithm: sliding-window round-down, unit: minute"),
+    Row::of("sliding-window 6/m exact", "algorithm: sliding-window exact, unit: minute"),
     Row::of("sliding-window 6/m strict", "algorithm: sliding-window strict, unit: minute"),
     Row::of("segmented-window 6/m x6", "algorithm: segmented-window x6, unit: minute"),
     Row::of("sliding-log 6/m", "algorithm: sliding-log, unit: minute"),

@@ -33,14 +33,14 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
         ("fixed-window 5/h", 3, 9, "fixed-window 9/h", 6, 3_591, 9),
         ("fixed-window 5/h", 3, 9, "fixed-window 2/h", 0, 3_591, 2),
         ("fixed-window 5/h from-first", 3, 9, "fixed-window 9/h from-first", 6, 3_591, 9),
-        ("sliding-window 100/h", 60, 0, "sliding-window 120/h strict", 60, 3_600, 60),
+        ("sliding-window 100/h exact", 60, 0, "sliding-window 120/h strict", 60, 3_600, 60),
         ("segmented-window 60/h x6", 40, 600, "segmented-window 90/h x6", 50, 3_000, 90),
         // With another length or another algorithm, the units that were used count as used just now.
         ("fixed-window 5/m", 3, 50, "fixed-window 9/h", 6, 20, 6),
         ("fixed-window 10/m", 4, 0, "10/m", 6, 6, 7),
         ("60/m", 40, 10, "fixed-window 60/m", 30, 50, 60),
         ("segmented-window 60/h x6", 40, 600, "segmented-window 60/h x3", 20, 2_999, 20),
-        ("sliding-window 100/h", 60, 0, "fixed-window 100/h from-first", 40, 3_599, 40),
+        ("sliding-window 100/h exact", 60, 0, "fixed-window 100/h from-first", 40, 3_599, 40),
     ] {
         let (key, at_us) = (format!("{before} {now}"), day_us + after_s * SECOND);
         let [old, new] = [before, now].map(plan);

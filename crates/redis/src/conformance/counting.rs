@@ -12,8 +12,8 @@ const POLICIES: [&str; 10] = [
     "gcra 3/7us burst 50",
     "fixed-window 5/s",
     "fixed-window 100/m from-first",
-    "sliding-window 5/s",
-    "sliding-window 60/m round-down",
+    "sliding-window 5/s exact",
+    "sliding-window 60/m",
     "sliding-window 5/s strict",
     "segmented-window 10/m x6",
 ];

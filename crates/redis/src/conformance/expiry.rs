@@ -20,7 +20,7 @@ fn policies() -> Vec<ScriptPlan> {
         "gcra 7/s",
         "fixed-window 5/m",
         "fixed-window 5/m from-first",
-        "sliding-window 5/m",
+        "sliding-window 5/m exact",
         "segmented-window 10/m x6",
     ]
     .map(plan)

@@ -56,8 +56,8 @@ fn model(plan: &ScriptPlan) -> Oracle {
         Algorithm::FixedWindowFromFirst => {
             Model::FixedWindowFromFirst { limit, window_ns, quantum_ns: 1 }
         }
-        Algorithm::SlidingWindow => sliding(Rounding::Exact),
-        Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down),
+        Algorithm::SlidingWindowExact => sliding(Rounding::Exact),
+        Algorithm::SlidingWindow => sliding(Rounding::Down),
         Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
         Algorithm::SegmentedWindow { segments } => {
             Model::SegmentedWindow { limit, window_ns, segments: segments.into() }

@@ -49,8 +49,8 @@ fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
         // The window in which all units were spent begins in the next tick.
         ("fixed-window 5/m from-first", 60 * SECOND + 1),
         // As for fixed windows, and then until one of five units no longer counts.
-        ("sliding-window 5/m", 112 * SECOND),
-        ("sliding-window 5/m round-down", 100 * SECOND + 1),
+        ("sliding-window 5/m exact", 112 * SECOND),
+        ("sliding-window 5/m", 100 * SECOND + 1),
         ("sliding-window 5/m strict", 160 * SECOND),
         // The segment that has begun, of ten seconds; the next one, which all units are moved to; and five more.
         ("segmented-window 10/m x6", 70 * SECOND),
@@ -126,7 +126,7 @@ fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
         "gcra 10/s burst 5",
         "fixed-window 5/m",
         "fixed-window 5/m from-first",
-        "sliding-window 5/m",
+        "sliding-window 5/m exact",
     ] {
         let plan = plan(policy);
         let check = |cost| ask(ScriptVerb::Check, policy, &plan, Units::exactly(cost));
@@ -208,8 +208,8 @@ const POLICIES: [&str; 13] = [
     "gcra 1000003/d",
     "fixed-window 5/m",
     "fixed-window 5/10m from-first",
-    "sliding-window 5/m",
-    "sliding-window 5/10m round-down",
+    "sliding-window 5/m exact",
+    "sliding-window 5/10m",
     "sliding-window 5/m strict",
     "segmented-window 10/m x6",
     "sliding-log 5/m",

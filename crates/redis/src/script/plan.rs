@@ -106,8 +106,8 @@ impl ScriptPlan {
             Algorithm::FixedWindowFromFirst => {
                 windowed(1, &|window| Some(PlanKind::FromFirst { window }))?
             }
-            Algorithm::SlidingWindow => sliding(Rounding::Exact)?,
-            Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down)?,
+            Algorithm::SlidingWindowExact => sliding(Rounding::Exact)?,
+            Algorithm::SlidingWindow => sliding(Rounding::Down)?,
             Algorithm::SlidingWindowStrict => sliding(Rounding::Strict)?,
             Algorithm::SegmentedWindow { segments } => {
                 let make = |segment| Some(PlanKind::Segmented { segment, segments });
@@ -273,9 +273,9 @@ mod tests {
         assert_eq!((plan.tick_us, plan.tick(29), plan.micros(2)), (10, 2, 20));
         let PlanKind::Gcra { capacity, .. } = plan.kind else { panic!("{plan:?}") };
         assert_eq!(capacity, 1_000_003 * 8_640_000_000);
-        let plan = self::plan("sliding-window 100000/d").unwrap();
+        let plan = self::plan("sliding-window 100000/d exact").unwrap();
         assert_eq!((plan.tick_us, plan.limit), (1, 100_000));
-        assert_eq!(self::plan("sliding-window 110000/d").unwrap().tick_us, 10);
+        assert_eq!(self::plan("sliding-window 110000/d exact").unwrap().tick_us, 10);
     }
 
     #[test]
@@ -288,8 +288,8 @@ mod tests {
         assert!(is_exact("fixed-window 9007199254740991/60d"));
         assert!(!is_exact("fixed-window 9007199254740992/60d"));
         // 69,431 times 129,728,784,761 is 2^53 - 1.
-        assert!(is_exact("sliding-window 69430/129728784761us"));
-        assert!(!is_exact("sliding-window 69431/129728784761us"));
+        assert!(is_exact("sliding-window 69430/129728784761us exact"));
+        assert!(!is_exact("sliding-window 69431/129728784761us exact"));
     }
 
     #[test]

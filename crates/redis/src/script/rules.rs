@@ -53,7 +53,7 @@ impl PlanRules {
 pub(crate) fn largest_count(policy: Policy, limit: u64) -> u128 {
     match (policy.at_limit().count_denied, policy.algorithm()) {
         (CountDenied::No, _) => 0,
-        (_, Algorithm::SlidingWindow | Algorithm::SlidingWindowRoundDown) => 2 * u128::from(limit),
+        (_, Algorithm::SlidingWindow | Algorithm::SlidingWindowExact) => 2 * u128::from(limit),
         _ => limit.into(),
     }
 }

@@ -306,8 +306,8 @@ mod tests {
                 "7/s burst 20",
                 "fixed-window 5/m",
                 "fixed-window 5/m from-first",
+                "sliding-window 5/m exact",
                 "sliding-window 5/m",
-                "sliding-window 5/m round-down",
                 "segmented-window 10/m x6",
                 "sliding-log 5/m",
                 "5/m penalty 10m after 3",
@@ -358,7 +358,7 @@ mod tests {
         let state = State::FromFirst { start: 50 * SECOND_US, count: 1 };
         assert_eq!(turns_s("fixed-window 10/m from-first", state, 90), Some(110));
         let state = State::Sliding { ahead: 0, previous: 1, current: 1 };
-        assert_eq!(turns_s("sliding-window 10/m", state, 90), Some(120));
+        assert_eq!(turns_s("sliding-window 10/m exact", state, 90), Some(120));
         let state = State::Segmented { ahead: 0, counts: [1; 4].into() };
         assert_eq!(turns_s("segmented-window 10/m x4", state, 80), Some(90));
     }

@@ -115,7 +115,7 @@ impl<'n> MapFields<'n> {
         let items = match self.get(key) {
             None => return Ok(&[]),
             Some(YamlNode { data: Data::List(items), .. }) => items,
-            Some(node) => return Err(kind(node, key, "a list")),
+            Some(node) => return Err(not_a_list(node, key)),
         };
         for item in items {
             let found = match &item.data {
@@ -136,6 +136,21 @@ fn map_of<'n>(
     match &node.data {
         Data::Map(pairs) => Ok(pairs),
         _ => Err(kind(node, key, "a map")),
+    }
+}
+
+/// What stands where a list belongs.
+fn not_a_list(node: &YamlNode, key: &'static str) -> LocatedProblem {
+    match &node.data {
+        // `-key: x` is a map with a key of that name.
+        Data::Map(pairs) => match pairs.iter().find(|(name, _)| name.text.starts_with('-')) {
+            Some((name, _)) => {
+                let problem = Problem::DashWithoutBlank { key: name.text.clone() };
+                LocatedProblem { at: name.at, problem }
+            }
+            None => kind(node, key, "a list"),
+        },
+        _ => kind(node, key, "a list"),
     }
 }
 

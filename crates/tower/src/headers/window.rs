@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(told("1/90ms burst 2"), (11, 1));
         assert_eq!(told("fixed-window 600/m"), (600, 60));
         assert_eq!(told("fixed-window 5/250ms"), (5, 1));
-        assert_eq!(told("sliding-window 1000/d"), (1_000, 86_400));
+        assert_eq!(told("sliding-window 1000/d exact"), (1_000, 86_400));
         assert_eq!(told("calendar-month 1000"), (1_000, 31 * 86_400));
     }
 }

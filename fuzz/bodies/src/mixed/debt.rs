@@ -77,7 +77,7 @@ impl KeyDebt {
 
     /// A share that is rounded down to 0 is more again at an earlier time.
     fn rounds_down(&self) -> bool {
-        self.policy().algorithm() == Algorithm::SlidingWindowRoundDown
+        self.policy().algorithm() == Algorithm::SlidingWindow
     }
 
     /// A key that had drained by the latest time may have been forgotten.

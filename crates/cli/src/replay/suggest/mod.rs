@@ -121,7 +121,9 @@ fn max_in_period(policy: &Policy) -> u64 {
     match policy.algorithm() {
         Algorithm::Gcra => policy.quota().max_burst().saturating_add(count - 1),
         Algorithm::SlidingWindowStrict | Algorithm::SlidingLog => count,
-        Algorithm::SlidingWindow | Algorithm::FixedWindowFromFirst => (2 * count).saturating_sub(1),
+        Algorithm::SlidingWindowExact | Algorithm::FixedWindowFromFirst => {
+            (2 * count).saturating_sub(1)
+        }
         _ => count.saturating_mul(2),
     }
 }
@@ -175,8 +177,8 @@ mod tests {
             ("spaced 5/s", 5),
             ("fixed-window 100/m", 200),
             ("fixed-window 100/m from-first", 199),
-            ("sliding-window 100/m", 199),
-            ("sliding-window 100/m round-down", 200),
+            ("sliding-window 100/m exact", 199),
+            ("sliding-window 100/m", 200),
             ("sliding-window 100/m strict", 100),
             ("segmented-window 100/m x6", 200),
         ] {
