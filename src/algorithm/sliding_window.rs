@@ -5,14 +5,14 @@
 //! window began:
 //!
 //! ```text
-//! exact       admit iff  previous * (W - e) + (current + cost) * W <= limit * W
-//! round-down  admit iff  floor(previous * (W - e) / W) + current + cost <= limit
-//! strict      admit iff  previous + current + cost <= limit
+//! down    admit iff  floor(previous * (W - e) / W) + current + cost <= limit       `sliding-window`
+//! exact   admit iff  previous * (W - e) + (current + cost) * W <= limit * W        `sliding-window exact`
+//! strict  admit iff  previous + current + cost <= limit                            `sliding-window strict`
 //! ```
 //!
-//! Most in any interval of length W: exact 2 * limit - 1, round-down 2 * limit, strict limit. Under
-//! saturation exact passes limit - 1 per window (limit 1: one per two windows), round-down limit, and
-//! strict limit per two windows. A `now` before the stored window counts as that window's start.
+//! Most in any interval of length W: down 2 * limit, exact 2 * limit - 1, strict limit. Under saturation down passes
+//! limit per window, exact limit - 1 (limit 1: one per two windows), and strict limit per two windows. A `now` before
+//! the stored window counts as that window's start.
 
 use super::fixed_window::window_start_ns;
 use super::{Held, Moment};

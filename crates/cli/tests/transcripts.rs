@@ -183,9 +183,10 @@ fn commands(transcript: &str) -> Vec<(&str, &str)> {
 }
 
 /// Numbers after these depend on the moment.
-const OF_THE_MOMENT: [&str; 5] = [
+const OF_THE_MOMENT: [&str; 6] = [
     "content-length: ",
     "retry-after: ",
+    ";t=",
     "\"reset_after\":",
     "\"retry_after\":",
     "\"durationUntilReset\":\"",

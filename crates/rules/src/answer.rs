@@ -72,6 +72,8 @@ pub struct Status {
     pub code: Code,
     /// Whether the limit was exceeded, in shadow mode or not.
     pub is_over: bool,
+    /// Whether the request was admitted above the limit, within what the rule's `mode: soft` adds.
+    pub is_within_soft: bool,
     /// The limit that decided: of stacked limits the one with the longest wait, or with the least left. `None` if no
     /// rule matched, or an unlimited one.
     pub limit: Option<CurrentLimit>,
@@ -111,6 +113,7 @@ impl Status {
     pub(crate) const FREE: Self = Self {
         code: Code::Ok,
         is_over: false,
+        is_within_soft: false,
         limit: None,
         remaining: 0,
         reset_after: Duration::ZERO,

@@ -139,9 +139,9 @@ fn every_word_decides_as_the_core_does_with_the_same_words() {
         // Steps that do not divide the window, and costs from 1 to 3.
         for n in 0..200_u64 {
             let decision = core.check_n("alice", 1 + n % 3);
-            let waits = match &decision {
-                Decision::Allowed(_) => None,
-                Decision::Denied(denial) => denial.retry_after(),
+            let (waits, is_soft) = match &decision {
+                Decision::Allowed(permit) => (None, permit.is_over()),
+                Decision::Denied(denial) => (denial.retry_after(), false),
             };
             let status = ask(&world, 1 + n % 3).statuses()[0];
             assert_eq!(
@@ -149,6 +149,7 @@ fn every_word_decides_as_the_core_does_with_the_same_words() {
                 (decision.is_allowed(), decision.remaining(), waits, decision.reset_after()),
                 "{limit}, request {n}"
             );
+            assert_eq!(status.is_within_soft, is_soft, "{limit}, request {n}");
             let step = Duration::from_millis(700 + 613 * (n % 11));
             world.clock.advance(step);
             clock.advance(step);

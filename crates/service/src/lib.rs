@@ -28,6 +28,7 @@
 //! * `duration_until_reset` is in whole seconds, rounded up: Envoy ignores fractions.
 //! * `is_negative_hits` is refused: clients that may ask may not give back what other clients have spent.
 //! * A window that is not one of Envoy's units is answered with the unit UNKNOWN.
+//! * `/v1/check` and `/v1/peek` carry the headers of [`Options::headers`] for the limit that denies, or has the least left.
 //! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`AnswerParts`] says so;
 //!   `quota`, `raw_body` and `request_headers_to_add` are not used.
 //!
@@ -96,3 +97,4 @@ pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use options::{AnswerParts, MetricsNames, Options};
 pub use rules_from::{PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom};
 pub use serve::{Running, StartError, rule_cache, start};
+pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tollgate::Clock;
 use tollgate_rules::{Settings, Timing};
+use tollgate_tower::Headers;
 
 use crate::global::Global;
 use crate::host_name::HostName;
@@ -49,6 +50,8 @@ pub struct Options {
     pub admin_hosts: Vec<HostName>,
     /// The optional parts of answers.
     pub answers: AnswerParts,
+    /// The headers of `/v1/check` and `/v1/peek`. Default: those of draft 10.
+    pub headers: Headers,
     /// Where limits that many nodes share are kept; `None` for limits of this process alone.
     pub global: Option<Global>,
     /// The names of metrics.
@@ -113,6 +116,7 @@ impl Options {
             admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 6070)),
             admin_hosts: Vec::new(),
             answers: AnswerParts::default(),
+            headers: Headers::default(),
             global: None,
             metrics_names: MetricsNames::default(),
             clock: Clock::unix(),

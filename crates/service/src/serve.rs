@@ -185,7 +185,8 @@ pub async fn start(
     let (keeper, cache) = keep_rules(&options.settings, options.clock, options.global.as_ref())?;
     find_files(&options.rules, options.settings.allow_empty)?;
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
-    let service = Arc::new(Service::new(maker, options.answers, options.metrics_names, keeper));
+    let told = (options.answers, options.headers);
+    let service = Arc::new(Service::new(maker, told, options.metrics_names, keeper));
     let (health, health_service) = tonic_health::server::health_reporter();
     let observe = with_health(observe, &service, &health);
     let retriever = Retriever::start(options.rules.source(), cache, options.timing, observe)

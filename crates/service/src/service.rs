@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tollgate_rules::{DecisionMaker, RuleCache};
+use tollgate_tower::Headers;
 
 use crate::global::GlobalLimits;
 use crate::history::History;
@@ -23,13 +24,15 @@ pub(crate) struct Service {
     /// Set if limits are kept elsewhere.
     pub(crate) keeper: Option<GlobalLimits>,
     answers: AnswerParts,
+    /// Of plain questions.
+    pub(crate) headers: Headers,
     draining: AtomicBool,
 }
 
 impl Service {
     pub(crate) fn new(
         maker: DecisionMaker,
-        answers: AnswerParts,
+        (answers, headers): (AnswerParts, Headers),
         names: MetricsNames,
         keeper: Option<GlobalLimits>,
     ) -> Self {
@@ -38,7 +41,7 @@ impl Service {
             metrics.show(keeper.metrics());
         }
         let history = History::default();
-        Self { maker, metrics, history, keeper, answers, draining: AtomicBool::new(false) }
+        Self { maker, metrics, history, keeper, answers, headers, draining: AtomicBool::new(false) }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {

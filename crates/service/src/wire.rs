@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate_rules::{
-    Answer, Code, DecisionMaker, Descriptor, DescriptorEntry, Metadata, NoCell, Override, Question,
-    Request, RequestError, Status, Unit,
+    Answer, Code, CurrentLimit, DecisionMaker, Descriptor, DescriptorEntry, Metadata, NoCell,
+    Override, Question, Request, RequestError, Status, Unit,
 };
 
 use crate::options::AnswerParts;
@@ -183,19 +183,22 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// The headers of the descriptor that denies the request; if several do, of the one with the longest wait, because a
-/// client that comes back earlier is denied again. If none denies, of the one with the least left.
-fn headers(answer: &Answer) -> Vec<HeaderValue> {
+/// The descriptor that headers tell of, and its limit: the one that denies the request; if several do, the one with the
+/// longest wait, because a client that comes back earlier is denied again. If none denies, the one with the least left.
+pub(crate) fn most_restrictive(answer: &Answer) -> Option<(usize, &Status, CurrentLimit)> {
     let denies = |status: &Status| {
         let is_denial = status.code == Code::OverLimit;
         // A cost that never fits has the longest wait.
         is_denial.then(|| status.retry_after.unwrap_or(Duration::MAX))
     };
     let weight = |status: &Status| (Reverse(denies(status)), status.remaining);
-    let limited = answer.statuses().iter().filter_map(|status| Some((status, status.limit?)));
-    let Some((status, limit)) = limited.min_by_key(|(status, _)| weight(status)) else {
-        return Vec::new();
-    };
+    let statuses = answer.statuses().iter().enumerate();
+    let limited = statuses.filter_map(|(n, status)| Some((n, status, status.limit?)));
+    limited.min_by_key(|(_, status, _)| weight(status))
+}
+
+fn headers(answer: &Answer) -> Vec<HeaderValue> {
+    let Some((_, status, limit)) = most_restrictive(answer) else { return Vec::new() };
     let header = |key: &str, value: u64| HeaderValue {
         key: key.to_owned(),
         value: value.to_string(),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tollgate_service::HostName;
+use tollgate_service::{Headers, HostName};
 
 use super::log::{Format, LogLevel};
 
@@ -110,6 +110,14 @@ pub(crate) struct ServeArgs {
     /// Have Envoy add RateLimit-Limit, -Remaining and -Reset to responses
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) response_headers: Option<bool>,
+
+    /// The headers of /v1/check and /v1/peek: styles with commas between them, or none [default: draft-10]
+    ///
+    /// Styles are draft-3 to draft-10, x-ratelimit, x-ratelimit-unix, x-ratelimit-retry-after, x-rate-limit,
+    /// x-rate-limit-unix, and names of your own for limit, remaining, reset and, if you like, the wait, as in
+    /// My-Limit:My-Left:My-Reset=unix:My-Wait. Without =unix the reset is in seconds from now.
+    #[arg(long, value_name = "STYLES")]
+    pub(super) headers: Option<Headers>,
 
     /// Pass the metadata of rules to Envoy
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]

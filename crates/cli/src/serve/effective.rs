@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
-use tollgate_service::{AnswerParts, Global, HostName, MetricsNames, Options, RulesFrom, TlsFiles};
+use tollgate_service::{
+    AnswerParts, Global, Headers, HostName, MetricsNames, Options, RulesFrom, TlsFiles,
+};
 
 use super::args::{MetricsNamesArg, ServeArgs};
 use super::certificates::{grpc_tls, http_tls};
@@ -35,6 +37,7 @@ pub(super) struct Effective {
     pub(super) quota_mode: Setting<bool>,
     pub(super) merge_domains: Setting<bool>,
     pub(super) response_headers: Setting<bool>,
+    pub(super) headers: Setting<Headers>,
     pub(super) metadata: Setting<bool>,
     pub(super) allow_empty: Setting<bool>,
     pub(super) linger_rules: Setting<Option<u64>>,
@@ -50,6 +53,8 @@ pub(super) struct Effective {
 }
 
 const NO_VARIABLE: &str = "";
+
+const HEADERS: &str = "styles of headers as in draft-10,x-ratelimit, or none";
 
 impl Effective {
     pub(super) fn resolve(
@@ -91,6 +96,11 @@ impl Effective {
                 "--response-headers",
                 "LIMIT_RESPONSE_HEADERS_ENABLED",
             )?,
+            headers: first(
+                (args.headers.clone(), "--headers"),
+                (environment.parsed("TOLLGATE_HEADERS", HEADERS)?, "TOLLGATE_HEADERS"),
+                Headers::default(),
+            ),
             metadata: truth(args.metadata, "--metadata", "RESPONSE_DYNAMIC_METADATA")?,
             allow_empty: of_flag((args.allow_empty, "--allow-empty"), false),
             linger_rules: optional((args.linger_rules, "--linger-rules"), (None, NO_VARIABLE)),
@@ -129,6 +139,7 @@ impl Effective {
                 headers: self.response_headers.value,
                 metadata: self.metadata.value,
             },
+            headers: self.headers.value.clone(),
             metrics_names: match self.metrics_names.value {
                 MetricsNamesArg::Own => MetricsNames::Own,
                 MetricsNamesArg::Envoyproxy => MetricsNames::Envoyproxy,
@@ -181,6 +192,7 @@ impl Effective {
             row("quota-mode", &self.quota_mode, ToString::to_string),
             row("merge-domains", &self.merge_domains, ToString::to_string),
             row("response-headers", &self.response_headers, ToString::to_string),
+            row("headers", &self.headers, ToString::to_string),
             row("metadata", &self.metadata, ToString::to_string),
             row("allow-empty", &self.allow_empty, ToString::to_string),
             row("linger-rules", &self.linger_rules, |seconds| {

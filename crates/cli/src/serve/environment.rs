@@ -24,8 +24,8 @@ const XDS: Fate = NotYet("rules come from files or a hash in Redis");
 const MEMCACHE: Fate = Meaningless("there is no memcached");
 const TRACING: Fate = NotYet("there are no traces");
 
-/// All of them, in the order of envoyproxy/ratelimit's settings.
-pub(super) const VARIABLES: [(&str, Fate); 91] = [
+/// All of them, in the order of envoyproxy/ratelimit's settings, and one of our own.
+pub(super) const VARIABLES: [(&str, Fate); 92] = [
     ("HOST", Honoured("the address of HTTP, with `PORT`")),
     ("PORT", Honoured("8080")),
     (
@@ -144,6 +144,7 @@ pub(super) const VARIABLES: [(&str, Fate); 91] = [
     ("TRACING_SERVICE_NAMESPACE", TRACING),
     ("TRACING_EXPORTER_PROTOCOL", TRACING),
     ("TRACING_SAMPLING_RATE", TRACING),
+    ("TOLLGATE_HEADERS", Honoured("as `--headers`; envoyproxy/ratelimit has no such variable")),
 ];
 
 /// The variables that are set.

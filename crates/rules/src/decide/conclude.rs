@@ -108,6 +108,7 @@ fn status(part: &Part<'_>) -> Status {
     Status {
         code: if denies { Code::OverLimit } else { Code::Ok },
         is_over: verdict.is_over,
+        is_within_soft: verdict.is_within_soft,
         limit,
         remaining: verdict.remaining,
         reset_after: verdict.reset_after,

@@ -124,6 +124,7 @@ fn compare(limit: Override, counted: &Decision, cost: u64) -> RuleVerdict {
     let reset_after = counted.reset_after();
     RuleVerdict {
         is_over,
+        is_within_soft: false,
         limit: 0,
         burst: most,
         remaining: most.saturating_sub(used),

@@ -139,7 +139,10 @@ impl<'r> Part<'r> {
             let verdict = RuleVerdict::of(&decision, numbers[nth], on_full);
             if joint.is_allowed() || verdict.is_over {
                 let no_cell = verdict.no_cell.or(admitting.and_then(|verdict| verdict.no_cell));
-                return Some(RuleVerdict { no_cell, ..verdict });
+                // Another limit than the one that is reported may be soft.
+                let is_within_soft =
+                    tolls.iter().filter_map(Toll::permit).any(|permit| permit.is_over());
+                return Some(RuleVerdict { no_cell, is_within_soft, ..verdict });
             }
             admitting = Some(verdict);
             tolls.remove(nth);

@@ -10,6 +10,8 @@ use crate::full::{NoCell, OnFull};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleVerdict {
     pub(crate) is_over: bool,
+    /// Admitted above the limit, within what a soft policy adds.
+    pub(crate) is_within_soft: bool,
     /// The index of that limit in the rule.
     pub(crate) limit: usize,
     /// Its burst.
@@ -33,6 +35,7 @@ impl RuleVerdict {
         };
         Self {
             is_over,
+            is_within_soft: matches!(decision, Decision::Allowed(permit) if permit.is_over()),
             limit,
             burst: decision.limit(),
             remaining: decision.remaining(),
@@ -45,7 +48,8 @@ impl RuleVerdict {
     /// The verdict of a limit of 0.
     pub(crate) fn blocked(limit: usize, cost: u64, reset_after: Duration) -> Self {
         let (burst, remaining, retry_after, no_cell) = (0, 0, None, None);
-        Self { is_over: cost > 0, limit, burst, remaining, reset_after, retry_after, no_cell }
+        let (is_over, is_within_soft) = (cost > 0, false);
+        Self { is_over, is_within_soft, limit, burst, remaining, reset_after, retry_after, no_cell }
     }
 
     /// This verdict as an admission, even if the key has gone into debt meanwhile.
@@ -62,7 +66,10 @@ impl RuleVerdict {
             (true, false) => false,
             (false, false) => other.remaining < self.remaining,
         };
-        if other_weighs_more { other } else { self }
+        let told = if other_weighs_more { other } else { self };
+        // A request that one limit denies is within no other's soft share.
+        let is_within_soft = !told.is_over && (self.is_within_soft || other.is_within_soft);
+        Self { is_within_soft, ..told }
     }
 
     /// For an admitted request: how many of its units lie above this share of the limit.

@@ -12,14 +12,14 @@ use axum::response::{IntoResponse, Response};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use tollgate_rules::{
-    self as rules, Answer, Code, DecisionMaker, Descriptor, DescriptorEntry, NoCell, Request,
-    RequestError,
+    self as rules, Answer, Code, Descriptor, DescriptorEntry, NoCell, Request, RequestError,
 };
+use tollgate_tower::{Headers, LimitReport, PolicyName};
 
 use crate::global::GlobalLimits;
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::service::Service;
-use crate::wire::{tell_full, whole_seconds};
+use crate::wire::{most_restrictive, tell_full, whole_seconds};
 
 /// `{"domain": "shop", "descriptors": [{"user": "alice"}], "cost": 1}`
 #[derive(Debug, Deserialize)]
@@ -86,6 +86,9 @@ struct StatusReply<'a> {
     window: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining: Option<u64>,
+    /// Set if the request was admitted above the limit, by a rule that is soft.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    over: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     reset_after: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,10 +100,9 @@ type ParsedQuestion = Result<Json<CheckRequest>, JsonRejection>;
 pub(crate) async fn check(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
     let begun = Instant::now();
     let response = match &service.keeper {
-        None => answer(asked, |request| service.maker.check(request)),
+        None => answer(asked, &service.headers, |request| service.maker.check(request)),
         Some(keeper) => {
-            elsewhere(asked, &service.maker, keeper, |request| service.maker.question(request))
-                .await
+            elsewhere(asked, &service, keeper, |request| service.maker.question(request)).await
         }
     };
     let outcome = match response.status() {
@@ -134,10 +136,9 @@ pub(crate) async fn peek(
     question.descriptors.push(Pairs(pairs));
     let asked = Ok(Json(question));
     match &service.keeper {
-        None => answer(asked, |request| service.maker.peek(request)),
+        None => answer(asked, &service.headers, |request| service.maker.peek(request)),
         Some(keeper) => {
-            let maker = &service.maker;
-            elsewhere(asked, maker, keeper, |request| maker.peek_question(request)).await
+            elsewhere(asked, &service, keeper, |request| service.maker.peek_question(request)).await
         }
     }
 }
@@ -159,6 +160,7 @@ pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: ParsedQues
 
 fn answer(
     asked: ParsedQuestion,
+    headers: &Headers,
     decide: impl FnOnce(&Request<'_>) -> Result<Answer, RequestError>,
 ) -> Response {
     let question = match asked {
@@ -166,7 +168,7 @@ fn answer(
         Err(rejection) => return rejection.into_response(),
     };
     match ask(&question, decide) {
-        Ok(answer) => reply(&answer),
+        Ok(answer) => reply(&answer, headers),
         Err(error) => error_response(error),
     }
 }
@@ -174,7 +176,7 @@ fn answer(
 /// For limits that are kept elsewhere.
 async fn elsewhere(
     asked: ParsedQuestion,
-    maker: &DecisionMaker,
+    service: &Service,
     keeper: &GlobalLimits,
     prepare: impl FnOnce(&Request<'_>) -> Result<rules::Question, RequestError>,
 ) -> Response {
@@ -183,7 +185,7 @@ async fn elsewhere(
         Err(rejection) => return rejection.into_response(),
     };
     match question {
-        Ok(question) => reply(&keeper.answer(maker, question).await),
+        Ok(question) => reply(&keeper.answer(&service.maker, question).await, &service.headers),
         Err(error) => error_response(error),
     }
 }
@@ -205,7 +207,7 @@ fn ask<T>(
     act(&Request::new(&question.domain, &descriptors))
 }
 
-fn reply(answer: &Answer) -> Response {
+fn reply(answer: &Answer, headers: &Headers) -> Response {
     tell_full(answer);
     let statuses = answer.statuses().iter().enumerate().map(|(n, status)| {
         let allowed = status.code == Code::Ok;
@@ -219,6 +221,7 @@ fn reply(answer: &Answer) -> Response {
             limit: Some(limit.requests_per_unit),
             window: Some(whole_seconds(limit.window)),
             remaining: Some(status.remaining),
+            over: allowed && status.is_within_soft,
             reset_after: Some(whole_seconds(status.reset_after)),
             retry_after: status.retry_after.map(|wait| whole_seconds(wait).max(1)),
         }
@@ -226,14 +229,34 @@ fn reply(answer: &Answer) -> Response {
     let retry_after = answer.retry_after().map(|wait| whole_seconds(wait).max(1));
     let allowed = answer.is_allowed();
     let reply = Json(CheckReply { allowed, retry_after, statuses: statuses.collect() });
-    match (allowed, retry_after) {
-        (true, _) => reply.into_response(),
-        (false, None) => (StatusCode::TOO_MANY_REQUESTS, reply).into_response(),
-        (false, Some(seconds)) => {
-            let wait = [(header::RETRY_AFTER, seconds.to_string())];
-            (StatusCode::TOO_MANY_REQUESTS, wait, reply).into_response()
-        }
+    let status = if allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+    let mut response = (status, reply).into_response();
+    let fields = response.headers_mut();
+    if let Some(seconds) = retry_after.filter(|_| !allowed) {
+        fields.insert(header::RETRY_AFTER, seconds.into());
     }
+    if let Some(report) = report(answer) {
+        report.put(headers, fields);
+    }
+    response
+}
+
+/// What headers tell: of one limit, and of a soft one whichever it is.
+fn report(answer: &Answer) -> Option<LimitReport> {
+    let (n, status, limit) = most_restrictive(answer)?;
+    let is_denied = status.code == Code::OverLimit;
+    // A rule's name may be longer than a header should be, or no text for a header at all.
+    let name = answer.limit_name(n).and_then(|name| PolicyName::new(name).ok());
+    Some(LimitReport {
+        name: name.unwrap_or_default(),
+        quota: limit.requests_per_unit.into(),
+        window: limit.window,
+        remaining: status.remaining,
+        reset_after: status.reset_after,
+        retry_after: status.retry_after.filter(|_| is_denied),
+        is_over: answer.is_allowed()
+            && answer.statuses().iter().any(|status| status.is_within_soft),
+    })
 }
 
 fn error_response(error: RequestError) -> Response {
