@@ -232,11 +232,11 @@ fn reply(answer: &Answer, headers: &Headers) -> Response {
     let status = if allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
     let mut response = (status, reply).into_response();
     let fields = response.headers_mut();
-    if let Some(seconds) = retry_after.filter(|_| !allowed) {
-        fields.insert(header::RETRY_AFTER, seconds.into());
-    }
     if let Some(report) = report(answer) {
         report.put(headers, fields);
+    }
+    if let Some(seconds) = retry_after.filter(|_| !allowed) {
+        fields.insert(header::RETRY_AFTER, seconds.into());
     }
     response
 }
