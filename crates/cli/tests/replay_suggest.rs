@@ -53,7 +53,7 @@ smallest limits that refuse nothing to 66 % of 3 keys (1 may be refused)
 policy                     most in a period  keys refused  refused  share refused  longest wait
 gcra 1/s burst 3                          3             1        2        20.00 %            1s
 fixed-window 3/s                          6             1        2        20.00 %            1s
-sliding-window 3/s                        5             1        2        20.00 %      1s 334ms
+sliding-window 3/s                        6             1        2        20.00 %        1s 1ms
 sliding-window 3/s strict                 3             1        2        20.00 %            2s
 segmented-window 3/s x5                   6             1        2        20.00 %            1s
 

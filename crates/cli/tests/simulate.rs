@@ -277,7 +277,7 @@ const BOUNDARY: &str = "\
 policy                    admitted  refused  share refused  most in a period  longest wait  longest pause
 gcra 10/s burst 5                6       14        70.00 %                 6          90ms           60ms
 fixed-window 10/s               20        0         0.00 %                20            0s           10ms
-sliding-window 10/s             10       10        50.00 %                10         100ms           10ms
+sliding-window 10/s             11        9        45.00 %                11          81ms           20ms
 segmented-window 10/s x5        10       10        50.00 %                10         800ms           10ms
 ";
 
@@ -287,7 +287,7 @@ uniform, 20 per 1s: 100 requests from 0s to 4.95s
 policy                    admitted  refused  share refused  most in a period  longest wait  longest pause
 gcra 10/s burst 5               54       46        46.00 %                14          50ms          100ms
 fixed-window 10/s               50       50        50.00 %                10         500ms          550ms
-sliding-window 10/s             46       54        54.00 %                10         600ms          650ms
+sliding-window 10/s             50       50        50.00 %                10         501ms          600ms
 segmented-window 10/s x5        50       50        50.00 %                10         500ms          550ms
 ";
 
@@ -297,7 +297,7 @@ bursts of 20, 20 per 1s: 200 requests from 0s to 9s
 policy                    admitted  refused  share refused  most in a period  longest wait  longest pause
 gcra 10/s burst 5               50      150        75.00 %                 5         100ms             1s
 fixed-window 10/s              100      100        50.00 %                10            1s             1s
-sliding-window 10/s             50      150        75.00 %                10      1s 100ms             2s
+sliding-window 10/s             50      150        75.00 %                10        1s 1ms             2s
 segmented-window 10/s x5       100      100        50.00 %                10            1s             1s
 ";
 
@@ -307,7 +307,7 @@ const ON_OFF: &str = "\
 policy                    admitted  refused  share refused  most in a period  longest wait  longest pause
 gcra 10/s burst 5               42       78        65.00 %                14          75ms       1s 100ms
 fixed-window 10/s               30       90        75.00 %                10         750ms       1s 775ms
-sliding-window 10/s             30       90        75.00 %                10         850ms       1s 775ms
+sliding-window 10/s             30       90        75.00 %                10         751ms       1s 775ms
 segmented-window 10/s x5        30       90        75.00 %                10         750ms       1s 775ms
 ";
 
@@ -317,7 +317,7 @@ poisson, 12 per 1s, seed 7: 1,217 requests from 0.012709368s to 99.927731699s
 policy                    admitted  refused  share refused  most in a period  longest wait  longest pause
 gcra 10/s burst 5              968      249        20.46 %                14          97ms          559ms
 fixed-window 10/s              947      270        22.19 %                18         633ms          748ms
-sliding-window 10/s            821      396        32.54 %                13         318ms          559ms
+sliding-window 10/s            890      327        26.87 %                14         218ms          559ms
 segmented-window 10/s x5       890      327        26.87 %                14         491ms          626ms
 ";
 

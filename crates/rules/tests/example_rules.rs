@@ -12,7 +12,7 @@ fn the_example_rules_mean_what_their_comments_say() {
         "shop.user: fixed-window 60/m named per-user",
         "shop.user.path_/login*: gcra 5/10m burst 3 named logins",
         "shop.remote_address: gcra 20/s burst 40 and fixed-window 10000/h",
-        "shop.path_/search: sliding-window 100/s exact",
+        "shop.path_/search: sliding-window 100/s",
         "shop.crawler: fixed-window 10/m, shadow",
         "shop.health: unlimited",
     ];
