@@ -68,8 +68,8 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
         ),
         (
             with("{ratelimit: {}}"),
-            "3:6: config error, unknown key 'ratelimit'; use one of key, value, cidr, regex, rate_limit, \
-             limits, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, \
+            "3:6: config error, unknown key 'ratelimit'; did you mean 'rate_limit'? use one of key, value, cidr, \
+             regex, rate_limit, limits, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, \
              share_threshold, metadata, capacity, on_error, accuracy, on_full, prefix_v4, prefix_v6",
         ),
         (
@@ -103,7 +103,7 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
         ),
         (
             "domain: d\ndescriptors:\n  -key: k\n".to_owned(),
-            "3:3: config error, unknown key '-key'; did you mean '- key'? An entry of a list begins with",
+            "3:3: config error, unknown key '-key'; did you mean '- key'? An entry of a list begins with a dash and a blank",
         ),
         (
             with("{key: k, value: v, share_threshold: true}"),
