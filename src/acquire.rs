@@ -19,10 +19,10 @@ use crate::wait::Wait;
 fn pause(wait: Wait, place: &Reservation, now: Timestamp) -> Duration {
     let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
     // Its turn has come: nothing to draw.
-    if until == 0 && wait.jitter.is_zero() {
+    if until == 0 && wait.jitter_ns == 0 {
         return Duration::ZERO;
     }
-    let span = u64::try_from(wait.jitter.as_nanos()).unwrap_or(u64::MAX);
+    let span = wait.jitter_ns;
     // The high half of hash * (span + 1): evenly in 0..=span. A fresh state is a fresh seed.
     let drawn = u128::from(RandomState::new().hash_one(until)) * (u128::from(span) + 1);
     let later = (drawn >> 64) as u64;

@@ -16,15 +16,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wait {
     pub(crate) max: Duration,
-    pub(crate) units: Option<u64>,
-    pub(crate) jitter: Duration,
+    /// The greatest number is no bound.
+    pub(crate) units: u64,
+    pub(crate) jitter_ns: u64,
 }
 
 impl Wait {
     /// Waits up to so long; a request whose turn comes later is denied at once.
     #[must_use]
     pub const fn at_most(max: Duration) -> Self {
-        Self { max, units: None, jitter: Duration::ZERO }
+        Self { max, units: u64::MAX, jitter_ns: 0 }
     }
 
     /// Waits behind no more than so many units: the length of the queue. With a burst of 1 and requests
@@ -40,14 +41,17 @@ impl Wait {
     /// ```
     #[must_use]
     pub const fn behind(self, units: u64) -> Self {
-        Self { units: Some(units), ..self }
+        Self { units, ..self }
     }
 
     /// Goes up to so much later than its turn, evenly spread, never earlier: so that callers that were told
     /// the same instant do not all come at it.
     #[must_use]
     pub const fn jitter(self, jitter: Duration) -> Self {
-        Self { jitter, ..self }
+        let jitter_ns = jitter.as_nanos();
+        let cut = jitter_ns > u64::MAX as u128;
+        #[expect(clippy::cast_possible_truncation, reason = "it was looked at")]
+        Self { jitter_ns: if cut { u64::MAX } else { jitter_ns as u64 }, ..self }
     }
 
     /// The longest wait for a turn, without the jitter.
@@ -59,6 +63,6 @@ impl Wait {
     /// The longest wait in nanoseconds, and behind how many units; the greatest number is no bound.
     pub(crate) fn bounds(&self) -> [u64; 2] {
         let wait_ns = u64::try_from(self.max.as_nanos()).unwrap_or(u64::MAX);
-        [wait_ns, self.units.unwrap_or(u64::MAX)]
+        [wait_ns, self.units]
     }
 }

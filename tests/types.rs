@@ -51,7 +51,7 @@ fn values_are_small_and_copy() {
     small_value::<Word>(8);
     small_value::<Timestamp>(8);
     small_value::<Quota>(24);
-    small_value::<Policy>(128);
+    small_value::<Policy>(112);
     small_value::<Permit>(96);
     small_value::<Decision>(104);
 }

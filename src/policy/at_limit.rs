@@ -292,7 +292,7 @@ impl Policy {
             }
             let [wait_ns, _] = wait.bounds();
             let is_cut = wait_ns == u64::MAX && wait.max < Duration::MAX;
-            if wait.bounds().contains(&0) || wait == NO_END || is_cut || !wait.jitter.is_zero() {
+            if wait.bounds().contains(&0) || wait == NO_END || is_cut || wait.jitter_ns > 0 {
                 return Err(PolicyError::fixed(
                     "a queue has at least one place, a wait above 0 or both, and no jitter, as in queue 50 wait 2s",
                 ));

@@ -80,7 +80,8 @@ impl Words {
         }
         if self.places.is_some() || self.wait.is_some() {
             let max = self.wait.unwrap_or(Duration::MAX);
-            policy = policy.queue(Wait { units: self.places, ..Wait::at_most(max) })?;
+            policy = policy
+                .queue(Wait { units: self.places.unwrap_or(u64::MAX), ..Wait::at_most(max) })?;
         }
         match self.penalty {
             Some(Penalty { length, after, extended: false }) => policy.penalty(length, after),
@@ -168,7 +169,8 @@ pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt:
         write!(f, " penalty {} after {after}{extended}", span(length))?;
     }
     let Some(queue) = queue else { return Ok(()) };
-    if let Some(places) = queue.units {
+    if queue.units < u64::MAX {
+        let places = queue.units;
         write!(f, " queue {places}")?;
     }
     if queue.max < Duration::MAX {

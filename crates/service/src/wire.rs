@@ -185,7 +185,7 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
 
 /// The descriptor that headers tell of, and its limit: the one that denies the request; if several do, the one with the
 /// longest wait, because a client that comes back earlier is denied again. If none denies, the one with the least left.
-pub(crate) fn most_restrictive(answer: &Answer) -> Option<(usize, &Status, CurrentLimit)> {
+pub(crate) fn nearest_limit(answer: &Answer) -> Option<(usize, &Status, CurrentLimit)> {
     let denies = |status: &Status| {
         let is_denial = status.code == Code::OverLimit;
         // A cost that never fits has the longest wait.
@@ -198,7 +198,7 @@ pub(crate) fn most_restrictive(answer: &Answer) -> Option<(usize, &Status, Curre
 }
 
 fn headers(answer: &Answer) -> Vec<HeaderValue> {
-    let Some((_, status, limit)) = most_restrictive(answer) else { return Vec::new() };
+    let Some((_, status, limit)) = nearest_limit(answer) else { return Vec::new() };
     let header = |key: &str, value: u64| HeaderValue {
         key: key.to_owned(),
         value: value.to_string(),

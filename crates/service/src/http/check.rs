@@ -19,7 +19,7 @@ use tollgate_tower::{Headers, LimitReport, PolicyName};
 use crate::global::GlobalLimits;
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::service::Service;
-use crate::wire::{most_restrictive, tell_full, whole_seconds};
+use crate::wire::{nearest_limit, tell_full, whole_seconds};
 
 /// `{"domain": "shop", "descriptors": [{"user": "alice"}], "cost": 1}`
 #[derive(Debug, Deserialize)]
@@ -243,7 +243,7 @@ fn reply(answer: &Answer, headers: &Headers) -> Response {
 
 /// What headers tell: of one limit, and of a soft one whichever it is.
 fn report(answer: &Answer) -> Option<LimitReport> {
-    let (n, status, limit) = most_restrictive(answer)?;
+    let (n, status, limit) = nearest_limit(answer)?;
     let is_denied = status.code == Code::OverLimit;
     // A rule's name may be longer than a header should be, or no text for a header at all.
     let name = answer.limit_name(n).and_then(|name| PolicyName::new(name).ok());
