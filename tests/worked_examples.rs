@@ -350,7 +350,7 @@ fn textbook(limit: u64, window_ms: u64, times_ms: impl Iterator<Item = u64>) -> 
             let (window, into) = (at / window_ms, at % window_ms);
             let count = |window: u64| counts.get(&window).copied().unwrap_or(0);
             let previous = window.checked_sub(1).map_or(0, count);
-            let fits = previous * (window_ms - into) / window_ms + count(window) + 1 <= limit;
+            let fits = previous * (window_ms - into) / window_ms + count(window) < limit;
             *counts.entry(window).or_default() += u64::from(fits);
             fits
         })

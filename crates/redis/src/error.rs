@@ -31,17 +31,17 @@ pub enum BuildError {
     /// A policy whose numbers, even at ticks of a second, exceed 2^53 - 1.
     TooLarge {
         /// The policy.
-        policy: Policy,
+        policy: Box<Policy>,
     },
     /// An algorithm for which there is no script.
     Unknown {
         /// The policy.
-        policy: Policy,
+        policy: Box<Policy>,
     },
     /// A policy of which only the store can decide, in another mode than [`Mode::Exact`](crate::Mode::Exact).
     OnlyExact {
         /// The policy.
-        policy: Policy,
+        policy: Box<Policy>,
         /// Why.
         reason: &'static str,
     },
@@ -50,7 +50,7 @@ pub enum BuildError {
     /// A share of the limit for one node that cannot be counted.
     Share {
         /// The policy.
-        policy: Policy,
+        policy: Box<Policy>,
         /// The number of nodes.
         nodes: u64,
         /// Why not.

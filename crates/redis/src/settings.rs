@@ -232,7 +232,7 @@ impl Settings {
     pub(crate) fn plan(&self) -> Result<ScriptPlan, BuildError> {
         let plan = ScriptPlan::new(self.policy)?;
         if let Some(reason) = plan.only_exact().filter(|_| self.mode != Mode::Exact) {
-            return Err(BuildError::OnlyExact { policy: self.policy, reason });
+            return Err(BuildError::OnlyExact { policy: self.policy.into(), reason });
         }
         if self.nodes == 0 {
             return Err(BuildError::NoNodes);

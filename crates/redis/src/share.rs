@@ -34,7 +34,7 @@ pub(crate) struct LocalShare {
 /// The policy of one node's share.
 pub(crate) fn policy(whole: Policy, nodes: u64) -> Result<Policy, BuildError> {
     let quota = whole.quota();
-    let refused = |reason: String| BuildError::Share { policy: whole, nodes, reason };
+    let refused = |reason: String| BuildError::Share { policy: whole.into(), nodes, reason };
     let period_ns = quota.period().as_nanos() * u128::from(nodes);
     let period_ns = u64::try_from(period_ns)
         .map_err(|_| refused("its period is longer than 584 years".to_string()))?;
@@ -49,7 +49,7 @@ impl LocalShare {
         let whole = plan.policy();
         let limiter = KeyedLimiter::with_clock(policy(whole, nodes)?, keys, ManualClock::new());
         let limiter = limiter.map_err(|error| BuildError::Share {
-            policy: whole,
+            policy: whole.into(),
             nodes,
             reason: error.to_string(),
         })?;

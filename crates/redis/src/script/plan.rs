@@ -77,7 +77,8 @@ impl ScriptPlan {
     /// Compiles a policy, or says why the script cannot compute it exactly.
     pub(crate) fn new(policy: Policy) -> Result<Self, BuildError> {
         let (quota, soft_bp) = (policy.quota(), policy.at_limit().soft_bp);
-        let limit = softened(quota.max_burst(), soft_bp).ok_or(BuildError::TooLarge { policy })?;
+        let limit = softened(quota.max_burst(), soft_bp)
+            .ok_or(BuildError::TooLarge { policy: policy.into() })?;
         let windowed = |parts: u64, make: &dyn Fn(u64) -> Option<PlanKind>| {
             let length_ns = nanos(quota.period()) / parts;
             if !length_ns.is_multiple_of(1_000) {
@@ -90,7 +91,7 @@ impl ScriptPlan {
                     .flatten()
                     .map(|kind| (kind, tick_us))
             });
-            kind.filter(|_| limit <= LARGEST).ok_or(BuildError::TooLarge { policy })
+            kind.filter(|_| limit <= LARGEST).ok_or(BuildError::TooLarge { policy: policy.into() })
         };
         let sliding = |rounding| {
             windowed(1, &|window| {
@@ -101,7 +102,9 @@ impl ScriptPlan {
             })
         };
         let (kind, tick_us) = match policy.algorithm() {
-            Algorithm::Gcra => gcra(policy, limit).ok_or(BuildError::TooLarge { policy })?,
+            Algorithm::Gcra => {
+                gcra(policy, limit).ok_or(BuildError::TooLarge { policy: policy.into() })?
+            }
             Algorithm::FixedWindow => windowed(1, &|window| Some(PlanKind::Fixed { window }))?,
             Algorithm::FixedWindowFromFirst => {
                 windowed(1, &|window| Some(PlanKind::FromFirst { window }))?
@@ -118,7 +121,7 @@ impl ScriptPlan {
                 windowed(1, &|window| Some(PlanKind::Log { window }))?
             }
             // Calendar months, of which the script knows nothing, and what the core may learn later.
-            _ => return Err(BuildError::Unknown { policy }),
+            _ => return Err(BuildError::Unknown { policy: policy.into() }),
         };
         let most = match kind {
             PlanKind::Gcra { per_tick, per_unit, capacity } => {

@@ -31,7 +31,7 @@ impl PlanRules {
         let length = penalty.map_or(0, |penalty| penalty.length.as_nanos().div_ceil(tick_ns));
         let countable = |number: u128| match u64::try_from(number) {
             Ok(number) if number <= largest => Ok(number),
-            _ => Err(BuildError::TooLarge { policy }),
+            _ => Err(BuildError::TooLarge { policy: policy.into() }),
         };
         Ok(Some(Self {
             most: countable(most)?,
