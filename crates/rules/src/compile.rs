@@ -14,13 +14,14 @@ use std::time::Duration;
 use tollgate::{Clock, Policy};
 
 use crate::carry::{CarriedTable, Fits, LimitChange, TableShape, WAYS, pair, places};
-use crate::error::{Position, Problem, RuleError};
+use crate::error::{Problem, RuleError};
 use crate::expression::Expressions;
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
 use crate::identifier::{AddressBits, Identifier, KeyPart, is_constant};
 use crate::linger::Lingering;
 use crate::loss::Loss;
 use crate::memory;
+use crate::position::Position;
 use crate::rule::{Keeper, Limit, LocalLimit, Rule};
 use crate::rule_id::{PathStep, RuleId};
 use crate::rule_set::RuleSet;

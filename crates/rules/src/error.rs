@@ -5,26 +5,7 @@ use std::fmt::{self, Write};
 use tollgate::{BuildError, ChangeError, PolicyError};
 
 use crate::match_error::MatchError;
-
-/// A place in a rule file.
-///
-/// ```
-/// use tollgate_rules::Position;
-/// assert_eq!(Position { line: 3, column: 5 }.to_string(), "3:5");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
-    /// Counted from 1.
-    pub line: usize,
-    /// In characters, counted from 1.
-    pub column: usize,
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
-    }
-}
+use crate::position::Position;
 
 /// Why a rule file was refused, and where.
 ///

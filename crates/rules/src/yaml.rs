@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
-use crate::error::{LocatedProblem, Position, Problem};
+use crate::error::{LocatedProblem, Problem};
+use crate::position::Position;
 
 /// Readable rule files stay far below this depth.
 pub(crate) const MAX_DEEP: usize = 64;

@@ -315,7 +315,10 @@ mod tests {
         assert_eq!(mark("10/m burst 5 count-denied 6s"), "9 1 1 6000000 30000000 30000000 0 0 0 ");
         let penalty = mark("fixed-window 5/m penalty 1h after 3 extended");
         assert_eq!(penalty, "10 1 60000000 5 0 0 3 3600000000 1 ");
-        assert_eq!(mark("sliding-window 5/m count-denied soft 20%"), "12 1 60000000 6 0 12 0 0 0 ");
+        assert_eq!(
+            mark("sliding-window 5/m exact count-denied soft 20%"),
+            "12 1 60000000 6 0 12 0 0 0 "
+        );
         assert_eq!(mark("sliding-window 5/m strict count-denied"), "12 1 60000000 5 2 5 0 0 0 ");
         // What is owed for denials must fit, too: at ten times the tick it does.
         let tick_us = |text| plan(text).unwrap().tick_us;

@@ -5,10 +5,11 @@ use ipnet::IpNet;
 use super::fields::{MapFields, value as bad_value};
 use super::limit::{self, LimitKind, LimitText};
 use super::metadata::Metadata;
-use crate::error::{LocatedProblem, Position, Problem};
+use crate::error::{LocatedProblem, Problem};
 use crate::full::OnFull;
 use crate::identifier::AddressBits;
 use crate::match_error::MatchError;
+use crate::position::Position;
 use crate::value::{ValueMatch, canonical, looks_like_range};
 use crate::yaml::YamlNode;
 

@@ -1,6 +1,7 @@
 //! A map with known keys: each at most once, and no others.
 
-use crate::error::{LocatedProblem, Position, Problem};
+use crate::error::{LocatedProblem, Problem};
+use crate::position::Position;
 use crate::yaml::{Data, Scalar, YamlKey, YamlNode};
 
 /// The pairs of a map, merge keys (`<<`) resolved.

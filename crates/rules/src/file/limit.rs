@@ -5,7 +5,8 @@ use std::time::Duration;
 use tollgate::{Policy, Quota};
 
 use super::fields::{MapFields, value};
-use crate::error::{LocatedProblem, Position, Problem};
+use crate::error::{LocatedProblem, Problem};
+use crate::position::Position;
 use crate::unit::Unit;
 use crate::yaml::YamlNode;
 

@@ -5,7 +5,8 @@ mod fields;
 mod limit;
 mod metadata;
 
-use crate::error::{LocatedProblem, Position, Problem};
+use crate::error::{LocatedProblem, Problem};
+use crate::position::Position;
 use crate::source::RuleText;
 use crate::yaml::{self, Data};
 

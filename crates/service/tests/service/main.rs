@@ -7,6 +7,7 @@ mod common;
 
 mod bad_inputs;
 mod grpc;
+mod headers;
 mod http;
 mod scenarios;
 mod start;

@@ -1,0 +1,23 @@
+//! [`Position`]: the line and the column of a place in a rule file.
+
+use std::fmt;
+
+/// A place in a rule file.
+///
+/// ```
+/// use tollgate_rules::Position;
+/// assert_eq!(Position { line: 3, column: 5 }.to_string(), "3:5");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Counted from 1.
+    pub line: usize,
+    /// In characters, counted from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}

@@ -1,0 +1,91 @@
+//! The headers that tell of limits, over a real socket.
+
+use serde_json::{Value, json};
+use tollgate::ManualClock;
+use tollgate_rules::Settings;
+use tollgate_service::Options;
+
+use crate::common::{NOON, exchange, serve_at_noon};
+
+/// The lines of headers that tell of limits.
+fn told(headers: &str) -> Vec<&str> {
+    headers.lines().filter(|line| line.contains("ratelimit") || line.contains("retry")).collect()
+}
+
+#[tokio::test]
+async fn plain_answers_carry_the_headers_that_are_chosen() {
+    let rules = "
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 5, name: five}}
+  - {key: wide, rate_limit: {unit: day, requests_per_unit: 99}}
+";
+    let body = r#"{"domain": "d", "descriptors": [{"wide": "x"}, {"user": "x"}], "cost": 5}"#;
+    let five = r#"ratelimit-policy: "five";q=5;w=3600"#;
+    let cases: [(&str, &[&str], &[&str]); 3] = [
+        (
+            "draft-10",
+            &[five, r#"ratelimit: "five";r=0;t=3583"#],
+            &[five, r#"ratelimit: "five";r=0;t=3583"#, "retry-after: 3583"],
+        ),
+        (
+            "x-ratelimit,a:b:ratelimit-c",
+            &[
+                "x-ratelimit-limit: 5",
+                "x-ratelimit-remaining: 0",
+                "x-ratelimit-reset: 3583",
+                "ratelimit-c: 3583",
+            ],
+            &[
+                "x-ratelimit-limit: 5",
+                "x-ratelimit-remaining: 0",
+                "x-ratelimit-reset: 3583",
+                "ratelimit-c: 3583",
+                "retry-after: 3583",
+            ],
+        ),
+        ("none", &[], &["retry-after: 3583"]),
+    ];
+    for (nth, (styles, admitted, denied)) in cases.into_iter().enumerate() {
+        let clock = ManualClock::new();
+        clock.set(NOON);
+        let world = crate::common::serve_with(&format!("headers_{nth}"), rules, |options| {
+            Options { headers: styles.parse().expect("styles"), clock: clock.into(), ..options }
+        })
+        .await;
+        for (expected, code) in [(admitted, 200), (denied, 429)] {
+            let (status, headers, _) =
+                exchange(world.running.http, "POST", "/v1/check", body).await;
+            assert_eq!((status, &told(&headers)[..]), (code, expected), "{styles}");
+        }
+        let peek = "/v1/peek?domain=d&user=x";
+        let (_, headers, _) = exchange(world.running.http, "GET", peek, "").await;
+        assert_eq!(told(&headers), denied, "{styles}");
+    }
+}
+
+#[tokio::test]
+async fn an_admission_above_a_soft_limit_is_told() {
+    let rules = "
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 2, mode: soft 50%}}
+  - {key: hard, rate_limit: {unit: hour, requests_per_unit: 3}}
+";
+    for (test, body) in [
+        ("soft", r#"{"domain": "d", "descriptors": [{"user": "x"}]}"#),
+        ("soft_and_hard", r#"{"domain": "d", "descriptors": [{"user": "x"}, {"hard": "x"}]}"#),
+    ] {
+        let world = serve_at_noon(test, rules, Settings::default()).await;
+        for (code, over) in [(200, false), (200, false), (200, true), (429, false)] {
+            let (status, headers, answer) =
+                exchange(world.running.http, "POST", "/v1/check", body).await;
+            assert_eq!(status, code, "{answer}");
+            assert_eq!(headers.contains("x-ratelimit-over: true"), over, "{headers}");
+            let told = serde_json::from_str::<Value>(&answer).expect("JSON")["statuses"][0]
+                .get("over")
+                .cloned();
+            assert_eq!(told, over.then_some(json!(true)), "{answer}");
+        }
+    }
+}
