@@ -165,16 +165,11 @@ impl Cell {
             if step.word == word {
                 return (step, word); // denied, or a cost of 0: nothing to write, unless denials are counted
             }
-            // Relaxed on both sides: see the header. A failure means that another thread's charge came
-            // first (or a spurious failure of the weak form): look again. Lock-free: another thread charged.
-            match self.0.compare_exchange_weak(
-                word.to_bits(),
-                step.word.to_bits(),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return (step, word),
-                Err(found) => word = Word::from_bits(found),
+            // A failure means that another thread's charge came first (or a spurious failure of the weak form): look
+            // again. Lock-free: another thread charged.
+            match self.swap(word, step.word) {
+                Ok(()) => return (step, word),
+                Err(found) => word = found,
             }
         }
     }
@@ -221,15 +216,10 @@ impl Cell {
             if next == word {
                 return result;
             }
-            // Relaxed on both sides: see the header. Lock-free: a thread that fails lost to another's change.
-            match self.0.compare_exchange_weak(
-                word.to_bits(),
-                next.to_bits(),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return result,
-                Err(found) => word = Word::from_bits(found),
+            // Lock-free: a thread that fails lost to another's change.
+            match self.swap(word, next) {
+                Ok(()) => return result,
+                Err(found) => word = found,
             }
         }
     }
@@ -237,16 +227,18 @@ impl Cell {
     /// Replaces the exact word that was read. The weak form: it may fail for no reason.
     #[inline]
     pub(crate) fn replace(&self, word: Word, next: Word) -> bool {
-        // Relaxed on both sides: see the header. Nothing is made of the word found on failure: the
-        // caller looks again.
-        self.0
-            .compare_exchange_weak(
-                word.to_bits(),
-                next.to_bits(),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            )
-            .is_ok()
+        // Nothing is made of the word found on failure: the caller looks again.
+        self.swap(word, next).is_ok()
+    }
+
+    /// Replaces the exact word that was read, or gives the one that is there. The weak form, as above.
+    #[inline(always)]
+    fn swap(&self, word: Word, next: Word) -> Result<(), Word> {
+        // Relaxed on both sides: see the header.
+        let (word, next) = (word.to_bits(), next.to_bits());
+        let swapped =
+            self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed);
+        swapped.map(|_| ()).map_err(Word::from_bits)
     }
 
     #[inline]

@@ -63,6 +63,16 @@ pub(crate) enum Amendment<'a> {
     Reset,
 }
 
+impl Amendment<'_> {
+    /// The charge that is given back; of a reset there is none.
+    pub(crate) fn charge(&self) -> Option<&View> {
+        match self {
+            Self::Refund(charge) | Self::Undo(charge) => Some(charge),
+            Self::Reset => None,
+        }
+    }
+}
+
 /// A word as it is found, and when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
@@ -151,6 +161,24 @@ impl Kernel {
 
 /// A penalised word gives nothing back; the denials in a row stay what they were.
 impl Ruled<'_> {
+    /// What a word holds after an amendment, and how many units that gives back. `is_left` says whether it has the bits
+    /// that a charge left. Equal bits may also be another's, of a charge after a refund, or a whole wrap later: so nothing
+    /// of what is given back rests on them.
+    pub(crate) fn amend(
+        &self,
+        found: Found,
+        amendment: Amendment<'_>,
+        is_left: impl FnOnce(&View) -> bool,
+    ) -> (Held, u64) {
+        match amendment {
+            Amendment::Refund(charge) => self.given_back(found, charge),
+            Amendment::Undo(charge) if is_left(charge) => self.undone(found, charge),
+            Amendment::Undo(_) => (found.held, 0),
+            // The word stays, idle from now on; a key's until a sweep or a newcomer takes its cell.
+            Amendment::Reset => (Held::IDLE, 0),
+        }
+    }
+
     /// As [`Kernel::given_back`].
     pub(crate) fn given_back(&self, found: Found, charge: &View) -> (Held, u64) {
         self.amended(found, |found| self.kernel.given_back(found, charge))

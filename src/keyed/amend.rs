@@ -8,7 +8,7 @@
 //! epochs are two minutes, or what twice the burst takes to come back if that is less; a hit rests on a
 //! sleep shorter than a whole wrap in the same way.
 
-use crate::algorithm::{Decides, Held};
+use crate::algorithm::Decides;
 use crate::clock::Timestamp;
 use crate::refund::{Amendment, Found};
 
@@ -67,7 +67,12 @@ fn amend_in(
         let held = table.layout.unpack(word, &ruled, moment);
         // Time has come as far as the floor, whatever the caller's now: see `Gcra::given_back`.
         let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
-        let (next, units) = amended(table, found, word, tag, amendment);
+        let (next, units) = ruled.amend(found, amendment, |charge| {
+            // The bits that the charge left, if no other thread has changed the word since.
+            let moment = ruled.moment(charge.at_ns);
+            let left = table.layout.live(tag, ruled.left(charge), &ruled, moment);
+            points::is_as_left(word == left)
+        });
         // Nothing to give back: nothing is written.
         if next == held {
             return Some(0);
@@ -76,30 +81,6 @@ fn amend_in(
         if shard.charge(cell, word, table.layout.live(tag, next, &ruled, moment)) {
             return Some(units);
         }
-    }
-}
-
-fn amended(
-    table: &Table,
-    found: Found,
-    word: u64,
-    tag: u64,
-    amendment: Amendment<'_>,
-) -> (Held, u64) {
-    match amendment {
-        Amendment::Refund(charge) => table.ruled().given_back(found, charge),
-        Amendment::Undo(charge) => {
-            let ruled = table.ruled();
-            let moment = ruled.moment(charge.at_ns);
-            // The bits that the charge left, if no other thread has changed the word since.
-            let left = table.layout.live(tag, ruled.left(charge), &ruled, moment);
-            // Equal bits may also be another's: of a charge after a refund, or a whole wrap later. So
-            // nothing of what is given back rests on them: see `refund.rs`.
-            let same = points::is_as_left(word == left);
-            if same { ruled.undone(found, charge) } else { (found.held, 0) }
-        }
-        // The word stays, idle from now on, until a sweep or a newcomer takes its cell.
-        Amendment::Reset => (Held::IDLE, 0),
     }
 }
 

@@ -171,21 +171,13 @@ impl ChangingCell {
             }
             let Read { held, at_ns, .. } = read;
             let found = Found { held, at_ns, now_ns: at_ns };
-            let (next, units) = match amendment {
-                Amendment::Refund(charge) | Amendment::Undo(charge)
-                    if !self.book.is_of(read.mark, charge) =>
-                {
-                    (held, 0)
-                }
-                Amendment::Refund(charge) => read.kernel().given_back(found, charge),
-                Amendment::Undo(charge) => {
-                    let left = Read { at_ns: charge.at_ns, ..read }.with(charge.held);
-                    // As in `amended` of the table.
-                    let same = read.word == left;
-                    if same { read.kernel().undone(found, charge) } else { (held, 0) }
-                }
-                Amendment::Reset => (Held::IDLE, 0),
-            };
+            // As in a table.
+            if amendment.charge().is_some_and(|charge| !self.book.is_of(read.mark, charge)) {
+                return 0;
+            }
+            let (next, units) = read.layout.ruled().amend(found, amendment, |charge| {
+                read.word == Read { at_ns: charge.at_ns, ..read }.with(charge.held)
+            });
             if next == held {
                 return 0;
             }

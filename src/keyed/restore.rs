@@ -14,6 +14,8 @@ use std::hash::{BuildHasher, Hash};
 use std::io::Read;
 use std::marker::PhantomData;
 
+use ahash::RandomState;
+
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::policy::Policy;
@@ -23,8 +25,9 @@ use crate::snapshot::{
 
 use super::KeyedLimiter;
 use super::book::Book;
+use super::book::saved::{read_book, words_of as words_of_book};
 use super::build::DESIGN_LOAD;
-use super::layout::{Kind, Layout};
+use super::layout::{Kind, Layout, Shared};
 use super::seeds::Seeds;
 use super::shard::{CELLS, Header, Shard};
 use super::snapshot::{twins, words_of};
@@ -64,21 +67,8 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
         clock: impl Into<Clock>,
         reader: impl Read,
     ) -> Result<Self, RestoreError> {
-        let (policy, clock): (Policy, Clock) = (policy.into(), clock.into());
-        let (reader, preamble) = Reader::open(reader)?;
-        let seeds = preamble.seeds.map(Seeds::new);
-        let Some(drawn) = seeds else {
-            // The kind, if that is what is wrong, is the better answer.
-            let layout = Layout::plan(&policy)?;
-            preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
-            return Err(RestoreError::seeds_missing());
-        };
-        // The same seeds make the same hashers, so each key is looked for where its word stands.
-        let [place, tag] = drawn.hashers();
-        let limiter =
-            KeyedLimiter::read((reader, preamble), policy, clock, Hashers::new(place, tag))?;
-        // Kept, so that the next snapshot carries them, too.
-        Ok(Self { seeds, ..limiter })
+        let policy = policy.into();
+        read(reader, clock.into(), |preamble, clock| of_one(policy, preamble, clock), drawn)
     }
 }
 
@@ -113,52 +103,98 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         hashers: [S; 2],
         reader: impl Read,
     ) -> Result<Self, RestoreError> {
+        let policy = policy.into();
         // Whether they are the right ones is seen from the fingerprints in the file.
-        let ([place, tag], opened) = (hashers, Reader::open(reader)?);
-        Self::read(opened, policy.into(), clock.into(), Hashers::new(place, tag))
+        let given = |_: &Preamble| Ok((hashers, None));
+        read(reader, clock.into(), |preamble, clock| of_one(policy, preamble, clock), given)
     }
+}
 
-    fn read<R: Read>(
-        (mut reader, preamble): (Reader<R>, Preamble),
-        policy: Policy,
-        clock: Clock,
-        hashers: Hashers<S>,
-    ) -> Result<Self, RestoreError> {
-        // As this version plans it: words that were divided in another way are refused, not
-        // converted.
-        let layout = Layout::plan(&policy)?;
-        preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
-        // Before memory is taken for it.
-        let (capacity, has_spill) = size_of_table(&preamble, 0, 1)?;
-        // Other hashers would look for every key in the wrong place.
-        if preamble.fingerprints != hashers.fingerprints() {
-            return Err(RestoreError::hashers());
-        }
-        // Shard by shard: a file that ends too early costs the memory of what it had.
-        let mut table = Table::told(layout, capacity, || read_shard(&mut reader))?;
-        if has_spill {
-            // No file of a policy that cannot spill has one. Its memory is an eighth of what has been read.
-            let mut spill = Spill::new(policy, &layout, table.shards())?
-                .ok_or_else(|| BuildError::cannot_spill(policy))?;
-            spill.fill(None, || reader.word())?;
-            table.spill = Some(spill);
-        }
-        // Only behind the end and the checksum are the words looked at.
-        reader.close()?;
-        // A key's other unit follows from its tag and from a number of the hashers: so the shards
-        // of a word can be named without its key.
-        let second = |identity| hashers.mix().second(identity, table.shards(), unit());
-        is_a_snapshots(&table, second, 0)?;
-        // Last, so that the time in between counts as passed.
-        let clock = resume(clock, &preamble)?;
-        Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys: PhantomData })
+/// What a file is to be: a table of one policy, or of tiers with what their words share.
+pub(super) struct Expected {
+    pub(super) shared: Option<Shared>,
+    /// At least one.
+    pub(super) quotas: Vec<(Policy, Layout)>,
+}
+
+fn of_one(policy: Policy, preamble: &Preamble, clock: &Clock) -> Result<Expected, RestoreError> {
+    // As this version plans it: words that were divided in another way are refused, not converted.
+    let layout = Layout::plan(&policy)?;
+    preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
+    Ok(Expected { shared: None, quotas: vec![(policy, layout)] })
+}
+
+/// The hashers of the file's seeds: the same seeds make the same, so each key is looked for where its word stands. The
+/// seeds are kept, so that the next snapshot carries them, too.
+pub(super) fn drawn(
+    preamble: &Preamble,
+) -> Result<([RandomState; 2], Option<Seeds>), RestoreError> {
+    let seeds = Seeds::new(preamble.seeds.ok_or_else(RestoreError::seeds_missing)?);
+    Ok((seeds.hashers(), Some(seeds)))
+}
+
+/// Reads a table. What is expected of the file comes first: the kind, or the policy, if that is what is wrong, is a
+/// better answer than hashers that are missing.
+pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
+    reader: impl Read,
+    clock: Clock,
+    expect: impl FnOnce(&Preamble, &Clock) -> Result<Expected, RestoreError>,
+    hashers: impl FnOnce(&Preamble) -> Result<([S; 2], Option<Seeds>), RestoreError>,
+) -> Result<KeyedLimiter<K, S>, RestoreError> {
+    let (mut reader, preamble) = Reader::open(reader)?;
+    let expected = expect(&preamble, &clock)?;
+    let ([place, tag], seeds) = hashers(&preamble)?;
+    let hashers = Hashers::new(place, tag);
+    let ((policy, layout), tiers) = (expected.quotas[0], expected.quotas.len());
+    let before = expected.shared.map_or(0, |_| words_of_book(tiers));
+    // Before memory is taken for it.
+    let (capacity, has_spill) = size_of_table(&preamble, before, tiers)?;
+    // Other hashers would look for every key in the wrong place.
+    if preamble.fingerprints != hashers.fingerprints() {
+        return Err(RestoreError::hashers());
     }
+    let (layout, book) = match expected.shared {
+        None => (layout, None),
+        Some(shared) => {
+            // The book stands before the shards: their words carry its indices.
+            let indices = read_book(&mut reader, &expected.quotas)?;
+            // With the instant of the last change before the snapshot: none may come before it here either.
+            let book = Book::turned(shared, &expected.quotas, &indices, preamble.form.back);
+            // Every layout of a table has numbers.
+            (shared.bare(), Some(book.ok_or_else(|| BuildError::tag_too_narrow(63, 0))?))
+        }
+    };
+    // Shard by shard: a file that ends too early costs the memory of what it had.
+    let mut table = Table::told(layout, capacity, || read_shard(&mut reader))?;
+    table.book = book.map(Box::new);
+    let mut foreign = None;
+    if has_spill {
+        // No file of policies that cannot spill has one. Its memory is an eighth of what has been read.
+        let mut spill = table.new_spill(policy)?.ok_or_else(|| BuildError::cannot_spill(policy))?;
+        foreign = spill.fill(table.book.as_deref(), || reader.word())?;
+        table.spill = Some(spill);
+    }
+    // Only behind the end and the checksum are the words looked at.
+    reader.close()?;
+    // A key's other unit follows from its tag and from a number of the hashers: so the shards of a word can be named
+    // without its key.
+    let second = |identity| hashers.mix().second(identity, table.shards(), unit());
+    is_a_snapshots(&table, second, before)?;
+    // Found before the checksum was, but told only now: a damaged file is the better answer.
+    if let Some((place, found)) = foreign {
+        let words = before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
+        let offset = WORDS_AT.saturating_add(8 * words);
+        return Err(RestoreError::word(offset, found, "counted in its tier's quota"));
+    }
+    // Last, so that the time in between counts as passed.
+    let clock = resume(clock, &preamble)?;
+    Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds, keys: PhantomData })
 }
 
 /// The capacity of the table, whose shards and whose file have the number and the length that follow; and
 /// whether it has a spill, which is seen from the length. So many words stand before the shards, and there are so many
 /// tiers.
-pub(super) fn size_of_table(
+fn size_of_table(
     preamble: &Preamble,
     before: u64,
     tiers: usize,
@@ -181,7 +217,7 @@ pub(super) fn size_of_table(
     Ok((capacity, has_spill))
 }
 
-pub(super) fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
+fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
     // Its install counter, too: nonces go on where they were.
     let header = Header::from_bits(reader.word()?);
     // As they stand in the file: they are judged all together, behind the checksum.
@@ -194,7 +230,7 @@ pub(super) fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, Resto
 
 /// Refuses a table that no snapshot is of, whatever its checksum.
 /// So many words stand before its shards.
-pub(super) fn is_a_snapshots(
+fn is_a_snapshots(
     table: &Table,
     second: impl Fn(Identity) -> usize,
     before: u64,

@@ -11,25 +11,16 @@
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Read;
-use std::marker::PhantomData;
 
 use crate::clock::Clock;
-use crate::error::BuildError;
-use crate::policy::Policy;
-use crate::snapshot::{
-    Preamble, Reader, RestoreError, SnapshotKind as Whose, WORDS_AT, field, resume,
-};
+use crate::snapshot::{Preamble, RestoreError, SnapshotKind as Whose, field};
 
 use super::KeyedLimiter;
-use super::book::saved::{form_of, read_book, words_of as words_of_book};
-use super::book::{Book, index_bits_for};
-use super::layout::{Layout, Shared};
-use super::restore::{is_a_snapshots, read_shard, size_of_table};
-use super::seeds::Seeds;
-use super::snapshot::words_of;
-use super::table::Table;
+use super::book::index_bits_for;
+use super::book::saved::form_of;
+use super::layout::Shared;
+use super::restore::{Expected, drawn, read};
 use super::tiers::Tiers;
-use crate::hash::{Hashers, unit};
 
 impl Tiers {
     /// The limiter of these tiers whose [`snapshot`](KeyedLimiter::snapshot) this is: as
@@ -63,18 +54,7 @@ impl Tiers {
         clock: impl Into<Clock>,
         reader: impl Read,
     ) -> Result<KeyedLimiter<K>, RestoreError> {
-        let clock: Clock = clock.into();
-        let (reader, preamble) = Reader::open(reader)?;
-        let seeds = preamble.seeds.map(Seeds::new);
-        let Some(drawn) = seeds else {
-            // The kind, or the tiers, if that is what is wrong, is the better answer.
-            self.shared_of(&preamble, &clock)?;
-            return Err(RestoreError::seeds_missing());
-        };
-        // The same seeds make the same hashers: see `restore`.
-        let [place, tag] = drawn.hashers();
-        let limiter = self.read((reader, preamble), clock, Hashers::new(place, tag))?;
-        Ok(KeyedLimiter { seeds, ..limiter })
+        read(reader, clock.into(), |preamble, clock| self.shared_of(preamble, clock), drawn)
     }
 
     /// [`restore`](Tiers::restore) for a limiter that was built
@@ -104,63 +84,12 @@ impl Tiers {
         hashers: [S; 2],
         reader: impl Read,
     ) -> Result<KeyedLimiter<K, S>, RestoreError> {
-        let ([place, tag], opened) = (hashers, Reader::open(reader)?);
-        self.read(opened, clock.into(), Hashers::new(place, tag))
-    }
-
-    fn read<K: Hash + ?Sized, S: BuildHasher, R: Read>(
-        self,
-        (mut reader, preamble): (Reader<R>, Preamble),
-        clock: Clock,
-        hashers: Hashers<S>,
-    ) -> Result<KeyedLimiter<K, S>, RestoreError> {
-        // What is expected of the file, before anything is made of it.
-        let (shared, quotas) = self.shared_of(&preamble, &clock)?;
-        let before = words_of_book(quotas.len());
-        let (capacity, has_spill) = size_of_table(&preamble, before, quotas.len())?;
-        // Other hashers would look for every key in the wrong place.
-        if preamble.fingerprints != hashers.fingerprints() {
-            return Err(RestoreError::hashers());
-        }
-        // The book stands before the shards: their words carry its indices.
-        let indices = read_book(&mut reader, &quotas)?;
-        // With the instant of the last change before the snapshot: none may come before it here
-        // either.
-        let book = Book::turned(shared, &quotas, &indices, preamble.form.back);
-        // Every layout of a table has numbers.
-        let book = book.ok_or_else(|| BuildError::tag_too_narrow(63, 0))?;
-        let mut table = Table::told(shared.bare(), capacity, || read_shard(&mut reader))?;
-        table.book = Some(Box::new(book));
-        let (policy, keys) = (quotas[0].0, PhantomData); // there is at least one tier
-        let mut foreign = None;
-        if has_spill {
-            // No file of tiers that cannot spill has one.
-            let mut spill =
-                table.new_spill(policy)?.ok_or_else(|| BuildError::cannot_spill(policy))?;
-            foreign = spill.fill(table.book.as_deref(), || reader.word())?;
-            table.spill = Some(spill);
-        }
-        // Only behind the end and the checksum are the words looked at.
-        reader.close()?;
-        let second = |identity| hashers.mix().second(identity, table.shards(), unit());
-        is_a_snapshots(&table, second, before)?;
-        // Found before the checksum was, but told only now: a damaged file is the better answer.
-        if let Some((place, found)) = foreign {
-            let words =
-                before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
-            let offset = WORDS_AT.saturating_add(8 * words);
-            return Err(RestoreError::word(offset, found, "counted in its tier's quota"));
-        }
-        let clock = resume(clock, &preamble)?;
-        Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds: None, keys })
+        let given = |_: &Preamble| Ok((hashers, None));
+        read(reader, clock.into(), |preamble, clock| self.shared_of(preamble, clock), given)
     }
 
     /// How the words of the file are divided, and how each tier divides them.
-    fn shared_of(
-        &self,
-        preamble: &Preamble,
-        clock: &Clock,
-    ) -> Result<(Shared, Vec<(Policy, Layout)>), RestoreError> {
+    fn shared_of(&self, preamble: &Preamble, clock: &Clock) -> Result<Expected, RestoreError> {
         // The tiers and the headroom, as for a table that is built.
         let all = self.checked()?;
         // A file of one policy has no book, and its words have no index.
@@ -195,6 +124,7 @@ impl Tiers {
             )));
         }
         let refused = || RestoreError::layout(form, "such that all tiers fit");
-        Ok((shared, self.in_words_of(shared).ok_or_else(refused)?))
+        let quotas = self.in_words_of(shared).ok_or_else(refused)?;
+        Ok(Expected { shared: Some(shared), quotas })
     }
 }

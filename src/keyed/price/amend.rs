@@ -1,6 +1,6 @@
 //! Amending a word in a table of several quotas: what is given back is priced by the quota that was charged.
 
-use crate::algorithm::{Decides, Held};
+use crate::algorithm::Decides;
 use crate::clock::Timestamp;
 use crate::refund::{Amendment, Found};
 
@@ -42,23 +42,13 @@ pub(in crate::keyed) fn amend_priced(
         // What of the word is the key's: its tag, and the index of the quota in force.
         let own = tag | priced.lane.mark;
         let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
-        let (next, units) = match amendment {
-            Amendment::Refund(charge) | Amendment::Undo(charge)
-                // Charged under an earlier quota, whose units are not this one's: it stays until it has drained.
-                if !book.is_of(priced.lane.mark, charge) =>
-            {
-                (held, 0)
-            }
-            Amendment::Refund(charge) => kernel.given_back(found, charge),
-            Amendment::Undo(charge) => {
-                let moment = kernel.moment(charge.at_ns);
-                // Equal bits may be another charge's, as in `amended`.
-                let same = word == layout.live(own, charge.held, &kernel, moment);
-                if same { kernel.undone(found, charge) } else { (held, 0) }
-            }
-            // The word stays, idle from now on, until a sweep or a newcomer takes its cell.
-            Amendment::Reset => (Held::IDLE, 0),
-        };
+        // Charged under an earlier quota, whose units are not this one's: it stays until it has drained.
+        if amendment.charge().is_some_and(|charge| !book.is_of(priced.lane.mark, charge)) {
+            return Some(0);
+        }
+        let (next, units) = layout.ruled().amend(found, amendment, |charge| {
+            word == layout.live(own, charge.held, &kernel, kernel.moment(charge.at_ns))
+        });
         // Nothing to give back: nothing is written.
         if next == held {
             return Some(0);
