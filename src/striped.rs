@@ -42,6 +42,7 @@ use crate::word::Word;
 /// ```
 #[derive(Debug)]
 pub struct StripedLimiter {
+    policy: Policy,
     stripes: Box<[CachePadded<Cell>]>,
     /// For the first `larger` stripes, whose burst is one unit larger than that of the others.
     large: Meter,
@@ -108,6 +109,7 @@ impl StripedLimiter {
         // The first `extra` stripes have one unit more, so that the parts make up the burst.
         let (small, extra) = (burst / count, burst % count);
         Ok(Self {
+            policy,
             stripes: (0..stripes).map(|_| CachePadded::new(Cell::new(Word::UNUSED))).collect(),
             large: meter(small + u64::from(extra > 0))?,
             small: meter(small)?,
@@ -150,6 +152,19 @@ impl StripedLimiter {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// What it enforces: the policy that it was built with, of which each stripe has its share.
+    ///
+    /// ```
+    /// use tollgate::{Quota, StripedLimiter};
+    /// let limiter = StripedLimiter::new(Quota::per_second(5))?;
+    /// assert_eq!(limiter.policy(), Quota::per_second(5).into());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// Over how many cache lines the limit is split.

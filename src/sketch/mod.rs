@@ -76,6 +76,7 @@ pub use size::SketchSize;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct SketchLimiter<K: ?Sized, S = RandomState> {
+    policy: Policy,
     rows: Rows,
     placer: Placer<S>,
     size: SketchSize,
@@ -146,7 +147,20 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         let clock = deciding(clock.into(), &policy)?;
         let rows = Rows::new(policy, size)?;
         let placer = Placer::new(hashers, size.rows(), size.cells_per_row());
-        Ok(Self { rows, placer, size, clock, keys: PhantomData })
+        Ok(Self { policy, rows, placer, size, clock, keys: PhantomData })
+    }
+
+    /// What it enforces for each key: the policy that it was built with.
+    ///
+    /// ```
+    /// use tollgate::{Quota, SketchLimiter, SketchSize};
+    /// let limiter = SketchLimiter::<str>::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
+    /// assert_eq!(limiter.policy(), Quota::per_hour(2).into());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// What the limiter's clock reads: the time that [`check`](SketchLimiter::check) would decide at.
