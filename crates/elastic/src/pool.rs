@@ -23,7 +23,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::{Clock, Entry, Limiter, Quota, Timestamp};
+use tollgate::{Clock, Denial, Entry, Limiter, Quota, Timestamp};
 
 use crate::decision::ElasticDecision;
 use crate::error::HeadroomError;
@@ -162,11 +162,31 @@ impl SparePool {
     pub fn check(&self, own: Entry<'_>, cost: u64) -> ElasticDecision {
         let mut borrowed = false;
         let decision = own.check_or(cost, |denial, at| {
-            let price = self.price(denial.cost(), self.share());
-            borrowed = price.is_some_and(|price| self.entry(at).check(price).is_allowed());
+            borrowed = self.lend(denial, at);
             borrowed
         });
         ElasticDecision { decision, borrowed }
+    }
+
+    /// Lends what a limit has denied for now, and says whether it did: for [`Entry::check_or`], at the time that it
+    /// gives, and for a gate of `tollgate-tower`, whose limits it is told nothing of. [`check`](SparePool::check) is both
+    /// in one.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::new(Quota::per_hour(100));
+    /// pool.report_headroom(1.0)?;
+    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// let lent = |_: &_| limiter.entry().check_or(1, |denial, at| pool.lend(denial, at)).is_allowed();
+    /// assert_eq!((0..200).filter(lent).count(), 1 + 100);
+    /// # Ok::<(), tollgate_elastic::HeadroomError>(())
+    /// ```
+    #[inline]
+    #[must_use = "what is not lent is denied"]
+    pub fn lend(&self, denial: &Denial, at: Option<Timestamp>) -> bool {
+        let price = self.price(denial.cost(), self.share());
+        price.is_some_and(|price| self.entry(at).check(price).is_allowed())
     }
 
     /// The answer that [`check`](SparePool::check) would give, without charging: would a request of `cost` units be
