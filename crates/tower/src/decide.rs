@@ -1,43 +1,45 @@
 //! Decides one request at the gates of a layer, before the inner service is called.
 //!
-//! All gates that deny are asked together: either all of them are charged or none ([`tollgate::check_all`]). Shadow
+//! All gates that deny are asked together: either all of them are charged or none (`joint.rs`). Shadow
 //! gates are asked afterwards, and only for admitted requests, because that is the traffic that they would see if
 //! they denied.
 //!
+//! What is decided elsewhere (`remote.rs`) is exempt, told and denied by the same rules.
+//!
 //! An admitted request allocates only the text of its header: keys, asks and tolls have a fixed size, and a layer has
-//! at most [`GATES_MAX`] gates.
+//! at most [`GATES_MAX`](crate::ask::GATES_MAX) gates.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU64;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use ipnet::IpNet;
-use tollgate::{Decision, Denial, Permit, Reservation, Toll, check_all};
+use tollgate::{Decision, Denial, Permit};
 
-use crate::extract::{Head, NoKey, peer_of};
-use crate::gate::{Gate, GateMode, MissingKey, Sleeping};
-use crate::headers::{FixedHeaders, KeyStanding, Stamp, secs_up};
+use crate::ask::{Applies, GateRequest, asks};
+use crate::extract::{Head, peer_of};
+use crate::gate::{Gate, GateMode};
+use crate::headers::{FixedHeaders, Headers, KeyStanding, Stamp, secs_up};
+use crate::joint::{Permits, charge_all};
 use crate::key::Key;
-use crate::limit::Limit;
 use crate::observe::GateOutcome;
+use crate::place::{Local, Place};
+use crate::queue::QueueTurn;
+use crate::refusal::Refusal;
 use crate::settle::{GateCharge, Settle, Shadowed};
-
-/// The maximum number of gates in one layer: their tolls stand on the stack.
-pub(crate) const GATES_MAX: usize = 8;
 
 type Exempt = dyn Fn(&Head<'_>) -> bool + Send + Sync;
 
 /// Everything that all clones of a layer and of its services share.
-#[derive(Clone)]
-pub(crate) struct GateRules {
+pub(crate) struct GateRules<P: Place = Local> {
     /// In the order in which they were given.
-    pub(crate) gates: Arc<[Gate]>,
-    pub(crate) fixed: FixedHeaders,
+    pub(crate) gates: Arc<[Gate<P>]>,
+    pub(crate) headers: Headers,
+    /// What headers state of the policies that there were when the layer was built: one for each tier of an only gate,
+    /// otherwise one for the first tiers of all gates.
+    pub(crate) fixed: Arc<[FixedHeaders]>,
     pub(crate) exempt: Vec<Arc<Exempt>>,
     pub(crate) exempt_peers: Arc<[IpNet]>,
     pub(crate) jitter_secs: u64,
@@ -71,149 +73,70 @@ impl GateVerdict<'_> {
 }
 
 /// What is put into the extensions of an admitted request and the headers of its answer.
-pub(crate) struct PassMarks {
+pub(crate) struct PassMarks<S = Settle> {
     pub(crate) stamp: Stamp,
-    pub(crate) settle: Option<Settle>,
+    pub(crate) settle: Option<S>,
     pub(crate) shadowed: Option<Shadowed>,
 }
 
-/// A denied request.
-pub(crate) struct Refusal<'g> {
-    pub(crate) gate: &'g Gate,
-    pub(crate) denial: Denial,
-    pub(crate) retry_after_secs: Option<u64>,
-    pub(crate) stamp: Stamp,
-}
+/// A gate of a layer, and the tier of the request's key there.
+type TierOf<'t, P> = &'t dyn Fn(&Gate<P>) -> usize;
 
-/// What one gate is asked for one request.
-struct GateRequest<'g> {
-    gate: &'g Gate,
-    key: Key,
-    cost: u64,
-}
-
-type Asks<'g> = ArrayVec<GateRequest<'g>, GATES_MAX>;
-
-impl<'g> GateRequest<'g> {
-    /// `None` if the gate does not apply to this request.
-    fn of(gate: &'g Gate, head: &Head<'_>) -> Option<Self> {
-        let mut key = Key::new();
-        gate.find_key(head, &mut key).then(|| Self { gate, key, cost: gate.cost.of(head) })
-    }
-
-    fn check(&self) -> Decision {
-        self.gate.limit.check(&self.key, self.cost)
-    }
-
-    fn count(&self, outcome: GateOutcome) {
-        self.gate.count(outcome);
-    }
-}
-
-impl Gate {
-    /// Whether the gate applies to a request, and under which key.
-    #[inline]
-    fn find_key(&self, head: &Head<'_>, key: &mut Key) -> bool {
-        match self.by.extract(head, key) {
-            Ok(()) => true,
-            Err(why) => self.has_no_key(why, key),
+impl<P: Place> GateRules<P> {
+    pub(crate) fn of(gates: Vec<Gate<P>>) -> Self {
+        Self {
+            gates: gates.into(),
+            headers: Headers::NONE,
+            fixed: Arc::default(),
+            exempt: Vec::new(),
+            exempt_peers: Arc::default(),
+            jitter_secs: 0,
+            settle: false,
+            spread: RandomState::new(),
         }
+        .telling(Headers::default())
     }
 
-    #[cold]
-    fn has_no_key(&self, why: NoKey, key: &mut Key) -> bool {
-        if why == NoKey::NotConcerned {
-            return false;
-        }
-        self.count(GateOutcome::NoKey);
-        *key = Key::nobody(); // drops the parts that were added before the failure
-        self.missing == MissingKey::Share
-    }
-
-    #[inline]
-    fn count(&self, outcome: GateOutcome) {
-        self.tally.count(&self.name, outcome);
-    }
-}
-
-/// What each ask was charged, in the order of the asks. Filled in place, because it is large.
-type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
-
-impl GateRules {
-    /// Decides a request, exactly once.
-    #[inline]
-    pub(crate) fn decide(&self, head: &Head<'_>) -> GateVerdict<'_> {
-        if !(self.exempt.is_empty() && self.exempt_peers.is_empty()) && self.is_exempt(head) {
-            return GateVerdict::Pass(Stamp::NOTHING);
-        }
-        match &*self.gates {
-            [only] if matches!(only.mode, GateMode::Deny) && !self.settle => {
-                self.at_one(only, head)
-            }
-            _ => self.at_all(head),
-        }
-    }
-
-    /// The most common layer: one gate, which denies. It needs none of the lists, and its key is not moved.
-    #[inline]
-    fn at_one<'g>(&self, gate: &'g Gate, head: &Head<'_>) -> GateVerdict<'g> {
-        let mut key = Key::new();
-        if !gate.find_key(head, &mut key) {
-            return GateVerdict::Pass(Stamp::NOTHING);
-        }
-        match &gate.limit.check(&key, gate.cost.of(head)) {
-            Decision::Allowed(permit) => {
-                gate.count(GateOutcome::Allowed);
-                GateVerdict::Pass(self.stamp(gate, permit, permit.is_over()))
-            }
-            Decision::Denied(denial) => self.refuse(gate, &key, denial),
-        }
-    }
-
-    // Apart from the most common layer, which then needs none of this stack space.
-    #[inline(never)]
-    fn at_all(&self, head: &Head<'_>) -> GateVerdict<'_> {
-        let mut asks = Asks::new();
-        let denying = self.gates.iter().filter(|gate| !gate.is_shadow());
-        asks.extend(denying.filter_map(|gate| GateRequest::of(gate, head)));
-        let mut permits = Permits::new();
-        let (index, decision) = match asks.as_slice() {
-            [] => {
-                let shadowed = self.shadowed(head);
-                return GateVerdict::pass(PassMarks {
-                    stamp: Stamp::NOTHING,
-                    settle: None,
-                    shadowed,
-                });
-            }
-            [only] => {
-                if let GateMode::Delay { max_wait, .. } = only.gate.mode {
-                    return self.queue(only, max_wait, head);
-                }
-                let decision = only.check();
-                permits.push(decision.into_result().ok());
-                (0, decision)
-            }
-            several => all(several, &mut permits),
+    /// These rules with these headers.
+    pub(crate) fn telling(self, headers: Headers) -> Self {
+        let tiers = match &*self.gates {
+            [only] => only.tiers.max(1),
+            _ => 1,
         };
-        let ask = &asks[index];
-        match &decision {
-            Decision::Allowed(permit) => {
-                asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));
-                // Another gate than the one that is reported may be over its limit, too.
-                let is_over = permits.iter().flatten().any(Permit::is_over);
-                GateVerdict::pass(PassMarks {
-                    stamp: self.stamp(ask.gate, permit, is_over),
-                    settle: self.settlement(&asks, &permits),
-                    shadowed: self.shadowed(head),
-                })
-            }
-            Decision::Denied(denial) => self.refuse(ask.gate, &ask.key, denial),
+        let rules = Self { headers, ..self };
+        let fixed = (0..tiers).map(|tier| rules.stated(&|_| tier)).collect();
+        Self { fixed, ..rules }
+    }
+
+    /// What headers state of the policies that are in force in these tiers. Shadow gates are not reported.
+    fn stated(&self, tier_of: TierOf<'_, P>) -> FixedHeaders {
+        let told = self.gates.iter().filter(|gate| !gate.is_shadow());
+        let policies = told.filter_map(|gate| Some((&gate.name, gate.policy_of(tier_of(gate))?)));
+        FixedHeaders::of_policies(&self.headers, policies)
+    }
+
+    /// What is stated for a request: as it was when the layer was built, unless a quota has changed since.
+    #[inline]
+    fn fixed(&self, tier_of: TierOf<'_, P>) -> Cow<'_, FixedHeaders> {
+        let tier = match &*self.gates {
+            [only] => tier_of(only),
+            _ => 0,
+        };
+        let told = self.gates.iter().filter(|gate| !gate.is_shadow());
+        let in_force = told.map(|gate| gate.policy_of(tier_of(gate)));
+        match self.fixed.get(tier) {
+            Some(fixed) if fixed.states(in_force) => Cow::Borrowed(fixed),
+            _ => Cow::Owned(self.stated(tier_of)),
         }
     }
 
+    #[inline]
+    pub(crate) fn is_exempt(&self, head: &Head<'_>) -> bool {
+        !(self.exempt.is_empty() && self.exempt_peers.is_empty()) && self.is_one_of_the_exempt(head)
+    }
+
     #[inline(never)]
-    fn is_exempt(&self, head: &Head<'_>) -> bool {
+    fn is_one_of_the_exempt(&self, head: &Head<'_>) -> bool {
         if self.exempt.iter().any(|exempt| exempt(head)) {
             return true;
         }
@@ -225,9 +148,16 @@ impl GateRules {
         peer.is_some_and(|peer| self.exempt_peers.iter().any(|network| network.contains(&peer)))
     }
 
+    /// The headers of an admitted request, of which this gate is reported.
     #[inline]
-    fn stamp(&self, gate: &Gate, permit: &Permit, is_over: bool) -> Stamp {
-        if self.fixed.is_silent() {
+    pub(crate) fn stamp(
+        &self,
+        gate: &Gate<P>,
+        tier_of: TierOf<'_, P>,
+        permit: &Permit,
+        is_over: bool,
+    ) -> Stamp {
+        if self.fixed.first().is_none_or(FixedHeaders::is_silent) {
             return Stamp::NOTHING;
         }
         let standing = KeyStanding {
@@ -237,11 +167,18 @@ impl GateRules {
             retry_after_secs: None,
             is_over,
         };
-        self.fixed.stamp(&gate.name, &gate.opening, standing)
+        self.fixed(tier_of).stamp(&gate.name, &gate.opening, standing)
     }
 
+    /// A request that this gate denies.
     #[cold]
-    fn refuse<'g>(&self, gate: &'g Gate, key: &Key, denial: &Denial) -> GateVerdict<'g> {
+    pub(crate) fn refuse<'g>(
+        &self,
+        gate: &'g Gate<P>,
+        key: &Key,
+        tier_of: TierOf<'_, P>,
+        denial: &Denial,
+    ) -> Refusal<'g> {
         let outcome =
             if denial.is_table_full() { GateOutcome::TableFull } else { GateOutcome::Denied };
         gate.count(outcome);
@@ -257,9 +194,9 @@ impl GateRules {
             retry_after_secs: retry_after_secs.and_then(NonZeroU64::new),
             is_over: false,
         };
-        let stamp = self.fixed.stamp(&gate.name, &gate.opening, standing);
-        let refusal = Refusal { gate, denial: *denial, retry_after_secs, stamp };
-        GateVerdict::Rare(Box::new(Rare::Deny(refusal)))
+        let stamp = self.fixed(tier_of).stamp(&gate.name, &gate.opening, standing);
+        let (policy, problems) = (&gate.name, &*gate.problems);
+        Refusal { policy, problems, denial: Some(*denial), retry_after_secs, stamp }
     }
 
     /// The same for one key each time, so that a client gains nothing by asking again; spread evenly over the keys.
@@ -270,33 +207,123 @@ impl GateRules {
             None => self.spread.hash_one(key),
         }
     }
+}
 
-    fn queue<'g>(
-        &'g self,
-        ask: &GateRequest<'g>,
-        max_wait: Duration,
-        head: &Head<'_>,
-    ) -> GateVerdict<'g> {
-        let place = match ask.gate.limit.entry(&ask.key).reserve(ask.cost, max_wait) {
+impl<P: Place> Gate<P> {
+    /// A request whose tier is unknown: no limit is told of.
+    #[cold]
+    pub(crate) fn refuse_tier(&self) -> Refusal<'_> {
+        let (policy, problems) = (&self.name, &*self.problems);
+        let stamp = Stamp::NOTHING;
+        Refusal { policy, problems, denial: None, retry_after_secs: None, stamp }
+    }
+}
+
+/// The tier that a request's key has at a gate; the first at gates that do not apply.
+pub(crate) fn tier_at<P: Place>(asks: &[GateRequest<'_, P>], gate: &Gate<P>) -> usize {
+    let ask = asks.iter().find(|ask| std::ptr::eq(ask.gate, gate));
+    ask.and_then(|ask| ask.key.tier()).unwrap_or(0)
+}
+
+fn denied(refusal: Refusal<'_>) -> GateVerdict<'_> {
+    GateVerdict::Rare(Box::new(Rare::Deny(refusal)))
+}
+
+impl GateRules {
+    /// Decides a request, exactly once.
+    #[inline]
+    pub(crate) fn decide(&self, head: &Head<'_>) -> GateVerdict<'_> {
+        if self.is_exempt(head) {
+            return GateVerdict::Pass(Stamp::NOTHING);
+        }
+        match &*self.gates {
+            [only] if matches!(only.mode, GateMode::Deny) && !self.settle => {
+                self.at_one(only, head)
+            }
+            _ => self.at_all(head),
+        }
+    }
+
+    /// The most common layer: one gate, which denies. It needs none of the lists, and its key is not moved.
+    #[inline]
+    fn at_one<'g>(&self, gate: &'g Gate, head: &Head<'_>) -> GateVerdict<'g> {
+        let mut key = Key::new();
+        match gate.find_key(head, &mut key) {
+            Applies::Yes => {}
+            Applies::No => return GateVerdict::Pass(Stamp::NOTHING),
+            Applies::Denies => return denied(gate.refuse_tier()),
+        }
+        let tier_of = |_: &Gate| key.tier().unwrap_or(0);
+        match &gate.limit.check(&key, gate.cost.of(head)) {
+            Decision::Allowed(permit) => {
+                gate.count(GateOutcome::Allowed);
+                GateVerdict::Pass(self.stamp(gate, &tier_of, permit, permit.is_over()))
+            }
+            Decision::Denied(denial) => denied(self.refuse(gate, &key, &tier_of, denial)),
+        }
+    }
+
+    // Apart from the most common layer, which then needs none of this stack space.
+    #[inline(never)]
+    fn at_all(&self, head: &Head<'_>) -> GateVerdict<'_> {
+        let denying = self.gates.iter().filter(|gate| !gate.is_shadow());
+        let asks = match asks(denying, head) {
+            Ok(asks) => asks,
+            Err(gate) => return denied(gate.refuse_tier()),
+        };
+        if let [only] = asks.as_slice()
+            && let Some(verdict) = self.queue(only, head)
+        {
+            return verdict;
+        }
+        let mut permits = Permits::new();
+        let Some((index, decision)) = charge_all(&asks, &mut permits) else {
+            let shadowed = self.shadowed(head);
+            return GateVerdict::pass(PassMarks { stamp: Stamp::NOTHING, settle: None, shadowed });
+        };
+        let (ask, tier_of) = (&asks[index], |gate: &Gate| tier_at(&asks, gate));
+        match &decision {
+            Decision::Allowed(permit) => {
+                asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));
+                // Another gate than the one that is reported may be over its limit, too.
+                let is_over = permits.iter().flatten().any(Permit::is_over);
+                GateVerdict::pass(PassMarks {
+                    stamp: self.stamp(ask.gate, &tier_of, permit, is_over),
+                    settle: self.settlement(&asks, &permits),
+                    shadowed: self.shadowed(head),
+                })
+            }
+            Decision::Denied(denial) => denied(self.refuse(ask.gate, &ask.key, &tier_of, denial)),
+        }
+    }
+
+    /// What becomes of a request at a gate that delays, if it is one.
+    fn queue<'g>(&'g self, ask: &GateRequest<'g>, head: &Head<'_>) -> Option<GateVerdict<'g>> {
+        let GateMode::Delay { max_wait, sleep } = &ask.gate.mode else { return None };
+        // What cannot reserve denies, as every other gate.
+        let entry = ask.gate.limit.entry(&ask.key)?;
+        let tier_of = |_: &Gate| ask.key.tier().unwrap_or(0);
+        let place = match entry.reserve(ask.cost, *max_wait) {
             Ok(place) => place,
-            Err(denial) => return self.refuse(ask.gate, &ask.key, &denial),
+            Err(denial) => {
+                return Some(denied(self.refuse(ask.gate, &ask.key, &tier_of, &denial)));
+            }
         };
         let permit = *place.permit();
         let marks = PassMarks {
-            stamp: self.stamp(ask.gate, &permit, permit.is_over()),
+            stamp: self.stamp(ask.gate, &tier_of, &permit, permit.is_over()),
             settle: self.settlement(std::slice::from_ref(ask), &[Some(permit)]),
             shadowed: self.shadowed(head),
         };
-        let GateMode::Delay { sleep, .. } = &ask.gate.mode else { return GateVerdict::pass(marks) };
         if place.wait().is_zero() {
             ask.count(GateOutcome::Allowed);
-            return GateVerdict::pass(marks);
+            return Some(GateVerdict::pass(marks));
         }
         ask.count(GateOutcome::Delayed);
         let sleeping = sleep(place.wait());
         let limit = Arc::clone(&ask.gate.limit);
         let turn = QueueTurn { limit, key: ask.key, place: Some(place), sleeping };
-        GateVerdict::Rare(Box::new(Rare::Wait(turn, marks)))
+        Some(GateVerdict::Rare(Box::new(Rare::Wait(turn, marks))))
     }
 
     fn settlement(&self, asks: &[GateRequest<'_>], permits: &[Option<Permit>]) -> Option<Settle> {
@@ -308,58 +335,39 @@ impl GateRules {
 
     /// The names of the shadow gates that would have denied.
     fn shadowed(&self, head: &Head<'_>) -> Option<Shadowed> {
-        let mut by = Vec::new();
-        for gate in self.gates.iter().filter(|gate| gate.is_shadow()) {
-            let Some(ask) = GateRequest::of(gate, head) else { continue };
-            match ask.check() {
-                Decision::Allowed(_) => ask.count(GateOutcome::Allowed),
-                Decision::Denied(denial) => {
-                    ask.count(GateOutcome::Shadowed);
-                    gate.tally.log(&gate.name, &denial, GateOutcome::Shadowed);
-                    by.push(gate.name.clone());
-                }
+        let shadows = self.gates.iter().filter(|gate| gate.is_shadow());
+        // None of them denies a request whose tier is unknown.
+        let asks = asks(shadows, head).unwrap_or_default();
+        let would_deny = asks.iter().filter(|ask| ask.tries(&ask.check()));
+        Shadowed::by(would_deny.map(|ask| ask.gate.name.clone()))
+    }
+}
+
+impl<P: Place> GateRequest<'_, P> {
+    /// Counts the decision of a shadow gate, and says whether it would have denied.
+    pub(crate) fn tries(&self, decision: &Decision) -> bool {
+        match decision {
+            Decision::Allowed(_) => self.count(GateOutcome::Allowed),
+            Decision::Denied(denial) => {
+                self.count(GateOutcome::Shadowed);
+                self.gate.tally.log(&self.gate.name, denial, GateOutcome::Shadowed);
             }
         }
-        (!by.is_empty()).then_some(Shadowed { by })
+        decision.is_denied()
     }
 }
 
-/// Charges all gates or none. Returns the index of the gate that is reported, and its decision.
-fn all(asks: &[GateRequest<'_>], permits: &mut Permits) -> (usize, Decision) {
-    let mut tolls: ArrayVec<Toll<'_>, GATES_MAX> =
-        asks.iter().map(|ask| ask.gate.limit.entry(&ask.key).cost(ask.cost)).collect();
-    let joint = check_all(&mut tolls);
-    permits.extend(tolls.iter().map(Toll::permit));
-    match (joint.index(), joint.decision()) {
-        (Some(index), Some(decision)) => (index, decision),
-        // `check_all` has no decision only for an empty list, which does not get here.
-        _ => (0, asks[0].check()),
-    }
-}
-
-/// A place in the queue of a gate. A request that is dropped before its turn gives back what has not drained since
-/// ([`tollgate::Entry::cancel`]), whatever other requests have charged and given back.
-pub(crate) struct QueueTurn {
-    limit: Arc<dyn Limit>,
-    key: Key,
-    place: Option<Reservation>,
-    sleeping: Sleeping,
-}
-
-impl QueueTurn {
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let polled = Pin::new(&mut self.sleeping).poll(cx);
-        if polled.is_ready() {
-            self.place = None;
-        }
-        polled
-    }
-}
-
-impl Drop for QueueTurn {
-    fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.limit.entry(&self.key).cancel(place);
+/// A clone shares the gates.
+impl<P: Place> Clone for GateRules<P> {
+    fn clone(&self) -> Self {
+        Self {
+            gates: Arc::clone(&self.gates),
+            headers: self.headers.clone(),
+            fixed: Arc::clone(&self.fixed),
+            exempt: self.exempt.clone(),
+            exempt_peers: Arc::clone(&self.exempt_peers),
+            spread: self.spread.clone(),
+            ..*self
         }
     }
 }

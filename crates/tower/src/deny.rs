@@ -29,10 +29,11 @@ use crate::name::PolicyName;
 pub struct Denied<'d> {
     /// The policy that denied; if several did, the one with the longest wait.
     pub policy: &'d PolicyName,
-    /// The denial.
-    pub denial: &'d Denial,
+    /// The denial; `None` if the key is under a tier that the limit does not have
+    /// ([`UnknownTier`](crate::UnknownTier)), so that no limit was asked.
+    pub denial: Option<&'d Denial>,
     /// The value of `Retry-After`: whole seconds, jitter included. `None` if the cost is above the limit, so that the
-    /// request never fits.
+    /// request never fits, or if the tier is unknown.
     pub retry_after_secs: Option<u64>,
     /// The request.
     pub head: Head<'d>,
@@ -40,7 +41,8 @@ pub struct Denied<'d> {
 }
 
 impl Denied<'_> {
-    /// The status: 429, or 503 if the request was denied because the table of clients is full.
+    /// The status: 429, or 503 if the request was denied because the table of clients is full or its tier is unknown,
+    /// which is no fault of the client.
     ///
     /// ```
     /// use http::StatusCode;
@@ -51,7 +53,7 @@ impl Denied<'_> {
     /// ```
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        if self.denial.is_table_full() {
+        if self.denial.is_none_or(Denial::is_table_full) {
             StatusCode::SERVICE_UNAVAILABLE
         } else {
             StatusCode::TOO_MANY_REQUESTS
@@ -81,7 +83,7 @@ pub trait Deny<B> {
 
 /// Problem details (RFC 9457), as draft 10 of the rate limit headers defines them: `quota-exceeded` with
 /// status 429; `abnormal-usage-detected`, with the same status, if a policy's penalty is in force
-/// ([`Denial::is_penalty`]); `temporary-reduced-capacity` with 503. For bodies that can be made from bytes:
+/// ([`Denial::is_penalty`]); `temporary-reduced-capacity` with 503; `about:blank` with 503 if the tier is unknown. For bodies that can be made from bytes:
 /// axum's, `http_body_util::Full`.
 ///
 /// ```
@@ -99,13 +101,12 @@ pub struct ProblemJson;
 
 impl<B: From<Bytes>> Deny<B> for ProblemJson {
     fn deny(&self, denied: &Denied<'_>) -> Response<B> {
-        let body = if denied.denial.is_table_full() {
-            &denied.problems.reduced_capacity
-        } else if denied.denial.is_penalty() {
+        let body = match denied.denial {
+            None => &denied.problems.unknown_tier,
+            Some(denial) if denial.is_table_full() => &denied.problems.reduced_capacity,
             // Waiting for units does not help: nothing passes before the penalty is over.
-            &denied.problems.abnormal_usage
-        } else {
-            &denied.problems.quota_exceeded
+            Some(denial) if denial.is_penalty() => &denied.problems.abnormal_usage,
+            Some(_) => &denied.problems.quota_exceeded,
         };
         let mut response = Response::new(B::from(body.clone()));
         *response.status_mut() = denied.status();
@@ -123,15 +124,19 @@ pub(crate) struct Problems {
     quota_exceeded: Bytes,
     abnormal_usage: Bytes,
     reduced_capacity: Bytes,
+    unknown_tier: Bytes,
 }
 
 impl Problems {
     pub(crate) fn of(name: &PolicyName) -> Self {
         // The quoted form of a name is also a valid JSON string.
+        const REGISTRY: &str = "https://iana.org/assignments/http-problem-types#";
         let body = |kind: &str, title: &str, status: u16| {
             let name = name.quoted();
+            // RFC 9457, 4.2.1: what has no type of its own is about:blank.
+            let registry = if kind == "about:blank" { "" } else { REGISTRY };
             Bytes::from(format!(
-                "{{\"type\":\"https://iana.org/assignments/http-problem-types#{kind}\",\
+                "{{\"type\":\"{registry}{kind}\",\
                  \"title\":\"{title}\",\"status\":{status},\"violated-policies\":[{name}]}}"
             ))
         };
@@ -147,6 +152,7 @@ impl Problems {
                 "The server cannot take in another client at the moment",
                 503,
             ),
+            unknown_tier: body("about:blank", "The server has no quota for this client", 503),
         }
     }
 }

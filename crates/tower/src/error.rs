@@ -4,7 +4,7 @@ use std::fmt;
 
 use tollgate::BuildError;
 
-use crate::decide::GATES_MAX;
+use crate::ask::GATES_MAX;
 use crate::name::{NameError, PolicyName};
 
 /// Why a layer or a list of gates was refused.
@@ -32,6 +32,11 @@ pub enum LayerError {
     /// A gate that delays is not the only gate: limits have no common queue.
     DelayAmongSeveral {
         /// Its name.
+        name: PolicyName,
+    },
+    /// Two gates whose limits are kept elsewhere, and cannot be charged together or not at all.
+    Apart {
+        /// The name of the gate that cannot be charged with the first.
         name: PolicyName,
     },
     /// The prefixes of the steps do not become shorter, or their quotas do not rise.
@@ -62,6 +67,11 @@ impl fmt::Display for LayerError {
             Self::DelayAmongSeveral { name } => write!(
                 f,
                 "gate {name:?} delays, but is not alone; give it a layer of its own, inside the others"
+            ),
+            Self::Apart { name } => write!(
+                f,
+                "the limit of gate {name:?} cannot be charged together with that of the first gate; give it a \
+                 layer of its own"
             ),
             Self::Steps { bits } => write!(
                 f,

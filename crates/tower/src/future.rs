@@ -9,8 +9,8 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::decide::QueueTurn;
 use crate::headers::Stamp;
+use crate::queue::QueueTurn;
 
 pin_project! {
     /// The answer to a request: that of the inner service, with headers added, or a denial.

@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::{Denial, Policy};
+
 use crate::cost::Cost;
 use crate::deny::Problems;
 use crate::extract::Extract;
@@ -12,6 +14,8 @@ use crate::headers::Opening;
 use crate::limit::Limit;
 use crate::name::PolicyName;
 use crate::observe::GateTally;
+use crate::place::{Local, Place, Remote};
+use crate::remote_limit::RemoteLimit;
 
 /// What is done with a request that has no key of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +28,24 @@ pub enum MissingKey {
     Pass,
 }
 
+/// What is done with a request whose key is under a tier that the limit does not have, or under none that is known: see
+/// [`Extract::tier`]. It is counted whatever is done with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnknownTier {
+    /// It is denied, with 503: how much the client may use is not known here.
+    #[default]
+    Deny,
+    /// The gate is skipped.
+    Pass,
+}
+
+/// More than a [`Key`](crate::Key) can be under.
+const TIERS_MAX: usize = 255;
+
 pub(crate) type Sleeping = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Sleep = dyn Fn(Duration) -> Sleeping + Send + Sync;
+type Lend = dyn Fn(&Denial) -> bool + Send + Sync;
 
 /// What is done with a request that is above the limit.
 #[derive(Clone)]
@@ -33,6 +53,7 @@ pub(crate) enum GateMode {
     Deny,
     Shadow,
     Delay { max_wait: Duration, sleep: Arc<Sleep> },
+    Borrow { lend: Arc<Lend> },
 }
 
 /// One limit that a request has to pass: the limit, the key, the cost, and what happens above the limit.
@@ -48,14 +69,16 @@ pub(crate) enum GateMode {
 /// # let _ = layer;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
-pub struct Gate {
+pub struct Gate<P: Place = Local> {
     pub(crate) name: PolicyName,
-    pub(crate) limit: Arc<dyn Limit>,
+    pub(crate) limit: Arc<P::Limit>,
+    /// How many quotas the limit has.
+    pub(crate) tiers: usize,
     pub(crate) by: Arc<dyn Extract>,
     pub(crate) cost: Cost,
     pub(crate) mode: GateMode,
     pub(crate) missing: MissingKey,
+    pub(crate) unknown_tier: UnknownTier,
     pub(crate) tally: Arc<GateTally>,
     pub(crate) problems: Arc<Problems>,
     pub(crate) opening: Opening,
@@ -72,20 +95,115 @@ impl Gate {
     /// ```
     #[must_use]
     pub fn new(limit: impl Limit + 'static, by: impl Extract + 'static) -> Self {
+        Self::asking(Arc::new(limit), by)
+    }
+
+    /// Lets requests wait for their turn in place of denying them, in the order of arrival; a request that would wait
+    /// longer than `max_wait` is denied at once. Only `gcra` has a queue: a window denies.
+    ///
+    /// The policy of the limiter says how long the queue is: `5/s burst 1 queue 50`, or `wait 450ms`
+    /// ([`Policy::queue`](tollgate::Policy::queue)); then `Duration::MAX` here is no further bound. Without these
+    /// words a key remembers no more than twice its burst, and whatever would have to wait behind that is denied.
+    ///
+    /// A request that is dropped while it waits gives its place back, if it is the last in the queue. Pass the sleep
+    /// of your runtime.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, Policy};
+    /// use tollgate_tower::{ClientAddress, Gate};
+    /// let policy: Policy = "10/s burst 5 queue 20".parse()?;
+    /// let gate = Gate::new(KeyedLimiter::new(policy, 10_000)?, ClientAddress::peer());
+    /// let gate = gate.delay(Duration::from_millis(400), tokio::time::sleep);
+    /// # let _ = gate;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn delay<S>(
+        self,
+        max_wait: Duration,
+        sleep: impl Fn(Duration) -> S + Send + Sync + 'static,
+    ) -> Self
+    where
+        S: Future<Output = ()> + Send + 'static,
+    {
+        let sleep = move |wait| -> Sleeping { Box::pin(sleep(wait)) };
+        Self { mode: GateMode::Delay { max_wait, sleep: Arc::new(sleep) }, ..self }
+    }
+
+    /// Lets something else admit what the limit denies for now: spare capacity that clients share, a larger account. It is
+    /// given the denial, and says whether it does; the limit is charged nothing then, and the request is counted as
+    /// `borrowed`. See [`Entry::check_or`](tollgate::Entry::check_or), which tells of what it is not asked.
+    ///
+    /// What it has admitted cannot be taken back: beside other gates that deny, it is asked last. A gate lends, delays or
+    /// is a shadow: whichever is said last.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// use tollgate_elastic::SparePool;
+    /// use tollgate_tower::{ClientAddress, Gate};
+    /// // Over their quota clients share what the server can spare.
+    /// let pool = Arc::new(SparePool::new(Quota::per_second(1_000)));
+    /// let clients = KeyedLimiter::with_clock(Quota::per_second(10), 10_000, pool.clock())?;
+    /// let lent = Arc::clone(&pool);
+    /// let gate = Gate::new(clients, ClientAddress::peer()).or(move |denial| lent.lend(denial, None));
+    /// pool.report_headroom(0.5)?;
+    /// # let _ = gate;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn or(self, lend: impl Fn(&Denial) -> bool + Send + Sync + 'static) -> Self {
+        Self { mode: GateMode::Borrow { lend: Arc::new(lend) }, ..self }
+    }
+}
+
+/// A gate whose limit is kept elsewhere.
+pub(crate) type RemoteGate = Gate<Remote>;
+
+impl Gate<Remote> {
+    /// A gate whose limit is kept elsewhere, for a [`RemoteLayer`](crate::RemoteLayer). It can do what any gate can, but
+    /// delay and lend: that would need a queue elsewhere.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// use tollgate_tower::{ClientAddress, Gate, PolicyName};
+    /// let store = Store::open("redis://127.0.0.1/")?;
+    /// let clients = RedisLimiter::new(&store, Settings::new("100/s".parse()?))?;
+    /// let gate = Gate::remote(clients, ClientAddress::peer()).named(PolicyName::new("client")?);
+    /// # let _ = gate;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn remote(limit: impl RemoteLimit, by: impl Extract + 'static) -> Self {
+        Self::asking(Arc::new(limit), by)
+    }
+}
+
+impl<P: Place> Gate<P> {
+    fn asking(limit: Arc<P::Limit>, by: impl Extract + 'static) -> Self {
         let name = PolicyName::default();
+        let first = P::policy_of(&limit, 0);
         Self {
             problems: Arc::new(Problems::of(&name)),
-            opening: Opening::of(limit.policy().quota().max_burst()),
+            opening: Opening::of(first.map_or(0, |policy| policy.quota().max_burst())),
             name,
-            limit: Arc::new(limit),
+            tiers: (0..).map_while(|tier| P::policy_of(&limit, tier)).take(TIERS_MAX).count(),
+            limit,
             by: Arc::new(by),
             cost: Cost::default(),
             mode: GateMode::Deny,
             missing: MissingKey::default(),
+            unknown_tier: UnknownTier::default(),
             tally: Arc::default(),
         }
     }
+}
 
+impl<P: Place> Gate<P> {
     /// Sets the name that headers, denials and counters show.
     ///
     /// ```
@@ -130,6 +248,25 @@ impl Gate {
         Self { missing, ..self }
     }
 
+    /// Sets what is done with requests whose tier the limit does not have.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, Tiers};
+    /// use tollgate_tower::{Bearer, Extract, Gate, Key, UnknownTier};
+    /// #[derive(Clone)]
+    /// struct Plan(usize);
+    /// let tiers = Tiers::of(Quota::per_second(1)).and(Quota::per_second(100));
+    /// let limiter: KeyedLimiter<Key> = tiers.build(1_000)?;
+    /// let by = Bearer.tier(|head| head.extensions.get().map(|Plan(tier)| *tier));
+    /// let gate = Gate::new(limiter, by).unknown_tier(UnknownTier::Pass);
+    /// # let _ = (gate, Plan(0).0);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn unknown_tier(self, unknown_tier: UnknownTier) -> Self {
+        Self { unknown_tier, ..self }
+    }
+
     /// Only counts the requests that it would deny, and lets them through: to try a limit on real traffic. Handlers
     /// find a [`Shadowed`](crate::Shadowed) in the extensions of such a request; clients are not informed.
     ///
@@ -146,43 +283,10 @@ impl Gate {
         Self { mode: GateMode::Shadow, ..self }
     }
 
-    /// Lets requests wait for their turn in place of denying them, in the order of arrival; a request that would wait
-    /// longer than `max_wait` is denied at once. Only `gcra` has a queue: a window denies.
-    ///
-    /// The policy of the limiter says how long the queue is: `5/s burst 1 queue 50`, or `wait 450ms`
-    /// ([`Policy::queue`](tollgate::Policy::queue)); then `Duration::MAX` here is no further bound. Without these
-    /// words a key remembers no more than twice its burst, and whatever would have to wait behind that is denied.
-    ///
-    /// A request that is dropped while it waits gives its place back, if it is the last in the queue. Pass the sleep
-    /// of your runtime.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{KeyedLimiter, Policy};
-    /// use tollgate_tower::{ClientAddress, Gate};
-    /// let policy: Policy = "10/s burst 5 queue 20".parse()?;
-    /// let gate = Gate::new(KeyedLimiter::new(policy, 10_000)?, ClientAddress::peer());
-    /// let gate = gate.delay(Duration::from_millis(400), tokio::time::sleep);
-    /// # let _ = gate;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn delay<S>(
-        self,
-        max_wait: Duration,
-        sleep: impl Fn(Duration) -> S + Send + Sync + 'static,
-    ) -> Self
-    where
-        S: Future<Output = ()> + Send + 'static,
-    {
-        let sleep = move |wait| -> Sleeping { Box::pin(sleep(wait)) };
-        Self { mode: GateMode::Delay { max_wait, sleep: Arc::new(sleep) }, ..self }
-    }
-
-    /// This gate with denying in place of waiting.
-    pub(crate) fn prompt(self) -> Self {
-        let mode = if self.is_shadow() { GateMode::Shadow } else { GateMode::Deny };
-        Self { mode, ..self }
+    /// The policy that is in force for a tier.
+    #[inline]
+    pub(crate) fn policy_of(&self, tier: usize) -> Option<Policy> {
+        P::policy_of(&self.limit, tier)
     }
 
     pub(crate) fn is_shadow(&self) -> bool {
@@ -190,16 +294,33 @@ impl Gate {
     }
 }
 
-impl fmt::Debug for Gate {
+impl<P: Place> Clone for Gate<P> {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            limit: Arc::clone(&self.limit),
+            by: Arc::clone(&self.by),
+            cost: self.cost.clone(),
+            mode: self.mode.clone(),
+            tally: Arc::clone(&self.tally),
+            problems: Arc::clone(&self.problems),
+            opening: self.opening.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<P: Place> fmt::Debug for Gate<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = match self.mode {
             GateMode::Deny => "deny",
             GateMode::Shadow => "shadow",
             GateMode::Delay { .. } => "delay",
+            GateMode::Borrow { .. } => "borrow",
         };
         f.debug_struct("Gate")
             .field("name", &self.name)
-            .field("policy", &self.limit.policy())
+            .field("policy", &self.policy_of(0))
             .field("cost", &self.cost)
             .field("mode", &mode)
             .field("missing", &self.missing)

@@ -12,7 +12,7 @@ use crate::deny::{Denied, Deny};
 
 /// `RESOURCE_EXHAUSTED`: the client's quota is spent.
 const RESOURCE_EXHAUSTED: i32 = 8;
-/// `UNAVAILABLE`: the table of clients is full.
+/// `UNAVAILABLE`: the table of clients is full, or the tier of the client is unknown.
 const UNAVAILABLE: i32 = 14;
 
 /// What must be escaped in `grpc-message`, in addition to non-ASCII.
@@ -24,7 +24,8 @@ static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 static GRPC_STATUS_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
-/// A gRPC status: `RESOURCE_EXHAUSTED` with `RetryInfo`, or `UNAVAILABLE` if the table of clients is full. For
+/// A gRPC status: `RESOURCE_EXHAUSTED` with `RetryInfo`, or `UNAVAILABLE` if the table of clients is full or the tier
+/// is unknown. For
 /// tonic and every other gRPC server on tower. Needs the feature `grpc`.
 ///
 /// ```
@@ -39,9 +40,12 @@ pub struct GrpcStatus;
 
 impl<B: Default> Deny<B> for GrpcStatus {
     fn deny(&self, denied: &Denied<'_>) -> Response<B> {
-        let full = denied.denial.is_table_full();
-        let code = if full { UNAVAILABLE } else { RESOURCE_EXHAUSTED };
-        let message = format!("{}: {}", denied.policy, denied.denial);
+        let (code, why) = match denied.denial {
+            None => (UNAVAILABLE, "no quota for this client".to_owned()),
+            Some(denial) if denial.is_table_full() => (UNAVAILABLE, denial.to_string()),
+            Some(denial) => (RESOURCE_EXHAUSTED, denial.to_string()),
+        };
+        let message = format!("{}: {why}", denied.policy);
         let mut response = Response::new(B::default());
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));

@@ -20,7 +20,10 @@ use std::hash::{Hash, Hasher};
 use sha2::{Digest, Sha256};
 
 /// The bytes of a key: an address (17), a route of the maximum length (64), a method and a mark.
-const KEY_BYTES: usize = 111;
+const KEY_BYTES: usize = 110;
+
+/// A tier that no limit has: each has fewer.
+const NO_TIER: u8 = u8::MAX;
 
 /// The maximum length of a part that is stored verbatim.
 const SHORT_MAX: usize = 63;
@@ -36,7 +39,8 @@ const NOBODY: u8 = 0xFC;
 /// The parts that identify the key which a request is charged to.
 ///
 /// Different lists of parts are different keys, whatever bytes are in the parts. A key takes no heap memory; parts
-/// that are too long for it are stored as their SHA-256.
+/// that are too long for it are stored as their SHA-256. Beside its parts it has a [tier](Key::tier), the first unless an
+/// extractor says otherwise.
 ///
 /// ```
 /// use tollgate_tower::Key;
@@ -53,6 +57,8 @@ pub struct Key {
     /// Bytes beyond the length are 0.
     bytes: [u8; KEY_BYTES],
     length: u8,
+    /// Which of a limit's quotas the key is under.
+    tier: u8,
 }
 
 impl Key {
@@ -64,7 +70,7 @@ impl Key {
     /// ```
     #[must_use]
     pub const fn new() -> Self {
-        Self { bytes: [0; KEY_BYTES], length: 0 }
+        Self { bytes: [0; KEY_BYTES], length: 0, tier: 0 }
     }
 
     /// The key of all requests that have none of their own. It equals no key that is made of parts.
@@ -135,6 +141,38 @@ impl Key {
         self.append(&[ABSENT]);
     }
 
+    /// Says which of a limit's quotas the key is under, by its number from 0: see [`Extract::tier`](crate::Extract::tier).
+    /// `None` if that is unknown.
+    ///
+    /// ```
+    /// use tollgate_tower::Key;
+    /// let mut key = Key::new();
+    /// key.set_tier(Some(2));
+    /// assert_eq!(key.tier(), Some(2));
+    /// ```
+    pub fn set_tier(&mut self, tier: Option<usize>) {
+        self.tier = tier.and_then(|tier| u8::try_from(tier).ok()).unwrap_or(NO_TIER);
+    }
+
+    /// Which of a limit's quotas the key is under: 0, unless an extractor has set it. `None` if it is unknown, or above
+    /// 254.
+    ///
+    /// ```
+    /// use tollgate_tower::Key;
+    /// assert_eq!(Key::new().tier(), Some(0));
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn tier(&self) -> Option<usize> {
+        (self.tier != NO_TIER).then_some(self.tier.into())
+    }
+
+    /// Whether the tier is the first, as that of every key that was given none.
+    #[inline]
+    pub(crate) fn is_first_tier(&self) -> bool {
+        self.tier == 0
+    }
+
     /// The parts, joined.
     ///
     /// ```
@@ -161,7 +199,7 @@ impl Key {
     #[cold]
     fn fold(&mut self) {
         let digest = Sha256::digest(self.as_bytes());
-        *self = Self::new();
+        *self = Self { tier: self.tier, ..Self::new() };
         self.append(&[FOLDED]);
         self.append(&digest);
     }
@@ -187,7 +225,7 @@ impl Default for Key {
 
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
-        self.as_bytes() == other.as_bytes()
+        self.as_bytes() == other.as_bytes() && self.tier == other.tier
     }
 }
 
@@ -216,184 +254,4 @@ impl fmt::Debug for Key {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[derive(Clone, Debug, PartialEq)]
-    enum PushedPart {
-        Text(Vec<u8>),
-        Secret(Vec<u8>),
-        Absent,
-    }
-
-    fn key(parts: &[PushedPart]) -> Key {
-        let mut key = Key::new();
-        for part in parts {
-            match part {
-                PushedPart::Text(text) => key.push(text),
-                PushedPart::Secret(text) => key.push_digest(text),
-                PushedPart::Absent => key.push_absent(),
-            }
-        }
-        key
-    }
-
-    /// A long text and its digest are the same part.
-    fn canonical(parts: Vec<PushedPart>) -> Vec<PushedPart> {
-        let long = |part| match part {
-            PushedPart::Text(text) if text.len() > SHORT_MAX => PushedPart::Secret(text),
-            part => part,
-        };
-        parts.into_iter().map(long).collect()
-    }
-
-    fn part() -> impl Strategy<Value = PushedPart> {
-        // The bytes that have a meaning in the encoding, in all lengths around its bounds.
-        let byte = prop_oneof![Just(0_u8), Just(1), Just(LONG), Just(FOLDED), Just(ABSENT)];
-        let text = prop::collection::vec(byte, 0..70);
-        prop_oneof![
-            4 => text.clone().prop_map(PushedPart::Text),
-            1 => text.prop_map(PushedPart::Secret),
-            1 => Just(PushedPart::Absent),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn different_parts_are_different_keys(
-            one in prop::collection::vec(part(), 0..6),
-            other in prop::collection::vec(part(), 0..6),
-        ) {
-            let (one, other) = (canonical(one), canonical(other));
-            prop_assert_eq!(key(&one) == key(&other), one == other);
-        }
-
-        #[test]
-        fn a_part_cut_elsewhere_is_another_key(
-            text in prop::collection::vec(any::<u8>(), 1..60),
-            cuts in (0_usize..60, 0_usize..60),
-        ) {
-            let cut = |at: usize| {
-                let (left, right) = text.split_at(at % (text.len() + 1));
-                [PushedPart::Text(left.to_vec()), PushedPart::Text(right.to_vec())]
-            };
-            let (one, other) = (cut(cuts.0), cut(cuts.1));
-            prop_assert_eq!(key(&one) == key(&other), one == other);
-        }
-    }
-
-    /// A key of this many bytes, at least 65.
-    fn of_length(bytes: usize) -> Key {
-        let mut key = Key::new();
-        key.push(&[7; SHORT_MAX]);
-        key.push(&vec![8; bytes - 65]);
-        key
-    }
-
-    fn digest(mark: u8, bytes: &[u8]) -> Vec<u8> {
-        [&[mark], &Sha256::digest(bytes)[..]].concat()
-    }
-
-    #[test]
-    fn a_part_of_up_to_63_bytes_is_kept_as_it_is_and_a_longer_one_as_its_digest() {
-        let full = of_length(109);
-        let assert_kept = |part: &[u8], kept: Vec<u8>| {
-            let (mut alone, mut behind) = (Key::new(), full);
-            alone.push(part);
-            behind.push(part);
-            assert_eq!(alone.as_bytes(), kept);
-            assert_eq!(behind.as_bytes(), [digest(FOLDED, full.as_bytes()), kept].concat());
-        };
-        for length in [2, 50, 62, 63] {
-            let part = vec![9; usize::from(length)];
-            assert_kept(&part, [&[length], &part[..]].concat());
-        }
-        for length in [64, 65, 1_000] {
-            let part = vec![9; length];
-            assert_kept(&part, digest(LONG, &part));
-        }
-    }
-
-    #[test]
-    fn a_key_is_folded_if_a_part_does_not_fit_and_not_before() {
-        type Push = fn(&mut Key);
-        let pushes: [(Vec<u8>, Push); 3] = [
-            (vec![ABSENT], Key::push_absent),
-            (digest(LONG, b"secret"), |key| key.push_digest(b"secret")),
-            (b"\x03GET".to_vec(), |key| key.push(b"GET")),
-        ];
-        for (kept, push) in pushes {
-            let start = KEY_BYTES - kept.len();
-            let (mut fits, mut folds) = (of_length(start), of_length(start + 1));
-            let (before, folded) = (fits, digest(FOLDED, folds.as_bytes()));
-            push(&mut fits);
-            push(&mut folds);
-            assert_eq!(fits.as_bytes(), [before.as_bytes(), &kept].concat());
-            assert_eq!(folds.as_bytes(), [folded, kept].concat());
-        }
-    }
-
-    #[test]
-    fn no_parts_give_the_key_of_requests_that_have_none() {
-        assert_eq!(Key::nobody().as_bytes(), [NOBODY]);
-        assert_ne!(Key::nobody(), Key::new());
-    }
-
-    /// A hasher that records what is written to it.
-    #[derive(Default)]
-    struct RecordingHasher(Vec<u8>);
-
-    impl Hasher for RecordingHasher {
-        fn write(&mut self, bytes: &[u8]) {
-            self.0.extend_from_slice(bytes);
-        }
-
-        fn finish(&self) -> u64 {
-            0
-        }
-    }
-
-    #[test]
-    fn no_key_gives_the_hash_what_another_begins_with() {
-        let given = |key: &Key| {
-            let mut hasher = RecordingHasher::default();
-            key.hash(&mut hasher);
-            hasher.0
-        };
-        let mut keys = vec![Key::new(), Key::nobody()];
-        for length in 0..40 {
-            for byte in [0, 1, 7, 8, 39] {
-                let mut key = Key::new();
-                key.push(&vec![byte; length]);
-                keys.push(key);
-                key.push(b"");
-                keys.push(key);
-                key.push_absent();
-                keys.push(key);
-                // Other keys of this length differ in the last byte alone.
-                let mut key = Key::new();
-                key.push(&[&vec![7; length][..], &[byte]].concat());
-                keys.push(key);
-            }
-        }
-        let given: Vec<_> = keys.iter().map(|key| (key, given(key))).collect();
-        for (one, of_one) in &given {
-            for (other, of_other) in given.iter().filter(|(other, _)| other != one) {
-                assert!(!of_other.starts_with(of_one), "{one:?}, {other:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_key_of_any_length_takes_the_same_memory() {
-        let mut key = Key::new();
-        let mut seen = Vec::new();
-        for _ in 0..1_000 {
-            key.push(&[7; SHORT_MAX]);
-            assert!(!seen.contains(&key));
-            seen.push(key);
-        }
-        assert_eq!(size_of::<Key>(), KEY_BYTES + 1);
-    }
-}
+mod tests;

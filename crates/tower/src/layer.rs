@@ -1,7 +1,6 @@
 //! [`RateLimitLayer`]: gates, and the headers and answers that clients get.
 
 use std::fmt;
-use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +8,16 @@ use http::Response;
 use ipnet::IpNet;
 use tower_layer::Layer;
 
-use crate::decide::{GATES_MAX, GateRules};
+use crate::ask::GATES_MAX;
+use crate::decide::GateRules;
 use crate::deny::{Denied, DenyWith, ProblemJson};
 use crate::error::LayerError;
 use crate::extract::{Extract, Head};
 use crate::gate::{Gate, GateMode};
-use crate::headers::{FixedHeaders, Headers, QuotaWindow, secs_up};
+use crate::headers::{Headers, secs_up};
 use crate::limit::Limit;
+use crate::place::{Local, Place, Remote};
+use crate::remote_limit::RemoteLimit;
 use crate::service::RateLimit;
 use crate::shared::LayerState;
 use crate::warning::Warnings;
@@ -23,8 +25,8 @@ use crate::warning::Warnings;
 /// A tower layer that passes on the requests that its gates admit.
 ///
 /// All clones of a layer, and all services that it makes, share one state: however many connections a server has, a
-/// client has one limit. The only type parameter is the one that makes the answers to denied requests; it has a
-/// default, so a struct can hold a layer.
+/// client has one limit. The type parameters say what makes the answers to denied requests, and whether limits are here
+/// or elsewhere ([`RemoteLayer`]); they have defaults, so a struct can hold a layer.
 ///
 /// A request is decided once, when the service is called. A denied request never reaches the inner service.
 ///
@@ -37,8 +39,8 @@ use crate::warning::Warnings;
 /// # let _ = layer;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-pub struct RateLimitLayer<D = ProblemJson> {
-    shared: Arc<LayerState<D>>,
+pub struct RateLimitLayer<D = ProblemJson, P: Place = Local> {
+    shared: Arc<LayerState<D, P>>,
 }
 
 impl RateLimitLayer {
@@ -88,48 +90,109 @@ impl RateLimitLayer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn all(gates: impl IntoIterator<Item = Gate>) -> Result<Self, LayerError> {
-        let gates: Vec<Gate> = gates.into_iter().collect();
-        if gates.is_empty() {
-            return Err(LayerError::NoGate);
-        }
-        if gates.len() > GATES_MAX {
-            return Err(LayerError::TooManyGates { count: gates.len() });
-        }
-        for (index, gate) in gates.iter().enumerate() {
-            let name = gate.name.clone();
-            if gates[..index].iter().any(|earlier| earlier.name == name) {
-                return Err(LayerError::SameName { name });
-            }
-            if matches!(gate.mode, GateMode::Delay { .. }) && gates.len() > 1 {
-                return Err(LayerError::DelayAmongSeveral { name });
+        let gates = checked(gates.into_iter().collect())?;
+        for gate in gates.iter().filter(|_| gates.len() > 1) {
+            if matches!(gate.mode, GateMode::Delay { .. }) {
+                return Err(LayerError::DelayAmongSeveral { name: gate.name.clone() });
             }
         }
         Ok(Self::through(gates))
     }
+}
 
-    fn through(gates: Vec<Gate>) -> Self {
-        let headers = Headers::default();
-        let rules = GateRules {
-            fixed: fixed(&headers, &gates),
-            gates: gates.into(),
-            exempt: Vec::new(),
-            exempt_peers: Arc::default(),
-            jitter_secs: 0,
-            settle: false,
-            spread: RandomState::new(),
-        };
-        Self { shared: Arc::new(LayerState { rules, headers, deny: ProblemJson }) }
+/// A layer whose limits are kept elsewhere, such as in Redis: it waits for their decision. It takes the settings of any
+/// [`RateLimitLayer`].
+///
+/// ```
+/// use tollgate::{Decision, Limiter, Policy, Quota};
+/// use tollgate_tower::{Answering, Everyone, HeaderStyle, Key, RemoteLayer, RemoteLimit};
+///
+/// /// For this example, elsewhere is here.
+/// struct Elsewhere(Limiter);
+///
+/// impl RemoteLimit for Elsewhere {
+///     fn policy(&self, tier: usize) -> Option<Policy> {
+///         (tier == 0).then(|| self.0.policy())
+///     }
+///
+///     fn check<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a> {
+///         Box::pin(async move { self.0.check_n(cost) })
+///     }
+/// }
+///
+/// let limit = Elsewhere(Limiter::new(Quota::per_second(10)));
+/// let layer = RemoteLayer::asking(limit, Everyone).headers(HeaderStyle::XRateLimit);
+/// # let _ = layer;
+/// ```
+pub type RemoteLayer<D = ProblemJson> = RateLimitLayer<D, Remote>;
+
+impl RateLimitLayer<ProblemJson, Remote> {
+    /// A layer with one gate, whose limit is kept elsewhere.
+    #[must_use]
+    pub fn asking(limit: impl RemoteLimit, by: impl Extract + 'static) -> Self {
+        Self::through(vec![Gate::remote(limit, by)])
+    }
+
+    /// A layer with several such gates, or one with a name and costs: a request either passes all of them and is charged
+    /// at all, or is charged at none. The limits are asked together ([`RemoteLimit::check_all`]); of Redis with the
+    /// bounds of `tollgate_redis::check_all`. Headers report the most restrictive gate.
+    ///
+    /// # Errors
+    /// No gate or more than 8; two gates of one name; a limit that cannot be charged together with the first.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RemoteLayer};
+    /// let store = Store::open("redis://127.0.0.1/")?;
+    /// let limit = |policy: &str, name: &str| -> Result<_, Box<dyn std::error::Error>> {
+    ///     Ok(RedisLimiter::new(&store, Settings::new(policy.parse()?).name(name))?)
+    /// };
+    /// let layer = RemoteLayer::asking_all([
+    ///     Gate::remote(limit("10/s", "clients")?, ClientAddress::peer()).named(PolicyName::new("client")?),
+    ///     Gate::remote(limit("1000/s", "service")?, Everyone).named(PolicyName::new("service")?),
+    /// ])?;
+    /// # let _ = layer;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn asking_all(gates: impl IntoIterator<Item = Gate<Remote>>) -> Result<Self, LayerError> {
+        let gates = checked(gates.into_iter().collect())?;
+        let mut denying = gates.iter().filter(|gate| !gate.is_shadow());
+        if let Some(first) = denying.next()
+            && let Some(apart) = denying.find(|gate| !first.limit.is_charged_with(&*gate.limit))
+        {
+            return Err(LayerError::Apart { name: apart.name.clone() });
+        }
+        Ok(Self::through(gates))
     }
 }
 
-/// Shadow gates are not reported.
-fn fixed(headers: &Headers, gates: &[Gate]) -> FixedHeaders {
-    let told = gates.iter().filter(|gate| !gate.is_shadow());
-    FixedHeaders::new(headers, told.map(|gate| (&gate.name, QuotaWindow::of(&gate.limit.policy()))))
+/// The gates, if there are not too many and no two have one name.
+fn checked<P: Place>(gates: Vec<Gate<P>>) -> Result<Vec<Gate<P>>, LayerError> {
+    if gates.is_empty() {
+        return Err(LayerError::NoGate);
+    }
+    if gates.len() > GATES_MAX {
+        return Err(LayerError::TooManyGates { count: gates.len() });
+    }
+    for (index, gate) in gates.iter().enumerate() {
+        if gates[..index].iter().any(|earlier| earlier.name == gate.name) {
+            return Err(LayerError::SameName { name: gate.name.clone() });
+        }
+    }
+    Ok(gates)
 }
 
-impl<D: Clone> RateLimitLayer<D> {
-    fn with(self, change: impl FnOnce(&mut LayerState<D>)) -> Self {
+impl<P: Place> RateLimitLayer<ProblemJson, P> {
+    fn through(gates: Vec<Gate<P>>) -> Self {
+        Self { shared: Arc::new(LayerState { rules: GateRules::of(gates), deny: ProblemJson }) }
+    }
+}
+
+impl<D: Clone, P: Place> RateLimitLayer<D, P> {
+    fn with(self, change: impl FnOnce(&mut LayerState<D, P>)) -> Self {
         let mut shared = Arc::unwrap_or_clone(self.shared);
         change(&mut shared);
         Self { shared: Arc::new(shared) }
@@ -147,10 +210,7 @@ impl<D: Clone> RateLimitLayer<D> {
     #[must_use]
     pub fn headers(self, headers: impl Into<Headers>) -> Self {
         let headers = headers.into();
-        self.with(|shared| {
-            shared.rules.fixed = fixed(&headers, &shared.rules.gates);
-            shared.headers = headers;
-        })
+        self.with(|shared| shared.rules = shared.rules.clone().telling(headers))
     }
 
     /// Adds up to this much to the `Retry-After` of denied requests, differently for each key, so that clients which
@@ -201,8 +261,9 @@ impl<D: Clone> RateLimitLayer<D> {
         self.with(|shared| shared.rules.exempt_peers = networks.into_iter().collect())
     }
 
-    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request: to correct the charge once the
-    /// real cost is known. That takes two more allocations.
+    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request, a
+    /// [`RemoteSettle`](crate::RemoteSettle) where limits are kept elsewhere: to correct the charge once the real cost is
+    /// known. That takes two more allocations.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -235,7 +296,7 @@ impl<D: Clone> RateLimitLayer<D> {
     pub fn deny_with<B>(
         self,
         function: impl Fn(&Denied<'_>) -> Response<B> + Send + Sync + 'static,
-    ) -> RateLimitLayer<DenyWith<B>> {
+    ) -> RateLimitLayer<DenyWith<B>, P> {
         self.answering(DenyWith::new(function))
     }
 
@@ -250,7 +311,7 @@ impl<D: Clone> RateLimitLayer<D> {
     /// ```
     #[cfg(feature = "grpc")]
     #[must_use]
-    pub fn grpc(self) -> RateLimitLayer<crate::GrpcStatus> {
+    pub fn grpc(self) -> RateLimitLayer<crate::GrpcStatus, P> {
         self.answering(crate::GrpcStatus)
     }
 
@@ -264,9 +325,9 @@ impl<D: Clone> RateLimitLayer<D> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn answering<E>(self, deny: E) -> RateLimitLayer<E> {
-        let LayerState { rules, headers, .. } = Arc::unwrap_or_clone(self.shared);
-        RateLimitLayer { shared: Arc::new(LayerState { rules, headers, deny }) }
+    pub fn answering<E>(self, deny: E) -> RateLimitLayer<E, P> {
+        let LayerState { rules, .. } = Arc::unwrap_or_clone(self.shared);
+        RateLimitLayer { shared: Arc::new(LayerState { rules, deny }) }
     }
 
     /// The configuration mistakes that requests have shown so far. With the feature `tracing` each is also logged,
@@ -285,8 +346,8 @@ impl<D: Clone> RateLimitLayer<D> {
     }
 }
 
-impl<S, D> Layer<S> for RateLimitLayer<D> {
-    type Service = RateLimit<S, D>;
+impl<S, D, P: Place> Layer<S> for RateLimitLayer<D, P> {
+    type Service = RateLimit<S, D, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
         RateLimit::new(inner, Arc::clone(&self.shared))
@@ -294,17 +355,17 @@ impl<S, D> Layer<S> for RateLimitLayer<D> {
 }
 
 /// A clone shares its limits with the original.
-impl<D> Clone for RateLimitLayer<D> {
+impl<D, P: Place> Clone for RateLimitLayer<D, P> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<D> fmt::Debug for RateLimitLayer<D> {
+impl<D, P: Place> fmt::Debug for RateLimitLayer<D, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimitLayer")
             .field("gates", &self.shared.rules.gates)
-            .field("headers", &self.shared.headers)
+            .field("headers", &self.shared.rules.headers)
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("../README.md")]
 
+mod ask;
 mod cost;
 mod decide;
 mod deny;
@@ -11,19 +12,22 @@ mod gate;
 #[cfg(feature = "grpc")]
 mod grpc;
 pub mod headers;
+mod joint;
 mod key;
 mod layer;
 mod limit;
 mod lookup;
 mod name;
 mod observe;
+mod place;
+mod queue;
+mod refusal;
 mod remote;
 mod remote_limit;
 mod service;
 mod settle;
 mod shared;
 mod steps;
-mod told;
 mod warning;
 
 pub use cost::Cost;
@@ -33,10 +37,10 @@ pub use error::{CookieNameError, LayerError, PrefixError};
 pub use extract::Route;
 pub use extract::{
     ApiKey, Bearer, ClientAddress, Cookie, Everyone, Extract, FromFn, Head, Header, Methods, NoKey,
-    NormalPath, Optional, Or, PeerAddress,
+    NormalPath, Optional, Or, PeerAddress, Tiered,
 };
 pub use future::ResponseFuture;
-pub use gate::{Gate, MissingKey};
+pub use gate::{Gate, MissingKey, UnknownTier};
 #[cfg(feature = "grpc")]
 pub use grpc::GrpcStatus;
 pub use headers::{
@@ -44,12 +48,13 @@ pub use headers::{
     PolicyAdvice,
 };
 pub use key::Key;
-pub use layer::RateLimitLayer;
+pub use layer::{RateLimitLayer, RemoteLayer};
 pub use limit::Limit;
 pub use lookup::{Lookup, LookupLayer};
 pub use name::{NameError, PolicyName};
-pub use remote::{Remote, RemoteFuture, RemoteLayer};
-pub use remote_limit::{Answering, RemoteLimit};
+pub use place::{Local, Place, Remote};
+pub use remote::RemoteFuture;
+pub use remote_limit::{Answering, RemoteAsk, RemoteLimit};
 pub use service::RateLimit;
-pub use settle::{Settle, Shadowed};
+pub use settle::{RemoteSettle, Settle, Shadowed};
 pub use warning::{Warning, Warnings};

@@ -1,14 +1,20 @@
-//! [`Limit`]: the limiters that a gate can ask.
+//! [`Limit`]: the limits that a gate can ask.
+//!
+//! A gate knows verbs, and each kind of limiter is asked for them here, once: what a gate can do it can do with every
+//! limiter. Stripes and sketches have no [`Entry`] with every verb, so a gate does without where `entry` is `None`.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use tollgate::{Decision, Entry, KeyedLimiter, Limiter, Permit, Policy};
+use tollgate::{
+    Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, StripedLimiter,
+};
 
 use crate::key::Key;
 
-/// A limit that a layer can ask: a [`Limiter`] for all requests together, a [`KeyedLimiter`] for each key, or either
-/// of them in an `Arc`, to be shared with other code.
+/// A limit that a layer can ask: a [`Limiter`] or a [`StripedLimiter`] for all requests together, a [`KeyedLimiter`] or
+/// a [`SketchLimiter`] for each key, of any policy, with [`Tiers`](tollgate::Tiers), with a quota that changes; or any of
+/// them in an `Arc`, to be shared with other code.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -21,31 +27,44 @@ use crate::key::Key;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub trait Limit: Send + Sync {
-    /// The policy that it enforces and headers state.
-    fn policy(&self) -> Policy;
+    /// The policy that it enforces now for keys of a tier, from 0, and headers state. `None`: there is no such tier, and
+    /// no gate asks for one.
+    fn policy(&self, tier: usize) -> Option<Policy>;
 
-    /// Decides a request now, and charges it if it is admitted. See [`Limiter::check`].
+    /// Decides a request now, under the quota of the key's [tier](Key::tier), and charges it if it is admitted. See
+    /// [`Entry::check`].
     fn check(&self, key: &Key, cost: u64) -> Decision;
 
-    /// The key's limit at hand, for every other verb. See [`Entry`].
-    fn entry(&self, key: &Key) -> Entry<'_>;
+    /// The answer that [`check`](Limit::check) would give, without charging. See [`Entry::peek`].
+    fn peek(&self, key: &Key, cost: u64) -> Decision;
 
-    /// Gives back what has been charged and not used, and returns how many units. See [`Entry::refund`].
-    fn refund(&self, key: &Key, permit: Permit) -> u64 {
-        self.entry(key).refund(permit)
-    }
+    /// Decides a request now, but lets something else admit what is denied for now. See [`Entry::check_or`].
+    fn check_or(&self, key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision;
 
-    /// Charges even if the cost does not fit, and returns how many units could not be charged. See
-    /// [`Entry::charge`].
-    #[must_use = "what was not charged is not limited"]
-    fn charge(&self, key: &Key, cost: u64) -> u64 {
-        self.entry(key).charge(cost)
-    }
+    /// The key's limit at hand, for every other verb. `None` for what cannot give back or reserve: such a gate queues no
+    /// request, and settles none.
+    fn entry(&self, key: &Key) -> Option<Entry<'_>>;
+}
+
+/// The verbs that the entry of every limiter has.
+macro_rules! verbs_of_any_entry {
+    (|$limiter:ident, $key:ident| $entry:expr) => {
+        #[inline]
+        fn peek(&self, $key: &Key, cost: u64) -> Decision {
+            let $limiter = self;
+            $entry.peek(cost)
+        }
+
+        fn check_or(&self, $key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision {
+            let $limiter = self;
+            $entry.check_or(cost, |denial, _| or(denial))
+        }
+    };
 }
 
 impl Limit for Limiter {
-    fn policy(&self) -> Policy {
-        self.policy()
+    fn policy(&self, tier: usize) -> Option<Policy> {
+        (tier == 0).then(|| self.policy())
     }
 
     #[inline]
@@ -53,14 +72,34 @@ impl Limit for Limiter {
         self.check_n(cost)
     }
 
-    fn entry(&self, _: &Key) -> Entry<'_> {
-        self.entry()
+    verbs_of_any_entry!(|limiter, _key| limiter.entry());
+
+    fn entry(&self, _: &Key) -> Option<Entry<'_>> {
+        Some(self.entry())
     }
 }
 
-impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
-    fn policy(&self) -> Policy {
-        self.policy()
+impl Limit for StripedLimiter {
+    fn policy(&self, tier: usize) -> Option<Policy> {
+        (tier == 0).then(|| self.policy())
+    }
+
+    #[inline]
+    fn check(&self, _: &Key, cost: u64) -> Decision {
+        self.check_n(cost)
+    }
+
+    verbs_of_any_entry!(|limiter, _key| limiter.entry());
+
+    /// A permit of stripes does not say which of them was charged.
+    fn entry(&self, _: &Key) -> Option<Entry<'_>> {
+        None
+    }
+}
+
+impl<S: BuildHasher + Send + Sync> Limit for SketchLimiter<Key, S> {
+    fn policy(&self, tier: usize) -> Option<Policy> {
+        (tier == 0).then(|| self.policy())
     }
 
     #[inline]
@@ -68,14 +107,42 @@ impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
         self.check_n(key, cost)
     }
 
-    fn entry(&self, key: &Key) -> Entry<'_> {
-        self.entry(key)
+    verbs_of_any_entry!(|limiter, key| limiter.entry(key));
+
+    /// Cells are shared: what is given back to one key would be given to others.
+    fn entry(&self, _: &Key) -> Option<Entry<'_>> {
+        None
     }
 }
 
+impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
+    fn policy(&self, tier: usize) -> Option<Policy> {
+        // The first without a list of all.
+        if tier == 0 { Some(self.policy()) } else { self.policies().get(tier).copied() }
+    }
+
+    #[inline]
+    fn check(&self, key: &Key, cost: u64) -> Decision {
+        if key.is_first_tier() { self.check_n(key, cost) } else { in_tier(self, key).check(cost) }
+    }
+
+    verbs_of_any_entry!(|limiter, key| in_tier(limiter, key));
+
+    fn entry(&self, key: &Key) -> Option<Entry<'_>> {
+        Some(in_tier(self, key))
+    }
+}
+
+/// The key under the quota of its tier. A gate asks for no other than those that there are; any other caller is answered
+/// by the first.
+fn in_tier<'l, S: BuildHasher>(limiter: &'l KeyedLimiter<Key, S>, key: &Key) -> Entry<'l> {
+    let entry = limiter.entry(key);
+    key.tier().and_then(|tier| entry.tier(tier).ok()).unwrap_or(entry)
+}
+
 impl<L: Limit + ?Sized> Limit for Arc<L> {
-    fn policy(&self) -> Policy {
-        (**self).policy()
+    fn policy(&self, tier: usize) -> Option<Policy> {
+        (**self).policy(tier)
     }
 
     #[inline]
@@ -83,16 +150,16 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
         (**self).check(key, cost)
     }
 
-    fn entry(&self, key: &Key) -> Entry<'_> {
+    fn peek(&self, key: &Key, cost: u64) -> Decision {
+        (**self).peek(key, cost)
+    }
+
+    fn check_or(&self, key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision {
+        (**self).check_or(key, cost, or)
+    }
+
+    fn entry(&self, key: &Key) -> Option<Entry<'_>> {
         (**self).entry(key)
-    }
-
-    fn refund(&self, key: &Key, permit: Permit) -> u64 {
-        (**self).refund(key, permit)
-    }
-
-    fn charge(&self, key: &Key, cost: u64) -> u64 {
-        (**self).charge(key, cost)
     }
 }
 
@@ -100,46 +167,66 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
 mod tests {
     use std::time::Duration;
 
-    use tollgate::ManualClock;
+    use tollgate::{ManualClock, SketchSize, Tiers};
 
     use super::*;
 
-    /// One limit in every form that a layer takes.
-    fn forms(policy: &str) -> [Box<dyn Limit>; 4] {
+    fn policy(text: &str) -> Policy {
+        text.parse().expect("a policy")
+    }
+
+    /// One limit in every form whose entry has every verb.
+    fn forms(text: &str) -> [Box<dyn Limit>; 4] {
         let clock = ManualClock::new();
-        let policy: Policy = policy.parse().expect("a policy");
-        let one = || Limiter::with_clock(policy, clock.clone());
+        let one = || Limiter::with_clock(policy(text), clock.clone());
         let keyed = || {
-            let limiter = KeyedLimiter::<Key, _>::with_clock(policy, 100, clock.clone());
+            let limiter = KeyedLimiter::<Key, _>::with_clock(policy(text), 100, clock.clone());
             limiter.expect("a limiter")
         };
         [Box::new(one()), Box::new(keyed()), Box::new(Arc::new(one())), Box::new(Arc::new(keyed()))]
     }
 
-    /// How much a key has left.
-    fn left(limit: &dyn Limit, key: &Key) -> u64 {
-        limit.check(key, 0).remaining()
+    /// The others.
+    fn shared_forms(text: &str) -> [Box<dyn Limit>; 2] {
+        let size = SketchSize::new(4, 100).expect("a size");
+        let sketch = SketchLimiter::with_clock(policy(text), size, ManualClock::new());
+        let striped = StripedLimiter::with_stripes(policy(text), 1, ManualClock::new());
+        [Box::new(sketch.expect("a sketch")), Box::new(striped.expect("stripes"))]
     }
 
     #[test]
-    fn a_refund_through_any_form_of_a_limit_gives_back_what_was_charged() {
-        for limit in forms("10/h") {
+    fn every_form_of_a_limit_is_asked_peeked_at_and_borrows() {
+        for limit in forms("10/h").into_iter().chain(shared_forms("10/h")) {
             let key = Key::new();
-            let permit = limit.check(&key, 6).into_result().expect("10 are left");
-            assert_eq!(left(&*limit, &key), 4);
-            assert_eq!(limit.refund(&key, permit.portion(2)), 2);
-            assert_eq!(left(&*limit, &key), 6);
+            assert_eq!((limit.policy(0), limit.policy(1)), (Some(policy("10/h")), None));
+            assert_eq!(limit.check(&key, 6).remaining(), 4);
+            assert_eq!(
+                [limit.peek(&key, 4), limit.peek(&key, 4)].map(|it| it.is_allowed()),
+                [true; 2]
+            );
+            let mut asked = 0;
+            let or = |denial: &Denial| {
+                asked += denial.cost();
+                asked < 10
+            };
+            let mut lend = or;
+            let admitted = [4, 5, 5].map(|cost| limit.check_or(&key, cost, &mut lend).is_allowed());
+            assert_eq!(admitted, [true, true, false]);
         }
     }
 
     #[test]
-    fn a_charge_through_any_form_of_a_limit_returns_what_was_not_charged() {
+    fn a_charge_and_a_refund_go_through_any_entry() {
         for limit in forms("fixed-window 10/h") {
             let key = Key::new();
-            assert_eq!(limit.charge(&key, 7), 0);
-            assert_eq!(left(&*limit, &key), 3);
-            assert_eq!(limit.charge(&key, 8), 5);
-            assert_eq!(left(&*limit, &key), 0);
+            let entry = limit.entry(&key).expect("an entry");
+            let permit = limit.check(&key, 6).into_result().expect("10 are left");
+            assert_eq!(entry.refund(permit.portion(2)), 2);
+            assert_eq!((entry.charge(3), entry.charge(8)), (0, 5));
+            assert_eq!(limit.peek(&key, 0).remaining(), 0);
+        }
+        for limit in shared_forms("fixed-window 10/h") {
+            assert!(limit.entry(&Key::new()).is_none());
         }
     }
 
@@ -147,7 +234,8 @@ mod tests {
     fn a_place_cancelled_through_any_form_of_a_limit_is_given_back_if_it_is_the_last() {
         for limit in forms("gcra 1/s burst 2") {
             let (key, max_wait) = (Key::new(), Duration::from_secs(2));
-            let place = || limit.entry(&key).reserve(1, max_wait);
+            let entry = limit.entry(&key).expect("an entry");
+            let place = || entry.reserve(1, max_wait);
             let places = [0, 0, 1, 2].map(|secs| {
                 let place = place().expect("a place");
                 assert_eq!(place.wait(), Duration::from_secs(secs));
@@ -155,9 +243,32 @@ mod tests {
             });
             assert!(place().is_err(), "the next turn is in three seconds");
             let [_, _, third, last] = places;
-            assert!(!limit.entry(&key).cancel(third), "another stands behind it");
-            assert!(limit.entry(&key).cancel(last));
+            assert!(!entry.cancel(third), "another stands behind it");
+            assert!(entry.cancel(last));
             assert_eq!(place().expect("a place").wait(), max_wait);
         }
+    }
+
+    #[test]
+    fn a_key_is_counted_apart_in_each_tier_with_every_verb() {
+        let tiers = Tiers::of(policy("2/h")).and(policy("5/h"));
+        let limit = tiers.build_with_clock::<Key>(100, ManualClock::new()).expect("a limiter");
+        let limit: &dyn Limit = &limit;
+        assert_eq!(
+            [0, 1, 2].map(|tier| limit.policy(tier)),
+            [Some(policy("2/h")), Some(policy("5/h")), None]
+        );
+        let key = |tier| {
+            let mut key = Key::new();
+            key.set_tier(tier);
+            key
+        };
+        let [first, second, unknown] = [Some(0), Some(1), None].map(key);
+        assert_eq!(limit.check(&second, 1).remaining(), 4);
+        assert_eq!(limit.entry(&second).expect("an entry").charge(1), 0);
+        assert_eq!([&first, &second].map(|key| limit.peek(key, 1).remaining()), [2, 3]);
+        assert!(limit.check_or(&second, 4, &mut |_| true).is_allowed());
+        // No gate asks so.
+        assert_eq!(limit.check(&unknown, 1).remaining(), 1);
     }
 }

@@ -20,6 +20,10 @@ pub(crate) enum GateOutcome {
     Shadowed,
     /// Counted in addition to another outcome.
     NoKey,
+    /// Under a tier that the limit does not have: denied or passed on, whichever the gate does.
+    UnknownTier,
+    /// Admitted by what the gate borrows from. Counted in addition to [`Allowed`](Self::Allowed).
+    Borrowed,
 }
 
 /// The counters of one gate. They are registered when the first request is counted: by then the application has
@@ -27,7 +31,7 @@ pub(crate) enum GateOutcome {
 #[derive(Default)]
 pub(crate) struct GateTally {
     #[cfg(feature = "metrics")]
-    counters: std::sync::OnceLock<[metrics::Counter; 6]>,
+    counters: std::sync::OnceLock<[metrics::Counter; 8]>,
     /// Limits how many denials are logged.
     #[cfg(feature = "tracing")]
     log: Events,
@@ -78,11 +82,13 @@ const fn label(outcome: GateOutcome) -> &'static str {
         GateOutcome::Delayed => "delayed",
         GateOutcome::Shadowed => "shadowed",
         GateOutcome::NoKey => "no_key",
+        GateOutcome::UnknownTier => "unknown_tier",
+        GateOutcome::Borrowed => "borrowed",
     }
 }
 
 #[cfg(feature = "metrics")]
-fn register(name: &PolicyName) -> [metrics::Counter; 6] {
+fn register(name: &PolicyName) -> [metrics::Counter; 8] {
     const NAME: &str = "tollgate_requests_total";
     metrics::describe_counter!(NAME, "Requests at a limit, by what has become of them.");
     // In the order of the enum.
@@ -93,6 +99,8 @@ fn register(name: &PolicyName) -> [metrics::Counter; 6] {
         GateOutcome::Delayed,
         GateOutcome::Shadowed,
         GateOutcome::NoKey,
+        GateOutcome::UnknownTier,
+        GateOutcome::Borrowed,
     ]
     .map(|outcome| metrics::counter!(NAME, "policy" => name.shared(), "outcome" => label(outcome)))
 }

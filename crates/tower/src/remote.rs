@@ -1,9 +1,7 @@
-//! Limits that are kept elsewhere: [`RemoteLayer`] asks, waits, and hands the answer to a [`RateLimitLayer`].
+//! Limits that are kept elsewhere: the service of a [`RemoteLayer`](crate::RemoteLayer) asks them, and waits.
 //!
-//! A layer decides while it is called, but a decision from Redis takes longer. So there are two layers. The outer one
-//! builds the question of its gate, asks it, and calls the inner one when the answer is there. The inner one is a
-//! normal layer with its headers, denials, counters and logs; its limit is a [`ToldLimit`], which returns the decision
-//! that the outer one received.
+//! What is exempt, which keys and costs, headers, denials, counters and logs are those of any layer (`decide.rs`). Here
+//! is what differs: an answer arrives later, so the request waits beside what the gates ask for it.
 
 use std::fmt;
 use std::future::Future;
@@ -13,184 +11,148 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tollgate::Decision;
-use tower_layer::Layer;
+use tollgate::{Decision, Permit};
 use tower_service::Service;
 
-use crate::deny::{Deny, ProblemJson};
-use crate::extract::{Extract, Head, NoKey};
+use crate::ask::{Asks, GateRequest, asks};
+use crate::decide::{GateRules, PassMarks, tier_at};
+use crate::deny::Deny;
+use crate::extract::Head;
 use crate::future::ResponseFuture;
-use crate::gate::{Gate, MissingKey};
+use crate::gate::{Gate, RemoteGate};
+use crate::headers::Stamp;
 use crate::key::Key;
-use crate::layer::RateLimitLayer;
-use crate::remote_limit::RemoteLimit;
+use crate::observe::GateOutcome;
+use crate::place::Remote;
+use crate::refusal::Refusal;
+use crate::remote_limit::RemoteAsk;
 use crate::service::RateLimit;
-use crate::told::{ToldLimit, with_found};
+use crate::settle::{RemoteSettle, Shadowed};
 
-/// Limits requests by a limit that is kept elsewhere, such as in Redis.
-///
-/// ```
-/// # use std::pin::Pin;
-/// use tollgate::{Decision, Limiter, Policy, Quota};
-/// use tollgate_tower::{Answering, Everyone, Key, RemoteLayer, RemoteLimit};
-///
-/// /// For this example, elsewhere is here.
-/// struct Elsewhere(Limiter);
-///
-/// impl RemoteLimit for Elsewhere {
-///     fn policy(&self) -> Policy {
-///         self.0.policy()
-///     }
-///
-///     fn check<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a> {
-///         Box::pin(async move { self.0.check_n(cost) })
-///     }
-/// }
-///
-/// let layer = RemoteLayer::new(Elsewhere(Limiter::new(Quota::per_second(10))), Everyone);
-/// assert!(format!("{layer:?}").starts_with("RemoteLayer"));
-/// ```
-pub struct RemoteLayer<D = ProblemJson> {
-    gate: Arc<Gate>,
-    remote: Arc<dyn RemoteLimit>,
-    told: RateLimitLayer<D>,
+type RemoteRequests<'g> = Asks<'g, Remote>;
+type RemoteRules = GateRules<Remote>;
+type RemoteVerdict<'g> = Result<PassMarks<RemoteSettle>, Box<Refusal<'g>>>;
+
+/// What the gates ask, without a borrow of the gates: their places in the layer, keys and costs.
+type Waiting = Vec<(usize, Key, u64)>;
+
+/// What is known of a request before any limit is asked.
+enum Question<'g> {
+    /// All that its gates ask can be decided at once.
+    Told(RemoteVerdict<'g>),
+    Ask(Waiting),
 }
 
-impl RemoteLayer {
-    /// A layer that denies what is over the limit.
-    #[must_use]
-    pub fn new(remote: impl RemoteLimit + 'static, by: impl Extract + 'static) -> Self {
-        Self::of(remote, by, |gate| gate)
+impl RemoteRules {
+    fn question(&self, head: &Head<'_>) -> Question<'_> {
+        let nothing = PassMarks { stamp: Stamp::NOTHING, settle: None, shadowed: None };
+        if self.is_exempt(head) {
+            return Question::Told(Ok(nothing));
+        }
+        let asks = match asks(self.gates.iter(), head) {
+            Ok(asks) => asks,
+            Err(gate) => return Question::Told(Err(Box::new(gate.refuse_tier()))),
+        };
+        match asks.as_slice() {
+            [] => Question::Told(Ok(nothing)),
+            [only] if !only.gate.is_shadow() => {
+                match only.gate.limit.check_now(&only.key, only.cost) {
+                    Some(found) => Question::Told(self.verdict(&asks, Some((0, found)), None)),
+                    None => Question::Ask(self.waiting(&asks)),
+                }
+            }
+            _ => Question::Ask(self.waiting(&asks)),
+        }
     }
 
-    /// The same, with a gate that has a name, costs, or no key for some requests: everything that [`Gate`] offers
-    /// except waiting, which would need a remote queue. A gate that waits is treated as one that denies.
-    ///
-    /// ```
-    /// # struct Elsewhere(tollgate::Limiter);
-    /// # impl tollgate_tower::RemoteLimit for Elsewhere {
-    /// #     fn policy(&self) -> tollgate::Policy { self.0.policy() }
-    /// #     fn check<'a>(&'a self, _: &'a tollgate_tower::Key, cost: u64) -> tollgate_tower::Answering<'a> {
-    /// #         Box::pin(async move { self.0.check_n(cost) })
-    /// #     }
-    /// # }
-    /// # let elsewhere = Elsewhere(tollgate::Limiter::new(tollgate::Quota::per_second(10)));
-    /// use tollgate_tower::{Cost, Everyone, PolicyName, RemoteLayer};
-    /// let name = PolicyName::new("writes")?;
-    /// let layer = RemoteLayer::of(elsewhere, Everyone, |gate| {
-    ///     gate.named(name).cost(Cost::by_method([(http::Method::POST, 5)], 1))
-    /// });
-    /// # let _ = layer;
-    /// # Ok::<(), tollgate_tower::NameError>(())
-    /// ```
-    #[must_use]
-    pub fn of(
-        remote: impl RemoteLimit + 'static,
-        by: impl Extract + 'static,
-        gate: impl FnOnce(Gate) -> Gate,
-    ) -> Self {
-        let remote: Arc<dyn RemoteLimit> = Arc::new(remote);
-        let gate = gate(Gate::new(ToldLimit::of(Arc::clone(&remote)), by)).prompt();
-        Self { told: RateLimitLayer::of(gate.clone()), gate: Arc::new(gate), remote }
+    fn waiting(&self, asks: &RemoteRequests<'_>) -> Waiting {
+        let place = |ask: &GateRequest<'_, _>| {
+            self.gates.iter().position(|gate| std::ptr::eq(gate, ask.gate))
+        };
+        asks.iter().filter_map(|ask| Some((place(ask)?, ask.key, ask.cost))).collect()
     }
-}
 
-impl<D> RemoteLayer<D> {
-    /// The headers and answers that clients get, as of any [`RateLimitLayer`]. Requests that the given layer exempts
-    /// are charged all the same; to exempt them, let the gate's [`Extract`] say that it does not apply. What is
-    /// charged elsewhere cannot be settled here: a [`Settle`](crate::Settle) gives nothing back, charges nothing, and
-    /// says so.
-    ///
-    /// ```
-    /// # struct Elsewhere(tollgate::Limiter);
-    /// # impl tollgate_tower::RemoteLimit for Elsewhere {
-    /// #     fn policy(&self) -> tollgate::Policy { self.0.policy() }
-    /// #     fn check<'a>(&'a self, _: &'a tollgate_tower::Key, cost: u64) -> tollgate_tower::Answering<'a> {
-    /// #         Box::pin(async move { self.0.check_n(cost) })
-    /// #     }
-    /// # }
-    /// # let elsewhere = Elsewhere(tollgate::Limiter::new(tollgate::Quota::per_second(10)));
-    /// use tollgate_tower::{Everyone, HeaderStyle, RemoteLayer};
-    /// let layer = RemoteLayer::new(elsewhere, Everyone).telling(|told| told.headers(HeaderStyle::XRateLimit));
-    /// # let _ = layer;
-    /// ```
-    #[must_use]
-    pub fn telling<E>(
-        self,
-        change: impl FnOnce(RateLimitLayer<D>) -> RateLimitLayer<E>,
-    ) -> RemoteLayer<E> {
-        RemoteLayer { gate: self.gate, remote: self.remote, told: change(self.told) }
+    /// Asks the limits, those of shadow gates last and only if the request is admitted.
+    async fn ask(&self, waiting: Waiting) -> RemoteVerdict<'_> {
+        let of = |(place, key, cost)| Some(GateRequest { gate: self.gates.get(place)?, key, cost });
+        let requests = waiting.into_iter().filter_map(of);
+        let (tried, asks): (Vec<_>, Vec<_>) = requests.partition(|ask| ask.gate.is_shadow());
+        let found = decide(&asks).await;
+        let mut would_deny = Vec::new();
+        if found.is_none_or(|(_, decision)| decision.is_allowed()) {
+            for ask in &tried {
+                if ask.tries(&ask.gate.limit.check(&ask.key, ask.cost).await) {
+                    would_deny.push(ask.gate.name.clone());
+                }
+            }
+        }
+        self.verdict(&asks, found, Shadowed::by(would_deny.into_iter()))
+    }
+
+    /// What becomes of the request by this decision, which is of the ask in this place.
+    fn verdict<'g>(
+        &self,
+        asks: &[GateRequest<'g, Remote>],
+        found: Option<(usize, Decision)>,
+        shadowed: Option<Shadowed>,
+    ) -> RemoteVerdict<'g> {
+        let found = found.and_then(|(index, decision)| Some((asks.get(index)?, decision)));
+        let Some((ask, decision)) = found else {
+            return Ok(PassMarks { stamp: Stamp::NOTHING, settle: None, shadowed });
+        };
+        let tier_of = |gate: &RemoteGate| tier_at(asks, gate);
+        match &decision {
+            Decision::Denied(denial) => {
+                Err(Box::new(self.refuse(ask.gate, &ask.key, &tier_of, denial)))
+            }
+            Decision::Allowed(permit) => {
+                asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));
+                let stamp = self.stamp(ask.gate, &tier_of, permit, Permit::is_over(permit));
+                let charged = asks.iter().map(|ask| (Gate::clone(ask.gate), ask.key));
+                let settle = self.settle.then(|| RemoteSettle::new(charged));
+                Ok(PassMarks { stamp, settle, shadowed })
+            }
+        }
     }
 }
 
-impl<S, D> Layer<S> for RemoteLayer<D> {
-    type Service = Remote<S, D>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        let (gate, remote) = (Arc::clone(&self.gate), Arc::clone(&self.remote));
-        Remote { told: self.told.layer(inner), gate, remote }
+/// Charges all limits or none: which of them is reported, and its decision. `None` if there are none.
+async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<(usize, Decision)> {
+    match asks {
+        [] => None,
+        [only] => Some((0, only.gate.limit.check(&only.key, only.cost).await)),
+        [first, ..] => {
+            let asked = |ask| {
+                let GateRequest { gate, key, cost }: &GateRequest<'_, Remote> = ask;
+                RemoteAsk { limit: &*gate.limit, key, cost: *cost }
+            };
+            let several: Vec<_> = asks.iter().map(asked).collect();
+            Some(first.gate.limit.check_all(&several).await)
+        }
     }
 }
 
-impl<D> Clone for RemoteLayer<D> {
-    fn clone(&self) -> Self {
-        let (gate, remote) = (Arc::clone(&self.gate), Arc::clone(&self.remote));
-        Self { gate, remote, told: self.told.clone() }
-    }
-}
-
-impl<D> fmt::Debug for RemoteLayer<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RemoteLayer").field(&self.gate).finish()
-    }
-}
-
-/// The service that a [`RemoteLayer`] makes. Clones share everything.
-pub struct Remote<S, D = ProblemJson> {
-    told: RateLimit<S, D>,
-    gate: Arc<Gate>,
-    remote: Arc<dyn RemoteLimit>,
-}
-
-impl<S: Clone, D> Clone for Remote<S, D> {
-    fn clone(&self) -> Self {
-        let (gate, remote) = (Arc::clone(&self.gate), Arc::clone(&self.remote));
-        Self { told: self.told.clone(), gate, remote }
-    }
-}
-
-impl<S, D> fmt::Debug for Remote<S, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Remote").field(&self.gate).finish()
-    }
-}
-
-/// What the gate asks for this request, found as the layer itself finds it; `None` if the gate does not apply.
-fn asked(gate: &Gate, head: &Head<'_>) -> Option<(Key, u64)> {
-    let mut key = Key::new();
-    match gate.by.extract(head, &mut key) {
-        Ok(()) => {}
-        Err(NoKey::NotConcerned) => return None,
-        Err(NoKey::Missing) if gate.missing == MissingKey::Pass => return None,
-        Err(NoKey::Missing) => key = Key::nobody(),
-    }
-    Some((key, gate.cost.of(head)))
-}
-
-/// Calls the inner layer with the decision that was received.
-fn call_with<S, D, R, B>(
-    told: &mut RateLimit<S, D>,
-    request: Request<R>,
-    found: Option<Decision>,
+/// Calls the inner service, or answers in its place.
+fn follow<S, D, R, B>(
+    inner: &mut S,
+    deny: &D,
+    mut request: Request<R>,
+    verdict: RemoteVerdict<'_>,
 ) -> ResponseFuture<S, R, B>
 where
-    S: Service<Request<R>, Response = Response<B>> + Clone,
+    S: Service<Request<R>, Response = Response<B>>,
     D: Deny<B>,
 {
-    with_found(found, || told.call(request))
+    match verdict {
+        Ok(marks) => {
+            let stamp = marks.note(&mut request);
+            ResponseFuture { called: Some(inner.call(request)), stamp, uncalled: None }
+        }
+        Err(refusal) => ResponseFuture::denied(refusal.answer(deny, Head::of(&request))),
+    }
 }
 
-impl<S, D, R, B> Service<Request<R>> for Remote<S, D>
+impl<S, D, R, B> Service<Request<R>> for RateLimit<S, D, Remote>
 where
     S: Service<Request<R>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send,
@@ -204,24 +166,29 @@ where
     type Future = RemoteFuture<S, R, B>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.told.poll_ready(cx)
+        self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<R>) -> Self::Future {
-        let Some((key, cost)) = asked(&self.gate, &Head::of(&request)) else {
-            return RemoteFuture::now(call_with(&mut self.told, request, None));
-        };
-        if let Some(found) = self.remote.check_now(&key, cost) {
-            return RemoteFuture::now(call_with(&mut self.told, request, Some(found)));
+        let shared = Arc::clone(&self.shared);
+        match shared.rules.question(&Head::of(&request)) {
+            Question::Told(verdict) => {
+                RemoteFuture::now(follow(&mut self.inner, &shared.deny, request, verdict))
+            }
+            Question::Ask(waiting) => {
+                // Only the instance that was polled ready may be called, so it is moved and a clone stays.
+                let clone = self.inner.clone();
+                let mut ready = std::mem::replace(&mut self.inner, clone);
+                let shared = Arc::clone(&self.shared);
+                RemoteFuture::later(Box::pin(async move {
+                    let answer = {
+                        let verdict = shared.rules.ask(waiting).await;
+                        follow(&mut ready, &shared.deny, request, verdict)
+                    };
+                    answer.await
+                }))
+            }
         }
-        let remote = Arc::clone(&self.remote);
-        // Only the instance that was polled ready may be called, so it is moved and a clone stays.
-        let clone = self.told.clone();
-        let mut ready = std::mem::replace(&mut self.told, clone);
-        RemoteFuture::later(Box::pin(async move {
-            let found = remote.check(&key, cost).await;
-            call_with(&mut ready, request, Some(found)).await
-        }))
     }
 }
 
@@ -229,7 +196,7 @@ type RemoteCall<S, R, B> =
     Pin<Box<dyn Future<Output = Result<Response<B>, <S as Service<Request<R>>>::Error>> + Send>>;
 
 pin_project! {
-    /// What a call of [`Remote`] returns.
+    /// What a call of a service behind a [`RemoteLayer`](crate::RemoteLayer) returns.
     pub struct RemoteFuture<S, R, B>
     where
         S: Service<Request<R>>,

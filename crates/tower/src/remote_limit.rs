@@ -1,24 +1,46 @@
 //! [`RemoteLimit`]: a limit that is kept elsewhere.
 
+use std::any::Any;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use tollgate::{Decision, Policy};
 
 use crate::key::Key;
 
-/// A decision that arrives later.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Decision> + Send + 'a>>;
+/// An answer that arrives later.
+pub type Answering<'a, T = Decision> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a request asks of one of several limits that are kept elsewhere: see [`RemoteLimit::check_all`].
+#[derive(Clone, Copy)]
+pub struct RemoteAsk<'a> {
+    /// The limit.
+    pub limit: &'a dyn RemoteLimit,
+    /// The key that is to be charged.
+    pub key: &'a Key,
+    /// How many units.
+    pub cost: u64,
+}
+
+impl fmt::Debug for RemoteAsk<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteAsk")
+            .field("key", self.key)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
+}
 
 /// A limit that is kept elsewhere. It always answers: while the place where it is kept does not, the implementation
 /// decides by itself.
 ///
 /// With the feature `redis`, `tollgate_redis::RedisLimiter` implements it; its `Settings::on_error` is the failure
 /// policy: admit this node's share of the limit (the default), everything, or nothing.
-pub trait RemoteLimit: Send + Sync {
-    /// The policy, for the headers.
-    fn policy(&self) -> Policy;
+pub trait RemoteLimit: Any + Send + Sync {
+    /// The policy for keys of a tier, from 0, which headers state. `None`: there is no such tier, and no gate asks for
+    /// one.
+    fn policy(&self, tier: usize) -> Option<Policy>;
 
     /// Decides at once, if that is possible without a request to the remote side. `None` has charged nothing.
     #[expect(unused_variables, reason = "the names tell what an implementation is given")]
@@ -28,33 +50,76 @@ pub trait RemoteLimit: Send + Sync {
 
     /// Decides a request of `cost` units and charges it if it is admitted.
     fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a>;
-}
 
-impl<L: RemoteLimit + ?Sized> RemoteLimit for Arc<L> {
-    fn policy(&self) -> Policy {
-        (**self).policy()
+    /// Whether a request under this limit and another can be charged to both or to neither. By default not: then no
+    /// layer takes the two together.
+    #[expect(unused_variables, reason = "the names tell what an implementation is given")]
+    fn is_charged_with(&self, other: &dyn RemoteLimit) -> bool {
+        false
     }
 
-    fn check_now(&self, key: &Key, cost: u64) -> Option<Decision> {
-        (**self).check_now(key, cost)
+    /// Decides a request under several limits: all are charged, or none. Asked of the first of them, and only if it
+    /// [can be charged with](RemoteLimit::is_charged_with) each of the others. The answer is the decision that speaks
+    /// for all, and which of them it is of, from 0: the denial with the longest wait, or the permit with the fewest
+    /// units left.
+    fn check_all<'a>(&'a self, asks: &'a [RemoteAsk<'a>]) -> Answering<'a, (usize, Decision)> {
+        Box::pin(async move {
+            match asks {
+                [] => (0, self.check(&Key::new(), 0).await),
+                [first, ..] => (0, self.check(first.key, first.cost).await),
+            }
+        })
     }
 
-    fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a> {
-        (**self).check(key, cost)
+    /// Charges even if the cost does not fit, so that the key goes into debt, and returns how many units could not be
+    /// charged. By default none can.
+    #[expect(unused_variables, reason = "the names tell what an implementation is given")]
+    fn charge<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a, u64> {
+        Box::pin(std::future::ready(cost))
     }
 }
 
 #[cfg(feature = "redis")]
-impl RemoteLimit for tollgate_redis::RedisLimiter {
-    fn policy(&self) -> Policy {
-        self.policy()
+mod redis {
+    use tollgate_redis::{RedisLimiter, RedisToll, check_all};
+
+    use super::{Answering, Any, Decision, Key, Policy, RemoteAsk, RemoteLimit};
+
+    fn of(limit: &dyn RemoteLimit) -> Option<&RedisLimiter> {
+        (limit as &dyn Any).downcast_ref()
     }
 
-    fn check_now(&self, key: &Key, cost: u64) -> Option<Decision> {
-        self.check_held(key.as_bytes(), cost).map(|decision| decision.decision())
-    }
+    impl RemoteLimit for RedisLimiter {
+        fn policy(&self, tier: usize) -> Option<Policy> {
+            (tier == 0).then(|| self.policy())
+        }
 
-    fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a> {
-        Box::pin(async move { self.check_n(key.as_bytes(), cost).await.decision() })
+        fn check_now(&self, key: &Key, cost: u64) -> Option<Decision> {
+            self.check_held(key.as_bytes(), cost).map(|decision| decision.decision())
+        }
+
+        fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a> {
+            Box::pin(async move { self.check_n(key.as_bytes(), cost).await.decision() })
+        }
+
+        fn is_charged_with(&self, other: &dyn RemoteLimit) -> bool {
+            of(other).is_some()
+        }
+
+        fn check_all<'a>(&'a self, asks: &'a [RemoteAsk<'a>]) -> Answering<'a, (usize, Decision)> {
+            Box::pin(async move {
+                let tolls: Vec<RedisToll<'_>> = asks
+                    .iter()
+                    // A layer asks so only of limits that can be charged together, and all of them are here then.
+                    .map(|ask| of(ask.limit).unwrap_or(self).toll(ask.key.as_bytes(), ask.cost))
+                    .collect();
+                let joint = check_all(&tolls).await;
+                match (joint.index(), joint.decision()) {
+                    (Some(index), Some(decision)) => (index, decision),
+                    // Only for an empty list, which no layer asks of.
+                    _ => (0, self.peek(Key::new().as_bytes(), 0).await.decision()),
+                }
+            })
+        }
     }
 }

@@ -8,11 +8,12 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::decide::{GateVerdict, PassMarks, Rare, Refusal};
-use crate::deny::{Denied, Deny, ProblemJson};
+use crate::decide::{GateVerdict, PassMarks, Rare};
+use crate::deny::{Deny, ProblemJson};
 use crate::extract::Head;
 use crate::future::ResponseFuture;
 use crate::headers::Stamp;
+use crate::place::{Local, Place};
 use crate::shared::LayerState;
 
 /// A service behind the gates of a [`RateLimitLayer`](crate::RateLimitLayer).
@@ -29,13 +30,13 @@ use crate::shared::LayerState;
 /// let service: RateLimit<Inner> = layer.layer(Inner);
 /// # let _ = service;
 /// ```
-pub struct RateLimit<S, D = ProblemJson> {
-    inner: S,
-    shared: Arc<LayerState<D>>,
+pub struct RateLimit<S, D = ProblemJson, P: Place = Local> {
+    pub(crate) inner: S,
+    pub(crate) shared: Arc<LayerState<D, P>>,
 }
 
-impl<S, D> RateLimit<S, D> {
-    pub(crate) fn new(inner: S, shared: Arc<LayerState<D>>) -> Self {
+impl<S, D, P: Place> RateLimit<S, D, P> {
+    pub(crate) fn new(inner: S, shared: Arc<LayerState<D, P>>) -> Self {
         Self { inner, shared }
     }
 
@@ -102,22 +103,13 @@ where
             let ready = mem::replace(inner, clone);
             ResponseFuture::waiting(turn, ready, request, stamp)
         }
-        Rare::Deny(refusal) => ResponseFuture::denied(refuse(deny, refusal, Head::of(&request))),
+        Rare::Deny(refusal) => ResponseFuture::denied(refusal.answer(deny, Head::of(&request))),
     }
 }
 
-fn refuse<B>(deny: &impl Deny<B>, refusal: Refusal<'_>, head: Head<'_>) -> Response<B> {
-    let Refusal { gate, denial, retry_after_secs, mut stamp } = refusal;
-    let (policy, problems) = (&gate.name, &*gate.problems);
-    let denied = Denied { policy, denial: &denial, retry_after_secs, head, problems };
-    let mut response = deny.deny(&denied);
-    stamp.put(response.headers_mut());
-    response
-}
-
-impl PassMarks {
+impl<T: Clone + Send + Sync + 'static> PassMarks<T> {
     /// Puts the extensions for the handler into the request, and returns the headers for the answer.
-    fn note<R>(self, request: &mut Request<R>) -> Stamp {
+    pub(crate) fn note<R>(self, request: &mut Request<R>) -> Stamp {
         if let Some(settle) = self.settle {
             request.extensions_mut().insert(settle);
         }
@@ -129,13 +121,13 @@ impl PassMarks {
 }
 
 /// A clone shares its limits with the original.
-impl<S: Clone, D> Clone for RateLimit<S, D> {
+impl<S: Clone, D, P: Place> Clone for RateLimit<S, D, P> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<S: fmt::Debug, D> fmt::Debug for RateLimit<S, D> {
+impl<S: fmt::Debug, D, P: Place> fmt::Debug for RateLimit<S, D, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimit")
             .field("inner", &self.inner)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate::Permit;
 
-use crate::gate::Gate;
+use crate::gate::{Gate, RemoteGate};
 use crate::key::Key;
 use crate::name::PolicyName;
 
@@ -56,11 +56,13 @@ impl GateCharge {
             Ok(left) => left.min(units),
             Err(_) => 0,
         };
-        self.gate.limit.refund(&self.key, permit.portion(taken))
+        let entry = self.gate.limit.entry(&self.key);
+        entry.map_or(0, |entry| entry.refund(permit.portion(taken)))
     }
 
     fn charge(&self, units: u64) -> u64 {
-        self.gate.limit.charge(&self.key, units)
+        let entry = self.gate.limit.entry(&self.key);
+        entry.map_or(units, |entry| entry.charge(units))
     }
 }
 
@@ -84,7 +86,8 @@ impl Settle {
     }
 
     /// Charges this many more units at each gate, even if they do not fit, and returns the maximum that a gate could
-    /// not charge. Later requests are denied until the debt is paid.
+    /// not charge. Later requests are denied until the debt is paid. What limits owe and remember is told at
+    /// [`Entry::charge`](tollgate::Entry::charge); stripes and sketches are charged nothing.
     ///
     /// ```
     /// use tollgate_tower::Settle;
@@ -128,6 +131,56 @@ impl Settle {
     }
 }
 
+/// Charges what a request turned out to cost at limits that are kept elsewhere: in the extensions of every admitted
+/// request, if the [`RemoteLayer`](crate::RemoteLayer) is set to
+/// [`settle_later`](crate::RateLimitLayer::settle_later). It may be cloned, sent to other threads and used after the
+/// response.
+///
+/// Nothing is given back elsewhere: charge less at first, and the rest once it is known.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::RemoteSettle;
+/// async fn answer(request: Request<()>) -> String {
+///     let settle: Option<RemoteSettle> = request.extensions().get().cloned();
+///     let (text, tokens) = ("...".to_owned(), 120);
+/// // The gate has charged 1.
+///     if let Some(settle) = settle {
+///         let _not_charged = settle.charge(tokens - 1).await;
+///     }
+///     text
+/// }
+/// # let _ = answer(Request::new(()));
+/// ```
+#[derive(Clone, Debug)]
+pub struct RemoteSettle {
+    charged: Arc<[(RemoteGate, Key)]>,
+}
+
+impl RemoteSettle {
+    pub(crate) fn new(charged: impl IntoIterator<Item = (RemoteGate, Key)>) -> Self {
+        Self { charged: charged.into_iter().collect() }
+    }
+
+    /// Charges this many more units at each gate, one after the other, even if they do not fit, and returns the maximum
+    /// that a gate could not charge. Later requests are denied until the debt is paid.
+    #[must_use = "what was not charged is not limited"]
+    pub async fn charge(&self, units: u64) -> u64 {
+        let mut most = 0;
+        for (gate, key) in &*self.charged {
+            most = gate.limit.charge(key, units).await.max(most);
+        }
+        most
+    }
+
+    /// The same for the gate with this name, if it was asked.
+    #[must_use = "what was not charged is not limited"]
+    pub async fn charge_at(&self, gate: &str, units: u64) -> Option<u64> {
+        let (gate, key) = self.charged.iter().find(|(asked, _)| asked.name.as_str() == gate)?;
+        Some(gate.limit.charge(key, units).await)
+    }
+}
+
 /// The request is above the limits of shadow gates: in its extensions, with the names of the gates that would have
 /// denied it. See [`Gate::shadow`].
 ///
@@ -143,4 +196,12 @@ impl Settle {
 pub struct Shadowed {
     /// The gates that would have denied.
     pub by: Vec<PolicyName>,
+}
+
+impl Shadowed {
+    /// `None` if there are no such gates.
+    pub(crate) fn by(names: impl Iterator<Item = PolicyName>) -> Option<Self> {
+        let by: Vec<_> = names.collect();
+        (!by.is_empty()).then_some(Self { by })
+    }
 }

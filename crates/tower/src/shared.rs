@@ -1,12 +1,16 @@
 //! [`LayerState`]: what a layer and its services have in common.
 
 use crate::decide::GateRules;
-use crate::headers::Headers;
+use crate::place::{Local, Place};
 
 /// Everything that clones of a layer and its services share. Changing a layer makes a new one around the same gates.
-#[derive(Clone)]
-pub(crate) struct LayerState<D> {
-    pub(crate) rules: GateRules,
+pub(crate) struct LayerState<D, P: Place = Local> {
+    pub(crate) rules: GateRules<P>,
     pub(crate) deny: D,
-    pub(crate) headers: Headers,
+}
+
+impl<D: Clone, P: Place> Clone for LayerState<D, P> {
+    fn clone(&self) -> Self {
+        Self { rules: self.rules.clone(), deny: self.deny.clone() }
+    }
 }

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +13,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{Never, from, inner, is_ready, one, text};
 use http::{Request, Response};
-use tollgate::{Decision, Limiter, ManualClock, Policy};
+use tollgate::{Decision, Limiter, ManualClock, Policy, check_all};
 use tollgate_redis::{OnError, RedisLimiter, Settings, Store};
 use tollgate_tower::{
-    Answering, ClientAddress, Cost, FromFn, Key, MissingKey, NoKey, PolicyName, RateLimitLayer,
-    RemoteLayer, RemoteLimit, Settle,
+    Answering, ClientAddress, Cost, FromFn, Gate, Key, LayerError, MissingKey, NoKey, PolicyName,
+    Remote, RemoteAsk, RemoteLayer, RemoteLimit, RemoteSettle, Shadowed,
 };
 use tower::{Layer, Service, ServiceExt};
 
@@ -27,8 +28,8 @@ struct Elsewhere {
 }
 
 impl RemoteLimit for Elsewhere {
-    fn policy(&self) -> Policy {
-        self.limiter.policy()
+    fn policy(&self, tier: usize) -> Option<Policy> {
+        (tier == 0).then(|| self.limiter.policy())
     }
 
     fn check_now(&self, _: &Key, cost: u64) -> Option<Decision> {
@@ -59,7 +60,7 @@ where
 #[tokio::test]
 async fn a_client_is_told_what_was_decided_elsewhere() {
     let (remote, asked, clock) = elsewhere("60/m burst 2");
-    let service = RemoteLayer::new(remote, ClientAddress::peer()).layer(inner());
+    let service = RemoteLayer::asking(remote, ClientAddress::peer()).layer(inner());
     for left in [1, 0] {
         let answer = ask(&service, from("203.0.113.7")).await;
         assert_eq!((answer.status().as_u16(), answer.body().as_ref()), (200, &b"hello"[..]));
@@ -77,7 +78,7 @@ async fn a_client_is_told_what_was_decided_elsewhere() {
 #[test]
 fn a_service_is_ready_when_the_inner_one_is_wherever_its_limit_is_kept() {
     let (remote, _asked, _clock) = elsewhere("60/m");
-    let layer = RemoteLayer::new(remote, ClientAddress::peer());
+    let layer = RemoteLayer::asking(remote, ClientAddress::peer());
     assert!(is_ready(&mut layer.layer(inner())));
     assert!(!is_ready(&mut layer.layer(Never)));
 }
@@ -85,9 +86,10 @@ fn a_service_is_ready_when_the_inner_one_is_wherever_its_limit_is_kept() {
 #[tokio::test]
 async fn what_can_be_decided_at_once_is_and_each_request_is_decided_once() {
     let (remote, asked, _clock) = elsewhere("60/m burst 10");
-    let layer = RemoteLayer::of(remote, ClientAddress::peer(), |gate| {
-        gate.named(PolicyName::new("two").unwrap()).cost(Cost::constant(2))
-    });
+    let layer = RemoteLayer::asking_all([Gate::remote(remote, ClientAddress::peer())
+        .named(PolicyName::new("two").unwrap())
+        .cost(Cost::constant(2))])
+    .unwrap();
     let service = layer.layer(inner());
     for left in [8, 6, 4, 2, 0] {
         let answer = ask(&service, from("203.0.113.7")).await;
@@ -102,7 +104,7 @@ async fn what_can_be_decided_at_once_is_and_each_request_is_decided_once() {
 async fn a_request_that_is_not_concerned_is_not_asked_for_and_passes() {
     let (remote, asked, _clock) = elsewhere("60/m burst 1");
     let by = FromFn::new(|_, _| Err(NoKey::NotConcerned));
-    let service = RemoteLayer::new(remote, by).layer(inner());
+    let service = RemoteLayer::asking(remote, by).layer(inner());
     for _ in 0..3 {
         assert_eq!(ask(&service, from("203.0.113.7")).await.status(), 200);
     }
@@ -112,27 +114,13 @@ async fn a_request_that_is_not_concerned_is_not_asked_for_and_passes() {
 #[tokio::test]
 async fn a_gate_that_is_only_tried_denies_no_request() {
     let (remote, asked, _clock) = elsewhere("60/m burst 1");
-    let layer = RemoteLayer::of(remote, ClientAddress::peer(), |gate| gate.shadow());
+    let layer =
+        RemoteLayer::asking_all([Gate::remote(remote, ClientAddress::peer()).shadow()]).unwrap();
     let service = layer.layer(inner());
     for _ in 0..3 {
         assert_eq!(ask(&service, from("203.0.113.7")).await.status(), 200);
     }
     assert_eq!(asked.load(Ordering::Relaxed), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_gate_that_waits_is_taken_for_one_that_denies() {
-    let (remote, asked, _clock) = elsewhere("1/h");
-    let hours = Duration::from_secs(7_200);
-    let layer = RemoteLayer::of(remote, ClientAddress::peer(), |gate| {
-        gate.delay(hours, tokio::time::sleep)
-    });
-    let service = layer.layer(inner());
-    assert_eq!(ask(&service, from("203.0.113.7")).await.status(), 200);
-    let denied = ask(&service, from("203.0.113.7")).await;
-    assert_eq!(denied.status(), 429);
-    assert_eq!(text(denied.headers(), "retry-after"), Some("3600"));
-    assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]
@@ -141,7 +129,8 @@ async fn a_request_without_a_key_shares_one_limit_elsewhere_or_nothing_is_asked_
     for (missing, statuses, times) in expected {
         let (remote, asked, _clock) = elsewhere("1/h");
         let by = FromFn::new(|_, _| Err(NoKey::Missing));
-        let layer = RemoteLayer::of(remote, by, |gate| gate.without_key(missing));
+        let layer =
+            RemoteLayer::asking_all([Gate::remote(remote, by).without_key(missing)]).unwrap();
         let service = layer.layer(inner());
         for status in statuses {
             assert_eq!(ask(&service, from("203.0.113.7")).await.status(), status, "{missing:?}");
@@ -150,23 +139,153 @@ async fn a_request_without_a_key_shares_one_limit_elsewhere_or_nothing_is_asked_
     }
 }
 
-/// The remote limit has no such call, and a charge here would limit nothing.
+/// By default nothing is charged elsewhere, and that is told.
 #[tokio::test]
-async fn what_is_charged_elsewhere_is_not_settled_here_and_that_is_told() {
+async fn what_cannot_be_charged_elsewhere_is_told() {
     let (remote, _asked, _clock) = elsewhere("10/h");
-    let layer =
-        RemoteLayer::new(remote, ClientAddress::peer()).telling(RateLimitLayer::settle_later);
-    let service = layer.layer(tower::service_fn(|request: Request<()>| {
-        let settle: &Settle = request.extensions().get().unwrap();
-        let settled = format!("{} {}", settle.refund(1), settle.charge(7));
-        std::future::ready(Ok::<_, Infallible>(Response::new(Bytes::from(settled))))
+    let layer = RemoteLayer::asking(remote, ClientAddress::peer()).settle_later();
+    let service = layer.layer(tower::service_fn(async |request: Request<()>| {
+        let settle: &RemoteSettle = request.extensions().get().unwrap();
+        let told = [settle.charge(7).await, settle.charge_at("default", 3).await.unwrap()];
+        assert_eq!(settle.charge_at("another", 3).await, None);
+        Ok::<_, Infallible>(Response::new(Bytes::from(format!("{told:?}"))))
     }));
     for left in [9, 8] {
         let answer = ask(&service, from("203.0.113.7")).await;
-        assert_eq!(answer.body(), "0 7");
+        assert_eq!(answer.body(), "[7, 3]");
         let told = text(answer.headers(), "ratelimit").unwrap();
         assert!(told.starts_with(&format!("\"default\";r={left};")), "{told}");
     }
+}
+
+/// Limits that are charged together, since they are of one kind.
+#[derive(Clone)]
+struct Together(Arc<Limiter>);
+
+impl RemoteLimit for Together {
+    fn policy(&self, tier: usize) -> Option<Policy> {
+        (tier == 0).then(|| self.0.policy())
+    }
+
+    fn check<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a> {
+        Box::pin(async move { self.0.check_n(cost) })
+    }
+
+    fn is_charged_with(&self, other: &dyn RemoteLimit) -> bool {
+        (other as &dyn Any).is::<Self>()
+    }
+
+    fn check_all<'a>(&'a self, asks: &'a [RemoteAsk<'a>]) -> Answering<'a, (usize, Decision)> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let limiter = |ask: &RemoteAsk<'a>| {
+                let limit: &'a dyn Any = ask.limit;
+                &limit.downcast_ref::<Self>().unwrap().0
+            };
+            let mut tolls: Vec<_> =
+                asks.iter().map(|ask| limiter(ask).entry().cost(ask.cost)).collect();
+            let joint = check_all(&mut tolls);
+            (joint.index().unwrap(), joint.decision().unwrap())
+        })
+    }
+
+    fn charge<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a, u64> {
+        Box::pin(async move { self.0.entry().charge(cost) })
+    }
+}
+
+fn together(policy: &str) -> Together {
+    Together(Arc::new(one(policy, &ManualClock::new())))
+}
+
+fn gate(name: &str, limit: impl RemoteLimit) -> Gate<Remote> {
+    Gate::remote(limit, ClientAddress::peer()).named(PolicyName::new(name).unwrap())
+}
+
+#[tokio::test]
+async fn several_limits_elsewhere_are_charged_together_or_not_at_all_and_settled() {
+    let (requests, tokens) = (together("4/h"), together("20/h"));
+    let gates = [
+        gate("requests", requests.clone()),
+        gate("tokens", tokens.clone()).cost(6),
+        gate("tried", together("1/h")).shadow(),
+    ];
+    let layer = RemoteLayer::asking_all(gates).unwrap().settle_later();
+    let service = layer.layer(tower::service_fn(async |request: Request<()>| {
+        let settle: &RemoteSettle = request.extensions().get().unwrap();
+        let tried = request.extensions().get::<Shadowed>().map(|tried| tried.by.len());
+        let told = settle.charge_at("tokens", 1).await;
+        Ok::<_, Infallible>(Response::new(Bytes::from(format!("{told:?} {tried:?}"))))
+    }));
+    let mut told = Vec::new();
+    for _ in 0..4 {
+        let answer = ask(&service, from("203.0.113.7")).await;
+        let standing = text(answer.headers(), "ratelimit").unwrap().to_owned();
+        told.push((answer.status().as_u16(), standing, answer.into_body()));
+    }
+    let passed = |standing: &str, body: &'static str| {
+        (200, standing.to_owned(), Bytes::from_static(body.as_bytes()))
+    };
+    assert_eq!(told[0], passed("\"requests\";r=3;t=900", "Some(0) None"));
+    assert_eq!(told[1], passed("\"requests\";r=2;t=1800", "Some(0) Some(1)"));
+    // 14 tokens were charged: the six of the third request leave none, and one more is owed.
+    assert_eq!(told[2], passed("\"tokens\";r=0;t=3600", "Some(0) Some(1)"));
+    // Seven of them must drain, at 20 an hour; and no request was charged for it.
+    assert_eq!((told[3].0, &*told[3].1), (429, "\"tokens\";r=0;t=1260"));
+    let left = [&requests, &tokens].map(|limit| limit.0.entry().peek(1).remaining());
+    assert_eq!(left, [1, 0]);
+}
+
+#[test]
+fn limits_that_cannot_be_charged_together_are_refused_by_name() {
+    let (remote, _asked, _clock) = elsewhere("1/h");
+    let gates = [gate("first", together("1/h")), gate("other", remote)];
+    let error = RemoteLayer::asking_all(gates).unwrap_err();
+    assert!(
+        error.to_string().starts_with("the limit of gate PolicyName(\"other\") cannot"),
+        "{error}"
+    );
+    let (remote, _asked, _clock) = elsewhere("1/h");
+    let gates = [gate("first", together("1/h")), gate("tried", remote).shadow()];
+    assert!(RemoteLayer::asking_all(gates).is_ok());
+    assert_eq!(RemoteLayer::asking_all([]).unwrap_err(), LayerError::NoGate);
+    let gates = [gate("same", together("1/h")), gate("same", together("1/h"))];
+    assert!(matches!(RemoteLayer::asking_all(gates), Err(LayerError::SameName { .. })));
+}
+
+/// No server listens at that address: each node decides by its share, both limits or neither.
+#[tokio::test]
+async fn several_limits_of_a_store_are_asked_together() {
+    let store = Store::open("redis://127.0.0.1:1/").unwrap();
+    let limit = |policy: &str, name: &str| {
+        let settings = Settings::new(policy.parse().unwrap()).name(name);
+        RedisLimiter::new(&store, settings).unwrap()
+    };
+    let (wide, tight) = (limit("10/h", "wide"), limit("3/h", "tight"));
+    let gates = [gate("wide", wide.clone()), gate("tight", tight)];
+    let service = RemoteLayer::asking_all(gates).unwrap().layer(inner());
+    let mut statuses = Vec::new();
+    for _ in 0..9 {
+        statuses.push(ask(&service, from("203.0.113.7")).await.status().as_u16());
+    }
+    assert_eq!(statuses, [[200; 3], [429; 3], [429; 3]].concat());
+    // The wide one was not charged for those that the tight one denied.
+    let mut key = Key::new();
+    key.push(&[203, 0, 113, 7]);
+    assert_eq!(wide.peek(key.as_bytes(), 1).await.decision().remaining(), 7);
+}
+
+#[tokio::test]
+async fn exempt_requests_are_not_asked_for_elsewhere() {
+    let (remote, asked, _clock) = elsewhere("1/h");
+    let layer = RemoteLayer::asking(remote, ClientAddress::peer());
+    let service = layer.exempt(|head| head.uri.path() == "/healthz").layer(inner());
+    for _ in 0..3 {
+        let mut request = from("203.0.113.7");
+        *request.uri_mut() = "/healthz".parse().unwrap();
+        assert_eq!(ask(&service, request).await.status(), 200);
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 0);
 }
 
 /// No server listens at that address: the failure policy decides.
@@ -176,7 +295,7 @@ async fn without_a_store_a_share_of_the_limit_is_admitted_or_all_or_nothing() {
     for (on_error, admitted) in [(OnError::Local, 3), (OnError::Allow, 20), (OnError::Deny, 0)] {
         let settings = Settings::new("10/h".parse().unwrap()).nodes(3).on_error(on_error);
         let limiter = RedisLimiter::new(&store, settings).unwrap();
-        let service = RemoteLayer::new(limiter, ClientAddress::peer()).layer(inner());
+        let service = RemoteLayer::asking(limiter, ClientAddress::peer()).layer(inner());
         let mut passed = 0;
         for _ in 0..20 {
             passed += u32::from(ask(&service, from("203.0.113.7")).await.status() == 200);

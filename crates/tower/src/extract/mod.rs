@@ -7,6 +7,7 @@ mod node;
 mod parts;
 mod path;
 mod peer;
+mod tiered;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub use parts::{ApiKey, Bearer, Everyone, FromFn, Header, Methods, Optional, Or}
 pub use path::NormalPath;
 pub use peer::PeerAddress;
 pub(crate) use peer::peer_of;
+pub use tiered::Tiered;
 
 /// What is known of a request before its body: the input of extractors, costs and exemptions.
 ///
@@ -136,6 +138,41 @@ pub trait Extract: Send + Sync {
         Self: Sized,
     {
         Optional::new(self)
+    }
+
+    /// This, under the quota of a limit that a function chooses for the request, by its number from 0: the plan of a
+    /// customer. For limits that have several: [`Tiers`](tollgate::Tiers), or a list of limits. `None`, and a number that
+    /// the limit does not have, are unknown tiers, of which the gate says what becomes
+    /// ([`Gate::unknown_tier`](crate::Gate::unknown_tier)). Each tier counts a key apart.
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use tollgate::{KeyedLimiter, Quota, Tiers};
+    /// use tollgate_tower::{ApiKey, Extract, Key, RateLimitLayer};
+    /// /// What a lookup has put into the extensions.
+    /// #[derive(Clone)]
+    /// enum Plan {
+    ///     Free,
+    ///     Paid,
+    /// }
+    /// let by = ApiKey::new(HeaderName::from_static("x-api-key")).tier(|head| {
+    ///     head.extensions.get().map(|plan| match plan {
+    ///         Plan::Free => 0,
+    ///         Plan::Paid => 1,
+    ///     })
+    /// });
+    /// let tiers = Tiers::of(Quota::per_minute(10)).and(Quota::per_minute(1_000));
+    /// let limiter: KeyedLimiter<Key> = tiers.build(100_000)?;
+    /// let layer = RateLimitLayer::new(limiter, by);
+    /// # let _ = (layer, Plan::Free, Plan::Paid);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    fn tier<F>(self, of: F) -> Tiered<Self, F>
+    where
+        F: Fn(&Head<'_>) -> Option<usize> + Send + Sync,
+        Self: Sized,
+    {
+        Tiered::new(self, of)
     }
 }
 

@@ -19,7 +19,7 @@ pub use names::{FigureNames, HeaderStyleError};
 pub use read::{LimitAdvice, PolicyAdvice};
 pub use report::LimitReport;
 pub use style::{HeaderStyle, Headers};
-pub(crate) use window::{KeyStanding, QuotaWindow, secs_up};
+pub(crate) use window::{KeyStanding, secs_up};
 pub(crate) use write::{FixedHeaders, Opening, Stamp};
 
 /// `RateLimit-Policy`: the quotas.

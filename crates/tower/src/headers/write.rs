@@ -8,6 +8,7 @@ use std::mem;
 use std::sync::Arc;
 
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use tollgate::Policy;
 
 use super::figures::{FigureFields, digits, keep_or_append};
 use super::style::{HeaderStyle, Headers};
@@ -31,9 +32,30 @@ pub(crate) struct FixedHeaders {
     state: Option<StateForm>,
     policy: Option<HeaderValue>,
     figures: Option<Arc<[FigureFields]>>,
+    /// The policies that are stated; none where no style states any.
+    stated: Box<[Policy]>,
 }
 
 impl FixedHeaders {
+    /// With these policies, which are known by what they are when they change.
+    pub(crate) fn of_policies<'p>(
+        headers: &Headers,
+        policies: impl Iterator<Item = (&'p PolicyName, Policy)> + Clone,
+    ) -> Self {
+        let windows = policies.clone().map(|(name, policy)| (name, QuotaWindow::of(&policy)));
+        let fixed = Self::new(headers, windows);
+        let states_any = fixed.policy.is_some() || headers.styles().contains(&HeaderStyle::Draft3);
+        let stated = policies.filter(|_| states_any).map(|(_, policy)| policy).collect();
+        Self { stated, ..fixed }
+    }
+
+    /// Whether the policies that are in force are those that are stated.
+    #[inline]
+    pub(crate) fn states(&self, mut in_force: impl Iterator<Item = Option<Policy>>) -> bool {
+        // Called for as many as are stated: where none is, no limit is asked for its policy.
+        self.stated.iter().all(|stated| in_force.next().flatten().as_ref() == Some(stated))
+    }
+
     pub(crate) fn new<'p>(
         headers: &Headers,
         policies: impl Iterator<Item = (&'p PolicyName, QuotaWindow)>,
@@ -74,6 +96,7 @@ impl FixedHeaders {
             state,
             policy: policy.filter(|_| !stated.is_empty()),
             figures: (!figures.is_empty()).then(|| figures.into()),
+            stated: Box::default(),
         }
     }
 
@@ -206,7 +229,6 @@ mod tests {
     use std::num::NonZeroU64;
 
     use http::HeaderName;
-    use tollgate::Policy;
 
     use super::*;
     use crate::headers::text::MEMBER_MAX;

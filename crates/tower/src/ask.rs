@@ -1,0 +1,91 @@
+//! What the gates of a layer ask for one request: which apply to it, under which keys, and what it costs there.
+
+use arrayvec::ArrayVec;
+
+use crate::extract::{Head, NoKey};
+use crate::gate::{Gate, MissingKey, UnknownTier};
+use crate::key::Key;
+use crate::observe::GateOutcome;
+use crate::place::{Local, Place};
+
+/// The maximum number of gates in one layer: their tolls stand on the stack.
+pub(crate) const GATES_MAX: usize = 8;
+
+/// What one gate is asked for one request.
+pub(crate) struct GateRequest<'g, P: Place = Local> {
+    pub(crate) gate: &'g Gate<P>,
+    pub(crate) key: Key,
+    pub(crate) cost: u64,
+}
+
+pub(crate) type Asks<'g, P = Local> = ArrayVec<GateRequest<'g, P>, GATES_MAX>;
+
+/// Whether a gate applies to a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Applies {
+    Yes,
+    No,
+    /// It denies, since the tier of the key is unknown.
+    Denies,
+}
+
+/// What the gates of a layer ask for a request; or the one that denies it without asking, since its tier is unknown.
+pub(crate) fn asks<'g, P: Place>(
+    gates: impl Iterator<Item = &'g Gate<P>>,
+    head: &Head<'_>,
+) -> Result<Asks<'g, P>, &'g Gate<P>> {
+    let mut asks = Asks::new();
+    for gate in gates {
+        let mut key = Key::new();
+        match gate.find_key(head, &mut key) {
+            // A layer has no more gates than this list has room for.
+            Applies::Yes => asks.push(GateRequest { gate, key, cost: gate.cost.of(head) }),
+            Applies::No => {}
+            Applies::Denies => return Err(gate),
+        }
+    }
+    Ok(asks)
+}
+
+impl<P: Place> GateRequest<'_, P> {
+    pub(crate) fn count(&self, outcome: GateOutcome) {
+        self.gate.count(outcome);
+    }
+}
+
+impl<P: Place> Gate<P> {
+    /// Whether the gate applies to a request, and under which key.
+    #[inline]
+    pub(crate) fn find_key(&self, head: &Head<'_>, key: &mut Key) -> Applies {
+        match self.by.extract(head, key) {
+            Ok(()) if key.is_first_tier() => Applies::Yes,
+            Ok(()) => self.has_tier(key),
+            Err(why) => self.has_no_key(why, key),
+        }
+    }
+
+    fn has_tier(&self, key: &Key) -> Applies {
+        if key.tier().is_some_and(|tier| tier < self.tiers) {
+            return Applies::Yes;
+        }
+        self.count(GateOutcome::UnknownTier);
+        // A gate that is only tried denies nothing.
+        let denies = self.unknown_tier == UnknownTier::Deny && !self.is_shadow();
+        if denies { Applies::Denies } else { Applies::No }
+    }
+
+    #[cold]
+    fn has_no_key(&self, why: NoKey, key: &mut Key) -> Applies {
+        if why == NoKey::NotConcerned {
+            return Applies::No;
+        }
+        self.count(GateOutcome::NoKey);
+        *key = Key::nobody(); // drops the parts that were added before the failure
+        if self.missing == MissingKey::Share { Applies::Yes } else { Applies::No }
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, outcome: GateOutcome) {
+        self.tally.count(&self.name, outcome);
+    }
+}

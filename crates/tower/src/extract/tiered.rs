@@ -1,0 +1,82 @@
+//! [`Tiered`]: a key under one of several quotas.
+
+use std::fmt;
+
+use super::{Extract, Head, NoKey};
+use crate::key::Key;
+use crate::warning::Warnings;
+
+/// An extractor whose keys are under the quota that a function chooses: [`Extract::tier`].
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::{Everyone, Extract, Head, Key};
+/// let by = Everyone.tier(|head| head.headers.contains_key("x-internal").then_some(1));
+/// let mut key = Key::new();
+/// assert!(by.extract(&Head::of(&Request::new(())), &mut key).is_ok());
+/// assert_eq!(key.tier(), None);
+/// ```
+#[derive(Clone, Copy)]
+pub struct Tiered<E, F> {
+    extractor: E,
+    of: F,
+}
+
+impl<E, F> Tiered<E, F> {
+    pub(super) fn new(extractor: E, of: F) -> Self {
+        Self { extractor, of }
+    }
+}
+
+impl<E, F> Extract for Tiered<E, F>
+where
+    E: Extract,
+    F: Fn(&Head<'_>) -> Option<usize> + Send + Sync,
+{
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        self.extractor.extract(head, key)?;
+        key.set_tier((self.of)(head));
+        Ok(())
+    }
+
+    fn warnings(&self) -> Warnings {
+        self.extractor.warnings()
+    }
+}
+
+impl<E: fmt::Debug, F> fmt::Debug for Tiered<E, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tiered").field(&self.extractor).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+    use crate::extract::{Bearer, Everyone, FromFn};
+
+    fn tier(by: &impl Extract) -> Result<Option<usize>, NoKey> {
+        let mut key = Key::new();
+        by.extract(&Head::of(&Request::new(())), &mut key).map(|()| key.tier())
+    }
+
+    /// What finds nothing leaves no tier behind, and of two in a tuple the last says.
+    #[test]
+    fn the_tier_is_that_of_the_extractor_which_found_the_key() {
+        assert_eq!(tier(&Everyone), Ok(Some(0)));
+        assert_eq!(tier(&Bearer.tier(|_| Some(1))), Err(NoKey::Missing));
+        let sets_and_fails = || {
+            FromFn::new(|_, key| {
+                key.set_tier(Some(7));
+                Err(NoKey::Missing)
+            })
+        };
+        assert_eq!(tier(&sets_and_fails().or(Everyone)), Ok(Some(0)));
+        assert_eq!(tier(&sets_and_fails().optional()), Ok(Some(0)));
+        let both = (Everyone.tier(|_| Some(1)), Everyone.tier(|_| Some(2)));
+        assert_eq!(tier(&both), Ok(Some(2)));
+        assert_eq!(tier(&(Everyone.tier(|_| Some(1)), Everyone)), Ok(Some(1)));
+    }
+}

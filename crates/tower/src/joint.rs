@@ -1,0 +1,147 @@
+//! Several gates of one request: all are charged, or none.
+//!
+//! What has an [`Entry`](tollgate::Entry) with every verb is charged together by [`tollgate::check_all`], which undoes.
+//! The cells of a sketch, stripes, and what a gate borrows cannot be given back, so they are asked *apart*:
+//!
+//! 1. Each limit apart is looked at. If one denies, the request is denied and nothing is charged.
+//! 2. The others are charged, all or none.
+//! 3. Those apart are charged in turn, a gate that borrows last. If one denies after all, what was charged in the
+//!    second step is refunded, less what has drained since.
+//!
+//! So no limit ever admits above its bound, and a denied request costs something only if it meets others between the
+//! first step and the third: then at most itself, at the limits apart that were charged before the one that denied.
+
+use arrayvec::ArrayVec;
+use tollgate::{Decision, Permit, Toll, check_all};
+
+use crate::ask::{GATES_MAX, GateRequest};
+use crate::gate::GateMode;
+use crate::observe::GateOutcome;
+
+/// What each ask was charged, in the order of the asks. Filled in place, because it is large.
+pub(crate) type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
+
+impl GateRequest<'_> {
+    /// Whether what it is charged cannot be undone.
+    fn is_apart(&self) -> bool {
+        self.borrows() || self.gate.limit.entry(&self.key).is_none()
+    }
+
+    fn borrows(&self) -> bool {
+        matches!(self.gate.mode, GateMode::Borrow { .. })
+    }
+
+    /// Decides, and counts what was borrowed.
+    pub(crate) fn check(&self) -> Decision {
+        let GateMode::Borrow { lend } = &self.gate.mode else {
+            return self.gate.limit.check(&self.key, self.cost);
+        };
+        let mut borrowed = false;
+        let decision = self.gate.limit.check_or(&self.key, self.cost, &mut |denial| {
+            borrowed = lend(denial);
+            borrowed
+        });
+        if borrowed {
+            self.count(GateOutcome::Borrowed);
+        }
+        decision
+    }
+
+    fn peek(&self) -> Decision {
+        self.gate.limit.peek(&self.key, self.cost)
+    }
+}
+
+/// Charges all gates or none. Returns the index of the gate that is reported, and its decision; `None` if there are no
+/// gates.
+pub(crate) fn charge_all(
+    asks: &[GateRequest<'_>],
+    permits: &mut Permits,
+) -> Option<(usize, Decision)> {
+    if let [only] = asks {
+        let decision = only.check();
+        permits.push(decision.into_result().ok());
+        return Some((0, decision));
+    }
+    permits.extend(asks.iter().map(|_| None));
+    if asks.iter().any(GateRequest::is_apart) {
+        return charge_with_those_apart(asks, permits);
+    }
+    charge_together(asks, permits, |_| true)
+}
+
+/// Charges all of those that take part, by their places.
+fn charge_together(
+    asks: &[GateRequest<'_>],
+    permits: &mut Permits,
+    takes_part: impl Fn(&GateRequest<'_>) -> bool,
+) -> Option<(usize, Decision)> {
+    let mut places = ArrayVec::<usize, GATES_MAX>::new();
+    let mut tolls = ArrayVec::<Toll<'_>, GATES_MAX>::new();
+    for (place, ask) in asks.iter().enumerate().filter(|(_, ask)| takes_part(ask)) {
+        if let Some(entry) = ask.gate.limit.entry(&ask.key) {
+            places.push(place);
+            tolls.push(entry.cost(ask.cost));
+        }
+    }
+    let joint = check_all(&mut tolls);
+    for (&place, toll) in places.iter().zip(&tolls) {
+        permits[place] = toll.permit();
+    }
+    Some((places[joint.index()?], joint.decision()?))
+}
+
+// Apart from the layers that need none of this.
+#[inline(never)]
+fn charge_with_those_apart(
+    asks: &[GateRequest<'_>],
+    permits: &mut Permits,
+) -> Option<(usize, Decision)> {
+    let placed = || asks.iter().enumerate();
+    let looked = placed().filter(|(_, ask)| ask.is_apart() && !ask.borrows());
+    if looked.clone().any(|(_, ask)| !ask.peek().is_allowed()) {
+        // The longest wait is a matter of all, but of what may be borrowed.
+        let told = placed().filter(|(_, ask)| !ask.borrows()).map(|(at, ask)| (at, ask.peek()));
+        if let Some(denied) = longest(told) {
+            return Some(denied);
+        }
+    }
+    let together = charge_together(asks, permits, |ask| !ask.is_apart());
+    if together.is_some_and(|(_, decision)| !decision.is_allowed()) {
+        return together;
+    }
+    let borrowing = placed().filter(|(_, ask)| ask.borrows());
+    let mut scarcest = together;
+    for (place, ask) in looked.chain(borrowing) {
+        let decision = ask.check();
+        if !decision.is_allowed() {
+            refund(asks, permits);
+            return Some((place, decision));
+        }
+        permits[place] = decision.into_result().ok();
+        if scarcest.is_none_or(|(_, fewest)| decision.remaining() < fewest.remaining()) {
+            scarcest = Some((place, decision));
+        }
+    }
+    scarcest
+}
+
+/// The denial with the longest wait.
+fn longest(decisions: impl Iterator<Item = (usize, Decision)>) -> Option<(usize, Decision)> {
+    let denied = decisions.filter(|(_, decision)| !decision.is_allowed());
+    // What never fits waits longest. Of equal waits the last.
+    denied.max_by_key(|(_, decision)| {
+        let wait = decision.retry_after();
+        (wait.is_none(), wait)
+    })
+}
+
+/// Gives back what was charged together, as far as it has not drained.
+fn refund(asks: &[GateRequest<'_>], permits: &mut Permits) {
+    for (ask, permit) in asks.iter().zip(permits) {
+        let entry = ask.gate.limit.entry(&ask.key).filter(|_| !ask.is_apart());
+        if let (Some(entry), Some(permit)) = (entry, permit.take()) {
+            entry.refund(permit);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! [`Place`]: where the limits of a layer are kept.
+
+use tollgate::Policy;
+
+use crate::limit::Limit;
+use crate::remote_limit::RemoteLimit;
+
+/// Where the limits of a layer are kept: [`Local`] or [`Remote`]. Sealed.
+pub trait Place: 'static {
+    /// What a gate asks.
+    type Limit: ?Sized + Send + Sync;
+
+    /// The policy that is in force for a tier.
+    #[doc(hidden)]
+    fn policy_of(limit: &Self::Limit, tier: usize) -> Option<Policy>;
+}
+
+/// In this process: a gate decides while the layer is called.
+#[derive(Debug)]
+pub enum Local {}
+
+/// Elsewhere, such as in Redis: a gate waits for the decision.
+#[derive(Debug)]
+pub enum Remote {}
+
+impl Place for Local {
+    type Limit = dyn Limit;
+
+    #[inline]
+    fn policy_of(limit: &dyn Limit, tier: usize) -> Option<Policy> {
+        limit.policy(tier)
+    }
+}
+
+impl Place for Remote {
+    type Limit = dyn RemoteLimit;
+
+    fn policy_of(limit: &dyn RemoteLimit, tier: usize) -> Option<Policy> {
+        limit.policy(tier)
+    }
+}
