@@ -301,7 +301,7 @@ impl GateRules {
     fn queue<'g>(&'g self, ask: &GateRequest<'g>, head: &Head<'_>) -> Option<GateVerdict<'g>> {
         let GateMode::Delay { max_wait, sleep } = &ask.gate.mode else { return None };
         // What cannot reserve denies, as every other gate.
-        let entry = ask.gate.limit.entry(&ask.key)?;
+        let entry = ask.gate.limit.full_entry(&ask.key)?;
         let tier_of = |_: &Gate| ask.key.tier().unwrap_or(0);
         let place = match entry.reserve(ask.cost, *max_wait) {
             Ok(place) => place,

@@ -24,7 +24,7 @@ pub(crate) type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
 impl GateRequest<'_> {
     /// Whether what it is charged cannot be undone.
     fn is_apart(&self) -> bool {
-        self.borrows() || self.gate.limit.entry(&self.key).is_none()
+        self.borrows() || self.gate.limit.full_entry(&self.key).is_none()
     }
 
     fn borrows(&self) -> bool {
@@ -79,7 +79,7 @@ fn charge_together(
     let mut places = ArrayVec::<usize, GATES_MAX>::new();
     let mut tolls = ArrayVec::<Toll<'_>, GATES_MAX>::new();
     for (place, ask) in asks.iter().enumerate().filter(|(_, ask)| takes_part(ask)) {
-        if let Some(entry) = ask.gate.limit.entry(&ask.key) {
+        if let Some(entry) = ask.gate.limit.full_entry(&ask.key) {
             places.push(place);
             tolls.push(entry.cost(ask.cost));
         }
@@ -139,7 +139,7 @@ fn longest(decisions: impl Iterator<Item = (usize, Decision)>) -> Option<(usize,
 /// Gives back what was charged together, as far as it has not drained.
 fn refund(asks: &[GateRequest<'_>], permits: &mut Permits) {
     for (ask, permit) in asks.iter().zip(permits) {
-        let entry = ask.gate.limit.entry(&ask.key).filter(|_| !ask.is_apart());
+        let entry = ask.gate.limit.full_entry(&ask.key).filter(|_| !ask.is_apart());
         if let (Some(entry), Some(permit)) = (entry, permit.take()) {
             entry.refund(permit);
         }

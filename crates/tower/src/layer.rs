@@ -111,7 +111,7 @@ impl RateLimitLayer {
 /// struct Elsewhere(Limiter);
 ///
 /// impl RemoteLimit for Elsewhere {
-///     fn policy(&self, tier: usize) -> Option<Policy> {
+///     fn policy_of(&self, tier: usize) -> Option<Policy> {
 ///         (tier == 0).then(|| self.0.policy())
 ///     }
 ///

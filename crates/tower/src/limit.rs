@@ -1,7 +1,7 @@
 //! [`Limit`]: the limits that a gate can ask.
 //!
 //! A gate knows verbs, and each kind of limiter is asked for them here, once: what a gate can do it can do with every
-//! limiter. Stripes and sketches have no [`Entry`] with every verb, so a gate does without where `entry` is `None`.
+//! limiter. Stripes and sketches have no [`Entry`] with every verb, so a gate does without where there is none.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::key::Key;
 pub trait Limit: Send + Sync {
     /// The policy that it enforces now for keys of a tier, from 0, and headers state. `None`: there is no such tier, and
     /// no gate asks for one.
-    fn policy(&self, tier: usize) -> Option<Policy>;
+    fn policy_of(&self, tier: usize) -> Option<Policy>;
 
     /// Decides a request now, under the quota of the key's [tier](Key::tier), and charges it if it is admitted. See
     /// [`Entry::check`].
@@ -43,7 +43,7 @@ pub trait Limit: Send + Sync {
 
     /// The key's limit at hand, for every other verb. `None` for what cannot give back or reserve: such a gate queues no
     /// request, and settles none.
-    fn entry(&self, key: &Key) -> Option<Entry<'_>>;
+    fn full_entry(&self, key: &Key) -> Option<Entry<'_>>;
 }
 
 /// The verbs that the entry of every limiter has.
@@ -63,7 +63,7 @@ macro_rules! verbs_of_any_entry {
 }
 
 impl Limit for Limiter {
-    fn policy(&self, tier: usize) -> Option<Policy> {
+    fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.policy())
     }
 
@@ -74,13 +74,13 @@ impl Limit for Limiter {
 
     verbs_of_any_entry!(|limiter, _key| limiter.entry());
 
-    fn entry(&self, _: &Key) -> Option<Entry<'_>> {
+    fn full_entry(&self, _: &Key) -> Option<Entry<'_>> {
         Some(self.entry())
     }
 }
 
 impl Limit for StripedLimiter {
-    fn policy(&self, tier: usize) -> Option<Policy> {
+    fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.policy())
     }
 
@@ -92,13 +92,13 @@ impl Limit for StripedLimiter {
     verbs_of_any_entry!(|limiter, _key| limiter.entry());
 
     /// A permit of stripes does not say which of them was charged.
-    fn entry(&self, _: &Key) -> Option<Entry<'_>> {
+    fn full_entry(&self, _: &Key) -> Option<Entry<'_>> {
         None
     }
 }
 
 impl<S: BuildHasher + Send + Sync> Limit for SketchLimiter<Key, S> {
-    fn policy(&self, tier: usize) -> Option<Policy> {
+    fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.policy())
     }
 
@@ -110,13 +110,13 @@ impl<S: BuildHasher + Send + Sync> Limit for SketchLimiter<Key, S> {
     verbs_of_any_entry!(|limiter, key| limiter.entry(key));
 
     /// Cells are shared: what is given back to one key would be given to others.
-    fn entry(&self, _: &Key) -> Option<Entry<'_>> {
+    fn full_entry(&self, _: &Key) -> Option<Entry<'_>> {
         None
     }
 }
 
 impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
-    fn policy(&self, tier: usize) -> Option<Policy> {
+    fn policy_of(&self, tier: usize) -> Option<Policy> {
         // The first without a list of all.
         if tier == 0 { Some(self.policy()) } else { self.policies().get(tier).copied() }
     }
@@ -128,7 +128,7 @@ impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
 
     verbs_of_any_entry!(|limiter, key| in_tier(limiter, key));
 
-    fn entry(&self, key: &Key) -> Option<Entry<'_>> {
+    fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {
         Some(in_tier(self, key))
     }
 }
@@ -141,8 +141,8 @@ fn in_tier<'l, S: BuildHasher>(limiter: &'l KeyedLimiter<Key, S>, key: &Key) -> 
 }
 
 impl<L: Limit + ?Sized> Limit for Arc<L> {
-    fn policy(&self, tier: usize) -> Option<Policy> {
-        (**self).policy(tier)
+    fn policy_of(&self, tier: usize) -> Option<Policy> {
+        (**self).policy_of(tier)
     }
 
     #[inline]
@@ -158,8 +158,8 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
         (**self).check_or(key, cost, or)
     }
 
-    fn entry(&self, key: &Key) -> Option<Entry<'_>> {
-        (**self).entry(key)
+    fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {
+        (**self).full_entry(key)
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
     fn every_form_of_a_limit_is_asked_peeked_at_and_borrows() {
         for limit in forms("10/h").into_iter().chain(shared_forms("10/h")) {
             let key = Key::new();
-            assert_eq!((limit.policy(0), limit.policy(1)), (Some(policy("10/h")), None));
+            assert_eq!((limit.policy_of(0), limit.policy_of(1)), (Some(policy("10/h")), None));
             assert_eq!(limit.check(&key, 6).remaining(), 4);
             assert_eq!(
                 [limit.peek(&key, 4), limit.peek(&key, 4)].map(|it| it.is_allowed()),
@@ -219,14 +219,14 @@ mod tests {
     fn a_charge_and_a_refund_go_through_any_entry() {
         for limit in forms("fixed-window 10/h") {
             let key = Key::new();
-            let entry = limit.entry(&key).expect("an entry");
+            let entry = limit.full_entry(&key).expect("an entry");
             let permit = limit.check(&key, 6).into_result().expect("10 are left");
             assert_eq!(entry.refund(permit.portion(2)), 2);
             assert_eq!((entry.charge(3), entry.charge(8)), (0, 5));
             assert_eq!(limit.peek(&key, 0).remaining(), 0);
         }
         for limit in shared_forms("fixed-window 10/h") {
-            assert!(limit.entry(&Key::new()).is_none());
+            assert!(limit.full_entry(&Key::new()).is_none());
         }
     }
 
@@ -234,7 +234,7 @@ mod tests {
     fn a_place_cancelled_through_any_form_of_a_limit_is_given_back_if_it_is_the_last() {
         for limit in forms("gcra 1/s burst 2") {
             let (key, max_wait) = (Key::new(), Duration::from_secs(2));
-            let entry = limit.entry(&key).expect("an entry");
+            let entry = limit.full_entry(&key).expect("an entry");
             let place = || entry.reserve(1, max_wait);
             let places = [0, 0, 1, 2].map(|secs| {
                 let place = place().expect("a place");
@@ -255,7 +255,7 @@ mod tests {
         let limit = tiers.build_with_clock::<Key>(100, ManualClock::new()).expect("a limiter");
         let limit: &dyn Limit = &limit;
         assert_eq!(
-            [0, 1, 2].map(|tier| limit.policy(tier)),
+            [0, 1, 2].map(|tier| limit.policy_of(tier)),
             [Some(policy("2/h")), Some(policy("5/h")), None]
         );
         let key = |tier| {
@@ -265,7 +265,7 @@ mod tests {
         };
         let [first, second, unknown] = [Some(0), Some(1), None].map(key);
         assert_eq!(limit.check(&second, 1).remaining(), 4);
-        assert_eq!(limit.entry(&second).expect("an entry").charge(1), 0);
+        assert_eq!(limit.full_entry(&second).expect("an entry").charge(1), 0);
         assert_eq!([&first, &second].map(|key| limit.peek(key, 1).remaining()), [2, 3]);
         assert!(limit.check_or(&second, 4, &mut |_| true).is_allowed());
         // No gate asks so.

@@ -28,7 +28,7 @@ impl Place for Local {
 
     #[inline]
     fn policy_of(limit: &dyn Limit, tier: usize) -> Option<Policy> {
-        limit.policy(tier)
+        limit.policy_of(tier)
     }
 }
 
@@ -36,6 +36,6 @@ impl Place for Remote {
     type Limit = dyn RemoteLimit;
 
     fn policy_of(limit: &dyn RemoteLimit, tier: usize) -> Option<Policy> {
-        limit.policy(tier)
+        limit.policy_of(tier)
     }
 }

@@ -31,7 +31,7 @@ impl QueueTurn {
 
 impl Drop for QueueTurn {
     fn drop(&mut self) {
-        if let (Some(place), Some(entry)) = (self.place.take(), self.limit.entry(&self.key)) {
+        if let (Some(place), Some(entry)) = (self.place.take(), self.limit.full_entry(&self.key)) {
             entry.cancel(place);
         }
     }

@@ -40,7 +40,7 @@ impl fmt::Debug for RemoteAsk<'_> {
 pub trait RemoteLimit: Any + Send + Sync {
     /// The policy for keys of a tier, from 0, which headers state. `None`: there is no such tier, and no gate asks for
     /// one.
-    fn policy(&self, tier: usize) -> Option<Policy>;
+    fn policy_of(&self, tier: usize) -> Option<Policy>;
 
     /// Decides at once, if that is possible without a request to the remote side. `None` has charged nothing.
     #[expect(unused_variables, reason = "the names tell what an implementation is given")]
@@ -90,7 +90,7 @@ mod redis {
     }
 
     impl RemoteLimit for RedisLimiter {
-        fn policy(&self, tier: usize) -> Option<Policy> {
+        fn policy_of(&self, tier: usize) -> Option<Policy> {
             (tier == 0).then(|| self.policy())
         }
 

@@ -56,12 +56,12 @@ impl GateCharge {
             Ok(left) => left.min(units),
             Err(_) => 0,
         };
-        let entry = self.gate.limit.entry(&self.key);
+        let entry = self.gate.limit.full_entry(&self.key);
         entry.map_or(0, |entry| entry.refund(permit.portion(taken)))
     }
 
     fn charge(&self, units: u64) -> u64 {
-        let entry = self.gate.limit.entry(&self.key);
+        let entry = self.gate.limit.full_entry(&self.key);
         entry.map_or(units, |entry| entry.charge(units))
     }
 }

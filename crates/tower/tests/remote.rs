@@ -28,7 +28,7 @@ struct Elsewhere {
 }
 
 impl RemoteLimit for Elsewhere {
-    fn policy(&self, tier: usize) -> Option<Policy> {
+    fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.limiter.policy())
     }
 
@@ -163,7 +163,7 @@ async fn what_cannot_be_charged_elsewhere_is_told() {
 struct Together(Arc<Limiter>);
 
 impl RemoteLimit for Together {
-    fn policy(&self, tier: usize) -> Option<Policy> {
+    fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.0.policy())
     }
 

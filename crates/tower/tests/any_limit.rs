@@ -1,0 +1,293 @@
+//! Every kind of limit in a gate, and what cannot be given back beside what can.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{Answer, ask, from, inner, keyed, one, policy, served, status, statuses, text};
+use http::{Request, Response};
+use tollgate::{
+    KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter, Tiers,
+};
+use tollgate_elastic::SparePool;
+use tollgate_tower::{
+    ClientAddress, Everyone, Gate, HeaderStyle, Key, Limit, PolicyName, RateLimitLayer, Settle,
+};
+use tower::{Layer, ServiceExt};
+
+const PEER: &str = "203.0.113.7";
+
+fn named(name: &str) -> PolicyName {
+    PolicyName::new(name).unwrap()
+}
+
+fn sketch(text: &str, clock: &ManualClock) -> SketchLimiter<Key> {
+    let size = SketchSize::new(4, 1_000).unwrap();
+    SketchLimiter::with_clock(policy(text), size, clock.clone()).unwrap()
+}
+
+fn striped(text: &str, clock: &ManualClock) -> StripedLimiter {
+    StripedLimiter::with_stripes(policy(text), 1, clock.clone()).unwrap()
+}
+
+/// One policy in every kind of limit that can have it.
+fn kinds(text: &str, clock: &ManualClock) -> Vec<(&'static str, Arc<dyn Limit>)> {
+    let tiers = Tiers::of(policy(text)).and(policy("1/d"));
+    let tiers: KeyedLimiter<Key> = tiers.build_with_clock(1_000, clock.clone()).unwrap();
+    vec![
+        ("one", Arc::new(one(text, clock))),
+        ("keyed", Arc::new(keyed(text, clock))),
+        ("tiers", Arc::new(tiers)),
+        ("changing", Arc::new(Limiter::changing_with_clock(policy(text), clock.clone()).unwrap())),
+        ("striped", Arc::new(striped(text, clock))),
+        ("sketch", Arc::new(sketch(text, clock))),
+    ]
+}
+
+/// What a client is told by three requests under a limit of two, and when it may return.
+fn told(limit: Arc<dyn Limit>, clock: &ManualClock) -> Vec<(u16, String)> {
+    let mut service = served(&RateLimitLayer::new(limit, ClientAddress::peer()));
+    let mut told = Vec::new();
+    for wait in [0, 0, 0, 1_800] {
+        clock.advance(Duration::from_secs(wait));
+        let answer = ask(&mut service, from(PEER));
+        let fields =
+            ["ratelimit-policy", "ratelimit"].map(|it| text(answer.headers(), it).unwrap());
+        told.push((answer.status().as_u16(), fields.join(" ")));
+    }
+    told
+}
+
+#[test]
+fn every_kind_of_limit_decides_and_is_told_alike() {
+    let expected = [(200, 1, 1_800), (200, 0, 3_600), (429, 0, 1_800), (200, 0, 3_600)];
+    let expected = expected.map(|(status, left, reset)| {
+        (status, format!("\"default\";q=2;w=3600 \"default\";r={left};t={reset}"))
+    });
+    for index in 0..6 {
+        let clock = ManualClock::new();
+        let (kind, limit) = kinds("gcra 2/h", &clock).swap_remove(index);
+        assert_eq!(told(limit, &clock), expected, "{kind}");
+    }
+}
+
+#[test]
+fn a_log_decides_in_a_gate_whoever_is_the_key() {
+    let clock = ManualClock::new();
+    let logs: [Arc<dyn Limit>; 2] =
+        [Arc::new(one("sliding-log 2/h", &clock)), Arc::new(keyed("sliding-log 2/h", &clock))];
+    for limit in logs {
+        let layer = RateLimitLayer::new(limit, ClientAddress::peer());
+        assert_eq!(statuses(&mut served(&layer), PEER, 3), [200, 200, 429]);
+    }
+}
+
+/// Whichever denies, nothing is charged at the other.
+#[test]
+fn what_cannot_be_given_back_is_charged_with_the_others_or_not_at_all() {
+    let apart = |clock: &ManualClock| -> [Arc<dyn Limit>; 2] {
+        [Arc::new(sketch("3/h", clock)), Arc::new(striped("3/h", clock))]
+    };
+    for which in 0..2 {
+        // By turns the first and the last gate of the layer.
+        for turned in [false, true] {
+            let clock = ManualClock::new();
+            let [tight, wide] = ["2/h", "9/h"].map(|text| Arc::new(keyed(text, &clock)));
+            let limit = Arc::clone(&apart(&clock)[which]);
+            let gate = |name: &str, limit: Arc<dyn Limit>| {
+                Gate::new(limit, ClientAddress::peer()).named(named(name))
+            };
+            let service = |word: Arc<dyn Limit>| {
+                let mut gates = vec![gate("word", word), gate("apart", Arc::clone(&limit))];
+                if turned {
+                    gates.reverse();
+                }
+                served(&RateLimitLayer::all(gates).unwrap())
+            };
+            assert_eq!(statuses(&mut service(tight), PEER, 4), [200, 200, 429, 429]);
+            // Of three two are spent: those that the other denied were charged nothing.
+            let mut second = service(Arc::clone(&wide) as Arc<dyn Limit>);
+            let answer = ask(&mut second, from(PEER));
+            assert_eq!(text(answer.headers(), "ratelimit"), Some("\"apart\";r=0;t=3600"));
+            for _ in 0..5 {
+                let denied = ask(&mut second, from(PEER));
+                assert_eq!(denied.status(), 429);
+                assert_eq!(text(denied.headers(), "ratelimit"), Some("\"apart\";r=0;t=1200"));
+            }
+            let mut key = Key::new();
+            key.push(&[203, 0, 113, 7]);
+            assert_eq!(wide.entry(&key).peek(1).remaining(), 8);
+        }
+    }
+}
+
+#[test]
+fn of_several_that_deny_the_longest_wait_is_told_also_beside_a_sketch() {
+    let clock = ManualClock::new();
+    let gates = [
+        Gate::new(sketch("1/m", &clock), ClientAddress::peer()).named(named("sketch")),
+        Gate::new(keyed("1/h", &clock), ClientAddress::peer()).named(named("word")),
+        Gate::new(striped("1/s", &clock), Everyone).named(named("stripes")),
+    ];
+    let mut service = served(&RateLimitLayer::all(gates).unwrap());
+    assert_eq!(status(&mut service, from(PEER)), 200);
+    let denied = ask(&mut service, from(PEER));
+    assert_eq!(text(denied.headers(), "ratelimit"), Some("\"word\";r=0;t=3600"));
+    assert_eq!(text(denied.headers(), "retry-after"), Some("3600"));
+}
+
+/// What another thread takes in between is played by a limit that says yes when it is looked at, and no afterwards.
+#[test]
+fn what_was_charged_is_refunded_if_a_limit_apart_denies_after_all() {
+    struct Fickle(SketchLimiter<Key>);
+    impl Limit for Fickle {
+        fn policy_of(&self, tier: usize) -> Option<tollgate::Policy> {
+            Limit::policy_of(&self.0, tier)
+        }
+        fn check(&self, key: &Key, cost: u64) -> tollgate::Decision {
+            let _ = self.0.check_n(key, 1);
+            self.0.check_n(key, cost)
+        }
+        fn peek(&self, key: &Key, cost: u64) -> tollgate::Decision {
+            Limit::peek(&self.0, key, cost)
+        }
+        fn check_or(
+            &self,
+            key: &Key,
+            cost: u64,
+            or: &mut dyn FnMut(&tollgate::Denial) -> bool,
+        ) -> tollgate::Decision {
+            self.0.check_or(key, cost, or)
+        }
+        fn full_entry(&self, _: &Key) -> Option<tollgate::Entry<'_>> {
+            None
+        }
+    }
+    let clock = ManualClock::new();
+    let word = Arc::new(one("9/h", &clock));
+    let gates = [
+        Gate::new(Arc::clone(&word), Everyone).named(named("word")).cost(4),
+        Gate::new(Fickle(sketch("1/h", &clock)), Everyone).named(named("fickle")),
+    ];
+    let denied = ask(&mut served(&RateLimitLayer::all(gates).unwrap()), from(PEER));
+    assert_eq!(text(denied.headers(), "ratelimit"), Some("\"fickle\";r=0;t=3600"));
+    assert_eq!(word.entry().peek(1).remaining(), 9);
+}
+
+#[test]
+fn a_quota_that_changes_is_told_as_it_is_now() {
+    let clock = ManualClock::new();
+    let one =
+        Arc::new(Limiter::changing_with_clock(policy("fixed-window 9/m"), clock.clone()).unwrap());
+    let tiers = Tiers::of(policy("fixed-window 9/m")).headroom(policy("fixed-window 9/h"));
+    let keyed: Arc<KeyedLimiter<Key>> =
+        Arc::new(tiers.build_with_clock(100, clock.clone()).unwrap());
+    let limits: [Arc<dyn Limit>; 2] = [Arc::clone(&one) as _, Arc::clone(&keyed) as _];
+    let styles = [HeaderStyle::Draft10, HeaderStyle::Draft3];
+    let service = |limit| RateLimitLayer::new(limit, ClientAddress::peer()).headers(styles.clone());
+    let mut services = limits.map(|limit| served(&service(limit)));
+    let stated = |service: &mut _| {
+        let answer: Answer = ask(service, from(PEER));
+        ["ratelimit-policy", "ratelimit-limit"]
+            .map(|it| text(answer.headers(), it).unwrap().to_owned())
+    };
+    for service in &mut services {
+        assert_eq!(stated(service), ["\"default\";q=9;w=60", "9, 9;w=60"]);
+    }
+    one.set_quota(policy("fixed-window 9/h")).unwrap();
+    keyed.set_quota(0, policy("fixed-window 9/h")).unwrap();
+    for service in &mut services {
+        assert_eq!(stated(service), ["\"default\";q=9;w=3600", "9, 9;w=3600"]);
+    }
+}
+
+/// Stripes and sketches give nothing back and owe nothing, and that is told.
+#[test]
+fn what_cannot_be_settled_is_told() {
+    let clock = ManualClock::new();
+    let limits: [Arc<dyn Limit>; 2] =
+        [Arc::new(sketch("9/h", &clock)), Arc::new(striped("9/h", &clock))];
+    for limit in limits {
+        let handler = tower::service_fn(|request: Request<()>| {
+            let settle: &Settle = request.extensions().get().unwrap();
+            let body = format!("{} {}", settle.refund(1), settle.charge(7));
+            std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Bytes::from(body))))
+        });
+        let layer = RateLimitLayer::new(limit, Everyone).settle_later();
+        assert_eq!(ask(&mut layer.layer(handler), from(PEER)).body(), "0 7");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_queue_denies_at_once() {
+    let clock = ManualClock::new();
+    let gate = Gate::new(sketch("1/s", &clock), ClientAddress::peer());
+    let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(9), tokio::time::sleep));
+    let service = layer.layer(inner());
+    let mut statuses = Vec::new();
+    for _ in 0..2 {
+        statuses.push(service.clone().oneshot(from(PEER)).await.unwrap().status().as_u16());
+    }
+    assert_eq!(statuses, [200, 429]);
+}
+
+#[test]
+fn clients_over_their_quota_borrow_what_the_server_can_spare() {
+    let clock = ManualClock::new();
+    let own: [Arc<dyn Limit>; 3] = [
+        Arc::new(keyed("2/h", &clock)),
+        Arc::new(sketch("2/h", &clock)),
+        Arc::new(keyed("sliding-log 2/h", &clock)),
+    ];
+    for own in own {
+        let pool = Arc::new(SparePool::with_clock(tollgate::Quota::per_hour(4), clock.clone()));
+        let lent = Arc::clone(&pool);
+        let gate = Gate::new(own, ClientAddress::peer()).or(move |denial| lent.lend(denial, None));
+        let mut service = served(&RateLimitLayer::of(gate));
+        assert_eq!(statuses(&mut service, PEER, 3), [200, 200, 429]);
+        pool.report_headroom(0.5).unwrap();
+        let borrowed = ask(&mut service, from(PEER));
+        assert_eq!(borrowed.status(), 200);
+        assert_eq!(text(borrowed.headers(), "ratelimit"), Some("\"default\";r=0;t=3600"));
+        assert_eq!(statuses(&mut service, PEER, 2), [200, 429]);
+        // Another client has its own.
+        assert_eq!(statuses(&mut service, "203.0.113.8", 3), [200, 200, 429]);
+    }
+}
+
+/// A loan cannot be taken back, so the pool is asked when all others have admitted.
+#[test]
+fn a_gate_that_borrows_is_asked_last_and_what_another_denies_borrows_nothing() {
+    let clock = ManualClock::new();
+    let pool = Arc::new(SparePool::with_clock(tollgate::Quota::per_hour(9), clock.clone()));
+    pool.report_headroom(1.0).unwrap();
+    let lent = Arc::clone(&pool);
+    let gates = [
+        Gate::new(keyed("1/h", &clock), ClientAddress::peer())
+            .named(named("client"))
+            .or(move |denial| lent.lend(denial, None)),
+        Gate::new(one("3/h", &clock), Everyone).named(named("service")),
+        Gate::new(sketch("4/h", &clock), Everyone).named(named("sketch")),
+    ];
+    let mut service = served(&RateLimitLayer::all(gates).unwrap());
+    assert_eq!(statuses(&mut service, PEER, 5), [200, 200, 200, 429, 429]);
+    assert_eq!(pool.remaining(), 7);
+}
+
+/// If the pool has nothing either, the others get back what they were charged.
+#[test]
+fn what_no_pool_lends_is_charged_nowhere() {
+    let clock = ManualClock::new();
+    let everyone = Arc::new(one("9/h", &clock));
+    let gates = [
+        Gate::new(keyed("1/h", &clock), ClientAddress::peer()).named(named("client")).or(|_| false),
+        Gate::new(Arc::clone(&everyone), Everyone).named(named("service")),
+    ];
+    let mut service = served(&RateLimitLayer::all(gates).unwrap());
+    assert_eq!(statuses(&mut service, PEER, 4), [200, 429, 429, 429]);
+    assert_eq!(everyone.entry().peek(1).remaining(), 8);
+}
