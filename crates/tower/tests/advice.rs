@@ -70,6 +70,15 @@ fn lines_are_one_list_and_spaces_mean_nothing() {
 }
 
 #[test]
+fn what_the_working_group_calls_them_since_draft_10_is_read() {
+    let advice = read(&[("ratelimit", "\"default\";a=50;w=30;c=1, \"day\";a=7")]);
+    assert_eq!(advice.limits, [left("default", 50, secs(30)), left("day", 7, None)]);
+    for bad in ["\"default\";a=x;w=30", "\"default\";a=1;w=x", "\"default\";c=1"] {
+        assert!(read(&[("ratelimit", bad)]).limits.is_empty(), "{bad}");
+    }
+}
+
+#[test]
 fn draft_07_is_read() {
     let advice = read(&[
         ("ratelimit-policy", "100;w=60"),

@@ -200,14 +200,19 @@ fn numbered_policy(item: &Item) -> Option<PolicyAdvice> {
     })
 }
 
-/// `"default";r=50;t=30`
+/// `"default";r=50;t=30`. What the working group has written since draft 10 calls them `a` and `w`.
 fn draft_10(text: &[u8]) -> Option<Vec<LimitAdvice>> {
+    fn of<'i>(item: &'i Item, [name, later]: [&str; 2]) -> Option<&'i BareItem> {
+        parameter(&item.params, name).or_else(|| parameter(&item.params, later))
+    }
     let read = |item: &Item| {
         Some(LimitAdvice {
             name: Some(name(item)?),
             limit: None,
-            remaining: count(parameter(&item.params, "r")?)?,
-            reset: optional_count(&item.params, "t")?.map(Duration::from_secs),
+            remaining: count(of(item, ["r", "a"])?)?,
+            reset: of(item, ["t", "w"])
+                .map_or(Some(None), |it| count(it).map(Some))?
+                .map(Duration::from_secs),
             partition_key: partition_key(&item.params),
         })
     };
