@@ -205,6 +205,12 @@ impl Limiter {
         changed.unwrap_or(self.policy)
     }
 
+    /// Whether its quota may be changed: whether it was built by [`changing`](Limiter::changing).
+    #[must_use]
+    pub fn may_change(&self) -> bool {
+        self.changing_cell().is_some()
+    }
+
     /// What the limiter's clock reads: the time that [`check`](Limiter::check) would decide at.
     #[must_use]
     pub fn now(&self) -> Timestamp {

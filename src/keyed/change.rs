@@ -43,6 +43,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         tiers.map(|tier| self.table.changed(tier).unwrap_or(self.policy)).collect()
     }
 
+    /// Whether its quotas may be changed: whether it was built with [`Tiers`](crate::Tiers).
+    #[must_use]
+    pub fn may_change(&self) -> bool {
+        self.table.book.is_some()
+    }
+
     /// Changes the quota of a tier, from 0, of a limiter that was built with [`Tiers`](crate::Tiers). Decisions that
     /// begin after this has returned use the new one; one that is under way uses the one or the other, whole. The
     /// limiter's clock says when it changes; a time before that of the last change counts as that.

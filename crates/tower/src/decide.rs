@@ -40,6 +40,8 @@ pub(crate) struct GateRules<P: Place = Local> {
     /// What headers state of the policies that there were when the layer was built: one for each tier of an only gate,
     /// otherwise one for the first tiers of all gates.
     pub(crate) fixed: Arc<[FixedHeaders]>,
+    /// Whether other policies than the first in `fixed` may be in force.
+    may_change: bool,
     pub(crate) exempt: Vec<Arc<Exempt>>,
     pub(crate) exempt_peers: Arc<[IpNet]>,
     pub(crate) jitter_secs: u64,
@@ -84,7 +86,9 @@ type TierOf<'t, P> = &'t dyn Fn(&Gate<P>) -> usize;
 
 impl<P: Place> GateRules<P> {
     pub(crate) fn of(gates: Vec<Gate<P>>) -> Self {
+        let may_change = |gate: &Gate<P>| gate.tiers > 1 || P::may_change(&gate.limit);
         Self {
+            may_change: gates.iter().any(may_change),
             gates: gates.into(),
             headers: Headers::NONE,
             fixed: Arc::default(),
@@ -118,6 +122,15 @@ impl<P: Place> GateRules<P> {
     /// What is stated for a request: as it was when the layer was built, unless a quota has changed since.
     #[inline]
     fn fixed(&self, tier_of: TierOf<'_, P>) -> Cow<'_, FixedHeaders> {
+        match self.fixed.first() {
+            Some(fixed) if !self.may_change => Cow::Borrowed(fixed),
+            _ => self.in_force(tier_of),
+        }
+    }
+
+    // Apart from the most common layer, whose quotas are what they were.
+    #[inline(never)]
+    fn in_force(&self, tier_of: TierOf<'_, P>) -> Cow<'_, FixedHeaders> {
         let tier = match &*self.gates {
             [only] => tier_of(only),
             _ => 0,

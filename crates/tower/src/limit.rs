@@ -31,6 +31,11 @@ pub trait Limit: Send + Sync {
     /// no gate asks for one.
     fn policy_of(&self, tier: usize) -> Option<Policy>;
 
+    /// Whether its policies may be others later. By default they may, and each answer looks which is in force.
+    fn may_change(&self) -> bool {
+        true
+    }
+
     /// Decides a request now, under the quota of the key's [tier](Key::tier), and charges it if it is admitted. See
     /// [`Entry::check`].
     fn check(&self, key: &Key, cost: u64) -> Decision;
@@ -63,6 +68,10 @@ macro_rules! verbs_of_any_entry {
 }
 
 impl Limit for Limiter {
+    fn may_change(&self) -> bool {
+        self.may_change()
+    }
+
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.policy())
     }
@@ -80,6 +89,10 @@ impl Limit for Limiter {
 }
 
 impl Limit for StripedLimiter {
+    fn may_change(&self) -> bool {
+        false
+    }
+
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.policy())
     }
@@ -98,6 +111,10 @@ impl Limit for StripedLimiter {
 }
 
 impl<S: BuildHasher + Send + Sync> Limit for SketchLimiter<Key, S> {
+    fn may_change(&self) -> bool {
+        false
+    }
+
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.policy())
     }
@@ -116,6 +133,10 @@ impl<S: BuildHasher + Send + Sync> Limit for SketchLimiter<Key, S> {
 }
 
 impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
+    fn may_change(&self) -> bool {
+        self.may_change()
+    }
+
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         // The first without a list of all.
         if tier == 0 { Some(self.policy()) } else { self.policies().get(tier).copied() }
@@ -123,7 +144,7 @@ impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
 
     #[inline]
     fn check(&self, key: &Key, cost: u64) -> Decision {
-        if key.is_first_tier() { self.check_n(key, cost) } else { in_tier(self, key).check(cost) }
+        if key.is_first_tier() { self.check_n(key, cost) } else { check_in_tier(self, key, cost) }
     }
 
     verbs_of_any_entry!(|limiter, key| in_tier(limiter, key));
@@ -131,6 +152,12 @@ impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
     fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {
         Some(in_tier(self, key))
     }
+}
+
+// Apart from the first tier, so that the code of a check is there once.
+#[inline(never)]
+fn check_in_tier<S: BuildHasher>(limiter: &KeyedLimiter<Key, S>, key: &Key, cost: u64) -> Decision {
+    in_tier(limiter, key).check(cost)
 }
 
 /// The key under the quota of its tier. A gate asks for no other than those that there are; any other caller is answered
@@ -141,6 +168,10 @@ fn in_tier<'l, S: BuildHasher>(limiter: &'l KeyedLimiter<Key, S>, key: &Key) -> 
 }
 
 impl<L: Limit + ?Sized> Limit for Arc<L> {
+    fn may_change(&self) -> bool {
+        (**self).may_change()
+    }
+
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (**self).policy_of(tier)
     }

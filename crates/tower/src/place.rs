@@ -13,6 +13,10 @@ pub trait Place: 'static {
     /// The policy that is in force for a tier.
     #[doc(hidden)]
     fn policy_of(limit: &Self::Limit, tier: usize) -> Option<Policy>;
+
+    /// Whether that may be another later.
+    #[doc(hidden)]
+    fn may_change(limit: &Self::Limit) -> bool;
 }
 
 /// In this process: a gate decides while the layer is called.
@@ -30,6 +34,10 @@ impl Place for Local {
     fn policy_of(limit: &dyn Limit, tier: usize) -> Option<Policy> {
         limit.policy_of(tier)
     }
+
+    fn may_change(limit: &dyn Limit) -> bool {
+        limit.may_change()
+    }
 }
 
 impl Place for Remote {
@@ -37,5 +45,9 @@ impl Place for Remote {
 
     fn policy_of(limit: &dyn RemoteLimit, tier: usize) -> Option<Policy> {
         limit.policy_of(tier)
+    }
+
+    fn may_change(_: &dyn RemoteLimit) -> bool {
+        true
     }
 }

@@ -10,11 +10,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
-use common::{keyed, text};
+use common::{keyed, policy, text};
 use http::Request;
 use http_body_util::BodyExt;
-use tollgate::ManualClock;
-use tollgate_tower::{ClientAddress, Cost, Gate, RateLimitLayer, Route};
+use tollgate::{KeyedLimiter, ManualClock, Tiers};
+use tollgate_tower::{ClientAddress, Cost, Extract, Gate, Key, RateLimitLayer, Route};
 use tower::ServiceExt;
 
 fn request(method: &str, path: &str, peer: [u8; 4]) -> Request<Body> {
@@ -62,6 +62,24 @@ async fn row_80_a_route_is_one_key_whatever_is_in_its_segments() {
     // All requests that match no route share one key.
     let none = [status(&app, "GET", "/a").await, status(&app, "GET", "/b").await];
     assert_eq!((none, status(&app, "GET", "/c").await), ([200, 200], 429));
+}
+
+/// The plan is put into the extensions by a layer around the router, as a middleware of axum would.
+#[tokio::test]
+async fn a_client_has_the_quota_of_its_plan() {
+    #[derive(Clone)]
+    struct Plan(usize);
+    let tiers = Tiers::of(policy("1/h")).and(policy("3/h"));
+    let limiter: KeyedLimiter<Key> = tiers.build_with_clock(1_000, ManualClock::new()).unwrap();
+    let by = ClientAddress::peer().tier(|head| head.extensions.get().map(|Plan(tier)| *tier));
+    let app = app(&RateLimitLayer::new(limiter, by));
+    for (plan, statuses) in [(0, [200, 429, 429]), (1, [200, 200, 200]), (2, [503, 503, 503])] {
+        let app = app.clone().layer(axum::Extension(Plan(plan)));
+        for expected in statuses {
+            assert_eq!(status(&app, "GET", "/users/7").await, expected, "plan {plan}");
+        }
+    }
+    assert_eq!(status(&app, "GET", "/users/7").await, 503, "without a plan");
 }
 
 #[tokio::test]

@@ -32,6 +32,7 @@ use Elsewhere::{Never, NotYet, Test};
 
 const LAYER: &str = "crates/tower/tests/layer.rs";
 const DELAY: &str = "crates/tower/tests/delay.rs";
+const ANY_LIMIT: &str = "crates/tower/tests/any_limit.rs";
 const SETTLE: &str = "crates/tower/tests/settle.rs";
 const DECISIONS: &str = "crates/rules/tests/decisions.rs";
 const EXACT: &str = "crates/redis/tests/exact.rs";
@@ -209,7 +210,7 @@ pub(crate) const VERBS: [VerbRow; 12] = [
                 "tests/check_or.rs",
                 "a_limit_in_any_store_asks_elsewhere_once_its_own_units_are_spent",
             ),
-            NotYet("A gate has one limit to ask."),
+            Test(ANY_LIMIT, "clients_over_their_quota_borrow_what_the_server_can_spare"),
             Never(
                 "A request is charged to all of its limits or to none, and a loan cannot be taken back. A domain has \
                  no pool, and the service does not measure headroom.",
