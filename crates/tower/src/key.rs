@@ -88,7 +88,7 @@ impl Key {
     /// key.push(b"GET");
     /// assert_eq!(key.as_bytes(), b"\x03GET");
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, part: &[u8]) {
         let (start, end) = (usize::from(self.length), usize::from(self.length) + 1 + part.len());
         if part.len() > SHORT_MAX || end > KEY_BYTES {

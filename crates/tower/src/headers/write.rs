@@ -107,7 +107,7 @@ impl FixedHeaders {
     }
 
     /// The headers that report this state.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn stamp(
         &self,
         name: &PolicyName,
