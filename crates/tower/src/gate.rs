@@ -135,7 +135,8 @@ impl Gate {
     /// given the denial, and says whether it does; the limit is charged nothing then, and the request is counted as
     /// `borrowed`. See [`Entry::check_or`](tollgate::Entry::check_or), which tells of what it is not asked.
     ///
-    /// What it has admitted cannot be taken back: beside other gates that deny, it is asked last. A gate lends, delays or
+    /// What it has admitted cannot be taken back: beside other gates that deny, it is asked when all of these would admit.
+    /// A gate lends, delays or
     /// is a shadow: whichever is said last.
     ///
     /// ```

@@ -3,13 +3,15 @@
 //! What has an [`Entry`](tollgate::Entry) with every verb is charged together by [`tollgate::check_all`], which undoes.
 //! The cells of a sketch, stripes, and what a gate borrows cannot be given back, so they are asked *apart*:
 //!
-//! 1. Each limit apart is looked at. If one denies, the request is denied and nothing is charged.
+//! 1. Each limit apart is looked at, but where a gate borrows: no look tells what will be lent. If one denies, the request
+//!    is denied and nothing is charged.
 //! 2. The others are charged, all or none.
-//! 3. Those apart are charged in turn, a gate that borrows last. If one denies after all, what was charged in the
-//!    second step is refunded, less what has drained since.
+//! 3. Gates that borrow are asked in turn, and then the limits that were looked at are charged. If one denies after all,
+//!    what was charged in the second step is refunded, less what has drained since.
 //!
-//! So no limit ever admits above its bound, and a denied request costs something only if it meets others between the
-//! first step and the third: then at most itself, at the limits apart that were charged before the one that denied.
+//! So no limit ever admits above its bound. A denied request costs something only if it meets others between the first
+//! step and the third, or if one gate has borrowed and a second finds nothing to borrow: then at most itself, at the
+//! limits apart that were charged before the one that denied.
 
 use arrayvec::ArrayVec;
 use tollgate::{Decision, Permit, Toll, check_all};
@@ -112,7 +114,7 @@ fn charge_with_those_apart(
     }
     let borrowing = placed().filter(|(_, ask)| ask.borrows());
     let mut scarcest = together;
-    for (place, ask) in looked.chain(borrowing) {
+    for (place, ask) in borrowing.chain(looked) {
         let decision = ask.check();
         if !decision.is_allowed() {
             refund(asks, permits);

@@ -259,9 +259,9 @@ fn clients_over_their_quota_borrow_what_the_server_can_spare() {
     }
 }
 
-/// A loan cannot be taken back, so the pool is asked when all others have admitted.
+/// A loan cannot be taken back, so the pool is asked when all others would admit.
 #[test]
-fn a_gate_that_borrows_is_asked_last_and_what_another_denies_borrows_nothing() {
+fn what_another_gate_denies_borrows_nothing() {
     let clock = ManualClock::new();
     let pool = Arc::new(SparePool::with_clock(tollgate::Quota::per_hour(9), clock.clone()));
     pool.report_headroom(1.0).unwrap();
@@ -283,11 +283,17 @@ fn a_gate_that_borrows_is_asked_last_and_what_another_denies_borrows_nothing() {
 fn what_no_pool_lends_is_charged_nowhere() {
     let clock = ManualClock::new();
     let everyone = Arc::new(one("9/h", &clock));
+    let [sketched, in_stripes]: [Arc<dyn Limit>; 2] =
+        [Arc::new(sketch("9/h", &clock)), Arc::new(striped("9/h", &clock))];
     let gates = [
+        Gate::new(Arc::clone(&sketched), Everyone).named(named("sketch")),
         Gate::new(keyed("1/h", &clock), ClientAddress::peer()).named(named("client")).or(|_| false),
         Gate::new(Arc::clone(&everyone), Everyone).named(named("service")),
+        Gate::new(Arc::clone(&in_stripes), Everyone).named(named("stripes")),
     ];
     let mut service = served(&RateLimitLayer::all(gates).unwrap());
     assert_eq!(statuses(&mut service, PEER, 4), [200, 429, 429, 429]);
-    assert_eq!(everyone.entry().peek(1).remaining(), 8);
+    let everyone: Arc<dyn Limit> = everyone;
+    let left = [sketched, everyone, in_stripes].map(|it| it.peek(&Key::new(), 1).remaining());
+    assert_eq!(left, [8, 8, 8]);
 }
