@@ -43,22 +43,6 @@ impl Limit<'_> {
         }
     }
 
-    /// Decides at `at`, or else at the time of its own clock. `charge` is false for a question.
-    #[inline(always)]
-    pub(crate) fn ask(
-        &self,
-        verb: Verb,
-        cost: u64,
-        at: Option<Timestamp>,
-        charge: bool,
-    ) -> Decision {
-        let now = || at.unwrap_or_else(|| self.clock().now());
-        match self {
-            Self::One(limiter) => limiter.ask(verb, cost, now(), charge),
-            Self::Key(place) => place.ask(verb, cost, at, charge),
-        }
-    }
-
     /// How long its policy lets a request wait, in nanoseconds, and behind how many units.
     pub(crate) fn queue(&self) -> [u64; 2] {
         let rules = match self {
@@ -89,8 +73,12 @@ impl Limit<'_> {
 
 impl Store for Limit<'_> {
     #[inline(always)]
-    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
-        self.ask(Verb::Check, cost, at, charge)
+    fn ask(&self, verb: Verb, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+        let now = || at.unwrap_or_else(|| self.clock().now());
+        match self {
+            Self::One(limiter) => limiter.ask(verb, cost, now(), charge),
+            Self::Key(place) => place.ask(verb, cost, at, charge),
+        }
     }
 
     #[inline(always)]

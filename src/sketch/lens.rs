@@ -76,7 +76,7 @@ impl Lens {
         let most = u64::MAX.checked_shr(u64::BITS - time_bits)?;
         let fits = |kernel: &Kernel| {
             // A time lies between the ticks that pass until the latest time, and a debt beyond them.
-            let ahead = longest_debt(kernel).saturating_add(SLACK);
+            let ahead = super::longest_debt(kernel).saturating_add(SLACK);
             let passed = u128::from(kernel.passed(0, LATEST_NS));
             passed + u128::from(ahead) <= u128::from(most)
         };
@@ -97,7 +97,7 @@ impl Lens {
 
     /// The longest debt that a word remembers: it stops there.
     pub(crate) fn longest_debt(&self) -> u64 {
-        longest_debt(&self.kernel)
+        super::longest_debt(&self.kernel)
     }
 
     /// What a word of this quota holds, seen from `at`.
@@ -162,13 +162,6 @@ impl Lens {
         let change = Change { old: &old.kernel, new: &self.kernel, at_ns };
         let held = change.rebased_shared(old.held(word, Timestamp::from_nanos(at_ns)));
         self.words.pack(held, self.kernel.moment(at_ns))
-    }
-}
-
-fn longest_debt(kernel: &Kernel) -> u64 {
-    match kernel {
-        Kernel::Gcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
-        _ => 0,                                       // windows have no debt
     }
 }
 

@@ -14,11 +14,13 @@ use std::marker::PhantomData;
 
 use ahash::RandomState;
 
+use crate::algorithm::Kernel;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::policy::{Policy, deciding};
 use crate::store::Store;
+use crate::verb::Verb;
 
 use place::Placer;
 use rows::Rows;
@@ -28,6 +30,14 @@ pub(crate) use place::{GOLDEN, Places, mix};
 pub(crate) use rows::Cells;
 
 pub use size::SketchSize;
+
+/// The longest debt that a cell remembers: where an add stops.
+fn longest_debt(kernel: &Kernel) -> u64 {
+    match kernel {
+        Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
+        _ => 0, // windows have no debt
+    }
+}
 
 /// A limit per key for any number of keys, in memory fixed at construction: a count-min sketch whose cells
 /// are the words of a limiter.
@@ -216,6 +226,10 @@ pub struct KeyCells<'a> {
 }
 
 impl KeyCells<'_> {
+    pub(crate) fn clock(&self) -> &Clock {
+        self.clock
+    }
+
     /// Whether something is charged in all of its cells.
     pub(crate) fn is_live(&self, at: Option<Timestamp>) -> bool {
         self.rows.is_live(&self.places, at.unwrap_or_else(|| self.clock.now()))
@@ -224,12 +238,12 @@ impl KeyCells<'_> {
 
 impl Store for KeyCells<'_> {
     #[inline(always)]
-    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+    fn ask(&self, verb: Verb, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
         let now = at.unwrap_or_else(|| self.clock.now());
-        if charge {
-            self.rows.check(&self.places, now, cost)
-        } else {
-            self.rows.peek(&self.places, now, cost)
+        match verb {
+            _ if !charge => self.rows.peek(&self.places, now, cost),
+            Verb::Check => self.rows.check(&self.places, now, cost),
+            _ => self.rows.gather(verb, &self.places, now, cost),
         }
     }
 }
