@@ -49,6 +49,7 @@
 //! borrowed slice, without a trait object and without an allocation. What an undo has to know is
 //! remembered in the slice.
 
+mod any_limit;
 mod joint;
 
 use crate::cell::Cell;
@@ -58,13 +59,12 @@ use crate::keyed::{KeyTrace, Plan};
 use crate::limit::Limit;
 use crate::meter::Meter;
 use crate::refund::Amendment;
-use crate::sketch::KeyCells;
 use crate::store::Store;
-use crate::striped::StripedLimiter;
 use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 use crate::word::Word;
 
+pub(crate) use any_limit::AnyLimit;
 pub use joint::JointDecision;
 
 /// By how much the clocks of two threads may differ: what a floor trails the clock by, for the same
@@ -98,59 +98,6 @@ pub struct Toll<'a> {
     trace: Option<Trace>,
     /// How it is to be charged, as far as that was found out when it was asked.
     plan: Option<Plan>,
-}
-
-/// A limit at hand, in whatever stores it.
-#[derive(Clone, Copy, Debug)]
-pub enum AnyLimit<'a> {
-    Word(Limit<'a>),
-    Stripes(&'a StripedLimiter),
-    Cells(KeyCells<'a>),
-}
-
-impl<'a> From<Limit<'a>> for AnyLimit<'a> {
-    #[inline(always)]
-    fn from(limit: Limit<'a>) -> Self {
-        Self::Word(limit)
-    }
-}
-
-impl<'a> From<&'a StripedLimiter> for AnyLimit<'a> {
-    fn from(stripes: &'a StripedLimiter) -> Self {
-        Self::Stripes(stripes)
-    }
-}
-
-impl<'a> From<KeyCells<'a>> for AnyLimit<'a> {
-    fn from(cells: KeyCells<'a>) -> Self {
-        Self::Cells(cells)
-    }
-}
-
-impl AnyLimit<'_> {
-    #[inline(always)]
-    fn clock(&self) -> &Clock {
-        match self {
-            Self::Word(limit) => limit.clock(),
-            Self::Stripes(stripes) => stripes.clock(),
-            Self::Cells(cells) => cells.clock(),
-        }
-    }
-
-    /// Whether it gives back what it was charged: see "Sketches" above.
-    fn gives_back(&self) -> bool {
-        !matches!(self, Self::Cells(_)) || planted(Fault::SketchChargedInTurn)
-    }
-
-    fn peek(&self, cost: u64, now: Timestamp) -> Decision {
-        match self {
-            // Through the slow way, so that the quick one is not compiled twice.
-            Self::Word(Limit::Key(place)) => place.peek(cost, now),
-            Self::Word(limit) => limit.decide(cost, Some(now), false),
-            Self::Stripes(stripes) => stripes.decide(cost, Some(now), false),
-            Self::Cells(cells) => cells.decide(cost, Some(now), false),
-        }
-    }
 }
 
 /// What a charge found and left, as far as its decision does not say so.

@@ -1,5 +1,6 @@
 //! [`Limit`]: the store that is one word, for all that does not care what holds the word.
 
+use crate::algorithm::Rules;
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
@@ -45,19 +46,21 @@ impl Limit<'_> {
 
     /// How long its policy lets a request wait, in nanoseconds, and behind how many units.
     pub(crate) fn queue(&self) -> [u64; 2] {
-        let rules = match self {
-            Self::One(limiter) => &limiter.meter.rules,
-            Self::Key(place) => place.rules(),
-        };
-        rules.queue.unwrap_or([u64::MAX; 2])
+        self.rules().queue.unwrap_or([u64::MAX; 2])
     }
 
     /// Whether its policy counts denials.
     #[inline(always)]
     pub(crate) fn counts_denials(&self) -> bool {
+        self.rules().count_denials()
+    }
+
+    /// What happens at the limit, by the quota in force.
+    #[inline(always)]
+    fn rules(&self) -> Rules {
         match self {
-            Self::One(limiter) => limiter.meter.rules.count_denials(),
-            Self::Key(place) => place.rules().count_denials(),
+            Self::One(limiter) => limiter.rules(),
+            Self::Key(place) => place.rules(),
         }
     }
 

@@ -18,7 +18,7 @@
 //! loom does not reorder such changes (see `loom-tests/src/lib.rs`), so this is argued, not modelled. On
 //! x86-64 all of it is free.
 
-use crate::algorithm::{Adds, Load, Moment};
+use crate::algorithm::{Adds, Kernel, Load, Moment};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::meter::Step;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
@@ -66,6 +66,14 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
         let held =
             self.algorithm.add(self.fields.unpack(word, self.moment), self.moment, self.cost);
         self.fields.pack(held, self.moment)
+    }
+}
+
+/// The longest debt that a cell remembers: where an add stops.
+pub(super) fn longest_debt(kernel: &Kernel) -> u64 {
+    match kernel {
+        Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
+        _ => 0, // windows have no debt
     }
 }
 

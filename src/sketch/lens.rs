@@ -15,7 +15,7 @@ use crate::clock::{LATEST_NS, Timestamp};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Marked, Reads, Word};
 
-use super::cell::SketchRequest;
+use super::cell::{SketchRequest, longest_debt};
 use super::place::Places;
 use super::rows::Cells;
 
@@ -27,6 +27,7 @@ const SLACK: u64 = 4;
 pub(crate) struct Lens {
     pub(crate) kernel: Kernel,
     words: Marked,
+    is_shared: bool,
 }
 
 /// An algorithm as a request meets it that is so late: see [`Kernel::lateness`].
@@ -60,7 +61,17 @@ impl Adds for Late<'_> {
 impl Lens {
     /// For the one quota of a sketch: words that have room for its times.
     pub(crate) fn sole(kernel: Kernel, fields: Fields) -> Self {
-        Self { kernel, words: Marked::new(fields, 0, 0) }
+        Self::over(kernel, Marked::new(fields, 0, 0))
+    }
+
+    fn over(kernel: Kernel, words: Marked) -> Self {
+        // Not where each request opens a window of its own, see [`super::rows`].
+        Self { kernel, words, is_shared: !matches!(kernel, Kernel::FromFirst(_)) }
+    }
+
+    /// The same, where no key may be decided by cells that others charge.
+    pub(crate) fn of_one_key(self) -> Self {
+        Self { is_shared: false, ..self }
     }
 
     /// For one of several quotas, beside an index of so many bits. Its ticks are those of this kernel, or longer
@@ -76,7 +87,7 @@ impl Lens {
         let most = u64::MAX.checked_shr(u64::BITS - time_bits)?;
         let fits = |kernel: &Kernel| {
             // A time lies between the ticks that pass until the latest time, and a debt beyond them.
-            let ahead = super::longest_debt(kernel).saturating_add(SLACK);
+            let ahead = longest_debt(kernel).saturating_add(SLACK);
             let passed = u128::from(kernel.passed(0, LATEST_NS));
             passed + u128::from(ahead) <= u128::from(most)
         };
@@ -86,18 +97,18 @@ impl Lens {
             _ => None,
         };
         let kernel = std::iter::successors(Some(kernel), longer).find(fits)?;
-        Some(Self { kernel, words: Marked::new(fields, index, index_bits) })
+        Some(Self::over(kernel, Marked::new(fields, index, index_bits)))
     }
 
-    /// Whether keys may be decided by words of this quota that they share: not where each request opens a window of
-    /// its own, see [`super::rows`]. What a word holds of another quota, brought over, is held all the same.
+    /// Whether keys may be decided by words of this quota that they share. What a word holds of another quota, brought
+    /// over, is held all the same.
     pub(crate) fn is_shared(&self) -> bool {
-        !matches!(self.kernel, Kernel::FromFirst(_))
+        self.is_shared
     }
 
     /// The longest debt that a word remembers: it stops there.
     pub(crate) fn longest_debt(&self) -> u64 {
-        super::longest_debt(&self.kernel)
+        longest_debt(&self.kernel)
     }
 
     /// What a word of this quota holds, seen from `at`.

@@ -14,7 +14,6 @@ use std::marker::PhantomData;
 
 use ahash::RandomState;
 
-use crate::algorithm::Kernel;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
@@ -30,14 +29,6 @@ pub(crate) use place::{GOLDEN, Places, mix};
 pub(crate) use rows::Cells;
 
 pub use size::SketchSize;
-
-/// The longest debt that a cell remembers: where an add stops.
-fn longest_debt(kernel: &Kernel) -> u64 {
-    match kernel {
-        Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
-        _ => 0, // windows have no debt
-    }
-}
 
 /// A limit per key for any number of keys, in memory fixed at construction: a count-min sketch whose cells
 /// are the words of a limiter.

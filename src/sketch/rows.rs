@@ -82,8 +82,7 @@ use crate::sync::{Fault, planted};
 use crate::verb::{Verb, Wish};
 use crate::word::{Fields, Reads, Word};
 
-use super::cell::{SketchCell, SketchRequest};
-use super::longest_debt;
+use super::cell::{SketchCell, SketchRequest, longest_debt};
 use super::place::Places;
 use super::size::SketchSize;
 

@@ -189,7 +189,7 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ensure(entry().peek(4).is_allowed(), "and nothing was charged for it")
         },
         elsewhere: [
-            Test("tests/all.rs", "limits_of_all_stores_are_charged_together_or_not_at_all"),
+            Test("tests/all_stores.rs", "limits_of_all_stores_are_charged_together_or_not_at_all"),
             Test(LAYER, "several_gates_charge_all_or_none_and_the_tightest_is_told"),
             Test(DECISIONS, "stacked_limits_are_charged_together_and_the_tightest_one_answers"),
             Test(EXACT, "several_limits_are_charged_together_or_not_at_all"),
