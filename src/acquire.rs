@@ -12,6 +12,7 @@ use crate::clock::Timestamp;
 use crate::decision::{Denial, Permit};
 use crate::entry::Entry;
 use crate::reservation::Reservation;
+use crate::store::Store;
 use crate::verb::Verb;
 use crate::wait::Wait;
 

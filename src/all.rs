@@ -28,6 +28,16 @@
 //!
 //! So no limit ever admits above its bound, and a request that is denied costs at most itself.
 //!
+//! # Stripes and sketches
+//! A stripe is a word like a [`Limiter`](crate::Limiter)'s, and the toll remembers which of them was charged.
+//!
+//! A sketch gives nothing back. Its cells are shared, and an add to one that is full writes nothing: were an earlier
+//! charge taken from it then, bit for bit, the add would be lost, and the key that made it could be admitted above its
+//! bound. So sketches are charged last, when all others have admitted the request. Under one sketch nothing has ever to
+//! be given back by it. Of several, one that denies at that moment, because another thread was faster, leaves the cost
+//! in those that were charged before it until it drains, as a [check](crate::Entry::check) that loses its last step
+//! leaves it in some of its cells: that can only deny.
+//!
 //! # Denials that count
 //! A limit whose policy counts denials (`count-denied`, `penalty`) counts those that are its own: in the
 //! first round, where it is only asked, each that denies counts that by a compare-and-swap of its own. A
@@ -39,19 +49,22 @@
 //! borrowed slice, without a trait object and without an allocation. What an undo has to know is
 //! remembered in the slice.
 
+mod any_limit;
 mod joint;
 
+use crate::cell::Cell;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::{Decision, Permit};
 use crate::keyed::{KeyTrace, Plan};
 use crate::limit::Limit;
-use crate::limiter::Limiter;
+use crate::meter::Meter;
 use crate::refund::Amendment;
 use crate::store::Store;
 use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 use crate::word::Word;
 
+pub(crate) use any_limit::AnyLimit;
 pub use joint::JointDecision;
 
 /// By how much the clocks of two threads may differ: what a floor trails the clock by, for the same
@@ -73,7 +86,7 @@ pub(crate) const SKEW_NS: u64 = 1 << 20;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Toll<'a> {
-    limit: Limit<'a>,
+    limit: AnyLimit<'a>,
     cost: u64,
     /// The time that its entry was given, if it was given one.
     at: Option<Timestamp>,
@@ -90,9 +103,13 @@ pub struct Toll<'a> {
 /// What a charge found and left, as far as its decision does not say so.
 #[derive(Clone, Copy, Debug)]
 enum Trace {
-    One { found: Word, left: Word },
+    /// The words that it found and left.
+    One([Word; 2]),
+    Stripe(usize, [Word; 2]),
     Apart,
     Key(KeyTrace),
+    /// It stays charged.
+    Stays,
 }
 
 /// A charge that is to be undone.
@@ -130,8 +147,8 @@ impl Undo {
 
 impl<'a> Toll<'a> {
     #[inline(always)]
-    pub(crate) fn of(limit: Limit<'a>, at: Option<Timestamp>, cost: u64) -> Self {
-        let (now, own_clock) = (at.unwrap_or_default(), at.is_none());
+    pub(crate) fn of(limit: impl Into<AnyLimit<'a>>, at: Option<Timestamp>, cost: u64) -> Self {
+        let (limit, now, own_clock) = (limit.into(), at.unwrap_or_default(), at.is_none());
         Self { limit, cost, at, now, own_clock, decision: None, trace: None, plan: None }
     }
 }
@@ -162,54 +179,56 @@ impl Toll<'_> {
     }
 
     fn peek(&self) -> Decision {
-        match &self.limit {
-            // Through the slow way, so that the quick one is not compiled twice.
-            Limit::Key(place) => place.peek(self.cost, self.now),
-            limit => limit.ask(Verb::Check, self.cost, Some(self.now), false),
-        }
+        self.limit.peek(self.cost, self.now)
     }
 
     /// Counts this limit's denial, if its policy counts them; says how it is told.
     fn refuse(&self, asked: Decision) -> Decision {
-        let counted = self.limit.refuse(self.cost, Some(self.now));
-        counted.unwrap_or(asked)
+        match &self.limit {
+            AnyLimit::Word(limit) => limit.refuse(self.cost, Some(self.now)).unwrap_or(asked),
+            _ => asked,
+        }
     }
 
     /// Whether a request would be admitted.
     fn admits(&mut self) -> bool {
         match &self.limit {
-            Limit::One(_) => self.peek().is_allowed(),
-            Limit::Key(place) => {
+            AnyLimit::Word(Limit::Key(place)) => {
                 let (admits, plan) = place.admits(self.cost, self.now);
                 self.plan = plan;
                 admits
             }
+            _ => self.peek().is_allowed(),
         }
     }
 
     fn charge(&mut self) -> &Decision {
-        let decision = match &self.limit {
+        let (cost, now) = (self.cost, self.now);
+        let charged =
+            |decision: Decision, trace| (decision, (decision.charged() > 0).then_some(trace));
+        let (decision, trace) = match &self.limit {
             // Its quota may change, or it is a log.
-            Limit::One(limiter) if limiter.apart.is_some() => {
-                let decision = limiter.ask(Verb::Check, self.cost, self.now, self.cost > 0);
-                let is_charged = decision.is_allowed() && self.cost > 0;
-                self.trace = is_charged.then_some(Trace::Apart);
-                decision
+            AnyLimit::Word(Limit::One(limiter)) if limiter.apart.is_some() => {
+                charged(limiter.ask(Verb::Check, cost, now, cost > 0), Trace::Apart)
             }
-            Limit::One(limiter) => {
-                let (decision, [found, left]) =
-                    limiter.cell.check_traced(&limiter.meter, self.now, self.cost);
+            AnyLimit::Word(Limit::One(limiter)) => {
+                let (decision, words) = limiter.cell.check_traced(&limiter.meter, now, cost);
                 // A cost of 0 writes nothing; nor does a denial, or it is counted and stays.
-                let is_charged = decision.is_allowed() && left != found;
-                self.trace = is_charged.then_some(Trace::One { found, left });
-                decision
+                charged(decision, Trace::One(words))
             }
-            Limit::Key(place) => {
-                let (decision, trace) = place.check(self.cost, self.now, self.plan.take());
-                self.trace = trace.map(Trace::Key);
-                decision
+            AnyLimit::Word(Limit::Key(place)) => {
+                let (decision, trace) = place.check(cost, now, self.plan.take());
+                (decision, trace.map(Trace::Key))
+            }
+            AnyLimit::Stripes(stripes) => {
+                let (decision, stripe, words) = stripes.check_traced(now, cost);
+                charged(decision, Trace::Stripe(stripe, words))
+            }
+            AnyLimit::Cells(cells) => {
+                charged(cells.decide(cost, Some(now), cost > 0), Trace::Stays)
             }
         };
+        self.trace = trace;
         self.decision.insert(decision)
     }
 
@@ -222,25 +241,29 @@ impl Toll<'_> {
         let Some(Decision::Allowed(permit)) = self.decision else { return };
         let undo = Undo { permit, own_clock: self.own_clock };
         match (self.limit, self.trace) {
-            (Limit::One(limiter), Some(Trace::One { found, left })) => {
-                undo_one(limiter, [found, left], undo);
+            (AnyLimit::Word(Limit::One(limiter)), Some(Trace::One(words))) => {
+                undo_one((&limiter.cell, &limiter.meter), &limiter.clock, words, undo);
             }
-            (Limit::One(limiter), Some(Trace::Apart)) => {
+            (AnyLimit::Word(Limit::One(limiter)), Some(Trace::Apart)) => {
                 undo.amends(&limiter.clock, |now, amendment| limiter.amend(now, amendment));
             }
-            (Limit::Key(place), Some(Trace::Key(trace))) => place.undo(trace, undo),
+            (AnyLimit::Word(Limit::Key(place)), Some(Trace::Key(trace))) => {
+                place.undo(trace, undo);
+            }
+            (AnyLimit::Stripes(stripes), Some(Trace::Stripe(stripe, words))) => {
+                undo_one(stripes.stripe(stripe), stripes.clock(), words, undo);
+            }
             _ => {}
         }
     }
 }
 
-fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
+fn undo_one((cell, meter): (&Cell, &Meter), clock: &Clock, [found, left]: [Word; 2], undo: Undo) {
     let Some(charge) = undo.permit.charge() else { return };
-    let meter = &limiter.meter;
     loop {
-        let word = limiter.cell.load();
+        let word = cell.load();
         // Only now: every thread that has charged this word read its clock before.
-        let now = undo.fresh(&limiter.clock);
+        let now = undo.fresh(clock);
         let next = if planted(Fault::UndoOverAnother) {
             found
         } else if word == left {
@@ -258,7 +281,7 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
             meter.given_back(word, charge, now).0
         };
         // Lock-free: it fails if another thread has changed the word, or for no reason.
-        if next == word || limiter.cell.replace(word, next) {
+        if next == word || cell.replace(word, next) {
             return;
         }
     }
@@ -267,10 +290,11 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
 /// Decides one request under several limits, now: all are charged, or none.
 ///
 /// For a request that spends from several quotas: of the service and of the client, of requests and of
-/// bytes. Whatever has an `entry` takes part: `Limiter`, `KeyedLimiter`.
-/// All limits but the first are asked before any is charged; if they would admit, all are charged in order. Each
-/// decides at its own clock, which is read once, or at the time that its entry was [given](crate::Entry::at). A cost of
-/// 0 only asks.
+/// bytes. Whatever has an `entry` takes part: a `Limiter` or a key of a `KeyedLimiter`, also of sliding logs, of tiers or
+/// with a quota that changes; a `StripedLimiter`; a key of a `SketchLimiter`.
+/// All limits but the first are asked before any is charged; if they would admit, all are charged in order, sketches
+/// after all others. Each decides at its own clock, which is read once, or at the time that its entry was
+/// [given](crate::Entry::at). A cost of 0 only asks.
 ///
 /// # What it guarantees
 /// * Every limit's own bound holds, whatever else happens. (Where a limit is given times of the callers'
@@ -278,7 +302,8 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
 /// * If it is denied, nothing is charged. One exception: when a limit denies that would have admitted a
 ///   moment ago, because another thread was faster, what was charged before it is undone; where yet
 ///   another thread has charged that limit meanwhile, some or all of that one cost may stay until it
-///   drains. So two requests that meet may both be denied.
+///   drains. So two requests that meet may both be denied. A sketch that denies at that moment may leave the cost in some
+///   of its own cells, and in other sketches of the request.
 /// * The wait of the answer is the longest of all limits that deny: after it, all would admit, if
 ///   nothing else happens. (In the exceptional case, of the one that denied.)
 /// * No lock, no allocation, and no thread waits for another.
@@ -309,8 +334,10 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
         toll.now = toll.at.unwrap_or_else(|| toll.limit.clock().now());
         (toll.decision, toll.trace, toll.plan) = (None, None, None);
     }
-    // The first is not asked before it is charged: if it denies then, there is nothing to undo.
-    if tolls.iter_mut().skip(1).any(|toll| !toll.admits()) {
+    // What gives nothing back is charged last. The first to be charged is not asked before: if it denies then, there is
+    // nothing to undo.
+    let first = tolls.iter().position(|toll| toll.limit.gives_back()).unwrap_or(0);
+    if tolls.iter_mut().enumerate().any(|(index, toll)| index != first && !toll.admits()) {
         // Which are counted, and the longest wait, is a matter of all.
         let denied = tolls.iter().enumerate().filter_map(|(index, toll)| {
             let asked = toll.peek();
@@ -322,23 +349,24 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
             return denied;
         }
     }
-    let mut scarcest: Option<(usize, u64)> = None;
-    for index in 0..tolls.len() {
-        let decision = tolls[index].charge();
-        if !decision.is_allowed() {
-            let decision = *decision;
-            // The last one first: a limit that is named twice goes back the way it came.
-            tolls[..index].iter().rev().for_each(|charged| charged.undo());
-            return NONE.or(index, decision);
-        }
-        let left = decision.remaining();
-        // The limit with the fewest units left answers for all.
-        if scarcest.is_none_or(|(_, fewest)| left < fewest) {
-            scarcest = Some((index, left));
+    for gives_back in [true, false] {
+        for index in 0..tolls.len() {
+            if tolls[index].limit.gives_back() != gives_back {
+                continue;
+            }
+            let decision = tolls[index].charge();
+            if !decision.is_allowed() {
+                let denied = NONE.or(index, *decision);
+                // The last one first: a limit that is named twice goes back the way it came.
+                tolls.iter().rev().for_each(|charged| charged.undo());
+                return denied;
+            }
         }
     }
-    let answer = scarcest.and_then(|(index, _)| Some((index, tolls[index].decision?)));
-    JointDecision { answer }
+    // The limit with the fewest units left answers for all.
+    let decisions =
+        tolls.iter().enumerate().filter_map(|(index, toll)| Some((index, toll.decision?)));
+    JointDecision { answer: decisions.min_by_key(|(_, decision)| decision.remaining()) }
 }
 
 #[cfg(test)]

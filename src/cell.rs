@@ -178,7 +178,7 @@ impl Cell {
     #[inline(never)]
     pub(crate) fn wish(&self, meter: &Meter, now: Timestamp, verb: Verb, cost: u64) -> Decision {
         let step = self.update(|word| {
-            let step = Step::wished(meter, word, now, verb, cost);
+            let step = Step::wished(meter, word, now, meter.wish(verb, cost));
             (step.word, step)
         });
         step.decision(meter.kernel, meter.rules.soft_bp)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::clock::Clock;
 use crate::error::NO_DATE;
-use crate::policy::{Algorithm, AtLimit, NO_WORD, Policy};
+use crate::policy::{Algorithm, NO_WORD, Policy};
 
 /// Why a quota was not changed or not found, or a key not moved. Nothing was changed then.
 ///
@@ -36,11 +36,6 @@ pub enum ChangeError {
         /// The bits that a word has for what a key has spent.
         state_bits: u32,
     },
-    /// A policy that says what happens at its limit. Limits that change are plain.
-    AtLimit {
-        /// The policy.
-        policy: Policy,
-    },
     /// A sliding log, which is kept in slots. Limits that change are kept in words.
     Log {
         /// The policy.
@@ -69,11 +64,6 @@ impl fmt::Display for ChangeError {
                 "the quota does not fit in the {state_bits} bits that a key's state has here; use a \
                  smaller burst or limit, or name one like it as headroom where Tiers are built",
             ),
-            Self::AtLimit { policy } => write!(
-                f,
-                "a limit that changes cannot say what happens at the limit of {policy}; leave out soft, \
-                 count-denied, penalty and queue",
-            ),
             Self::Log { policy } => write!(f, "{policy} {NO_WORD}"),
             Self::NoDate => f.write_str(NO_DATE),
             Self::Busy => f.write_str("another change of quota is under way; try again after it"),
@@ -84,11 +74,9 @@ impl fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-/// The policy, if it says nothing of its limit, has a word, and this clock can decide it.
-pub(crate) fn plain(policy: Policy, clock: &Clock) -> Result<Policy, ChangeError> {
-    if policy.at_limit() != AtLimit::default() {
-        Err(ChangeError::AtLimit { policy })
-    } else if policy.algorithm() == Algorithm::SlidingLog {
+/// The policy, if it has a word, and this clock can decide it.
+pub(crate) fn in_a_word(policy: Policy, clock: &Clock) -> Result<Policy, ChangeError> {
+    if policy.algorithm() == Algorithm::SlidingLog {
         Err(ChangeError::Log { policy })
     } else if !policy.takes(clock) {
         Err(ChangeError::NoDate)

@@ -152,6 +152,19 @@ impl Decision {
 }
 
 impl Decision {
+    /// What it has charged: nothing, if it is a denial or an answer to a question.
+    pub(crate) fn charged(&self) -> u64 {
+        if self.is_allowed() { self.view().cost } else { 0 }
+    }
+
+    /// The same answer, for a charge of so many units in all.
+    pub(crate) fn charging(self, cost: u64) -> Self {
+        match self {
+            Self::Allowed(_) => Self::new(Verdict::Allowed, View { cost, ..*self.view() }),
+            denied => denied,
+        }
+    }
+
     /// How much more than the cost allows the word holds: the least of several denials is the first to
     /// be admitted. In ticks, so only for decisions under GCRA at one rate.
     pub(crate) fn shortage(&self) -> u64 {

@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
-use crate::all::Toll;
+use crate::all::{AnyLimit, Toll};
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Permit};
@@ -26,8 +26,8 @@ use crate::verb::Verb;
 /// is on its way. Each verb reads the limiter's clock, unless [`at`](Entry::at) has given it a time.
 ///
 /// `Entry<'_>` is that of one word or one log ([`Limiter`](crate::Limiter), [`KeyedLimiter`](crate::KeyedLimiter)): it has every
-/// verb, and each is one compare-and-swap; of a sliding log, one for each unit. Stripes and sketches can be asked, and
-/// borrow from a pool; a verb that they cannot do does not compile.
+/// verb, and each is one compare-and-swap; of a sliding log, one for each unit. Stripes and sketches can be asked, charged,
+/// alone or together with others, and borrow from a pool; a verb that they cannot do does not compile.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
@@ -52,7 +52,7 @@ pub struct Entry<'a, S = Limit<'a>> {
     pub(crate) borrow: PhantomData<&'a ()>,
 }
 
-impl<S: Store> Entry<'_, S> {
+impl<'a, S: Store> Entry<'a, S> {
     #[inline(always)]
     pub(crate) fn of(limit: S) -> Self {
         Self { limit, at: None, borrow: PhantomData }
@@ -103,6 +103,74 @@ impl<S: Store> Entry<'_, S> {
     #[inline(always)]
     pub fn peek(&self, cost: u64) -> Decision {
         self.limit.decide(cost, self.at, false)
+    }
+
+    /// What it asks of a request under several limits: see [`check_all`](crate::check_all).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, check_all};
+    /// let [requests, bytes] = [10, 10_000].map(|count| Limiter::new(Quota::per_second(count)));
+    /// assert!(check_all(&mut [requests.entry().cost(1), bytes.entry().cost(500)]).is_allowed());
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn cost(self, units: u64) -> Toll<'a>
+    where
+        S: Into<AnyLimit<'a>>,
+    {
+        Toll::of(self.limit, self.at, units)
+    }
+
+    /// Admits as much of `cost` as fits, and says how much: the [`cost`](Permit::cost) of the permit.
+    /// Denied if not even one unit fits; then the answers are those for one unit. Of stripes it takes what each of them
+    /// has, one after the other; of a sketch what the key's least loaded cell has, from all of its cells.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_minute(10), ManualClock::new());
+    /// assert_eq!(limiter.entry().take_up_to(7).into_result()?.cost(), 7);
+    /// assert_eq!(limiter.entry().take_up_to(7).into_result()?.cost(), 3);
+    /// let denial = limiter.entry().take_up_to(7).into_result().unwrap_err();
+    /// assert_eq!(denial.retry_after().map(|wait| wait.as_secs()), Some(6));
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn take_up_to(&self, cost: u64) -> Decision {
+        self.limit.ask(Verb::UpTo, cost, self.at, cost > 0)
+    }
+
+    /// Charges `cost` whether it fits or not, and returns how much of it could not be charged: 0 but for
+    /// the cases below. For a cost that is known only afterwards: check with an estimate, settle the rest.
+    ///
+    /// Under GCRA the limit goes into debt: it admits nothing until the debt has drained below the burst.
+    /// A debt is remembered up to 2^63 ticks, that is for more than 200 years if a tick is a nanosecond; under a
+    /// policy with a penalty for less, since the word counts denials, too; by a `Limiter` whose quota may change up to
+    /// 2^59 ticks, or less if it has room for more counts. A keyed word remembers a debt of up to twice the burst; what
+    /// would go beyond is not charged. A window's count cannot exceed its limit: what does not fit in is not charged. A
+    /// sliding log takes what is free, and then the places that come up within its window; what is beyond is not charged. A
+    /// new key for which the table has no cell is charged in the spill; where there is none
+    /// ([`Full::Deny`](crate::Full::Deny)), not at all. Stripes are filled, and then owe equal parts of the rest. A sketch
+    /// charges all cells of the key as far as the least loaded of them remembers it, up to twice the burst: what that
+    /// cannot is not charged. If another thread charges that cell at the same moment, so much less may be remembered there
+    /// as goes beyond.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_second(10), 1_000, ManualClock::new())?;
+    /// let alice = limiter.entry("alice");
+    /// assert!(alice.check(1).is_allowed());
+    /// // The request turned out to be worth 15 units.
+    /// assert_eq!(alice.charge(14), 0);
+    /// let denial = alice.check(1).into_result().unwrap_err();
+    /// assert_eq!(denial.retry_after().map(|wait| wait.as_millis()), Some(600));
+    /// assert_eq!(alice.charge(8), 3);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use = "what was not charged is not limited"]
+    pub fn charge(&self, cost: u64) -> u64 {
+        match self.limit.ask(Verb::Charge, cost, self.at, cost > 0) {
+            Decision::Allowed(permit) => cost - permit.cost(),
+            Decision::Denied(_) => cost,
+        }
     }
 }
 
@@ -175,67 +243,6 @@ impl<'a> Entry<'a> {
     /// ```
     pub fn move_to(&self, tier: usize) -> Result<u64, ChangeError> {
         self.limit.move_to(tier, self.at)
-    }
-
-    /// What it asks of a request under several limits: see [`check_all`](crate::check_all).
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota, check_all};
-    /// let [requests, bytes] = [10, 10_000].map(|count| Limiter::new(Quota::per_second(count)));
-    /// assert!(check_all(&mut [requests.entry().cost(1), bytes.entry().cost(500)]).is_allowed());
-    /// ```
-    #[inline]
-    #[must_use]
-    pub fn cost(self, units: u64) -> Toll<'a> {
-        Toll::of(self.limit, self.at, units)
-    }
-
-    /// Admits as much of `cost` as fits, and says how much: the [`cost`](Permit::cost) of the permit.
-    /// Denied if not even one unit fits; then the answers are those for one unit.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_minute(10), ManualClock::new());
-    /// assert_eq!(limiter.entry().take_up_to(7).into_result()?.cost(), 7);
-    /// assert_eq!(limiter.entry().take_up_to(7).into_result()?.cost(), 3);
-    /// let denial = limiter.entry().take_up_to(7).into_result().unwrap_err();
-    /// assert_eq!(denial.retry_after().map(|wait| wait.as_secs()), Some(6));
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
-    pub fn take_up_to(&self, cost: u64) -> Decision {
-        self.limit.ask(Verb::UpTo, cost, self.at, cost > 0)
-    }
-
-    /// Charges `cost` whether it fits or not, and returns how much of it could not be charged: 0 but for
-    /// the cases below. For a cost that is known only afterwards: check with an estimate, settle the rest.
-    ///
-    /// Under GCRA the limit goes into debt: it admits nothing until the debt has drained below the burst.
-    /// A debt is remembered up to 2^63 ticks, that is for more than 200 years if a tick is a nanosecond; under a
-    /// policy with a penalty for less, since the word counts denials, too; by a `Limiter` whose quota may change up to
-    /// 2^59 ticks, or less if it has room for more counts. A keyed word remembers a debt of up to twice the burst; what
-    /// would go beyond is not charged. A window's count cannot exceed its limit: what does not fit in is not charged. A
-    /// sliding log takes what is free, and then the places that come up within its window; what is beyond is not charged. A
-    /// new key for which the table has no cell is charged in the spill; where there is none
-    /// ([`Full::Deny`](crate::Full::Deny)), not at all.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_second(10), 1_000, ManualClock::new())?;
-    /// let alice = limiter.entry("alice");
-    /// assert!(alice.check(1).is_allowed());
-    /// // The request turned out to be worth 15 units.
-    /// assert_eq!(alice.charge(14), 0);
-    /// let denial = alice.check(1).into_result().unwrap_err();
-    /// assert_eq!(denial.retry_after().map(|wait| wait.as_millis()), Some(600));
-    /// assert_eq!(alice.charge(8), 3);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[must_use = "what was not charged is not limited"]
-    pub fn charge(&self, cost: u64) -> u64 {
-        match self.limit.ask(Verb::Charge, cost, self.at, cost > 0) {
-            Decision::Allowed(permit) => cost - permit.cost(),
-            Decision::Denied(_) => cost,
-        }
     }
 
     /// Gives back what a permit of this limit has charged, and returns how many units that was, rounded up:

@@ -1,5 +1,6 @@
 //! [`Limit`]: the store that is one word, for all that does not care what holds the word.
 
+use crate::algorithm::Rules;
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
@@ -43,37 +44,23 @@ impl Limit<'_> {
         }
     }
 
-    /// Decides at `at`, or else at the time of its own clock. `charge` is false for a question.
-    #[inline(always)]
-    pub(crate) fn ask(
-        &self,
-        verb: Verb,
-        cost: u64,
-        at: Option<Timestamp>,
-        charge: bool,
-    ) -> Decision {
-        let now = || at.unwrap_or_else(|| self.clock().now());
-        match self {
-            Self::One(limiter) => limiter.ask(verb, cost, now(), charge),
-            Self::Key(place) => place.ask(verb, cost, at, charge),
-        }
-    }
-
     /// How long its policy lets a request wait, in nanoseconds, and behind how many units.
     pub(crate) fn queue(&self) -> [u64; 2] {
-        let rules = match self {
-            Self::One(limiter) => &limiter.meter.rules,
-            Self::Key(place) => place.rules(),
-        };
-        rules.queue.unwrap_or([u64::MAX; 2])
+        self.rules().queue.unwrap_or([u64::MAX; 2])
     }
 
     /// Whether its policy counts denials.
     #[inline(always)]
     pub(crate) fn counts_denials(&self) -> bool {
+        self.rules().count_denials()
+    }
+
+    /// What happens at the limit, by the quota in force.
+    #[inline(always)]
+    fn rules(&self) -> Rules {
         match self {
-            Self::One(limiter) => limiter.meter.rules.count_denials(),
-            Self::Key(place) => place.rules().count_denials(),
+            Self::One(limiter) => limiter.rules(),
+            Self::Key(place) => place.rules(),
         }
     }
 
@@ -89,8 +76,12 @@ impl Limit<'_> {
 
 impl Store for Limit<'_> {
     #[inline(always)]
-    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
-        self.ask(Verb::Check, cost, at, charge)
+    fn ask(&self, verb: Verb, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+        let now = || at.unwrap_or_else(|| self.clock().now());
+        match self {
+            Self::One(limiter) => limiter.ask(verb, cost, now(), charge),
+            Self::Key(place) => place.ask(verb, cost, at, charge),
+        }
     }
 
     #[inline(always)]

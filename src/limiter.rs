@@ -2,9 +2,9 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Answers, Kernel};
+use crate::algorithm::{Answers, Kernel, Rules};
 use crate::cell::Cell;
-use crate::change::{ChangeError, plain};
+use crate::change::{ChangeError, in_a_word};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::keyed::ChangingCell;
@@ -102,8 +102,8 @@ impl Limiter {
     /// 15 ns, and more than 140 million units per second do not fit. (With a fixed quota: 1 ns, and 2.2 billion.)
     ///
     /// # Errors
-    /// The policy does not fit beside the index that says which quota a word is counted in, says what happens at its
-    /// limit, asks for a date that the clock cannot tell, or is a sliding log.
+    /// The policy does not fit beside the index that says which quota a word is counted in, asks for a date that the
+    /// clock cannot tell, or is a sliding log.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -135,7 +135,7 @@ impl Limiter {
         clock: impl Into<Clock>,
     ) -> Result<Self, ChangeError> {
         let (policy, clock) = (policy.into(), clock.into());
-        let changing = ChangingCell::new(plain(policy, &clock)?)?;
+        let changing = ChangingCell::new(in_a_word(policy, &clock)?)?;
         let apart = Some(Box::new(Apart::Changing(changing)));
         let meter = Meter { kernel: Kernel::Log(Answers::NONE), ..Meter::of(policy) };
         Ok(Self { meter, apart, ..Self::with_clock(policy, clock) })
@@ -174,7 +174,12 @@ impl Limiter {
 
     fn change(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
         let changing = self.changing_cell().ok_or(ChangeError::Fixed)?;
-        changing.set_quota(plain(policy, &self.clock)?, now)
+        changing.set_quota(in_a_word(policy, &self.clock)?, now)
+    }
+
+    /// What happens at the limit, by the quota in force.
+    pub(crate) fn rules(&self) -> Rules {
+        self.changing_cell().map_or(self.meter.rules, ChangingCell::rules)
     }
 
     fn changing_cell(&self) -> Option<&ChangingCell> {

@@ -108,6 +108,12 @@ impl Meter {
         step.decision(self.kernel, self.rules.soft_bp)
     }
 
+    /// What is asked of a word of its own.
+    pub(crate) fn wish(&self, verb: Verb, cost: u64) -> Wish {
+        // Counts beside the time take their bits from both: from the time, and from how far ahead it may lie.
+        Wish { verb, cost, most: MOST >> self.fields.count_bits }
+    }
+
     pub(crate) fn ruled(&self) -> Ruled<'_> {
         Ruled { kernel: &self.kernel, rules: &self.rules }
     }
@@ -175,15 +181,13 @@ impl Step {
     }
 
     /// The same for every other verb.
-    pub(crate) fn wished(meter: &Meter, word: Word, now: Timestamp, verb: Verb, cost: u64) -> Self {
+    pub(crate) fn wished(meter: &Meter, word: Word, now: Timestamp, wish: Wish) -> Self {
         let (ruled, fields) = (meter.ruled(), meter.fields);
         let now_ns = now.as_nanos().min(LATEST_NS);
         let moment = ruled.moment(now_ns);
         let held = fields.unpack(word, moment);
-        // Counts beside the time take their bits from both: from the time, and from how far ahead it may lie.
-        let wish = Wish { verb, cost, most: MOST >> fields.count_bits };
         let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
-        let same = Self { verdict, mark, before: held, held, word, at_ns, now_ns, cost };
+        let same = Self { verdict, mark, before: held, held, word, at_ns, now_ns, cost: wish.cost };
         let step = match ruled.apply(wish, held, moment, 0) {
             // Admitted, and nothing charged: not a bit of the word changes.
             Some(Charged { cost: 0, .. }) => Self { verdict: Verdict::Allowed, cost: 0, ..same },

@@ -19,6 +19,7 @@ pub use at_limit::{AtLimit, CountDenied, Penalty};
 pub(crate) use calendar_month::deciding;
 pub(crate) use compile::Fineness;
 pub(crate) use needs::{POWERS_OF_TEN, WordNeeds};
+pub(crate) use numbers::NUMBERS;
 
 /// How a quota is enforced.
 ///

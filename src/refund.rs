@@ -131,6 +131,14 @@ impl Kernel {
         }
     }
 
+    /// The arithmetic alone.
+    pub(crate) fn unruled(self) -> Self {
+        match self {
+            Self::RuledGcra(gcra) => Self::Gcra(gcra),
+            other => other,
+        }
+    }
+
     pub(crate) fn is_gcra(&self) -> bool {
         matches!(self, Self::Gcra(_) | Self::RuledGcra(_))
     }

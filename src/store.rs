@@ -2,14 +2,22 @@
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
+use crate::verb::Verb;
 
 /// One limit at hand, in whatever stores it: a word, stripes, a key's cells of a sketch, a log. Sealed: it has no name
 /// outside of this crate.
 ///
-/// These two verbs are all that every store can do. A word can do more: see `limit.rs`.
+/// Every store can be charged: by a check, with as much as fits, into debt. A word can do more: see `limit.rs`.
 pub trait Store: Copy {
-    /// Decides a check at `at`, or else at the time of the limiter's own clock. `charge` is false for a question.
-    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision;
+    /// Decides at `at`, or else at the time of the limiter's own clock. `charge` is false for a question. Stripes and
+    /// sketches promise no place in the future.
+    fn ask(&self, verb: Verb, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision;
+
+    /// A check.
+    #[inline(always)]
+    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+        self.ask(Verb::Check, cost, at, charge)
+    }
 
     /// A check whose denial is not counted yet: see [`refuse`](Store::refuse).
     #[inline(always)]

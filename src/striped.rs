@@ -11,6 +11,7 @@ use crate::policy::{Algorithm, Policy, deciding, is_soft_at_most, of_one_word};
 use crate::quota::Quota;
 use crate::store::Store;
 use crate::sync::{Fault, planted, thread_number};
+use crate::verb::Verb;
 use crate::word::Word;
 
 /// One limit for many threads at once, split into stripes with a cache line each.
@@ -225,13 +226,28 @@ impl StripedLimiter {
         self.decide(cost, None, true)
     }
 
+    /// Asks the thread's own stripe, and if that denies the others. Most often no other is looked at.
+    #[inline(always)]
+    fn visit(&self, cost: u64, charge: bool, mut ask: impl FnMut(usize) -> Decision) -> Decision {
+        // Not every stripe holds so much, even when it is full.
+        if cost > self.largest_cost {
+            return self.never(cost);
+        }
+        let own = self.own();
+        let decision = ask(own);
+        if decision.is_allowed() || (charge && planted(Fault::OwnStripeOnly)) {
+            return decision;
+        }
+        self.ask_others(own, decision, ask)
+    }
+
     /// Asks the other stripes, one after the other and all at the same time, until one admits. Of all
     /// denials the one with the shortest wait is the answer.
     fn ask_others(
         &self,
         own: usize,
         mut answer: Decision,
-        ask: impl Fn(usize) -> Decision,
+        mut ask: impl FnMut(usize) -> Decision,
     ) -> Decision {
         for turn in 1..self.stripes.len() {
             if answer.is_allowed() {
@@ -245,6 +261,52 @@ impl StripedLimiter {
             }
         }
         answer
+    }
+
+    /// A check; and the stripe that answers, with the words that it held before and after.
+    pub(crate) fn check_traced(&self, now: Timestamp, cost: u64) -> (Decision, usize, [Word; 2]) {
+        let (mut asked, mut words) = (0, [Word::UNUSED; 2]);
+        // If it is admitted, the stripe that was asked last is the one that was charged.
+        let decision = self.visit(cost, true, |stripe| {
+            let (cell, meter) = self.stripe(stripe);
+            let (decision, seen) = cell.check_traced(meter, now, cost);
+            (asked, words) = (stripe, seen);
+            decision
+        });
+        (decision, asked, words)
+    }
+
+    /// As much as fits, of one stripe after the other; of a charge then the rest, in equal parts into the debt of each.
+    #[cold]
+    fn gather(&self, verb: Verb, cost: u64, now: Timestamp) -> Decision {
+        let (own, count) = (self.own(), self.stripes.len());
+        let take = |turn: usize, verb, cost| {
+            let (cell, meter) = self.stripe((own + turn) % count);
+            cell.wish(meter, now, verb, cost)
+        };
+        let mut taken = 0;
+        let mut answer = take(0, Verb::UpTo, cost);
+        for turn in 0..count {
+            let told = if turn == 0 { answer } else { take(turn, Verb::UpTo, cost - taken) };
+            taken += told.charged();
+            // The last stripe that was charged answers; of denials the one with the shortest wait.
+            if told.is_allowed() || (taken == 0 && told.shortage() < answer.shortage()) {
+                answer = told;
+            }
+            if taken == cost {
+                break;
+            }
+        }
+        if verb == Verb::Charge {
+            // Equal parts: so what is owed drains everywhere at the same time.
+            let (part, more) = ((cost - taken) / count as u64, (cost - taken) % count as u64);
+            for turn in 0..count {
+                let told = take(turn, Verb::Charge, part + u64::from((turn as u64) < more));
+                taken += told.charged();
+                answer = told;
+            }
+        }
+        answer.charging(taken)
     }
 
     /// The answer of a smaller stripe to a cost that fits in none, or not in all.
@@ -263,30 +325,27 @@ impl StripedLimiter {
     }
 
     #[inline]
-    fn meter(&self, stripe: usize) -> &Meter {
-        if stripe < self.larger { &self.large } else { &self.small }
+    pub(crate) fn stripe(&self, stripe: usize) -> (&Cell, &Meter) {
+        let meter = if stripe < self.larger { &self.large } else { &self.small };
+        (&self.stripes[stripe], meter)
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 }
 
 impl Store for &StripedLimiter {
     #[inline]
-    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
-        // Not every stripe holds so much, even when it is full.
-        if cost > self.largest_cost {
-            return self.never(cost);
-        }
+    fn ask(&self, verb: Verb, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
         let now = at.unwrap_or_else(|| self.clock.now());
-        let ask = move |stripe: usize| {
-            let (cell, meter) = (&self.stripes[stripe], self.meter(stripe));
-            if charge { cell.check(meter, now, cost) } else { cell.peek(meter, now, cost) }
-        };
-        let own = self.own();
-        let decision = ask(own);
-        // Most often no other stripe is looked at.
-        if decision.is_allowed() || (charge && planted(Fault::OwnStripeOnly)) {
-            return decision;
+        if verb != Verb::Check && charge {
+            return self.gather(verb, cost, now);
         }
-        self.ask_others(own, decision, ask)
+        self.visit(cost, charge, |stripe| {
+            let (cell, meter) = self.stripe(stripe);
+            if charge { cell.check(meter, now, cost) } else { cell.peek(meter, now, cost) }
+        })
     }
 }
 

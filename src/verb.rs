@@ -23,7 +23,7 @@ use crate::sync::{Fault, planted};
 
 /// What a request wants to be charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub enum Verb {
     /// The whole cost, if it fits.
     Check,
     /// As much of it as fits.

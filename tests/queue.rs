@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, ChangeError, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Reservation,
+    BuildError, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Reservation,
     SketchLimiter, SketchSize, Tiers, Wait,
 };
 
@@ -176,6 +176,16 @@ fn what_has_no_queue_says_why() {
     let queued = policy("5/s queue 5");
     let sketch = SketchLimiter::<str>::new(queued, SketchSize::for_load(100, 10).unwrap());
     assert!(sketch.unwrap_err().to_string().contains("queue"));
-    assert!(Tiers::of(queued).build::<str>(9).is_err());
-    assert_eq!(Limiter::changing(queued).unwrap_err(), ChangeError::AtLimit { policy: queued });
+    // In a limiter whose quota may change, the queue is that of the quota in force.
+    let places =
+        |entry: Entry<'_>| (0..20).filter(|_| entry.reserve(1, Duration::MAX).is_ok()).count();
+    let tiers = Tiers::of(policy("5/s burst 1 queue 2")).and(policy("5/s burst 1 queue 5"));
+    let tiers = tiers.build_with_clock::<str>(9, ManualClock::new()).unwrap();
+    assert_eq!([0, 1].map(|tier| places(tiers.entry("a").tier(tier).unwrap())), [3, 6]);
+    let live = Limiter::changing_with_clock(policy("5/s burst 1 queue 2"), ManualClock::new());
+    let live = live.unwrap();
+    assert_eq!(places(live.entry()), 3);
+    live.set_quota(policy("5/s burst 1 queue 5")).unwrap();
+    live.entry().reset();
+    assert_eq!(places(live.entry()), 6);
 }

@@ -149,6 +149,45 @@ fn what_cannot_be_divided_is_refused_with_what_can() {
     );
 }
 
+#[test]
+fn as_much_as_fits_is_taken_from_all_stripes() {
+    for text in ["gcra 1/m burst 11", "fixed-window 11/h", "gcra 1/m burst 11 soft 100%"] {
+        let limiter =
+            StripedLimiter::with_stripes(text.parse::<Policy>().unwrap(), 4, ManualClock::new())
+                .unwrap();
+        let entry = limiter.entry().at(Timestamp::from_secs(7_200));
+        let limit = if text.contains("soft") { 22 } else { 11 };
+        assert_eq!(entry.take_up_to(7).into_result().unwrap().cost(), 7, "{text}");
+        assert_eq!(entry.take_up_to(u64::MAX).into_result().unwrap().cost(), limit - 7, "{text}");
+        let denial = entry.take_up_to(5).into_result().unwrap_err();
+        assert_eq!(denial.cost(), 1);
+        assert!(denial.retry_after().is_some());
+        assert!(!entry.check(1).is_allowed());
+    }
+}
+
+#[test]
+fn a_charge_fills_all_stripes_and_divides_what_they_owe() {
+    // A unit a minute in all: every 4 minutes in each of 4.
+    let limiter = striped(Quota::per_minute(1).burst(8), 4);
+    let at = |minute: u64| limiter.entry().at(Timestamp::from_secs(7_200 + 60 * minute));
+    assert!(at(0).check(1).is_allowed());
+    // 7 fit; 8 more are two of debt in each.
+    assert_eq!(at(0).charge(15), 0);
+    assert!(!at(11).check(1).is_allowed());
+    let admitted = (0..20).filter(|_| at(12).check(1).is_allowed()).count();
+    assert_eq!(admitted, 4);
+    let window = StripedLimiter::with_stripes(
+        "fixed-window 8/h".parse::<Policy>().unwrap(),
+        4,
+        ManualClock::new(),
+    );
+    let window = window.unwrap();
+    let entry = window.entry().at(Timestamp::from_secs(7_200));
+    assert_eq!((entry.charge(5), entry.charge(5), entry.charge(5)), (0, 2, 5));
+    assert_eq!(entry.charge(0), 0);
+}
+
 proptest! {
     /// At any instant since the start no more than the burst and what drained; and a denial of one unit
     /// means that no stripe has one.

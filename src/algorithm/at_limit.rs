@@ -53,7 +53,7 @@ pub(crate) struct Rules {
 }
 
 /// A penalty, and how its end is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Penalty {
     /// At least 1.
     pub(crate) length_ns: u64,
@@ -68,7 +68,43 @@ pub(crate) struct Penalty {
     pub(crate) quantum_ns: u64,
 }
 
+/// The words of [`Rules`] that are kept in atomics.
+pub(crate) const RULES_WORDS: usize = 8;
+
 impl Rules {
+    /// As numbers, as [`Kernel::code`]: small ones together, and 0 in the place of what there is not.
+    pub(crate) fn code(&self) -> [u64; RULES_WORDS] {
+        let penalty = self.penalty.unwrap_or_default();
+        let flags = u64::from(self.any)
+            | u64::from(self.queue.is_some()) << 1
+            | u64::from(self.denied_most.is_some()) << 2
+            | u64::from(self.penalty.is_some()) << 3
+            | u64::from(penalty.extended) << 4
+            | u64::from(penalty.denial_bits) << 8
+            | u64::from(self.soft_bp) << 16
+            | penalty.after << 32; // a u32
+        let [wait_ns, behind] = self.queue.unwrap_or_default();
+        let most = self.denied_most.unwrap_or_default();
+        let Penalty { length_ns, unit_ns, quantum_ns, .. } = penalty;
+        [flags, self.beyond, most, wait_ns, behind, length_ns, unit_ns, quantum_ns]
+    }
+
+    pub(crate) fn of_code(code: [u64; RULES_WORDS]) -> Self {
+        let [flags, beyond, most, wait_ns, behind, length_ns, unit_ns, quantum_ns] = code;
+        let has = |bit: u32| flags >> bit & 1 == 1;
+        let [_, denial_bits, ..] = flags.to_le_bytes();
+        let (after, extended) = (flags >> 32, has(4));
+        let penalty = Penalty { length_ns, after, extended, denial_bits, unit_ns, quantum_ns };
+        Self {
+            any: has(0),
+            queue: has(1).then_some([wait_ns, behind]),
+            soft_bp: (flags >> 16 & 0xffff) as u16,
+            beyond,
+            denied_most: has(2).then_some(most),
+            penalty: has(3).then_some(penalty),
+        }
+    }
+
     /// Whether the policy has no such words, but for a queue: a check does not wait.
     #[inline]
     pub(crate) fn are_none(&self) -> bool {
@@ -130,7 +166,7 @@ impl<A: Algorithm> Ruled<'_, A> {
 
     /// A word that is refused from `at` until its penalty is over, and not before `drained` says.
     #[cold]
-    fn penalised(&self, penalty: &Penalty, drained: Held, at_ns: u64) -> Held {
+    pub(super) fn penalised(&self, penalty: &Penalty, drained: Held, at_ns: u64) -> Held {
         // Told by its last nanosecond, so that one that would end after the clock does has no end.
         let last_ns = at_ns.saturating_add(penalty.length_ns - 1);
         if let Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) = self.kernel.kernel() {
@@ -160,7 +196,7 @@ impl<A: Algorithm> Ruled<'_, A> {
 
     /// When the penalty of a penalised word is over.
     #[cold]
-    fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
+    pub(super) fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
         // Only a word with a penalty is asked.
         let Some(penalty) = &self.rules.penalty else { return at_ns };
         if let Kernel::Gcra(_) | Kernel::RuledGcra(_) = self.kernel.kernel() {

@@ -53,7 +53,7 @@ impl Kernel {
         // Lowest byte first: which algorithm it is.
         let small = |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes));
         Some(match self {
-            Self::Gcra(gcra) => {
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
                 let (factor, shift) = gcra.scale.parts();
                 [small([0, shift, 0, 0]), factor, gcra.burst_ticks, gcra.unit_ticks, 0]
             }

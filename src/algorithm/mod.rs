@@ -25,7 +25,7 @@ mod sliding_window;
 
 pub(crate) use adds::{Adds, Load};
 pub(crate) use answers::Answers;
-pub(crate) use at_limit::{Penalty, Ruled, Rules, softened, unsoftened};
+pub(crate) use at_limit::{Penalty, RULES_WORDS, Ruled, Rules, softened, unsoftened};
 pub(crate) use calendar_month::{CalendarMonth, LONGEST_NS, SHORTEST_NS};
 pub(crate) use code::{CODE_WORDS, FromCode, by_code};
 pub(crate) use fixed_window::FixedWindow;

@@ -41,7 +41,7 @@
 //! For windows: what the old quota still counted at T the new one counts in its window of T, up to its
 //! limit; each quota's decisions keep to its own bound.
 
-use super::{Decides, Held, Kernel, Moment};
+use super::{Decides, Held, Kernel, Moment, Penalty, Ruled};
 use crate::sync::{Fault, planted};
 
 /// A change of quota: from one algorithm to another, at an instant.
@@ -112,7 +112,10 @@ impl Change<'_> {
     /// The same at the instant of the change itself.
     fn turned(&self, held: Held) -> Held {
         match (self.old, self.new) {
-            (Kernel::Gcra(old), Kernel::Gcra(new)) => {
+            (
+                Kernel::Gcra(old) | Kernel::RuledGcra(old),
+                Kernel::Gcra(new) | Kernel::RuledGcra(new),
+            ) => {
                 let debt = new.ticks_of(old, held.ahead.into());
                 let ahead = u64::try_from(debt).unwrap_or(u64::MAX).min(new.burst_ticks);
                 Held { ahead, ..Held::IDLE }
@@ -141,6 +144,46 @@ impl Change<'_> {
         let Self { new, at_ns, .. } = *self;
         // No more than the limit, which fits in a word that holds nothing.
         new.step(Held::IDLE, new.moment(at_ns), 0, units).unwrap_or(Held::IDLE)
+    }
+}
+
+/// What happens at the limit goes along: a row of denials, as far as the new quota does not penalise it yet; and a
+/// penalty, to its end, but no longer than the new quota penalises from the change on. A quota that knows no penalty
+/// counts one as its whole limit: what is owed under a penalty was never more.
+impl Ruled<'_> {
+    /// A word as [`Change::rebased`], from these rules to others.
+    pub(crate) fn rebased(&self, new: &Self, held: Held, [at_ns, seen_ns]: [u64; 2]) -> Held {
+        let change = Change { old: self.kernel, new: new.kernel, at_ns };
+        if self.rules.penalty.is_none() && new.rules.penalty.is_none() {
+            return change.rebased(held, seen_ns);
+        }
+        // At the change: one of the two distances is 0.
+        let then = held
+            .seen_earlier(self.kernel.passed(at_ns, seen_ns))
+            .seen_later(self.kernel.passed(seen_ns, at_ns));
+        let turned = match (self.free(then, self.moment(at_ns)), &new.rules.penalty) {
+            (Some((own, denials)), penalty) => {
+                // One more denial penalises, if these are as many.
+                let most = penalty.map_or(0, |penalty| penalty.after - 1);
+                new.join(change.rebased(own, at_ns), denials.min(most))
+            }
+            (None, Some(penalty)) => {
+                let left_ns = self.end_ns(then, at_ns).saturating_sub(at_ns);
+                let length_ns = left_ns.clamp(1, penalty.length_ns);
+                new.penalised(&Penalty { length_ns, ..*penalty }, Held::IDLE, at_ns)
+            }
+            (None, None) => change.charged_anew(new.kernel.limit()),
+        };
+        let seen = turned
+            .seen_later(new.kernel.passed(at_ns, seen_ns))
+            .seen_earlier(new.kernel.passed(seen_ns, at_ns));
+        if new.is_idle(seen, new.moment(seen_ns)) { Held::IDLE } else { seen }
+    }
+
+    /// How much of the limit is used; under a penalty all of it.
+    pub(crate) fn used(&self, held: Held, moment: Moment) -> u64 {
+        let own = self.free(held, moment);
+        own.map_or(self.kernel.limit(), |(own, _)| self.kernel.used(own, moment))
     }
 }
 

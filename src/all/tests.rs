@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Full, KeyedLimiter, ManualClock, Policy, Quota};
+use crate::{Full, KeyedLimiter, Limiter, ManualClock, Policy, Quota};
 
 /// One unit every 10 s, 12 at once.
 const SLOW: Quota = Quota::per_minute(6).burst(12);

@@ -64,14 +64,6 @@ impl BuildError {
         ))
     }
 
-    /// Denials that were counted under one quota would mean nothing under another.
-    pub(crate) fn tier_at_limit(policy: impl fmt::Display) -> Self {
-        Self::Policy(format!(
-            "tiers cannot say what happens at the limit of {policy}; leave out soft, count-denied, \
-             penalty and queue, or use a KeyedLimiter of this policy alone",
-        ))
-    }
-
     /// A quota that cannot be counted at the rate of one stripe.
     pub(crate) fn stripe_rate(quota: impl fmt::Display, stripes: u64) -> Self {
         Self::Policy(format!(

@@ -24,12 +24,12 @@ pub(super) struct Fresh<'a> {
     pub(super) clock: Option<&'a Clock>,
     /// The arithmetic that decided, if it is not the table's own: that of one of several quotas, or what the
     /// spill answers ([`Kernel::Log`]).
-    pub(super) kernel: Option<Kernel>,
+    pub(super) told_by: Option<(Kernel, u16)>,
 }
 
 impl<'a> Fresh<'a> {
     pub(super) fn new(ask: Ask, clock: Option<&'a Clock>) -> Self {
         // By the table's own arithmetic, until a look, an install or the spill says otherwise.
-        Self { ask, clock, kernel: None }
+        Self { ask, clock, told_by: None }
     }
 }

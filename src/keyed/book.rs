@@ -114,7 +114,7 @@ impl Book {
         let book = Self { shared, entries, named, turned_to, changing, latest_ns };
         // No other thread has the book yet, so the order of the writes does not matter.
         for (tier, ((policy, layout), &index)) in quotas.iter().zip(indices).enumerate() {
-            let quota = NewQuota { policy, code: &Shared::code(layout)? };
+            let quota = NewQuota { policy, code: &Shared::code(layout)?, rules: &layout.rules };
             book.entries[index].write(&book.named[index], tier, quota, 0);
         }
         Some(book)
@@ -193,8 +193,8 @@ impl Book {
         // None, as in `page_of`. Whose numbers these are is known: the word was found by its key's
         // tag, of which the tier is a part.
         let (code, _) = self.entries[index].read()?;
-        let is_in_force = self.entries[index].retired_ns().is_none();
-        // Retired: the word has to be re-based first, which is for the slow way.
+        let is_in_force = self.entries[index].is_plainly_in_force();
+        // Retired: the word has to be re-based first, which is for the slow way; so are rules.
         is_in_force.then(|| (code, self.mark_of(index)))
     }
 
@@ -234,7 +234,9 @@ impl Book {
         let fields = Fields { count_bits: layout.count_bits };
         // The index as a number, to stand in the top bits of a word that has no tag.
         let (index, bits) = (mark >> self.shared.index_shift(), self.entries.len().ilog2());
-        Lens::fitting(layout.kernel, fields, index, bits)
+        let lens = Lens::fitting(layout.kernel.unruled(), fields, index, bits)?;
+        // Keys that share cells would share their denials.
+        Some(if layout.rules.are_none() { lens } else { lens.of_one_key() })
     }
 
     fn lane(&self, layout: Layout, index: usize) -> Lane {
@@ -255,8 +257,8 @@ impl Book {
     }
 
     fn read(&self, index: usize) -> Option<(Layout, usize)> {
-        let (code, tier) = self.entries[index].read()?;
-        Some((self.shared.of_code(code), tier))
+        let (code, rules, tier) = self.entries[index].read_with_rules()?;
+        Some((self.shared.of_code(code, rules), tier))
     }
 
     /// Whether a charge was made since the quota of a word's index came into force: an equal one may have been

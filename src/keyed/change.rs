@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use crate::change::{ChangeError, plain};
+use crate::change::{ChangeError, in_a_word};
 use crate::policy::Policy;
 use crate::sync::{Ordering, fence};
 
@@ -60,15 +60,17 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// were still under way. A raised burst gives the difference; a lowered one locks no key out for longer
     /// than it takes to come back, and forgives what is owed above that. A window of the same length keeps its
     /// counts, up to the new limit; where lengths or algorithms differ, what was used of the old limit counts as
-    /// used of the new one.
+    /// used of the new one. A row of denials goes along ([`AtLimit`](crate::AtLimit)), one short of the new quota's penalty
+    /// at most; a penalty goes on to its end, but no longer than the new quota's would last from now. A quota without a
+    /// penalty counts it as its whole limit.
     ///
     /// Goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread: seven
     /// words a shard are read, and each key of this tier is written once, as is each word of its part of the spill.
     ///
     /// # Errors
     /// No such tier; the limiter was built without [`Tiers`](crate::Tiers); the quota does not fit in its words (see
-    /// [`Tiers::headroom`](crate::Tiers::headroom)), or in those of its spill, says what happens at its limit, or asks
-    /// for a date that the clock cannot tell; another change is under way. Nothing has changed then.
+    /// [`Tiers::headroom`](crate::Tiers::headroom)), or in those of its spill, or asks for a date that the clock cannot
+    /// tell; another change is under way. Nothing has changed then.
     ///
     /// ```
     /// use std::time::Duration;
@@ -86,7 +88,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     pub fn set_quota(&self, tier: usize, policy: impl Into<Policy>) -> Result<(), ChangeError> {
         let tier = self.table.tier(tier)?;
-        let policy = plain(policy.into(), &self.clock);
+        let policy = in_a_word(policy.into(), &self.clock);
         self.table.set_quota(tier, policy, self.clock.now().as_nanos())
     }
 }
@@ -105,17 +107,19 @@ impl Table {
         now_ns: u64,
     ) -> Result<(), ChangeError> {
         let book = self.book.as_deref().ok_or(ChangeError::Fixed)?;
-        // A quota that changes is plain: one with rules at its limit is refused.
         let policy = &policy?;
         let shared = book.shared();
         // The spill's words are brought over, too: a quota that they have no room for is refused.
         let fits = |layout: &Layout| self.spill.is_none() || book.lens(layout, 0).is_some();
         // None if it does not fit in the table's words, in the spill's, or if its algorithm has no
         // numbers.
-        let code = shared.layout(policy).filter(fits).as_ref().and_then(Shared::code);
+        let layout = shared.layout(policy).filter(fits);
+        let code = layout.as_ref().and_then(Shared::code);
         let state_bits = shared.index_shift();
         // Checked before the right to change is taken: a quota that does not fit is never `Busy`.
-        let code = code.ok_or(ChangeError::DoesNotFit { state_bits })?;
+        let (Some(code), Some(Layout { rules, .. })) = (code, &layout) else {
+            return Err(ChangeError::DoesNotFit { state_bits });
+        };
         // One change at a time; this one does not wait for the other.
         let changing = book.begin().ok_or(ChangeError::Busy)?;
         // Not before the last change, so that a word is carried over each of them in their order.
@@ -125,7 +129,7 @@ impl Table {
             spill.raise_marks(at_ns);
         }
         // From here on new keys are counted in the new quota, and words of the old one are carried over when read.
-        let retired = changing.turn(tier.into(), NewQuota { policy, code: &code }, at_ns);
+        let retired = changing.turn(tier.into(), NewQuota { policy, code: &code, rules }, at_ns);
         // SeqCst: an install reads its tier's index after its claim and a fence like this one. So either
         // it sees the new index, or the claim, or what followed it, is seen from here.
         fence(Ordering::SeqCst);

@@ -16,7 +16,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Change, Decides, Held, Kernel};
+use crate::algorithm::{Decides, Held, Ruled, Rules};
 use crate::change::ChangeError;
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, View};
@@ -48,13 +48,13 @@ struct Read {
 }
 
 impl Read {
-    fn kernel(&self) -> &Kernel {
-        &self.layout.kernel
+    fn ruled(&self) -> Ruled<'_> {
+        self.layout.ruled()
     }
 
     /// The word that holds this instead.
     fn with(&self, held: Held) -> u64 {
-        self.layout.live(self.mark, held, self.kernel(), self.kernel().moment(self.at_ns))
+        self.layout.live(self.mark, held, &self.ruled(), self.ruled().moment(self.at_ns))
     }
 }
 
@@ -71,6 +71,10 @@ impl ChangingCell {
     }
 
     /// The policy in force.
+    pub(crate) fn rules(&self) -> Rules {
+        self.book.in_force(0).layout.rules
+    }
+
     pub(crate) fn policy(&self) -> Option<Policy> {
         self.book.policy(0)
     }
@@ -78,12 +82,15 @@ impl ChangingCell {
     /// Changes the quota to a [`plain`](crate::change::plain) one at `now`, or when the last change was if that is later.
     pub(crate) fn set_quota(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
         let shared = self.book.shared();
-        let code = shared.layout_alone(&policy).as_ref().and_then(Shared::code);
+        let layout = shared.layout_alone(&policy);
+        let code = layout.as_ref().and_then(Shared::code);
         let state_bits = shared.index_shift();
-        let code = code.ok_or(ChangeError::DoesNotFit { state_bits })?;
+        let (Some(code), Some(Layout { rules, .. })) = (code, &layout) else {
+            return Err(ChangeError::DoesNotFit { state_bits });
+        };
         let changing = self.book.begin().ok_or(ChangeError::Busy)?;
         let at_ns = changing.instant(now.as_nanos().min(LATEST_NS));
-        let quota = NewQuota { policy: &policy, code: &code };
+        let quota = NewQuota { policy: &policy, code: &code, rules };
         let retired = changing.turn(0, quota, at_ns);
         // Every thread that met the word may have brought it over; if none did, the change does. Lock-free.
         loop {
@@ -101,7 +108,7 @@ impl ChangingCell {
         // Past the latest time the clock stands still, so that no time can outgrow its word.
         let at_ns = now.as_nanos().min(LATEST_NS);
         let seen = |layout: &Layout, word| {
-            layout.unpack(word, &layout.kernel, layout.kernel.moment(at_ns))
+            layout.unpack(word, &layout.ruled(), layout.ruled().moment(at_ns))
         };
         loop {
             // Acquire: see the header.
@@ -114,9 +121,8 @@ impl ChangingCell {
                 }
                 // Counted in the one before: read in its ticks, then carried over the change.
                 Page::Retired { old, at_ns: changed_ns, new } => {
-                    let change =
-                        Change { old: &old.kernel, new: &new.layout.kernel, at_ns: changed_ns };
-                    let held = change.rebased(seen(&old, word), at_ns);
+                    let (held, at) = (seen(&old, word), [changed_ns, at_ns]);
+                    let held = old.ruled().rebased(&new.layout.ruled(), held, at);
                     Read { word, layout: new.layout, mark: new.mark, held, at_ns }
                 }
             });
@@ -140,22 +146,33 @@ impl ChangingCell {
         loop {
             let read = self.read(now);
             let Read { layout, held, at_ns, .. } = read;
-            let kernel = layout.kernel;
+            let (ruled, moment) = (layout.ruled(), layout.ruled().moment(at_ns));
             let wish = Wish { verb, cost, most: layout.ahead };
-            let answer = |verdict, held, cost| {
-                Decision::new(verdict, View::plain(kernel, held, at_ns, at_ns, cost))
+            let answer = |verdict, held, cost, unpaid| {
+                let (mark, held, seen_ns) = ruled.tell(verdict, held, at_ns, (0, unpaid));
+                let soft_bp = layout.rules.soft_bp;
+                let view = View::plain(layout.kernel, held, seen_ns, at_ns, cost);
+                Decision::new(verdict, View { mark, soft_bp, ..view })
             };
-            // Denied: nothing is written, so the word stays in the quota that it is counted in.
-            let Some(next) = kernel.apply(wish, held, kernel.moment(at_ns), 0) else {
-                return answer(Verdict::Denied, held, wish.denied_cost());
+            let Some(next) = ruled.apply(wish, held, moment, 0) else {
+                let cost = wish.denied_cost();
+                // Nothing is written, so the word stays in the quota that it is counted in; unless denials are counted.
+                let counted =
+                    ruled.refuse(held, at_ns, cost).filter(|_| charge && wish.counts_its_denial());
+                let Some(next) = counted else { return answer(Verdict::Denied, held, cost, 0) };
+                // Lock-free, as below.
+                if self.replace(&read, read.with(next)) {
+                    return answer(Verdict::Denied, next, cost, 0);
+                }
+                continue;
             };
             // A question, or a charge of nothing.
             if !charge || next.cost == 0 {
-                return answer(Verdict::Allowed, held, 0);
+                return answer(Verdict::Allowed, held, 0, if charge { 0 } else { cost });
             }
             // Lock-free: if this fails, another thread has charged the word or brought it over.
             if self.replace(&read, read.with(next.held)) {
-                return answer(Verdict::Allowed, next.held, next.cost);
+                return answer(Verdict::Allowed, next.held, next.cost, 0);
             }
         }
     }
@@ -176,7 +193,7 @@ impl ChangingCell {
                 return 0;
             }
             let (next, units) = read.layout.ruled().amend(found, amendment, |charge| {
-                read.word == Read { at_ns: charge.at_ns, ..read }.with(charge.held)
+                read.word == Read { at_ns: charge.at_ns, ..read }.with(read.ruled().left(charge))
             });
             if next == held {
                 return 0;

@@ -9,7 +9,7 @@ use super::ask::{Ask, Fresh};
 use super::floor::follow;
 use super::install::install;
 use super::shard::{Missed, Shard};
-use super::slow::{hit_slowly, look};
+use super::slow::look;
 use super::table::Table;
 
 /// The decision on a request whose key may have been new, with the arithmetic that it was made by.
@@ -17,11 +17,11 @@ use super::table::Table;
 pub(super) fn answer(table: &Table, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
     let now_ns = fresh.ask.now_ns;
     // Built in each branch, as in `Place::decide`.
-    match fresh.kernel {
+    match fresh.told_by {
         // By the table's own arithmetic.
         None => outcome.told(*table.kernel(), now_ns, table.layout.rules.soft_bp),
         // By that of one of several quotas, or by answers that the spill has worked out.
-        Some(kernel) => outcome.told(kernel, now_ns, 0),
+        Some((kernel, soft_bp)) => outcome.told(kernel, now_ns, soft_bp),
     }
 }
 
@@ -70,8 +70,8 @@ pub(super) fn decide_slowly(
             // Missed again after the floor has followed: the sweep has forgotten the key, which was
             // idle for an epoch, or other threads keep the shard busy.
             match hit {
-                Ok((outcome, kernel)) => {
-                    fresh.kernel = kernel;
+                Ok((outcome, told_by)) => {
+                    fresh.told_by = told_by;
                     return outcome;
                 }
                 // The word has just been replaced.
@@ -105,14 +105,13 @@ pub(super) fn refuse(
     second: usize,
     ask: Ask,
 ) -> Option<Decision> {
-    let rules = &table.layout.rules;
     // There is no denial to count.
-    if !rules.count_denials() || ask.cost == 0 {
+    if !table.quota_of(ask.tier, &mut None).0.rules.count_denials() || ask.cost == 0 {
         return None;
     }
-    let outcome = shards_of(identity.first, second)
-        .find_map(|index| hit_slowly(table, index, identity.tag, &ask))?;
+    let mut fresh = Fresh::new(ask, None);
+    let outcome = look(table, identity, second, &mut fresh)?;
     // Others have given back meanwhile, and the request would be admitted: no denial of this limit.
     let is_denied = outcome.verdict == Verdict::Denied;
-    is_denied.then(|| outcome.told(*table.kernel(), ask.now_ns, rules.soft_bp))
+    is_denied.then(|| answer(table, outcome, &fresh))
 }

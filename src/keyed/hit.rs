@@ -127,12 +127,12 @@ impl Table {
         shard: &Shard,
         tag: u64,
         ask: Ask,
-    ) -> Result<(Outcome, Option<Kernel>), Missed> {
+    ) -> Result<(Outcome, Option<(Kernel, u16)>), Missed> {
         match self.way {
             // One quota: the table's own arithmetic decides, and answers.
             Some(way) => way.0(self, shard, tag, ask).map(|outcome| (outcome, None)),
             // Several: the answer has to be told by the quota that the word names.
-            None => priced(self, shard, tag, ask, |outcome, kernel| (outcome, Some(*kernel))),
+            None => priced(self, shard, tag, ask, |outcome, kernel| (outcome, Some((*kernel, 0)))),
         }
     }
 

@@ -67,7 +67,7 @@ pub(super) fn install(
     let Identity { first, .. } = identity;
     // A key that is not there is priced by the quota in force; `open` reads that again.
     if let Some(book) = &table.book {
-        fresh.kernel = Some(book.in_force(fresh.ask.tier.into()).layout.kernel);
+        fresh.told_by = Some(book.in_force(fresh.ask.tier.into()).layout.teller());
     }
     // It only spins: no thread yields here, or waits for another.
     let backoff = Backoff::new();

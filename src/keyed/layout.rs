@@ -274,6 +274,11 @@ impl Layout {
         CLAIM | tag | (nonce & (self.words_per_tag - 1))
     }
 
+    /// What tells of a decision by this layout: the arithmetic, and by how much its limit is soft.
+    pub(super) fn teller(&self) -> (Kernel, u16) {
+        (self.kernel, self.rules.soft_bp)
+    }
+
     /// The algorithm with what happens at its limit, which may be nothing.
     pub(super) fn ruled(&self) -> Ruled<'_> {
         Ruled { kernel: &self.kernel, rules: &self.rules }

@@ -22,7 +22,7 @@ pub(super) mod amend;
 pub(super) mod look;
 pub(super) mod spent;
 
-use crate::algorithm::{Change, Decides, Held, Kernel};
+use crate::algorithm::{Decides, Held, Ruled};
 
 use super::book::{Book, Lane, Page};
 use super::layout::Layout;
@@ -55,25 +55,24 @@ impl Priced {
         // In the ticks that the word was written in. At the floor, where every word of the shard
         // can be read.
         let unpack = |layout: &Layout| {
-            let kernel = &layout.kernel;
-            layout.unpack(word, kernel, kernel.moment(floor_ns))
+            let ruled = layout.ruled();
+            layout.unpack(word, &ruled, ruled.moment(floor_ns))
         };
         // `None`: its index is being written for another quota, so the word has been replaced.
         Some(match book.page(word)? {
             Page::InForce(lane) => Self { lane, held: unpack(&lane.layout), replaced_ns: None },
             // Read in the ticks that it was written in, then carried over the change.
             Page::Retired { old, at_ns, new } => {
-                let held = unpack(&old);
-                let change = Change { old: &old.kernel, new: &new.layout.kernel, at_ns };
                 // At the old rate up to the change, at the new one from there to the floor.
-                let held = change.rebased(held, floor_ns);
+                let (held, at) = (unpack(&old), [at_ns, floor_ns]);
+                let held = old.ruled().rebased(&new.layout.ruled(), held, at);
                 Self { lane: new, held, replaced_ns: Some(at_ns) }
             }
         })
     }
 
-    fn kernel(&self) -> &Kernel {
-        &self.lane.layout.kernel
+    fn ruled(&self) -> Ruled<'_> {
+        self.lane.layout.ruled()
     }
 
     /// Whether the change lies so far above the floor that nothing may be written at its instant yet.
@@ -85,8 +84,8 @@ impl Priced {
     /// The same, seen from another instant.
     fn seen_from(self, at_ns: u64, from_ns: u64) -> Self {
         // One of them is 0: the instant lies on one side of the other.
-        let (later, earlier) =
-            (self.kernel().passed(at_ns, from_ns), self.kernel().passed(from_ns, at_ns));
+        let passed = |from_ns, to_ns| self.lane.layout.kernel.passed(from_ns, to_ns);
+        let (later, earlier) = (passed(at_ns, from_ns), passed(from_ns, at_ns));
         Self { held: self.held.seen_later(later).seen_earlier(earlier), ..self }
     }
 }
@@ -126,10 +125,10 @@ pub(super) fn priced_idle(
 ) -> Option<[bool; 2]> {
     // Read where the survey read the shard, then seen from the floors that it judges by.
     let priced = Priced::of(book, word, read_ns)?;
-    let kernel = priced.kernel();
+    let ruled = priced.ruled();
     let is_idle = |at_ns| {
         let held = priced.seen_from(read_ns, at_ns).held;
-        kernel.is_idle(held, kernel.moment(at_ns))
+        ruled.is_idle(held, ruled.moment(at_ns))
     };
     Some(floors_ns.map(is_idle))
 }
@@ -145,7 +144,7 @@ pub(super) fn is_stale_by(book: &Book, word: u64, [floor_ns, swept_ns]: [u64; 2]
         None => layout.staleness([floor_ns, swept_ns]).of(word),
         // Idle at the first sweep, or kept by it in the quota in force, and as old then as it may be.
         // In an old quota: `settle` re-bases it at the first sweep, or forgets it there.
-        Some(_) => layout.kernel.is_idle(priced.held, layout.kernel.moment(floor_ns)),
+        Some(_) => layout.ruled().is_idle(priced.held, layout.ruled().moment(floor_ns)),
     })
 }
 
@@ -153,7 +152,7 @@ pub(super) fn is_stale_by(book: &Book, word: u64, [floor_ns, swept_ns]: [u64; 2]
 pub(super) fn idle_ns(book: &Book, word: u64, floor_ns: u64) -> u64 {
     Priced::of(book, word, floor_ns)
         // Gone: whatever stands there now, this word is in no newcomer's way any more.
-        .map_or(floor_ns, |priced| priced.kernel().idle_ns(priced.held, floor_ns))
+        .map_or(floor_ns, |priced| priced.ruled().idle_ns(priced.held, floor_ns))
 }
 
 /// Judges a word of a shard by its floor, and re-bases it if its quota has been replaced; `None` if the
@@ -176,8 +175,9 @@ pub(super) fn settle(
     let priced = Priced::of(book, word, header.floor_ns())?;
     let Priced { lane: Lane { layout, mark }, held, replaced_ns } = priced;
     let floor_ns = header.floor_ns();
-    let moment = layout.kernel.moment(floor_ns);
-    let is_idle = layout.kernel.is_idle(held, moment);
+    let ruled = layout.ruled();
+    let moment = ruled.moment(floor_ns);
+    let is_idle = ruled.is_idle(held, moment);
     // What is counted in a quota that has been replaced is not kept while it is idle.
     // An idle word of the quota in force stays for an epoch, for its key may come back to it.
     let is_kept = replaced_ns.is_none() && !layout.staleness([floor_ns; 2]).of(word);
@@ -192,7 +192,7 @@ pub(super) fn settle(
     }
     // At the floor: what is owed is measured from there, so it drains neither earlier nor later
     // than it did.
-    let next = layout.live(layout.tag(word) | mark, held, &layout.kernel, moment);
+    let next = layout.live(layout.tag(word) | mark, held, &ruled, moment);
     // `None` if it was charged meanwhile: the caller reads the shard again.
     shard.replace(cell, word, next).then_some(Settled::Kept)
 }

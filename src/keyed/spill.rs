@@ -237,7 +237,7 @@ fn spilled(
         spilled: true,
     };
     // Answers that are numbers, not a word and its arithmetic.
-    fresh.kernel = Some(Kernel::Log(answers));
+    fresh.told_by = Some((Kernel::Log(answers), 0));
     // A question is no decision of a request, and is not counted.
     table.tallies.spilled(identity.first, u64::from(ask.charge));
     Outcome::of_idle(verdict, held, ask.now_ns, cost)
@@ -289,7 +289,7 @@ pub(super) fn owed(
     // Idle in one form: nothing of what has drained, no count of a window that is over, is carried
     // into the word.
     let is_idle = kernel.is_idle(own, kernel.moment(seen_ns));
-    Some(if is_idle { Held::IDLE } else { own })
+    Some(if is_idle { Held::IDLE } else { layout.ruled().join(own, 0) })
 }
 
 /// The units that a key without a cell owes in the spill, rounded up.
@@ -301,7 +301,8 @@ pub(super) fn owed_units(table: &Table, identity: Identity, second: usize, ask: 
         let quota = table.quota_of(ask.tier, &mut lane);
         let at_ns = base_ns(headers(table, identity.first, second), &mut fresh);
         if let Some(held) = owed(table, identity, second, at_ns, (ask.tier, quota)) {
-            return quota.0.kernel.used(held, quota.0.kernel.moment(at_ns));
+            let ruled = quota.0.ruled();
+            return ruled.used(held, ruled.moment(at_ns));
         }
         // Lock-free: its quota has been changed.
     }

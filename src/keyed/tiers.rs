@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use crate::clock::Clock;
 use crate::error::BuildError;
-use crate::policy::{AtLimit, Policy, deciding, of_one_word};
+use crate::policy::{Policy, deciding, of_one_word};
 
 use super::KeyedLimiter;
 use super::book::{Book, TIERS_MAX, index_bits_for};
@@ -32,7 +32,8 @@ use crate::hash::Hashers;
 ///
 /// # What it costs
 /// A decision reads ten numbers more than in a table of one quota, from a line or two that all threads
-/// share and none writes. Hence this is a choice made when the limiter is built: one of a single quota for
+/// share and none writes; in a tier whose policy says what happens at its limit it takes the longer way besides. Hence
+/// this is a choice made when the limiter is built: one of a single quota for
 /// good pays nothing.
 ///
 /// # When it is full
@@ -40,8 +41,8 @@ use crate::hash::Hashers;
 /// ([`Full::Spill`](crate::Full::Spill)). Of its memory, an eighth of the table's, each tier has an equal part, so a
 /// flood in one takes nothing from another. Its words say which quota they are counted in, too, and their time
 /// does not wrap: quotas of more than 32,767 in a sliding window of a second (8,191 beside 15 other tiers) have no room there, and where a tier has
-/// such a quota no tier is spilled. In a tier whose windows open with the first request (`from-first`) newcomers
-/// are denied. [`when_full`](Tiers::when_full) chooses.
+/// such a quota no tier is spilled. In a tier whose windows open with the first request (`from-first`), or whose policy
+/// is soft, counts denials or penalises, newcomers are denied. [`when_full`](Tiers::when_full) chooses.
 ///
 /// A [`snapshot`](KeyedLimiter::snapshot) of it holds its quotas, too; [`restore`](Tiers::restore) reads it.
 ///
@@ -238,11 +239,8 @@ impl Tiers {
         }
         // Headroom is a quota that may come: it has to be one that can.
         let all = [&self.policies[..], &self.headroom[..]].concat();
-        match all.iter().find(|policy| policy.at_limit() != AtLimit::default()) {
-            Some(policy) => Err(BuildError::tier_at_limit(policy)),
-            // Nor one that is kept in slots.
-            None => all.into_iter().map(of_one_word).collect(),
-        }
+        // Nor one that is kept in slots.
+        all.into_iter().map(of_one_word).collect()
     }
 
     /// How each quota divides words of this kind; `None` if one does not fit.

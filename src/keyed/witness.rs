@@ -4,7 +4,7 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use crate::change::{ChangeError, plain};
+use crate::change::{ChangeError, in_a_word};
 use crate::clock::Timestamp;
 use crate::policy::Policy;
 use crate::word::Word;
@@ -34,7 +34,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         policy: impl Into<Policy>,
         now: Timestamp,
     ) -> Result<(), ChangeError> {
-        let policy = plain(policy.into(), &self.clock);
+        let policy = in_a_word(policy.into(), &self.clock);
         self.table.set_quota(self.table.tier(tier)?, policy, now.as_nanos())
     }
 

@@ -1,42 +1,105 @@
-//! A policy that denies at its limit, as four numbers: for what is kept in atomics, and in snapshots.
+//! A policy as numbers: for what is kept in atomics, and in snapshots.
 
 use std::time::Duration;
 
 use super::text::NAMES;
-use super::{Algorithm, Policy};
+use super::{Algorithm, AtLimit, CountDenied, Policy};
 use crate::quota::Quota;
+use crate::wait::Wait;
 
 /// The number of segmented windows, which is their place in [`NAMES`], as that of each other algorithm is.
 const SEGMENTED: u64 = 6;
 
+/// How many they are.
+pub(crate) const NUMBERS: usize = 10;
+
 impl Policy {
-    /// `[algorithm, count, period in ns, burst]`. What happens at the limit is not in them.
-    pub(crate) fn numbers(&self) -> [u64; 4] {
+    /// `[algorithm, count, period in ns, burst]`, and what happens at the limit: 0 in the place of what does not.
+    pub(crate) fn numbers(&self) -> [u64; NUMBERS] {
         let place = NAMES.iter().zip(0..).find(|((named, ..), _)| *named == self.algorithm);
         let algorithm = match self.algorithm {
             Algorithm::SegmentedWindow { segments } => SEGMENTED | u64::from(segments) << 8,
             _ => place.map_or(SEGMENTED, |(_, place)| place),
         };
         let quota = &self.quota;
-        [algorithm, quota.count(), quota.period_ns(), quota.max_burst()]
+        let AtLimit { soft_bp, count_denied, penalty, queue } = self.at_limit;
+        let (counts, denied) = match count_denied {
+            CountDenied::No => (0, Duration::ZERO),
+            CountDenied::Yes => (1, Duration::ZERO),
+            CountDenied::UpTo(wait) => (2, wait),
+        };
+        let (length, after, extended) =
+            penalty.map_or_else(Default::default, |it| (it.length, it.after, it.extended));
+        let (wait, places) = queue.map_or_else(Default::default, |it| (it.max, it.units));
+        // Whole seconds in a word each, what is less than one beside other small numbers.
+        let nanos =
+            |small: u64, duration: Duration| small | u64::from(duration.subsec_nanos()) << 32;
+        let small = u64::from(soft_bp) | counts << 16 | u64::from(extended) << 18;
+        [
+            algorithm,
+            quota.count(),
+            quota.period_ns(),
+            quota.max_burst(),
+            nanos(small, denied),
+            denied.as_secs(),
+            nanos(after.into(), length),
+            length.as_secs(),
+            // A queue of no places was never built.
+            places,
+            if queue.is_some() { u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX) } else { 0 },
+        ]
     }
 
     /// The policy of these numbers, if they are one's.
-    pub(crate) fn of_numbers([algorithm, count, period_ns, burst]: [u64; 4]) -> Option<Self> {
-        let quota = Quota::try_per(count, Duration::from_nanos(period_ns)).ok()?;
-        let algorithm = match (algorithm & 0xff, u8::try_from(algorithm >> 8).ok()?) {
-            (SEGMENTED, segments) => Algorithm::SegmentedWindow { segments },
-            (place, 0) => NAMES.get(usize::try_from(place).ok()?)?.0,
-            // Only segments have a number of their own.
-            _ => return None,
+    pub(crate) fn of_numbers(numbers: [u64; NUMBERS]) -> Option<Self> {
+        let [algorithm, count, period_ns, burst, at_limit @ ..] = numbers;
+        let mut policy = of_quota([algorithm, count, period_ns, burst])?;
+        let [small, denied_s, after, length_s, places, wait_ns] = at_limit;
+        let duration = |secs, small: u64| {
+            let nanos = u32::try_from(small >> 32).ok().filter(|nanos| *nanos < 1_000_000_000)?;
+            Some(Duration::new(secs, nanos))
         };
-        if algorithm == Algorithm::Gcra {
-            return Some(quota.try_burst(burst).ok()?.into());
+        let (denied, length) = (duration(denied_s, small)?, duration(length_s, after)?);
+        if small & 0xffff > 0 {
+            policy = policy.soft((small & 0xffff) as u32).ok()?;
         }
-        let policy = Self::new(algorithm, quota).ok()?;
-        // A window's burst is its count: another number was never written.
-        (policy.quota.max_burst() == burst).then_some(policy)
+        policy = match small >> 16 & 3 {
+            0 => policy,
+            1 => policy.count_denied(None).ok()?,
+            _ => policy.count_denied(Some(denied)).ok()?,
+        };
+        match u32::try_from(after & u64::from(u32::MAX)).ok()? {
+            0 => {}
+            after if small >> 18 & 1 == 1 => {
+                policy = policy.extended_penalty(length, after).ok()?;
+            }
+            after => policy = policy.penalty(length, after).ok()?,
+        }
+        if places > 0 {
+            let wait =
+                if wait_ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(wait_ns) };
+            policy = policy.queue(Wait::at_most(wait).behind(places)).ok()?;
+        }
+        // Nothing else was ever written.
+        (policy.numbers() == numbers).then_some(policy)
     }
+}
+
+/// The policy of the first of them, which denies at its limit, and that is all.
+fn of_quota([algorithm, count, period_ns, burst]: [u64; 4]) -> Option<Policy> {
+    let quota = Quota::try_per(count, Duration::from_nanos(period_ns)).ok()?;
+    let algorithm = match (algorithm & 0xff, u8::try_from(algorithm >> 8).ok()?) {
+        (SEGMENTED, segments) => Algorithm::SegmentedWindow { segments },
+        (place, 0) => NAMES.get(usize::try_from(place).ok()?)?.0,
+        // Only segments have a number of their own.
+        _ => return None,
+    };
+    if algorithm == Algorithm::Gcra {
+        return Some(quota.try_burst(burst).ok()?.into());
+    }
+    let policy = Policy::new(algorithm, quota).ok()?;
+    // A window's burst is its count: another number was never written.
+    (policy.quota.max_burst() == burst).then_some(policy)
 }
 
 #[cfg(test)]
@@ -56,6 +119,10 @@ mod tests {
             "segmented-window 100/m x6",
             "calendar-month 10000",
             "sliding-log 100/m",
+            "gcra 100/m soft 5% count-denied 1500ms penalty 10m after 3 extended queue 50 wait 2s",
+            "gcra 100/m queue 50",
+            "gcra 100/m wait 450ms",
+            "fixed-window 100/m from-first soft 50% count-denied penalty 1h after 1",
         ] {
             let policy: Policy = text.parse().expect("a policy");
             assert_eq!(Policy::of_numbers(policy.numbers()), Some(policy), "{text}");
@@ -78,7 +145,21 @@ mod tests {
             [6, 5, minute, 5],
             [6 | 1 << 8, 5, minute, 5],
         ] {
-            assert_eq!(Policy::of_numbers(numbers), None, "{numbers:?}");
+            let mut all = [0; NUMBERS];
+            all[..4].copy_from_slice(&numbers);
+            assert_eq!(Policy::of_numbers(all), None, "{numbers:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_nothing_that_happens_at_a_limit_are_none() {
+        let numbers = "gcra 100/m".parse::<Policy>().expect("a policy").numbers();
+        for (place, number) in
+            [(4, 1 << 32), (4, 10_001), (4, 1 << 19), (5, 1), (6, 1), (6, 1 << 63), (7, 1), (9, 1)]
+        {
+            let mut other = numbers;
+            other[place] = number;
+            assert_eq!(Policy::of_numbers(other), None, "{other:?}");
         }
     }
 }

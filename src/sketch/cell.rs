@@ -18,7 +18,7 @@
 //! loom does not reorder such changes (see `loom-tests/src/lib.rs`), so this is argued, not modelled. On
 //! x86-64 all of it is free.
 
-use crate::algorithm::{Adds, Load, Moment};
+use crate::algorithm::{Adds, Kernel, Load, Moment};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::meter::Step;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
@@ -69,6 +69,14 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
     }
 }
 
+/// The longest debt that a cell remembers: where an add stops.
+pub(super) fn longest_debt(kernel: &Kernel) -> u64 {
+    match kernel {
+        Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
+        _ => 0, // windows have no debt
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct SketchCell(AtomicU64);
 
@@ -100,6 +108,15 @@ impl SketchCell {
         self.0.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// The weak form, which gives the word that is there if it is another, or for no reason.
+    #[inline(always)]
+    fn swap(&self, word: Word, next: Word) -> Result<(), Word> {
+        let (word, next) = (word.to_bits(), next.to_bits());
+        // AcqRel and Acquire: see the header.
+        let swapped = self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire);
+        swapped.map(|_| ()).map_err(Word::from_bits)
+    }
+
     /// Adds the cost, whether or not it fits. Lock-free: a thread that tries again lost to another's charge.
     /// `false` if the cell is counted in another quota.
     #[inline(always)]
@@ -114,15 +131,9 @@ impl SketchCell {
             if next == word {
                 return true; // it holds so much already that nothing can be added
             }
-            // AcqRel and Acquire: see the header.
-            match self.0.compare_exchange_weak(
-                word.to_bits(),
-                next.to_bits(),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return true,
-                Err(found) => word = Word::from_bits(found),
+            match self.swap(word, next) {
+                Ok(()) => return true,
+                Err(found) => word = found,
             }
         }
     }
@@ -142,16 +153,9 @@ impl SketchCell {
             if step.word == word {
                 return Some(step); // lost to others: denied
             }
-            // AcqRel: see the header. Relaxed if it fails: a denial leans on nothing, and a later try
-            // acquires when it succeeds.
-            match self.0.compare_exchange_weak(
-                word.to_bits(),
-                step.word.to_bits(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Some(step),
-                Err(found) => word = Word::from_bits(found),
+            match self.swap(word, step.word) {
+                Ok(()) => return Some(step),
+                Err(found) => word = found,
             }
             // Brought over to another quota meanwhile.
             if !ask.reads(word) {

@@ -15,7 +15,7 @@ use crate::clock::{LATEST_NS, Timestamp};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Marked, Reads, Word};
 
-use super::cell::SketchRequest;
+use super::cell::{SketchRequest, longest_debt};
 use super::place::Places;
 use super::rows::Cells;
 
@@ -27,6 +27,7 @@ const SLACK: u64 = 4;
 pub(crate) struct Lens {
     pub(crate) kernel: Kernel,
     words: Marked,
+    is_shared: bool,
 }
 
 /// An algorithm as a request meets it that is so late: see [`Kernel::lateness`].
@@ -60,7 +61,17 @@ impl Adds for Late<'_> {
 impl Lens {
     /// For the one quota of a sketch: words that have room for its times.
     pub(crate) fn sole(kernel: Kernel, fields: Fields) -> Self {
-        Self { kernel, words: Marked::new(fields, 0, 0) }
+        Self::over(kernel, Marked::new(fields, 0, 0))
+    }
+
+    fn over(kernel: Kernel, words: Marked) -> Self {
+        // Not where each request opens a window of its own, see [`super::rows`].
+        Self { kernel, words, is_shared: !matches!(kernel, Kernel::FromFirst(_)) }
+    }
+
+    /// The same, where no key may be decided by cells that others charge.
+    pub(crate) fn of_one_key(self) -> Self {
+        Self { is_shared: false, ..self }
     }
 
     /// For one of several quotas, beside an index of so many bits. Its ticks are those of this kernel, or longer
@@ -86,13 +97,13 @@ impl Lens {
             _ => None,
         };
         let kernel = std::iter::successors(Some(kernel), longer).find(fits)?;
-        Some(Self { kernel, words: Marked::new(fields, index, index_bits) })
+        Some(Self::over(kernel, Marked::new(fields, index, index_bits)))
     }
 
-    /// Whether keys may be decided by words of this quota that they share: not where each request opens a window of
-    /// its own, see [`super::rows`]. What a word holds of another quota, brought over, is held all the same.
+    /// Whether keys may be decided by words of this quota that they share. What a word holds of another quota, brought
+    /// over, is held all the same.
     pub(crate) fn is_shared(&self) -> bool {
-        !matches!(self.kernel, Kernel::FromFirst(_))
+        self.is_shared
     }
 
     /// The longest debt that a word remembers: it stops there.
@@ -162,13 +173,6 @@ impl Lens {
         let change = Change { old: &old.kernel, new: &self.kernel, at_ns };
         let held = change.rebased_shared(old.held(word, Timestamp::from_nanos(at_ns)));
         self.words.pack(held, self.kernel.moment(at_ns))
-    }
-}
-
-fn longest_debt(kernel: &Kernel) -> u64 {
-    match kernel {
-        Kernel::Gcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
-        _ => 0,                                       // windows have no debt
     }
 }
 

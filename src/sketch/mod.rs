@@ -19,6 +19,7 @@ use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::policy::{Policy, deciding};
 use crate::store::Store;
+use crate::verb::Verb;
 
 use place::Placer;
 use rows::Rows;
@@ -230,6 +231,10 @@ pub struct KeyCells<'a> {
 }
 
 impl KeyCells<'_> {
+    pub(crate) fn clock(&self) -> &Clock {
+        self.clock
+    }
+
     /// Whether something is charged in all of its cells.
     pub(crate) fn is_live(&self, at: Option<Timestamp>) -> bool {
         self.rows.is_live(&self.places, at.unwrap_or_else(|| self.clock.now()))
@@ -238,12 +243,12 @@ impl KeyCells<'_> {
 
 impl Store for KeyCells<'_> {
     #[inline(always)]
-    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+    fn ask(&self, verb: Verb, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
         let now = at.unwrap_or_else(|| self.clock.now());
-        if charge {
-            self.rows.check(&self.places, now, cost)
-        } else {
-            self.rows.peek(&self.places, now, cost)
+        match verb {
+            _ if !charge => self.rows.peek(&self.places, now, cost),
+            Verb::Check => self.rows.check(&self.places, now, cost),
+            _ => self.rows.gather(verb, &self.places, now, cost),
         }
     }
 }

@@ -79,9 +79,10 @@ use crate::hash::prefetch;
 use crate::meter::{Meter, Step};
 use crate::policy::{Algorithm, Policy, is_soft_at_most};
 use crate::sync::{Fault, planted};
+use crate::verb::{Verb, Wish};
 use crate::word::{Fields, Reads, Word};
 
-use super::cell::{SketchCell, SketchRequest};
+use super::cell::{SketchCell, SketchRequest, longest_debt};
 use super::place::Places;
 use super::size::SketchSize;
 
@@ -270,6 +271,41 @@ impl Rows {
             // At once: all cells are counted in the one quota.
             if let Some(step) = self.cells.decide(ask, places) {
                 return step;
+            }
+        }
+    }
+
+    /// As much as fits, or a charge into debt: what that is, the key's least loaded cell says.
+    #[cold]
+    pub(super) fn gather(
+        &self,
+        verb: Verb,
+        places: &Places,
+        now: Timestamp,
+        cost: u64,
+    ) -> Decision {
+        let Self { cells, meter } = self;
+        let ask = |cost| SketchRequest::new(&meter.kernel, meter.fields, now, cost);
+        // An add stops at two bursts: what is beyond is not charged.
+        let wish = Wish { verb, cost, most: longest_debt(&meter.kernel) };
+        loop {
+            // At once: all cells are counted in the one quota.
+            let Some((_, word)) = cells.least(&ask(0), places) else { continue };
+            let step = Step::wished(meter, word, now, wish);
+            let told = step.decision(meter.kernel, meter.rules.soft_bp);
+            // Nothing that fits, nothing to charge.
+            if step.word == word {
+                return told;
+            }
+            let cost = told.charged();
+            if verb == Verb::Charge {
+                cells.add(&ask(cost), places);
+                return told;
+            }
+            // Lock-free: denied, it has lost to another's charge, and the next turn finds less.
+            let told = self.check(places, now, cost);
+            if told.is_allowed() {
+                return told;
             }
         }
     }

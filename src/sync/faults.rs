@@ -136,6 +136,8 @@ pub enum Fault {
     SnapshotKeepsClaims,
     /// What several limits were charged before one of them denied stays charged.
     UndoLeftOut,
+    /// A sketch is charged in its turn, before limits that may yet deny.
+    SketchChargedInTurn,
     /// A charge is undone to what was found before it, whatever has been charged since.
     UndoOverAnother,
     /// A report of headroom prices anew what was lent before.

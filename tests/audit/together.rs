@@ -3,7 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp, check_all};
+use tollgate::{
+    Decision, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter,
+    Timestamp, check_all,
+};
 
 use crate::bound::excess;
 use crate::common::policy;
@@ -85,6 +88,49 @@ fn at_one_instant_each_limit_has_been_charged_for_what_all_admitted() {
                 check_all(&mut [first.entry().at(NOW).cost(cost), last.entry().at(NOW).cost(cost)]);
             joint.decision().unwrap()
         })
+    });
+}
+
+/// A sketch, stripes, a log, and a word that denies, at one instant: the sketch and the log were charged for admissions
+/// alone, to the unit; the stripes also for charges that could not be undone.
+#[test]
+fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted() {
+    rounds(|count| {
+        let tight = count / 2;
+        // A log has a slot for each unit, and the table of the others is as large.
+        let text = |words: &str| policy(&format!("{words} {}/h", count * 4));
+        let size = SketchSize::new(3, 1_000).unwrap();
+        let sketch: SketchLimiter<u64> =
+            SketchLimiter::with_clock(text("gcra"), size, ManualClock::new()).unwrap();
+        let stripes = StripedLimiter::with_stripes(text("gcra"), 2, ManualClock::new()).unwrap();
+        let log_units = (count * 4).min(1 << 20);
+        let log = policy(&format!("sliding-log {log_units}/h"));
+        let log = Limiter::with_clock(log, ManualClock::new());
+        let word = policy(&format!("gcra 1/h burst {tight}"));
+        let word = Limiter::with_clock(word, ManualClock::new());
+        let check = |_, _, cost| -> Decision {
+            let mut tolls = [
+                sketch.entry(&1).at(NOW).cost(cost),
+                word.entry().at(NOW).cost(cost),
+                stripes.entry().at(NOW).cost(cost),
+                // Half of the word's units: so it denies now and then what was charged before.
+                word.entry().at(NOW).cost(cost),
+                log.entry().at(NOW).cost(cost),
+            ];
+            check_all(&mut tolls).decision().unwrap()
+        };
+        let request = |random: &mut Random, _| (0, NOW.as_nanos(), random.below(3) + 1);
+        let admissions = run(count, u64::MAX, request, check);
+        let admitted: u64 = admissions.iter().map(|admission| admission.cost).sum();
+        let owed = count * 4 - sketch.entry(&1).at(NOW).peek(0).remaining();
+        assert_eq!(owed, admitted, "the sketch was charged for more or less");
+        assert_eq!(log_units - log.entry().at(NOW).peek(0).remaining(), admitted);
+        let of_word = tight - word.entry().at(NOW).peek(0).remaining();
+        assert!(of_word >= 2 * admitted && admitted > tight / 4, "{of_word}, {admitted}");
+        // What stripes have left, unit by unit.
+        let left = (0..).take_while(|_| stripes.entry().at(NOW).check(1).is_allowed()).count();
+        assert!(count * 4 - left as u64 >= admitted);
+        admissions.len()
     });
 }
 

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
+mod at_limit;
 #[path = "../common/mod.rs"]
 mod common;
 mod model;
@@ -266,8 +267,9 @@ fn a_limiter_tells_the_policy_in_force_and_has_no_snapshot_if_it_may_change() {
     assert_eq!(limiter.policy(), Policy::from(Quota::per_hour(4)));
     let refused = limiter.snapshot(std::io::sink()).unwrap_err();
     assert!(matches!(refused, SnapshotError::NotFixed));
-    let counting = Limiter::changing(policy("gcra 3/h count-denied")).unwrap_err();
-    assert!(matches!(counting, ChangeError::AtLimit { .. }));
+    let counting = policy("gcra 3/h soft 50% count-denied 5s penalty 2h after 3 extended queue 2");
+    limiter.set_quota(counting).unwrap();
+    assert_eq!(limiter.policy(), counting);
 }
 
 #[test]

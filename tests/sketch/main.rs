@@ -6,6 +6,7 @@
 mod build;
 #[path = "../common/mod.rs"]
 mod common;
+mod verbs;
 
 use std::time::Duration;
 

@@ -132,8 +132,10 @@ fn other_tiers_are_refused_and_told() {
         "tier 0 was \"gcra 1/m burst 3\" when the snapshot was taken; only one that was \
          \"gcra 1/m burst 2\" is read"
     );
+    let soft = format!("{three} soft 50%");
+    assert!(refused(&[one, two, &soft]).to_string().starts_with("tier 2 was"));
     assert!(matches!(
-        restore(tiers(&[one, two, "gcra 100/m soft 50%"]), &file).unwrap_err(),
+        refused(&[one, two, "sliding-log 100/m"]),
         RestoreError::Build(BuildError::Policy(_))
     ));
 }
@@ -189,9 +191,9 @@ fn every_byte_that_is_changed_is_noticed() {
     }
 }
 
-/// Where the book's entry of a tier begins: its index, four numbers of its policy, nine of its words.
+/// Where the book's entry of a tier begins: its index, ten numbers of its policy, nine of its words.
 fn entry(tier: usize) -> usize {
-    WORDS_AT + tier * 14 * 8
+    WORDS_AT + tier * 20 * 8
 }
 
 #[test]
@@ -211,7 +213,7 @@ fn numbers_that_no_table_of_these_tiers_has_are_refused_although_sealed() {
     // A policy that no tier has, and a number that stands for no policy.
     assert!(changed(entry(0) + 16, 2).starts_with("tier 0 was"));
     assert!(changed(entry(0) + 8, 99).starts_with("tier 0 was \"of no policy\" when"));
-    for nth in 5..14 {
+    for nth in 11..20 {
         let at = entry(2) + 8 * nth;
         let told = changed(at, get(&file, at) ^ 1);
         assert!(told.starts_with("the snapshot's words are laid out as"), "{nth}: {told}");
@@ -294,4 +296,28 @@ fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
         table.entry(&1).at(Timestamp::default() + Duration::from_secs(2)).peek(1).remaining(),
         3
     );
+}
+
+/// A row of denials and a penalty stand in the file as in any table of one policy.
+#[test]
+fn what_happens_at_the_limit_of_a_tier_goes_on_after_a_restart() {
+    on(Timestamp::from_secs(100));
+    let texts =
+        ["gcra 5/m", "gcra 2/m penalty 10m after 2", "fixed-window 2/m soft 50% count-denied"];
+    let table = tiers(&texts).build_with_clock::<u64>(40, clock()).unwrap();
+    let check = |table: &KeyedLimiter<u64>, key: u64, tier| {
+        table.entry(&key).tier(tier).unwrap().check(1).into_result()
+    };
+    for (key, denials) in [(1, 1), (2, 2)] {
+        assert!((0..2).all(|_| check(&table, key, 1).is_ok()));
+        assert!((0..denials).all(|_| check(&table, key, 1).is_err()));
+    }
+    assert!((0..3).all(|_| check(&table, 3, 2).is_ok()));
+    let mut file = Vec::new();
+    table.snapshot(&mut file).unwrap();
+    let again: KeyedLimiter<u64> = tiers(&texts).restore(clock(), &file[..]).unwrap();
+    assert!(check(&again, 2, 1).unwrap_err().is_penalty());
+    let first = check(&again, 1, 1).unwrap_err();
+    assert!(first.retry_after().unwrap() >= Duration::from_secs(599));
+    assert!(check(&again, 3, 2).is_err());
 }

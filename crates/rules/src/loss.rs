@@ -26,8 +26,7 @@ pub enum Loss {
     /// Its clients are now identified by other bits of their addresses (`prefix_v4`, `prefix_v6`), so the counts belong
     /// to other clients.
     Prefix,
-    /// The previous limit is fixed: it has `mode`, `count_rejected` or `penalty`, or it was too large for a table
-    /// that can be changed.
+    /// The previous limit is fixed: it was too large for a table that can be changed.
     Fixed,
     /// The core cannot change the previous limit to the new one.
     Refused(ChangeError),
@@ -61,9 +60,8 @@ impl fmt::Display for Loss {
             Self::Prefix => {
                 f.write_str("its clients are told apart by other bits of their addresses")
             }
-            Self::Fixed | Self::Refused(ChangeError::AtLimit { .. }) => f.write_str(
-                "a limit with mode, count_rejected or penalty, or too large to be counted beside \
-                 another, cannot be changed while it is in use",
+            Self::Fixed => f.write_str(
+                "a limit that is too large to be counted beside another cannot be changed while it is in use",
             ),
             Self::Refused(ChangeError::DoesNotFit { state_bits }) => write!(
                 f,

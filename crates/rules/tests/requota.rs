@@ -146,26 +146,17 @@ fn what_does_not_fit_begins_anew_and_says_so() {
 }
 
 #[test]
-fn limits_that_say_what_happens_at_them_begin_anew_and_say_so() {
+fn limits_that_say_what_happens_at_them_keep_what_was_spent() {
     let limit = |requests, more: &str| {
         one(&format!("unit: hour, requests_per_unit: {requests}, algorithm: gcra{more}"))
     };
     let world = World::new(&limit(5, ""));
     assert_eq!(spend(&world, 3), (false, 2));
-    let (texts, losses) = reload(&world, &limit(5, ", mode: soft 20%"));
-    let policy = "gcra 5/h soft 20%".parse().expect("a policy");
-    assert_eq!(losses, [Some(Loss::Refused(ChangeError::AtLimit { policy }))]);
-    assert!(
-        texts[0]
-            .starts_with("d.user: gcra 5/h is now gcra 5/h soft 20% and begins anew: a limit with"),
-        "{texts:?}"
-    );
-    assert_eq!(spend(&world, 3), (false, 2));
-    // With the same words the table is kept, with others it is not.
-    assert_eq!(reload(&world, &limit(5, ", mode: soft 20%")).1, []);
+    // Three of five, and two more: then one beyond, which is soft.
+    assert_eq!(reload(&world, &limit(5, ", mode: soft 20%")).1, [None]);
     assert_eq!(left(&world), 2);
-    assert_eq!(reload(&world, &limit(9, ", mode: soft 20%")).1, [Some(Loss::Fixed)]);
-    assert_eq!(left(&world), 9);
+    assert_eq!(reload(&world, &limit(9, ", mode: soft 20%")).1, [None]);
+    assert_eq!(left(&world), 6);
 }
 
 #[test]

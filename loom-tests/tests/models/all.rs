@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use loom::thread;
 use loom_tests::race::{Call, RaceRequest, ask_all};
+use loom_tests::sketch::{Sketch, key_with, sketch};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{ModelKey, ModelTable, key_in, table, table_with_clock};
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, assert_bound, assert_no_claims};
 use tollgate::control::{self, Fault};
-use tollgate::{Limiter, ManualClock, Quota, Timestamp, check_all};
+use tollgate::{Limiter, ManualClock, Quota, StripedLimiter, Timestamp, check_all};
 
 /// What a model says of units that no request was admitted for and that are not left either.
 const STAYED: &str = "a denied request stays charged";
@@ -174,12 +175,58 @@ fn beside_a_newcomer() {
     account(3, 0, table.entry(&key).at(NOW).peek(0).remaining(), 0);
 }
 
+/// 2 threads, a sketch of two units and a limit of one, the sketch named first: one is admitted, and the sketch has been
+/// charged for that one alone.
+fn with_a_sketch() {
+    let (shared, own) = (sketch("gcra 1/s burst 2"), limiter(1));
+    let key = key_with(&shared, [0, 0]);
+    let ask = move |shared: &Sketch, own: &Limiter| {
+        check_all(&mut [shared.entry(&key).at(NOW).cost(1), own.entry().at(NOW).cost(1)])
+            .is_allowed()
+    };
+    let others = (Arc::clone(&shared), Arc::clone(&own));
+    let other = thread::spawn(move || ask(&others.0, &others.1));
+    let admitted = u64::from(ask(&shared, &own));
+    let admitted = admitted + u64::from(other.join().expect("the other thread"));
+    account(2, admitted, shared.entry(&key).at(NOW).peek(0).remaining(), 0);
+    account(1, admitted, own.entry().at(NOW).peek(0).remaining(), 0);
+}
+
+/// 2 threads: one's request is denied after a stripe was charged, the other charges the stripes. By their own clock, which
+/// does not move: what is undone under the other's charge is given back, too.
+fn with_stripes() {
+    let (quota, clock) = (Quota::per_second(1).burst(4), ManualClock::new());
+    clock.set(NOW);
+    let stripes = StripedLimiter::with_stripes(quota, 2, clock.clone()).expect("stripes");
+    let shared = Arc::new(stripes);
+    let other = Arc::clone(&shared);
+    let other = thread::spawn(move || u64::from(other.check().is_allowed()));
+    let own = limiter(1);
+    let denied = check_all(&mut [shared.entry().cost(1), own.entry().cost(1), own.entry().cost(1)]);
+    assert_eq!(denied.index(), Some(2));
+    let admitted = other.join().expect("the other thread");
+    // Less what drains in the difference of two clocks.
+    clock.set(NOW + std::time::Duration::from_millis(3));
+    let left = (0..5).filter(|_| shared.check().is_allowed()).count() as u64;
+    account(4, admitted, left, 0);
+}
+
 pub(crate) fn models() -> Vec<Model> {
     use Bound::{None as Whole, Preemptions};
     vec![
         Model::new("opposite_orders", Whole, opposite_orders)
             .control("an_undo_left_out_is_caught", Fault::UndoLeftOut, STAYED)
             .control("a_joint_plain_store_is_caught", Fault::PlainStoreForCas, ABOVE_BOUND),
+        Model::new("all_with_a_sketch", Whole, with_a_sketch).control(
+            "a_sketch_charged_in_its_turn_is_caught",
+            Fault::SketchChargedInTurn,
+            STAYED,
+        ),
+        Model::new("all_with_stripes", Whole, with_stripes).control(
+            "an_undo_left_out_of_a_stripe_is_caught",
+            Fault::UndoLeftOut,
+            STAYED,
+        ),
         Model::new("undo_against_a_charge", Whole, against_a_charge).control(
             "an_undo_over_a_charge_is_caught",
             Fault::UndoOverAnother,

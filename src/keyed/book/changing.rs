@@ -38,8 +38,8 @@ impl Changing<'_> {
     /// When a change at `now` takes place: not before the one before it.
     pub(in crate::keyed) fn instant(&self, now_ns: u64) -> u64 {
         // Relaxed, both: the right to change orders them.
-        // Below the last instant, so that one more than it, as `retired` has it, does not overflow.
-        let at_ns = now_ns.max(self.book.latest_ns.load(Ordering::Relaxed)).min(u64::MAX - 1);
+        // So far below the last instant that one more than it, as `retired` has it, is no other word there.
+        let at_ns = now_ns.max(self.book.latest_ns.load(Ordering::Relaxed)).min(u64::MAX - 2);
         self.book.latest_ns.store(at_ns, Ordering::Relaxed);
         at_ns
     }

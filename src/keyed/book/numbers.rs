@@ -1,9 +1,10 @@
 //! [`QuotaNumbers`]: what stands in a book under one index, and how a thread that reads it while it is written notices.
 
-use crate::policy::Policy;
+use crate::algorithm::{RULES_WORDS, Rules};
+use crate::policy::{NUMBERS, Policy};
 use crate::sync::{AtomicU64, Ordering};
 
-use crate::keyed::layout::Coded;
+use crate::keyed::layout::{Coded, Shared};
 use crate::keyed::points;
 
 /// The numbers of a quota, and what became of it.
@@ -12,6 +13,8 @@ pub(super) struct QuotaNumbers {
     /// Odd while the numbers are written.
     version: AtomicU64,
     numbers: [AtomicU64; size_of::<Coded>() / size_of::<u64>()],
+    /// What happens at the limit, if the numbers say that anything does.
+    rules: [AtomicU64; RULES_WORDS],
     tier: AtomicU64,
     /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
     /// is in force.
@@ -21,13 +24,17 @@ pub(super) struct QuotaNumbers {
 }
 
 /// The numbers of a policy ([`Policy::numbers`]).
-pub(super) type Named = [AtomicU64; 4];
+/// In the place of an instant: in force, with rules. So the path of plain quotas is closed to it, at no cost to that.
+const RULED: u64 = u64::MAX;
+
+pub(super) type Named = [AtomicU64; NUMBERS];
 
 /// A quota, as a table is built with it or changed to it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct NewQuota<'a> {
     pub(in crate::keyed) policy: &'a Policy,
     pub(in crate::keyed) code: &'a Coded,
+    pub(in crate::keyed) rules: &'a Rules,
 }
 
 impl QuotaNumbers {
@@ -35,7 +42,8 @@ impl QuotaNumbers {
         let numbers = std::array::from_fn(|_| AtomicU64::new(0));
         // An even version: what stands there is whole, though no word leads to it yet.
         let [version, tier, retired, since] = [0; 4].map(AtomicU64::new);
-        Self { version, numbers, tier, retired, since }
+        let rules = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { version, numbers, rules, tier, retired, since }
     }
 
     /// The numbers and whose they are, or `None` while they are written.
@@ -56,8 +64,22 @@ impl QuotaNumbers {
         points::is_whole(whole).then_some((code, tier))
     }
 
+    /// The same, and what happens at the limit.
+    pub(super) fn read_with_rules(&self) -> Option<(Coded, Rules, usize)> {
+        let (code, tier) = self.read()?;
+        if !Shared::has_rules(code) {
+            return Some((code, Rules::default(), tier));
+        }
+        // Acquire throughout, as in `read`: all between two looks at one version.
+        let before = self.version.load(Ordering::Acquire);
+        let (code, tier) = self.read()?;
+        let rules = std::array::from_fn(|n| self.rules[n].load(Ordering::Acquire));
+        let whole = self.version.load(Ordering::Acquire) == before && Shared::has_rules(code);
+        whole.then(|| (code, Rules::of_code(rules), tier))
+    }
+
     /// The policy whose numbers these are, kept in `named`; `None` while it is written.
-    pub(super) fn named(&self, named: &Named) -> Option<[u64; 4]> {
+    pub(super) fn named(&self, named: &Named) -> Option<[u64; NUMBERS]> {
         // Acquire throughout, as in `read`.
         let before = self.version.load(Ordering::Acquire);
         let numbers = std::array::from_fn(|n| named[n].load(Ordering::Acquire));
@@ -66,13 +88,19 @@ impl QuotaNumbers {
         whole.then_some(numbers)
     }
 
-    /// The instant at which the quota was replaced, if it was.
+    /// Whether the quota is in force, and denies at its limit, and that is all.
     #[inline(always)]
+    pub(super) fn is_plainly_in_force(&self) -> bool {
+        // Acquire, as in `retired_ns`.
+        self.retired.load(Ordering::Acquire) == 0
+    }
+
+    /// The instant at which the quota was replaced, if it was.
     pub(super) fn retired_ns(&self) -> Option<u64> {
         // Acquire: pairs with the Release of `retire`. A thread that sees a quota retired sees its tier turned.
         match self.retired.load(Ordering::Acquire) {
             // No change has retired it.
-            0 => None,
+            0 | RULED => None,
             retired => Some(retired - 1),
         }
     }
@@ -93,7 +121,7 @@ impl QuotaNumbers {
 
     /// Writes the numbers of an index that no word carries, in force `since`. Only a build or a change does.
     pub(super) fn write(&self, named: &Named, tier: usize, quota: NewQuota<'_>, since: u64) {
-        let NewQuota { policy, code } = quota;
+        let NewQuota { policy, code, rules } = quota;
         // Relaxed: only changes write it, and one change comes after the other.
         let version = self.version.load(Ordering::Relaxed);
         // No other thread writes it: a build has the book alone, and a change has the right to.
@@ -104,6 +132,11 @@ impl QuotaNumbers {
         for (number, &value) in self.numbers.iter().zip(code) {
             number.store(value, Ordering::Release);
         }
+        if Shared::has_rules(*code) {
+            for (number, value) in self.rules.iter().zip(rules.code()) {
+                number.store(value, Ordering::Release);
+            }
+        }
         // No step of a model: no decision depends on it. Release, as for the numbers.
         if !cfg!(loom) {
             for (number, value) in named.iter().zip(policy.numbers()) {
@@ -113,7 +146,7 @@ impl QuotaNumbers {
         }
         // Release, both: as for the numbers.
         self.tier.store(tier as u64, Ordering::Release);
-        self.retired.store(0, Ordering::Release);
+        self.retired.store(if rules.are_none() { 0 } else { RULED }, Ordering::Release);
         // Release: a thread that sees the even version sees everything that was written before it.
         self.version.store(even, Ordering::Release);
     }

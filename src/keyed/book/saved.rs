@@ -5,11 +5,11 @@ use std::io::Read;
 use super::{Book, index_bits_for, indices_for};
 use crate::keyed::layout::{Coded, Layout, Shared};
 use crate::keyed::shard::{CELLS, GRANULE_BITS};
-use crate::policy::Policy;
+use crate::policy::{NUMBERS, Policy};
 use crate::snapshot::{Form, Reader, RestoreError};
 
 /// A policy in numbers.
-const POLICY_WORDS: usize = 4;
+const POLICY_WORDS: usize = NUMBERS;
 
 /// The words of each tier: its index, its policy, and how that divides words.
 const WORDS_PER_TIER: usize = 1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>();

@@ -71,7 +71,7 @@ pub(super) fn newcomer(
         }
     };
     // The answer is told by the quota that it was decided by.
-    fresh.kernel = table.book.is_some().then_some(layout.kernel);
+    fresh.told_by = table.book.is_some().then_some(layout.teller());
     let ruled = layout.ruled();
     let late = layout.kernel.lateness(fresh.ask.now_ns, at_ns);
     let moment = ruled.moment(at_ns);

@@ -137,7 +137,7 @@ pub(super) fn open(
     let (tier, mut lane) = (fresh.ask.tier, None);
     let (layout, index) = table.quota_of(tier, &mut lane);
     // In a table of one quota it stays None: the table's own answers.
-    fresh.kernel = fresh.kernel.map(|_| layout.kernel);
+    fresh.told_by = fresh.told_by.map(|_| layout.teller());
     let ruled = layout.ruled();
     let moment = ruled.moment(base_ns);
     let late = points::lateness(layout.kernel.lateness(fresh.ask.now_ns, base_ns));

@@ -24,7 +24,7 @@ use super::{
 use crate::algorithm::{Answers, CODE_WORDS, Decides, FromCode, Kernel, Packing, Rules, by_code};
 use crate::clock::LATEST_NS;
 use crate::error::BuildError;
-use crate::policy::{Fineness, POWERS_OF_TEN, Policy};
+use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
 
 /// Epochs in the longest time for which a key may stay live: an advance gives up after 14 steps (`floor`).
 const EPOCHS_IN_HORIZON: u128 = 8;
@@ -123,8 +123,10 @@ impl Shared {
         let back = 3 * epoch_units + before + 2;
         let bare = self.bare();
         let time_mask = (1 << time_bits) - 1;
-        let kernel = demand.kernel;
-        Some(Layout { kernel, count_bits, time_bits, time_mask, back, ahead, epoch_units, ..bare })
+        let Demand { kernel, rules, .. } = demand;
+        let layout =
+            Layout { kernel, rules, count_bits, time_bits, time_mask, back, ahead, ..bare };
+        Some(Layout { epoch_units, ..layout })
     }
 
     /// Of a table of logs: all that a cell holds beside the tag says whose its entry is, and no floor dates it.
@@ -142,23 +144,23 @@ impl Shared {
     /// Times stay in the lower quarter of the field until the latest of the clock, and what is charged ahead
     /// stays within another: so how far a time lies ahead of now, or behind, is read without doubt.
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
-        let (mut kernels, count_bits) = alone(policy);
-        let time_bits = self.index_shift().checked_sub(count_bits).filter(|bits| *bits > 4)?;
-        // Times, what is charged ahead of them, and two quarters that are never written: by these a
-        // time behind now is told from one ahead of it.
-        let quarter = 1_u64 << (time_bits - 2);
-        // A GCRA word reaches up to twice the burst ahead, which a quarter must hold.
-        let fits = |kernel: &Kernel| {
-            let burst = if let Kernel::Gcra(gcra) = kernel { gcra.burst_ticks() } else { 0 };
-            kernel.moment(LATEST_NS).unit < quarter - SLACK && burst <= quarter / 2
+        let fitting = |(kernel, rules, count_bits, ahead): (Kernel, Rules, u32, u64)| {
+            let time_bits = self.index_shift().checked_sub(count_bits).filter(|bits| *bits > 4)?;
+            // Times, what is charged ahead of them, and two quarters that are never written: by these a
+            // time behind now is told from one ahead of it.
+            let quarter = 1_u64 << (time_bits - 2);
+            // Twice the burst, or a penalty, which a quarter must hold.
+            if kernel.moment(LATEST_NS).unit >= quarter - SLACK || ahead > quarter {
+                return None;
+            }
+            let bare = self.bare();
+            let (time_mask, back, ahead) = ((1 << time_bits) - 1, 2 * quarter, quarter);
+            let (count_bits, time_bits) =
+                (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
+            Some(Layout { kernel, rules, count_bits, time_bits, time_mask, back, ahead, ..bare })
         };
         // The finest that fits. None, if even the coarsest runs over within the clock's time.
-        let kernel = kernels.find(fits)?;
-        let bare = self.bare();
-        let (time_mask, back, ahead) = ((1 << time_bits) - 1, 2 * quarter, quarter);
-        let (count_bits, time_bits) =
-            (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
-        Some(Layout { kernel, count_bits, time_bits, time_mask, back, ahead, ..bare })
+        alone(policy).into_iter().find_map(fitting)
     }
 
     /// What is the same in every layout of the table: enough for code that looks only for tags.
@@ -188,15 +190,28 @@ impl Shared {
     /// A layout of this table in numbers; `None` if its algorithm has none.
     pub(in crate::keyed) fn code(layout: &Layout) -> Option<Coded> {
         let [small, length, limit, fine, multiplier] = layout.kernel.code()?;
-        // Both widths in one number: neither takes more than a byte.
-        let bits = u64::from(layout.count_bits) | u64::from(layout.time_bits) << 8;
+        // Both widths in one number: neither takes more than a byte. And whether there are rules beside.
+        let has_rules = u64::from(layout.rules != Rules::default());
+        let bits =
+            u64::from(layout.count_bits) | u64::from(layout.time_bits) << 8 | has_rules << 16;
         let Layout { back, ahead, epoch_units, .. } = *layout;
         Some([small, length, limit, fine, multiplier, bits, back, ahead, epoch_units])
     }
 
     /// The layout of numbers that [`Self::code`] gave.
-    pub(in crate::keyed) fn of_code(self, code: Coded) -> Layout {
-        by_code!(code, A => self.of_code_as::<A>(code))
+    pub(in crate::keyed) fn of_code(self, code: Coded, rules: Rules) -> Layout {
+        let layout = by_code!(code, A => self.of_code_as::<A>(code));
+        match layout.kernel {
+            Kernel::Gcra(gcra) if !rules.are_none() => {
+                Layout { kernel: Kernel::RuledGcra(gcra), rules, ..layout }
+            }
+            _ => Layout { rules, ..layout },
+        }
+    }
+
+    /// Whether a quota of these numbers has rules that stand beside them.
+    pub(in crate::keyed) fn has_rules([.., bits, _, _, _]: Coded) -> bool {
+        bits >> 16 != 0
     }
 
     /// The same of numbers that are known to be of this algorithm.
@@ -226,7 +241,12 @@ fn epoch_for(policy: &Policy) -> u64 {
 }
 
 /// The arithmetic of a policy in a word of its own, the finest first, and the bits of its counts.
-fn alone(policy: &Policy) -> (impl Iterator<Item = Kernel>, u32) {
+fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
+    if policy.at_limit() != AtLimit::default() {
+        // With what happens at the limit as a table's words have it.
+        let demands = (0..).map_while(|choice| Demand::of(policy, choice)).filter_map(Result::ok);
+        return demands.map(|it| (it.kernel, it.rules, it.count_bits, it.ahead)).collect();
+    }
     let (kernel, fields, _) = policy.compile();
     let window_ns = policy.quota().period_ns();
     // Ticks twice as long each time, quanta ten times: as long as one unit is a tick, a window 2^12 quanta.
@@ -249,9 +269,13 @@ fn alone(policy: &Policy) -> (impl Iterator<Item = Kernel>, u32) {
     let quanta = POWERS_OF_TEN.into_iter().take(quanta).map(|quantum_ns| (0, quantum_ns));
     // As many in a window at least as in a table's words: no start is rounded further.
     let quanta = quanta.filter(move |(_, quantum_ns)| *quantum_ns <= window_ns / QUANTA[1]);
-    let coarser: Vec<Kernel> =
-        ticks.chain(quanta).map(|(bits, quantum_ns)| fineness(bits, quantum_ns)).collect();
-    (std::iter::once(kernel).chain(coarser), fields.count_bits.into())
+    let coarser = ticks.chain(quanta).map(|(bits, quantum_ns)| fineness(bits, quantum_ns));
+    let choice = |kernel: Kernel| {
+        // A GCRA word reaches up to twice the burst ahead.
+        let ahead = if let Kernel::Gcra(gcra) = &kernel { 2 * gcra.burst_ticks() } else { 0 };
+        (kernel, Rules::default(), fields.count_bits.into(), ahead)
+    };
+    std::iter::once(kernel).chain(coarser).map(choice).collect()
 }
 
 #[cfg(test)]
@@ -278,7 +302,11 @@ mod tests {
         for policy in &policies {
             let layout = shared.layout(policy).expect("planned");
             let code = Shared::code(&layout).expect("numbers");
-            assert_eq!(format!("{:?}", shared.of_code(code)), format!("{layout:?}"), "{policy}");
+            assert_eq!(
+                format!("{:?}", shared.of_code(code, layout.rules)),
+                format!("{layout:?}"),
+                "{policy}"
+            );
             assert_eq!((layout.tag_bits, layout.state_bits()), (32, 31));
             assert_eq!(layout.time_bits + layout.count_bits, 28);
             assert_eq!(layout.epoch, shared.epoch);

@@ -60,7 +60,7 @@ impl LogTable<'_> {
         let decision = self.decide(identity, second, ask, fresh.clock);
         let view = decision.view();
         // The clock may have been read once more.
-        (fresh.kernel, fresh.ask.now_ns) = (Some(view.kernel), view.now_ns);
+        (fresh.told_by, fresh.ask.now_ns) = (Some((view.kernel, 0)), view.now_ns);
         if view.mark == Mark::TableFull && charge {
             self.tallies.full(identity.first, 1);
         }

@@ -29,7 +29,7 @@ pub(in crate::keyed) fn amend_priced(
             advance(table, index, priced.replaced_ns.unwrap_or(0));
             continue;
         }
-        let kernel = layout.kernel;
+        let ruled = layout.ruled();
         // Nothing is written below the floor: what is read there is as late as the shard's time has
         // come.
         let floor_ns = header.floor_ns();
@@ -46,14 +46,15 @@ pub(in crate::keyed) fn amend_priced(
         if amendment.charge().is_some_and(|charge| !book.is_of(priced.lane.mark, charge)) {
             return Some(0);
         }
-        let (next, units) = layout.ruled().amend(found, amendment, |charge| {
-            word == layout.live(own, charge.held, &kernel, kernel.moment(charge.at_ns))
+        let (next, units) = ruled.amend(found, amendment, |charge| {
+            let moment = ruled.moment(charge.at_ns);
+            word == layout.live(own, ruled.left(charge), &ruled, moment)
         });
         // Nothing to give back: nothing is written.
         if next == held {
             return Some(0);
         }
-        let next = layout.live(own, next, &kernel, kernel.moment(at_ns));
+        let next = layout.live(own, next, &ruled, ruled.moment(at_ns));
         // Lock-free, as in `hit_priced`.
         if table.shard(index).charge(cell, word, next) {
             return Some(units);

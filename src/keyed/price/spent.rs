@@ -46,14 +46,14 @@ impl Spent {
                     advance(table, index, priced.replaced_ns.unwrap_or(0).max(now_ns));
                     continue;
                 }
-                let (kernel, floor_ns) = (layout.kernel, standing.header.floor_ns());
+                let (ruled, floor_ns) = (layout.ruled(), standing.header.floor_ns());
                 // A late now counts as the floor: nothing may be written below it.
                 let at_ns = now_ns.max(floor_ns);
                 let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
-                let moment = kernel.moment(at_ns);
+                let moment = ruled.moment(at_ns);
                 // It stays in its cell, idle from now on, until a sweep or a newcomer takes that.
-                let cleared = layout.live(tag | mark, Held::IDLE, &kernel, moment);
-                let units = kernel.used(held, moment);
+                let cleared = layout.live(tag | mark, Held::IDLE, &ruled, moment);
+                let units = ruled.used(held, moment);
                 return Some(Self { index, standing, cleared, units });
             }
         })

@@ -28,9 +28,6 @@ const SKETCH_DENIALS: Refusal = Never(
     "Keys share the cells of a sketch: what is charged for the denials of one, or refused as its penalty, others would \
      pay for.",
 );
-const QUOTAS: Refusal = NotYet(
-    "A word that moves to another quota would have to take its row of denials and its penalty along.",
-);
 const QUOTAS_OF_A_LOG: Refusal = NotYet(
     "Another quota has another number of slots, and what is in the old ones would have to move.",
 );
@@ -49,7 +46,7 @@ const REDIS_DENIALS: Refusal = Never(
 /// The reason for which this place refuses this policy.
 pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
     let says = |word: &str| policy.contains(word);
-    let (log, soft) = (says("sliding-log"), says("soft 50%"));
+    let log = says("sliding-log");
     let counts_denials = says("count-denied") || says("penalty");
     Some(match place {
         "stripes" if log => STRIPED_LOG,
@@ -58,7 +55,6 @@ pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
         "sketch" if counts_denials => SKETCH_DENIALS,
         "sketch" if says("from-first") => SKETCH_FROM_FIRST,
         "`Tiers`" | "changing quota" if log => QUOTAS_OF_A_LOG,
-        "`Tiers`" | "changing quota" if soft || counts_denials => QUOTAS,
         "snapshot" if log => SAVED_LOG,
         _ if place.starts_with("Redis") && log => REDIS_LOG,
         _ if place.starts_with("Redis") && counts_denials => REDIS_DENIALS,

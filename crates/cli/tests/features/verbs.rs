@@ -38,13 +38,11 @@ const DECISIONS: &str = "crates/rules/tests/decisions.rs";
 const EXACT: &str = "crates/redis/tests/exact.rs";
 
 const SHARED: Elsewhere = Never(
-    "Cells of a sketch are shared: what is given back to one key would be given to others. A permit of stripes does \
-     not say which of them was charged.",
+    "Cells of a sketch are shared, and one that is full takes no more: were something given back to one key, what \
+     another was charged there meanwhile would be forgiven. A permit of stripes does not say which of them was charged.",
 );
 const YES_OR_NO: Elsewhere =
     Never("A request is admitted or denied as a whole: there is no part of it to serve.");
-const SHARED_DEBT: Elsewhere =
-    NotYet("Cells could be charged whatever they hold; stripes would have to divide the debt.");
 const NO_WAIT: Elsewhere =
     Never("A service that kept requests waiting would hold their connections, without a bound.");
 const IN_THE_PROGRAM: Elsewhere =
@@ -102,7 +100,7 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ensure(taken.is_ok_and(|taken| taken == 5), "five of nine are taken")
         },
         elsewhere: [
-            NotYet("A sketch would have to take the same number from all of its cells."),
+            Test("tests/sketch/verbs.rs", "as_much_as_fits_is_taken_from_all_cells_of_a_key"),
             YES_OR_NO,
             YES_OR_NO,
             NotYet("The script can: leases take so. There is no verb for it."),
@@ -115,7 +113,7 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ensure(!entry().check(1).is_allowed(), "what was charged is not there")
         },
         elsewhere: [
-            SHARED_DEBT,
+            Test("tests/striped.rs", "a_charge_fills_all_stripes_and_divides_what_they_owe"),
             Test(SETTLE, "what_a_request_turned_out_to_cost_is_settled_once"),
             NotYet("A cost that is known after the response is denied where it does not fit."),
             NotYet("The script can: mode `async` reports so. There is no verb for it."),
@@ -192,7 +190,7 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ensure(entry().peek(4).is_allowed(), "and nothing was charged for it")
         },
         elsewhere: [
-            SHARED,
+            Test("tests/all_stores.rs", "limits_of_all_stores_are_charged_together_or_not_at_all"),
             Test(LAYER, "several_gates_charge_all_or_none_and_the_tightest_is_told"),
             Test(DECISIONS, "stacked_limits_are_charged_together_and_the_tightest_one_answers"),
             Test(EXACT, "several_limits_are_charged_together_or_not_at_all"),

@@ -1,0 +1,62 @@
+//! [`AnyLimit`]: a limit for `check_all`, in whatever stores it.
+
+use crate::clock::{Clock, Timestamp};
+use crate::decision::Decision;
+use crate::limit::Limit;
+use crate::sketch::KeyCells;
+use crate::store::Store;
+use crate::striped::StripedLimiter;
+use crate::sync::{Fault, planted};
+
+/// A limit at hand, in whatever stores it.
+#[derive(Clone, Copy, Debug)]
+pub enum AnyLimit<'a> {
+    Word(Limit<'a>),
+    Stripes(&'a StripedLimiter),
+    Cells(KeyCells<'a>),
+}
+
+impl<'a> From<Limit<'a>> for AnyLimit<'a> {
+    #[inline(always)]
+    fn from(limit: Limit<'a>) -> Self {
+        Self::Word(limit)
+    }
+}
+
+impl<'a> From<&'a StripedLimiter> for AnyLimit<'a> {
+    fn from(stripes: &'a StripedLimiter) -> Self {
+        Self::Stripes(stripes)
+    }
+}
+
+impl<'a> From<KeyCells<'a>> for AnyLimit<'a> {
+    fn from(cells: KeyCells<'a>) -> Self {
+        Self::Cells(cells)
+    }
+}
+
+impl AnyLimit<'_> {
+    #[inline(always)]
+    pub(super) fn clock(&self) -> &Clock {
+        match self {
+            Self::Word(limit) => limit.clock(),
+            Self::Stripes(stripes) => stripes.clock(),
+            Self::Cells(cells) => cells.clock(),
+        }
+    }
+
+    /// Whether it gives back what it was charged: see the head of the module above.
+    pub(super) fn gives_back(&self) -> bool {
+        !matches!(self, Self::Cells(_)) || planted(Fault::SketchChargedInTurn)
+    }
+
+    pub(super) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
+        match self {
+            // Through the slow way, so that the quick one is not compiled twice.
+            Self::Word(Limit::Key(place)) => place.peek(cost, now),
+            Self::Word(limit) => limit.decide(cost, Some(now), false),
+            Self::Stripes(stripes) => stripes.decide(cost, Some(now), false),
+            Self::Cells(cells) => cells.decide(cost, Some(now), false),
+        }
+    }
+}

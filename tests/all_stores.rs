@@ -1,0 +1,137 @@
+//! Several limits at once, each in another store: a sketch, stripes, logs, words, tiers, a quota that changes.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use common::policy;
+use tollgate::{
+    KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter, Tiers,
+    Timestamp, Toll, check_all,
+};
+
+fn limiter(text: &str) -> Limiter {
+    Limiter::with_clock(policy(text), ManualClock::new())
+}
+
+fn keyed(text: &str) -> KeyedLimiter<u64> {
+    KeyedLimiter::with_clock(policy(text), 1_000, ManualClock::new()).unwrap()
+}
+
+fn sketch(text: &str) -> SketchLimiter<u64> {
+    let size = SketchSize::new(3, 1_000).unwrap();
+    SketchLimiter::with_clock(policy(text), size, ManualClock::new()).unwrap()
+}
+
+fn striped(text: &str) -> StripedLimiter {
+    StripedLimiter::with_stripes(policy(text), 2, ManualClock::new()).unwrap()
+}
+
+/// One limit of each store, all but one of 20 units: that one has 4.
+struct Stores {
+    sketch: SketchLimiter<u64>,
+    striped: StripedLimiter,
+    log: Limiter,
+    logs: KeyedLimiter<u64>,
+    word: Limiter,
+    keyed: KeyedLimiter<u64>,
+    tiers: KeyedLimiter<u64>,
+    changing: Limiter,
+}
+
+impl Stores {
+    fn new(tight: usize) -> Self {
+        let text = |nth, words: &str| format!("{words} {}/h", if nth == tight { 4 } else { 20 });
+        let gcra = |nth| policy(&text(nth, "gcra"));
+        let clock = ManualClock::new;
+        Self {
+            sketch: sketch(&text(0, "gcra")),
+            striped: striped(&text(1, "gcra")),
+            log: limiter(&text(2, "sliding-log")),
+            logs: keyed(&text(3, "sliding-log")),
+            word: limiter(&text(4, "fixed-window")),
+            keyed: keyed(&text(5, "gcra")),
+            tiers: Tiers::of(gcra(6)).and(gcra(6)).build_with_clock(100, clock()).unwrap(),
+            changing: Limiter::changing_with_clock(gcra(7), clock()).unwrap(),
+        }
+    }
+
+    fn tolls(&self, now: Timestamp, cost: u64) -> [Toll<'_>; 8] {
+        [
+            self.sketch.entry(&1).at(now).cost(cost),
+            self.striped.entry().at(now).cost(cost),
+            self.log.entry().at(now).cost(cost),
+            self.logs.entry(&1).at(now).cost(cost),
+            self.word.entry().at(now).cost(cost),
+            self.keyed.entry(&1).at(now).cost(cost),
+            self.tiers.entry(&1).at(now).tier(1).unwrap().cost(cost),
+            self.changing.entry().at(now).cost(cost),
+        ]
+    }
+
+    fn left(&self, now: Timestamp) -> [u64; 8] {
+        // Of stripes, those that a thread could still get by single units.
+        let all = (0..).take_while(|_| self.striped.entry().at(now).check(1).is_allowed()).count();
+        let left = [
+            self.sketch.entry(&1).at(now).peek(0),
+            self.log.entry().at(now).peek(0),
+            self.logs.entry(&1).at(now).peek(0),
+            self.word.entry().at(now).peek(0),
+            self.keyed.entry(&1).at(now).peek(0),
+            self.tiers.entry(&1).at(now).tier(1).unwrap().peek(0),
+            self.changing.entry().at(now).peek(0),
+        ];
+        let [sketch, rest @ ..] = left.map(|decision| decision.remaining());
+        let [log, logs, word, keyed, tiers, changing] = rest;
+        [sketch, all as u64, log, logs, word, keyed, tiers, changing]
+    }
+}
+
+#[test]
+fn limits_of_all_stores_are_charged_together_or_not_at_all() {
+    let now = Timestamp::from_secs(100_000);
+    for tight in 0..8 {
+        let stores = Stores::new(tight);
+        for round in 0..4 {
+            let told = check_all(&mut stores.tolls(now, 2));
+            assert_eq!(told.is_allowed(), round < 2, "{tight} in round {round}: {told:?}");
+            assert_eq!(told.index(), Some(tight));
+        }
+        let left = std::array::from_fn(|nth| if nth == tight { 0 } else { 16 });
+        assert_eq!(stores.left(now), left, "limit {tight}");
+    }
+}
+
+/// A limit that is named twice admits each part of its own when it is asked, and denies the second when it is charged.
+#[test]
+fn what_was_charged_before_a_denial_is_given_back_by_every_store() {
+    let now = Timestamp::from_secs(100_000);
+    let own = limiter("gcra 3/h");
+    for place in 0..=8 {
+        let stores = Stores::new(usize::MAX);
+        let mut tolls: Vec<Toll<'_>> = stores.tolls(now, 2).into();
+        tolls.insert(place, own.entry().at(now).cost(2));
+        tolls.push(own.entry().at(now).cost(2));
+        let told = check_all(&mut tolls);
+        assert_eq!((told.is_allowed(), told.index()), (false, Some(9)));
+        assert_eq!(stores.left(now), [20; 8], "behind {place}");
+        assert_eq!(own.entry().at(now).peek(0).remaining(), 3);
+    }
+}
+
+/// What cannot be given back is bounded: the first of two sketches keeps the one cost, and the second has room for one.
+#[test]
+fn of_two_sketches_the_one_that_was_charged_keeps_the_cost_of_one_request() {
+    let now = Timestamp::from_secs(100_000);
+    let (first, second, word) = (sketch("gcra 20/h"), sketch("gcra 3/h"), limiter("gcra 20/h"));
+    let toll = |sketch: &SketchLimiter<u64>, key| sketch.entry(&key).at(now).peek(0).remaining();
+    let told = check_all(&mut [
+        first.entry(&1).at(now).cost(2),
+        second.entry(&1).at(now).cost(2),
+        second.entry(&1).at(now).cost(2),
+        word.entry().at(now).cost(2),
+    ]);
+    assert_eq!((told.is_allowed(), told.index()), (false, Some(2)));
+    assert_eq!((toll(&first, 1), toll(&second, 1)), (18, 1));
+    assert_eq!(word.entry().at(now).peek(0).remaining(), 20);
+}

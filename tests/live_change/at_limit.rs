@@ -1,0 +1,159 @@
+//! What happens at the limit, where there are several quotas or the quota changes: each decides as a limiter of it alone,
+//! and a change takes along rows of denials and penalties.
+
+use std::time::Duration;
+
+use tollgate::{Decision, Entry, KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp};
+
+use crate::common::policy;
+
+const RULES: [&str; 9] = [
+    "gcra 6/m burst 3 soft 50%",
+    "sliding-window 6/m soft 50%",
+    "gcra 6/m burst 3 count-denied",
+    "fixed-window 6/m count-denied",
+    "sliding-window 6/m exact count-denied",
+    "gcra 6/m burst 3 penalty 2m after 2",
+    "fixed-window 6/m from-first penalty 2m after 2",
+    "segmented-window 6/m x6 penalty 2m after 2 extended",
+    "gcra 6/m burst 3 soft 100% count-denied 5s penalty 2m after 3 queue 2",
+];
+
+fn clock() -> ManualClock {
+    ManualClock::new()
+}
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_millis(6_000_000 + ms)
+}
+
+fn live(text: &str) -> Limiter {
+    Limiter::changing_with_clock(policy(text), clock()).unwrap()
+}
+
+fn tiers(text: &str) -> KeyedLimiter<str> {
+    let tiers = Tiers::of(policy("gcra 1/s burst 9")).and(policy(text));
+    tiers.build_with_clock(100, clock()).unwrap()
+}
+
+/// What a caller sees of it.
+fn shown(decision: Decision) -> (bool, bool, bool, u64, u64) {
+    let (over, penalty) = match decision {
+        Decision::Allowed(permit) => (permit.is_over(), false),
+        Decision::Denied(denial) => (false, denial.is_penalty()),
+    };
+    (decision.is_allowed(), over, penalty, decision.limit(), decision.remaining())
+}
+
+#[test]
+fn each_quota_does_at_its_limit_what_a_limiter_of_its_own_does() {
+    for text in RULES {
+        let (one, live, tiers) =
+            (Limiter::with_clock(policy(text), clock()), live(text), tiers(text));
+        let keyed = KeyedLimiter::<str>::with_clock(policy(text), 100, clock()).unwrap();
+        // Bursts, rows of denials, pauses longer than a penalty, and costs of several units.
+        let mut ms = 0;
+        for n in 0..300_u64 {
+            ms += [0, 100, 900, 7_000, 0, 0, 31_000, 0, 400, 150_000][(n * n % 10) as usize];
+            let cost = 1 + n % 7 % 3;
+            let ask = |entry: Entry<'_>| {
+                let entry = entry.at(at(ms));
+                match n % 11 {
+                    3 => shown(entry.peek(cost)),
+                    5 => shown(entry.take_up_to(cost)),
+                    7 => shown(entry.check_or(cost, |_, _| false)),
+                    _ => shown(entry.check(cost)),
+                }
+            };
+            let told = ask(one.entry());
+            assert_eq!(ask(live.entry()), told, "{text} at {ms} ms, request {n}");
+            let told = ask(keyed.entry("a"));
+            assert_eq!(ask(tiers.entry("a").tier(1).unwrap()), told, "{text} at {ms}, {n}");
+        }
+    }
+}
+
+/// Two denials of three before the change: the next one penalises. One of five would have penalised earlier.
+#[test]
+fn a_row_of_denials_goes_along() {
+    for (old, new, more) in [
+        ("gcra 1/m burst 1 penalty 10m after 3", "gcra 1/m burst 1 penalty 20m after 4", 2),
+        ("gcra 1/m burst 1 penalty 10m after 5", "fixed-window 1/m penalty 20m after 2", 1),
+        ("fixed-window 1/m penalty 10m after 3", "gcra 1/m burst 1 penalty 20m after 3", 1),
+    ] {
+        let clock = clock();
+        clock.set(at(9));
+        let live = Limiter::changing_with_clock(policy(old), clock.clone()).unwrap();
+        let tiers = Tiers::of(policy(old)).headroom(policy(new));
+        let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock.clone()).unwrap();
+        let entries = || [live.entry().at(at(9)), tiers.entry("a").at(at(9))];
+        for entry in entries() {
+            assert!(entry.check(1).is_allowed());
+            assert!((0..2).all(|_| !entry.check(1).is_allowed()));
+        }
+        live.set_quota(policy(new)).unwrap();
+        tiers.set_quota(0, policy(new)).unwrap();
+        for entry in entries() {
+            let denials: Vec<_> =
+                (0..more).map(|_| entry.check(1).into_result().unwrap_err()).collect();
+            assert!(denials[..more - 1].iter().all(|denial| !denial.is_penalty()), "{old}, {new}");
+            let last = denials[more - 1].retry_after().unwrap();
+            assert!(last >= Duration::from_secs(1_199), "{old}, {new}: {last:?}");
+        }
+    }
+}
+
+#[test]
+fn a_penalty_goes_along_to_its_end_and_no_longer_than_the_new_quota_penalises() {
+    let old = "gcra 1/m burst 1 penalty 10m after 1";
+    for (new, minutes) in [
+        ("gcra 2/m burst 2 penalty 1h after 3", 10),
+        ("fixed-window 5/m penalty 1h after 3", 10),
+        ("gcra 2/m burst 2 penalty 4m after 3", 4),
+        // It knows no penalty: the whole limit is used.
+        ("gcra 1/m burst 3", 1),
+    ] {
+        let clock = clock();
+        clock.set(at(0));
+        let live = Limiter::changing_with_clock(policy(old), clock.clone()).unwrap();
+        let tiers = Tiers::of(policy(old)).headroom(policy(new));
+        let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock.clone()).unwrap();
+        for entry in [live.entry(), tiers.entry("a")] {
+            assert!(entry.check(1).is_allowed());
+            assert!(!entry.check(1).is_allowed());
+        }
+        live.set_quota(policy(new)).unwrap();
+        tiers.set_quota(0, policy(new)).unwrap();
+        for entry in [live.entry(), tiers.entry("a")] {
+            let ms = minutes * 60_000;
+            assert!(!entry.at(at(ms - 100)).check(1).is_allowed(), "{new}");
+            assert!(entry.at(at(ms + 1_000)).check(1).is_allowed(), "{new}");
+        }
+    }
+}
+
+#[test]
+fn a_key_that_moves_under_a_penalty_has_used_all_of_its_old_limit() {
+    let old = policy("gcra 5/m penalty 10m after 1");
+    let tiers = Tiers::of(old).and(policy("gcra 60/m"));
+    let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock()).unwrap();
+    let entry = tiers.entry("a").at(at(0));
+    assert!(entry.check(5).is_allowed());
+    assert!(!entry.check(1).is_allowed());
+    assert_eq!(entry.move_to(1).unwrap(), 5);
+    assert_eq!(entry.tier(1).unwrap().peek(0).remaining(), 55);
+    assert!(entry.check(5).is_allowed());
+}
+
+/// What has rules is not decided in the spill: a new key without a cell is denied, as in a table of that policy alone.
+#[test]
+fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others() {
+    let tiers = Tiers::of(policy("gcra 1/h burst 99")).and(policy("gcra 1/h burst 9 count-denied"));
+    let tiers: KeyedLimiter<u64> = tiers.build_with_clock(1, clock()).unwrap();
+    for key in 0..100 {
+        let _ = tiers.entry(&key).at(at(0)).check(1);
+    }
+    let told = tiers.entry(&1_000).at(at(0)).tier(1).unwrap().check(1).into_result();
+    assert!(told.unwrap_err().is_table_full());
+    assert!(tiers.entry(&1_000).at(at(0)).check(1).into_result().is_ok());
+}
