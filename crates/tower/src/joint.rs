@@ -1,7 +1,8 @@
 //! Several gates of one request: all are charged, or none.
 //!
-//! What has an [`Entry`](tollgate::Entry) with every verb is charged together by [`tollgate::check_all`], which undoes.
-//! The cells of a sketch, stripes, and what a gate borrows cannot be given back, so they are asked *apart*:
+//! All limits are charged together by [`tollgate::check_all`], which undoes. It cannot undo a loan. So where a gate
+//! borrows, it and what has no entry with every verb (sketches, stripes), which nothing can be given back to from here,
+//! are asked *apart*:
 //!
 //! 1. Each limit apart is looked at, but where a gate borrows: no look tells what will be lent. If one denies, the request
 //!    is denied and nothing is charged.
@@ -66,7 +67,7 @@ pub(crate) fn charge_all(
         return Some((0, decision));
     }
     permits.extend(asks.iter().map(|_| None));
-    if asks.iter().any(GateRequest::is_apart) {
+    if asks.iter().any(GateRequest::borrows) {
         return charge_with_those_apart(asks, permits);
     }
     charge_together(asks, permits, |_| true)
@@ -81,10 +82,8 @@ fn charge_together(
     let mut places = ArrayVec::<usize, GATES_MAX>::new();
     let mut tolls = ArrayVec::<Toll<'_>, GATES_MAX>::new();
     for (place, ask) in asks.iter().enumerate().filter(|(_, ask)| takes_part(ask)) {
-        if let Some(entry) = ask.gate.limit.full_entry(&ask.key) {
-            places.push(place);
-            tolls.push(entry.cost(ask.cost));
-        }
+        places.push(place);
+        tolls.push(ask.gate.limit.toll(&ask.key, ask.cost));
     }
     let joint = check_all(&mut tolls);
     for (&place, toll) in places.iter().zip(&tolls) {

@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use tollgate::{
-    Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, StripedLimiter,
+    Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, StripedLimiter, Toll,
 };
 
 use crate::key::Key;
@@ -46,8 +46,15 @@ pub trait Limit: Send + Sync {
     /// Decides a request now, but lets something else admit what is denied for now. See [`Entry::check_or`].
     fn check_or(&self, key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision;
 
+    /// What it asks of a request under several limits. See [`Entry::cost`].
+    fn toll<'l>(&'l self, key: &Key, cost: u64) -> Toll<'l>;
+
+    /// Charges even if the cost does not fit, and returns how many units could not be charged. See [`Entry::charge`].
+    #[must_use = "what was not charged is not limited"]
+    fn charge(&self, key: &Key, cost: u64) -> u64;
+
     /// The key's limit at hand, for every other verb. `None` for what cannot give back or reserve: such a gate queues no
-    /// request, and settles none.
+    /// request, and refunds none.
     fn full_entry(&self, key: &Key) -> Option<Entry<'_>>;
 }
 
@@ -63,6 +70,16 @@ macro_rules! verbs_of_any_entry {
         fn check_or(&self, $key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision {
             let $limiter = self;
             $entry.check_or(cost, |denial, _| or(denial))
+        }
+
+        fn toll<'l>(&'l self, $key: &Key, cost: u64) -> Toll<'l> {
+            let $limiter = self;
+            $entry.cost(cost)
+        }
+
+        fn charge(&self, $key: &Key, cost: u64) -> u64 {
+            let $limiter = self;
+            $entry.charge(cost)
         }
     };
 }
@@ -187,6 +204,14 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
 
     fn check_or(&self, key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision {
         (**self).check_or(key, cost, or)
+    }
+
+    fn toll<'l>(&'l self, key: &Key, cost: u64) -> Toll<'l> {
+        (**self).toll(key, cost)
+    }
+
+    fn charge(&self, key: &Key, cost: u64) -> u64 {
+        (**self).charge(key, cost)
     }
 
     fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {

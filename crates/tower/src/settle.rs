@@ -61,8 +61,7 @@ impl GateCharge {
     }
 
     fn charge(&self, units: u64) -> u64 {
-        let entry = self.gate.limit.full_entry(&self.key);
-        entry.map_or(units, |entry| entry.charge(units))
+        self.gate.limit.charge(&self.key, units)
     }
 }
 
@@ -87,7 +86,7 @@ impl Settle {
 
     /// Charges this many more units at each gate, even if they do not fit, and returns the maximum that a gate could
     /// not charge. Later requests are denied until the debt is paid. What limits owe and remember is told at
-    /// [`Entry::charge`](tollgate::Entry::charge); stripes and sketches are charged nothing.
+    /// [`Entry::charge`](tollgate::Entry::charge).
     ///
     /// ```
     /// use tollgate_tower::Settle;

@@ -163,6 +163,12 @@ fn what_was_charged_is_refunded_if_a_limit_apart_denies_after_all() {
         ) -> tollgate::Decision {
             self.0.check_or(key, cost, or)
         }
+        fn toll<'l>(&'l self, key: &Key, cost: u64) -> tollgate::Toll<'l> {
+            self.0.entry(key).cost(cost)
+        }
+        fn charge(&self, key: &Key, cost: u64) -> u64 {
+            self.0.entry(key).charge(cost)
+        }
         fn full_entry(&self, _: &Key) -> Option<tollgate::Entry<'_>> {
             None
         }
@@ -172,6 +178,7 @@ fn what_was_charged_is_refunded_if_a_limit_apart_denies_after_all() {
     let gates = [
         Gate::new(Arc::clone(&word), Everyone).named(named("word")).cost(4),
         Gate::new(Fickle(sketch("1/h", &clock)), Everyone).named(named("fickle")),
+        Gate::new(one("9/h", &clock), Everyone).named(named("lent")).or(|_| false),
     ];
     let denied = ask(&mut served(&RateLimitLayer::all(gates).unwrap()), from(PEER));
     assert_eq!(text(denied.headers(), "ratelimit"), Some("\"fickle\";r=0;t=3600"));
@@ -205,9 +212,9 @@ fn a_quota_that_changes_is_told_as_it_is_now() {
     }
 }
 
-/// Stripes and sketches give nothing back and owe nothing, and that is told.
+/// Stripes and sketches give nothing back, and that is told.
 #[test]
-fn what_cannot_be_settled_is_told() {
+fn what_is_shared_goes_into_debt_and_gives_nothing_back() {
     let clock = ManualClock::new();
     let limits: [Arc<dyn Limit>; 2] =
         [Arc::new(sketch("9/h", &clock)), Arc::new(striped("9/h", &clock))];
@@ -218,7 +225,7 @@ fn what_cannot_be_settled_is_told() {
             std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Bytes::from(body))))
         });
         let layer = RateLimitLayer::new(limit, Everyone).settle_later();
-        assert_eq!(ask(&mut layer.layer(handler), from(PEER)).body(), "0 7");
+        assert_eq!(ask(&mut layer.layer(handler), from(PEER)).body(), "0 0");
     }
 }
 
