@@ -42,10 +42,19 @@ impl ServerClock {
     }
 }
 
+/// What went wrong with a batch, and the slot of a call that it befell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FailedBatch {
+    pub(crate) fault: Fault,
+    pub(crate) slot: u16,
+}
+
 /// Sends a batch and hands out its answers. Returns the fault, if there was one.
-pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Option<Fault> {
-    let mut flight = Flight { wire, names, batch: Batch::of(jobs) };
-    let calls = flight.batch.calls();
+pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Option<FailedBatch> {
+    let (batch, is_cluster) = (Batch::of(jobs), wire.is_cluster());
+    let batch = if is_cluster { batch.by_slot() } else { batch };
+    let mut flight = Flight { wire, names, batch };
+    let calls = flight.batch.calls(is_cluster);
     if calls.is_empty() {
         return None;
     }
@@ -53,7 +62,7 @@ pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Optio
     let (mut worst, mut divided) = (None, Vec::new());
     for (call, value) in calls.into_iter().zip(values) {
         // A slot is moving and this call's keys are at two nodes: each of its requests is sent by itself.
-        if flight.wire.is_cluster() && value == Err(Fault::ClusterDown) && call.len() > 1 {
+        if is_cluster && value == Err(Fault::ClusterDown) && call.len() > 1 {
             divided.extend(call.map(|n| n..n + 1));
         } else {
             worst = flight.answer(call, value).or(worst);
@@ -68,7 +77,7 @@ pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Optio
         let fault = flight.answer(call, value);
         // Limits of one request that are at two nodes cannot be asked together. The nodes work, so it is no fault of
         // theirs.
-        worst = fault.filter(|fault| !is_several || *fault != Fault::ClusterDown).or(worst);
+        worst = fault.filter(|failed| !is_several || failed.fault != Fault::ClusterDown).or(worst);
     }
     worst
 }
@@ -101,7 +110,8 @@ impl Flight {
         values
     }
 
-    fn answer(&mut self, call: Range<usize>, value: Result<Value, Fault>) -> Option<Fault> {
+    fn answer(&mut self, call: Range<usize>, value: Result<Value, Fault>) -> Option<FailedBatch> {
+        let slot = self.batch.slot(call.start);
         let asks = self.batch.asks(call.clone());
         let replies = value.and_then(|value| script::replies(&value, asks));
         let fault = replies.as_ref().err().copied();
@@ -114,7 +124,7 @@ impl Flight {
             );
         }
         self.batch.answer(call, replies);
-        fault
+        fault.map(|fault| FailedBatch { fault, slot })
     }
 }
 

@@ -26,7 +26,7 @@ use crate::store::stats::StoreCounters;
 ///     .deadline(Duration::from_millis(10))
 ///     .prefix("limits");
 /// assert!(!format!("{options:?}").contains("secret"));
-/// assert!(options.open()?.is_degraded() == false); // no limit asks it yet
+/// assert!(options.open()?.is_degraded()); // no node has answered yet
 /// # Ok(())
 /// # }
 /// ```
@@ -183,9 +183,10 @@ impl StoreOptions {
         let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let changed = Arc::default();
         let counters = Arc::new(StoreCounters::default());
-        let bond = Bond { endpoint: Arc::new(endpoint), deadline, counters, runtime, changed };
+        let (endpoint, digest) = (Arc::new(endpoint), Arc::default());
+        let bond = Bond { endpoint, deadline, counters, runtime, changed, digest };
         let prefix: Arc<str> = prefix.into();
-        let links = LinkSet::open(bond, endpoint::shown(&address), Arc::clone(&prefix))?;
+        let links = LinkSet::open(bond, endpoint::shown(&address), &prefix)?;
         Ok(Store { links, prefix, origin: Instant::now() })
     }
 }
