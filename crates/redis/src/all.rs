@@ -137,9 +137,9 @@ impl RedisJointDecision {
 /// Decides one request under several limits of one store, in one call: all are charged, or none. Always
 /// asks the store, also for limits with leases.
 ///
-/// In a cluster limits of different names take several calls: all are looked at, then charged one after the other,
-/// and given back if a later one denies after all. Meanwhile other requests may be denied for the units that are
-/// given back, and units whose return is lost stay charged; no request is admitted for it.
+/// In a cluster limits of different clients take several calls: all are looked at, then charged one slot after the
+/// other, and given back if a later one denies after all. Meanwhile other requests may be denied for the units that
+/// are given back, and units whose return is lost stay charged; no request is admitted for it.
 ///
 /// If the store fails, each limit decides as it would alone without the store, but again all are charged or none, and
 /// one of [`OnError::Deny`] denies. The same happens if the limits are of different stores, which is

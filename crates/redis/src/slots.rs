@@ -5,9 +5,20 @@
 //! order, that of the slots, so of two requests that want the same units one goes on. If a later slot denies or does
 //! not answer, or the caller leaves, the units of the earlier slots are given back.
 //!
-//! What is admitted was charged in every slot before, so bound D1 holds in each slot as if it were asked alone. The
-//! reverse is given up: until units are given back, at most a deadline later, a request may be denied for them that
-//! one script would have admitted, and units whose return is lost stay charged until they have drained.
+//! What is admitted was charged in every slot before, so bound D1 holds in each slot as if it were asked alone,
+//! whatever fails and in every mode: requests under several limits are always decided by the store. The reverse is
+//! given up. A request that takes units and is then denied, or has no answer, may cause others to be denied that one
+//! script would have admitted:
+//!
+//! * until its units are given back: it takes them within a deadline, and their return is sent at once and takes
+//!   another one at most. The store refuses returns while a node is away; they are tried again, for a minute;
+//! * for good, until they drain like units that are spent, if it is not known whether a call was carried out. A call
+//!   that takes is not taken back then, and a return not repeated, since units that are given back twice would be
+//!   admitted although they are spent. Each such call costs a slot at most the units that it asked for, and each slot
+//!   has one at most, so a request costs no limit more than its own cost.
+//!
+//! So a limit is never wrong by more than the cost of the requests that are under way, and of those whose calls were
+//! lost in the time in which the limit drains.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,11 +1,12 @@
 //! [`fly`]: a batch of requests on its way to the store and back.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::Value;
+use tokio::time::Instant;
 
 use crate::error::Fault;
 use crate::script::{self, Invoked};
@@ -21,23 +22,48 @@ pub(crate) struct ScriptNames {
     pub(crate) clock: Arc<ServerClock>,
 }
 
-/// The latest time that a server has told, in microseconds.
-#[derive(Debug, Default)]
-pub(crate) struct ServerClock(AtomicU64);
+/// The latest times that the store has told, in microseconds: one time of a server, and one for each slot of a
+/// cluster, since nodes have clocks of their own.
+#[derive(Debug)]
+pub(crate) struct ServerClock {
+    latest: Box<[AtomicU64]>,
+    /// When a set-back was last written to the log: it is found in every slot of a node.
+    logged: Mutex<Option<Instant>>,
+}
+
+/// The least time between two lines that say that a clock was set back.
+const HOLD: Duration = Duration::from_secs(5);
 
 /// The script's tolerance: it moves a state only if the clock was set back by more (see decide.lua).
 const SLACK_US: u64 = 1_000_000;
 
 impl ServerClock {
-    /// Enters a time that the server has told. Returns by how much the clock was set back, if by more than replies
+    /// Of one server, or of a cluster with so many slots.
+    pub(crate) fn new(slots: u16) -> Self {
+        let latest = (0..slots.max(1)).map(|_| AtomicU64::new(0)).collect();
+        Self { latest, logged: Mutex::default() }
+    }
+
+    /// Whether a line is to be written now.
+    fn is_news(&self, now: Instant) -> bool {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = logged.is_none_or(|last| now.saturating_duration_since(last) >= HOLD);
+        if is_news {
+            *logged = Some(now);
+        }
+        is_news
+    }
+
+    /// Enters a time that the server of a slot has told. Returns by how much the clock was set back, if by more than replies
     /// that overtake one another explain.
-    fn read(&self, now_us: u64) -> Option<Duration> {
+    fn read(&self, slot: u16, now_us: u64) -> Option<Duration> {
+        let latest = self.latest.get(usize::from(slot)).or(self.latest.first())?;
         // Relaxed, three times: nothing is published with the time. Of replies that come at the same moment the
         // exchange below lets one find the set-back.
-        let before_us = self.0.fetch_max(now_us, Ordering::Relaxed);
+        let before_us = latest.fetch_max(now_us, Ordering::Relaxed);
         let back_us = before_us.checked_sub(now_us).filter(|back_us| *back_us > SLACK_US)?;
-        let (this, relaxed) = (&self.0, Ordering::Relaxed);
-        this.compare_exchange(before_us, now_us, relaxed, relaxed).ok()?;
+        let relaxed = Ordering::Relaxed;
+        latest.compare_exchange(before_us, now_us, relaxed, relaxed).ok()?;
         Some(Duration::from_micros(back_us))
     }
 }
@@ -111,17 +137,19 @@ impl Flight {
     }
 
     fn answer(&mut self, call: Range<usize>, value: Result<Value, Fault>) -> Option<FailedBatch> {
-        let slot = self.batch.slot(call.start);
+        let slot = if self.wire.is_cluster() { self.batch.slot(call.start) } else { 0 };
         let asks = self.batch.asks(call.clone());
         let replies = value.and_then(|value| script::replies(&value, asks));
         let fault = replies.as_ref().err().copied();
         let now_us = replies.as_ref().ok().and_then(|replies| Some(replies.first()?.now_us));
-        if let Some(back) = now_us.and_then(|now_us| self.names.clock.read(now_us)) {
+        if let Some(back) = now_us.and_then(|now_us| self.names.clock.read(slot, now_us)) {
             self.names.counters.add(StoreEvent::SetBack, 1);
-            tracing::warn!(
-                "the store's clock was set back by {back:?}: a limit that is in use owes what it can owe at \
-                 most, once, and drains from there"
-            );
+            if self.names.clock.is_news(Instant::now()) {
+                tracing::warn!(
+                    "the store's clock was set back by {back:?}: a limit that is in use owes what it can owe \
+                     at most, once, and drains from there"
+                );
+            }
         }
         self.batch.answer(call, replies);
         fault.map(|fault| FailedBatch { fault, slot })
@@ -134,10 +162,19 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_is_noticed_once_for_each_time() {
-        let clock = ServerClock::default();
+        let clock = ServerClock::new(2);
         let second = 1_000_000;
-        let told = [50, 49, 48, 51, 40, 40, 41, 39].map(|at| clock.read(at * second));
+        let told = [50, 49, 48, 51, 40, 40, 41, 39].map(|at| clock.read(0, at * second));
         let back = |seconds| Some(Duration::from_secs(seconds));
         assert_eq!(told, [None, None, back(2), None, back(11), None, None, back(2)]);
+        // Another slot may be of a node whose clock is another one.
+        assert_eq!([10, 20, 17].map(|at| clock.read(1, at * second)), [None, None, back(3)]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_is_told_of_once_for_all_slots() {
+        let (clock, start) = (ServerClock::new(2), Instant::now());
+        let is_news = [0, 1, 4, 5, 6].map(|s| clock.is_news(start + Duration::from_secs(s)));
+        assert_eq!(is_news, [true, false, false, true, false]);
     }
 }

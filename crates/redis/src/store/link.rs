@@ -80,8 +80,10 @@ pub(crate) struct Bond {
     pub(crate) runtime: Handle,
     /// Notified when the store is lost and when it is back.
     pub(crate) changed: Arc<Notify>,
-    /// The digest of the script, once a server has told it.
+    /// The script, and its digest once a server has told it.
+    pub(crate) text: Arc<str>,
     pub(crate) digest: Arc<OnceLock<Arc<str>>>,
+    pub(crate) clock: Arc<ServerClock>,
 }
 
 /// How long connecting may take where callers wait for no longer than `deadline`.
@@ -94,16 +96,16 @@ impl Link {
     pub(crate) fn open(bond: Bond, probe: Probe) -> Self {
         let (sender, jobs) = mpsc::channel(WAITING);
         let health = Arc::new(Health::new(Instant::now()));
-        let Bond { endpoint, deadline, counters, runtime, changed, digest } = bond;
+        let Bond { endpoint, deadline, counters, runtime, changed, text, digest, clock } = bond;
         let keeper = LinkTask {
             endpoint,
             jobs,
             deadline,
             probe,
-            text: script::text().into(),
+            text,
             health: Arc::clone(&health),
             counters: Arc::clone(&counters),
-            clock: Arc::default(),
+            clock,
             changed,
             digest,
         };

@@ -8,9 +8,12 @@ use redis::{ClientTlsConfig, TlsCertificates};
 use tokio::runtime::Handle;
 
 use crate::error::BuildError;
+use crate::hash_slot::SLOTS;
+use crate::script;
 use crate::settings::check_name;
 use crate::store::Store;
 use crate::store::endpoint::{self, Endpoint};
+use crate::store::flight::ServerClock;
 use crate::store::link::{Bond, patience};
 use crate::store::link_set::LinkSet;
 use crate::store::stats::StoreCounters;
@@ -183,8 +186,17 @@ impl StoreOptions {
         let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let changed = Arc::default();
         let counters = Arc::new(StoreCounters::default());
-        let (endpoint, digest) = (Arc::new(endpoint), Arc::default());
-        let bond = Bond { endpoint, deadline, counters, runtime, changed, digest };
+        let clock = ServerClock::new(if endpoint.is_cluster() { SLOTS } else { 1 });
+        let bond = Bond {
+            endpoint: Arc::new(endpoint),
+            deadline,
+            counters,
+            runtime,
+            changed,
+            text: script::text().into(),
+            digest: Arc::default(),
+            clock: Arc::new(clock),
+        };
         let prefix: Arc<str> = prefix.into();
         let links = LinkSet::open(bond, endpoint::shown(&address), &prefix)?;
         Ok(Store { links, prefix, origin: Instant::now() })
