@@ -1,8 +1,5 @@
 //! Several limits of one request: all are charged, or none.
 
-use std::sync::Arc;
-
-use tokio::time::Instant;
 use tollgate::{Decision, Denial, Told};
 
 use crate::decision::Source;
@@ -140,9 +137,9 @@ impl RedisJointDecision {
 /// Decides one request under several limits of one store, in one call: all are charged, or none. Always
 /// asks the store, also for limits with leases.
 ///
-/// In a cluster limits of different names take several calls: all are looked at, then charged one after the other,
-/// and given back if a later one denies after all. Meanwhile other requests may be denied for the units that are
-/// given back, and units whose return is lost stay charged; no request is admitted for it.
+/// In a cluster limits of different clients take several calls: all are looked at, then charged one slot after the
+/// other, and given back if a later one denies after all. Meanwhile other requests may be denied for the units that
+/// are given back, and units whose return is lost stay charged; no request is admitted for it.
 ///
 /// If the store fails, each limit decides as it would alone without the store, but again all are charged or none, and
 /// one of [`OnError::Deny`] denies. The same happens if the limits are of different stores, which is
@@ -174,19 +171,20 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
         }
     }
     let place = |toll: &RedisToll<'_>| sums.iter().position(|sum| sum.is_same_limit(toll));
-    let link = &first.inner().link;
-    let is_one_store = tolls.iter().all(|toll| toll.inner().is_same_store(first.inner()));
-    let is_one_slot = sums.iter().all(|sum| Arc::ptr_eq(&sum.inner().link, link));
+    let inner = first.inner();
+    let is_one_store = tolls.iter().all(|toll| toll.inner().is_same_store(inner));
+    let slot = first.slot();
+    let is_one_slot = sums.iter().all(|sum| sum.slot() == slot);
     let result = match (is_one_store, is_one_slot) {
         (true, true) => {
             let part = |sum: &RedisToll<'_>| sum.inner().part(sum.key, Units::exactly(sum.cost));
             let ask =
                 ScriptRequest { verb: ScriptVerb::Check, parts: sums.iter().map(part).collect() };
-            slots::ask_one(&sums, ask, link.due()).await
+            slots::ask_one(&sums, ask, inner.due()).await
         }
-        (true, false) => slots::check(&sums, link.due()).await,
+        (true, false) => slots::check(&sums, inner.due()).await,
         (false, _) => {
-            link.counters.fault(Fault::MixedStores);
+            inner.counters().fault(Fault::MixedStores);
             Err(Fault::MixedStores)
         }
     };
@@ -199,7 +197,7 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
         }
         Err(fault) => fall_back(&sums, tolls, fault),
     };
-    link.counters.decision(joint.source, joint.is_allowed());
+    inner.counters().decision(joint.source, joint.is_allowed());
     joint
 }
 
@@ -223,11 +221,10 @@ fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> R
         RedisJointDecision::of(told.into_iter(), source, Some(fault))
     };
     let ruled = |sum: &RedisToll<'_>| sum.inner().ruled(sum.cost, sum.cost);
-    let isolated = |sum: &RedisToll<'_>| sum.inner().link.health.isolated(Instant::now());
     let is_local = |sum: &&RedisToll<'_>| sum.inner().on_error == OnError::Local;
     let rules: Vec<Told> = sums.iter().filter(|sum| !is_local(sum)).map(ruled).collect();
-    // Limits of one store have one isolation clock. Of several stores the least is taken: shares regain least by it.
-    let now = sums.iter().map(isolated).min().unwrap_or_default();
+    // Links have isolation clocks of their own. The least of them is taken: shares regain least by it.
+    let now = sums.iter().map(RedisToll::isolated).min().unwrap_or_default();
     let mut local = Vec::new();
     for sum in sums.iter().filter(is_local) {
         local.push(sum.inner().share.entry(sum.key, now).cost(sum.cost));

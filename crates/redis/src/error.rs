@@ -194,6 +194,21 @@ impl Fault {
         }
     }
 
+    /// Whether what was asked was certainly not done: it was not sent, or refused before anything was written.
+    pub(crate) fn is_refusal(self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable
+                | Self::Overloaded
+                | Self::ReadOnly
+                | Self::Loading
+                | Self::Busy
+                | Self::Moved
+                | Self::ClusterDown
+                | Self::MasterDown
+        )
+    }
+
     /// What an error of the client means. With sentinels or a cluster, it may have found no server to connect to.
     pub(crate) fn of(error: &redis::RedisError) -> Self {
         const NOBODY: [redis::ErrorKind; 3] = [

@@ -16,7 +16,7 @@ impl Inner {
             let told = self.ruled(cost, cost);
             return RedisDecision::degraded(told, Source::Rule, fault);
         }
-        let isolated = self.link.health.isolated(Instant::now());
+        let isolated = self.link(key).health.isolated(Instant::now());
         RedisDecision::degraded(self.share.check(key, cost, isolated), Source::Share, fault)
     }
 
@@ -26,7 +26,7 @@ impl Inner {
             let told = self.ruled(cost, 0);
             return RedisDecision::degraded(told, Source::Rule, fault);
         }
-        let isolated = self.link.health.isolated(Instant::now());
+        let isolated = self.link(key).health.isolated(Instant::now());
         RedisDecision::degraded(self.share.peek(key, cost, isolated), Source::Share, fault)
     }
 

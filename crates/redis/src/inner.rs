@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
+use crate::hash_slot;
+use crate::key::StoredKeys;
 use crate::leased::holding::Terms;
 use crate::local::Local;
 use crate::script::plan::ScriptPlan;
@@ -14,19 +18,17 @@ use crate::share::LocalShare;
 use crate::store::Store;
 use crate::store::link::Link;
 use crate::store::link_set::Enrolled;
-use crate::store::stats::StoreEvent;
+use crate::store::stats::{StoreCounters, StoreEvent};
 
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) store: Store,
-    pub(crate) link: Arc<Link>,
     pub(crate) plan: ScriptPlan,
     pub(crate) on_error: OnError,
     pub(crate) share: LocalShare,
     pub(crate) local: Arc<Local>,
     pub(crate) terms: Terms,
-    /// What all keys of this limit begin with.
-    pub(crate) head: Vec<u8>,
+    pub(crate) keys: StoredKeys,
     pub(crate) _enrolled: Enrolled,
 }
 
@@ -38,15 +40,29 @@ impl Inner {
 
     /// Whether both have the same store, name and policy, and so the same answer for every key.
     pub(crate) fn is_same_limit(&self, other: &Self) -> bool {
-        self.is_same_store(other) && self.head == other.head && self.plan == other.plan
+        self.is_same_store(other) && self.keys.head == other.keys.head && self.plan == other.plan
     }
 
     pub(crate) fn is_same_store(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store.links, &other.store.links)
     }
 
-    fn key(&self, key: &[u8]) -> Vec<u8> {
-        [&self.head, key].concat()
+    /// The slot that a key's limit is in; 0 if the store is one server. Limits of one slot are asked in one call.
+    pub(crate) fn slot(&self, key: &[u8]) -> u16 {
+        if self.store.links.is_cluster() { hash_slot::of_key(&self.keys.of(key)) } else { 0 }
+    }
+
+    /// The link by which the store is asked about a key.
+    pub(crate) fn link(&self, key: &[u8]) -> &Arc<Link> {
+        self.store.links.of(self.slot(key))
+    }
+
+    pub(crate) fn due(&self) -> Instant {
+        self.store.links.due()
+    }
+
+    pub(crate) fn counters(&self) -> &StoreCounters {
+        self.store.links.counters()
     }
 
     /// A request under this limit alone.
@@ -55,15 +71,14 @@ impl Inner {
     }
 
     pub(crate) fn part(&self, key: &[u8], units: Units) -> ScriptPart {
-        ScriptPart::new(self.key(key), self.plan, units)
+        ScriptPart::new(self.keys.of(key), self.plan, units)
     }
 
     /// The store's decision, or the one that [`OnError`] makes in its place.
     pub(crate) async fn ask_store(&self, key: &[u8], cost: u64) -> RedisDecision {
-        let link = &self.link;
         let ask = self.request(ScriptVerb::Check, key, Units::exactly(cost));
         let asked_ns = self.now_ns();
-        let reply = link.call(ask, link.due()).await;
+        let reply = self.link(key).call(ask, self.due()).await;
         if let (Some(counts), Ok(reply)) = (&self.local.counts, &reply) {
             counts.learn((&self.plan, self.terms.era), key, reply, [asked_ns, self.now_ns()]);
         }
@@ -78,7 +93,7 @@ impl Inner {
     pub(crate) fn view<'a>(&'a self, reply: &'a ScriptReply) -> Result<StateView<'a>, Fault> {
         let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
         if seen.broken {
-            self.link.counters.add(StoreEvent::Broken, 1);
+            self.counters().add(StoreEvent::Broken, 1);
         }
         Ok(StateView { plan: &self.plan, state: &seen.state, now_us: reply.now_us })
     }

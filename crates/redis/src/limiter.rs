@@ -9,9 +9,9 @@ use crate::counted::report::report_regularly;
 use crate::decision::{RedisDecision, RedisPermit};
 use crate::error::{BuildError, Fault};
 use crate::inner::Inner;
+use crate::key::StoredKeys;
 use crate::leased::holding::Terms;
 use crate::local::SharedSettings;
-use crate::script::plan::PlanKind;
 use crate::script::{ScriptVerb, Units};
 use crate::settings::{Mode, Settings};
 use crate::share::LocalShare;
@@ -26,7 +26,7 @@ use crate::store::Store;
 /// [`OnError`](crate::OnError) does, and [`RedisDecision::fault`] says why. What the store did not answer counts as
 /// charged.
 ///
-/// The clock is the store's, so no verb takes a time. Keys are bytes, and are sent as they are.
+/// The clock is the store's, so no verb takes a time. Keys are bytes; what they are called in the store is on the crate's page.
 ///
 /// Clones are the same limiter, and share its leases.
 ///
@@ -70,17 +70,12 @@ impl RedisLimiter {
         let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
         let (held, form) = (settings.held(), SharedSettings::of(&settings));
         let Settings { name, part, on_error, interval, mode, .. } = settings;
-        // A part takes the place of a colon: so no two limits make the same key.
-        let part = if part.is_empty() { String::new() } else { format!("/{part}") };
-        // What a log stores is of another kind, so it has keys of its own. A tag is followed by nothing else but these.
-        let log = if matches!(plan.kind, PlanKind::Log { .. }) { "+log" } else { "" };
-        let head = format!("{}:{{{name}}}{log}{part}:", store.prefix).into_bytes();
-        let link = store.links.of(&name)?;
-        let (local, era) = store.links.locals.of(&head, form, plan, store.now_ns());
+        let keys = StoredKeys::new(&store.prefix, &name, &part, &plan);
+        let (local, era) = store.links.locals.of(&keys.head, form, plan, store.now_ns());
         let terms = Terms { era, ..Terms::new(held, fill_ns) };
         let _enrolled = store.links.enrol(on_error);
         let store = store.clone();
-        let inner = Inner { store, link, plan, on_error, share, local, terms, head, _enrolled };
+        let inner = Inner { store, plan, on_error, share, local, terms, keys, _enrolled };
         let inner = Arc::new(inner);
         let alive = (mode == Mode::Async).then(|| {
             let (alive, gone) = oneshot::channel();
@@ -146,7 +141,7 @@ impl RedisLimiter {
                 }
             },
         };
-        inner.link.counters.decision(decision.source(), decision.is_allowed());
+        inner.counters().decision(decision.source(), decision.is_allowed());
         decision
     }
 
@@ -168,7 +163,7 @@ impl RedisLimiter {
         let inner = &self.inner;
         if let Some(counts) = inner.local.counts.as_ref().filter(|_| cost > 0) {
             let decision = inner.count(counts, key.as_ref(), cost)?;
-            inner.link.counters.decision(decision.source(), decision.is_allowed());
+            inner.counters().decision(decision.source(), decision.is_allowed());
             return Some(decision);
         }
         let table = inner.local.leases.as_ref().filter(|_| cost > 0)?;
@@ -218,10 +213,9 @@ impl RedisLimiter {
             return Ok(0);
         };
         let units = Units { stamp, ..Units::exactly(units) };
-        let link = &self.inner.link;
-        let reply = link
-            .call(self.inner.request(ScriptVerb::Refund, key.as_ref(), units), link.due())
-            .await?;
+        let (inner, key) = (&self.inner, key.as_ref());
+        let ask = inner.request(ScriptVerb::Refund, key, units);
+        let reply = inner.link(key).call(ask, inner.due()).await?;
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 
@@ -242,7 +236,6 @@ impl RedisLimiter {
     pub async fn return_leases(&self) -> u64 {
         self.inner.report().await;
         let Some(table) = &self.inner.local.leases else { return 0 };
-        let link = &self.inner.link;
         let mut returned = 0;
         for set in table.sets() {
             for (key, mut holding) in set.drain() {
@@ -251,7 +244,7 @@ impl RedisLimiter {
                     let units = Units { stamp, ..Units::exactly(left) };
                     if left > 0 {
                         let ask = self.inner.request(ScriptVerb::Refund, &key, units);
-                        let reply = link.call(ask, link.due()).await;
+                        let reply = self.inner.link(&key).call(ask, self.inner.due()).await;
                         let parts = reply.map(|reply| reply.parts).unwrap_or_default();
                         returned += parts.first().map_or(0, |seen| seen.units);
                     }

@@ -22,7 +22,7 @@ const LOOKS: u32 = 4;
 impl Inner {
     /// Would a request be admitted? Charges nothing.
     pub(crate) async fn look_at(&self, key: &[u8], cost: u64) -> RedisDecision {
-        let due = self.link.due();
+        let due = self.due();
         match self.look_until(due, key, cost).await {
             Ok(decision) => decision,
             Err(fault) => self.peek_fallen_back(key, cost, fault),
@@ -35,7 +35,8 @@ impl Inner {
         key: &[u8],
         cost: u64,
     ) -> Result<RedisDecision, Fault> {
-        let ask = || self.link.call(self.request(ScriptVerb::Peek, key, Units::exactly(cost)), due);
+        let link = self.link(key);
+        let ask = || link.call(self.request(ScriptVerb::Peek, key, Units::exactly(cost)), due);
         let mut looks = 0;
         if let Some(held) = self.held(key) {
             loop {

@@ -1,7 +1,6 @@
 //! Requests under several rules, of which not all deny: what a rate limit service asks.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use tokio::time::Instant;
 use tollgate::{Decision, Told};
@@ -206,17 +205,18 @@ async fn decide(groups: &[Group<'_>], verb: ScriptVerb) -> RequestDecision {
         let (decisions, source) = (Vec::new(), Source::Store);
         return RequestDecision { allowed: true, decisions, source, fault: None };
     };
-    let link = &first.inner().link;
-    let is_one_store = tolls().all(|toll| toll.inner().is_same_store(first.inner()));
-    let is_one_slot = tolls().all(|toll| Arc::ptr_eq(&toll.inner().link, link));
+    let inner = first.inner();
+    let is_one_store = tolls().all(|toll| toll.inner().is_same_store(inner));
+    let slot = first.slot();
+    let is_one_slot = tolls().all(|toll| toll.slot() == slot);
     let result = match (is_one_store, is_one_slot) {
         (true, true) => {
             let tolls: Vec<RedisToll<'_>> = tolls().copied().collect();
-            slots::ask_one(&tolls, ask(groups, verb), link.due()).await
+            slots::ask_one(&tolls, ask(groups, verb), inner.due()).await
         }
-        (true, false) => across(groups, verb, link.due()).await,
+        (true, false) => across(groups, verb, inner.due()).await,
         (false, _) => {
-            link.counters.fault(Fault::MixedStores);
+            inner.counters().fault(Fault::MixedStores);
             Err(Fault::MixedStores)
         }
     };
@@ -225,7 +225,7 @@ async fn decide(groups: &[Group<'_>], verb: ScriptVerb) -> RequestDecision {
         Err(fault) => fall_back(groups, verb, fault),
     };
     if verb == ScriptVerb::Check {
-        link.counters.decision(decision.source, decision.allowed);
+        inner.counters().decision(decision.source, decision.allowed);
     }
     decision
 }
@@ -325,8 +325,7 @@ impl<'a> GroupedToll<'a> {
     fn look(&mut self, cost: u64) {
         let inner = self.toll.inner();
         if self.is_local() {
-            let isolated = inner.link.health.isolated(Instant::now());
-            self.told = inner.share.peek(self.toll.key, cost, isolated);
+            self.told = inner.share.peek(self.toll.key, cost, self.toll.isolated());
         }
     }
 }
@@ -370,8 +369,8 @@ fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDec
 fn charge(seen: &[GroupedToll<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), usize> {
     let places: Vec<usize> =
         (0..seen.len()).filter(|n| seen[*n].is_local() && is_charged(seen[*n].group)).collect();
-    // As in all.rs: shares of several stores regain least by the least of the isolation clocks.
-    let isolated = |place: &usize| seen[*place].toll.inner().link.health.isolated(Instant::now());
+    // As in all.rs: shares regain least by the least of the isolation clocks.
+    let isolated = |place: &usize| seen[*place].toll.isolated();
     let now = places.iter().map(isolated).min().unwrap_or_default();
     let mut tolls = Vec::with_capacity(places.len());
     for place in &places {

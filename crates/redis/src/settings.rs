@@ -105,9 +105,11 @@ impl Settings {
         }
     }
 
-    /// Tells limits apart: two of the same name and part are one limit, even with two policies. The name is the hash
-    /// tag of every key, so in a cluster all keys of one name are on one node. It may contain none of `{`, `}` and
-    /// `:`.
+    /// Tells limits apart: two of the same name and part are one limit, even with two policies. It may contain none of
+    /// `{`, `}` and `:`.
+    ///
+    /// In a cluster the clients of a limit are spread over all nodes, whatever the name. The limits of one client are
+    /// in one slot, and charged by one call.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -120,8 +122,7 @@ impl Settings {
         self
     }
 
-    /// Tells apart limits of one name, which are on one node of a cluster and so can be charged together. It may
-    /// contain none of `{`, `}` and `:`.
+    /// Tells apart limits of one name, such as the rules of a domain. It may contain none of `{`, `}` and `:`.
     ///
     /// ```
     /// use tollgate_redis::Settings;

@@ -2,25 +2,42 @@
 //!
 //! No script can read two slots, so the limits are charged in steps. First all slots are looked at, at the same time:
 //! if one denies, nothing is written. Then units are taken from slot after slot. All nodes take them in the same
-//! order, that of the names, so of two requests that want the same units one goes on. If a later slot denies or does
+//! order, that of the slots, so of two requests that want the same units one goes on. If a later slot denies or does
 //! not answer, or the caller leaves, the units of the earlier slots are given back.
 //!
-//! What is admitted was charged in every slot before, so bound D1 holds in each slot as if it were asked alone. The
-//! reverse is given up: until units are given back, at most a deadline later, a request may be denied for them that
-//! one script would have admitted, and units whose return is lost stay charged until they have drained.
+//! What is admitted was charged in every slot before, so bound D1 holds in each slot as if it were asked alone,
+//! whatever fails and in every mode: requests under several limits are always decided by the store. The reverse is
+//! given up. A request that takes units and is then denied, or has no answer, may cause others to be denied that one
+//! script would have admitted:
+//!
+//! * until its units are given back: it takes them within a deadline, and their return is sent at once and takes
+//!   another one at most. The store refuses returns while a node is away; they are tried again, for a minute;
+//! * for good, until they drain like units that are spent, if it is not known whether a call was carried out. A call
+//!   that takes is not taken back then, and a return not repeated, since units that are given back twice would be
+//!   admitted although they are spent. Each such call costs a slot at most the units that it asked for, and each slot
+//!   has one at most, so a request costs no limit more than its own cost.
+//!
+//! So a limit is never wrong by more than the cost of the requests that are under way, and of those whose calls were
+//! lost in the time in which the limit drains.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::error::Fault;
 use crate::leased::holding::Glance;
 use crate::script::state::StateView;
 use crate::script::{PartReply, ScriptReply, ScriptRequest, ScriptVerb, Units};
+use crate::store::backoff::Backoff;
 use crate::store::link::Link;
 use crate::toll::RedisToll;
+
+/// For how long a return is tried again that the store refuses, as it does while a node is away.
+const RETURNING: Duration = Duration::from_secs(60);
 
 /// What the store says of one limit, and its time then.
 #[derive(Clone, Debug)]
@@ -59,7 +76,7 @@ pub(crate) async fn ask_one(
             None => Glance::default(),
         });
     }
-    let mut verdict = StoreVerdict::from(first.inner().link.call(ask, due).await?);
+    let mut verdict = StoreVerdict::from(first.inner().link(first.key).call(ask, due).await?);
     for ((toll, before), sight) in tolls.iter().zip(before).zip(&mut verdict.sights) {
         let held = toll.inner().held(toll.key);
         sight.held = held.map_or(0, |held| held.after(before, sight.seen.units));
@@ -126,7 +143,8 @@ pub(crate) async fn charge(
     due: Instant,
     sights: &mut [Sight],
 ) -> Result<bool, Fault> {
-    let mut reserved = Reserved::default();
+    let deadline = tolls.first().map_or(Duration::ZERO, |toll| toll.inner().store.links.deadline());
+    let mut reserved = Reserved { units: Vec::new(), deadline };
     let mut entries = Vec::with_capacity(places.len());
     for (link, places) in by_slot(tolls, places) {
         let reply = link.call(ask(ScriptVerb::Check, tolls, &places), due).await?;
@@ -134,7 +152,7 @@ pub(crate) async fn charge(
         if !admitted {
             entries.clear();
         } else {
-            reserved.0.push((link, refund(tolls, &places, &replies)));
+            reserved.units.push((link, refund(tolls, &places, &replies)));
         }
         entries.extend(places.into_iter().zip(replies));
         if !admitted {
@@ -143,7 +161,7 @@ pub(crate) async fn charge(
     }
     let all = entries.len() == places.len() && entries.iter().all(|(_, sight)| sight.seen.admits);
     if all {
-        reserved.0.clear();
+        reserved.units.clear();
     }
     for (place, sight) in entries {
         let (toll, units) = (&tolls[place], if all { sight.seen.units } else { 0 });
@@ -155,18 +173,17 @@ pub(crate) async fn charge(
     Ok(all)
 }
 
-/// The limits of each link, in the order in which units are taken.
+/// The limits of each slot and its link, in the order in which units are taken.
 fn by_slot(tolls: &[RedisToll<'_>], places: &[usize]) -> Vec<(Arc<Link>, Vec<usize>)> {
-    let mut slots: Vec<(Arc<Link>, Vec<usize>)> = Vec::new();
+    let mut slots: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for place in places {
-        let link = &tolls[*place].inner().link;
-        match slots.iter_mut().find(|(other, _)| Arc::ptr_eq(other, link)) {
-            Some((_, places)) => places.push(*place),
-            None => slots.push((Arc::clone(link), vec![*place])),
-        }
+        slots.entry(tolls[*place].slot()).or_default().push(*place);
     }
-    slots.sort_by(|(one, _), (other, _)| one.tag.cmp(&other.tag));
-    slots
+    let of_slot = |(slot, places): (u16, Vec<usize>)| {
+        let links = &tolls[places[0]].inner().store.links;
+        (Arc::clone(links.of(slot)), places)
+    };
+    slots.into_iter().map(of_slot).collect()
 }
 
 fn ask(verb: ScriptVerb, tolls: &[RedisToll<'_>], places: &[usize]) -> ScriptRequest {
@@ -189,18 +206,29 @@ fn refund(tolls: &[RedisToll<'_>], places: &[usize], replies: &[Sight]) -> Scrip
 }
 
 /// Units that are given back when this is dropped, unless it has been emptied.
-#[derive(Default)]
-struct Reserved(Vec<(Arc<Link>, ScriptRequest)>);
+struct Reserved {
+    units: Vec<(Arc<Link>, ScriptRequest)>,
+    deadline: Duration,
+}
 
 impl Drop for Reserved {
     /// In tasks of their own: the caller does not wait for them.
     fn drop(&mut self) {
         let Ok(runtime) = Handle::try_current() else { return };
-        for (link, refund) in std::mem::take(&mut self.0) {
-            runtime.spawn(async move {
-                let due = link.due();
-                _ = link.call(refund, due).await; // units whose return is lost stay charged
-            });
+        for (link, refund) in std::mem::take(&mut self.units) {
+            runtime.spawn(give_back(link, refund, self.deadline));
+        }
+    }
+}
+
+/// Gives back units, and tries again as long as the store refuses. A return whose outcome is unknown is not repeated:
+/// what is given back twice would be admitted although it is spent.
+async fn give_back(link: Arc<Link>, refund: ScriptRequest, deadline: Duration) {
+    let (mut backoff, until) = (Backoff::new(), Instant::now() + RETURNING);
+    while Instant::now() < until {
+        match link.call(refund.clone(), Instant::now() + deadline).await {
+            Err(fault) if fault.is_refusal() => sleep(backoff.next()).await,
+            _ => return,
         }
     }
 }

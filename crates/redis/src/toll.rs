@@ -1,5 +1,8 @@
 //! [`RedisToll`]: one limit and what a request costs under it.
 
+use tokio::time::Instant;
+use tollgate::Timestamp;
+
 use crate::inner::Inner;
 use crate::limiter::RedisLimiter;
 
@@ -35,6 +38,15 @@ impl RedisLimiter {
 impl RedisToll<'_> {
     pub(crate) fn inner(&self) -> &Inner {
         &self.limiter.inner
+    }
+
+    pub(crate) fn slot(&self) -> u16 {
+        self.inner().slot(self.key)
+    }
+
+    /// How long its link has been without the store.
+    pub(crate) fn isolated(&self) -> Timestamp {
+        self.inner().link(self.key).health.isolated(Instant::now())
     }
 
     pub(crate) fn is_same_limit(&self, other: &Self) -> bool {

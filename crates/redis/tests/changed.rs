@@ -136,14 +136,14 @@ async fn a_key_stores_the_states_of_four_policies_at_most_and_expires() {
         let limiter = api(&store, &format!("{requests}/h"), Mode::Exact);
         let _ = limiter.check("key").await;
     }
-    let text = server.run::<String>(&["GET", "test:{api}:key"]);
+    let text = server.run::<String>(&["GET", "test:api:{key}"]);
     assert_eq!(text.split(';').count(), 4, "{text}");
     assert!(text.starts_with("1 1 7 1800000000 25200000000 "), "{text}");
     // A state that counts as unused is left out.
-    server.run::<()>(&["SET", "test:{api}:key", "1 1 1 1 1 1790000000000000 0;1 1 1 1 1 7 0"]);
+    server.run::<()>(&["SET", "test:api:{key}", "1 1 1 1 1 1790000000000000 0;1 1 1 1 1 7 0"]);
     let limiter = api(&store, "5/h", Mode::Exact);
     assert!(limiter.check("key").await.is_allowed());
-    let text = server.run::<String>(&["GET", "test:{api}:key"]);
+    let text = server.run::<String>(&["GET", "test:api:{key}"]);
     assert_eq!(text.split(';').count(), 1, "{text}");
-    assert!(server.run::<i64>(&["PTTL", "test:{api}:key"]) > 0);
+    assert!(server.run::<i64>(&["PTTL", "test:api:{key}"]) > 0);
 }

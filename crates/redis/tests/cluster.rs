@@ -14,19 +14,20 @@ use tollgate_redis::{
     check_request,
 };
 
-/// Limits of one policy, one on each node of the cluster.
+/// A limit of one policy, and a client of it on each node of the cluster.
 struct World {
     cluster: Cluster,
     store: Store,
-    limits: Vec<RedisLimiter>,
+    limit: RedisLimiter,
+    clients: [String; 3],
 }
 
 async fn world(policy: &str) -> World {
     let cluster = Cluster::start();
     let store = Store::with(&cluster.address(), PATIENT, "test").unwrap();
-    let limits = (0..3).map(|node| exact(&store, policy, &cluster.name_on(node))).collect();
+    let (limit, clients) = (exact(&store, policy, "shop"), cluster.client_on_each());
     store.ready().await;
-    World { cluster, store, limits }
+    World { cluster, store, limit, clients }
 }
 
 fn exact(store: &Store, policy: &str, name: &str) -> RedisLimiter {
@@ -50,30 +51,62 @@ async fn comes_to(limiter: &RedisLimiter, key: &str, units: u64) {
 }
 
 #[tokio::test]
-async fn every_limit_is_kept_by_the_node_that_has_its_slot() {
-    let World { cluster, store, limits } = world("10/h").await;
-    for (n, limiter) in limits.iter().enumerate() {
-        let other = Store::with(&cluster.address(), PATIENT, "test").unwrap();
-        let twin = exact(&other, "10/h", &cluster.name_on(n));
-        other.ready().await;
+async fn every_client_is_kept_by_the_node_that_has_its_slot() {
+    let World { cluster, store, limit, clients } = world("10/h").await;
+    let other = Store::with(&cluster.address(), PATIENT, "test").unwrap();
+    let twin = exact(&other, "10/h", "shop");
+    other.ready().await;
+    for (n, client) in clients.iter().enumerate() {
         let mut admitted = 0;
         for n in 0..30 {
-            let decision = if n % 2 == 0 { limiter } else { &twin }.check("key").await;
+            let decision = if n % 2 == 0 { &limit } else { &twin }.check(client).await;
             assert_eq!((decision.source(), decision.fault()), (Source::Store, None));
             admitted += usize::from(decision.is_allowed());
         }
         assert_eq!(admitted, 10);
-        let keys: Vec<String> = cluster.servers[n].run(&["KEYS", "*"]);
-        let tag = format!("{{{}}}", cluster.name_on(n));
-        assert!(!keys.is_empty() && keys.iter().all(|key| key.contains(&tag)), "{keys:?}");
+        let keys: Vec<String> = cluster.servers[n].run(&["KEYS", "test:shop:*"]);
+        assert_eq!(keys, [format!("test:shop:{{{client}}}")]);
     }
-    let leased = limiter_of(&store, &cluster.name_on(1));
+    let leased = limiter_of(&store, "leased");
     let mut admitted = 0;
     for _ in 0..300 {
-        admitted += u64::from(leased.check("leased").await.is_allowed());
+        admitted += u64::from(leased.check(&clients[1]).await.is_allowed());
     }
     assert!((150..=200).contains(&admitted), "{admitted}");
     assert_eq!(store.stats().faults(Fault::Moved), 0);
+}
+
+/// 5,000 clients under six rules of one domain: 30,000 keys.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_keys_of_a_domain_are_on_all_nodes_and_those_of_a_client_on_one() {
+    let World { cluster, store, .. } = world("10/h").await;
+    let rule = |n| {
+        let settings = Settings::new("10/h".parse().unwrap()).mode(Mode::Exact).keys(100);
+        RedisLimiter::new(&store, settings.name("shop").part(format!("rule{n}"))).unwrap()
+    };
+    let rules = [0, 1, 2, 3, 4, 5].map(rule);
+    for some in (0..5_000).collect::<Vec<u32>>().chunks(200) {
+        let checks = some.iter().map(|n| {
+            let (rules, client) = (rules.clone(), format!("203.0.{}.{}", n / 256, n % 256));
+            tokio::spawn(async move {
+                let joint = check_all(&rules.each_ref().map(|rule| rule.toll(&client, 1))).await;
+                assert_eq!((joint.is_allowed(), joint.fault()), (true, None));
+            })
+        });
+        for check in checks.collect::<Vec<_>>() {
+            check.await.unwrap();
+        }
+    }
+    let of_nodes: Vec<Vec<String>> =
+        cluster.servers.iter().map(|server| server.run(&["KEYS", "test:shop:*"])).collect();
+    let counts: Vec<usize> = of_nodes.iter().map(Vec::len).collect();
+    println!("30,000 keys of one domain on three nodes: {counts:?}");
+    assert_eq!(counts.iter().sum::<usize>(), 30_000);
+    assert!(counts.iter().all(|count| (9_000..=11_000).contains(count)), "{counts:?}");
+    // The six limits of a client are decided in one call.
+    assert!(counts.iter().all(|count| count % 6 == 0), "{counts:?}");
+    let calls = store.stats().calls;
+    assert!(calls <= 5_000, "{calls}");
 }
 
 fn limiter_of(store: &Store, name: &str) -> RedisLimiter {
@@ -83,25 +116,27 @@ fn limiter_of(store: &Store, name: &str) -> RedisLimiter {
 
 #[tokio::test]
 async fn limits_in_several_slots_are_charged_together_or_not_at_all() {
-    let World { limits, cluster: _cluster, .. } = world("fixed-window 5/d from-first").await;
-    let [a, b, c] = &limits[..] else { panic!() };
-    let all = async |cost| check_all(&[c.toll("x", 1), a.toll("x", 1), b.toll("x", cost)]).await;
+    let World { limit, clients: [a, b, c], cluster: _cluster, .. } =
+        world("fixed-window 5/d from-first").await;
+    let all =
+        async |cost| check_all(&[limit.toll(&c, 1), limit.toll(&a, 1), limit.toll(&b, cost)]).await;
+    let left = async || [left(&limit, &a).await, left(&limit, &b).await, left(&limit, &c).await];
     let first = all(3).await;
     assert!(first.is_allowed());
     // The permit with the fewest units left answers.
     assert_eq!((first.index(), first.decision().unwrap().remaining()), (Some(2), 2));
     let second = all(3).await;
     assert_eq!((second.is_allowed(), second.index(), second.fault()), (false, Some(2), None));
-    assert_eq!([left(a, "x").await, left(b, "x").await, left(c, "x").await], [4, 2, 4]);
+    assert_eq!(left().await, [4, 2, 4]);
     assert!(all(2).await.is_allowed());
-    assert_eq!([left(a, "x").await, left(b, "x").await, left(c, "x").await], [3, 0, 3]);
+    assert_eq!(left().await, [3, 0, 3]);
 }
 
 #[tokio::test]
 async fn groups_in_several_slots_have_their_say() {
-    let World { limits, cluster: _cluster, .. } = world("fixed-window 2/d from-first").await;
-    let [a, b, c] = &limits[..] else { panic!() };
-    let (minute, tried, quota) = ([a.toll("x", 1)], [b.toll("x", 2)], [c.toll("x", 1)]);
+    let World { limit, clients: [a, b, c], cluster: _cluster, .. } =
+        world("fixed-window 2/d from-first").await;
+    let (minute, tried, quota) = ([limit.toll(&a, 1)], [limit.toll(&b, 2)], [limit.toll(&c, 1)]);
     let groups = [
         Group::new(&minute),
         Group { tolls: &tried, weight: Weight::Counts },
@@ -115,25 +150,28 @@ async fn groups_in_several_slots_have_their_say() {
     assert_eq!(seen().await, (true, vec![false, false, false]));
     assert_eq!(seen().await, (true, vec![false, true, false]));
     assert_eq!(seen().await, (false, vec![true, true, true]));
-    assert_eq!([left(a, "x").await, left(b, "x").await, left(c, "x").await], [0, 0, 0]);
+    for client in [a, b, c] {
+        assert_eq!(left(&limit, &client).await, 0);
+    }
 }
 
 /// Many requests at the same time want the last units of three slots: each gets all three, or gives back what it
 /// took.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_that_a_later_slot_denies_are_given_back() {
-    let World { limits, cluster: _cluster, .. } = world("fixed-window 40/d from-first").await;
+    let World { limit, clients, cluster: _cluster, .. } =
+        world("fixed-window 40/d from-first").await;
     let tasks: Vec<_> = (0..200)
         .map(|n| {
-            let limits = limits.clone();
+            let (limit, clients) = (limit.clone(), clients.clone());
             tokio::spawn(async move {
-                let [a, b, c] = &limits[..] else { panic!() };
+                let [a, b, c] = clients.each_ref().map(|client| limit.toll(client, 1));
                 // Pairs in every order, and all three.
                 let joint = match n % 4 {
-                    0 => check_all(&[a.toll("k", 1), b.toll("k", 1)]).await,
-                    1 => check_all(&[c.toll("k", 1), a.toll("k", 1)]).await,
-                    2 => check_all(&[b.toll("k", 1), c.toll("k", 1)]).await,
-                    _ => check_all(&[c.toll("k", 1), b.toll("k", 1), a.toll("k", 1)]).await,
+                    0 => check_all(&[a, b]).await,
+                    1 => check_all(&[c, a]).await,
+                    2 => check_all(&[b, c]).await,
+                    _ => check_all(&[c, b, a]).await,
                 };
                 assert_eq!(joint.fault(), None);
                 (n % 4, joint.is_allowed())
@@ -146,9 +184,9 @@ async fn units_that_a_later_slot_denies_are_given_back() {
         admitted[kind] += u64::from(allowed);
     }
     let [ab, ca, bc, all] = admitted;
-    for (limiter, used) in limits.iter().zip([ab + ca + all, ab + bc + all, ca + bc + all]) {
+    for (client, used) in clients.iter().zip([ab + ca + all, ab + bc + all, ca + bc + all]) {
         assert!(used <= 40, "{admitted:?}");
-        comes_to(limiter, "k", 40 - used).await;
+        comes_to(&limit, client, 40 - used).await;
     }
     assert!(admitted.iter().sum::<u64>() >= 40, "{admitted:?}");
 }
@@ -159,19 +197,18 @@ async fn bad_input_114_a_slot_that_moves_under_load_is_followed_and_the_bound_ho
     const WHAT: &str = "Cluster slot move";
     let cluster = tokio::task::block_in_place(Cluster::start);
     let mut load = Load::ruled(&cluster.address(), OnError::Local).await;
-    let slots = ["{Exact}", "{Leased}"].map(|tag| cluster.slot(tag));
-    let mut owners = slots.map(|slot| cluster.first_owner(slot));
+    // The limits of all modes are of one client, and in one slot.
+    let slot = cluster.slot("hot");
+    let mut owner = cluster.first_owner(slot);
     for _ in 0..planned(WHAT) {
         Load::wait(150).await;
-        for (slot, owner) in slots.into_iter().zip(&mut owners) {
-            let ways = [*owner, (*owner + 1) % 3];
-            tokio::task::block_in_place(|| cluster.begin_move(slot, ways));
-            Load::wait(50).await;
-            tokio::task::block_in_place(|| cluster.move_key(slot, ways));
-            Load::wait(50).await;
-            tokio::task::block_in_place(|| cluster.end_move(slot, ways));
-            *owner = ways[1];
-        }
+        let ways = [owner, (owner + 1) % 3];
+        tokio::task::block_in_place(|| cluster.begin_move(slot, ways));
+        Load::wait(50).await;
+        tokio::task::block_in_place(|| cluster.move_key(slot, ways));
+        Load::wait(50).await;
+        tokio::task::block_in_place(|| cluster.end_move(slot, ways));
+        owner = ways[1];
         load.audit("moved");
         load.survives(WHAT).await;
     }
@@ -181,10 +218,11 @@ async fn bad_input_114_a_slot_that_moves_under_load_is_followed_and_the_bound_ho
 /// While a slot moves, a call of many keys has some at the old node and some at the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_114_keys_of_a_slot_that_moves_are_decided_one_by_one() {
-    let World { cluster, store, limits } = world("10/h").await;
-    let (limiter, slot) = (&limits[0], cluster.slot(&cluster.name_on(0)));
-    for n in 0..40 {
-        assert!(limiter.check(n.to_string()).await.is_allowed());
+    let World { cluster, store, clients: [client, ..], .. } = world("10/h").await;
+    let slot = cluster.slot(&client);
+    let limits: Vec<_> = (0..80).map(|n| exact(&store, "10/h", &format!("limit{n}"))).collect();
+    for limiter in &limits[..40] {
+        assert!(limiter.check(&client).await.is_allowed());
     }
     tokio::task::block_in_place(|| {
         cluster.begin_move(slot, [0, 1]);
@@ -192,59 +230,61 @@ async fn bad_input_114_keys_of_a_slot_that_moves_are_decided_one_by_one() {
             assert!(cluster.move_key(slot, [0, 1]));
         }
     });
-    let tasks: Vec<_> = (0..80)
-        .map(|n: usize| {
-            let limiter = limiter.clone();
-            tokio::spawn(async move { (n, limiter.check(n.to_string()).await) })
+    let tasks: Vec<_> = limits
+        .iter()
+        .cloned()
+        .map(|limiter| {
+            let client = client.clone();
+            tokio::spawn(async move { limiter.check(client).await })
         })
         .collect();
-    for task in tasks {
-        let (n, decision) = task.await.unwrap();
+    for (n, task) in tasks.into_iter().enumerate() {
+        let decision = task.await.unwrap();
         assert_eq!(decision.fault(), None, "{n}");
         assert_eq!(decision.decision().remaining(), if n < 40 { 8 } else { 9 }, "{n}");
     }
     tokio::task::block_in_place(|| cluster.end_move(slot, [0, 1]));
-    assert_eq!(limiter.check("0").await.decision().remaining(), 7);
+    assert_eq!(limits[0].check(&client).await.decision().remaining(), 7);
     assert_eq!(store.stats().faults(Fault::Moved), 0);
 }
 
 /// Bad input 108, for one node of three: the limits of the other nodes are not affected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bad_input_108_a_node_that_dies_takes_only_its_own_limits_along() {
-    let World { mut cluster, store: _store, .. } = world("10/h").await;
+async fn bad_input_108_a_node_that_dies_takes_only_its_own_clients_along() {
+    let World { mut cluster, store: _store, clients, .. } = world("10/h").await;
     let store = Store::with(&cluster.address(), Duration::from_millis(50), "test").unwrap();
-    let names = [0, 1, 2].map(|node| cluster.name_on(node));
-    let limits = names.each_ref().map(|name| exact(&store, "1000/h", name));
+    let limit = exact(&store, "1000/h", "many");
     store.ready().await;
     cluster.servers[1].kill();
     let start = Instant::now();
-    while limits[1].check("key").await.source() != Source::Share {
+    while limit.check(&clients[1]).await.source() != Source::Share {
         assert!(start.elapsed() < PATIENT);
     }
     // The store decides most of them, but not all: the machine is busy with other tests, too.
     let mut by_store = 0;
     for n in 0..200 {
         let asked = Instant::now();
-        by_store += u32::from(limits[n % 2 * 2].check("key").await.source() == Source::Store);
+        let decision = limit.check(&clients[n % 2 * 2]).await;
+        by_store += u32::from(decision.source() == Source::Store);
         assert!(asked.elapsed() < Duration::from_secs(1));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert!(by_store > 100, "{by_store}");
     assert!(store.is_degraded());
     // Without the store, too, limits in several slots are charged together or not at all.
-    let joint = check_all(&[limits[0].toll("x", 1), limits[1].toll("x", 1)]).await;
+    let joint = check_all(&[limit.toll(&clients[0], 1), limit.toll(&clients[1], 1)]).await;
     assert!(joint.is_degraded());
     tokio::task::block_in_place(|| cluster.servers[1].restart());
     tokio::time::timeout(PATIENT, store.ready()).await.expect("it does not come back");
-    assert_eq!(limits[1].check("key").await.source(), Source::Store);
+    assert_eq!(limit.check(&clients[1]).await.source(), Source::Store);
 }
 
 #[tokio::test]
 async fn limits_of_two_clusters_or_servers_are_no_request() {
-    let World { cluster, limits, .. } = world("9/h").await;
+    let World { cluster, limit, .. } = world("9/h").await;
     let other = Store::with(&cluster.address(), PATIENT, "test").unwrap();
     let foreign = limiter(&other, "9/h", Mode::Exact, 1);
-    let joint = check_all(&[limits[0].toll("key", 1), foreign.toll("key", 1)]).await;
+    let joint = check_all(&[limit.toll("key", 1), foreign.toll("key", 1)]).await;
     assert_eq!(joint.fault(), Some(Fault::MixedStores));
 }
 
@@ -258,10 +298,10 @@ async fn bad_input_123_a_user_with_few_rights_is_enough_in_a_cluster() {
     cluster.servers.iter().for_each(|server| server.run::<()>(&words));
     let address = cluster.address().replace("://", "://limiter:secret@");
     let store = Store::with(&address, PATIENT, "test").unwrap();
-    let limits = [0, 1, 2].map(|node| exact(&store, "10/h", &cluster.name_on(node)));
+    let limit = exact(&store, "10/h", "shop");
     tokio::time::timeout(PATIENT, store.ready()).await.expect("no connection");
-    for limiter in &limits {
-        assert_eq!(limiter.check("key").await.source(), Source::Store);
+    for client in cluster.client_on_each() {
+        assert_eq!(limit.check(client).await.source(), Source::Store);
     }
     let foreign = Store::with(&address, PATIENT, "other").unwrap();
     let _limiter = exact(&foreign, "10/h", "any");
@@ -276,12 +316,12 @@ async fn bad_input_123_a_user_with_few_rights_is_enough_in_a_cluster() {
 #[tokio::test]
 async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied() {
     let world = world("fixed-window 4/60d penalty 90d after 2").await;
-    let [a, b, c] = &world.limits[..] else { panic!() };
-    let is_penalised = async |limiter: &RedisLimiter| {
-        let denial = limiter.peek("key", 1).await.into_result().err();
+    let (limit, [a, b, c]) = (&world.limit, &world.clients);
+    let is_penalised = async |client: &str| {
+        let denial = limit.peek(client, 1).await.into_result().err();
         denial.is_some_and(|denial| denial.is_penalty())
     };
-    let all = async |cost| check_all(&[a.toll("key", 1), b.toll("key", cost)]).await;
+    let all = async |cost| check_all(&[limit.toll(a, 1), limit.toll(b, cost)]).await;
     assert!(all(1).await.is_allowed());
     for n in 0..2 {
         assert!(!is_penalised(b).await, "{n}");
@@ -290,7 +330,7 @@ async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied
     assert!(is_penalised(b).await && !is_penalised(a).await);
     // A rule on trial denies nothing, and counts what it would deny.
     let tried = async |cost| {
-        let (one, other) = ([a.toll("key", 1)], [c.toll("key", cost)]);
+        let (one, other) = ([limit.toll(a, 1)], [limit.toll(c, cost)]);
         let tried = Group { tolls: &other, weight: Weight::Counts };
         check_request(&[Group::new(&one), tried]).await
     };

@@ -167,7 +167,7 @@ async fn bad_input_115_a_key_of_another_type_counts_as_full_and_is_counted() {
     let server = Server::start();
     let store = store(&server).await;
     let limiter = limiter(&store, "10/h", Mode::Exact, 1);
-    server.run::<u64>(&["LPUSH", "test:{default}:key", "1"]);
+    server.run::<u64>(&["LPUSH", "test:default:{key}", "1"]);
     let decision = limiter.check("key").await;
     assert_eq!((decision.source(), decision.is_allowed()), (Source::Store, false));
     assert_eq!(store.stats().broken, 1);

@@ -21,7 +21,7 @@ async fn the_master_is_asked_of_the_sentinels() {
     let limiter = limiter(&store, "10/h", Mode::Exact, 1);
     assert_eq!(limiter.check("key").await.source(), Source::Store);
     let keys: Vec<String> = sentinel.servers[0].run(&["KEYS", "*"]);
-    assert!(keys.iter().any(|key| key.ends_with(":key")), "{keys:?}");
+    assert!(keys.iter().any(|key| key.ends_with(":{key}")), "{keys:?}");
     let unknown = sentinel.address().replace("/main/", "/other/");
     let store = Store::with(&unknown, PATIENT, "test").unwrap();
     while store.stats().faults(Fault::Unreachable) == 0 {
@@ -59,7 +59,7 @@ async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
         }
         load.survives(FAILOVER).await;
         let keys: Vec<String> = sentinel.servers[new].run(&["KEYS", "*"]);
-        assert!(keys.iter().any(|key| key.ends_with(":hot")), "{keys:?}");
+        assert!(keys.iter().any(|key| key.ends_with(":{hot}")), "{keys:?}");
         // The old master comes back as a master, is told that it is a replica, and gets no requests.
         tokio::task::block_in_place(|| sentinel.servers[old].restart());
         Load::wait(500).await;

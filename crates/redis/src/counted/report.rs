@@ -15,8 +15,8 @@ use crate::script::{ScriptRequest, ScriptVerb, Units};
 
 /// Keys in one report: as many as the limits of a call.
 const KEYS_IN_A_REPORT: usize = 16;
-/// Reports under way at a time: so few that requests do not wait behind them.
-const REPORTS_UNDER_WAY: usize = 16;
+/// Keys in all reports that are under way: so few that requests do not wait behind them.
+const KEYS_UNDER_WAY: usize = 256;
 
 impl Inner {
     /// Decides by the counts of this node, if these are fresh.
@@ -37,14 +37,23 @@ impl Inner {
     /// Reports what was admitted here, and learns what others have admitted.
     pub(crate) async fn report(self: &Arc<Self>) {
         let Some(counts) = &self.local.counts else { return };
-        let reports = counts.reports();
-        let mut under_way = JoinSet::new();
-        for keys in reports.chunks(KEYS_IN_A_REPORT) {
-            if under_way.len() >= REPORTS_UNDER_WAY {
-                under_way.join_next().await;
+        let mut reports = counts.reports();
+        // In a cluster a call has keys of one slot.
+        reports.sort_by_cached_key(|(key, _)| self.slot(key));
+        let of_slots = reports.chunk_by(|(one, _), (other, _)| self.slot(one) == self.slot(other));
+        let (mut under_way, mut count) = (JoinSet::new(), 0);
+        for keys in of_slots.flat_map(|keys| keys.chunks(KEYS_IN_A_REPORT)) {
+            while count + keys.len() > KEYS_UNDER_WAY
+                && let Some(ended) = under_way.join_next().await
+            {
+                count -= ended.unwrap_or_default();
             }
+            count += keys.len();
             let (this, keys) = (Arc::clone(self), keys.to_vec());
-            under_way.spawn(async move { this.report_some(&keys).await });
+            under_way.spawn(async move {
+                this.report_some(&keys).await;
+                keys.len()
+            });
         }
         while under_way.join_next().await.is_some() {}
     }
@@ -57,13 +66,14 @@ impl Inner {
         }
     }
 
+    /// Reports keys of one slot.
     async fn report_some(&self, keys: &[(Box<[u8]>, u64)]) {
-        let Some(counts) = &self.local.counts else { return };
+        let (Some(counts), Some((first, _))) = (&self.local.counts, keys.first()) else { return };
         let part = |(key, units): &(Box<[u8]>, u64)| self.part(key, Units::exactly(*units));
         let ask = ScriptRequest { verb: ScriptVerb::Add, parts: keys.iter().map(part).collect() };
         let under_way = counts.under_way((&self.plan, self.terms.era), keys);
         let asked_ns = self.now_ns();
-        let reply = self.link.call(ask, self.link.due()).await;
+        let reply = self.link(first).call(ask, self.due()).await;
         under_way.answered(reply.ok(), [asked_ns, self.now_ns()]);
     }
 }

@@ -76,15 +76,15 @@ impl HeldKey<'_> {
 
     /// Gives back units that have expired and were charged under this policy.
     pub(crate) async fn give_back(&self, expired: Expired) {
-        let Inner { link, terms, .. } = self.inner;
+        let Inner { terms, .. } = self.inner;
         for (units, stamp) in expired.into_iter().filter(|(units, _)| *units > 0) {
-            link.counters.add(StoreEvent::Expired, units);
+            self.inner.counters().add(StoreEvent::Expired, units);
             if let stamp @ 1.. = stamp.of(terms.era) {
                 let units = Units { stamp, ..Units::exactly(units) };
                 let before = self.glance();
                 // What is not given back drains as if it had been spent.
                 let ask = self.inner.request(ScriptVerb::Refund, self.key, units);
-                if let Ok(reply) = link.call(ask, link.due()).await {
+                if let Ok(reply) = self.inner.link(self.key).call(ask, self.inner.due()).await {
                     self.since(before, &reply);
                 }
             }

@@ -105,7 +105,7 @@ impl RedisLimiter {
         let WaitReason::Lease { came_ns } = first else {
             return self.inner.ask_store(key, cost).await;
         };
-        let due = self.inner.link.due();
+        let due = self.inner.due();
         let set = table.set(key);
         loop {
             let answered = set.answered.notified();
@@ -142,8 +142,8 @@ impl RedisLimiter {
         let Some(table) = &inner.local.leases else { return };
         let units = Units { want: want.want, least: want.least, share: SHARE_OF_A_LEASE, stamp: 0 };
         let asked_ns = inner.now_ns();
-        let link = &inner.link;
-        let result = link.call(inner.request(ScriptVerb::Check, key, units), link.due()).await;
+        let ask = inner.request(ScriptVerb::Check, key, units);
+        let result = inner.link(key).call(ask, inner.due()).await;
         let set = table.set(key);
         let now_ns = inner.now_ns();
         set.with(key, now_ns, |holding| match &result {
@@ -165,7 +165,7 @@ impl Inner {
     ) -> Option<RedisDecision> {
         let now_ns = self.now_ns();
         let (spent, total) = table.set(key).spend(key, cost, [now_ns, self.terms.era])?;
-        self.link.counters.decision(Source::Lease, true);
+        self.counters().decision(Source::Lease, true);
         let limit = self.plan.limit;
         let reset_ns = spent.reset_ns.saturating_sub(now_ns);
         let told = Told {
@@ -203,7 +203,7 @@ impl Inner {
             let times = [until_ns(view.ready_us(fitting)), now_ns];
             return holding.denied(terms, (want.least, beyond), times);
         }
-        let counters = &self.link.counters;
+        let counters = self.counters();
         counters.add(StoreEvent::Leases, 1);
         // A server that claims to have granted more than the limit is wrong, and the sums below could overflow.
         let units = seen.units.min(self.plan.limit);

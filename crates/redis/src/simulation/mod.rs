@@ -10,6 +10,7 @@
 
 mod audit;
 pub(crate) mod changing;
+mod cluster;
 mod counting;
 mod node;
 mod scale;

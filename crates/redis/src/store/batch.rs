@@ -14,6 +14,7 @@ use ahash::RandomState;
 use tokio::sync::oneshot;
 
 use crate::error::Fault;
+use crate::hash_slot;
 use crate::script::plan::ScriptPlan;
 use crate::script::{GroupRole, ScriptReply, ScriptRequest, ScriptVerb, Units};
 
@@ -101,13 +102,25 @@ impl Batch {
         Self(batch)
     }
 
-    /// The requests that go into each call.
-    pub(crate) fn calls(&self) -> Vec<Range<usize>> {
+    /// Puts the requests of each slot of a cluster side by side: a call sees one slot.
+    pub(crate) fn by_slot(mut self) -> Self {
+        self.0.sort_by_cached_key(BatchedRequest::slot);
+        self
+    }
+
+    /// The slot of a request.
+    pub(crate) fn slot(&self, n: usize) -> u16 {
+        self.0.get(n).map_or(0, BatchedRequest::slot)
+    }
+
+    /// The requests that go into each call. In a cluster those of a call must be of one slot.
+    pub(crate) fn calls(&self, is_cluster: bool) -> Vec<Range<usize>> {
         let mut calls = Vec::with_capacity(self.0.len() / LIMITS_IN_A_CALL + 1);
         let (mut first, mut limits) = (0, 0);
         for (n, asked) in self.0.iter().enumerate() {
             limits += asked.ask.parts.len();
-            if limits > LIMITS_IN_A_CALL && n > first {
+            let is_elsewhere = is_cluster && n > first && self.slot(n) != self.slot(first);
+            if is_elsewhere || limits > LIMITS_IN_A_CALL && n > first {
                 calls.push(first..n);
                 (first, limits) = (n, asked.ask.parts.len());
             }
@@ -136,6 +149,10 @@ impl Batch {
 }
 
 impl BatchedRequest {
+    fn slot(&self) -> u16 {
+        self.ask.parts.first().map_or(0, |part| hash_slot::of_key(&part.key))
+    }
+
     fn answer(&mut self, result: Result<ScriptReply, Fault>) {
         let Some(first) = self.first.take() else { return };
         // A caller that no longer waits has fallen back: its answer is dropped.
@@ -209,7 +226,7 @@ mod tests {
         let mut batch = Batch::of(jobs);
         let wants: Vec<_> = batch.asks(0..2).map(|ask| ask.parts[0].units).collect();
         assert_eq!(wants, [Units::up_to(3), one]);
-        assert_eq!((batch.calls().len(), batch.calls()[0].clone()), (1, 0..2));
+        assert_eq!(batch.calls(false), vec![0..2]);
         batch.answer(0..2, Ok(vec![reply(2), reply(0)]));
         let mut admitted = |n: usize| {
             let reply = answers[n].try_recv().unwrap().unwrap();
@@ -233,7 +250,7 @@ mod tests {
     fn a_request_whose_caller_no_longer_waits_is_not_sent() {
         let (jobs, answers) = jobs(vec![ask("a", Units::exactly(1)), ask("b", Units::exactly(1))]);
         drop(answers);
-        assert!(Batch::of(jobs).calls().is_empty());
+        assert!(Batch::of(jobs).calls(false).is_empty());
     }
 
     /// A caller and the task that sends agree which of them was first, so what was left in line is not charged.
@@ -259,7 +276,26 @@ mod tests {
             ask
         });
         let (jobs, _answers) = jobs(asks.collect());
-        assert_eq!(Batch::of(jobs).calls(), [0..16, 16..18, 18..19, 19..20]);
+        assert_eq!(Batch::of(jobs).calls(false), [0..16, 16..18, 18..19, 19..20]);
+    }
+
+    #[test]
+    fn in_a_cluster_a_call_has_limits_of_one_slot() {
+        let keys =
+            (0..18).map(|n| format!("{{a}}{n}")).chain(["{b}", "{a}", "{c}"].map(String::from));
+        let asks = keys.map(|key| ask(&key, Units::exactly(2))).collect();
+        let (jobs, _answers) = jobs(asks);
+        let batch = Batch::of(jobs).by_slot();
+        let slots: Vec<u16> = (0..21).map(|n| batch.slot(n)).collect();
+        assert!(slots.is_sorted());
+        let calls = batch.calls(true);
+        assert_eq!(calls.len(), 4);
+        assert!(calls.iter().all(|call| call.len() <= 16));
+        assert!(
+            calls
+                .into_iter()
+                .all(|call| slots[call.clone()].iter().all(|slot| *slot == slots[call.start]))
+        );
     }
 
     #[test]

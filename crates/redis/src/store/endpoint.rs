@@ -21,7 +21,7 @@ use redis::{
     TlsMode,
 };
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::error::{BuildError, Fault};
 use crate::store::redirects::Redirects;
@@ -62,7 +62,13 @@ pub(crate) struct Cluster {
 struct SharedConnection {
     number: u64,
     connection: Option<ClusterConnection>,
+    /// Until when it is kept, even if it does not work for a link.
+    kept_until: Option<Instant>,
 }
+
+/// For how long a new connection to a cluster is kept. The links of a node that is away each find that their
+/// connection does not work, and would have it made anew all the time, for all others too.
+const KEPT: Duration = Duration::from_secs(1);
 
 /// A connection, and its number among those of its endpoint.
 pub(crate) struct Connected {
@@ -147,7 +153,8 @@ impl Endpoint {
     pub(crate) async fn discard(&self, number: u64) {
         if let Self::Cluster(cluster) = self {
             let mut shared = cluster.shared.lock().await;
-            if shared.number == number {
+            let is_kept = shared.kept_until.is_some_and(|until| Instant::now() < until);
+            if shared.number == number && !is_kept {
                 shared.connection = None;
             }
         }
@@ -165,6 +172,7 @@ impl Cluster {
                 let connection = self.client.get_async_connection().await?;
                 shared.number += 1;
                 shared.connection = Some(connection.clone());
+                shared.kept_until = Some(Instant::now() + KEPT);
                 connection
             }
         };

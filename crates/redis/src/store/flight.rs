@@ -1,11 +1,12 @@
 //! [`fly`]: a batch of requests on its way to the store and back.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::Value;
+use tokio::time::Instant;
 
 use crate::error::Fault;
 use crate::script::{self, Invoked};
@@ -21,31 +22,65 @@ pub(crate) struct ScriptNames {
     pub(crate) clock: Arc<ServerClock>,
 }
 
-/// The latest time that a server has told, in microseconds.
-#[derive(Debug, Default)]
-pub(crate) struct ServerClock(AtomicU64);
+/// The latest times that the store has told, in microseconds: one time of a server, and one for each slot of a
+/// cluster, since nodes have clocks of their own.
+#[derive(Debug)]
+pub(crate) struct ServerClock {
+    latest: Box<[AtomicU64]>,
+    /// When a set-back was last written to the log: it is found in every slot of a node.
+    logged: Mutex<Option<Instant>>,
+}
+
+/// The least time between two lines that say that a clock was set back.
+const HOLD: Duration = Duration::from_secs(5);
 
 /// The script's tolerance: it moves a state only if the clock was set back by more (see decide.lua).
 const SLACK_US: u64 = 1_000_000;
 
 impl ServerClock {
-    /// Enters a time that the server has told. Returns by how much the clock was set back, if by more than replies
+    /// Of one server, or of a cluster with so many slots.
+    pub(crate) fn new(slots: u16) -> Self {
+        let latest = (0..slots.max(1)).map(|_| AtomicU64::new(0)).collect();
+        Self { latest, logged: Mutex::default() }
+    }
+
+    /// Whether a line is to be written now.
+    fn is_news(&self, now: Instant) -> bool {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = logged.is_none_or(|last| now.saturating_duration_since(last) >= HOLD);
+        if is_news {
+            *logged = Some(now);
+        }
+        is_news
+    }
+
+    /// Enters a time that the server of a slot has told. Returns by how much the clock was set back, if by more than replies
     /// that overtake one another explain.
-    fn read(&self, now_us: u64) -> Option<Duration> {
+    fn read(&self, slot: u16, now_us: u64) -> Option<Duration> {
+        let latest = self.latest.get(usize::from(slot)).or(self.latest.first())?;
         // Relaxed, three times: nothing is published with the time. Of replies that come at the same moment the
         // exchange below lets one find the set-back.
-        let before_us = self.0.fetch_max(now_us, Ordering::Relaxed);
+        let before_us = latest.fetch_max(now_us, Ordering::Relaxed);
         let back_us = before_us.checked_sub(now_us).filter(|back_us| *back_us > SLACK_US)?;
-        let (this, relaxed) = (&self.0, Ordering::Relaxed);
-        this.compare_exchange(before_us, now_us, relaxed, relaxed).ok()?;
+        let relaxed = Ordering::Relaxed;
+        latest.compare_exchange(before_us, now_us, relaxed, relaxed).ok()?;
         Some(Duration::from_micros(back_us))
     }
 }
 
+/// What went wrong with a batch, and the slot of a call that it befell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FailedBatch {
+    pub(crate) fault: Fault,
+    pub(crate) slot: u16,
+}
+
 /// Sends a batch and hands out its answers. Returns the fault, if there was one.
-pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Option<Fault> {
-    let mut flight = Flight { wire, names, batch: Batch::of(jobs) };
-    let calls = flight.batch.calls();
+pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Option<FailedBatch> {
+    let (batch, is_cluster) = (Batch::of(jobs), wire.is_cluster());
+    let batch = if is_cluster { batch.by_slot() } else { batch };
+    let mut flight = Flight { wire, names, batch };
+    let calls = flight.batch.calls(is_cluster);
     if calls.is_empty() {
         return None;
     }
@@ -53,7 +88,7 @@ pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Optio
     let (mut worst, mut divided) = (None, Vec::new());
     for (call, value) in calls.into_iter().zip(values) {
         // A slot is moving and this call's keys are at two nodes: each of its requests is sent by itself.
-        if flight.wire.is_cluster() && value == Err(Fault::ClusterDown) && call.len() > 1 {
+        if is_cluster && value == Err(Fault::ClusterDown) && call.len() > 1 {
             divided.extend(call.map(|n| n..n + 1));
         } else {
             worst = flight.answer(call, value).or(worst);
@@ -68,7 +103,7 @@ pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Optio
         let fault = flight.answer(call, value);
         // Limits of one request that are at two nodes cannot be asked together. The nodes work, so it is no fault of
         // theirs.
-        worst = fault.filter(|fault| !is_several || *fault != Fault::ClusterDown).or(worst);
+        worst = fault.filter(|failed| !is_several || failed.fault != Fault::ClusterDown).or(worst);
     }
     worst
 }
@@ -101,20 +136,23 @@ impl Flight {
         values
     }
 
-    fn answer(&mut self, call: Range<usize>, value: Result<Value, Fault>) -> Option<Fault> {
+    fn answer(&mut self, call: Range<usize>, value: Result<Value, Fault>) -> Option<FailedBatch> {
+        let slot = if self.wire.is_cluster() { self.batch.slot(call.start) } else { 0 };
         let asks = self.batch.asks(call.clone());
         let replies = value.and_then(|value| script::replies(&value, asks));
         let fault = replies.as_ref().err().copied();
         let now_us = replies.as_ref().ok().and_then(|replies| Some(replies.first()?.now_us));
-        if let Some(back) = now_us.and_then(|now_us| self.names.clock.read(now_us)) {
+        if let Some(back) = now_us.and_then(|now_us| self.names.clock.read(slot, now_us)) {
             self.names.counters.add(StoreEvent::SetBack, 1);
-            tracing::warn!(
-                "the store's clock was set back by {back:?}: a limit that is in use owes what it can owe at \
-                 most, once, and drains from there"
-            );
+            if self.names.clock.is_news(Instant::now()) {
+                tracing::warn!(
+                    "the store's clock was set back by {back:?}: a limit that is in use owes what it can owe \
+                     at most, once, and drains from there"
+                );
+            }
         }
         self.batch.answer(call, replies);
-        fault
+        fault.map(|fault| FailedBatch { fault, slot })
     }
 }
 
@@ -124,10 +162,19 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_is_noticed_once_for_each_time() {
-        let clock = ServerClock::default();
+        let clock = ServerClock::new(2);
         let second = 1_000_000;
-        let told = [50, 49, 48, 51, 40, 40, 41, 39].map(|at| clock.read(at * second));
+        let told = [50, 49, 48, 51, 40, 40, 41, 39].map(|at| clock.read(0, at * second));
         let back = |seconds| Some(Duration::from_secs(seconds));
         assert_eq!(told, [None, None, back(2), None, back(11), None, None, back(2)]);
+        // Another slot may be of a node whose clock is another one.
+        assert_eq!([10, 20, 17].map(|at| clock.read(1, at * second)), [None, None, back(3)]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_is_told_of_once_for_all_slots() {
+        let (clock, start) = (ServerClock::new(2), Instant::now());
+        let is_news = [0, 1, 4, 5, 6].map(|s| clock.is_news(start + Duration::from_secs(s)));
+        assert_eq!(is_news, [true, false, false, true, false]);
     }
 }

@@ -1,6 +1,6 @@
-//! [`Link`]: the one connection to the store, and the task that keeps it.
+//! [`Link`]: the one connection to the store, and the task that keeps it. In a cluster each has a group of slots.
 //!
-//! All requests of a process go through one task, which sends them in *batches*: the requests that came while earlier
+//! All requests of a process (in a cluster, of a group of slots) go through one task, which sends them in *batches*: the requests that came while earlier
 //! batches were under way become one pipeline of a few calls. A single request does not wait for others; under load
 //! the calls become larger, not more.
 //!
@@ -9,7 +9,7 @@
 //! *up* again only when a probe, a charge like any other, was answered within the deadline: a replica, a
 //! full server and a slow one do not pass. No caller ever serves as a probe.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -18,11 +18,12 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::Fault;
+use crate::hash_slot;
 use crate::script::{self, Invoked, ScriptReply, ScriptRequest};
 use crate::store::backoff::Backoff;
 use crate::store::batch::{Job, Stage};
 use crate::store::endpoint::Endpoint;
-use crate::store::flight::{ScriptNames, ServerClock, fly};
+use crate::store::flight::{FailedBatch, ScriptNames, ServerClock, fly};
 use crate::store::health::Health;
 use crate::store::stats::{StoreCounters, StoreEvent};
 use crate::store::watch::watch_evictions;
@@ -48,11 +49,26 @@ const CONNECTING_LEAST: Duration = Duration::from_millis(100);
 pub(crate) struct Link {
     jobs: mpsc::Sender<Job>,
     pub(crate) health: Arc<Health>,
-    pub(crate) counters: Arc<StoreCounters>,
-    pub(crate) deadline: Duration,
-    /// The name that chooses its slot, in a cluster. All nodes take units of several slots in the order of these
-    /// names.
-    pub(crate) tag: Box<str>,
+    counters: Arc<StoreCounters>,
+}
+
+/// What makes sure that the store works: a charge of a key that serves no request.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    pub(crate) ask: ScriptRequest,
+    /// What its keys begin with in a cluster, where it asks a slot: the one whose call has failed last, since a link
+    /// may have slots of several nodes.
+    pub(crate) prefix: Option<Arc<str>>,
+}
+
+impl Probe {
+    /// From now on this slot is asked.
+    pub(crate) fn aim(&mut self, slot: u16) {
+        if let (Some(prefix), Some(part)) = (&self.prefix, self.ask.parts.first_mut()) {
+            // No key of a limit: those have a name before the brace.
+            part.key = format!("{prefix}:{{{}}}", hash_slot::number_in(slot)).into_bytes();
+        }
+    }
 }
 
 /// What links of one store have in common.
@@ -64,6 +80,10 @@ pub(crate) struct Bond {
     pub(crate) runtime: Handle,
     /// Notified when the store is lost and when it is back.
     pub(crate) changed: Arc<Notify>,
+    /// The script, and its digest once a server has told it.
+    pub(crate) text: Arc<str>,
+    pub(crate) digest: Arc<OnceLock<Arc<str>>>,
+    pub(crate) clock: Arc<ServerClock>,
 }
 
 /// How long connecting may take where callers wait for no longer than `deadline`.
@@ -73,23 +93,24 @@ pub(crate) fn patience(deadline: Duration) -> Duration {
 
 impl Link {
     /// Starts the task.
-    pub(crate) fn open(bond: Bond, tag: &str, probe: ScriptRequest) -> Self {
+    pub(crate) fn open(bond: Bond, probe: Probe) -> Self {
         let (sender, jobs) = mpsc::channel(WAITING);
         let health = Arc::new(Health::new(Instant::now()));
-        let Bond { endpoint, deadline, counters, runtime, changed } = bond;
+        let Bond { endpoint, deadline, counters, runtime, changed, text, digest, clock } = bond;
         let keeper = LinkTask {
             endpoint,
             jobs,
             deadline,
             probe,
-            text: script::text().into(),
+            text,
             health: Arc::clone(&health),
             counters: Arc::clone(&counters),
-            clock: Arc::default(),
+            clock,
             changed,
+            digest,
         };
         runtime.spawn(keeper.run());
-        Self { jobs: sender, health, counters, deadline, tag: tag.into() }
+        Self { jobs: sender, health, counters }
     }
 
     /// Asks the store, and waits no longer than until `due`.
@@ -131,10 +152,6 @@ impl Link {
         }
         result
     }
-
-    pub(crate) fn due(&self) -> Instant {
-        Instant::now() + self.deadline
-    }
 }
 
 /// The deadline of a request that was sent has passed. On a busy machine that may be noticed late, when the reply has
@@ -164,12 +181,13 @@ struct LinkTask {
     endpoint: Arc<Endpoint>,
     jobs: mpsc::Receiver<Job>,
     deadline: Duration,
-    probe: ScriptRequest,
+    probe: Probe,
     text: Arc<str>,
     health: Arc<Health>,
     counters: Arc<StoreCounters>,
     clock: Arc<ServerClock>,
     changed: Arc<Notify>,
+    digest: Arc<OnceLock<Arc<str>>>,
 }
 
 impl LinkTask {
@@ -212,7 +230,7 @@ impl LinkTask {
         true
     }
 
-    /// Connects, loads the script, and makes sure that a charge is answered in time.
+    /// Connects, loads the script, and probes.
     async fn connect(&self) -> Result<ProbedWire, Fault> {
         let patience = patience(self.deadline);
         let connected = self.endpoint.connect(patience, self.deadline).await?;
@@ -225,15 +243,30 @@ impl LinkTask {
     }
 
     async fn probe(&self, mut wire: Wire, patience: Duration) -> Result<ProbedWire, Fault> {
-        let key = self.probe.parts.first().map_or(&[][..], |part| &part.key);
+        // Most links of a cluster find the script loaded, by another link of this process or another one.
+        if let Some(digest) = self.digest.get() {
+            let (wire, digest) = (wire.clone(), Arc::clone(digest));
+            match self.charge(wire, digest).await {
+                Err(Fault::NoScript) => {}
+                probed => return probed,
+            }
+        }
+        let key = self.probe.ask.parts.first().map_or(&[][..], |part| &part.key);
         let loading = timeout(patience, wire.load(&self.text, key));
-        let digest = loading.await.map_err(|_| Fault::Deadline)??;
+        let digest: Arc<str> = loading.await.map_err(|_| Fault::Deadline)??.into();
+        let probed = self.charge(wire, Arc::clone(&digest)).await;
+        _ = self.digest.set(digest); // or another link was first, with the same digest
+        probed
+    }
+
+    /// Makes sure that a charge is answered in time.
+    async fn charge(&self, mut wire: Wire, digest: Arc<str>) -> Result<ProbedWire, Fault> {
         wire.set_deadline(self.deadline);
-        let probe = || std::iter::once(&self.probe);
+        let probe = || std::iter::once(&self.probe.ask);
         let command = script::command(Invoked::ByDigest(&digest), probe());
         let value = wire.send(vec![command]).await.pop().unwrap_or(Err(Fault::Unexpected))?;
         script::replies(&value, probe())?;
-        Ok(ProbedWire { wire, digest: digest.into() })
+        Ok(ProbedWire { wire, digest })
     }
 
     /// Serves requests until the store fails.
@@ -247,7 +280,10 @@ impl LinkTask {
         loop {
             let (sent, ended) = tokio::select! {
                 Some(ended) = batches.join_next() => {
-                    ended.unwrap_or((Instant::now(), Some(Fault::Disconnected)))
+                    let Ok(ended) = ended else {
+                        return End::Lost { proven, fault: Fault::Disconnected };
+                    };
+                    ended
                 }
                 Some(ended) = watch.join_next() => match ended {
                     Ok(fault @ Fault::Disconnected) => return End::Lost { proven, fault },
@@ -264,7 +300,10 @@ impl LinkTask {
                     continue;
                 }
             };
-            match ended {
+            if let Some(FailedBatch { slot, .. }) = ended {
+                self.probe.aim(slot);
+            }
+            match ended.map(|failed| failed.fault) {
                 None => (misses, proven) = (Misses::default(), true),
                 Some(Fault::Deadline) => misses.add([sent, Instant::now()]),
                 // The fault lies in the request itself: others may succeed.

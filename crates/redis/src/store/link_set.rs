@@ -1,12 +1,12 @@
-//! [`LinkSet`]: the links of a store: one, or in a cluster one for each slot that its limits live in.
+//! [`LinkSet`]: the links of a store: one, or in a cluster one for each group of 64 slots that follow one another.
 //!
-//! Every key has the limit's name as its hash tag, so all keys of a name are in one slot, which one node serves. A
-//! link for each name reflects the health of that node alone: a node that is away affects only its own limits, and
-//! only for those the time in isolation passes.
+//! Nodes have many slots that follow one another, so most groups are on one node, and a link reflects the health of
+//! that node: a node that is away affects its own keys and at most 63 slots at either end of its ranges, and only for
+//! those the time in isolation passes. A key's link is always the same, wherever its slot is, so the time in
+//! isolation that its share regains by is one clock.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -15,21 +15,25 @@ use tollgate::Timestamp;
 
 use crate::decision::Source;
 use crate::error::BuildError;
+use crate::hash_slot::SLOTS;
 use crate::local::Locals;
 use crate::script::plan::ScriptPlan;
 use crate::script::{ScriptPart, ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
-use crate::store::link::{Bond, Link};
+use crate::store::link::{Bond, Link, Probe};
 use crate::store::outage::{
     Outage, OutageLine, OutageLog, OutageTally, OutageText, StoreReading, Without,
 };
-use crate::store::stats::Stats;
+use crate::store::stats::{Stats, StoreCounters};
 
 /// The policy of the key that is charged to see whether the store works: it admits the probes of any number of nodes.
 const PROBE: &str = "gcra 1000000/s burst 1000000";
 
 /// How often the state is read, besides whenever the store is lost or back.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// The slots of a link to a cluster.
+const SLOTS_OF_A_LINK: u16 = 64;
 
 /// Counts a limit that decides in some way while the store is away, for as long as this lives.
 #[derive(Debug)]
@@ -49,11 +53,8 @@ pub(crate) struct LinkSet {
     pub(crate) name: Box<str>,
     /// Limits by [`OnError`], for the log.
     limits: Arc<[AtomicUsize; 3]>,
-    prefix: Arc<str>,
-    /// The link to a single server.
-    one: Option<Arc<Link>>,
-    /// The links to a cluster, by name, as long as a limiter uses them.
-    of_names: Mutex<HashMap<String, Weak<Link>>>,
+    /// One to a server, and in a cluster one for each group of slots, in their order.
+    links: Box<[Arc<Link>]>,
     pub(crate) locals: Locals,
 }
 
@@ -61,16 +62,20 @@ impl LinkSet {
     pub(crate) fn open(
         bond: Bond,
         name: Box<str>,
-        prefix: Arc<str>,
+        prefix: &Arc<str>,
     ) -> Result<Arc<Self>, BuildError> {
-        let one = if bond.endpoint.is_cluster() {
-            None
-        } else {
-            let probe = probe(format!("{prefix}:probe"))?;
-            Some(Arc::new(Link::open(bond.clone(), "", probe)))
+        let is_cluster = bond.endpoint.is_cluster();
+        let firsts =
+            (0..SLOTS).step_by(SLOTS_OF_A_LINK.into()).filter(|slot| is_cluster || *slot == 0);
+        let open = |slot| {
+            let ask = probe(format!("{prefix}:probe"))?;
+            let mut probe = Probe { ask, prefix: is_cluster.then(|| Arc::clone(prefix)) };
+            probe.aim(slot);
+            Ok(Arc::new(Link::open(bond.clone(), probe)))
         };
-        let (limits, of_names, locals) = (Arc::default(), Mutex::default(), Locals::default());
-        let links = Arc::new(Self { bond, name, limits, prefix, one, of_names, locals });
+        let links = firsts.map(open).collect::<Result<Box<[_]>, BuildError>>()?;
+        let (limits, locals) = (Arc::default(), Locals::default());
+        let links = Arc::new(Self { bond, name, limits, links, locals });
         let changed = Arc::clone(&links.bond.changed);
         links.spawn(watch(Arc::downgrade(&links), changed));
         Ok(links)
@@ -89,20 +94,25 @@ impl LinkSet {
         Without { local, allow, deny }
     }
 
-    /// The link that limits of a name ask.
-    pub(crate) fn of(&self, name: &str) -> Result<Arc<Link>, BuildError> {
-        if let Some(one) = &self.one {
-            return Ok(Arc::clone(one));
-        }
-        let mut names = self.names();
-        if let Some(link) = names.get(name).and_then(Weak::upgrade) {
-            return Ok(link);
-        }
-        let probe = probe(format!("{}:{{{name}}}:probe", self.prefix))?;
-        let link = Arc::new(Link::open(self.bond.clone(), name, probe));
-        names.retain(|_, link| link.strong_count() > 0);
-        names.insert(name.to_string(), Arc::downgrade(&link));
-        Ok(link)
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.links.len() > 1
+    }
+
+    /// The link to a slot. A server has all keys in slot 0.
+    pub(crate) fn of(&self, slot: u16) -> &Arc<Link> {
+        &self.links[usize::from(slot / SLOTS_OF_A_LINK)]
+    }
+
+    pub(crate) fn due(&self) -> Instant {
+        Instant::now() + self.bond.deadline
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.bond.deadline
+    }
+
+    pub(crate) fn counters(&self) -> &StoreCounters {
+        &self.bond.counters
     }
 
     /// Runs something in the background until it ends.
@@ -111,24 +121,25 @@ impl LinkSet {
     }
 
     pub(crate) fn are_up(&self) -> bool {
-        self.all().iter().all(|link| link.health.is_up())
+        self.links.iter().all(|link| link.health.is_up())
     }
 
     pub(crate) fn stats(&self) -> Stats {
         let now = Instant::now();
         let isolated = |link: &Arc<Link>| link.health.isolated(now) - Timestamp::default();
-        let longest: Option<Duration> = self.all().iter().map(isolated).max();
+        let longest: Option<Duration> = self.links.iter().map(isolated).max();
         Stats::read(&self.bond.counters, !self.are_up(), longest.unwrap_or_default())
     }
 
     /// The figures that the log is written from.
     pub(crate) fn reading(&self, now: Instant) -> StoreReading {
-        let absences: Vec<_> = self.all().iter().map(|link| link.health.absence()).collect();
+        let absences: Vec<_> = self.links.iter().map(|link| link.health.absence()).collect();
         let stats = self.stats();
         let decisions =
             |of: fn(&Stats, Source) -> u64| of(&stats, Source::Share) + of(&stats, Source::Rule);
         let tally = OutageTally {
-            losses: absences.iter().map(|absence| absence.losses).sum(),
+            // A node that goes takes many links along: that is one loss.
+            losses: absences.iter().map(|absence| absence.losses).max().unwrap_or_default(),
             away: stats.degraded_for,
             allowed: decisions(Stats::allowed),
             denied: decisions(Stats::denied),
@@ -143,7 +154,7 @@ impl LinkSet {
 
     /// The longest of the outages that last.
     pub(crate) fn outage(&self, now: Instant) -> Option<Outage> {
-        let absences = self.all().into_iter().map(|link| link.health.absence());
+        let absences = self.links.iter().map(|link| link.health.absence());
         let lasting = absences.filter_map(|absence| Some((absence.since?, absence.fault)));
         let (since, fault) = lasting.min_by_key(|(since, _)| *since)?;
         Some(Outage {
@@ -151,16 +162,6 @@ impl LinkSet {
             lasts: now.saturating_duration_since(since),
             fault,
         })
-    }
-
-    fn all(&self) -> Vec<Arc<Link>> {
-        let of_names = self.names().values().filter_map(Weak::upgrade).collect::<Vec<_>>();
-        self.one.iter().cloned().chain(of_names).collect()
-    }
-
-    /// Held for a lookup, when a limiter is built and when the state of the store is read.
-    fn names(&self) -> MutexGuard<'_, HashMap<String, Weak<Link>>> {
-        self.of_names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -57,7 +57,7 @@ pub struct Store {
 
 impl Store {
     /// Waits until the store has answered in time once, or does so again. For start-up and tests: requests need not
-    /// wait for it. In a cluster it waits for the nodes that have limits of this store.
+    /// wait for it. In a cluster it waits for all slots.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -74,7 +74,7 @@ impl Store {
         }
     }
 
-    /// Whether decisions are now made without the store; of a cluster, those of any limit.
+    /// Whether decisions are now made without the store; of a cluster, those of any slot.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -8,9 +8,12 @@ use redis::{ClientTlsConfig, TlsCertificates};
 use tokio::runtime::Handle;
 
 use crate::error::BuildError;
+use crate::hash_slot::SLOTS;
+use crate::script;
 use crate::settings::check_name;
 use crate::store::Store;
 use crate::store::endpoint::{self, Endpoint};
+use crate::store::flight::ServerClock;
 use crate::store::link::{Bond, patience};
 use crate::store::link_set::LinkSet;
 use crate::store::stats::StoreCounters;
@@ -26,7 +29,7 @@ use crate::store::stats::StoreCounters;
 ///     .deadline(Duration::from_millis(10))
 ///     .prefix("limits");
 /// assert!(!format!("{options:?}").contains("secret"));
-/// assert!(options.open()?.is_degraded() == false); // no limit asks it yet
+/// assert!(options.open()?.is_degraded()); // no node has answered yet
 /// # Ok(())
 /// # }
 /// ```
@@ -183,9 +186,19 @@ impl StoreOptions {
         let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let changed = Arc::default();
         let counters = Arc::new(StoreCounters::default());
-        let bond = Bond { endpoint: Arc::new(endpoint), deadline, counters, runtime, changed };
+        let clock = ServerClock::new(if endpoint.is_cluster() { SLOTS } else { 1 });
+        let bond = Bond {
+            endpoint: Arc::new(endpoint),
+            deadline,
+            counters,
+            runtime,
+            changed,
+            text: script::text().into(),
+            digest: Arc::default(),
+            clock: Arc::new(clock),
+        };
         let prefix: Arc<str> = prefix.into();
-        let links = LinkSet::open(bond, endpoint::shown(&address), Arc::clone(&prefix))?;
+        let links = LinkSet::open(bond, endpoint::shown(&address), &prefix)?;
         Ok(Store { links, prefix, origin: Instant::now() })
     }
 }

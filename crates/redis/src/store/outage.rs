@@ -78,8 +78,7 @@ pub(crate) struct OutageTally {
 impl OutageTally {
     fn since(self, before: Self) -> Self {
         Self {
-            // In a cluster names come and go, and with a name the count of its losses.
-            losses: self.losses.saturating_sub(before.losses),
+            losses: self.losses - before.losses,
             away: self.away.saturating_sub(before.away),
             allowed: self.allowed - before.allowed,
             denied: self.denied - before.denied,

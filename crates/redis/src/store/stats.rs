@@ -87,13 +87,13 @@ impl StoreCounters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Whether decisions are now made without the store; of a cluster, those of any limit.
+    /// Whether decisions are now made without the store; of a cluster, those of any slot.
     pub degraded: bool,
-    /// For how long in all that was so; in a cluster, for the limit for which it was longest.
+    /// For how long in all that was so; in a cluster, for the slots for which it was longest.
     pub degraded_for: Duration,
-    /// Calls of the script. A call decides up to 16 requests.
+    /// Calls of the script. A call decides up to 16 requests; in a cluster, of one slot.
     pub calls: u64,
-    /// Connections that were made and passed the probe.
+    /// Connections that were made and passed the probe; in a cluster counted for each 64 slots, which share them.
     pub connections: u64,
     /// Calls that had to bring the script along, since the server had forgotten it.
     pub reloads: u64,
@@ -117,7 +117,7 @@ pub struct Stats {
     pub missed_sent: u64,
     /// Among [`Fault::Deadline`], attempts to connect. No request waits for one.
     pub missed_connecting: u64,
-    /// How often the server's clock was found set back, by more than a second.
+    /// How often the server's clock was found set back, by more than a second; in a cluster, in each slot that is asked.
     pub set_back: u64,
     allowed: [u64; 5],
     denied: [u64; 5],

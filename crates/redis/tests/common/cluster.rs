@@ -11,10 +11,18 @@ use super::server::{Server, free_port};
 pub const NODES: usize = 3;
 const SLOTS: usize = 16_384;
 
+/// As the servers do, without asking one for thousands of keys.
+fn crc16(bytes: &[u8]) -> usize {
+    let bit = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+    let next = |crc: u16, byte: &u8| (0..8).fold(crc ^ u16::from(*byte) << 8, bit);
+    bytes.iter().fold(0, next).into()
+}
+
 #[derive(Debug)]
 pub struct Cluster {
     pub servers: Vec<Server>,
     files: Vec<PathBuf>,
+    announced: Option<[u16; NODES]>,
 }
 
 impl Cluster {
@@ -47,7 +55,7 @@ impl Cluster {
             servers.push((server, bus));
         }
         let servers = servers.into_iter().map(|(server, _)| server).collect();
-        let cluster = Self { servers, files };
+        let cluster = Self { servers, files, announced: None };
         cluster.wait();
         cluster
     }
@@ -69,8 +77,8 @@ impl Cluster {
     }
 
     pub fn address(&self) -> String {
-        let hosts: Vec<_> =
-            self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+        let own = || [0, 1, 2].map(|node| self.servers[node].port);
+        let hosts = self.announced.unwrap_or_else(own).map(|port| format!("127.0.0.1:{port}"));
         format!("redis+cluster://{}/", hosts.join(","))
     }
 
@@ -83,11 +91,43 @@ impl Cluster {
         (0..NODES).find(|n| slot < SLOTS * (n + 1) / NODES).unwrap()
     }
 
-    /// A name whose limits are on this node.
-    pub fn name_on(&self, node: usize) -> String {
-        let names = (0..).map(|n: u32| format!("name{n}"));
-        let mut on = names.filter(|name| self.first_owner(self.slot(name)) == node);
+    /// A client whose limits are on this node.
+    pub fn client_on(&self, node: usize) -> String {
+        let clients = (0..).map(|n: u32| format!("client{n}"));
+        let mut on = clients.filter(|client| self.first_owner(self.slot(client)) == node);
         on.next().unwrap()
+    }
+
+    /// Clients whose limits are in this slot.
+    pub fn two_clients_in(&self, slot: usize) -> [String; 2] {
+        let clients = (0..).map(|n: u32| format!("client{n}"));
+        let mut within = clients.filter(|client| crc16(client.as_bytes()) % SLOTS == slot);
+        let found = [within.next().unwrap(), within.next().unwrap()];
+        assert!(found.iter().all(|client| self.slot(client) == slot));
+        found
+    }
+
+    pub fn client_on_each(&self) -> [String; NODES] {
+        [0, 1, 2].map(|node| self.client_on(node))
+    }
+
+    /// Names the ports of proxies in place of the nodes' own to clients, and waits until every node does so.
+    pub fn announce(&mut self, ports: [u16; NODES]) {
+        for (server, port) in self.servers.iter().zip(ports) {
+            server.run::<()>(&["CONFIG", "SET", "cluster-announce-port", &port.to_string()]);
+        }
+        let start = Instant::now();
+        for server in &self.servers {
+            let is_told = |ports: &[u16]| {
+                let nodes: String = server.run(&["CLUSTER", "NODES"]);
+                ports.iter().all(|port| nodes.contains(&format!("127.0.0.1:{port}@")))
+            };
+            while !is_told(&ports) {
+                assert!(start.elapsed() < Duration::from_secs(20), "the ports are not told");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.announced = Some(ports);
     }
 
     /// Begins to move a slot: until the move ends, each of its keys is at one of the two nodes.

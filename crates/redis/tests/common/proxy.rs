@@ -1,4 +1,4 @@
-//! A proxy between a client and a server that delays what passes, or cuts it off.
+//! A proxy between a client and a server that delays what passes, cuts it off, or loses a reply.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ pub struct Proxy {
     pub port: u16,
     delay_ms: Arc<AtomicU64>,
     refuses: Arc<AtomicBool>,
+    loses: Arc<AtomicBool>,
     cuts: watch::Sender<u64>,
 }
 
@@ -24,7 +25,9 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let (delay_ms, refuses) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (cuts, watched) = watch::channel(0);
+        let loses = Arc::new(AtomicBool::new(false));
         let (delay, refuse) = (Arc::clone(&delay_ms), Arc::clone(&refuses));
+        let lose = Arc::clone(&loses);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if refuse.load(Ordering::Relaxed) {
@@ -37,16 +40,28 @@ impl Proxy {
                 _ = server.set_nodelay(true);
                 let ((client_read, client_write), (server_read, server_write)) =
                     (client.into_split(), server.into_split());
-                tokio::spawn(pass(client_read, server_write, Arc::default(), watched.clone()));
-                tokio::spawn(pass(server_read, client_write, Arc::clone(&delay), watched.clone()));
+                let there = Flow {
+                    delay_ms: Arc::default(),
+                    loses: Arc::default(),
+                    watched: watched.clone(),
+                };
+                let back =
+                    Flow { delay_ms: delay.clone(), loses: lose.clone(), watched: watched.clone() };
+                tokio::spawn(pass(client_read, server_write, there));
+                tokio::spawn(pass(server_read, client_write, back));
             }
         });
-        Self { port, delay_ms, refuses, cuts }
+        Self { port, delay_ms, refuses, loses, cuts }
     }
 
     /// Delays every reply by so much.
     pub fn delay(&self, delay: Duration) {
         self.delay_ms.store(u64::try_from(delay.as_millis()).unwrap(), Ordering::Relaxed);
+    }
+
+    /// Loses the next reply, and breaks its connection in place of it.
+    pub fn lose_a_reply(&self) {
+        self.loses.store(true, Ordering::Relaxed);
     }
 
     /// Breaks every connection; if `refuses`, accepts no new ones.
@@ -56,12 +71,15 @@ impl Proxy {
     }
 }
 
-async fn pass(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
+/// What becomes of the bytes of one direction.
+struct Flow {
     delay_ms: Arc<AtomicU64>,
-    mut cuts: watch::Receiver<u64>,
-) {
+    loses: Arc<AtomicBool>,
+    watched: watch::Receiver<u64>,
+}
+
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, flow: Flow) {
+    let Flow { delay_ms, loses, watched: mut cuts } = flow;
     cuts.mark_unchanged();
     let mut buffer = vec![0; 65_536];
     loop {
@@ -70,6 +88,9 @@ async fn pass(
             _ = cuts.changed() => 0,
         };
         if read == 0 {
+            return;
+        }
+        if loses.swap(false, Ordering::Relaxed) {
             return;
         }
         let delay_ms = delay_ms.load(Ordering::Relaxed);

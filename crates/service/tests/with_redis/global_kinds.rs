@@ -94,16 +94,16 @@ impl Pair {
     }
 
     /// With each accuracy, all that is admitted is charged in the store, and no more than the limit.
-    async fn share_their_limits(&self) {
-        assert_eq!(self.admitted("exact", "x", 30).await, 20);
-        assert_eq!(self.admitted("exact", "y", 7).await, 14);
-        assert_eq!(self.left("exact", "y").await, 6);
+    async fn share_their_limits(&self, [x, y]: [&str; 2]) {
+        assert_eq!(self.admitted("exact", x, 30).await, 20);
+        assert_eq!(self.admitted("exact", y, 7).await, 14);
+        assert_eq!(self.left("exact", y).await, 6);
         // Until the store has nothing left, and neither service holds units.
         let (begun, mut admitted) = (Instant::now(), 0);
         loop {
-            let more = self.admitted("leased", "x", 20).await;
+            let more = self.admitted("leased", x, 20).await;
             admitted += more;
-            if more == 0 && self.left("leased", "x").await == 0 {
+            if more == 0 && self.left("leased", x).await == 0 {
                 break;
             }
             assert!(begun.elapsed() < PATIENT, "{admitted} admitted");
@@ -113,12 +113,12 @@ impl Pair {
         let expired = self.sum("tollgate_store_expired_units_total").await;
         assert_eq!(admitted, 200 - expired);
         // `accuracy: async`: each request is admitted at once, and the store is informed.
-        assert_eq!(self.admitted("counted", "x", 20).await, 40);
+        assert_eq!(self.admitted("counted", x, 20).await, 40);
         let begun = Instant::now();
-        while self.left("counted", "x").await > 20 {
+        while self.left("counted", x).await > 20 {
             assert!(begun.elapsed() < PATIENT, "the store does not hear of it");
         }
-        assert_eq!(self.left("counted", "x").await, 20);
+        assert_eq!(self.left("counted", x).await, 20);
         assert_eq!(self.sum(BY_SHARE).await, 0);
     }
 }
@@ -176,7 +176,7 @@ impl Secure {
 async fn over_tls_two_services_share_their_limits() {
     let secure = Secure::start("over_tls");
     let global = secure.shown("over_tls", &secure.authority);
-    Pair::serve("over_tls", "shop", &global).await.share_their_limits().await;
+    Pair::serve("over_tls", "shop", &global).await.share_their_limits(["x", "y"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -199,7 +199,7 @@ async fn over_tls_a_service_whose_certificate_is_not_trusted_has_its_share_and_n
 async fn behind_a_sentinel_two_services_share_their_limits_also_after_a_failover() {
     let mut sentinel = block_in_place(Sentinel::start);
     let pair = Pair::serve("behind_a_sentinel", "shop", &global(sentinel.address())).await;
-    pair.share_their_limits().await;
+    pair.share_their_limits(["x", "y"]).await;
     assert_eq!(pair.admitted("exact", "z", 6).await, 12);
     block_in_place(|| sentinel.has_been_told());
     let before = sentinel.master_port();
@@ -227,31 +227,36 @@ async fn behind_a_sentinel_two_services_share_their_limits_also_after_a_failover
 async fn in_a_cluster_two_services_share_the_limits_of_every_node() {
     let cluster = block_in_place(Cluster::start);
     for node in 0..crate::cluster::NODES {
-        let (test, domain) = (format!("in_a_cluster_{node}"), cluster.name_on(node));
+        let (test, domain) = (format!("in_a_cluster_{node}"), format!("shop{node}"));
         let pair = Pair::serve(&test, &domain, &global(cluster.address())).await;
-        pair.share_their_limits().await;
-        let keys: Vec<String> = block_in_place(|| cluster.servers[node].run(&["KEYS", "*"]));
-        let of_domain = format!("{{{domain}}}");
-        assert!(!keys.is_empty() && keys.iter().all(|key| key.contains(&of_domain)), "{keys:?}");
+        let [client, another] =
+            [node, (node + 1) % crate::cluster::NODES].map(|n| cluster.client_on(n));
+        pair.share_their_limits([&client, &another]).await;
+        let pattern = format!("tollgate:{domain}:*");
+        let mut keys: Vec<String> =
+            block_in_place(|| cluster.servers[node].run(&["KEYS", &pattern]));
+        keys.sort_unstable();
+        let of_client = |rule| format!("tollgate:{domain}:{rule}:{{{client}}}");
+        assert_eq!(keys, ["counted", "exact", "leased"].map(of_client));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_cluster_a_limit_that_moves_to_another_node_stays_the_same() {
     let mut cluster = block_in_place(Cluster::start);
-    let domain = cluster.name_on(0);
-    let pair = Pair::serve("in_a_cluster_moves", &domain, &global(cluster.address())).await;
-    assert_eq!(pair.admitted("exact", "x", 6).await, 12);
-    let slot = cluster.slot(&domain);
+    let pair = Pair::serve("in_a_cluster_moves", "shop", &global(cluster.address())).await;
+    let slot = cluster.slot(&cluster.client_on(0));
+    let [x, y] = &cluster.two_clients_in(slot);
+    assert_eq!(pair.admitted("exact", x, 6).await, 12);
     block_in_place(|| cluster.begin_move(slot, [0, 1]));
-    // Keys are spread over the nodes.
-    assert_eq!(pair.admitted("exact", "y", 2).await, 4);
+    // Keys of the slot are at both nodes.
+    assert_eq!(pair.admitted("exact", y, 2).await, 4);
     block_in_place(|| cluster.end_move(slot, [0, 1]));
-    assert_eq!(pair.admitted("exact", "x", 20).await, 20 - 12);
-    assert_eq!(pair.admitted("exact", "y", 20).await, 20 - 4);
+    assert_eq!(pair.admitted("exact", x, 20).await, 20 - 12);
+    assert_eq!(pair.admitted("exact", y, 20).await, 20 - 4);
     assert_eq!(pair.sum(BY_SHARE).await, 0);
     // Without the node that now holds the key, each service has its own share.
     cluster.servers[1].kill();
-    assert_eq!(pair.admitted("exact", "z", 30).await, 2 * 10);
+    assert_eq!(pair.admitted("exact", x, 30).await, 2 * 10);
     assert_eq!(pair.sum(BY_SHARE).await, 2 * 10);
 }

@@ -1,0 +1,350 @@
+//! Requests under limits in several slots of a cluster, all or nothing, while nodes and connections fail at random
+//! moments between their steps.
+//!
+//! In each cycle 16 requests of two services want units of three limits, each on another node. Meanwhile one fault
+//! befalls one node. Afterwards, for each limit:
+//!
+//! * no more is admitted than the limit, and nothing that is not charged;
+//! * what is charged and not admitted (so much is denied too much) is at most the cost of the calls whose outcome the
+//!   services do not know. They count these calls as faults. Without a fault it is nothing.
+//!
+//! `TOLLGATE_SLOT_CYCLES` says how many cycles there are.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::PATIENT;
+use common::cluster::{Cluster, NODES};
+use common::load::number;
+use common::proxy::Proxy;
+use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, RedisToll, Settings, Store, check_all};
+
+const LIMIT: u64 = 7;
+const REQUESTS: u64 = 16;
+/// The most units that a request takes of a limit.
+const DEAREST: u64 = 2;
+const DEADLINE: Duration = Duration::from_millis(25);
+
+/// What a request does: the product, or something that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    AllOrNothing,
+    /// Limit after limit, and what was taken before a denial is kept.
+    GivesNothingBack,
+    /// Limit after limit, and what was taken before a denial is given back twice.
+    GivesBackTwice,
+    /// A request without an answer is admitted.
+    AdmitsFaults,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Havoc {
+    /// A connection breaks.
+    Cut,
+    /// A connection breaks, and for some time no other is accepted.
+    Away,
+    /// The node has done what it was asked, and no answer comes.
+    LostReply,
+    /// Answers come after the deadline.
+    Late,
+    /// The node stops for longer than the deadline.
+    Stopped,
+}
+
+const HAVOC: [Havoc; 5] = [Havoc::Cut, Havoc::Away, Havoc::LostReply, Havoc::Late, Havoc::Stopped];
+
+/// Numbers of a splitmix64 sequence: the same cycles in every run, as far as the machine allows.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % below
+    }
+}
+
+struct World {
+    cluster: Cluster,
+    proxies: Vec<Proxy>,
+    stores: [Store; 2],
+    clients: [String; NODES],
+    random: Random,
+    way: Way,
+}
+
+/// What the cycles have seen.
+#[derive(Debug, Default)]
+struct Tally {
+    admitted: u64,
+    denied: u64,
+    faults: u64,
+    /// Units that were charged and not admitted, and the most that these may be.
+    lost: u64,
+    max_lost: u64,
+    violations: Vec<String>,
+}
+
+async fn world(way: Way) -> World {
+    let mut cluster = tokio::task::block_in_place(Cluster::start);
+    let mut proxies = Vec::new();
+    for server in &cluster.servers {
+        proxies.push(Proxy::start(server.port).await);
+    }
+    let ports: Vec<u16> = proxies.iter().map(|proxy| proxy.port).collect();
+    tokio::task::block_in_place(|| cluster.announce(ports.try_into().unwrap()));
+    let store = || Store::with(&cluster.address(), DEADLINE, "test").unwrap();
+    let stores = [store(), store()];
+    let clients = tokio::task::block_in_place(|| cluster.client_on_each());
+    World { cluster, proxies, stores, clients, random: Random(1), way }
+}
+
+impl World {
+    /// Waits until both services reach all nodes.
+    async fn recovered(&self) {
+        for store in &self.stores {
+            tokio::time::timeout(PATIENT, store.ready()).await.expect("a service does not recover");
+        }
+    }
+
+    /// Calls whose outcome a service does not know.
+    fn unknown(&self) -> u64 {
+        let faults = [Fault::Disconnected, Fault::Deadline, Fault::Unexpected];
+        let of =
+            |store: &Store| faults.map(|fault| store.stats().faults(fault)).iter().sum::<u64>();
+        self.stores.iter().map(of).sum()
+    }
+
+    fn limiters(&self, cycle: u64) -> [RedisLimiter; 2] {
+        let on_error = if self.way == Way::AdmitsFaults { OnError::Allow } else { OnError::Deny };
+        self.stores.each_ref().map(|store| {
+            let policy = format!("fixed-window {LIMIT}/90d from-first").parse().unwrap();
+            let settings = Settings::new(policy).name("shop").part(format!("cycle{cycle}"));
+            let settings = settings.mode(Mode::Exact).on_error(on_error).keys(10);
+            RedisLimiter::new(store, settings).unwrap()
+        })
+    }
+
+    /// Lets the fault happen, and undoes it.
+    async fn befall(&mut self, havoc: Havoc) {
+        let (node, moment_us) = (self.random.below(NODES as u64), self.random.below(2_500));
+        let (server, proxy) = {
+            let node = usize::try_from(node).unwrap();
+            (&self.cluster.servers[node], &self.proxies[node])
+        };
+        // A timer of tokio is as fine as a millisecond.
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_micros(moment_us) {
+            tokio::task::yield_now().await;
+        }
+        let long = DEADLINE + Duration::from_millis(10);
+        match havoc {
+            Havoc::Cut => proxy.cut(false),
+            Havoc::LostReply => proxy.lose_a_reply(),
+            Havoc::Away => {
+                proxy.cut(true);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                proxy.cut(false);
+            }
+            Havoc::Late => {
+                proxy.delay(long);
+                tokio::time::sleep(long).await;
+                proxy.delay(Duration::ZERO);
+            }
+            Havoc::Stopped => {
+                tokio::task::block_in_place(|| server.signal("-STOP"));
+                tokio::time::sleep(long).await;
+                tokio::task::block_in_place(|| server.signal("-CONT"));
+            }
+        }
+    }
+
+    async fn cycle(&mut self, cycle: u64, havoc: Option<Havoc>, tally: &mut Tally) {
+        self.recovered().await;
+        let (limiters, before) = (self.limiters(cycle), self.unknown());
+        let mut requests = Vec::new();
+        for n in 0..REQUESTS {
+            let mut costs = [0; NODES].map(|_: u64| self.random.below(DEAREST + 1));
+            costs[usize::try_from(n % 3).unwrap()] = 1;
+            let limiter = limiters[usize::try_from(n % 2).unwrap()].clone();
+            let (clients, way) = (self.clients.clone(), self.way);
+            requests.push((costs, tokio::spawn(ask(limiter, clients, costs, way))));
+        }
+        if let Some(havoc) = havoc {
+            self.befall(havoc).await;
+        }
+        let mut admitted = [0; NODES];
+        for (costs, request) in requests {
+            let (is_allowed, fault) = request.await.unwrap();
+            tally.faults += u64::from(fault.is_some());
+            tally.denied += u64::from(!is_allowed && fault.is_none());
+            tally.admitted += u64::from(is_allowed);
+            if is_allowed {
+                admitted.iter_mut().zip(costs).for_each(|(sum, cost)| *sum += cost);
+            }
+        }
+        self.audit((cycle, havoc), &limiters[0], (admitted, before), tally).await;
+    }
+
+    async fn audit(
+        &self,
+        what: (u64, Option<Havoc>),
+        limiter: &RedisLimiter,
+        (admitted, before): ([u64; NODES], u64),
+        tally: &mut Tally,
+    ) {
+        let begun = Instant::now();
+        loop {
+            self.recovered().await;
+            let Some(used) = used(limiter, &self.clients).await else { continue };
+            if let Some(n) = (0..NODES).find(|n| admitted[*n] > used[*n] || used[*n] > LIMIT) {
+                let found = format!("{what:?}: {} admitted, {} charged", admitted[n], used[n]);
+                return tally.violations.push(found);
+            }
+            let most = DEAREST * (self.unknown() - before);
+            let lost: u64 = used.iter().zip(admitted).map(|(used, admitted)| used - admitted).sum();
+            if lost <= most {
+                (tally.lost, tally.max_lost) = (tally.lost + lost, tally.max_lost + most);
+                return;
+            }
+            // What is given back may be on its way. It is tried again for a minute at most, while a node is away.
+            if begun.elapsed() > Duration::from_secs(5) {
+                return tally.violations.push(format!("{what:?}: {lost} lost, {most} at most"));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+/// What each client has used, if the store says so.
+async fn used(limiter: &RedisLimiter, clients: &[String; NODES]) -> Option<[u64; NODES]> {
+    let mut used = [0; NODES];
+    for (client, used) in clients.iter().zip(&mut used) {
+        let seen = limiter.peek(client, 1).await;
+        *used = LIMIT - seen.decision().remaining();
+        if seen.fault().is_some() {
+            return None;
+        }
+    }
+    Some(used)
+}
+
+async fn ask(
+    limiter: RedisLimiter,
+    clients: [String; NODES],
+    costs: [u64; NODES],
+    way: Way,
+) -> (bool, Option<Fault>) {
+    let wanted = || clients.iter().zip(costs).filter(|(_, cost)| *cost > 0);
+    if matches!(way, Way::AllOrNothing | Way::AdmitsFaults) {
+        let tolls: Vec<RedisToll<'_>> =
+            wanted().map(|(client, cost)| limiter.toll(client, cost)).collect();
+        let joint = check_all(&tolls).await;
+        return (joint.is_allowed(), joint.fault());
+    }
+    let mut taken = Vec::new();
+    for (client, cost) in wanted() {
+        let decision = limiter.check_n(client, cost).await;
+        let fault = decision.fault();
+        match decision.into_result() {
+            Ok(permit) => taken.push((client, permit)),
+            Err(_) => {
+                for (client, permit) in taken.into_iter().filter(|_| way == Way::GivesBackTwice) {
+                    _ = limiter.refund(client, permit).await;
+                    _ = limiter.refund(client, permit).await;
+                }
+                return (false, fault);
+            }
+        }
+    }
+    (true, None)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_or_nothing_over_slots_holds_its_bound_under_faults() {
+    let mut world = world(Way::AllOrNothing).await;
+    let (cycles, begun) = (number("TOLLGATE_SLOT_CYCLES", 1_000), Instant::now());
+    let (mut tally, mut befallen) = (Tally::default(), [0; HAVOC.len()]);
+    for cycle in 0..cycles {
+        // One cycle in eight has no fault: whatever is taken and not admitted comes back.
+        let n = usize::try_from(cycle % 8).unwrap();
+        let havoc = HAVOC.get(if n == 7 { n } else { n % HAVOC.len() }).copied();
+        if havoc.is_some() {
+            befallen[n % HAVOC.len()] += 1;
+        }
+        world.cycle(cycle, havoc, &mut tally).await;
+        assert_eq!(tally.violations, [""; 0], "cycle {cycle}");
+    }
+    println!(
+        "{cycles} cycles in {:.1} s, {befallen:?} of {HAVOC:?}: {} requests admitted, {} denied, {} without an \
+         answer; {} units charged and not admitted, {} at most",
+        begun.elapsed().as_secs_f64(),
+        tally.admitted,
+        tally.denied,
+        tally.faults,
+        tally.lost,
+        tally.max_lost,
+    );
+    // A bound under no strain proves nothing.
+    assert!(tally.admitted > cycles && tally.denied > cycles && tally.faults > cycles, "{tally:?}");
+    assert!(tally.lost > cycles / 20, "{tally:?}");
+}
+
+/// Units that are lost come back with the limit's own time, as if they had been spent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_that_are_lost_come_back_with_the_window() {
+    let mut world = world(Way::AllOrNothing).await;
+    world.recovered().await;
+    let policy = format!("fixed-window {LIMIT}/500ms from-first").parse().unwrap();
+    let settings = Settings::new(policy).name("brief").mode(Mode::Exact).on_error(OnError::Deny);
+    let limiter = RedisLimiter::new(&world.stores[0], settings.keys(10)).unwrap();
+    for n in 0..10 {
+        let tolls = world.clients.each_ref().map(|client| limiter.toll(client, DEAREST));
+        let requests = async { tokio::join!(check_all(&tolls), check_all(&tolls)) };
+        let clients = world.clients.clone();
+        let both = async {
+            tokio::join!(requests, async {
+                world.proxies[n % NODES].lose_a_reply();
+            })
+        };
+        _ = both.await;
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        let begun = Instant::now();
+        while used(&limiter, &clients).await != Some([0; NODES]) {
+            assert!(begun.elapsed() < PATIENT, "units do not come back");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        world.recovered().await;
+    }
+    _ = world.random.below(2);
+}
+
+async fn is_caught(way: Way, havoc: Option<Havoc>) {
+    let mut world = world(way).await;
+    let mut tally = Tally::default();
+    for cycle in 0..100 {
+        world.cycle(cycle, havoc, &mut tally).await;
+        if !tally.violations.is_empty() {
+            return;
+        }
+    }
+    panic!("{way:?} breaks nothing that is looked at: {tally:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_that_are_not_given_back_are_caught() {
+    is_caught(Way::GivesNothingBack, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_that_are_given_back_twice_are_caught() {
+    is_caught(Way::GivesBackTwice, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_is_admitted_without_an_answer_is_caught() {
+    is_caught(Way::AdmitsFaults, Some(Havoc::Cut)).await;
+}
