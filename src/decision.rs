@@ -160,7 +160,9 @@ impl Decision {
     /// The same answer, for a charge of so many units in all.
     pub(crate) fn charging(self, cost: u64) -> Self {
         match self {
+            // What it says besides is of the word that the last charge left.
             Self::Allowed(_) => Self::new(Verdict::Allowed, View { cost, ..*self.view() }),
+            // Nothing was charged: the cost stays the one that was asked for.
             denied => denied,
         }
     }
@@ -170,6 +172,7 @@ impl Decision {
     pub(crate) fn shortage(&self) -> u64 {
         let View { kernel, held, cost, .. } = self.view();
         match kernel {
+            // Only GCRA tells how near a denial was: its word is a time.
             Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) => gcra.shortage(*held, *cost),
             _ => 0,
         }

@@ -31,6 +31,7 @@ impl Limit<'_> {
     pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
         match self {
             Self::Key(place) => place.in_tier(tier).map(Self::Key),
+            // What is no key's has one quota: it is tier 0.
             _ if tier == 0 => Ok(self),
             _ => Err(ChangeError::NoSuchTier { tier, tiers: 1 }),
         }
@@ -40,6 +41,7 @@ impl Limit<'_> {
     pub(crate) fn move_to(&self, tier: usize, at: Option<Timestamp>) -> Result<u64, ChangeError> {
         match self {
             Self::Key(place) => place.move_to(tier, at),
+            // Nothing moves: the only tier is the one it is in.
             _ => self.in_tier(tier).map(|_| 0),
         }
     }
@@ -86,15 +88,18 @@ impl Store for Limit<'_> {
 
     #[inline(always)]
     fn try_check(&self, cost: u64, at: Option<Timestamp>) -> Decision {
+        // Without counted denials a check does the same, and has a way of its own in line.
         let verb = if self.counts_denials() { Verb::Try } else { Verb::Check };
         self.ask(verb, cost, at, cost > 0)
     }
 
     fn refuse(&self, cost: u64, at: Option<Timestamp>) -> Option<Decision> {
+        // A denial changes nothing: the first half has said all.
         if !self.counts_denials() {
             return None;
         }
         match self {
+            // A key that is not in the table has no word to count in: the table says what it does then.
             Self::Key(place) => place.refuse(cost, at.unwrap_or_else(|| self.clock().now())),
             _ => Some(self.ask(Verb::Refuse, cost, at, true)).filter(|told| !told.is_allowed()),
         }

@@ -137,6 +137,7 @@ impl Limiter {
         let (policy, clock) = (policy.into(), clock.into());
         let changing = ChangingCell::new(in_a_word(policy, &clock)?)?;
         let apart = Some(Box::new(Apart::Changing(changing)));
+        // Its quota is in the changing cell: no path that is laid out for a word is for it.
         let meter = Meter { kernel: Kernel::Log(Answers::NONE), ..Meter::of(policy) };
         Ok(Self { meter, apart, ..Self::with_clock(policy, clock) })
     }
@@ -173,12 +174,14 @@ impl Limiter {
     }
 
     fn change(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
+        // A quota that was fixed when the limiter was built is in plain memory.
         let changing = self.changing_cell().ok_or(ChangeError::Fixed)?;
         changing.set_quota(in_a_word(policy, &self.clock)?, now)
     }
 
     /// What happens at the limit, by the quota in force.
     pub(crate) fn rules(&self) -> Rules {
+        // Those of the quota in force, where it may change.
         self.changing_cell().map_or(self.meter.rules, ChangingCell::rules)
     }
 
@@ -251,6 +254,7 @@ impl Limiter {
     #[inline(always)]
     fn decide(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.meter.kernel {
+            // Plain GCRA, which nearly all limiters have: in line.
             Kernel::Gcra(gcra) => self.cell.check_plain((gcra, self.meter.kernel), now, cost),
             _ => self.decide_apart(now, cost),
         }
@@ -261,7 +265,9 @@ impl Limiter {
     #[inline(never)]
     fn decide_apart(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.meter.kernel {
+            // A log, or a quota that may change: what decides is held apart.
             Kernel::Log(_) => self.ask_slowly(Verb::Check, cost, now, cost > 0),
+            // Any other fixed policy: by code laid out for it.
             _ => self.cell.check_laid_out(&self.meter, now, cost),
         }
     }
@@ -278,6 +284,7 @@ impl Limiter {
     #[inline(never)]
     fn ask_slowly(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
         match self.apart.as_deref() {
+            // By the quota in force, of which the word names the one it is counted in.
             Some(Apart::Changing(changing)) => changing.ask(verb, cost, now, charge),
             Some(Apart::Log(log)) => log.ask(verb, cost, now, charge),
             // Not for checks: these have a path in line.
@@ -296,6 +303,7 @@ impl Limiter {
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
         match self.apart.as_deref() {
+            // Both look at what holds the word now: it may be counted in another quota than the permit was.
             Some(Apart::Changing(changing)) => changing.amend(now, amendment),
             Some(Apart::Log(log)) => log.amend(now(), amendment),
             None => self.cell.amend(&self.meter, now, amendment),

@@ -170,6 +170,7 @@ impl Quota {
         let quota = Self { burst, ..self };
         match quota.unit_bits() {
             Some(_) => Ok(quota),
+            // The rate alone fitted when the quota was made: it is the burst.
             None => Err("the burst is too large to be counted exactly; it must be below 2^63"),
         }
     }

@@ -270,6 +270,7 @@ impl StripedLimiter {
         let decision = self.visit(cost, true, |stripe| {
             let (cell, meter) = self.stripe(stripe);
             let (decision, seen) = cell.check_traced(meter, now, cost);
+            // Each stripe that is asked overwrites this, and a denial is followed by the next one.
             (asked, words) = (stripe, seen);
             decision
         });

@@ -54,6 +54,7 @@ impl Kernel {
         let small = |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes));
         Some(match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
+                // What is said of the limit is kept beside these, for each quota.
                 let (factor, shift) = gcra.scale.parts();
                 [small([0, shift, 0, 0]), factor, gcra.burst_ticks, gcra.unit_ticks, 0]
             }
@@ -81,8 +82,8 @@ impl Kernel {
                 [small, segment_ns, window.limit, 0, multiplier]
             }
             Self::CalendarMonth(month) => [5, month.limit(), 0, 0, 0],
-            // A policy that says what happens at its limit has more than these numbers.
-            _ => return None, // has slots in place of a word
+            // A log has slots in place of a word.
+            _ => return None,
         })
     }
 }
@@ -134,6 +135,7 @@ impl FromCode for SlidingWindow {
     fn of_code(code: [u64; CODE_WORDS]) -> Self {
         let ([rounding, count_bits, _], [_, window_ns, limit, _, multiplier]) = (small(code), code);
         let rounding = match rounding {
+            // As `code` numbers them: part of what other threads may be reading while it is written.
             0 => Rounding::Exact,
             1 => Rounding::Down,
             // Or some other number, read while it was written: whatever comes of it is not used.

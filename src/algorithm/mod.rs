@@ -57,6 +57,7 @@ impl Held {
     }
 
     /// A word that was never used, seen from any moment.
+    // What a key holds that has none of its units out.
     pub(crate) const IDLE: Self = Self { ahead: 0, behind: 0, counts: 0 };
 
     /// The same word seen from a later moment, `passed` units on. Cut there if that is `u64::MAX`, which
@@ -206,6 +207,7 @@ macro_rules! decides_by_counts {
 
             #[inline(always)]
             fn step(&self, held: Held, moment: Moment, _late: u64, cost: u64) -> Option<Held> {
+                // A cost above the limit must not wrap the sum with what is held.
                 if cost > self.limit() { None } else { <$window>::step(self, held, moment, cost) }
             }
         }
@@ -319,6 +321,7 @@ impl Kernel {
     pub(crate) fn fineness(&self) -> u64 {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.unit_ticks(),
+            // Its word counts time in these.
             Self::FromFirst(window) => window.quantum.get(),
             Self::SegmentedWindow(window) => match window.packing() {
                 Packing::SIDE_BY_SIDE => 0,

@@ -164,6 +164,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
         let Table { memory, layout, .. } = &self.table;
+        // The line is asked for while the tag is still being computed.
         let line = |index| memory.shard(index);
         self.place_of(self.hashers.find(key, memory.len(), layout.words_per_tag, line))
     }
@@ -306,6 +307,7 @@ impl Place<'_> {
             _ => {}
         }
         let mut fresh = Fresh::new(ask, clock);
+        // The key is not in its line, or its word has to be brought up to date first.
         let outcome = decide_slowly(table, self.identity, self.second(), &mut fresh);
         answer(table, outcome, &fresh)
     }

@@ -45,6 +45,7 @@ impl Policy {
         };
         match self.algorithm {
             Algorithm::Gcra => {
+                // With rules it is a kernel of its own, so that the plain one has no branch for them.
                 let gcra = Gcra::new(self.quota.count(), window_ns, limit, unit_bits);
                 if self.at_limit.is_plain() { Kernel::Gcra(gcra) } else { Kernel::RuledGcra(gcra) }
             }
@@ -72,6 +73,7 @@ impl Policy {
         let (needs, at_limit) = (self.needs(), &self.at_limit);
         let stop = match self.algorithm {
             _ if at_limit.count_denied == CountDenied::No => None,
+            // A time: it may reach beyond the burst. A count ends where the field of the word does.
             Algorithm::Gcra => needs.denied_ticks(fineness.unit_bits),
             _ => Some(needs.largest_count().into()),
         };
@@ -89,6 +91,7 @@ impl Policy {
                 denial_bits: bits_for(penalty.after.into()),
                 unit_ns: needs.unit_ns(fineness.quantum_ns),
                 quantum_ns: match self.algorithm {
+                    // Its word already counts time in these.
                     Algorithm::FixedWindowFromFirst => fineness.quantum_ns,
                     _ => fineness.end_quantum_ns,
                 },

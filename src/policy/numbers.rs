@@ -19,11 +19,13 @@ impl Policy {
         let place = NAMES.iter().zip(0..).find(|((named, ..), _)| *named == self.algorithm);
         let algorithm = match self.algorithm {
             Algorithm::SegmentedWindow { segments } => SEGMENTED | u64::from(segments) << 8,
+            // Only segments are not found by their name: the one in the list has none.
             _ => place.map_or(SEGMENTED, |(_, place)| place),
         };
         let quota = &self.quota;
         let AtLimit { soft_bp, count_denied, penalty, queue } = self.at_limit;
         let (counts, denied) = match count_denied {
+            // Not at all, as far as the horizon, or until a unit would have to wait so long.
             CountDenied::No => (0, Duration::ZERO),
             CountDenied::Yes => (1, Duration::ZERO),
             CountDenied::UpTo(wait) => (2, wait),
@@ -69,12 +71,14 @@ impl Policy {
             _ => policy.count_denied(Some(denied)).ok()?,
         };
         match u32::try_from(after & u64::from(u32::MAX)).ok()? {
+            // No penalty: one after 0 denials is refused.
             0 => {}
             after if small >> 18 & 1 == 1 => {
                 policy = policy.extended_penalty(length, after).ok()?;
             }
             after => policy = policy.penalty(length, after).ok()?,
         }
+        // What says no more than a wait has a largest number of places.
         if places > 0 {
             let wait =
                 if wait_ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(wait_ns) };

@@ -78,11 +78,13 @@ impl Words {
         if let Some(most) = self.count_denied {
             policy = policy.count_denied(most)?;
         }
+        // One of both bounds the queue; the other is then as large as can be.
         if self.places.is_some() || self.wait.is_some() {
             let max = self.wait.unwrap_or(Duration::MAX);
             policy = policy
                 .queue(Wait { units: self.places.unwrap_or(u64::MAX), ..Wait::at_most(max) })?;
         }
+        // Last: its least length depends on what was said before.
         match self.penalty {
             Some(Penalty { length, after, extended: false }) => policy.penalty(length, after),
             Some(Penalty { length, after, extended: true }) => {
@@ -169,10 +171,12 @@ pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt:
         write!(f, " penalty {} after {after}{extended}", span(length))?;
     }
     let Some(queue) = queue else { return Ok(()) };
+    // The largest number of places stands for: bounded by the wait alone.
     if queue.units < u64::MAX {
         let places = queue.units;
         write!(f, " queue {places}")?;
     }
+    // And the longest wait for: bounded by places alone.
     if queue.max < Duration::MAX {
         write!(f, " wait {}", span(queue.max))?;
     }

@@ -44,6 +44,7 @@ impl Decides for Late<'_> {
     }
 
     fn step(&self, held: Held, moment: Moment, _: u64, cost: u64) -> Option<Held> {
+        // The state of the later instant, tested with the request's own now.
         self.kernel.step(held, moment, self.late, cost)
     }
 }
@@ -83,6 +84,7 @@ impl Lens {
         index_bits: u32,
     ) -> Option<Self> {
         // What index and counts leave.
+        // A word of index, time and count: what does not leave a bit for time has no lens.
         let time_bits = u64::BITS.checked_sub(index_bits + u32::from(fields.count_bits))?;
         let most = u64::MAX.checked_shr(u64::BITS - time_bits)?;
         let fits = |kernel: &Kernel| {
@@ -169,6 +171,7 @@ impl Lens {
     /// ([`Change::rebased_shared`]): it holds no less afterwards, for any of them. Its time is that of the change, if
     /// it holds nothing: so that it differs from what the cell held under this index before.
     pub(crate) fn rebased(&self, word: Word, old: &Self, changed_ns: u64) -> Word {
+        // Beyond the latest time no word tells instants apart.
         let at_ns = changed_ns.min(LATEST_NS);
         let change = Change { old: &old.kernel, new: &self.kernel, at_ns };
         let held = change.rebased_shared(old.held(word, Timestamp::from_nanos(at_ns)));

@@ -36,6 +36,7 @@ impl Limiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
+        // A file holds one word, and its policy is the one that the limiter was built with.
         if self.apart.is_some() {
             let is_log = self.policy.algorithm() == Algorithm::SlidingLog;
             return Err(if is_log { SnapshotError::Log } else { SnapshotError::NotFixed });
@@ -59,6 +60,7 @@ impl Limiter {
             policy: self.policy.to_string(),
         };
         write(writer, &preamble, std::iter::once(word))?;
+        // A word that was never charged is 0: no key, as a table counts keys.
         Ok(SnapshotSummary { keys: usize::from(word != 0), bytes, now })
     }
 

@@ -38,6 +38,7 @@ trait ByteCode: Copy + PartialEq + 'static {
     const ALL: &'static [(Self, &'static str)];
 
     fn of(code: u8) -> Result<Self, RestoreError> {
+        // Codes begin with 1, so that bytes of zeros are no preamble.
         let known = usize::from(code).checked_sub(1).and_then(|index| Self::ALL.get(index));
         let refused = || RestoreError::field(Self::FIELD, code.into(), 1);
         known.map(|(known, _)| *known).ok_or_else(refused)
@@ -158,6 +159,7 @@ impl Preamble {
 
     /// Reads what [`is_ours`] and the checksum let through.
     pub(super) fn from_bytes(bytes: &[u8; PREAMBLE_BYTES]) -> Result<Self, RestoreError> {
+        // Magic and version were compared before.
         let mut rest = &bytes[12..];
         let [kind, pointer_bits, origin, has_seeds] = take(&mut rest);
         let [length, now_ns, wall_ns, capacity, shards] = numbers(&mut rest);
@@ -180,6 +182,7 @@ impl Preamble {
         if has_seeds == 0 {
             seeds.into_iter().try_for_each(|seed| field("place of seeds", seed, 0))?;
         }
+        // A length beyond the field is refused below, not cut.
         let (policy, padding) = text.split_at(usize::from(text_length).min(POLICY_BYTES));
         field("length of the policy", u64::from(text_length), policy.len() as u64)?;
         padding.iter().try_for_each(|&byte| field("padding of the policy", byte.into(), 0))?;
