@@ -308,24 +308,27 @@ fn the_log_is_text_or_json_and_warns_of_what_is_not_honoured() {
 #[test]
 fn a_reload_says_which_limits_keep_what_was_spent_and_which_do_not() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve_reload.yaml");
-    let write = |requests: u32, mode: &str| {
+    let write = |requests: u32, algorithm: &str| {
         let text = format!(
             "domain: d\ndescriptors:\n  - key: user\n    rate_limit: \
-             {{unit: day, requests_per_unit: {requests}, algorithm: gcra{mode}}}\n"
+             {{unit: day, requests_per_unit: {requests}, algorithm: {algorithm}}}\n"
         );
         std::fs::write(&path, text).expect("a file below target");
     };
-    write(5, "");
+    write(5, "gcra");
     let (serving, _) = serve_rules(path.to_str().expect("a path"), "", &[], &[]);
-    write(9, "");
+    write(9, "gcra, mode: soft 20%");
     serving.signal("HUP");
     let line = serving.wait_for("limit changed");
     assert!(line.contains(" INFO ") && line.ends_with("; what was spent stays spent"), "{line}");
-    assert!(line.contains("d.user: gcra 5/d is now gcra 9/d"), "{line}");
-    write(9, ", mode: soft 20%");
+    assert!(line.contains("d.user: gcra 5/d is now gcra 9/d soft 20%"), "{line}");
+    write(9, "sliding-log");
     serving.signal("HUP");
     let line = serving.wait_for("limit changed");
-    assert!(line.contains(" WARN ") && line.contains(" and begins anew: a limit with"), "{line}");
+    assert!(
+        line.contains(" WARN ") && line.contains(" and begins anew: sliding-log 9/d"),
+        "{line}"
+    );
 }
 
 /// Each metric has a text that says what it means, and when to worry.
