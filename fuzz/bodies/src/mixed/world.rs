@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use tollgate::{Algorithm, Decision, Policy, Timestamp};
+use tollgate::{Algorithm, AtLimit, Decision, Policy, Timestamp};
 
 use super::book::KeyBook;
 use super::charge::{BookedLease, CheckResult};
@@ -112,6 +112,11 @@ impl<'s> MixedWorld<'s> {
         match self.subject.kind {
             SubjectKind::Alone | SubjectKind::Sketched | SubjectKind::Striped(_) => {
                 Expectation::unkeyed(policy, self.plant)
+            }
+            // With what happens at the limit words count as those of a table do.
+            SubjectKind::Alive if policy.at_limit() != AtLimit::default() => {
+                let choices = TimeFineness::keyed(policy);
+                Expectation::new(policy, choices, LATEST_NS, self.plant)
             }
             // Words with an index in them count less finely, by a few bits.
             SubjectKind::Alive if is_gcra => {
