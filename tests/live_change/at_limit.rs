@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Entry, KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp};
+use tollgate::{
+    ChangeError, Decision, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Tiers,
+    Timestamp,
+};
 
 use crate::common::policy;
 
@@ -156,4 +159,14 @@ fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others
     let told = tiers.entry(&1_000).at(at(0)).tier(1).unwrap().check(1).into_result();
     assert!(told.unwrap_err().is_table_full());
     assert!(tiers.entry(&1_000).at(at(0)).check(1).into_result().is_ok());
+}
+
+#[test]
+fn a_quota_that_outruns_its_word_is_refused_with_rules_as_without() {
+    // In ticks of a 256th of a unit, the coarsest that a table has here, 2.2e20 until 2100: above 2^64.
+    let quota = Quota::per_second(208_617_000).burst(12_806);
+    for policy in [quota.into(), Policy::from(quota).soft(5_934).expect("it fits alone")] {
+        let refused = Limiter::changing_with_clock(policy, ManualClock::new()).map(drop);
+        assert!(matches!(refused, Err(ChangeError::DoesNotFit { .. })), "{policy}: {refused:?}");
+    }
 }

@@ -21,7 +21,7 @@ use super::{
     Demand, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MAX, EPOCH_GRANULES_MIN, GRANULE_BITS, Layout,
     QUANTA, SLACK, TAG_BITS_ENOUGH, TAG_BITS_MIN,
 };
-use crate::algorithm::{Answers, CODE_WORDS, Decides, FromCode, Kernel, Packing, Rules, by_code};
+use crate::algorithm::{Answers, CODE_WORDS, FromCode, Kernel, Packing, Rules, by_code};
 use crate::clock::LATEST_NS;
 use crate::error::BuildError;
 use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
@@ -149,8 +149,10 @@ impl Shared {
             // Times, what is charged ahead of them, and two quarters that are never written: by these a
             // time behind now is told from one ahead of it.
             let quarter = 1_u64 << (time_bits - 2);
+            // In full width: a table's words may wrap until then, and so do the low 64 bits of ticks.
+            let latest = kernel.passed(0, LATEST_NS);
             // Twice the burst, or a penalty, which a quarter must hold.
-            if kernel.moment(LATEST_NS).unit >= quarter - SLACK || ahead > quarter {
+            if latest >= quarter - SLACK || ahead > quarter {
                 return None;
             }
             let bare = self.bare();
@@ -281,6 +283,7 @@ fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::Decides;
     use crate::algorithm::{Held, Moment};
 
     fn policies(texts: &[&str]) -> Vec<Policy> {
