@@ -4,6 +4,7 @@ mod at_limit;
 mod calendar_month;
 mod compile;
 mod hint;
+mod meant;
 mod needs;
 mod numbers;
 mod read;

@@ -20,6 +20,16 @@ fn every_form_is_read_and_printed_in_one_way() {
         ("gcra 1/7ns", "gcra 1/7ns"),
         ("token-bucket 100/s burst 20", "gcra 100/s burst 20"),
         ("leaky-bucket 100/s burst 20", "gcra 100/s burst 20"),
+        ("leaking-bucket 100/minute hard", "gcra 1/m burst 100"),
+        ("enforced-average 5 per second", "gcra 5/s burst 1"),
+        ("fixed-window-counter 100 per minute", "fixed-window 100/m"),
+        ("sliding-window-counter 100/Minute", "sliding-window 100/m"),
+        ("sliding-tail 100/hours exact", "sliding-window 100/h exact"),
+        ("sliding-window-log 100 per 10 minutes", "sliding-log 100/10m"),
+        ("sliding_log 7/2days", "sliding-log 7/2d"),
+        ("100 per minute burst 20 soft 50%", "gcra 100/m burst 20 soft 50%"),
+        ("100 per 1500ms", "gcra 100/1500ms"),
+        ("1/s count-denied 2minutes", "gcra 1/s count-denied 2m"),
         ("leaky-bucket 100/60s soft", "gcra 100/m"),
         ("leaky-bucket 100/60s hard", "gcra 1/m burst 100"),
         ("spaced 5/s", "gcra 5/s burst 1"),
@@ -75,13 +85,36 @@ fn every_slip_is_named_with_what_would_be_right() {
             &format!("after \"gcra\" a quota such as 100/s is missing (algorithms: {algorithms})"),
         ),
         ("bucket 10/s", &format!("there is no algorithm \"bucket\"; use {algorithms}")),
+        (
+            "slidingwindow 10/s",
+            &format!(
+                "there is no algorithm \"slidingwindow\" (did you mean \"sliding-window\"?); use {algorithms}"
+            ),
+        ),
+        (
+            "10 per fortnight",
+            "period \"fortnight\" is not understood; write a number and one of ns us ms s m h d, as in 250ms, 10s, \
+             15m, 3h or d",
+        ),
+        (
+            "10 per",
+            "period \"\" is not understood; write a number and one of ns us ms s m h d, as in 250ms, 10s, 15m, 3h \
+             or d",
+        ),
+        (
+            "calendar-month 10 per month",
+            "calendar-month takes a count without a period, as in calendar-month 10000, not \"10/month\"",
+        ),
         ("gcra ten/s", "count \"ten\" is not a whole number in digits alone, as in 10000"),
         ("gcra -1/s", "count \"-1\" is not a whole number in digits alone, as in 10000"),
         ("gcra 1e3/s", "count \"1e3\" is not a whole number in digits alone, as in 10000"),
         ("gcra 10", "\"10\" has no period; write <count>/<period> without spaces, as in 100/s"),
         ("10", "\"10\" has no period; write <count>/<period> without spaces, as in 100/s"),
         ("10 / m", "\"10\" has no period; write <count>/<period> without spaces, as in 100/s"),
-        ("10/m bursts 5", "gcra has no option \"bursts\"; it takes only burst <n>"),
+        (
+            "10/m bursts 5",
+            "gcra has no option \"bursts\" (did you mean \"burst\"?); it takes only burst <n>",
+        ),
         ("10,000/m", "count \"10,000\" is not a whole number in digits alone, as in 10000"),
         ("10/s burst", "burst needs a number, as in burst 20"),
         ("10/s burst 5 burst 6", "burst is given twice"),

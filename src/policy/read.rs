@@ -18,6 +18,11 @@ pub(super) fn read_number(what: &str, digits: &str) -> Result<u64, PolicyError> 
 pub(super) fn read_period(what: &str, period: &str) -> Result<Duration, PolicyError> {
     let digits = period.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = period.split_at(digits);
+    // `minute` and `minutes` are `m`.
+    let unit = match unit.strip_suffix('s').unwrap_or(unit) {
+        word @ ("second" | "minute" | "hour" | "day") => &word[..1],
+        _ => unit,
+    };
     let unit_ns = PERIOD_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, ns)| *ns);
     // `d` alone is one day; `ms` alone is more likely a slip than one millisecond.
     let bare = number.is_empty() && unit_ns.is_some_and(|ns| ns < 1_000_000_000);

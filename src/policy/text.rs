@@ -1,9 +1,11 @@
 //! Policies as text: `<algorithm>? <count>/<period> [burst <n>] [options] [at the limit]`.
 
 use std::fmt;
-use std::str::FromStr;
+use std::iter::Peekable;
+use std::str::{FromStr, SplitWhitespace};
 
 use super::calendar_month::month_quota;
+use super::meant::meant;
 use super::read::{read_number, read_period};
 use super::words::{Words, write_words};
 use super::{Algorithm, AtLimit, BURST_ON_WINDOW, Policy};
@@ -22,6 +24,17 @@ pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::SegmentedWindow { segments: 0 }, "segmented-window", ""),
     (Algorithm::CalendarMonth, CALENDAR_MONTH, ""),
     (Algorithm::SlidingLog, "sliding-log", ""),
+];
+
+/// Words of other texts for these algorithms: `docs/which-algorithm.md` says of which.
+const ALIASES: [(&str, &str); 7] = [
+    ("leaking-bucket", "leaky-bucket"),
+    ("enforced-average", "spaced"),
+    ("fixed-window-counter", "fixed-window"),
+    ("sliding-window-counter", "sliding-window"),
+    ("sliding-tail", "sliding-window"),
+    ("sliding-window-log", "sliding-log"),
+    ("log", "sliding-log"),
 ];
 
 /// The one algorithm whose quota has no period.
@@ -58,8 +71,11 @@ impl fmt::Display for Policy {
 /// sliding-window 100/m               the share rounded down; or `exact`, or `strict`
 /// segmented-window 100/m x6          a ring of 6 segments
 /// calendar-month 10000               months of the calendar in UTC: needs a clock of Unix time
-/// sliding-log 100/m                  the time of each unit; also log. Nothing follows
+/// sliding-log 100/m                  the time of each unit. Nothing follows
 /// ```
+///
+/// The words of other texts are understood, too: `leaking-bucket`, `enforced-average` (spaced), `fixed-window-counter`,
+/// `sliding-window-counter` and `sliding-tail` (sliding-window), `sliding-window-log` and `log` (sliding-log).
 ///
 /// To any of these but the last may be added, in any order, what happens at the limit (see
 /// [`AtLimit`](crate::AtLimit)):
@@ -74,7 +90,8 @@ impl fmt::Display for Policy {
 /// wait 2s                            (gcra) and none longer than 2 s; also without queue
 /// ```
 ///
-/// A period is `s m h d` or a number with `ns us ms s m h d`: `250ms`, `10s`, `15m`, `3h`, `1d`.
+/// A period is `s m h d` or a number with `ns us ms s m h d`: `250ms`, `10s`, `15m`, `3h`, `1d`. So are `100/minute`,
+/// `100 per minute` and `100 per 10 minutes`, of seconds, minutes, hours and days.
 ///
 /// ```
 /// use tollgate::Policy;
@@ -96,6 +113,26 @@ impl FromStr for Policy {
 const ALGORITHMS: &str = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
                           segmented-window, calendar-month or sliding-log";
 
+/// The words that may follow a quota, of one algorithm or another.
+const OPTIONS: [&str; 16] = [
+    "burst",
+    "soft",
+    "hard",
+    "aligned",
+    "from-first",
+    "exact",
+    "strict",
+    "round-up",
+    "round-down",
+    "count-denied",
+    "penalty",
+    "after",
+    "extended",
+    "queue",
+    "wait",
+    "per",
+];
+
 fn read(text: &str) -> Result<Policy, PolicyError> {
     // `GCRA` and `fixed_window` can mean nothing else.
     let lower = text.to_lowercase().replace('_', "-");
@@ -112,15 +149,8 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
         }
         Some(_) => words.next().unwrap_or_default(),
     };
-    let rate = words.next().ok_or_else(|| {
-        PolicyError::new(format!(
-            "after {name:?} a quota such as 100/s is missing (algorithms: {ALGORITHMS})"
-        ))
-    })?;
-    let quota = match name {
-        CALENDAR_MONTH => read_month(rate)?,
-        _ => read_quota(rate)?,
-    };
+    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
+    let quota = read_rate(name, &mut words)?;
     let mut options = PolicyOptions::default();
     let mut at_limit = Words::default();
     while let Some(word) = words.next() {
@@ -157,7 +187,10 @@ struct PolicyOptions<'a> {
 
 fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy, PolicyError> {
     let unknown = |accepted: &str| match options.mode {
-        Some(word) => PolicyError::new(format!("{name} has no option {word:?}; {accepted}")),
+        Some(word) => {
+            let meant = meant(word, OPTIONS.into_iter());
+            PolicyError::new(format!("{name} has no option {word:?}{meant}; {accepted}"))
+        }
         None => PolicyError::new(format!("{name} needs an option; {accepted}")),
     };
     let with_burst = match options.burst {
@@ -180,7 +213,6 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         ("gcra" | "token-bucket", _) => return Err(unknown("it takes only burst <n>")),
         // Never two at once.
         ("spaced", None) => return Ok(quota.try_burst(1)?.into()),
-        ("spaced", _) => return Err(unknown("it takes none")),
         ("fixed-window", None | Some("aligned")) => Algorithm::FixedWindow,
         ("fixed-window", Some("from-first")) => Algorithm::FixedWindowFromFirst,
         ("fixed-window", _) => return Err(unknown("use aligned, from-first, or none")),
@@ -202,12 +234,14 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
             }
         }
         (CALENDAR_MONTH, None) => Algorithm::CalendarMonth,
-        (CALENDAR_MONTH, _) => return Err(unknown("it takes none")),
-        ("sliding-log" | "log", None) => Algorithm::SlidingLog,
-        ("sliding-log" | "log", _) => return Err(unknown("it takes none")),
+        ("sliding-log", None) => Algorithm::SlidingLog,
+        ("spaced" | CALENDAR_MONTH | "sliding-log", _) => return Err(unknown("it takes none")),
+        // An algorithm of another text, a slip, or an option that stands first.
         _ => {
+            let words = ALGORITHMS.split([',', ' ']).chain(ALIASES.map(|(alias, _)| alias));
+            let meant = meant(name, words);
             return Err(PolicyError::new(format!(
-                "there is no algorithm {name:?}; use {ALGORITHMS}"
+                "there is no algorithm {name:?}{meant}; use {ALGORITHMS}"
             )));
         }
     };
@@ -220,6 +254,25 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         None => {}
     }
     Policy::new(algorithm, quota)
+}
+
+/// Reads the quota behind an algorithm: `100/m`, or `100 per 10 minutes`.
+fn read_rate(name: &str, words: &mut Peekable<SplitWhitespace<'_>>) -> Result<Quota, PolicyError> {
+    let mut rate = words.next().map(str::to_string).ok_or_else(|| {
+        PolicyError::new(format!(
+            "after {name:?} a quota such as 100/s is missing (algorithms: {ALGORITHMS})"
+        ))
+    })?;
+    if words.next_if_eq(&"per").is_some() {
+        // Written out, a number of periods is a word of its own.
+        let count = words.next_if(|word| word.bytes().all(|digit| digit.is_ascii_digit()));
+        rate = format!("{rate}/{}{}", count.unwrap_or_default(), words.next().unwrap_or_default());
+    }
+    match name {
+        // Months have no length, so a period is refused there.
+        CALENDAR_MONTH => read_month(&rate),
+        _ => read_quota(&rate),
+    }
 }
 
 /// Reads the units of a calendar month.

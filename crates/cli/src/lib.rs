@@ -24,6 +24,7 @@ mod texts;
 mod traffic;
 #[cfg(not(feature = "serve"))]
 mod without_service;
+mod written;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

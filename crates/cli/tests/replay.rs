@@ -24,7 +24,7 @@ fn sample() -> String {
 
 const SAMPLE_JSON: &str = concat!(
     r#"{"lines":6,"bad_lines":0,"first":"2015-05-17T10:00:00Z","last":"2015-05-17T10:01:00Z","formats":["common"],"#,
-    r#""policies":[{"policy":"gcra 1/m burst 2","requests":6,"admitted":4,"refused":2,"keys":2,"#,
+    r#""policies":[{"policy":"1/m burst 2","requests":6,"admitted":4,"refused":2,"keys":2,"#,
     r#""keys_refused":1,"longest_wait_ms":60000,"peak_admitted_per_second":3,"#,
     r#""worst":[{"key":"192.0.2.1","requests":5,"refused":2}]}]}"#,
     "\n"
@@ -61,10 +61,10 @@ fn the_table_lines_policies_up_and_names_the_worst_keys() {
 6 lines, 0 bad, 2015-05-17T10:00:00Z to 2015-05-17T10:01:00Z, read as common
 
 policy              requests  admitted  refused  share refused  keys  keys refused  longest wait  peak admitted/s
-gcra 1/m burst 2           6         4        2        33.33 %     2             1            1m                3
+1/m burst 2                6         4        2        33.33 %     2             1            1m                3
 fixed-window 100/h         6         6        0         0.00 %     2             0            0s                4
 
-most refused by gcra 1/m burst 2
+most refused by 1/m burst 2
 
 key        requests  refused  share refused
 192.0.2.1         5        2        40.00 %
@@ -174,7 +174,7 @@ fn json_lines_are_read_with_named_fields_and_fractions_of_seconds() {
         &run,
         concat!(
             r#"{"lines":3,"bad_lines":0,"first":"2015-05-17T10:05:03.9995Z","#,
-            r#""last":"2015-05-17T10:05:04Z","formats":["json"],"policies":[{"policy":"gcra 1/s","#,
+            r#""last":"2015-05-17T10:05:04Z","formats":["json"],"policies":[{"policy":"1/s","#,
             r#""requests":3,"admitted":2,"refused":1,"keys":2,"keys_refused":1,"#,
             r#""longest_wait_ms":1000,"peak_admitted_per_second":1,"#,
             r#""worst":[{"key":"a","requests":2,"refused":1}]}]}"#,
@@ -343,6 +343,7 @@ fn a_queue_is_told_as_delays() {
         assert_eq!(plain.get("delays"), None);
     }
     let text = scratch.replay(&[&fields, &policies[..]].concat());
-    let told = "gcra 5/s burst 1 queue 50: 100 of 102 admitted waited for their turn: p50 5s, p99 10s, max 10s";
+    let told =
+        "5/s burst 1 queue 50: 100 of 102 admitted waited for their turn: p50 5s, p99 10s, max 10s";
     assert!(text.out.lines().any(|line| line == told), "{}", text.out);
 }

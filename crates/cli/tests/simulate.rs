@@ -339,14 +339,15 @@ fn a_queue_is_told_as_delays() {
         "5/s burst 1",
     ]);
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
-    let told = "gcra 5/s burst 1 queue 50: 50 of 51 admitted waited for their turn: p50 5s, p99 10s, max 10s";
+    let told =
+        "5/s burst 1 queue 50: 50 of 51 admitted waited for their turn: p50 5s, p99 10s, max 10s";
     assert_eq!(run.out.lines().last(), Some(told), "{}", run.out);
     let csv = scratch.read("out.csv");
     let mut lines = csv.lines();
     assert_eq!(lines.next(), Some("policy,time_s,admitted,remaining,retry_after_s,delay_s"));
     let lines: Vec<&str> = lines.collect();
-    assert_eq!(lines[1], "gcra 5/s burst 1 queue 50,0,true,0,,0.2");
-    assert_eq!(lines[50], "gcra 5/s burst 1 queue 50,0,true,0,,10");
-    assert_eq!(lines[51], "gcra 5/s burst 1 queue 50,0,false,0,10.2,");
-    assert_eq!(lines[60], "gcra 5/s burst 1,0,true,0,,0");
+    assert_eq!(lines[1], "5/s burst 1 queue 50,0,true,0,,0.2");
+    assert_eq!(lines[50], "5/s burst 1 queue 50,0,true,0,,10");
+    assert_eq!(lines[51], "5/s burst 1 queue 50,0,false,0,10.2,");
+    assert_eq!(lines[60], "5/s burst 1,0,true,0,,0");
 }

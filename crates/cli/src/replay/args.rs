@@ -1,7 +1,5 @@
 //! The arguments of `tollgate replay`. Their help texts are its manual.
 
-use tollgate::Policy;
-
 use super::condition::Condition;
 use super::key::LineKey;
 use super::parse::{Asked, FormatChoice, Parser};
@@ -9,6 +7,7 @@ use super::rule_args::RuleArgs;
 use super::suggest::KeyShare;
 use super::wanted::Wanted;
 use crate::spans::span;
+use crate::written::WrittenPolicy;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -137,7 +136,7 @@ pub(crate) struct ReplayArgs {
     /// The limit to try, such as "gcra 10/m burst 5"; repeat to compare several
     #[arg(long = "policy", required_unless_present_any = ["suggest", "rules"])]
     #[arg(group = "limits", value_name = "POLICY")]
-    pub(super) policies: Vec<Policy>,
+    pub(super) policies: Vec<WrittenPolicy>,
 
     /// The field that holds the time in JSON lines [default: the usual names]
     ///

@@ -39,10 +39,11 @@ use std::sync::Arc;
 pub(crate) use args::ReplayArgs;
 pub(crate) use parse::{nanos_of_text, wait};
 pub(crate) use text::shortened;
-use tollgate::{KeyedLimiter, ManualClock, Policy};
+use tollgate::{KeyedLimiter, ManualClock};
 
 use crate::failure::Failure;
 use crate::output;
+use crate::written::WrittenPolicy;
 use gather::RequestLog;
 use parse::{BAD_LINES_NAMED, LineTally, Parser};
 use report::ReplayReport;
@@ -95,7 +96,8 @@ fn replay_log(
 ) -> Result<(Vec<LineTally>, ReplayReport), Failure> {
     let (log, tallies) = RequestLog::read(&args.files, parser, sources)?;
     // One policy after the other: each uses every core, and frees its accounts before the next.
-    let decide = |&policy: &Policy| (policy.to_string(), decide::decide(policy, &log));
+    let decide =
+        |written: &WrittenPolicy| (written.to_string(), decide::decide(written.policy, &log));
     let outcomes: Vec<_> = args.policies.iter().map(decide).collect();
     // Every file has a good line, or reading would have failed.
     let span = log.span().unwrap_or_default();
@@ -111,10 +113,11 @@ fn replay_stream(
     sources: &Arc<Sources>,
 ) -> Result<(Vec<LineTally>, ReplayReport), Failure> {
     end_by_interrupt(sources);
-    let mut stream = ReplayStream::new(&args.policies, args.reorder);
+    let policies: Vec<_> = args.policies.iter().map(|written| written.policy).collect();
+    let mut stream = ReplayStream::new(&policies, args.reorder);
     let tallies = stream.read(&args.files, parser, sources)?;
     let finished = stream.finish();
-    let names = args.policies.iter().map(Policy::to_string);
+    let names = args.policies.iter().map(WrittenPolicy::to_string);
     let outcomes: Vec<_> = names.zip(finished.outcomes).collect();
     let span = finished.span.unwrap_or_default();
     let summary = LogSummary::new(&tallies, span, Some(finished.late_lines));
@@ -124,12 +127,12 @@ fn replay_stream(
 
 /// A replay uses a whole word per key; a [`KeyedLimiter`] uses part of the word for the key. The report notes each
 /// policy that therefore fits no table of a server.
-fn name_policies_without_table(policies: &[Policy]) {
-    for policy in policies {
+fn name_policies_without_table(policies: &[WrittenPolicy]) {
+    for written in policies {
         // No request is timed, and a real clock takes milliseconds to calibrate.
-        if let Err(error) = KeyedLimiter::<str>::with_clock(*policy, 1, ManualClock::new()) {
+        if let Err(error) = KeyedLimiter::<str>::with_clock(written.policy, 1, ManualClock::new()) {
             // An error means that standard error is closed.
-            let _ = writeln!(io::stderr(), "note: a keyed limiter cannot hold {policy}: {error}");
+            let _ = writeln!(io::stderr(), "note: a keyed limiter cannot hold {written}: {error}");
         }
     }
 }

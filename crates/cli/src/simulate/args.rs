@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Policy, Quota};
+use tollgate::Quota;
 
 use crate::spans::span;
+use crate::written::WrittenPolicy;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -32,7 +33,7 @@ pub(crate) struct SimulateArgs {
 
     /// The limit to try, such as "gcra 10/m burst 5"; repeat to compare several
     #[arg(long = "policy", required = true, value_name = "POLICY")]
-    pub(super) policies: Vec<Policy>,
+    pub(super) policies: Vec<WrittenPolicy>,
 
     /// How often requests come, on average or while they come [default: twice the first policy's rate]
     #[arg(long, value_name = "COUNT/PERIOD", value_parser = rate)]
@@ -93,7 +94,7 @@ pub(super) enum TrafficPattern {
 impl SimulateArgs {
     /// Options that are not given follow from the first policy.
     fn quota(&self) -> Option<Quota> {
-        self.policies.first().map(Policy::quota)
+        self.policies.first().map(|first| first.policy.quota())
     }
 
     pub(super) fn rate(&self) -> (u64, u64) {

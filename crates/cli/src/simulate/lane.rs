@@ -6,6 +6,7 @@ use tollgate::{Decision, Limiter, ManualClock, Policy, Timestamp};
 
 use crate::delays::{DelaySummary, Delays, ask};
 use crate::failure::Failure;
+use crate::written::WrittenPolicy;
 
 /// The answer to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub(super) struct SimulatedAnswer {
 /// The results of one policy.
 #[derive(Debug)]
 pub(super) struct SimulatedLane {
-    pub(super) policy: Policy,
+    pub(super) policy: WrittenPolicy,
     /// Whether each request was admitted.
     pub(super) admitted: Vec<bool>,
     /// When each admitted one left: when it came, or when its turn had come.
@@ -41,11 +42,11 @@ pub(super) struct SimulatedLane {
 impl SimulatedLane {
     /// Decides every request, and passes each answer to `see`.
     pub(super) fn decide(
-        policy: Policy,
+        written: &WrittenPolicy,
         times: &[u64],
         mut see: impl FnMut(u64, SimulatedAnswer) -> Result<(), Failure>,
     ) -> Result<Self, Failure> {
-        let limiter = Limiter::with_clock(policy, ManualClock::new());
+        let limiter = Limiter::with_clock(written.policy, ManualClock::new());
         let mut admitted = Vec::with_capacity(times.len());
         let (mut pass, mut delays) = (Vec::new(), Delays::default());
         let mut longest_wait = Duration::ZERO;
@@ -77,10 +78,10 @@ impl SimulatedLane {
         let pause_ns = pass.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
         let admitted_count = pass.len() as u64;
         Ok(Self {
-            policy,
+            policy: written.clone(),
             admitted_count,
             refused_count: times.len() as u64 - admitted_count,
-            max_in_period: trailing(&pass, period_ns(policy))
+            max_in_period: trailing(&pass, period_ns(written.policy))
                 .map(|(_, held)| held)
                 .max()
                 .unwrap_or(0),
@@ -130,8 +131,8 @@ mod tests {
         let second = 1_000_000_000;
         let times = [0, 0, 1, 9, 10, 11, 25].map(|at| at * second);
         let mut answers = Vec::new();
-        let policy = "fixed-window 2/10s".parse().expect("a policy");
-        let lane = SimulatedLane::decide(policy, &times, |_, answer| {
+        let policy = "fixed-window 2/10s".parse::<WrittenPolicy>().expect("a policy");
+        let lane = SimulatedLane::decide(&policy, &times, |_, answer| {
             answers.push((answer.is_admitted, answer.remaining, answer.wait_ns / second));
             Ok(())
         })

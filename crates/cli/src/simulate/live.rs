@@ -164,8 +164,8 @@ mod tests {
 
     fn lanes(traffic: &Traffic) -> Vec<SimulatedLane> {
         let lane = |policy: &str| {
-            let policy = policy.parse().expect("a policy");
-            SimulatedLane::decide(policy, &traffic.times, |_, _| Ok(()))
+            let policy = policy.parse::<crate::written::WrittenPolicy>().expect("a policy");
+            SimulatedLane::decide(&policy, &traffic.times, |_, _| Ok(()))
                 .expect("nothing is written")
         };
         vec![lane("fixed-window 2/s"), lane("gcra 1/h")]

@@ -34,12 +34,12 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
         Some(file) => times::read(file)?,
         None => pattern::make(args).map_err(Failure::Traffic)?,
     };
-    let queues = args.policies.iter().any(|policy| policy.at_limit().queue.is_some());
+    let queues = args.policies.iter().any(|written| written.policy.at_limit().queue.is_some());
     let mut csv = args.csv.as_ref().map(|file| Csv::create(file, queues)).transpose()?;
     let mut lanes = Vec::with_capacity(args.policies.len());
-    for &policy in &args.policies {
-        let lane = SimulatedLane::decide(policy, &traffic.times, |nanos, answer| match &mut csv {
-            Some(csv) => csv.add(&policy.to_string(), nanos, answer),
+    for written in &args.policies {
+        let lane = SimulatedLane::decide(written, &traffic.times, |nanos, answer| match &mut csv {
+            Some(csv) => csv.add(&written.to_string(), nanos, answer),
             None => Ok(()),
         });
         lanes.push(lane?);

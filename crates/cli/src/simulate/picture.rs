@@ -49,7 +49,7 @@ fn draw_lane(traffic: &Traffic, lane: &SimulatedLane, canvas: &Canvas<'_>) -> Dr
         grouped(lane.admitted_count),
         grouped(lane.refused_count),
         grouped(lane.max_in_period),
-        name(period_ns(lane.policy))
+        name(period_ns(lane.policy.policy))
     );
     plot::text(canvas, &policy, (16, 18), plot::HEADING)?;
     plot::text(canvas, &counts, (390, 18), plot::REMARK)?;
@@ -73,7 +73,7 @@ fn axis(traffic: &Traffic) -> TimeAxis {
 
 /// The amount admitted in the last period, and the limit.
 fn draw_curve(traffic: &Traffic, lane: &SimulatedLane, pass: &[u64], canvas: &Canvas<'_>) -> Drawn {
-    let limit = lane.policy.quota().count();
+    let limit = lane.policy.policy.quota().count();
     let highest = limit.max(lane.max_in_period);
     let top = highest.saturating_add(highest / 6 + 1);
     let mut chart = ChartBuilder::on(canvas)
@@ -91,7 +91,7 @@ fn draw_curve(traffic: &Traffic, lane: &SimulatedLane, pass: &[u64], canvas: &Ca
         .draw()?;
     let (start_ns, end_ns) = traffic.span_ns;
     let columns = Columns::new(traffic.span_ns);
-    let highest = columns.highest(pass, period_ns(lane.policy));
+    let highest = columns.highest(pass, period_ns(lane.policy.policy));
     chart.draw_series(columns.joined(&highest).filter(|run| run.value > 0).map(|run| {
         Rectangle::new([(run.start_ns, 0), (run.end_ns, run.value)], plot::ADMITTED.filled())
     }))?;
