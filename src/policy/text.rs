@@ -26,8 +26,9 @@ pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::SlidingLog, "sliding-log", ""),
 ];
 
-/// Words of other texts for these algorithms: `docs/which-algorithm.md` says of which.
-const ALIASES: [(&str, &str); 7] = [
+/// Words of other texts for these algorithms: `docs/words.md` says of which.
+const ALIASES: [(&str, &str); 8] = [
+    ("generic-cell-rate-algorithm", "gcra"),
     ("leaking-bucket", "leaky-bucket"),
     ("enforced-average", "spaced"),
     ("fixed-window-counter", "fixed-window"),
@@ -36,6 +37,23 @@ const ALIASES: [(&str, &str); 7] = [
     ("sliding-window-log", "sliding-log"),
     ("log", "sliding-log"),
 ];
+
+/// Words that texts use for several algorithms, or for none of these, and what to write.
+const OTHER_WORDS: [(&str, &str); 7] = [
+    ("rolling-window", TWO_WINDOWS),
+    ("moving-window", TWO_WINDOWS),
+    (
+        "leaky-bucket-as-a-queue",
+        "the number of places behind the quota, as in gcra 5/s burst 1 queue 50",
+    ),
+    ("greedy", "gcra, whose units come back one by one"),
+    ("intervally", "fixed-window, whose units come back all at once"),
+    ("calendar-day", "fixed-window 100/d, on a clock of Unix time"),
+    ("concurrency", "a semaphore: requests in progress are not counted here"),
+];
+
+const TWO_WINDOWS: &str =
+    "sliding-log, which keeps the time of each unit, or sliding-window, which keeps two counts";
 
 /// The one algorithm whose quota has no period.
 const CALENDAR_MONTH: &str = "calendar-month";
@@ -75,7 +93,8 @@ impl fmt::Display for Policy {
 /// ```
 ///
 /// The words of other texts are understood, too: `leaking-bucket`, `enforced-average` (spaced), `fixed-window-counter`,
-/// `sliding-window-counter` and `sliding-tail` (sliding-window), `sliding-window-log` and `log` (sliding-log).
+/// `sliding-window-counter` and `sliding-tail` (sliding-window), `sliding-window-log` and `log` (sliding-log),
+/// `generic-cell-rate-algorithm`; and all names with blanks, as in `token bucket 100/s`.
 ///
 /// To any of these but the last may be added, in any order, what happens at the limit (see
 /// [`AtLimit`](crate::AtLimit)):
@@ -145,11 +164,14 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
         }
         // A quota alone.
         Some(word) if word.starts_with(|first: char| first.is_ascii_digit() || first == '/') => {
-            "gcra"
+            "gcra".to_string()
         }
-        Some(_) => words.next().unwrap_or_default(),
+        Some(_) => read_name(&mut words),
     };
-    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
+    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&*name, |(_, name)| name);
+    if let Some((_, write)) = OTHER_WORDS.iter().find(|(word, _)| *word == name) {
+        return Err(PolicyError::new(format!("there is no algorithm {name:?}; write {write}")));
+    }
     let quota = read_rate(name, &mut words)?;
     let mut options = PolicyOptions::default();
     let mut at_limit = Words::default();
@@ -177,6 +199,25 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
         }
     }
     at_limit.apply(build(name, quota, &options)?)
+}
+
+/// All words that texts use for algorithms.
+fn known_names() -> impl Iterator<Item = &'static str> {
+    let others = ALIASES.into_iter().chain(OTHER_WORDS).map(|(word, _)| word);
+    ALGORITHMS.split([',', ' ']).chain(others)
+}
+
+/// Reads a name, in one word or in several: `token-bucket`, `token bucket`.
+fn read_name(words: &mut Peekable<SplitWhitespace<'_>>) -> String {
+    let mut name = words.next().unwrap_or_default().to_string();
+    while let Some(word) = words.peek() {
+        let longer = format!("{name}-{word}");
+        if !known_names().any(|known| known.starts_with(&longer)) {
+            break;
+        }
+        (name, _) = (longer, words.next());
+    }
+    name
 }
 
 #[derive(Default)]
@@ -238,8 +279,7 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         ("spaced" | CALENDAR_MONTH | "sliding-log", _) => return Err(unknown("it takes none")),
         // An algorithm of another text, a slip, or an option that stands first.
         _ => {
-            let words = ALGORITHMS.split([',', ' ']).chain(ALIASES.map(|(alias, _)| alias));
-            let meant = meant(name, words);
+            let meant = meant(name, known_names());
             return Err(PolicyError::new(format!(
                 "there is no algorithm {name:?}{meant}; use {ALGORITHMS}"
             )));
