@@ -169,6 +169,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
         Some(_) => read_name(&mut words),
     };
     let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&*name, |(_, name)| name);
+    // Before the rate is read: what means something else may have another, or none.
     if let Some((_, write)) = OTHER_WORDS.iter().find(|(word, _)| *word == name) {
         return Err(PolicyError::new(format!("there is no algorithm {name:?}; write {write}")));
     }
@@ -210,6 +211,8 @@ fn known_names() -> impl Iterator<Item = &'static str> {
 /// Reads a name, in one word or in several: `token-bucket`, `token bucket`.
 fn read_name(words: &mut Peekable<SplitWhitespace<'_>>) -> String {
     let mut name = words.next().unwrap_or_default().to_string();
+    // As long as a known name may come of it, the next word is a part of it: `leaky` alone is none, and `soft` behind
+    // `leaky bucket` begins none.
     while let Some(word) = words.peek() {
         let longer = format!("{name}-{word}");
         if !known_names().any(|known| known.starts_with(&longer)) {
