@@ -104,8 +104,8 @@ fn every_slip_is_named_with_what_would_be_right() {
         ),
         (
             "leaky bucket as a queue 5/s",
-            "there is no algorithm \"leaky-bucket-as-a-queue\"; write the number of places behind the quota, as in \
-             gcra 5/s burst 1 queue 50",
+            "there is no algorithm \"leaky-bucket-as-a-queue\"; write its places behind a quota, as in gcra 5/s \
+             burst 1 queue 50",
         ),
         (
             "rolling-windows 10/s",

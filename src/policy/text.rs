@@ -39,16 +39,10 @@ const ALIASES: [(&str, &str); 8] = [
 ];
 
 /// Words that texts use for several algorithms, or for none of these, and what to write.
-const OTHER_WORDS: [(&str, &str); 7] = [
+const OTHER_WORDS: [(&str, &str); 4] = [
     ("rolling-window", TWO_WINDOWS),
     ("moving-window", TWO_WINDOWS),
-    (
-        "leaky-bucket-as-a-queue",
-        "the number of places behind the quota, as in gcra 5/s burst 1 queue 50",
-    ),
-    ("greedy", "gcra, whose units come back one by one"),
-    ("intervally", "fixed-window, whose units come back all at once"),
-    ("calendar-day", "fixed-window 100/d, on a clock of Unix time"),
+    ("leaky-bucket-as-a-queue", "its places behind a quota, as in gcra 5/s burst 1 queue 50"),
     ("concurrency", "a semaphore: requests in progress are not counted here"),
 ];
 

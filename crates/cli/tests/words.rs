@@ -60,7 +60,7 @@ fn words_of_other_texts_are_read_as_the_page_says() {
 #[test]
 fn words_of_several_meanings_are_refused_with_what_to_write() {
     let rows = rows("Words that are refused, with what to write");
-    assert!(rows.len() > 5);
+    assert_eq!(rows.len(), 3);
     for row in rows {
         policy(&row[1], &row[2]).unwrap();
         let algorithm = quoted(&row[1])[0].split(' ').next().unwrap();
