@@ -92,6 +92,25 @@ async fn loans_from_leases_are_no_more_than_the_pool_either() {
 }
 
 #[tokio::test]
+async fn loans_that_are_counted_here_stop_when_the_nodes_know_of_each_other() {
+    let server = Server::start();
+    let settings = settings("64/30d").mode(Mode::Async).interval(Duration::from_millis(10));
+    let nodes = nodes(&server, &settings, 2, LONG).await;
+    report(&nodes, &[0.5, 1.0]).await;
+    assert_eq!(lent(&nodes[0], 1, 40).await, 32);
+    // The other may lend until it knows of these.
+    let (start, mut others) = (Instant::now(), 0);
+    loop {
+        match lent(&nodes[1], 1, 1).await {
+            0 => break,
+            units => others += units,
+        }
+        assert!(others <= 32 && start.elapsed() < PATIENT, "{others}");
+    }
+    assert_eq!(lent(&nodes[0], 1, 5).await + lent(&nodes[1], 1, 5).await, 0);
+}
+
+#[tokio::test]
 async fn a_report_mints_nothing_however_often_the_headroom_changes() {
     let server = Server::start();
     let nodes = nodes(&server, &settings("32/30d"), 2, Duration::from_millis(100)).await;
