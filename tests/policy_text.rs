@@ -99,13 +99,13 @@ fn every_slip_is_named_with_what_would_be_right() {
         ),
         (
             "rolling window 10/s",
-            "there is no algorithm \"rolling-window\"; write sliding-log, which keeps the time of each unit, or \
-             sliding-window, which keeps two counts",
+            "there is no algorithm \"rolling-window\"; use sliding-log, of each time, or sliding-window, of two \
+             counts",
         ),
         (
             "leaky bucket as a queue 5/s",
-            "there is no algorithm \"leaky-bucket-as-a-queue\"; write its places behind a quota, as in gcra 5/s \
-             burst 1 queue 50",
+            "there is no algorithm \"leaky-bucket-as-a-queue\"; use a quota and its places, as in gcra 5/s burst 1 \
+             queue 50",
         ),
         (
             "rolling-windows 10/s",

@@ -38,16 +38,13 @@ const ALIASES: [(&str, &str); 8] = [
     ("log", "sliding-log"),
 ];
 
-/// Words that texts use for several algorithms, or for none of these, and what to write.
+/// Words that texts use for several algorithms, or for none of these, and what to use.
 const OTHER_WORDS: [(&str, &str); 4] = [
-    ("rolling-window", TWO_WINDOWS),
-    ("moving-window", TWO_WINDOWS),
-    ("leaky-bucket-as-a-queue", "its places behind a quota, as in gcra 5/s burst 1 queue 50"),
+    ("rolling-window", "sliding-log, of each time, or sliding-window, of two counts"),
+    ("moving-window", "sliding-log, of each time, or sliding-window, of two counts"),
+    ("leaky-bucket-as-a-queue", "a quota and its places, as in gcra 5/s burst 1 queue 50"),
     ("concurrency", "a semaphore: requests in progress are not counted here"),
 ];
-
-const TWO_WINDOWS: &str =
-    "sliding-log, which keeps the time of each unit, or sliding-window, which keeps two counts";
 
 /// The one algorithm whose quota has no period.
 const CALENDAR_MONTH: &str = "calendar-month";
@@ -163,10 +160,6 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
         Some(_) => read_name(&mut words),
     };
     let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&*name, |(_, name)| name);
-    // Before the rate is read: what means something else may have another, or none.
-    if let Some((_, write)) = OTHER_WORDS.iter().find(|(word, _)| *word == name) {
-        return Err(PolicyError::new(format!("there is no algorithm {name:?}; write {write}")));
-    }
     let quota = read_rate(name, &mut words)?;
     let mut options = PolicyOptions::default();
     let mut at_limit = Words::default();
@@ -274,13 +267,7 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         (CALENDAR_MONTH, None) => Algorithm::CalendarMonth,
         ("sliding-log", None) => Algorithm::SlidingLog,
         ("spaced" | CALENDAR_MONTH | "sliding-log", _) => return Err(unknown("it takes none")),
-        // An algorithm of another text, a slip, or an option that stands first.
-        _ => {
-            let meant = meant(name, known_names());
-            return Err(PolicyError::new(format!(
-                "there is no algorithm {name:?}{meant}; use {ALGORITHMS}"
-            )));
-        }
+        _ => return Err(no_algorithm(name)),
     };
     // Not `with_burst`: a burst equal to the count is refused on a window too.
     match options.burst {
@@ -291,6 +278,16 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         None => {}
     }
     Policy::new(algorithm, quota)
+}
+
+/// An algorithm of another text, a slip, or an option that stands first.
+fn no_algorithm(name: &str) -> PolicyError {
+    // What is exactly a known word is no slip: then `meant` says nothing.
+    let meant = meant(name, known_names());
+    // Of what means several, only these are offered: the list of all would not help.
+    let other = OTHER_WORDS.iter().find(|(word, _)| *word == name);
+    let accepted = other.map_or(ALGORITHMS, |(_, write)| write);
+    PolicyError::new(format!("there is no algorithm {name:?}{meant}; use {accepted}"))
 }
 
 /// Reads the quota behind an algorithm: `100/m`, or `100 per 10 minutes`.

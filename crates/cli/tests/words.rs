@@ -58,20 +58,20 @@ fn words_of_other_texts_are_read_as_the_page_says() {
 }
 
 #[test]
-fn words_of_several_meanings_are_refused_with_what_to_write() {
-    let rows = rows("Words that are refused, with what to write");
+fn words_of_several_meanings_are_refused_with_what_to_use() {
+    let rows = rows("Words that are refused, with what to use");
     assert_eq!(rows.len(), 3);
     for row in rows {
         policy(&row[1], &row[2]).unwrap();
         let algorithm = quoted(&row[1])[0].split(' ').next().unwrap();
         for words in quoted(&row[0]) {
             let error = words.parse::<Policy>().unwrap_err().to_string();
-            let (_, write) = error.split_once("; write ").expect(&error);
-            assert!(write.contains(algorithm), "{error}");
+            let (_, accepted) = error.split_once("; use ").expect(&error);
+            assert!(accepted.contains(algorithm), "{error}");
         }
     }
     let error = "concurrency 5/s".parse::<Policy>().unwrap_err().to_string();
-    assert!(error.ends_with("; write a semaphore: requests in progress are not counted here"));
+    assert!(error.ends_with("; use a semaphore: requests in progress are not counted here"));
 }
 
 #[test]
