@@ -112,7 +112,7 @@ fn limit_of(text: &str) -> String {
             "burst" => more += &format!(", burst: {}", words.next().unwrap()),
             "count-denied" => more += ", count_rejected: true",
             "soft" if text.ends_with('%') => {
-                more += &format!(", mode: soft {}", words.next().unwrap())
+                more += &format!(", mode: soft {}", words.next().unwrap());
             }
             option => algorithm = format!("{algorithm} {option}"),
         }
