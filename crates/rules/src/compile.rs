@@ -262,6 +262,9 @@ impl Compiler<'_> {
             let gate = match limit.policy {
                 None => None,
                 Some(policy) => {
+                    if let Some(reason) = limit.only_here().filter(|_| self.is_elsewhere) {
+                        return Err(place.error(limit.at, Problem::Elsewhere { reason }));
+                    }
                     let paired = pairs.next().flatten().map(|n| &before[n]);
                     let found = self.find(paired, &kept, policy, shape, &place.id);
                     if self.is_elsewhere {
@@ -278,7 +281,8 @@ impl Compiler<'_> {
                     let mut table = self.table(found.table, policy, shape, (place, limit.at))?;
                     table.place.clone_from(&own);
                     kept.push(table.clone());
-                    Some(LocalLimit { policy, table: table.table })
+                    let has_queue = policy.at_limit().queue.is_some();
+                    Some(LocalLimit { policy, table: table.table, has_queue, zone: limit.zone })
                 }
             };
             compiled.push(Limit {
