@@ -126,6 +126,7 @@ mod file;
 mod file_source;
 mod forgotten;
 mod full;
+mod hidden;
 mod identifier;
 mod linger;
 mod loss;

@@ -28,6 +28,15 @@ impl Pattern {
         }
         true
     }
+
+    /// Whether it matches every text that the other pattern matches.
+    ///
+    /// No piece has a star: so a star stands for a letter that is in neither pattern. If this one matches the other's
+    /// text with its stars as such letters, then it matches whatever is put in their place, because only stars of its
+    /// own have matched them. If it does not, that text is one that only the other matches.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.matches(&other.pieces.join("*"))
+    }
 }
 
 #[cfg(test)]
@@ -55,6 +64,26 @@ mod tests {
         ];
         for (pattern, text, expected) in cases {
             assert_eq!(Pattern::of(pattern).matches(text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_covers_what_matches_no_more_than_it_does() {
+        let texts = ["*", "**", "a", "a*", "*a", "a*b", "a*b*c", "*b*", "ab*", "", "a*a", "a**b"];
+        // By the definition, with all short texts; a star stands for more than one letter of them.
+        let letters = ["a", "b", "c"];
+        let mut words = vec![String::new()];
+        for _ in 0..5 {
+            let longer =
+                words.iter().flat_map(|word| letters.map(|letter| format!("{word}{letter}")));
+            words = words.iter().cloned().chain(longer).collect();
+        }
+        for one in texts {
+            for other in texts {
+                let (one, other) = (Pattern::of(one), Pattern::of(other));
+                let holds = |word: &String| one.matches(word) || !other.matches(word);
+                assert_eq!(one.covers(&other), words.iter().all(holds), "{one:?} {other:?}");
+            }
         }
     }
 
