@@ -273,3 +273,35 @@ fn a_limit_that_comes_with_the_request_is_charged_and_given_back_as_others() {
     assert_eq!(left(&act(9, Act::Charge)), 0);
     assert!(!act(1, Act::Check).is_allowed());
 }
+
+/// Threads that lose a race give back what they were charged; no two requests that are admitted have one place.
+#[test]
+fn under_a_race_no_limit_admits_more_and_no_place_is_given_twice() {
+    let short =
+        "rate_limit: {unit: second, requests_per_unit: 5, algorithm: gcra, burst: 1, queue: 24}";
+    let hour = "rate_limit: {unit: hour, requests_per_unit: 40}";
+    for round in 0..20 {
+        let world = world(&[("user", QUEUE), ("all", short), ("hour", hour)]);
+        let mut waits: Vec<u128> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let asked = (0..20)
+                            .map(|_| told(&act(&world, &["user", "all", "hour"], 1, RESERVE)));
+                        asked
+                            .filter_map(|(may_go, wait)| may_go.then_some(wait))
+                            .collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+        });
+        waits.sort_unstable();
+        let given = waits.len();
+        waits.dedup();
+        assert_eq!(waits.len(), given, "round {round}: a place was given twice");
+        assert!(given <= 25, "round {round}: {given} of 25 places");
+        let left = act(&world, &["hour"], 0, Act::Peek).statuses()[0].remaining;
+        assert!(left <= 40 - given as u64, "round {round}: {left} left after {given}");
+    }
+}
