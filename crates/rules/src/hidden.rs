@@ -8,8 +8,8 @@ use crate::error::{Problem, RuleError};
 use crate::match_error::MatchError;
 use crate::tree::{Level, Node, OfKey, OfPattern};
 
-/// The most pairs of entries that are compared in one load: a second at most. Of entries beyond that nothing is told.
-const MAX_PAIRS: usize = 4_000_000;
+/// The most pairs of entries that are compared in one load: some 10 ms. Of entries beyond that nothing is told.
+const MAX_PAIRS: usize = 1_000_000;
 
 /// The entries of all domains that can never match, in the order of files.
 pub(crate) fn hidden<'l>(domains: impl Iterator<Item = &'l Level>) -> Vec<RuleError> {
@@ -29,7 +29,8 @@ struct Search {
 impl Search {
     fn level(&mut self, level: &Level) {
         for (n, later) in level.patterns.iter().enumerate() {
-            let by = self.first(&level.patterns[..n], |earlier| earlier.covers(later));
+            let (key, value) = later.texts();
+            let by = self.first(&level.patterns[..n], |earlier| earlier.matches(&key, &value));
             self.tell(&later.node, by.map(|earlier| &earlier.node));
             self.level(&later.node.below);
         }
@@ -43,7 +44,7 @@ impl Search {
         // Tried before expressions, and before the key alone.
         let is_last = of_key.matched.is_none() && of_key.any.is_none();
         let all =
-            if is_last { None } else { self.first(patterns, |pattern| pattern.is_all_of(key)) };
+            if is_last { None } else { self.first(patterns, |pattern| pattern.matches(key, "*")) };
         let mut all = all.map(|pattern| &pattern.node);
         if let Some(matched) = of_key.matched.as_deref() {
             matched.ranges.all().for_each(|node| self.level(&node.below));

@@ -58,17 +58,15 @@ pub(crate) struct OfPattern {
 }
 
 impl OfPattern {
-    /// Whether it matches whatever the other one does.
-    pub(crate) fn covers(&self, other: &Self) -> bool {
-        let all = Pattern::of("*");
-        let value = other.value.as_ref().unwrap_or(&all);
-        self.key.covers(&other.key) && self.value.as_ref().is_none_or(|own| own.covers(value))
+    pub(crate) fn matches(&self, key: &str, value: &str) -> bool {
+        self.key.matches(key) && self.value.as_ref().is_none_or(|own| own.matches(value))
     }
 
-    /// Whether it matches every value of a key.
-    pub(crate) fn is_all_of(&self, key: &str) -> bool {
-        let is_all = |value: &Pattern| value.covers(&Pattern::of("*"));
-        self.key.matches(key) && self.value.as_ref().is_none_or(is_all)
+    /// Its key and value with their stars. Another pattern that [matches](OfPattern::matches) these texts matches
+    /// whatever this one does, and only such a pattern: see [`Pattern`].
+    pub(crate) fn texts(&self) -> (String, String) {
+        let value = self.value.as_ref().map_or_else(|| "*".to_owned(), Pattern::text);
+        (self.key.text(), value)
     }
 }
 
@@ -147,11 +145,8 @@ impl Level {
     }
 
     fn of_pattern(&self, key: &str, value: &str) -> Option<&Node> {
-        let fits = |pattern: &&OfPattern| {
-            let of_value = pattern.value.as_ref();
-            pattern.key.matches(key) && of_value.is_none_or(|of_value| of_value.matches(value))
-        };
-        self.patterns.iter().find(fits).map(|pattern| &pattern.node)
+        let found = self.patterns.iter().find(|pattern| pattern.matches(key, value));
+        found.map(|pattern| &pattern.node)
     }
 
     /// The rule of a descriptor.

@@ -107,7 +107,7 @@ fn what_can_match_is_not_told() {
 
 #[test]
 fn many_patterns_are_compared_no_longer_than_is_said() {
-    // Of 6,000 the pairs are 18 million; the load ends, and the first are told.
+    // Of 6,000 the pairs are 18 million, of which one is looked at; the load ends, and the first are told.
     let lines: String = (0..6_000).map(|n| format!("  - {{key: k, value: '{n}x*'}}\n")).collect();
     let text = format!(
         "domain: shop\ndescriptors:\n  - {{key: k, value: 'a*'}}\n  - {{key: k, value: 'ab*'}}\n{lines}"
