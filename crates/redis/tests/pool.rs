@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::slice::from_ref;
 use std::time::{Duration, Instant};
 
 use common::server::Server;
@@ -131,7 +132,7 @@ async fn limits_here_and_in_the_store_borrow_what_they_deny_for_now() {
     let server = Server::start();
     let store = store(&server).await;
     let pool = pool(&store, "64/30d", LONG);
-    report(&[pool.clone()], &[1.0]).await;
+    report(from_ref(&pool), &[1.0]).await;
     let clients = limiter(&store, "3/d", Mode::Exact, 1);
     assert!(clients.check_n("alice", 3).await.is_allowed());
     for (cost, is_lent) in [(1, true), (3, true), (4, false)] {
@@ -146,7 +147,7 @@ async fn limits_here_and_in_the_store_borrow_what_they_deny_for_now() {
 async fn a_loan_is_given_back() {
     let server = Server::start();
     let pool = pool(&store(&server).await, "64/30d", LONG);
-    report(&[pool.clone()], &[0.5]).await;
+    report(from_ref(&pool), &[0.5]).await;
     let ten = denial(10);
     for _ in 0..9 {
         let loan = pool.lend(&ten).await.unwrap();
@@ -167,7 +168,7 @@ async fn a_node_that_stops_reporting_leaves_after_the_time_to_live() {
     report(&[busy], &[0.25]).await;
     let (start, mut seen) = (Instant::now(), Vec::new());
     while seen.last() != Some(&1.0) {
-        report(&[idle.clone()], &[1.0]).await;
+        report(from_ref(&idle), &[1.0]).await;
         seen.extend(idle.headroom().filter(|headroom| seen.last() != Some(headroom)));
         assert!(start.elapsed() < PATIENT, "{seen:?}");
     }
@@ -188,7 +189,7 @@ async fn without_the_store_nothing_is_lent_or_the_nodes_share_until_the_headroom
     let local = SharedPool::new(&store, named("local").on_error(OnError::Local), LONG).unwrap();
     let forgets = SharedPool::new(&store, named("forgets"), Duration::from_millis(100)).unwrap();
     for pool in [&denies, &local, &forgets] {
-        report(&[pool.clone()], &[0.5]).await;
+        report(from_ref(pool), &[0.5]).await;
     }
     server.kill();
     assert_eq!(lent(&denies, 1, 20).await, 0);
@@ -206,7 +207,7 @@ async fn without_the_store_nothing_is_lent_or_the_nodes_share_until_the_headroom
     store.ready().await;
     denies.refresh().await.unwrap();
     assert_eq!((denies.headroom(), lent(&denies, 1, 5).await), (None, 0));
-    report(&[denies.clone()], &[0.25]).await;
+    report(from_ref(&denies), &[0.25]).await;
     assert_eq!(lent(&denies, 1, 20).await, 16);
 }
 
@@ -243,7 +244,7 @@ async fn under_faults(headroom: f64) -> (u64, u64) {
         units += task.await.unwrap();
     }
     let ms = u64::try_from(start.elapsed().as_millis()).unwrap() + 1;
-    (units, (100 * (1 + FAULTS) + 200 * ms / 1_000 + 1) / 2)
+    (units, (100 * (1 + FAULTS) + 200 * ms / 1_000).div_ceil(2))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -264,7 +265,7 @@ async fn a_large_pool_counts_in_coarser_parts_and_lends_no_more() {
     let server = Server::start();
     let store = store(&server).await;
     let pool = pool(&store, "1000000/s burst 1000000000", LONG);
-    report(&[pool.clone()], &[0.5]).await;
+    report(from_ref(&pool), &[0.5]).await;
     assert_eq!(lent(&pool, 10, 10).await, 100);
     let error = SharedPool::new(&store, settings("10/s soft 10%"), LONG).unwrap_err();
     assert!(matches!(error, BuildError::Setting { setting: "policy of a pool", .. }));
