@@ -31,13 +31,19 @@ impl Table {
         Ok(Self::of(memory, layout))
     }
 
-    /// Logs for so many keys at a time.
-    pub(super) fn of_logs(rule: LogRule, capacity: usize) -> Result<Self, BuildError> {
+    /// Logs of a policy for so many keys at a time.
+    pub(super) fn of_logs(
+        policy: Policy,
+        rule: LogRule,
+        capacity: usize,
+    ) -> Result<Self, BuildError> {
         let shards = Self::shards_for(capacity, LOGS_LOAD)?;
         // All memory is taken here: a decision allocates nothing.
         let logs = Some(LogStore::new(rule, shards, capacity)?);
         let memory = Memory::new(shards, || Shard::new(0))?;
-        let layout = Shared::of_logs(u64::BITS - 1 - LogHeader::STATE_BITS).bare();
+        let bare = Shared::of_logs(u64::BITS - 1 - LogHeader::STATE_BITS).bare();
+        let (_, _, rules) = policy.compile();
+        let layout = Layout { rules, ..bare };
         Ok(Self { logs, ..Self::of(memory, layout) })
     }
 
@@ -147,7 +153,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let policy = policy.into();
         let clock = deciding(clock.into(), &policy)?;
         let mut table = match LogRule::of(&policy) {
-            Some(rule) => Table::of_logs(rule, capacity)?,
+            Some(rule) => Table::of_logs(policy, rule, capacity)?,
             None => {
                 let floor = floor_at(clock.now().as_nanos());
                 Table::new(Layout::plan(&policy)?, capacity, floor)?

@@ -10,7 +10,8 @@
 //!   hold twice the limit: its two ends are a period apart.
 //! * A request of several units gets all of them or none.
 //! * No thread waits for another, and nothing is allocated after construction.
-//! * A denial takes nothing. (In a log of more than 64 units it may write down how far it need not have
+//! * A denial takes nothing, unless the policy counts denials: then its units are recorded as those that are admitted
+//!   are, and of all these the newest are kept, as many as there are slots. (In a log of more than 64 units it may write down how far it need not have
 //!   looked.) A request for several units that loses a race for the last of them may make another request
 //!   be denied that came just then; it can make none be admitted.
 //! * What is given back may come back up to a period late, if another thread reads its slot just before. So may what a
@@ -18,7 +19,7 @@
 //!   then another reset brings it back.
 //!
 //! # What it costs
-//! 8 bytes for each unit of the limit. Above 64 units the slots lie in rows, with 16 bytes for each row: rows
+//! 8 bytes for each unit of the (softened) limit. Above 64 units the slots lie in rows, with 16 bytes for each row: rows
 //! of 64 for limits up to 4,096, then of about the square root of the limit, up to 1,024.
 //!
 //! A unit is taken with one compare-and-swap, most often of the first slot that is looked at; each of several

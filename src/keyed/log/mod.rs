@@ -55,29 +55,22 @@ impl LogTable<'_> {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        let Ask { now_ns, cost, charge, verb, .. } = fresh.ask;
-        let ask = LogRequest::new(verb, cost, now_ns, charge);
-        let decision = self.decide(identity, second, ask, fresh.clock);
-        let view = decision.view();
-        // The clock may have been read once more.
-        (fresh.told_by, fresh.ask.now_ns) = (Some((view.kernel, 0)), view.now_ns);
-        if view.mark == Mark::TableFull && charge {
+        let decision = self.decide(identity, second, request(fresh.ask), fresh.clock);
+        if decision.view().mark == Mark::TableFull && fresh.ask.charge {
             self.tallies.full(identity.first, 1);
         }
-        let verdict = match decision {
-            Decision::Allowed(_) => Verdict::Allowed,
-            Decision::Denied(_) => Verdict::Denied,
-        };
-        // An undo asks the permit what was charged.
-        let before = Held::IDLE;
-        Outcome {
-            verdict,
-            before,
-            mark: view.mark,
-            held: view.held,
-            at_ns: view.at_ns,
-            cost: view.cost,
-        }
+        outcome_of(decision, fresh)
+    }
+
+    /// Counts a denial, if the key is there: one that is not has nothing to count in.
+    pub(super) fn refuse(
+        &self,
+        identity: Identity,
+        second: usize,
+        fresh: &mut Fresh<'_>,
+    ) -> Option<Outcome> {
+        let decision = self.hit(identity, second, request(fresh.ask))?;
+        Some(outcome_of(decision, fresh))
     }
 
     /// Gives back what a key's slots hold of a permit, or all. A key that is not there was forgotten, and owes nothing.
@@ -94,5 +87,29 @@ impl LogTable<'_> {
         found.map_or(0, |(place, header)| {
             self.rule.amend(&self.entries.entry(place, header), now_ns, amendment)
         })
+    }
+}
+
+fn request(ask: Ask) -> LogRequest {
+    LogRequest::new(ask.verb, ask.cost, ask.now_ns, ask.charge)
+}
+
+fn outcome_of(decision: Decision, fresh: &mut Fresh<'_>) -> Outcome {
+    let view = decision.view();
+    // The clock may have been read once more.
+    (fresh.told_by, fresh.ask.now_ns) = (Some((view.kernel, view.soft_bp)), view.now_ns);
+    let verdict = match decision {
+        Decision::Allowed(_) => Verdict::Allowed,
+        Decision::Denied(_) => Verdict::Denied,
+    };
+    // An undo asks the permit what was charged.
+    let before = Held::IDLE;
+    Outcome {
+        verdict,
+        before,
+        mark: view.mark,
+        held: view.held,
+        at_ns: view.at_ns,
+        cost: view.cost,
     }
 }
