@@ -42,10 +42,11 @@ mod take;
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::refund::Amendment;
+use crate::sync::AtomicU64;
 use crate::verb::Verb;
 
 pub(crate) use rule::{LogRequest, LogRule};
-pub(crate) use slots::{ROW_MOST, Slots, raise};
+pub(crate) use slots::{ROW_MOST, Slots, is_marked, load, raise, time};
 
 use ring::Ring;
 
@@ -60,6 +61,20 @@ impl Log {
     /// All memory is taken here: 8 MiB at most.
     pub(crate) fn new(rule: LogRule) -> Self {
         Self { ring: Ring::new(rule.slots), rule }
+    }
+
+    /// Goes on from what [`saved`](Self::saved) gave: as many words as the rule has slots, and one.
+    pub(crate) fn holding(rule: LogRule, mut words: impl Iterator<Item = u64>) -> Self {
+        let cursor = words.next().unwrap_or(0);
+        Self { ring: Ring::holding(cursor, words.map(AtomicU64::new).collect()), rule }
+    }
+
+    /// What it holds, for a file: where the cursor stands, and from when on each slot is free. A mark is of a request that
+    /// has not been admitted yet: the time under it is told.
+    pub(crate) fn saved(&self) -> impl ExactSizeIterator<Item = u64> {
+        let (cursor, slots) = self.ring.saved();
+        (0..slots.len() + 1)
+            .map(move |n| n.checked_sub(1).map_or(cursor, |at| time(load(&slots[at]))))
     }
 
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {

@@ -33,6 +33,7 @@ mod entries;
 mod forget;
 mod header;
 mod install;
+mod saved;
 
 use crate::algorithm::Held;
 use crate::decision::{Decision, Outcome};
@@ -46,6 +47,7 @@ use crate::hash::Identity;
 pub(super) use decide::LogTable;
 pub(super) use entries::{DESIGN_LOAD, Entries, LogStore};
 pub(super) use header::LogHeader;
+pub(super) use saved::{ReadLogs, SavedLogs};
 
 impl LogTable<'_> {
     /// Decides, and gives the answers as those of a table: by a kernel that has them ready.
