@@ -160,20 +160,12 @@ pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
     let ((policy, layout), tiers) = (expected.quotas[0], expected.quotas.len());
     let before = expected.shared.map_or(0, |_| words_of_book(tiers));
     // Before memory is taken for it.
-    let logs = LogRule::of(&policy);
-    let (capacity, shards) = shards_of_table(&preamble, logs.map_or(DESIGN_LOAD, |_| LOGS_LOAD))?;
-    let has_spill = match logs {
-        Some(rule) => {
-            let words = SavedLogs::new(rule, shards).words();
-            field("length", preamble.length, length(words).unwrap_or(u64::MAX)).map(|()| false)?
-        }
-        None => has_spill(&preamble, shards, before, tiers)?,
-    };
+    let (capacity, shards, has_spill) = size_of_table(&preamble, policy, before, tiers)?;
     // Other hashers would look for every key in the wrong place.
     if preamble.fingerprints != hashers.fingerprints() {
         return Err(RestoreError::hashers());
     }
-    if let Some(rule) = logs {
+    if let Some(rule) = LogRule::of(&policy) {
         let table = read_logs(reader, (rule, layout), shards, hashers.mix())?;
         let clock = resume(clock, &preamble)?;
         return Ok(KeyedLimiter {
@@ -232,48 +224,47 @@ fn read_logs<R: Read>(
     mix: Mix,
 ) -> Result<Table, RestoreError> {
     let mut logs = ReadLogs::new(SavedLogs::new(rule, shards));
+    // Headers in the place of words, and of a header the floor: see `Shard::floor_and_headers`.
     let memory = Memory::told(shards, || {
         let (floor, headers) = logs.shard(&mut reader)?;
         Ok::<_, RestoreError>(Shard::holding(Header::from_bits(floor), headers))
     })?;
     reader.close()?;
+    // A key's shards are any two here, not those of two units.
     let entries = logs.entries(|identity| mix.second(identity, shards, 1))?;
     let logs = Some(LogStore::holding(rule, entries));
     Ok(Table { logs, ..Table::of(memory, layout) })
 }
 
-/// The capacity of the table, and its shards, whose number follows.
-fn shards_of_table(
+/// The capacity of the table, and its shards, whose number and whose file's length follow; and whether it has a spill,
+/// which is seen from the length. So many words stand before the shards, and there are so many tiers.
+fn size_of_table(
     preamble: &Preamble,
-    load: (usize, usize),
-) -> Result<(usize, usize), RestoreError> {
+    policy: Policy,
+    before: u64,
+    tiers: usize,
+) -> Result<(usize, usize, bool), RestoreError> {
     let too_large = |_| BuildError::capacity_too_large(usize::MAX);
     // A file of a machine with wider addresses may hold more than this one can.
     // The number itself does not fit into the error either: the largest stands for it.
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
-    let shards = Table::shards_for(capacity, load)?;
+    let logs = LogRule::of(&policy);
+    let shards = Table::shards_for(capacity, logs.map_or(DESIGN_LOAD, |_| LOGS_LOAD))?;
     // Capacity and shards come from one computation: a file in which they differ is none of ours.
     field("number of shards", preamble.shards, shards as u64)?;
-    Ok((capacity, shards))
-}
-
-/// Whether the table has a spill, which is seen from the length of its file. So many words stand before the shards, and
-/// there are so many tiers.
-fn has_spill(
-    preamble: &Preamble,
-    shards: usize,
-    before: u64,
-    tiers: usize,
-) -> Result<bool, RestoreError> {
     // Sums that are too large for any file saturate, and are refused as another length.
-    let of_table = words_of(shards).saturating_add(before);
+    let of_table = match logs {
+        Some(rule) => SavedLogs::new(rule, shards).words(),
+        None => words_of(shards).saturating_add(before),
+    };
     let with_spill = of_table.saturating_add(Spill::words_of(shards, tiers));
-    let has_spill = length(with_spill) == Some(preamble.length);
+    // Logs have none.
+    let has_spill = logs.is_none() && length(with_spill) == Some(preamble.length);
     // Then it has none, or the length is wrong: the error names the one without a spill.
     if !has_spill {
         field("length", preamble.length, length(of_table).unwrap_or(u64::MAX))?;
     }
-    Ok(has_spill)
+    Ok((capacity, shards, has_spill))
 }
 
 fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {

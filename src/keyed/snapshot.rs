@@ -222,12 +222,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let second = |identity| self.place_of(identity).second();
         let (shards, book) = (self.table.shards(), self.table.book.as_deref());
         let of_table = self.table.layout.form();
+        // What a table of logs holds beside its cells is copied with them.
         if let Some(logs) = self.table.logs() {
             let (words, saved) = (logs.copied(second)?, SavedLogs::new(logs.rule, shards));
             let preamble = self.preamble((Whose::Keyed, saved.form(of_table)), words.len() as u64);
             let keys = saved.keys(&words);
             write(writer, &preamble, words.into_iter())?;
-            return Ok(preamble.summary(keys));
+            return Ok(SnapshotSummary::of(&preamble, keys));
         }
         // So that no quota changes meanwhile, and every word is counted in one that is in force.
         let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
@@ -253,7 +254,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         // Of the copy, as it is in the file: not of the table, which has gone on.
         let words = copies.iter().flat_map(|copy| &copy.words);
         let keys = words.filter(|&&word| Layout::kind(word) == Kind::Live).count();
-        Ok(preamble.summary(keys))
+        Ok(SnapshotSummary::of(&preamble, keys))
     }
 
     /// What stands before so many words, once they have been copied.

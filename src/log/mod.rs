@@ -65,6 +65,7 @@ impl Log {
 
     /// Goes on from what [`saved`](Self::saved) gave: as many words as the rule has slots, and one.
     pub(crate) fn holding(rule: LogRule, mut words: impl Iterator<Item = u64>) -> Self {
+        // As it was saved, so that the next search begins where it would have.
         let cursor = words.next().unwrap_or(0);
         Self { ring: Ring::holding(cursor, words.map(AtomicU64::new).collect()), rule }
     }

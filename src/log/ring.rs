@@ -55,6 +55,7 @@ impl Ring {
         let bounds = if rows > 1 { rows } else { 0 };
         let (unused, cursor) = (|| AtomicU64::new(0), CachePadded::new(AtomicU64::new(cursor)));
         let unread = || Bounds { low_ns: unused(), high_ns: unused() };
+        // Lower bounds begin at 0, which is true of any row; the first search of a row raises it.
         let ring =
             Self { slots, bounds: (0..bounds).map(|_| unread()).collect(), row_bits, cursor };
         // Until a row is read, nothing is known of what it holds but when all of it is free.

@@ -70,6 +70,7 @@ impl LogRule {
         let at_limit = policy.at_limit();
         // A policy that exists has a million slots at most.
         let slots = usize::try_from(limit).ok()?;
+        // None, if it is hard.
         let beyond = limit - policy.named_limit();
         let (soft_bp, counts_denials) =
             (at_limit.soft_bp, at_limit.count_denied != CountDenied::No);
@@ -118,6 +119,7 @@ impl LogRule {
         let none = LogCharge { units: 0, turn_ns: now_ns };
         // Only asked: nothing is taken. `None`: the entry is another key's by now, and the caller finds it anew.
         let charged = if charge { self.charge(slots, ask)? } else { none };
+        // What was not charged was denied, and is counted before the answers are read.
         let is_denied = charge && charged.units == 0 && self.refuses(slots, ask)?;
         let told_cost = ask.denied_cost();
         // A model that does not look at answers saves their reads.
@@ -163,6 +165,7 @@ impl LogRule {
         // Lock-free: a round that raises fewer than it has found has lost them to other threads, which have raised them or
         // have marked them; these are met a few times only, and then the rest is not recorded.
         while missing > 0 && round < ROUNDS {
+            // As many as are missing are free by then: these are the earliest.
             let ready_ns = survey(slots, now_ns).ready_ns(slots, now_ns, missing);
             // A late denial may be older than all that is there.
             let latest_ns = ready_ns.min(free_ns - 1);
@@ -210,6 +213,7 @@ impl LogRule {
     /// is at most what the log admits in one window, and a charge ends.
     fn charge_into_debt(&self, slots: &impl Slots, want: Want) -> Option<u64> {
         let (now_ns, latest_ns) = (want.now_ns, within(want.now_ns, self.window_ns));
+        // Each for the instant from which it is free, which is no earlier than the log.
         let from_ns = now_ns.max(slots.base_ns());
         let next = |old: u64| free_at(old.max(from_ns), self.window_ns);
         let (mut units, mut at_ns) = (0, now_ns);

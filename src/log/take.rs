@@ -121,6 +121,7 @@ fn each_in_turn(
     mut turn: Turn,
     next: impl Fn(u64) -> u64,
 ) -> (u64, Taken) {
+    // It is free again from what it holds then.
     let taken = |old| [next(old); 2];
     let mut units = 0;
     while let Some((row, mut offset)) = turn.next_row(slots, want.now_ns) {
@@ -216,6 +217,7 @@ fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken
         let mut last = offset;
         while count < missing
             && let Some((index, _)) =
+                // The bound is raised for the time that may follow on the mark.
                 take_in_row(slots, (row, offset), want, |old| [marked(old), want.free_ns()])
         {
             marks[index / 64] |= 1 << (index % 64);

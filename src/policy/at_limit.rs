@@ -285,7 +285,7 @@ impl Policy {
             ));
         }
         if let Some(wait) = queue {
-            // A count tells no turns.
+            // A count tells no turns. A time does, and so do the slots of a log.
             if self.algorithm != Algorithm::Gcra && !is_log {
                 return Err(PolicyError::fixed(
                     "a window has no queue, since its units come back all at once and have no turns; leave out queue \

@@ -40,6 +40,7 @@ impl Limiter {
         let words = match self.apart.as_deref() {
             None => vec![self.cell.load().to_bits()],
             Some(Apart::Log(log)) => {
+                // All memory before the first slot is read.
                 let (saved, mut words) = (log.saved(), Vec::new());
                 let bytes = saved.len() * size_of::<u64>();
                 words
@@ -67,10 +68,11 @@ impl Limiter {
             seeds: None,
             policy: self.policy.to_string(),
         };
+        // The place of a cursor that has moved says that a slot was taken.
         // What was never charged is 0: no key, as a table counts keys.
         let keys = usize::from(words.iter().any(|&word| word != 0));
         write(writer, &preamble, words.into_iter())?;
-        Ok(preamble.summary(keys))
+        Ok(SnapshotSummary::of(&preamble, keys))
     }
 
     /// The limiter whose [`snapshot`](Limiter::snapshot) this is. It goes on where that left off.

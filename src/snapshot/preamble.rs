@@ -4,10 +4,9 @@
 
 use std::fmt;
 
-use super::SnapshotSummary;
 use super::error::RestoreError;
 use super::version::VERSION;
-use crate::clock::{Origin, Timestamp};
+use crate::clock::Origin;
 use crate::policy::Policy;
 
 pub(super) const MAGIC: [u8; 8] = *b"TOLLGATE";
@@ -127,12 +126,6 @@ pub(crate) struct Preamble {
 }
 
 impl Preamble {
-    /// What a file with this preamble came to, in which there are so many keys.
-    pub(crate) fn summary(&self, keys: usize) -> SnapshotSummary {
-        let now = Timestamp::from_nanos(self.now_ns);
-        SnapshotSummary { keys, bytes: self.length, now }
-    }
-
     pub(super) fn to_bytes(&self) -> [u8; PREAMBLE_BYTES] {
         let mut bytes = [0; PREAMBLE_BYTES];
         let mut rest = &mut bytes[..];

@@ -48,7 +48,9 @@ pub(in crate::keyed) type Coded = [u64; CODED_WORDS];
 impl Layout {
     /// Of a table of logs: all that a cell holds beside the tag says whose its entry is, and no floor dates it.
     pub(in crate::keyed) fn of_logs(policy: &Policy) -> Self {
+        // The rest of a header, but for its topmost bit.
         let tag_bits = u64::BITS - 1 - LogHeader::STATE_BITS;
+        // Those of a word, of which the arithmetic is left out: a queue, and whether denials count.
         let (_, _, rules) = policy.compile();
         Self { rules, ..Shared { index_bits: 0, tag_bits, epoch: 0 }.bare() }
     }

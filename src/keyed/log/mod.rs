@@ -71,6 +71,7 @@ impl LogTable<'_> {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Option<Outcome> {
+        // A key that has just been forgotten is idle: nothing would have been denied.
         let decision = self.hit(identity, second, request(fresh.ask))?;
         Some(outcome_of(decision, fresh))
     }

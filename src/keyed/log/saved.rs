@@ -79,6 +79,7 @@ impl SavedLogs {
         let mut twins = Vec::new();
         for place in self.places() {
             let tag = words[self.at(place)];
+            // No key's, or left out.
             if tag == 0 {
                 continue;
             }
@@ -86,6 +87,7 @@ impl SavedLogs {
             let other = second(Identity { first: place.shard, tag });
             let all = pair(place.shard, other)
                 .flat_map(|shard| (0..CELLS).map(move |entry| LogPlace { shard, entry }));
+            // Each pair once: only entries that were read before this one.
             twins.extend(all.filter(|twin| *twin < place && words[self.at(*twin)] == tag));
         }
         twins
@@ -101,18 +103,23 @@ impl LogTable<'_> {
         let saved = SavedLogs::new(self.rule, self.entries.shards());
         let count = usize::try_from(saved.words()).unwrap_or(usize::MAX);
         let bytes = count.saturating_mul(size_of::<u64>());
+        // All memory before the first word is read: a copy that fails costs the table nothing.
         let mut words = Vec::new();
         words.try_reserve_exact(count).map_err(|_| SnapshotError::OutOfMemory { bytes })?;
         for shard in 0..self.entries.shards() {
             let floor_at = words.len();
+            // Its place: it is read last.
             words.push(0);
+            // Also those that a model does not use: they are vacant.
             for entry in 0..CELLS {
                 self.copy_entry(LogPlace { shard, entry }, &mut words);
             }
             // Behind the entries: see the head.
             words[floor_at] = self.entries.floor_ns([shard; 2]);
         }
+        // Of the copy, which stands still while the table goes on.
         for place in saved.twins(&words, second) {
+            // The older one: the key was forgotten there before it was opened again.
             let at = saved.at(place);
             words[at..at + saved.entry_words()].fill(0);
         }
@@ -123,6 +130,7 @@ impl LogTable<'_> {
     fn copy_entry(&self, place: LogPlace, words: &mut Vec<u64>) {
         let begin = words.len();
         loop {
+            // What another owner's slots held, if the entry changed hands.
             words.truncate(begin);
             let header = self.entries.header(place);
             let entry = self.entries.entry(place, header);
@@ -132,9 +140,11 @@ impl LogTable<'_> {
                 return;
             }
             words.extend([header.tag(), entry.base_ns()]);
+            // Acquire, by `load`: what a later owner wrote is not read without its header.
             for row in 0..entry.rows() {
                 words.extend(entry.row(row).iter().map(|slot| time(load(slot))));
             }
+            // Else another thread has closed, opened or given away the entry: once more.
             if entry.is_same() {
                 return;
             }
@@ -159,6 +169,7 @@ impl ReadLogs {
         reader: &mut Reader<R>,
     ) -> Result<(u64, [u64; CELLS]), RestoreError> {
         let begin = self.words.len();
+        // As they stand in the file: they are judged all together, behind the checksum.
         for _ in 0..self.saved.shard_words() {
             self.words.push(reader.word()?);
         }
@@ -172,6 +183,7 @@ impl ReadLogs {
         second: impl Fn(Identity) -> usize,
     ) -> Result<Box<[AtomicU64]>, RestoreError> {
         let Self { saved, words } = self;
+        // By its place in the file.
         let refused = |at: usize, accepted| {
             let offset = WORDS_AT.saturating_add(8 * at as u64);
             Err(RestoreError::word(offset, words[at], accepted))
@@ -179,9 +191,11 @@ impl ReadLogs {
         for place in saved.places() {
             let at = saved.at(place);
             let tag = words[at];
+            // A generation or a kind, which no file has: those of this table begin anew.
             if !LogHeader::is_tag(tag) {
                 return refused(at, "0, or a tag alone, without a generation");
             }
+            // Base and slots.
             let beside = at + 1..at + saved.entry_words();
             // Nothing is known of what is no key's.
             if let Some(at) = beside.clone().find(|&at| tag == 0 && words[at] != 0) {
@@ -204,6 +218,7 @@ impl ReadLogs {
             let [_, base, slots @ ..] = &words[saved.at(place)..][..saved.entry_words()] else {
                 return Vec::new();
             };
+            // From when on all of them are free.
             let until = slots.iter().max().copied().unwrap_or(0);
             [&[*base, until], slots].concat()
         };
