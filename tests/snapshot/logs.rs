@@ -12,6 +12,8 @@ use crate::file::{HASHERS, Times, WORDS_AT, at_wall, get, put, seal, wall};
 const POLICY: &str = "sliding-log 3/m";
 
 type Table = KeyedLimiter<u64, Times>;
+/// The error of a file, if it is refused.
+type Restore = dyn Fn(&[u8]) -> Option<RestoreError>;
 
 fn clock() -> ManualClock {
     let clock = ManualClock::new();
@@ -103,7 +105,7 @@ fn every_byte_of_a_log_that_is_changed_is_noticed() {
     let restore_log = |file: &[u8]| Limiter::restore(policy(POLICY), clock(), file).err();
     let restore_table = |file: &[u8]| restore(file).err();
     assert!(restore_log(&log).is_none() && restore_table(&table).is_none());
-    let restores: [&dyn Fn(&[u8]) -> Option<RestoreError>; 2] = [&restore_table, &restore_log];
+    let restores: [&Restore; 2] = [&restore_table, &restore_log];
     for (mut file, restore) in [table, log].into_iter().zip(restores) {
         for at in 0..file.len() {
             assert!(restore(&file[..at]).is_some(), "cut at {at}");

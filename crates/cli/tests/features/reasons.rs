@@ -59,11 +59,6 @@ const DIVIDED_QUEUE: Refusal = Never(
 );
 const LEASED_QUEUE: Refusal =
     NoMeaning("A lease holds units that are there now, and its holder does not wait.");
-const CHANGING_QUEUE: Refusal = NotYet(
-    "A change of quota forgives what is owed above the burst: places in the queue are given out again.",
-);
-const RULES_QUEUE: Refusal =
-    NotYet("A rule has no word for it: an answer would have to say how long to wait.");
 const REDIS_QUEUE: Refusal = NotYet(
     "A check does not wait, here as anywhere; for a verb that does, the script would have to store a debt for what is \
      only reserved.",
@@ -86,9 +81,7 @@ pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
         _ if place.starts_with("Redis") && counts_denials => REDIS_DENIALS,
         _ if place.starts_with("Redis") && says("calendar") => REDIS_MONTH,
         "stripes" | "sketch" if queue => DIVIDED_QUEUE,
-        "changing quota" if queue => CHANGING_QUEUE,
         "lease" if queue => LEASED_QUEUE,
-        "rules" if queue => RULES_QUEUE,
         _ if place.starts_with("Redis") && queue => REDIS_QUEUE,
         _ => return None,
     })

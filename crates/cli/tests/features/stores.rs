@@ -42,8 +42,10 @@ fn keyed(policy: &str) -> Box<dyn Fn() -> Entry<'static>> {
     Box::new(|| limiter.entry("a"))
 }
 
+type MakeTable = fn() -> KeyedLimiter<str>;
+
 /// What `check_many` can be asked of: of several tiers it asks the first.
-const MANY: [(&str, fn() -> KeyedLimiter<str>); 3] = [
+const MANY: [(&str, MakeTable); 3] = [
     ("`KeyedLimiter`", || table("gcra 5/m")),
     ("`Tiers`", || {
         let tiers = Tiers::of(Quota::per_minute(5)).and(Quota::per_minute(1));

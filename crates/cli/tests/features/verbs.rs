@@ -28,10 +28,12 @@ const DELAY: &str = "crates/tower/tests/delay.rs";
 pub(crate) const ANY_LIMIT: &str = "crates/tower/tests/any_limit.rs";
 const SETTLE: &str = "crates/tower/tests/settle.rs";
 const DECISIONS: &str = "crates/rules/tests/decisions.rs";
+const ACTS: &str = "crates/rules/tests/verbs.rs";
 pub(crate) const EXACT: &str = "crates/redis/tests/exact.rs";
 pub(crate) const LEASED: &str = "crates/redis/tests/leased.rs";
 pub(crate) const COUNTED: &str = "crates/redis/tests/counted.rs";
 const REMAINING: &str = "crates/redis/tests/remaining.rs";
+const POOL: &str = "crates/redis/tests/pool.rs";
 const SKETCH: &str = "tests/sketch/main.rs";
 const SKETCH_VERBS: &str = "tests/sketch/verbs.rs";
 pub(crate) const REPLAY: &str = "crates/cli/tests/replay.rs";
@@ -154,7 +156,7 @@ pub(crate) const VERBS: [VerbRow; 12] = [
         elsewhere: [
             Test("tests/striped.rs", "a_charge_fills_all_stripes_and_divides_what_they_owe"),
             Test(SETTLE, "what_a_request_turned_out_to_cost_is_settled_once"),
-            NotYet("A cost that is known after the response is denied where it does not fit."),
+            Test(ACTS, "a_charge_goes_into_debt_in_every_limit_and_is_never_denied"),
             NotYet("The script can: mode `async` reports so. There is no verb for it."),
         ],
         modes: [NotYet("The script can: mode `async` reports so. There is no verb for it."); 2],
@@ -172,7 +174,7 @@ pub(crate) const VERBS: [VerbRow; 12] = [
         elsewhere: [
             DIVIDED,
             Test(SETTLE, "what_a_request_turned_out_to_cost_is_settled_once"),
-            NotYet("A request can only charge."),
+            Test(ACTS, "a_refund_gives_back_what_was_not_used_and_not_what_is_over"),
             Test(EXACT, "a_refund_gives_back_what_was_charged"),
         ],
         modes: [
@@ -198,7 +200,10 @@ pub(crate) const VERBS: [VerbRow; 12] = [
         elsewhere: [
             DIVIDED,
             Test(DELAY, "a_caller_that_gives_up_gives_its_place_back"),
-            NotYet("An answer would have to say how long to wait."),
+            Test(
+                ACTS,
+                "a_caller_that_gives_up_gives_its_place_back_unless_another_stands_behind_it",
+            ),
             NotYet("The script would have to store a debt for what is only reserved."),
         ],
         modes: [NotYet("The script would have to store a debt for what is only reserved."); 2],
@@ -284,12 +289,16 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ),
             Test(ANY_LIMIT, "clients_over_their_quota_borrow_what_the_server_can_spare"),
             Never(
-                "A request is charged to all of its limits or to none, and a loan cannot be taken back. A domain has \
-                 no pool, and the service does not measure headroom.",
+                "What can be spared is known where the work is done. A service is asked before, and is told the cost \
+                 afterwards at most: no protocol that it speaks says how long the work took, or that it failed. The \
+                 program that does the work borrows, in its middleware, also beside limits in Redis.",
             ),
-            NotYet("The headroom of all nodes would have to be shared."),
+            Test(POOL, "all_nodes_together_lend_the_pool_at_the_least_headroom"),
         ],
-        modes: [NotYet("The headroom of all nodes would have to be shared."); 2],
+        modes: [
+            Test(POOL, "loans_from_leases_are_no_more_than_the_pool_either"),
+            Test(POOL, "loans_that_are_counted_here_stop_when_the_nodes_know_of_each_other"),
+        ],
         sketch: Test(
             "tests/check_or.rs",
             "a_limit_in_any_store_asks_elsewhere_once_its_own_units_are_spent",
