@@ -223,7 +223,7 @@ pub(crate) fn models() -> Vec<Model> {
         Model::new("reserve_against_take", Whole, reserve_against_take)
             .control("a_place_promised_twice_is_caught", Fault::PlainStoreForCas, ABOVE_BOUND)
             .control("a_place_taken_for_now_is_caught", Fault::ReservedFromNow, ABOVE_BOUND),
-        Model::new("denial_against_take", Preemptions(3), denial_against_take).control(
+        Model::new("denial_against_take", Preemptions(2), denial_against_take).control(
             "a_denial_in_place_of_a_unit_is_caught",
             Fault::PlainStoreForCas,
             UNEXPLAINED,
