@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 #[path = "common/pages.rs"]
-#[allow(dead_code, reason = "it reads more of other pages")]
 mod pages;
 
 use pages::read;

@@ -200,7 +200,10 @@ pub(crate) const VERBS: [VerbRow; 12] = [
         elsewhere: [
             DIVIDED,
             Test(DELAY, "a_caller_that_gives_up_gives_its_place_back"),
-            Test(ACTS, "a_caller_that_gives_up_gives_its_place_back_unless_another_stands_behind_it"),
+            Test(
+                ACTS,
+                "a_caller_that_gives_up_gives_its_place_back_unless_another_stands_behind_it",
+            ),
             NotYet("The script would have to store a debt for what is only reserved."),
         ],
         modes: [NotYet("The script would have to store a debt for what is only reserved."); 2],

@@ -110,9 +110,10 @@ fn limit_of(text: &str) -> String {
     while let Some(word) = words.next() {
         match word {
             "burst" => more += &format!(", burst: {}", words.next().unwrap()),
+            "queue" => more += &format!(", queue: {}", words.next().unwrap()),
             "count-denied" => more += ", count_rejected: true",
             "soft" if text.ends_with('%') => {
-                more += &format!(", mode: soft {}", words.next().unwrap())
+                more += &format!(", mode: soft {}", words.next().unwrap());
             }
             option => algorithm = format!("{algorithm} {option}"),
         }

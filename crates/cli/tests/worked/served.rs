@@ -62,15 +62,16 @@ impl Service {
         self.clients.decide(example, |name, cost| {
             let descriptors: Vec<_> = keys.iter().map(|key| json!({key: name})).collect();
             let body = json!({"domain": "worked", "descriptors": descriptors, "cost": cost});
-            self.is_admitted(&body.to_string())
+            // A place in a queue has a route of its own.
+            let path = if example.waits() { "/v1/reserve" } else { "/v1/check" };
+            self.is_admitted(path, &body.to_string())
         })
     }
 
-    /// The status of `/v1/check`.
-    fn is_admitted(&self, body: &str) -> bool {
+    fn is_admitted(&self, path: &str, body: &str) -> bool {
         let mut connection = self.connection.borrow_mut();
         let request = format!(
-            "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n\r\n{body}",
             body.len()
         );
