@@ -14,12 +14,14 @@ mod limiter;
 mod local;
 mod peek;
 mod request;
+mod reserve;
 mod script;
 mod settings;
 mod share;
 mod slots;
 mod store;
 mod toll;
+mod verbs;
 
 #[cfg(all(test, feature = "redis-tests"))]
 mod conformance;
@@ -31,6 +33,7 @@ pub use decision::{RedisDecision, RedisPermit, Source};
 pub use error::{BuildError, Fault};
 pub use limiter::RedisLimiter;
 pub use request::{Group, RequestDecision, Weight, check_request, peek_request};
+pub use reserve::RedisReservation;
 pub use settings::{Mode, OnError, Settings};
 pub use store::Store;
 pub use store::options::StoreOptions;

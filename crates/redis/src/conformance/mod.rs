@@ -16,6 +16,7 @@ mod policies;
 mod random;
 mod set_back;
 mod vectors;
+mod verbs;
 
 #[path = "../../tests/common/server.rs"]
 mod server;

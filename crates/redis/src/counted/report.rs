@@ -24,14 +24,27 @@ impl Inner {
         &self,
         counts: &CountTable,
         key: &[u8],
-        cost: u64,
+        verb: ScriptVerb,
+        units: Units,
     ) -> Option<RedisDecision> {
-        match counts.decide((&self.plan, self.terms.era), key, cost, self.now_ns()) {
+        match counts.decide((&self.plan, self.terms.era), key, verb, units, self.now_ns()) {
             CountAnswer::Decided { told, stamp, .. } => {
                 Some(RedisDecision::new(told, Source::Count, stamp))
             }
             CountAnswer::Stale => None,
         }
+    }
+
+    /// Decides by the counts of this node, or else by the store.
+    pub(crate) async fn count_or_ask(&self, key: &[u8], units: Units) -> RedisDecision {
+        let counts = self.local.counts.as_ref();
+        if let Some(decision) =
+            counts.and_then(|counts| self.count(counts, key, ScriptVerb::Check, units))
+        {
+            return decision;
+        }
+        self.report_before_asking(key).await;
+        self.ask_store(key, units).await
     }
 
     /// Reports what was admitted here, and learns what others have admitted.

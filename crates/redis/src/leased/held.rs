@@ -100,6 +100,12 @@ impl HeldKey<'_> {
         }
     }
 
+    /// What the limit has left as far as this node knows.
+    pub(crate) fn known(&self) -> Beyond {
+        let known = self.set.look(self.key, |holding| holding.known(self.inner.terms));
+        known.unwrap_or_default()
+    }
+
     /// Units that it has afterwards for certain, besides what the store says. `charged` is what the request took
     /// there.
     pub(crate) fn after(&self, before: Glance, charged: u64) -> u64 {

@@ -7,8 +7,8 @@
 //! Numbers are sent and returned as bytes, in blocks of doubles: one string for each limit instead of a dozen that
 //! both sides would have to make and parse. What is stored stays readable text.
 //!
-//! decide.lua decides what most requests ask; request.lua all others; at_limit.lua is what a denial changes, and log.lua
-//! a sliding log.
+//! decide.lua decides what most requests ask; request.lua all others, with the states of states.lua; at_limit.lua is what a
+//! denial changes, and log.lua a sliding log.
 
 pub(crate) mod advance;
 pub(crate) mod plan;
@@ -26,6 +26,7 @@ const DECIDE: &str = include_str!("decide.lua");
 const OTHERS: &str = "local function others()\n";
 const AT_LIMIT: &str = include_str!("at_limit.lua");
 const LOG: &str = include_str!("log.lua");
+const STATES: &str = include_str!("states.lua");
 const REQUEST: &str = include_str!("request.lua");
 
 /// Reads the time of the server that decides, in microseconds: one clock for all nodes. The third number is the
@@ -36,7 +37,7 @@ const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
 
 /// The whole script.
 pub(crate) fn text() -> String {
-    [TIME_OF_THE_SERVER, DECIDE, OTHERS, AT_LIMIT, LOG, REQUEST].concat()
+    [TIME_OF_THE_SERVER, DECIDE, OTHERS, AT_LIMIT, LOG, STATES, REQUEST].concat()
 }
 
 /// What a request does with its limits.
@@ -51,6 +52,14 @@ pub(crate) enum ScriptVerb {
     Add,
     /// Charges nothing; a denial counts as one of a check does.
     Refuse,
+    /// Charges what is owed already: GCRA goes into debt, a window takes what fits.
+    Charge,
+    /// Forgets all that the key stores.
+    Reset,
+    /// Charges GCRA as a check does, also if it fits only later.
+    Reserve,
+    /// Gives back what has not drained since it may be used, if nothing was charged after it.
+    Cancel,
 }
 
 impl ScriptVerb {
@@ -61,6 +70,10 @@ impl ScriptVerb {
             Self::Refund => 2,
             Self::Add => 3,
             Self::Refuse => 4,
+            Self::Charge => 5,
+            Self::Reset => 6,
+            Self::Reserve => 7,
+            Self::Cancel => 8,
         }
     }
 }
@@ -71,9 +84,10 @@ pub(crate) struct Units {
     pub(crate) want: u64,
     /// If there is room for fewer, the request is denied.
     pub(crate) least: u64,
-    /// No more than what is left divided by this, 1 for all of it; but `least` in any case.
+    /// No more than what is left divided by this, 1 for all of it; but `least` in any case. In a reservation: by how
+    /// many parts the debt may exceed the capacity. In a cancellation: what the newest count was after the charge.
     pub(crate) share: u64,
-    /// In a refund: the stamp of the charge.
+    /// In a refund or a cancellation: the stamp of the charge.
     pub(crate) stamp: u64,
 }
 
@@ -81,6 +95,11 @@ impl Units {
     /// As many as there are, up to `most`, for so many requests of one unit each.
     pub(crate) fn up_to(most: u64) -> Self {
         Self { want: most, least: 1, share: 1, stamp: 0 }
+    }
+
+    /// So many units, whatever fits.
+    pub(crate) fn owed(units: u64) -> Self {
+        Self { want: units, least: 0, share: 1, stamp: 0 }
     }
 
     /// So many units or none.

@@ -15,10 +15,11 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, AtLimit, Policy};
+use tollgate::{Algorithm, AtLimit, Policy, Wait};
 
 use crate::error::BuildError;
 use crate::script::rules::{PlanRules, largest_count, largest_debt};
+use crate::script::{ScriptVerb, Units};
 
 /// Up to this number a double can be told from its neighbours.
 pub(crate) const LARGEST: u64 = (1 << 53) - 1;
@@ -193,6 +194,17 @@ impl ScriptPlan {
             PlanKind::Log { window } => (6, window, self.limit, 0),
         };
         (kind + ruled, [self.tick_us, a, b, c])
+    }
+
+    /// The request for a place of so many units, which may come so late. Only GCRA knows a later time.
+    pub(crate) fn place(&self, units: u64, wait: Wait) -> (ScriptVerb, Units) {
+        let PlanKind::Gcra { per_tick, per_unit, .. } = self.kind else {
+            return (ScriptVerb::Check, Units::exactly(units));
+        };
+        let ticks = wait.max_wait().as_nanos() / (u128::from(self.tick_us) * 1_000);
+        let drained = u64::try_from(ticks).unwrap_or(u64::MAX).saturating_mul(per_tick);
+        let ahead = drained.min(wait.max_behind().saturating_mul(per_unit));
+        (ScriptVerb::Reserve, Units { share: ahead, ..Units::exactly(units) })
     }
 
     /// The tick that a time lies in.

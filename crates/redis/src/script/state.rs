@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::Told;
 
 use crate::error::Fault;
-use crate::script::plan::{PlanKind, Rounding, ScriptPlan};
+use crate::script::plan::{LARGEST, PlanKind, Rounding, ScriptPlan};
 
 /// What a limit holds at the time of a reply. A window is given by how far it lies ahead of the one that the time is
 /// in: 0, unless the server's clock has been set back, and then mostly 1 (see decide.lua).
@@ -110,6 +110,40 @@ impl StateView<'_> {
             (_, State::Log { used, .. }) => limit.saturating_sub(*used),
             (_, State::Penalised { .. }) => 0,
             _ => 0, // not reached: a state is read for its plan
+        }
+    }
+
+    /// How long until what was reserved last may be used: until the debt is no more than the capacity. A window admits
+    /// what may be used at once.
+    pub(crate) fn turn_us(&self) -> u64 {
+        match self.state {
+            State::Gcra { .. } => self.ready_us(0) - self.now_us,
+            _ => 0,
+        }
+    }
+
+    /// The count that a charge has raised last; under GCRA the debt in parts.
+    pub(crate) fn newest(&self) -> u64 {
+        match self.state {
+            State::Gcra { debt } => *debt,
+            State::Fixed { count, .. } | State::FromFirst { count, .. } => *count,
+            State::Sliding { current, .. } => *current,
+            State::Segmented { counts, .. } => counts.first().copied().unwrap_or_default(),
+            State::Log { .. } | State::Penalised { .. } => 0,
+        }
+    }
+
+    /// How much of what is owed already can be charged: GCRA goes into debt as far as its debt can be counted until it
+    /// has drained, a window takes what fits.
+    pub(crate) fn chargeable(&self, units: u64) -> u64 {
+        match (self.plan.kind, self.state) {
+            (PlanKind::Gcra { per_tick, per_unit, .. }, State::Gcra { debt }) => {
+                let ticks = (LARGEST - 1).saturating_sub(self.plan.tick(self.now_us));
+                let most = ticks.saturating_mul(per_tick).min(LARGEST);
+                units.min(most.saturating_sub(*debt) / per_unit)
+            }
+            (PlanKind::Log { .. }, _) => units.min(self.plan.limit),
+            _ => units.min(self.remaining()),
         }
     }
 

@@ -13,7 +13,7 @@ use tollgate::{Policy, Quota};
 use crate::counted::cell::{CountAnswer, CountCell, FRESH};
 use crate::script::plan::{PlanKind, ScriptPlan};
 use crate::script::state::State;
-use crate::script::{PartReply, ScriptReply};
+use crate::script::{PartReply, ScriptReply, ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
 const MS: u64 = 1_000_000;
@@ -204,7 +204,10 @@ impl CountWorld {
         };
         let (plan, now_ns) = (self.plan, self.now_ns);
         let cell = self.nodes[node].cell.as_mut();
-        match cell.map_or(CountAnswer::Stale, |cell| cell.decide(&plan, 1, interval_ns, now_ns)) {
+        let (verb, units) = (ScriptVerb::Check, Units::exactly(1));
+        match cell
+            .map_or(CountAnswer::Stale, |cell| cell.decide(&plan, verb, units, interval_ns, now_ns))
+        {
             CountAnswer::Decided { told, .. } => {
                 if told.allowed {
                     self.outcome.by_counts += 1;
