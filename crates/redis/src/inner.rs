@@ -12,7 +12,7 @@ use crate::key::StoredKeys;
 use crate::leased::holding::Terms;
 use crate::local::Local;
 use crate::script::plan::ScriptPlan;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
 use crate::share::LocalShare;

@@ -7,7 +7,8 @@ use super::{
     NEVER_SET_BACK, TimedScript, ask, model, plan, server::Server, text_with_told_time, tick_ns,
 };
 use crate::script::plan::{LARGEST, ScriptPlan};
-use crate::script::state::{State, StateView};
+use crate::script::state::State;
+use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
@@ -221,6 +222,7 @@ fn a_script_that_computes_something_else_is_caught() {
         ("from-first", "now < stored[1] + a and stored", "now <= stored[1] + a and stored"),
         ("sliding-window", "div(held[2] * (a - into) + a - 1, a)", "div(held[2] * (a - into), a)"),
         ("segmented-window", "age >= passed and stored", "age > passed and stored"),
+        ("calendar-month", "stored[1] < this then", "stored[1] ~= this then"),
         ("sliding-log", "return instant > edge end", "return instant >= edge end"),
         (
             "sliding-log",

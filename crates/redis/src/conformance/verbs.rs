@@ -6,7 +6,7 @@ use super::policies::{POLICIES, RULED, SOFT};
 use super::random::{Random, Sequence};
 use super::{NEVER_SET_BACK, TimedScript, ask, plan, server::Server, text_with_told_time};
 use crate::script::plan::{LARGEST, PlanKind};
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 
 /// Sequences of 10 requests, each of a limit of its own.
@@ -153,7 +153,9 @@ impl Queue {
     fn cancel(&mut self) -> Step {
         let verb = ScriptVerb::Cancel;
         let Some(last) = self.last.take() else {
-            return Step { verb, units: Units::owed(1), expected: Some(0), place: None };
+            // Of no charge.
+            let units = Units { stamp: LARGEST, ..Units::owed(1) };
+            return Step { verb, units, expected: Some(0), place: None };
         };
         let now_ns = self.sequence.now_ns();
         let oracle = &mut self.sequence.oracle;

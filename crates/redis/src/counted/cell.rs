@@ -20,7 +20,8 @@
 //! nothing drains here before it does in the store.
 
 use crate::script::plan::ScriptPlan;
-use crate::script::state::{State, StateView};
+use crate::script::state::State;
+use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 
 /// For so many intervals a cell may decide.
@@ -115,8 +116,11 @@ impl CountCell {
         if is_unheard || now_ns >= self.asked_ns.saturating_add(fresh_ns) {
             return CountAnswer::Stale;
         }
-        let is_due = !std::mem::replace(&mut self.touched, true);
         self.go_on(plan, now_ns);
+        if (StateView { plan, state: &self.state, now_us: self.at_us }).is_over() {
+            return CountAnswer::Stale;
+        }
+        let is_due = !std::mem::replace(&mut self.touched, true);
         let view = StateView { plan, state: &self.state, now_us: self.at_us };
         let charged = match verb {
             ScriptVerb::Charge => Some(view.chargeable(units.want)),
@@ -229,9 +233,12 @@ mod tests {
 
     /// A reply at a time of the store's clock, with so many units owed.
     fn reply(units: u64, now_us: u64) -> ScriptReply {
+        ScriptReply { now_us, admitted: true, parts: vec![part(units)] }
+    }
+
+    fn part(units: u64) -> PartReply {
         let state = State::Gcra { debt: units * 100_000 };
-        let seen = PartReply { admits: true, broken: false, units: 0, state };
-        ScriptReply { now_us, admitted: true, parts: vec![seen] }
+        PartReply { admits: true, broken: false, astray: false, units: 0, state }
     }
 
     fn admits(cell: &mut CountCell, now_ns: u64) -> Option<bool> {
@@ -274,6 +281,23 @@ mod tests {
         assert_eq!(admits(&mut cell, 20 * MS), Some(true));
         cell.reported((&plan(), 0), &reply(1, 10_000), [10 * MS, 150 * MS]);
         assert_eq!([209, 210].map(|ms| admits(&mut cell, ms * MS).is_some()), [true, false]);
+    }
+
+    #[test]
+    fn a_cell_asks_again_when_its_month_is_over() {
+        let month = ScriptPlan::new("calendar-month 2".parse().unwrap()).unwrap();
+        let seen = PartReply { state: State::Month { ends: 50_000, count: 1 }, ..part(0) };
+        let reply = ScriptReply { now_us: 0, admitted: true, parts: vec![seen] };
+        let mut cell = CountCell::new(0, &reply, [0, 0]).unwrap();
+        let mut admits = |ms| {
+            let (check, one) = (ScriptVerb::Check, Units::exactly(1));
+            match cell.decide(&month, check, one, INTERVAL, ms * MS) {
+                CountAnswer::Decided { told, .. } => Some(told.allowed),
+                CountAnswer::Stale => None,
+            }
+        };
+        // A thousandth later, since clocks may drift.
+        assert_eq!([0, 50, 51].map(&mut admits), [Some(true), Some(false), None]);
     }
 
     #[test]

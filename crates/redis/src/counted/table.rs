@@ -132,11 +132,10 @@ impl CountTable {
     /// Forgets a key, and what was admitted of it here and not reported.
     pub(crate) fn forget(&self, key: &[u8]) {
         let mut set = locked(&self.sets[self.index(key)]);
-        let is_keys = |place: &&mut Option<Box<(Box<[u8]>, CountCell)>>| {
-            place.as_ref().is_some_and(|place| *place.0 == *key)
-        };
-        if let Some(place) = set.iter_mut().find(is_keys) {
-            *place = None;
+        for place in set.iter_mut() {
+            if place.as_ref().is_some_and(|place| *place.0 == *key) {
+                *place = None;
+            }
         }
     }
 
@@ -219,7 +218,7 @@ mod tests {
     /// A reply at time 0 of the store's clock, with nothing owed.
     fn reply() -> ScriptReply {
         let state = State::Gcra { debt: 0 };
-        let seen = PartReply { admits: true, broken: false, units: 0, state };
+        let seen = PartReply { admits: true, broken: false, astray: false, units: 0, state };
         ScriptReply { now_us: 0, admitted: true, parts: vec![seen] }
     }
 

@@ -6,7 +6,7 @@ use crate::error::Fault;
 use crate::inner::Inner;
 use crate::leased::holding::{Beyond, Expired, Glance};
 use crate::leased::table::Set;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 use crate::store::stats::StoreEvent;
 

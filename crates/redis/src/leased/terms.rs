@@ -1,7 +1,7 @@
 //! What a [`Holding`](crate::leased::holding::Holding) is given, and what it answers.
 
 use crate::error::Fault;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 
 /// Units that are not spent by then have expired.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;

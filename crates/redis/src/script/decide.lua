@@ -16,10 +16,11 @@
 --                         reserve: by `share` parts the debt may exceed the capacity. cancel: `share` is what the
 --                         newest count (GCRA: the debt) was after the charge
 --   stamp                 in a refund or cancel: when, or in which window, the units were charged
+--   months                of calendar months: see months.lua
 --   mark                  the policy once more, as text in the key: its five numbers, each followed by a space
 -- The reply is bytes, too: the time, and for each limit its flags (1 if its request is admitted, 2 if the limit
--- admits by itself, 4 if its state could not be read and was replaced by a full one), the units charged or given
--- back, and what it holds (see state.rs). A limit that stands in a request twice is one limit.
+-- admits by itself, 4 if its state could not be read and was replaced by a full one, 8 if the time is in none of
+-- the months that were sent), the units charged or given back, and what it holds (see state.rs). A limit that stands in a request twice is one limit.
 --
 -- A key of a sliding log stores that: see log.lua. Any other stores a state: the mark, and the numbers that its policy holds. While a policy is changed, some nodes ask
 -- under the new one and some still under the old one. The new state begins with what the old one held, at most the
@@ -50,7 +51,7 @@ local MOST = 9007199254740991
 local BLOCK, MARK = '<BBBBdddddddd', 69
 -- States of a key: enough for rules that are changed three times while nodes with the first of them are still there.
 local STATES = 4
-local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED = 1, 2, 3, 4, 5
+local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED, MONTH = 1, 2, 3, 4, 5, 7
 local CHECK, PEEK, REFUND, ADD, REFUSE, CHARGE, RESET, RESERVE, CANCEL = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local DENIES, DENIES_TOGETHER = 0, 2
 local fmod, min, max = math.fmod, math.min, math.max

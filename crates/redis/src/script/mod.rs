@@ -11,14 +11,17 @@
 //! denial changes, and log.lua a sliding log.
 
 pub(crate) mod advance;
+pub(crate) mod months;
 pub(crate) mod plan;
 pub(crate) mod rules;
 pub(crate) mod state;
+pub(crate) mod view;
 
 use redis::{Cmd, Value};
 
 use crate::error::Fault;
-use crate::script::plan::{LARGEST, ScriptPlan};
+use crate::script::months::MonthEnds;
+use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
 use crate::script::state::State;
 
 const DECIDE: &str = include_str!("decide.lua");
@@ -26,6 +29,7 @@ const DECIDE: &str = include_str!("decide.lua");
 const OTHERS: &str = "local function others()\n";
 const AT_LIMIT: &str = include_str!("at_limit.lua");
 const LOG: &str = include_str!("log.lua");
+const MONTHS: &str = include_str!("months.lua");
 const STATES: &str = include_str!("states.lua");
 const REQUEST: &str = include_str!("request.lua");
 
@@ -37,7 +41,7 @@ const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
 
 /// The whole script.
 pub(crate) fn text() -> String {
-    [TIME_OF_THE_SERVER, DECIDE, OTHERS, AT_LIMIT, LOG, STATES, REQUEST].concat()
+    [TIME_OF_THE_SERVER, DECIDE, OTHERS, AT_LIMIT, LOG, MONTHS, STATES, REQUEST].concat()
 }
 
 /// What a request does with its limits.
@@ -139,12 +143,15 @@ pub(crate) struct ScriptPart {
     pub(crate) say: GroupRole,
     /// Whether a group begins here. The first limit of a request always begins one.
     pub(crate) begins: bool,
+    /// Of calendar months.
+    pub(crate) months: Option<MonthEnds>,
 }
 
 impl ScriptPart {
     /// A limit that is a group by itself.
     pub(crate) fn new(key: Vec<u8>, plan: ScriptPlan, units: Units) -> Self {
-        Self { key, plan, units, say: GroupRole::Denies, begins: true }
+        let months = (plan.kind == PlanKind::Month).then(MonthEnds::now);
+        Self { key, plan, units, say: GroupRole::Denies, begins: true, months }
     }
 
     /// The block of bytes that the script reads for this limit.
@@ -153,9 +160,10 @@ impl ScriptPart {
         let begins = if is_first { 2 } else { u8::from(self.begins) };
         let Units { want, least, share, stamp } = self.units;
         let mark = self.plan.mark();
-        let mut block = Vec::with_capacity(BLOCK + mark.len());
+        let months = self.months.iter().flat_map(|months| months.0);
+        let mut block = Vec::with_capacity(BLOCK + 6 * 8 + mark.len());
         block.extend([begins, verb.code(), self.say.code(), kind]);
-        for number in [tick, a, b, c, want, least, share, stamp] {
+        for number in [tick, a, b, c, want, least, share, stamp].into_iter().chain(months) {
             block.extend(double(number).to_le_bytes());
         }
         block.extend(mark);
@@ -163,7 +171,7 @@ impl ScriptPart {
     }
 }
 
-/// The length of a limit's block before its mark: four bytes and eight doubles.
+/// The length of a limit's block before its months and its mark: four bytes and eight doubles.
 const BLOCK: usize = 4 + 8 * 8;
 
 /// A number that doubles do not hold exactly is cut: so large a cost fits in no limit.
@@ -186,6 +194,8 @@ pub(crate) struct PartReply {
     pub(crate) admits: bool,
     /// Whether what was stored could not be read, and was taken for a full limit.
     pub(crate) broken: bool,
+    /// Whether the server's time is in none of the months that were sent: then nothing was charged.
+    pub(crate) astray: bool,
     /// Charged, or given back.
     pub(crate) units: u64,
     pub(crate) state: State,
@@ -197,6 +207,14 @@ pub(crate) struct ScriptReply {
     pub(crate) now_us: u64,
     pub(crate) admitted: bool,
     pub(crate) parts: Vec<PartReply>,
+}
+
+impl ScriptReply {
+    /// A fault if the server's clock is in another month than those that it was told of.
+    pub(crate) fn in_a_month(self) -> Result<Self, Fault> {
+        let is_astray = self.parts.iter().any(|seen| seen.astray);
+        if is_astray { Err(Fault::ClocksApart) } else { Ok(self) }
+    }
 }
 
 /// The command that carries out requests. It names the script by its digest or, for a server that does not know that,
@@ -264,11 +282,11 @@ pub(crate) fn replies<'a>(
         let mut parts = Vec::with_capacity(ask.parts.len());
         for part in &ask.parts {
             let flags = reader.byte()?;
-            let [says, admits, broken] = [1, 2, 4].map(|flag| flags & flag != 0);
+            let [says, admits, broken, astray] = [1, 2, 4, 8].map(|flag| flags & flag != 0);
             admitted = says;
             let units = reader.number()?;
             let state = State::read(&part.plan, || reader.number())?;
-            parts.push(PartReply { admits, broken, units, state });
+            parts.push(PartReply { admits, broken, astray, units, state });
         }
         replies.push(ScriptReply { now_us, admitted, parts });
     }

@@ -36,6 +36,7 @@ pub(crate) enum PlanKind {
     Sliding { window: u64, rounding: Rounding },
     Segmented { segment: u64, segments: u8 },
     Log { window: u64 },
+    Month,
 }
 
 /// How the previous window's share is rounded.
@@ -121,7 +122,12 @@ impl ScriptPlan {
             Algorithm::SlidingLog if policy.at_limit() == AtLimit::default() => {
                 windowed(1, &|window| Some(PlanKind::Log { window }))?
             }
-            // Calendar months, of which the script knows nothing, and what the core may learn later.
+            // Its months come with each request.
+            Algorithm::CalendarMonth if limit <= LARGEST => (PlanKind::Month, 1),
+            Algorithm::CalendarMonth => {
+                return Err(BuildError::TooLarge { policy: policy.into() });
+            }
+            // What the core may learn later.
             _ => return Err(BuildError::Unknown { policy: policy.into() }),
         };
         let most = match kind {
@@ -192,6 +198,7 @@ impl ScriptPlan {
                 (5, segment, self.limit, u64::from(segments))
             }
             PlanKind::Log { window } => (6, window, self.limit, 0),
+            PlanKind::Month => (7, 1, self.limit, 0),
         };
         (kind + ruled, [self.tick_us, a, b, c])
     }
@@ -314,7 +321,6 @@ mod tests {
         let error = plan("segmented-window 2/1ms x16").unwrap_err();
         assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
         assert!(matches!(plan("1/d burst 200000000000"), Err(BuildError::TooLarge { .. })));
-        assert!(matches!(plan("calendar-month 10"), Err(BuildError::Unknown { .. })));
         assert!(matches!(plan("sliding-log 5/1500ns"), Err(BuildError::WindowTooFine { .. })));
         // Ends beyond what the script can count.
         assert!(matches!(plan("1/s penalty 60000d after 1"), Err(BuildError::TooLarge { .. })));
@@ -348,6 +354,8 @@ mod tests {
         assert_eq!(mark("fixed-window 60/m soft 10%"), mark("fixed-window 66/m"));
         assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");
         assert_eq!(mark("sliding-log 10/m"), "6 1 60000000 10 0 ");
+        assert_eq!(mark("calendar-month 10"), "7 1 1 10 0 ");
+        assert_eq!(mark("calendar-month 10 count-denied"), "15 1 1 10 0 10 0 0 0 ");
         // The largest numbers: nothing is cut off.
         assert_eq!(mark("1/d burst 104249"), "1 1 1 86400000000 9007113600000000 ");
         let longest = "13 1000000 9007199254740991 9007199254740991 9007199254740991 \

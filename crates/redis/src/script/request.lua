@@ -15,17 +15,20 @@
   local function limit_of(record, block)
     local begins, verb, say, kind, tick, a, b, c, want, least, share, stamp =
       numbers_of(BLOCK, block)
-    local mark = sub(block, MARK)
+    local is_month = kind % RULED == MONTH
+    local mark = sub(block, is_month and LONG_MARK or MARK)
     local policy = kind < RULED and { mark = mark, kind = kind, tick = tick, a = a, b = b, c = c }
       or policy_of(mark, numbers(mark, {}))
+    policy.months = is_month and months_in(block) or nil
     local state = state_of(record, policy)
     local room, fits = room_in(state, record.asked + least)
     if verb == RESERVE then fits = fits_later(state, least, share) end
+    if state.is_astray then verb, room, fits = PEEK, 0, false end
     record.admits = record.admits and fits
     room = max(room - record.asked, 0)
     record.asked = record.asked + least
     -- Whether the limit denies what fits in it when it is unused: such a denial may count.
-    local denies = not fits and least > 0 and record.asked <= (state.kind == GCRA and state.c / state.b or state.b)
+    local denies = not fits and not state.is_astray and least > 0 and record.asked <= (state.kind == GCRA and state.c / state.b or state.b)
     return {
       record = record, state = state, begins = begins, verb = verb, say = say, want = want, least = least,
       share = share, stamp = stamp, room = room, admits = record.admits, denies = denies,
@@ -109,7 +112,7 @@
       return text, max(idle, ends) * state.tick
     end
     local windows = kind == SLIDING and 2 or kind == SEGMENTED and state.c or 1
-    local idle = kind == FROM_FIRST and held[1] + a or (held[1] + windows) * a
+    local idle = kind == MONTH and held[1] or kind == FROM_FIRST and held[1] + a or (held[1] + windows) * a
     local texts = {}
     for i = 1, #held do texts[i] = format('%.0f', held[i]) end
     return mark .. concat(texts, ' '), max(idle, ends) * state.tick
@@ -151,12 +154,12 @@
       changed = rules.refuse(state, limit.least) or changed
     end
     if changed and limit.verb ~= PEEK then store(record) end
-    local flags = flags_of(admitted, limit.admits, record.broken)
+    local flags = flags_of(admitted, limit.admits, record.broken) + (state.is_astray and 8 or 0)
     local held, kind, reply = state.held, state.kind, nil
     if kind == GCRA then
       reply = bytes_of('<Bdd', flags, units, held[1])
     else
-      local first = kind == FROM_FIRST and held[1] or held[1] - state.window
+      local first = (kind == FROM_FIRST or kind == MONTH) and held[1] or held[1] - state.window
       reply = bytes_of('<Bdd' .. rep('d', #held - 1), flags, units, first, unpack(held, 2))
     end
     -- How many ticks of a penalty are left.

@@ -28,9 +28,15 @@
   --   FROM_FIRST  window a, limit b;              holds the start, count
   --   SLIDING     window a, limit b, rounding c;  holds the window's number, previous, current
   --   SEGMENTED   segment a, limit b, segments c; holds the segment's number, counts from the newest on
+  --   MONTH       limit b;                        holds the end of the month, count
   -- `stored` is what was held when it was stored, nil if that was nothing.
   local function stand(state, stored)
     local kind, a, c = state.kind, state.a, state.c
+    if kind == MONTH then
+      stand_in_month(state, stored)
+      if state.most then rules.stand(state) end
+      return state
+    end
     local now = state.tick == 1 and now_us or div(now_us, state.tick)
     local window = (kind == GCRA or kind == FROM_FIRST) and now or div(now, a)
     local held, moved
@@ -49,7 +55,8 @@
     elseif kind == FIXED then
       held = stored and stored[1] >= window and stored or { window, 0 }
     elseif kind == FROM_FIRST then
-      held = stored and stored[2] > 0 and now < stored[1] + a and stored or { now, 0 }
+      -- None opens before the last one, whose units may all have been given back.
+      held = stored and stored[2] > 0 and now < stored[1] + a and stored or { max(now, stored and stored[1] or 0), 0 }
     elseif kind == SLIDING then
       held = { window, 0, 0 }
       if stored and stored[1] >= window then held = stored
@@ -117,8 +124,11 @@
     elseif kind == GCRA then
       state.held[1] = min(used_of(other) * state.b, state.c)
     elseif is_alike then
-      state.held = { held[1] }
-      for i = 2, #held do state.held[i] = min(held[i], state.b) end
+      -- Where another policy asked, a month that is over is not known to be followed by this one.
+      if kind ~= MONTH or held[1] >= state.held[1] then
+        state.held = { held[1] }
+        for i = 2, #held do state.held[i] = min(held[i], state.b) end
+      end
     else
       state.held[newest(state)] = min(used_of(other), state.b)
     end
@@ -157,7 +167,7 @@
     if not mark then return nil end
     local state, first = policy_of(mark, stored), is_ruled and 12 or 6
     local kind, a, b, c = state.kind, state.a, state.b, state.c
-    if kind < GCRA or kind > SEGMENTED or min(state.tick, a, b) < 1 then return nil end
+    if kind < GCRA or kind > SEGMENTED and kind ~= MONTH or min(state.tick, a, b) < 1 then return nil end
     if kind == SEGMENTED and (c < 1 or c > 64) or not is_length(kind, c, #stored + 1 - first) then return nil end
     if kind == GCRA and (stored[first + 2] or 0) > stored[first] then return nil end
     state.is_stored = true
@@ -185,8 +195,14 @@
     for i = 1, #record do
       if record[i].mark == state.mark then
         table.insert(record, 1, table.remove(record, i))
-        record[1].is_asked = true
-        return record[1]
+        local known = record[1]
+        known.is_asked = true
+        if state.months then
+          known.months = state.months
+          stand(known, known.held)
+          record.has_changed = record.has_changed or known.moved
+        end
+        return known
       end
     end
     stand(state)

@@ -258,7 +258,13 @@ impl CountWorld {
         let is_heard = self.nodes[node].reachable;
         let Some(sent_ns) = self.answered(node, number).filter(|_| is_heard) else { return };
         let (plan, now_ns) = (self.plan, self.now_ns);
-        let seen = PartReply { admits: true, broken: false, units: 0, state: State::Gcra { debt } };
+        let seen = PartReply {
+            admits: true,
+            broken: false,
+            astray: false,
+            units: 0,
+            state: State::Gcra { debt },
+        };
         let reply = ScriptReply { now_us, admitted: true, parts: vec![seen] };
         let is_late = self.flaw == Some(CountFlaw::FreshFromReply);
         let times = [if is_late { now_ns } else { sent_ns }, now_ns];

@@ -119,7 +119,7 @@ impl Link {
         ask: ScriptRequest,
         due: Instant,
     ) -> Result<ScriptReply, Fault> {
-        let result = self.ask(ask, due).await;
+        let result = self.ask(ask, due).await.and_then(ScriptReply::in_a_month);
         if let Err(fault) = result {
             self.counters.fault(fault);
         }
