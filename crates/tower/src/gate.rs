@@ -52,8 +52,17 @@ type Lend = dyn Fn(&Denial) -> bool + Send + Sync;
 pub(crate) enum GateMode {
     Deny,
     Shadow,
-    Delay { max_wait: Duration, sleep: Arc<Sleep> },
-    Borrow { lend: Arc<Lend> },
+    Delay {
+        max_wait: Duration,
+        sleep: Arc<Sleep>,
+    },
+    /// As a delay, and the place where the limit is kept has the queue and the sleep.
+    RemoteDelay {
+        max_wait: Duration,
+    },
+    Borrow {
+        lend: Arc<Lend>,
+    },
 }
 
 /// One limit that a request has to pass: the limit, the key, the cost, and what happens above the limit.
@@ -164,7 +173,7 @@ pub(crate) type RemoteGate = Gate<Remote>;
 
 impl Gate<Remote> {
     /// A gate whose limit is kept elsewhere, for a [`RemoteLayer`](crate::RemoteLayer). It can do what any gate can, but
-    /// delay and lend: that would need a queue elsewhere.
+    /// lend: what it has lent could not be taken back where another gate denies.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -181,6 +190,37 @@ impl Gate<Remote> {
     #[must_use]
     pub fn remote(limit: impl RemoteLimit, by: impl Extract + 'static) -> Self {
         Self::asking(Arc::new(limit), by)
+    }
+
+    /// Lets requests wait for their turn in place of denying them, in one order over all nodes
+    /// ([`RemoteLimit::acquire`]); a request that would wait longer than `max_wait` is denied at once. A request that is
+    /// dropped while it waits gives its place back, if it is the last.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// use tollgate_tower::{ClientAddress, Gate, RemoteLayer};
+    /// let store = Store::open("redis://127.0.0.1/")?;
+    /// let clients = RedisLimiter::new(&store, Settings::new("5/s burst 1 queue 50".parse()?))?;
+    /// let gate = Gate::remote(clients, ClientAddress::peer()).delay(Duration::from_secs(10));
+    /// let layer = RemoteLayer::asking_all([gate])?;
+    /// # let _ = layer;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn delay(self, max_wait: Duration) -> Self {
+        Self { mode: GateMode::RemoteDelay { max_wait }, ..self }
+    }
+
+    /// How long its requests may wait, if they may.
+    pub(crate) fn max_wait(&self) -> Option<Duration> {
+        match self.mode {
+            GateMode::RemoteDelay { max_wait } => Some(max_wait),
+            _ => None,
+        }
     }
 }
 
@@ -316,7 +356,7 @@ impl<P: Place> fmt::Debug for Gate<P> {
         let mode = match self.mode {
             GateMode::Deny => "deny",
             GateMode::Shadow => "shadow",
-            GateMode::Delay { .. } => "delay",
+            GateMode::Delay { .. } | GateMode::RemoteDelay { .. } => "delay",
             GateMode::Borrow { .. } => "borrow",
         };
         f.debug_struct("Gate")

@@ -55,7 +55,7 @@ impl RemoteRules {
         };
         match asks.as_slice() {
             [] => Question::Told(Ok(nothing)),
-            [only] if !only.gate.is_shadow() => {
+            [only] if !only.gate.is_shadow() && only.gate.max_wait().is_none() => {
                 match only.gate.limit.check_now(&only.key, only.cost) {
                     Some(found) => Question::Told(self.verdict(&asks, Some((0, found)), None)),
                     None => Question::Ask(self.waiting(&asks)),
@@ -120,7 +120,13 @@ impl RemoteRules {
 async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<(usize, Decision)> {
     match asks {
         [] => None,
-        [only] => Some((0, only.gate.limit.check(&only.key, only.cost).await)),
+        [only] => {
+            let (limit, key, cost) = (&only.gate.limit, &only.key, only.cost);
+            Some(match only.gate.max_wait() {
+                Some(max_wait) => (0, limit.acquire(key, cost, max_wait).await),
+                None => (0, limit.check(key, cost).await),
+            })
+        }
         [first, ..] => {
             let asked = |ask| {
                 let GateRequest { gate, key, cost }: &GateRequest<'_, Remote> = ask;
