@@ -5,11 +5,20 @@
 pub(crate) enum Refusal {
     /// It cannot be, or has no meaning: the argument.
     Never(&'static str),
+    /// There is nothing that it could mean there, and the place decides as without it: why.
+    NoMeaning(&'static str),
     /// It could be, and is not built: what it needs.
     NotYet(&'static str),
 }
 
-use Refusal::{Never, NotYet};
+use Refusal::{Never, NoMeaning, NotYet};
+
+impl Refusal {
+    pub(crate) fn why(self) -> &'static str {
+        let (Never(why) | NoMeaning(why) | NotYet(why)) = self;
+        why
+    }
+}
 
 const STRIPED_LOG: Refusal = Never(
     "Stripes spread threads over several words. A log has a slot for each unit, so threads do not meet on one word.",
@@ -43,11 +52,25 @@ const REDIS_DENIALS: Refusal = Never(
      denial takes as many calls as mode exact.",
 );
 
+const DIVIDED_QUEUE: Refusal = Never(
+    "A turn is one of the whole limit, and cells of a sketch are of many keys: stripes and sketches have no verb that \
+     waits.",
+);
+const LEASED_QUEUE: Refusal =
+    NoMeaning("A lease holds units that are there now, and its holder does not wait.");
+const RULES_QUEUE: Refusal =
+    NotYet("A rule has no word for it: an answer would have to say how long to wait.");
+const REDIS_QUEUE: Refusal = NotYet(
+    "A check does not wait, here as anywhere; for a verb that does, the script would have to store a debt for what is \
+     only reserved.",
+);
+
 /// The reason for which this place refuses this policy.
 pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
     let says = |word: &str| policy.contains(word);
     let log = says("sliding-log");
     let counts_denials = says("count-denied") || says("penalty");
+    let queue = says("queue") || says("wait");
     Some(match place {
         "stripes" if log => STRIPED_LOG,
         "stripes" if counts_denials => STRIPED_DENIALS,
@@ -59,6 +82,10 @@ pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
         _ if place.starts_with("Redis") && log => REDIS_LOG,
         _ if place.starts_with("Redis") && counts_denials => REDIS_DENIALS,
         _ if place.starts_with("Redis") && says("calendar") => REDIS_MONTH,
+        "stripes" | "sketch" if queue => DIVIDED_QUEUE,
+        "lease" if queue => LEASED_QUEUE,
+        "rules" if queue => RULES_QUEUE,
+        _ if place.starts_with("Redis") && queue => REDIS_QUEUE,
         _ => return None,
     })
 }
