@@ -59,8 +59,8 @@ impl RedisReservation {
         self.wait
     }
 
-    /// What the reservation has charged. A permit that is refunded gives back what has drained since it was charged, not
-    /// since its turn: less than [`cancel`](RedisLimiter::cancel).
+    /// What the reservation has charged. A refund of it gives something back also if other requests have queued up
+    /// behind it, but less than [`cancel`](RedisLimiter::cancel): what is owed beyond the burst counts as drained.
     #[must_use]
     pub fn permit(&self) -> RedisPermit {
         self.permit

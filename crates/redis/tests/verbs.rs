@@ -19,7 +19,11 @@ fn units(decision: RedisDecision) -> u64 {
 
 /// A limiter of a mode, under a name of its own.
 fn of_mode(store: &Store, policy: &str, mode: Mode) -> RedisLimiter {
-    let settings = Settings::new(policy.parse().unwrap()).mode(mode).name(format!("{mode:?}"));
+    limiter_named(store, policy, mode, &format!("{mode:?}"))
+}
+
+fn limiter_named(store: &Store, policy: &str, mode: Mode, name: &str) -> RedisLimiter {
+    let settings = Settings::new(policy.parse().unwrap()).mode(mode).name(name);
     RedisLimiter::new(store, settings).unwrap()
 }
 
@@ -180,26 +184,29 @@ async fn a_queue_of_the_policy_has_so_many_places_over_all_nodes() {
 #[tokio::test]
 async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up() {
     let server = Server::start();
-    let limiter = limiter(&store(&server).await, "10/s burst 1", Mode::Exact, 1);
+    let store = store(&server).await;
     let second = Wait::at_most(Duration::from_secs(1));
-    let began = tokio::time::Instant::now();
-    for _ in 0..4 {
-        assert_eq!(limiter.acquire("key", 1, second).await.unwrap().permit().cost(), 1);
-    }
-    // Turns are 100 ms apart by the server's clock; no unit is used before its turn.
-    assert!(began.elapsed() >= Duration::from_millis(300), "{:?}", began.elapsed());
-    let slow = common::limiter(&store(&server).await, "1/h burst 1", Mode::Exact, 1);
-    assert!(slow.acquire("slow", 1, second).await.is_ok());
-    let waiting = slow.acquire("slow", 1, Wait::at_most(2 * HOUR));
-    assert!(tokio::time::timeout(Duration::from_millis(200), waiting).await.is_err());
-    // Its place is given back in a task of its own, so the next one is offered it in the end.
-    let next = async || slow.reserve("slow", 1, Wait::at_most(HOUR)).await;
-    let offered = async {
-        while next().await.is_err() {
-            tokio::task::yield_now().await;
+    for mode in MODES {
+        let limiter = of_mode(&store, "10/s burst 1", mode);
+        let began = tokio::time::Instant::now();
+        for _ in 0..4 {
+            assert_eq!(limiter.acquire("key", 1, second).await.unwrap().permit().cost(), 1);
         }
-    };
-    assert!(tokio::time::timeout(PATIENT, offered).await.is_ok());
+        // Turns are 100 ms apart by the server's clock; no unit is used before its turn.
+        assert!(began.elapsed() >= Duration::from_millis(300), "{mode:?}: {:?}", began.elapsed());
+        let slow = limiter_named(&store, "1/h burst 1", mode, &format!("slow {mode:?}"));
+        assert!(slow.acquire("slow", 1, second).await.is_ok());
+        let waiting = slow.acquire("slow", 1, Wait::at_most(2 * HOUR));
+        assert!(tokio::time::timeout(Duration::from_millis(200), waiting).await.is_err());
+        // Its place is given back in a task of its own, so the next one is offered it in the end.
+        let next = async || slow.reserve("slow", 1, Wait::at_most(HOUR)).await;
+        let offered = async {
+            while next().await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENT, offered).await.is_ok(), "{mode:?}");
+    }
 }
 
 /// Bad input: the store is killed between a reservation and its cancellation, and comes back empty.

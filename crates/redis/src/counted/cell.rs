@@ -222,7 +222,6 @@ impl CountCell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::PartReply;
 
     const MS: u64 = 1_000_000;
     const INTERVAL: u64 = 100 * MS;
@@ -233,12 +232,7 @@ mod tests {
 
     /// A reply at a time of the store's clock, with so many units owed.
     fn reply(units: u64, now_us: u64) -> ScriptReply {
-        ScriptReply { now_us, admitted: true, parts: vec![part(units)] }
-    }
-
-    fn part(units: u64) -> PartReply {
-        let state = State::Gcra { debt: units * 100_000 };
-        PartReply { admits: true, broken: false, astray: false, units: 0, state }
+        ScriptReply::told(now_us, State::Gcra { debt: units * 100_000 })
     }
 
     fn admits(cell: &mut CountCell, now_ns: u64) -> Option<bool> {
@@ -286,8 +280,7 @@ mod tests {
     #[test]
     fn a_cell_asks_again_when_its_month_is_over() {
         let month = ScriptPlan::new("calendar-month 2".parse().unwrap()).unwrap();
-        let seen = PartReply { state: State::Month { ends: 50_000, count: 1 }, ..part(0) };
-        let reply = ScriptReply { now_us: 0, admitted: true, parts: vec![seen] };
+        let reply = ScriptReply::told(0, State::Month { ends: 50_000, count: 1 });
         let mut cell = CountCell::new(0, &reply, [0, 0]).unwrap();
         let mut admits = |ms| {
             let (check, one) = (ScriptVerb::Check, Units::exactly(1));

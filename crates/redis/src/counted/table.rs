@@ -203,7 +203,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::PartReply;
     use crate::script::state::State;
 
     #[test]
@@ -217,9 +216,7 @@ mod tests {
 
     /// A reply at time 0 of the store's clock, with nothing owed.
     fn reply() -> ScriptReply {
-        let state = State::Gcra { debt: 0 };
-        let seen = PartReply { admits: true, broken: false, astray: false, units: 0, state };
-        ScriptReply { now_us: 0, admitted: true, parts: vec![seen] }
+        ScriptReply::told(0, State::Gcra { debt: 0 })
     }
 
     /// A policy of ten a second, and counts that know one key, which owes nothing.

@@ -6,8 +6,8 @@
 --   begins                a request begins here (2), or another group of its limits (1), or neither (0)
 --   verb                  check (0), peek (1), refund (2), add (3): charged whether it fits or not; refuse (4): a
 --                         denial counts as that of a check does, and an admission charges nothing; charge (5): gcra
---                         goes into debt, a window takes what fits; reset (6): deletes the key; reserve (7), of gcra: a
---                         check that may fit later; cancel (8): a refund of what was charged last
+--                         goes into debt, a window takes what fits; reset (6): deletes the key; reserve (7), of
+--                         gcra: a check that may fit later; cancel (8): a refund of what was charged last
 --   say                   what the group does if it is over a limit: deny (0), nothing (1), or deny if all such
 --                         groups of the request are over their limits (2)
 --   kind, tick, a, b, c   the policy, see plan.rs; a kind of 8 and above has rules in its mark, see at_limit.lua
@@ -19,15 +19,16 @@
 --   months                of calendar months: see months.lua
 --   mark                  the policy once more, as text in the key: its five numbers, each followed by a space
 -- The reply is bytes, too: the time, and for each limit its flags (1 if its request is admitted, 2 if the limit
--- admits by itself, 4 if its state could not be read and was replaced by a full one, 8 if the time is in none of
--- the months that were sent), the units charged or given back, and what it holds (see state.rs). A limit that stands in a request twice is one limit.
+-- admits by itself, 4 if its state could not be read and was replaced by a full one, 8 if the time is in none of the
+-- months that were sent), the units charged or given back, and what it holds (see state.rs). A limit that stands in a
+-- request twice is one limit.
 --
--- A key of a sliding log stores that: see log.lua. Any other stores a state: the mark, and the numbers that its policy holds. While a policy is changed, some nodes ask
--- under the new one and some still under the old one. The new state begins with what the old one held, at most the
--- new limit. From then on the key stores a state for each policy, with `;` between them: all are charged together,
--- each drains at its own rate, and a request looks at the state of its own policy. So what is admitted under one
--- policy counts under the other: in any order they admit no more than the larger of the two would alone. A state that
--- has drained is left out.
+-- A key of a sliding log stores that: see log.lua. Any other stores a state: the mark, and the numbers that its
+-- policy holds. While a policy is changed, some nodes ask under the new one and some still under the old one. The new
+-- state begins with what the old one held, at most the new limit. From then on the key stores a state for each
+-- policy, with `;` between them: all are charged together, each drains at its own rate, and a request looks at the
+-- state of its own policy. So what is admitted under one policy counts under the other: in any order they admit no
+-- more than the larger of the two would alone. A state that has drained is left out.
 --
 -- All numbers are whole and at most 2^53 - 1, where doubles are exact; plan.rs refuses other policies. No loop is
 -- longer than the number of limits in the call, of states of a key, or of segments of a limit (64 at most).

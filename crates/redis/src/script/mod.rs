@@ -210,6 +210,13 @@ pub(crate) struct ScriptReply {
 }
 
 impl ScriptReply {
+    /// A reply that tells what one limit holds, and nothing of a charge.
+    #[cfg(test)]
+    pub(crate) fn told(now_us: u64, state: State) -> Self {
+        let seen = PartReply { admits: true, broken: false, astray: false, units: 0, state };
+        Self { now_us, admitted: true, parts: vec![seen] }
+    }
+
     /// A fault if the server's clock is in another month than those that it was told of.
     pub(crate) fn in_a_month(self) -> Result<Self, Fault> {
         let is_astray = self.parts.iter().any(|seen| seen.astray);

@@ -1,7 +1,7 @@
 -- Calendar months: at most `b` units in each. The script knows no calendar: for each limit a node sends an instant and
 -- the ends of the month that holds it and of the four after that, around its own clock. The server's time picks its
--- month among them. If it is before the instant, or behind the last month but one, the flags of the reply say so (8), and
--- the limit denies and is not charged.
+-- month among them. If it is before the instant, or behind the last month but one, the flags of the reply say so (8),
+-- and the limit denies and is not charged.
 --
 -- A key stores the instant at which its month ends, and the count. So it is known when a state is over also where
 -- another policy asks, which sends no months.

@@ -123,10 +123,7 @@ impl ScriptPlan {
                 windowed(1, &|window| Some(PlanKind::Log { window }))?
             }
             // Its months come with each request.
-            Algorithm::CalendarMonth if limit <= LARGEST => (PlanKind::Month, 1),
-            Algorithm::CalendarMonth => {
-                return Err(BuildError::TooLarge { policy: policy.into() });
-            }
+            Algorithm::CalendarMonth => windowed(1, &|_| Some(PlanKind::Month))?,
             // What the core may learn later.
             _ => return Err(BuildError::Unknown { policy: policy.into() }),
         };

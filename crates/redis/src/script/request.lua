@@ -28,7 +28,8 @@
     room = max(room - record.asked, 0)
     record.asked = record.asked + least
     -- Whether the limit denies what fits in it when it is unused: such a denial may count.
-    local denies = not fits and not state.is_astray and least > 0 and record.asked <= (state.kind == GCRA and state.c / state.b or state.b)
+    local whole = state.kind == GCRA and state.c / state.b or state.b
+    local denies = not fits and not state.is_astray and least > 0 and record.asked <= whole
     return {
       record = record, state = state, begins = begins, verb = verb, say = say, want = want, least = least,
       share = share, stamp = stamp, room = room, admits = record.admits, denies = denies,
