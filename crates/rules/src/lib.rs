@@ -47,10 +47,9 @@
 //! of 8 bytes for each unit of each client's limit, up to 2^20, in place of one word for each client: see what
 //! `tollgate rules check` says of its memory.
 //!
-//! `mode: elastic` would borrow from the server's spare capacity (the crate `tollgate-elastic`). It is refused:
-//! a request is charged to all of its limits or to none, but a loan cannot be taken back, nor stand beside other
-//! limits in [`tollgate::check_all`]. Also, a domain has no pool to lend from, and the service does not measure
-//! headroom.
+//! `mode: elastic` would borrow from the server's spare capacity (the crate `tollgate-elastic`). It is refused: what can
+//! be spared is known where the work is done. A service is asked before, and no protocol that it speaks tells it how long
+//! the work took, or that it failed. The program that does the work borrows, in the middleware of `tollgate-tower`.
 //!
 //! `mode`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: words that the core does not
 //! support yet are refused, with their place in the file. Merge keys and aliases of YAML are supported.

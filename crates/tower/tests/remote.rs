@@ -13,11 +13,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{Never, from, inner, is_ready, one, text};
 use http::{Request, Response};
-use tollgate::{Decision, Limiter, ManualClock, Policy, check_all};
+use tollgate::{Decision, Denial, Limiter, ManualClock, Policy, check_all};
 use tollgate_redis::{OnError, RedisLimiter, Settings, Store};
 use tollgate_tower::{
-    Answering, ClientAddress, Cost, FromFn, Gate, Key, LayerError, MissingKey, NoKey, PolicyName,
-    Remote, RemoteAsk, RemoteLayer, RemoteLimit, RemoteSettle, Shadowed,
+    Answering, ClientAddress, Cost, FromFn, Gate, Key, LayerError, Lend, MissingKey, NoKey,
+    PolicyName, Remote, RemoteAsk, RemoteLayer, RemoteLend, RemoteLimit, RemoteSettle, Shadowed,
 };
 use tower::{Layer, Service, ServiceExt};
 
@@ -236,6 +236,72 @@ async fn several_limits_elsewhere_are_charged_together_or_not_at_all_and_settled
     assert_eq!(left, [1, 0]);
 }
 
+/// Lends from a limiter of this process.
+struct Account(Arc<Limiter>);
+
+impl RemoteLend for Account {
+    fn lend<'a>(&'a self, denial: &'a Denial) -> Answering<'a, Option<Answering<'static, ()>>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let (loan, account) = (Lend::lend(&self.0, denial)?, Arc::clone(&self.0));
+            let back: Answering<'static, ()> = Box::pin(async move { account.give_back(loan) });
+            Some(back)
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_a_limit_elsewhere_denies_is_borrowed_also_where_it_is_decided_at_once() {
+    for cost in [1, 2] {
+        let (remote, _asked, clock) = elsewhere("4/h");
+        let account = Arc::new(one("6/h", &clock));
+        let gate = gate("client", remote).cost(cost).or_elsewhere(Account(Arc::clone(&account)));
+        let service = RemoteLayer::asking_all([gate]).unwrap().layer(inner());
+        let mut told = Vec::new();
+        for _ in 0..12 / cost {
+            let answer = ask(&service, from("203.0.113.7")).await;
+            let standing = text(answer.headers(), "ratelimit").unwrap().to_owned();
+            told.push((answer.status().as_u16(), standing));
+        }
+        let count = |status| told.iter().filter(|(found, _)| *found == status).count() as u64;
+        assert_eq!([count(200), count(429)], [10 / cost, 2 / cost]);
+        // The figures of a loan are those of the own limit.
+        let borrowed = (200, "\"client\";r=0;t=3600".to_owned());
+        assert_eq!(told.iter().filter(|told| **told == borrowed).count() as u64, 1 + 6 / cost);
+    }
+}
+
+/// Of two gates that borrow the second finds nothing, or a third denies: what was lent is given back.
+#[tokio::test]
+async fn a_loan_beside_a_limit_elsewhere_that_denies_is_given_back() {
+    let clock = ManualClock::new();
+    let limit = |policy: &str| Arc::new(one(policy, &clock));
+    for (second, third, admitted) in [("0", "9/h", 1), ("9/h", "2/h", 2), ("9/h", "9/h", 5)] {
+        let accounts = [limit("4/h"), limit(if second == "0" { "1/h" } else { second })];
+        if second == "0" {
+            assert!(accounts[1].check().is_allowed());
+        }
+        let left = || [0, 1].map(|n: usize| accounts[n].entry().peek(1).remaining());
+        let (before, wide) = (left(), together("9/h"));
+        let lends = |n: usize| Account(Arc::clone(&accounts[n]));
+        let gates = [
+            gate("first", together("1/h")).or_elsewhere(lends(0)),
+            gate("wide", wide.clone()),
+            gate("second", together("1/h")).or_elsewhere(lends(1)),
+            gate("third", together(third)),
+        ];
+        let service = RemoteLayer::asking_all(gates).unwrap().layer(inner());
+        let mut statuses = Vec::new();
+        for _ in 0..7 {
+            statuses.push(ask(&service, from("203.0.113.7")).await.status().as_u16());
+        }
+        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), admitted);
+        let lent = admitted as u64 - 1;
+        assert_eq!(left(), before.map(|units| units - lent));
+        assert_eq!(wide.0.entry().peek(1).remaining(), 9 - admitted as u64);
+    }
+}
+
 #[test]
 fn limits_that_cannot_be_charged_together_are_refused_by_name() {
     let (remote, _asked, _clock) = elsewhere("1/h");
@@ -273,93 +339,6 @@ async fn several_limits_of_a_store_are_asked_together() {
     let mut key = Key::new();
     key.push(&[203, 0, 113, 7]);
     assert_eq!(wide.peek(key.as_bytes(), 1).await.decision().remaining(), 7);
-}
-
-/// A limit whose queue is elsewhere.
-struct Queued(Arc<Limiter>);
-
-impl RemoteLimit for Queued {
-    fn policy_of(&self, tier: usize) -> Option<Policy> {
-        (tier == 0).then(|| self.0.policy())
-    }
-
-    fn check_now(&self, _: &Key, _: u64) -> Option<Decision> {
-        panic!("a gate that delays asks the queue")
-    }
-
-    fn check<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a> {
-        Box::pin(async move { self.0.check_n(cost) })
-    }
-
-    fn acquire<'a>(&'a self, _: &'a Key, cost: u64, max_wait: Duration) -> Answering<'a> {
-        Box::pin(async move {
-            let wait = tollgate::Wait::at_most(max_wait);
-            match self.0.entry().acquire(cost, wait, tokio::time::sleep).await {
-                Ok(permit) => Decision::Allowed(permit),
-                Err(denial) => Decision::Denied(denial),
-            }
-        })
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_gate_that_delays_lets_requests_wait_for_their_turn_elsewhere() {
-    let limiter = Arc::new(one("2/s burst 1", &ManualClock::new()));
-    let gate = gate("queued", Queued(Arc::clone(&limiter))).delay(Duration::from_secs(1));
-    let service = RemoteLayer::asking_all([gate]).unwrap().layer(inner());
-    let start = tokio::time::Instant::now();
-    let calls: Vec<_> =
-        (0..4).map(|_| tokio::spawn(service.clone().oneshot(from("203.0.113.7")))).collect();
-    let mut answers = Vec::new();
-    for call in calls {
-        let answer = call.await.unwrap().unwrap();
-        answers.push((answer.status().as_u16(), start.elapsed().as_millis()));
-    }
-    // The fourth would wait 1.5 s: it is denied at once, though the test looks at it last.
-    assert_eq!(answers, [(200, 0), (200, 500), (200, 1_000), (429, 1_000)]);
-    // A client that gives up gives its place back.
-    let place = || limiter.entry().reserve(1, Duration::from_secs(60)).unwrap();
-    let (kept, free) = (place(), place());
-    let wait = free.wait();
-    assert!(limiter.entry().cancel(free));
-    let gone = Queued(Arc::clone(&limiter));
-    let minute = RemoteLayer::asking_all([gate_of(gone)]).unwrap().layer(inner());
-    let call = minute.oneshot(from("203.0.113.7"));
-    assert!(tokio::time::timeout(Duration::from_millis(1), call).await.is_err());
-    assert_eq!((place().wait(), kept.wait() < wait), (wait, true));
-}
-
-fn gate_of(limit: Queued) -> Gate<Remote> {
-    gate("queued", limit).delay(Duration::from_secs(60))
-}
-
-#[test]
-fn a_gate_that_delays_elsewhere_is_alone() {
-    let queued = Queued(Arc::new(one("2/s burst 1", &ManualClock::new())));
-    let error = RemoteLayer::asking_all([gate_of(queued), gate("other", together("1/h"))]);
-    assert!(matches!(error, Err(LayerError::DelayAmongSeveral { .. })));
-}
-
-/// No server listens at that address: what is charged afterwards counts in this node's share, and is told as not charged.
-#[tokio::test]
-async fn what_a_request_turned_out_to_cost_is_charged_to_a_store() {
-    let store = Store::open("redis://127.0.0.1:1/").unwrap();
-    let settings = Settings::new("10/h".parse().unwrap());
-    let limiter = RedisLimiter::new(&store, settings).unwrap();
-    let layer = RemoteLayer::asking(limiter, ClientAddress::peer()).settle_later();
-    let service = layer.layer(tower::service_fn(async |request: Request<()>| {
-        let settle: &RemoteSettle = request.extensions().get().unwrap();
-        let told = settle.charge(4).await;
-        Ok::<_, Infallible>(Response::new(Bytes::from(told.to_string())))
-    }));
-    let mut answers = Vec::new();
-    for _ in 0..4 {
-        let answer = ask(&service, from("203.0.113.7")).await;
-        answers.push((answer.status().as_u16(), answer.body().len()));
-    }
-    // Each costs five of ten.
-    assert_eq!(answers.iter().filter(|answer| **answer == (200, 1)).count(), 2, "{answers:?}");
-    assert_eq!((answers[2].0, answers[3].0), (429, 429));
 }
 
 #[tokio::test]

@@ -32,6 +32,7 @@ pub(crate) const EXACT: &str = "crates/redis/tests/exact.rs";
 pub(crate) const LEASED: &str = "crates/redis/tests/leased.rs";
 pub(crate) const COUNTED: &str = "crates/redis/tests/counted.rs";
 const REMAINING: &str = "crates/redis/tests/remaining.rs";
+const POOL: &str = "crates/redis/tests/pool.rs";
 const SKETCH: &str = "tests/sketch/main.rs";
 const SKETCH_VERBS: &str = "tests/sketch/verbs.rs";
 pub(crate) const REPLAY: &str = "crates/cli/tests/replay.rs";
@@ -296,12 +297,16 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ),
             Test(ANY_LIMIT, "clients_over_their_quota_borrow_what_the_server_can_spare"),
             Never(
-                "A request is charged to all of its limits or to none, and a loan cannot be taken back. A domain has \
-                 no pool, and the service does not measure headroom.",
+                "What can be spared is known where the work is done. A service is asked before, and is told the cost \
+                 afterwards at most: no protocol that it speaks says how long the work took, or that it failed. The \
+                 program that does the work borrows, in its middleware, also beside limits in Redis.",
             ),
-            NotYet("The headroom of all nodes would have to be shared."),
+            Test(POOL, "all_nodes_together_lend_the_pool_at_the_least_headroom"),
         ],
-        modes: [NotYet("The headroom of all nodes would have to be shared."); 2],
+        modes: [
+            Test(POOL, "loans_from_leases_are_no_more_than_the_pool_either"),
+            Test(POOL, "loans_that_are_counted_here_stop_when_the_nodes_know_of_each_other"),
+        ],
         sketch: Test(
             "tests/check_or.rs",
             "a_limit_in_any_store_asks_elsewhere_once_its_own_units_are_spent",
