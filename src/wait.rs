@@ -73,6 +73,7 @@ impl Wait {
     /// ```
     #[must_use]
     pub fn spread(&self, until: Duration) -> Duration {
+        // Callers that were told the same instant go on one after the other.
         // Its turn has come: nothing to draw.
         if self.jitter_ns == 0 {
             return until;

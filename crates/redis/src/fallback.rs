@@ -1,7 +1,6 @@
 //! How requests are decided, at once, while the store fails: by [`OnError`].
 
-use tokio::time::Instant;
-use tollgate::{Timestamp, Told};
+use tollgate::Told;
 
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
@@ -17,13 +16,8 @@ impl Inner {
             let told = self.ruled(units.least, units.want.min(self.plan.limit));
             return RedisDecision::degraded(told, Source::Rule, fault);
         }
-        let told = self.share.take(key, units, self.isolated(key));
+        let told = self.share.take(key, units, self.link(key).isolated());
         RedisDecision::degraded(told, Source::Share, fault)
-    }
-
-    /// How long the key's link has been without the store.
-    pub(crate) fn isolated(&self, key: &[u8]) -> Timestamp {
-        self.link(key).health.isolated(Instant::now())
     }
 
     /// The same for a peek: charges nothing.
@@ -32,7 +26,7 @@ impl Inner {
             let told = self.ruled(cost, 0);
             return RedisDecision::degraded(told, Source::Rule, fault);
         }
-        let told = self.share.peek(key, cost, self.isolated(key));
+        let told = self.share.peek(key, cost, self.link(key).isolated());
         RedisDecision::degraded(told, Source::Share, fault)
     }
 

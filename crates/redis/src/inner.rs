@@ -79,7 +79,7 @@ impl Inner {
     pub(crate) async fn ask_store(&self, key: &[u8], units: Units) -> RedisDecision {
         let reply = self.ask(ScriptVerb::Check, key, units, self.due()).await;
         let decision = reply.and_then(|reply| {
-            let (told, stamp) = self.told(&reply, units)?;
+            let (told, stamp) = told(self, &reply, units)?;
             Ok(RedisDecision::new(told, Source::Store, stamp))
         });
         decision.unwrap_or_else(|fault| self.fall_back(key, units, fault))
@@ -101,15 +101,6 @@ impl Inner {
         Ok(reply)
     }
 
-    /// The figures of a reply to a request of so many units, and the stamp of its charge. What is denied is the least
-    /// that was asked for.
-    pub(crate) fn told(&self, reply: &ScriptReply, units: Units) -> Result<(Told, u64), Fault> {
-        let view = self.view(reply)?;
-        let charged = reply.parts.first().map_or(0, |seen| seen.units);
-        let cost = if reply.admitted { charged } else { units.least };
-        Ok((view.told(reply.admitted, cost), view.stamp()))
-    }
-
     /// What the store says of this limit, in a reply about it alone.
     pub(crate) fn view<'a>(&'a self, reply: &'a ScriptReply) -> Result<StateView<'a>, Fault> {
         let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
@@ -118,4 +109,13 @@ impl Inner {
         }
         Ok(StateView { plan: &self.plan, state: &seen.state, now_us: reply.now_us })
     }
+}
+
+/// The figures of a reply to a request of so many units, and the stamp of its charge. What is denied is the least that was
+/// asked for.
+pub(crate) fn told(inner: &Inner, reply: &ScriptReply, units: Units) -> Result<(Told, u64), Fault> {
+    let view = inner.view(reply)?;
+    let charged = reply.parts.first().map_or(0, |seen| seen.units);
+    let cost = if reply.admitted { charged } else { units.least };
+    Ok((view.told(reply.admitted, cost), view.stamp()))
 }

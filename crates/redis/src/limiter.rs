@@ -132,7 +132,7 @@ impl RedisLimiter {
                 Ok(decision) => decision,
                 Err(first) => self.wait_for_lease(first, table, key, cost).await,
             },
-            None => inner.count_or_ask(key, Units::exactly(cost)).await,
+            None => self.count_or_ask(key, Units::exactly(cost)).await,
         };
         inner.counters().decision(decision.source(), decision.is_allowed());
         decision

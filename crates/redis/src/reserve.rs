@@ -107,8 +107,8 @@ impl RedisLimiter {
         wait: Wait,
     ) -> Result<RedisReservation, Denial> {
         let (inner, key) = (&self.inner, key.as_ref());
-        let wait = inner.bounded(wait);
-        let (verb, asked) = inner.plan.place(units, wait);
+        let wait = inner.plan.bounded(wait);
+        let (verb, asked) = Units::place(&inner.plan, units, wait);
         inner.report_before_asking(key).await;
         let reply = inner.ask(verb, key, asked, inner.due()).await;
         let found = reply.and_then(|reply| {
@@ -119,7 +119,7 @@ impl RedisLimiter {
         });
         let (decision, wait, place) = match found {
             Ok((decision, wait, left)) => (decision, wait, Place::Stored { left }),
-            Err(fault) => inner.place_fallen_back(key, units, wait, fault),
+            Err(fault) => without_store(inner, key, Units::exactly(units), (wait, fault)),
         };
         inner.counters().decision(decision.source(), decision.is_allowed());
         let fault = decision.fault();
@@ -161,7 +161,7 @@ impl RedisLimiter {
         let RedisReservation { permit, place, .. } = reservation;
         match (place, permit.stamp()) {
             (Place::Share(place), _) => {
-                Ok(inner.share.entry(key, inner.isolated(key)).cancel(place))
+                Ok(inner.share.entry(key, inner.link(key).isolated()).cancel(place))
             }
             (Place::Stored { left }, Some(stamp)) => {
                 let units = Units { share: left, stamp, ..Units::owed(permit.permit().cost()) };
@@ -227,35 +227,24 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Inner {
-    /// The nearer bound of a caller and of the policy's own queue.
-    fn bounded(&self, wait: Wait) -> Wait {
-        let Some(queue) = self.plan.policy().at_limit().queue else { return wait };
-        Wait::at_most(wait.max_wait().min(queue.max_wait()))
-            .behind(wait.max_behind().min(queue.max_behind()))
+/// A place without the store.
+fn without_store(
+    inner: &Inner,
+    key: &[u8],
+    units: Units,
+    (wait, fault): (Wait, Fault),
+) -> (RedisDecision, Duration, Place) {
+    if inner.on_error != OnError::Local {
+        return (inner.fall_back(key, units, fault), Duration::ZERO, Place::Ruled);
     }
-
-    /// A place without the store.
-    fn place_fallen_back(
-        &self,
-        key: &[u8],
-        units: u64,
-        wait: Wait,
-        fault: Fault,
-    ) -> (RedisDecision, Duration, Place) {
-        if self.on_error != OnError::Local {
-            let decision = self.fall_back(key, Units::exactly(units), fault);
-            return (decision, Duration::ZERO, Place::Ruled);
+    let degraded = |decision| {
+        RedisDecision::degraded(inner.share.told(decision, units.want), Source::Share, fault)
+    };
+    match inner.share.entry(key, inner.link(key).isolated()).queue(units.want, wait) {
+        Ok(place) => {
+            let decision = degraded(Decision::Allowed(*place.permit()));
+            (decision, place.wait(), Place::Share(place))
         }
-        let degraded = |decision| {
-            RedisDecision::degraded(self.share.told(decision, units), Source::Share, fault)
-        };
-        match self.share.entry(key, self.isolated(key)).queue(units, wait) {
-            Ok(place) => {
-                let decision = degraded(Decision::Allowed(*place.permit()));
-                (decision, place.wait(), Place::Share(place))
-            }
-            Err(denial) => (degraded(Decision::Denied(denial)), Duration::ZERO, Place::Ruled),
-        }
+        Err(denial) => (degraded(Decision::Denied(denial)), Duration::ZERO, Place::Ruled),
     }
 }

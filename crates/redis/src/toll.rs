@@ -45,7 +45,7 @@ impl RedisToll<'_> {
 
     /// How long its link has been without the store.
     pub(crate) fn isolated(&self) -> Timestamp {
-        self.inner().isolated(self.key)
+        self.inner().link(self.key).isolated()
     }
 
     pub(crate) fn is_same_limit(&self, other: &Self) -> bool {

@@ -6,7 +6,7 @@ use tollgate::Told;
 
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
-use crate::inner::Inner;
+use crate::inner::{Inner, told};
 use crate::leased::held::HeldKey;
 use crate::leased::holding::Glance;
 use crate::limiter::RedisLimiter;
@@ -34,8 +34,8 @@ impl RedisLimiter {
         let (inner, key) = (&self.inner, key.as_ref());
         let decision = match inner.held(key) {
             _ if units == 0 => inner.look_at(key, 0).await,
-            Some(held) => inner.take_beside(held, key, units).await,
-            None => inner.count_or_ask(key, Units::up_to(units)).await,
+            Some(held) => take_beside(inner, held, key, units).await,
+            None => self.count_or_ask(key, Units::up_to(units)).await,
         };
         inner.counters().decision(decision.source(), decision.is_allowed());
         decision
@@ -69,7 +69,7 @@ impl RedisLimiter {
     /// ```
     pub async fn charge(&self, key: impl AsRef<[u8]>, units: u64) -> Result<u64, Fault> {
         let (inner, key) = (&self.inner, key.as_ref());
-        let (held, _) = inner.take_held(key, units);
+        let (held, _) = inner.held(key).map_or((0, 0), |held| held.take_up_to(units));
         let owed = Units::owed(units - held);
         if owed.want == 0 {
             return Ok(0);
@@ -85,7 +85,7 @@ impl RedisLimiter {
         let reply = reply.inspect_err(|_| {
             if inner.on_error == OnError::Local {
                 // What a share cannot remember is beyond what it admits in any case.
-                let _ = inner.share.entry(key, inner.isolated(key)).charge(owed.want);
+                let _ = inner.share.entry(key, inner.link(key).isolated()).charge(owed.want);
             }
         })?;
         let charged = reply.parts.first().map_or(0, |seen| seen.units);
@@ -122,7 +122,7 @@ impl RedisLimiter {
     pub async fn reset(&self, key: impl AsRef<[u8]>) -> Result<(), Fault> {
         let (inner, key) = (&self.inner, key.as_ref());
         inner.ask(ScriptVerb::Reset, key, Units::exactly(0), inner.due()).await?;
-        inner.share.entry(key, inner.isolated(key)).reset();
+        inner.share.entry(key, inner.link(key).isolated()).reset();
         if let Some(table) = &inner.local.leases {
             table.set(key).look(key, |holding| holding.forget());
         }
@@ -131,47 +131,48 @@ impl RedisLimiter {
         }
         Ok(())
     }
+
+    /// Decides by the counts of this node, or else by the store.
+    pub(crate) async fn count_or_ask(&self, key: &[u8], units: Units) -> RedisDecision {
+        let (inner, check) = (&self.inner, ScriptVerb::Check);
+        let counts = inner.local.counts.as_ref();
+        if let Some(decision) = counts.and_then(|counts| inner.count(counts, key, check, units)) {
+            return decision;
+        }
+        inner.report_before_asking(key).await;
+        inner.ask_store(key, units).await
+    }
 }
 
-impl Inner {
-    /// Spends up to so many units of those that this node holds, and returns how many and their stamp.
-    fn take_held(&self, key: &[u8], units: u64) -> (u64, u64) {
-        let Some(table) = &self.local.leases else { return (0, 0) };
-        let now_ns = self.now_ns();
-        let set = table.set(key);
-        set.look(key, |holding| holding.take_up_to(self.terms, units, now_ns)).unwrap_or_default()
+/// As much as fits: units that this node holds, and the others from the store.
+async fn take_beside(inner: &Inner, held: HeldKey<'_>, key: &[u8], units: u64) -> RedisDecision {
+    let due = inner.due();
+    // What is on its way or has expired is left, too. If that is not settled in time, less is taken.
+    _ = held.settled(due).await;
+    let (taken, stamp) = held.take_up_to(units);
+    let rest = Units::up_to(units - taken);
+    let lent = |cost| {
+        let told = held.known().told(&inner.plan, cost, inner.now_ns());
+        RedisDecision::new(told, Source::Lease, stamp)
+    };
+    if rest.want == 0 {
+        return lent(taken);
     }
-
-    /// As much as fits: units that this node holds, and the others from the store.
-    async fn take_beside(&self, held: HeldKey<'_>, key: &[u8], units: u64) -> RedisDecision {
-        let due = self.due();
-        // What is on its way or has expired is left, too. If that is not settled in time, less is taken.
-        _ = held.settled(due).await;
-        let (taken, stamp) = self.take_held(key, units);
-        let rest = Units::up_to(units - taken);
-        let lent = |cost| {
-            let told = self.told_held(cost, held.known(), self.now_ns());
-            RedisDecision::new(told, Source::Lease, stamp)
-        };
-        if rest.want == 0 {
-            return lent(taken);
-        }
-        let reply = self.ask(ScriptVerb::Check, key, rest, due).await;
-        match reply.and_then(|reply| self.told(&reply, rest)) {
-            Err(fault) if taken == 0 => self.fall_back(key, rest, fault),
-            Err(_) => lent(taken),
-            Ok((told, at)) => {
-                let charged = if told.allowed { told.cost } else { 0 };
-                held.after(Glance::default(), charged);
-                if taken == 0 {
-                    return RedisDecision::new(told, Source::Store, at);
-                }
-                let (allowed, cost) = (true, taken + charged);
-                let told = Told { allowed, cost, retry_after: Duration::ZERO, ..told };
-                // The earlier stamp, so that no unit counts as charged later than it was.
-                let stamp = if charged > 0 { stamp.min(at) } else { stamp };
-                RedisDecision::new(told, Source::Store, stamp)
+    let reply = inner.ask(ScriptVerb::Check, key, rest, due).await;
+    match reply.and_then(|reply| told(inner, &reply, rest)) {
+        Err(fault) if taken == 0 => inner.fall_back(key, rest, fault),
+        Err(_) => lent(taken),
+        Ok((told, at)) => {
+            let charged = if told.allowed { told.cost } else { 0 };
+            held.after(Glance::default(), charged);
+            if taken == 0 {
+                return RedisDecision::new(told, Source::Store, at);
             }
+            let (allowed, cost) = (true, taken + charged);
+            let told = Told { allowed, cost, retry_after: Duration::ZERO, ..told };
+            // The earlier stamp, so that no unit counts as charged later than it was.
+            let stamp = if charged > 0 { stamp.min(at) } else { stamp };
+            RedisDecision::new(told, Source::Store, stamp)
         }
     }
 }

@@ -135,7 +135,7 @@ impl Queue {
         let ticks = random.below(3 * plan.drain_us(cost) / plan.tick_us + 2);
         let wait_ns = ticks * tick_ns;
         let wait = tollgate::Wait::at_most(std::time::Duration::from_nanos(wait_ns));
-        let (verb, units) = plan.place(cost, wait);
+        let (verb, units) = Units::place(&plan, cost, wait);
         let oracle = &mut self.sequence.oracle;
         let fits =
             !oracle.is_penalised(now_ns) && oracle.peek(now_ns + wait_ns, cost) == Verdict::Allowed;
@@ -277,7 +277,7 @@ fn places_of_any_size_wait_as_long_as_in_the_core() {
                 tollgate::Wait::at_most(std::time::Duration::from_millis(random.below(40_000)))
                     .behind(random.below(30));
             let cost = 1 + random.below(2 * plan.limit);
-            let (verb, units) = plan.place(cost, wait);
+            let (verb, units) = Units::place(&plan, cost, wait);
             let reply = told.call(now_us, ask(verb, &round.to_string(), &plan, units));
             let expected = entry.queue(cost, wait);
             assert_eq!(reply.admitted, expected.is_ok(), "{cost} {wait:?} of {}", plan.policy());

@@ -35,18 +35,6 @@ impl Inner {
         }
     }
 
-    /// Decides by the counts of this node, or else by the store.
-    pub(crate) async fn count_or_ask(&self, key: &[u8], units: Units) -> RedisDecision {
-        let counts = self.local.counts.as_ref();
-        if let Some(decision) =
-            counts.and_then(|counts| self.count(counts, key, ScriptVerb::Check, units))
-        {
-            return decision;
-        }
-        self.report_before_asking(key).await;
-        self.ask_store(key, units).await
-    }
-
     /// Reports what was admitted here, and learns what others have admitted.
     pub(crate) async fn report(self: &Arc<Self>) {
         let Some(counts) = &self.local.counts else { return };

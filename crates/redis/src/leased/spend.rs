@@ -60,7 +60,7 @@ impl RedisLimiter {
             (spend, holding.known(inner.terms), holding.take_expired())
         });
         let Some((spend, known, expired)) = spent else { return Err(WaitReason::NoPlace) };
-        let told = inner.told_held(cost, known, now_ns);
+        let told = known.told(&inner.plan, cost, now_ns);
         let want = match &spend {
             Spend::Spent { more, .. } => *more,
             Spend::Ask(want) => Some(*want),
@@ -159,24 +159,8 @@ impl Inner {
         let (spent, total) = table.set(key).spend(key, cost, [now_ns, self.terms.era])?;
         self.counters().decision(Source::Lease, true);
         let known = Beyond { remaining: total, reset_ns: spent.reset_ns };
-        let told = self.told_held(cost, known, now_ns);
+        let told = known.told(&self.plan, cost, now_ns);
         Some(RedisDecision::new(told, Source::Lease, spent.stamp))
-    }
-
-    /// The figures of a request that spends units of this node.
-    #[inline]
-    pub(crate) fn told_held(&self, cost: u64, known: Beyond, now_ns: u64) -> Told {
-        let limit = self.plan.limit;
-        Told {
-            allowed: true,
-            cost,
-            limit,
-            soft_bp: self.plan.soft_bp,
-            remaining: known.remaining.min(limit),
-            retry_after: Duration::ZERO,
-            reset_after: Duration::from_nanos(known.reset_ns.saturating_sub(now_ns)),
-            penalty: false,
-        }
     }
 
     /// Enters the store's answer to a request for a lease.

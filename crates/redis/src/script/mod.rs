@@ -18,6 +18,7 @@ pub(crate) mod state;
 pub(crate) mod view;
 
 use redis::{Cmd, Value};
+use tollgate::Wait;
 
 use crate::error::Fault;
 use crate::script::months::MonthEnds;
@@ -99,6 +100,14 @@ impl Units {
     /// As many as there are, up to `most`, for so many requests of one unit each.
     pub(crate) fn up_to(most: u64) -> Self {
         Self { want: most, least: 1, share: 1, stamp: 0 }
+    }
+
+    /// A place of so many units, and what asks for it: a check, where there is no later time.
+    pub(crate) fn place(plan: &ScriptPlan, units: u64, wait: Wait) -> (ScriptVerb, Self) {
+        match plan.ahead(wait) {
+            Some(share) => (ScriptVerb::Reserve, Self { share, ..Self::exactly(units) }),
+            None => (ScriptVerb::Check, Self::exactly(units)),
+        }
     }
 
     /// So many units, whatever fits.

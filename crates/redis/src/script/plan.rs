@@ -19,7 +19,6 @@ use tollgate::{Algorithm, AtLimit, Policy, Wait};
 
 use crate::error::BuildError;
 use crate::script::rules::{PlanRules, largest_count, largest_debt};
-use crate::script::{ScriptVerb, Units};
 
 /// Up to this number a double can be told from its neighbours.
 pub(crate) const LARGEST: u64 = (1 << 53) - 1;
@@ -200,15 +199,19 @@ impl ScriptPlan {
         (kind + ruled, [self.tick_us, a, b, c])
     }
 
-    /// The request for a place of so many units, which may come so late. Only GCRA knows a later time.
-    pub(crate) fn place(&self, units: u64, wait: Wait) -> (ScriptVerb, Units) {
-        let PlanKind::Gcra { per_tick, per_unit, .. } = self.kind else {
-            return (ScriptVerb::Check, Units::exactly(units));
-        };
+    /// The nearer bound of a caller and of the policy's own queue.
+    pub(crate) fn bounded(&self, wait: Wait) -> Wait {
+        let Some(queue) = self.policy.at_limit().queue else { return wait };
+        Wait::at_most(wait.max_wait().min(queue.max_wait()))
+            .behind(wait.max_behind().min(queue.max_behind()))
+    }
+
+    /// By how many parts a debt may exceed the capacity for a place that waits no longer. Only GCRA knows a later time.
+    pub(crate) fn ahead(&self, wait: Wait) -> Option<u64> {
+        let PlanKind::Gcra { per_tick, per_unit, .. } = self.kind else { return None };
         let ticks = wait.max_wait().as_nanos() / (u128::from(self.tick_us) * 1_000);
         let drained = u64::try_from(ticks).unwrap_or(u64::MAX).saturating_mul(per_tick);
-        let ahead = drained.min(wait.max_behind().saturating_mul(per_unit));
-        (ScriptVerb::Reserve, Units { share: ahead, ..Units::exactly(units) })
+        Some(drained.min(wait.max_behind().saturating_mul(per_unit)))
     }
 
     /// The tick that a time lies in.

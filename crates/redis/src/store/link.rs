@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
+use tollgate::Timestamp;
 
 use crate::error::Fault;
 use crate::hash_slot;
@@ -111,6 +112,11 @@ impl Link {
         };
         runtime.spawn(keeper.run());
         Self { jobs: sender, health, counters }
+    }
+
+    /// How long it has been without the store.
+    pub(crate) fn isolated(&self) -> Timestamp {
+        self.health.isolated(Instant::now())
     }
 
     /// Asks the store, and waits no longer than until `due`.
