@@ -13,6 +13,7 @@ use crate::metrics::{Metrics, Protocol, RequestOutcome};
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::tokens::Tokens;
 use crate::wire::{self, RequestRefusal};
 
 /// The decision maker, its metrics, and whether the service is stopping.
@@ -26,6 +27,8 @@ pub(crate) struct Service {
     answers: AnswerParts,
     /// Of plain questions.
     pub(crate) headers: Headers,
+    /// What reservations were charged.
+    pub(crate) tokens: Tokens,
     draining: AtomicBool,
 }
 
@@ -41,7 +44,8 @@ impl Service {
             metrics.show(keeper.metrics());
         }
         let history = History::default();
-        Self { maker, metrics, history, keeper, answers, headers, draining: AtomicBool::new(false) }
+        let (tokens, draining) = (Tokens::default(), AtomicBool::new(false));
+        Self { maker, metrics, history, keeper, answers, headers, tokens, draining }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {

@@ -92,7 +92,7 @@ impl Tables {
 }
 
 /// a, b, .. z, aa, ab ..
-fn letters(n: usize) -> String {
+pub(crate) fn letters(n: usize) -> String {
     let letter = |n: usize| char::from(b'a' + u8::try_from(n).unwrap());
     if n < 26 {
         return letter(n).into();

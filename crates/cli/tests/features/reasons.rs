@@ -56,8 +56,6 @@ const DIVIDED_QUEUE: Refusal = Never(
 );
 const LEASED_QUEUE: Refusal =
     NoMeaning("A lease holds units that are there now, and its holder does not wait.");
-const RULES_QUEUE: Refusal =
-    NotYet("A rule has no word for it: an answer would have to say how long to wait.");
 
 /// The reason for which this place refuses this policy.
 pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
@@ -77,7 +75,6 @@ pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
         _ if place.starts_with("Redis") && counts_denials => REDIS_DENIALS,
         "stripes" | "sketch" if queue => DIVIDED_QUEUE,
         "lease" if queue => LEASED_QUEUE,
-        "rules" if queue => RULES_QUEUE,
         _ => return None,
     })
 }

@@ -28,6 +28,7 @@ const DELAY: &str = "crates/tower/tests/delay.rs";
 pub(crate) const ANY_LIMIT: &str = "crates/tower/tests/any_limit.rs";
 const SETTLE: &str = "crates/tower/tests/settle.rs";
 const DECISIONS: &str = "crates/rules/tests/decisions.rs";
+const ACTS: &str = "crates/rules/tests/verbs.rs";
 pub(crate) const EXACT: &str = "crates/redis/tests/exact.rs";
 pub(crate) const LEASED: &str = "crates/redis/tests/leased.rs";
 pub(crate) const COUNTED: &str = "crates/redis/tests/counted.rs";
@@ -167,7 +168,7 @@ pub(crate) const VERBS: [VerbRow; 12] = [
         elsewhere: [
             Test("tests/striped.rs", "a_charge_fills_all_stripes_and_divides_what_they_owe"),
             Test(SETTLE, "what_a_request_turned_out_to_cost_is_settled_once"),
-            NotYet("A cost that is known after the response is denied where it does not fit."),
+            Test(ACTS, "a_charge_goes_into_debt_in_every_limit_and_is_never_denied"),
             OWES,
         ],
         modes: [OWES; 2],
@@ -185,7 +186,7 @@ pub(crate) const VERBS: [VerbRow; 12] = [
         elsewhere: [
             DIVIDED,
             Test(SETTLE, "what_a_request_turned_out_to_cost_is_settled_once"),
-            NotYet("A request can only charge."),
+            Test(ACTS, "a_refund_gives_back_what_was_not_used_and_not_what_is_over"),
             Test(EXACT, "a_refund_gives_back_what_was_charged"),
         ],
         modes: [
@@ -211,7 +212,10 @@ pub(crate) const VERBS: [VerbRow; 12] = [
         elsewhere: [
             DIVIDED,
             Test(DELAY, "a_caller_that_gives_up_gives_its_place_back"),
-            NotYet("An answer would have to say how long to wait."),
+            Test(
+                ACTS,
+                "a_caller_that_gives_up_gives_its_place_back_unless_another_stands_behind_it",
+            ),
             PLACES,
         ],
         modes: [PLACES; 2],

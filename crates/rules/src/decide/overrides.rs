@@ -5,6 +5,9 @@
 //! and again after it. A request is admitted if the count *after* its own charge is within its limit; otherwise its
 //! charge is refunded. So concurrent requests with the same limit are never admitted above it; both may be denied.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use tollgate::{BuildError, Clock, Decision, Permit, Policy, PolicyError};
 
 use super::moment::DecisionTime;
@@ -21,7 +24,7 @@ const MOST: u32 = i32::MAX as u32;
 #[derive(Debug)]
 pub(crate) struct Overrides {
     /// In the order of [`Unit::ALL`]; empty if such limits are switched off.
-    tables: Vec<RuleTable>,
+    tables: Vec<Arc<RuleTable>>,
 }
 
 impl Overrides {
@@ -30,7 +33,9 @@ impl Overrides {
             // Always a valid text: the test `every_unit_can_be_counted` parses all of them.
             let policy: Result<Policy, PolicyError> =
                 format!("fixed-window {MOST}/{}", unit.period()).parse();
-            policy.ok().map(|policy| RuleTable::with_clock(policy, capacity, clock.clone()))
+            let table =
+                |policy| RuleTable::with_clock(policy, capacity, clock.clone()).map(Arc::new);
+            policy.ok().map(table)
         };
         if capacity == 0 {
             return Ok(Self { tables: Vec::new() });
@@ -39,7 +44,7 @@ impl Overrides {
         Ok(Self { tables })
     }
 
-    fn table(&self, unit: Unit) -> Option<&RuleTable> {
+    pub(crate) fn table(&self, unit: Unit) -> Option<&Arc<RuleTable>> {
         let number = Unit::ALL.iter().position(|one| *one == unit)?;
         self.tables.get(number)
     }
@@ -102,11 +107,9 @@ impl Overrides {
         }
     }
 
-    pub(crate) fn drain(&self, unit: Unit, key: &[u8], cost: u64, moment: DecisionTime) {
-        if let Some(table) = self.table(unit) {
-            // What could not be charged needs no action: the limit is exhausted anyway.
-            let _ = moment.entry(table, key).charge(cost);
-        }
+    /// Charges it whether it fits or not; returns what could not be charged.
+    pub(crate) fn drain(&self, unit: Unit, key: &[u8], cost: u64, moment: DecisionTime) -> u64 {
+        self.table(unit).map_or(cost, |table| moment.entry(table, key).charge(cost))
     }
 
     pub(crate) fn reset(&self, unit: Unit, key: &[u8]) {
@@ -131,14 +134,13 @@ fn compare(limit: Override, counted: &Decision, cost: u64) -> RuleVerdict {
         reset_after,
         // A cost above the limit never fits; any other fits in the next window.
         retry_after: (is_over && cost <= most).then_some(reset_after),
+        wait: Duration::ZERO,
         no_cell: NoCell::of(counted, OnFull::default()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tollgate::ManualClock;
 
     use super::*;
@@ -214,9 +216,9 @@ mod tests {
         let limit = Override { requests_per_unit: 10, unit: Unit::Hour };
         let (charged, _) = overrides.charge(limit, b"x", 7, DecisionTime::Now);
         assert_eq!(charged.remaining, 3);
-        overrides.drain(Unit::Hour, b"x", 2, DecisionTime::Now);
+        assert_eq!(overrides.drain(Unit::Hour, b"x", 2, DecisionTime::Now), 0);
         assert_eq!(overrides.ask(limit, b"x", 0, DecisionTime::Now).remaining, 1);
-        overrides.drain(Unit::Hour, b"x", 2, DecisionTime::Now);
+        assert_eq!(overrides.drain(Unit::Hour, b"x", 2, DecisionTime::Now), 0);
         assert_eq!(overrides.ask(limit, b"x", 0, DecisionTime::Now).remaining, 0);
     }
 

@@ -9,6 +9,7 @@ mod bad_inputs;
 mod grpc;
 mod headers;
 mod http;
+mod reserve;
 mod scenarios;
 mod start;
 mod table_bytes;
