@@ -53,6 +53,11 @@
 //! With [`Options::global`] the limits are kept in Redis, and are shared by all services that use the same Redis: see
 //! [`Global`], and `tollgate-redis` for the bounds of each `accuracy`.
 //!
+//! # Over a restart
+//! With [`Options::state`] what was spent is written to a file when the service stops, and at intervals, and is restored
+//! at the start, as in a reload. A process that is killed loses what was spent since the last write. Limits that come
+//! with requests, and those of rules that are gone, are not in it; neither are receipts of reservations.
+//!
 //! # Metrics
 //! | `tollgate_` | Labels | |
 //! |---|---|---|
@@ -65,6 +70,7 @@
 //! | `table_bytes`, `config_load_success_total`, `config_load_error_total`, `config_refused` | | all rules |
 //! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |
 //! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
+//! | `state_written_total`, `state_errors_total`, `state_age_seconds` | | the file of [`Options::state`], if there is one |
 //! | `domain_not_found_total`, `global_shadow_mode_total` | | requests that nothing could limit |
 //!
 //! With [`MetricsNames::Envoyproxy`] there are also the names of envoyproxy/ratelimit's mapping to Prometheus.
@@ -89,6 +95,7 @@ mod rls;
 mod rules_from;
 mod serve;
 mod service;
+mod state;
 mod tokens;
 mod wire;
 
@@ -98,4 +105,5 @@ pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use options::{AnswerParts, MetricsNames, Options};
 pub use rules_from::{PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom};
 pub use serve::{Running, StartError, rule_cache, start};
+pub use state::StateFile;
 pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};

@@ -32,7 +32,7 @@ impl Offline {
             .map_err(|errors| errors[0].to_string())?;
         let maker = DecisionMaker::new(cache).map_err(|error| error.to_string())?;
         let answers = (AnswerParts { headers: true, metadata: true }, Headers::default());
-        Ok(Self { service: Service::new(maker, answers, MetricsNames::Envoyproxy, None) })
+        Ok(Self { service: Service::new(maker, answers, MetricsNames::Envoyproxy, None, None) })
     }
 
     /// The answer to a request as gRPC decodes it.

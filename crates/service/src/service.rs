@@ -13,6 +13,7 @@ use crate::metrics::{Metrics, Protocol, RequestOutcome};
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::state::{OfState, StateKeeper};
 use crate::tokens::Tokens;
 use crate::wire::{self, RequestRefusal};
 
@@ -24,6 +25,8 @@ pub(crate) struct Service {
     pub(crate) history: History,
     /// Set if limits are kept elsewhere.
     pub(crate) keeper: Option<GlobalLimits>,
+    /// Set if what was spent is kept in a file.
+    pub(crate) state: Option<Arc<StateKeeper>>,
     answers: AnswerParts,
     /// Of plain questions.
     pub(crate) headers: Headers,
@@ -38,14 +41,18 @@ impl Service {
         (answers, headers): (AnswerParts, Headers),
         names: MetricsNames,
         keeper: Option<GlobalLimits>,
+        state: Option<Arc<StateKeeper>>,
     ) -> Self {
         let mut metrics = Metrics::new(Arc::clone(maker.cache()), names);
         if let Some(keeper) = &keeper {
             metrics.show(keeper.metrics());
         }
+        if let Some(state) = &state {
+            metrics.show(OfState(Arc::clone(state)));
+        }
         let history = History::default();
         let (tokens, draining) = (Tokens::default(), AtomicBool::new(false));
-        Self { maker, metrics, history, keeper, answers, headers, tokens, draining }
+        Self { maker, metrics, history, keeper, state, answers, headers, tokens, draining }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {

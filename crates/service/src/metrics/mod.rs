@@ -18,6 +18,8 @@ use tollgate_rules::RuleCache;
 
 use crate::options::MetricsNames;
 
+pub(crate) use counter::{ServiceTotal, encode_total};
+pub(crate) use gauge::encode_gauge;
 pub(crate) use requests::{Protocol, RequestOutcome, Requests};
 
 #[derive(Debug)]
