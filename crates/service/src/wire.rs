@@ -205,11 +205,16 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
         value: value.to_string(),
         raw_value: Vec::new(),
     };
-    vec![
+    let mut headers = vec![
         header("RateLimit-Limit", u64::from(limit.requests_per_unit)),
         header("RateLimit-Remaining", status.remaining),
         header("RateLimit-Reset", whole_seconds(status.reset_after)),
-    ]
+    ];
+    // Envoy's own (`enable_retry_after_header`) is the reset: too late under GCRA, where a limit has room long before it
+    // is whole. Envoy keeps this one.
+    let wait = answer.retry_after();
+    headers.extend(wait.map(|wait| header("Retry-After", whole_seconds(wait).max(1))));
+    headers
 }
 
 /// The header that says that a client was decided without a cell in its rule's full table.
