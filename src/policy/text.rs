@@ -80,24 +80,24 @@ impl fmt::Display for Policy {
 /// sliding-window 100/m               the share rounded down; or `exact`, or `strict`
 /// segmented-window 100/m x6          a ring of 6 segments
 /// calendar-month 10000               months of the calendar in UTC: needs a clock of Unix time
-/// sliding-log 100/m                  the time of each unit. Nothing follows
+/// sliding-log 100/m                  the time of each unit
 /// ```
 ///
 /// The words of other texts are understood, too: `leaking-bucket`, `enforced-average` (spaced), `fixed-window-counter`,
 /// `sliding-window-counter` and `sliding-tail` (sliding-window), `sliding-window-log` and `log` (sliding-log),
 /// `generic-cell-rate-algorithm`; and all names with blanks, as in `token bucket 100/s`.
 ///
-/// To any of these but the last may be added, in any order, what happens at the limit (see
+/// To any of these may be added, in any order, what happens at the limit (see
 /// [`AtLimit`](crate::AtLimit)):
 ///
 /// ```text
 /// soft 5%                            admits 5 % more, and says so; always with the percent sign
 /// count-denied                       a denied request is charged as well
 /// count-denied 30s                   (gcra) until one unit would have to wait for 30 s
-/// penalty 10m after 3                the third denial in a row refuses everything for 10 minutes
+/// penalty 10m after 3                (not sliding-log) the third denial in a row refuses everything for 10 minutes
 /// penalty 10m after 3 extended       and each denial meanwhile begins the 10 minutes anew
-/// queue 50                           (gcra) 50 units may wait for their turn
-/// wait 2s                            (gcra) and none longer than 2 s; also without queue
+/// queue 50                           (gcra, sliding-log) 50 units may wait for their turn
+/// wait 2s                            (the same) and none longer than 2 s; also without queue
 /// ```
 ///
 /// A period is `s m h d` or a number with `ns us ms s m h d`: `250ms`, `10s`, `15m`, `3h`, `1d`. So are `100/minute`,

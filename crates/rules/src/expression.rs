@@ -9,6 +9,9 @@ use crate::value::ValueMatch;
 /// The most bytes of one compiled expression.
 const MAX_BYTES: usize = 1 << 18;
 
+/// The most bytes that a thread remembers of the searches of one expression, and of a set.
+const MAX_CACHED_BYTES: [usize; 2] = [1 << 15, 1 << 20];
+
 /// The most expressions of all rules together, which with [`MAX_BYTES`] bounds their memory: each is compiled by itself
 /// and, where one key has several, with the others.
 const MAX_EXPRESSIONS: usize = 256;
@@ -28,7 +31,10 @@ impl ExpressionSet {
         if texts.len() < 2 {
             return None;
         }
-        let built = RegexSetBuilder::new(&texts).size_limit(texts.len() * MAX_BYTES).build();
+        let built = RegexSetBuilder::new(&texts)
+            .size_limit(texts.len() * MAX_BYTES)
+            .dfa_size_limit(MAX_CACHED_BYTES[1])
+            .build();
         built.ok().map(Self)
     }
 
@@ -66,7 +72,10 @@ impl Expression {
         if parsed.properties().minimum_len().is_none() {
             return Err(no_place("it matches nothing"));
         }
-        let built = RegexBuilder::new(&whole(parsed)).size_limit(MAX_BYTES).build();
+        let built = RegexBuilder::new(&whole(parsed))
+            .size_limit(MAX_BYTES)
+            .dfa_size_limit(MAX_CACHED_BYTES[0])
+            .build();
         built.map(Self).map_err(|_| no_place("it is too large; use shorter repetitions"))
     }
 

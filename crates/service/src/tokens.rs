@@ -41,6 +41,7 @@ impl Tokens {
         let places = self.places.get_or_init(|| (0..PLACES).map(|_| Mutex::default()).collect());
         // Relaxed: the number only has to be another one each time; the place has a lock of its own.
         let number = self.given.fetch_add(1, Ordering::Relaxed);
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits name the place")]
         let place = number as u16;
         let secret = self.random.hash_one(number);
         // No thread waits: where the place is just being read, the receipt is dropped, and what it says stays charged.

@@ -25,7 +25,7 @@ use ask::Row;
 use page::Cell;
 
 /// A quota of six in every period, so that a policy fits where time is that of a server: see `nodes`.
-const ROWS: [Row; 21] = [
+const ROWS: [Row; 23] = [
     Row::of("gcra 6/m burst 3", "algorithm: gcra, unit: minute, burst: 3"),
     Row::of("token-bucket 6/m burst 3", "algorithm: token-bucket, unit: minute, burst: 3"),
     Row::of("leaky-bucket 6/m soft", "algorithm: leaky-bucket, unit: minute"),
@@ -43,6 +43,11 @@ const ROWS: [Row; 21] = [
     Row::of(
         "sliding-window 6/m soft 50%",
         "algorithm: sliding-window, unit: minute, mode: soft 50%",
+    ),
+    Row::of("sliding-log 6/m soft 50%", "algorithm: sliding-log, unit: minute, mode: soft 50%"),
+    Row::of(
+        "sliding-log 6/m count-denied",
+        "algorithm: sliding-log, unit: minute, count_rejected: true",
     ),
     Row::of(
         "gcra 6/m burst 3 count-denied",

@@ -38,9 +38,10 @@ const SKETCH_DENIALS: Refusal = Never(
      pay for.",
 );
 const QUOTAS_OF_A_LOG: Refusal = NotYet(
-    "Another quota has another number of slots, and what is in the old ones would have to move.",
+    "A limit is kept by one compare-and-swap because there are as many slots as units. Under a smaller one the units in \
+     the slots that are too many would have to be moved first, one by one, and a key's entry to say which quota its \
+     slots are counted in.",
 );
-const SAVED_LOG: Refusal = NotYet("The file would need a form of its own for slots.");
 const REDIS_LOG: Refusal = Never(
     "Each unit of a log counts from its very instant, and a node that decides by itself tells the store of it before \
      or after.",
@@ -76,7 +77,6 @@ pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
         "sketch" if counts_denials => SKETCH_DENIALS,
         "sketch" if says("from-first") => SKETCH_FROM_FIRST,
         "`Tiers`" | "changing quota" if log => QUOTAS_OF_A_LOG,
-        "snapshot" if log => SAVED_LOG,
         _ if place.starts_with("Redis") && log => REDIS_LOG,
         _ if place.starts_with("Redis") && counts_denials => REDIS_DENIALS,
         _ if place.starts_with("Redis") && says("calendar") => REDIS_MONTH,

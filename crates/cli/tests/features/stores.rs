@@ -2,7 +2,7 @@
 
 use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Quota, Tiers};
 
-use crate::cells::Elsewhere::{self, Done, NoMeaning, NotYet, Test};
+use crate::cells::Elsewhere::{self, Done, NoMeaning, Test};
 use crate::cells::{CellRow, Tables};
 use crate::verbs::{EXACT, REQUESTS_ALONE, VERBS};
 
@@ -74,6 +74,14 @@ pub(crate) fn all_are_as_told() {
         });
         assert_eq!(told, [("a", true), ("b", true), ("a", false)], "many of {store}");
     }
+    // An entry of a sketch asks for the memory of its key: the entries of a batch, before the first is decided.
+    let size = tollgate::SketchSize::new(4, 1_000).unwrap();
+    let sketch =
+        tollgate::SketchLimiter::with_clock(Quota::per_minute(5), size, ManualClock::new());
+    let sketch = sketch.unwrap();
+    let entries = ["a", "b", "a"].map(|key| sketch.entry(key));
+    let told = entries.map(|entry| entry.check(3).is_allowed());
+    assert_eq!(told, [true, true, false], "many of a sketch");
 }
 
 const ONE_KEY: Elsewhere = NoMeaning("It is one limit: there are not several keys.");
@@ -94,7 +102,7 @@ fn rows() -> (Vec<CellRow>, Vec<CellRow>) {
     let mut cells: Vec<_> =
         STORES.iter().map(|(store, _)| if is_keyed(store) { Done } else { ONE_KEY }).collect();
     cells.push(ONE_KEY);
-    cells.push(NotYet("The lines of a sketch could be asked for ahead as those of a table are."));
+    cells.push(Done);
     tables.0.push(CellRow { name: "many", cells });
     let one_request = NoMeaning("Each request comes by itself.");
     let held = NoMeaning(

@@ -77,7 +77,13 @@ impl Sequence {
     fn check(&mut self, cost: u64) -> tollgate_oracle::Verdict {
         let now_ns = self.now_ns();
         let verdict = self.oracle.check(now_ns, cost);
-        if verdict == tollgate_oracle::Verdict::Allowed && cost > 0 {
+        let counts = self.plan.policy().at_limit().count_denied != tollgate::CountDenied::No;
+        let is_recorded = match verdict {
+            tollgate_oracle::Verdict::Allowed => true,
+            tollgate_oracle::Verdict::Denied => counts,
+            tollgate_oracle::Verdict::Never => false,
+        };
+        if is_recorded && cost > 0 {
             self.newest_us = now_ns / 1_000;
         }
         verdict

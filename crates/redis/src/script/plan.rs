@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, AtLimit, Policy};
+use tollgate::{Algorithm, CountDenied, Policy};
 
 use crate::error::BuildError;
 use crate::script::rules::{PlanRules, largest_count, largest_debt};
@@ -116,10 +116,8 @@ impl ScriptPlan {
                 let make = |segment| Some(PlanKind::Segmented { segment, segments });
                 windowed(u64::from(segments), &make)?
             }
-            // Its ticks are microseconds, whatever its window. No rules of denials are in its part of the script.
-            Algorithm::SlidingLog if policy.at_limit() == AtLimit::default() => {
-                windowed(1, &|window| Some(PlanKind::Log { window }))?
-            }
+            // Its ticks are microseconds, whatever its window. It has no penalty: no policy is a log with one.
+            Algorithm::SlidingLog => windowed(1, &|window| Some(PlanKind::Log { window }))?,
             // Calendar months, of which the script knows nothing, and what the core may learn later.
             _ => return Err(BuildError::Unknown { policy: policy.into() }),
         };
@@ -129,7 +127,11 @@ impl ScriptPlan {
             }
             _ => largest_count(policy, limit),
         };
-        let rules = PlanRules::new(policy, most, [tick_us, LARGEST])?;
+        let rules = match kind {
+            // It records what is denied, and cuts nothing.
+            PlanKind::Log { .. } => None,
+            _ => PlanRules::new(policy, most, [tick_us, LARGEST])?,
+        };
         let mark = PlanMark { text: [0; LONGEST_MARK], length: 0 };
         let mut plan = Self { kind, tick_us, limit, soft_bp, rules, policy, mark };
         let (kind, [tick, a, b, c]) = plan.arguments();
@@ -190,7 +192,10 @@ impl ScriptPlan {
             PlanKind::Segmented { segment, segments } => {
                 (5, segment, self.limit, u64::from(segments))
             }
-            PlanKind::Log { window } => (6, window, self.limit, 0),
+            PlanKind::Log { window } => {
+                let counts = self.policy.at_limit().count_denied != CountDenied::No;
+                (6, window, self.limit, counts.into())
+            }
         };
         (kind + ruled, [self.tick_us, a, b, c])
     }

@@ -252,7 +252,7 @@ fn read_zone(
     const WINDOWS: &str = "it beside calendar months, or fixed windows of whole days";
     const NAMES: &str = "a name of the IANA's list, as in Europe/Berlin";
     let Some((scalar, at)) = fields.scalar("time_zone")? else { return Ok(None) };
-    let is_days = window.subsec_nanos() == 0 && window.as_secs() % DAY_S == 0;
+    let is_days = window.subsec_nanos() == 0 && window.as_secs().is_multiple_of(DAY_S);
     let length = match policy.map(|policy| policy.algorithm()) {
         Some(Algorithm::CalendarMonth) => ZoneWindow::Month,
         Some(Algorithm::FixedWindow) if is_days => {

@@ -1,6 +1,8 @@
 //! `/v1/reserve`, `/v1/cancel`, `/v1/refund` and `/v1/charge`: places in queues, costs that are known afterwards, and
 //! what gives them back.
 
+#![expect(clippy::result_large_err, reason = "either is the response")]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -92,7 +94,6 @@ pub(crate) async fn refund(
 }
 
 /// The question, if the limits are those of this process.
-#[expect(clippy::result_large_err, reason = "either is the response")]
 fn here<T>(service: &Service, asked: Parsed<T>) -> Result<T, Response> {
     if service.keeper.is_some() {
         let reason = "limits in Redis have no reserve, cancel, refund or charge; use /v1/check and /v1/peek, or \
@@ -103,7 +104,6 @@ fn here<T>(service: &Service, asked: Parsed<T>) -> Result<T, Response> {
     Ok(asked)
 }
 
-#[expect(clippy::result_large_err, reason = "either is the response")]
 fn reserve_here(service: &Service, asked: ReserveRequest) -> Result<Response, Response> {
     let ReserveRequest { domain, descriptors, cost, max_wait_ms } = asked;
     let bytes_of = |Pairs(pairs): &Pairs| -> usize {
@@ -123,7 +123,6 @@ fn reserve_here(service: &Service, asked: ReserveRequest) -> Result<Response, Re
     Ok(reply(&answer, &service.headers, token))
 }
 
-#[expect(clippy::result_large_err, reason = "either is the response")]
 fn receipt(service: &Service, token: &str) -> Result<Receipt, Response> {
     let token: Token = token.parse().map_err(|error: String| refused(error))?;
     service.tokens.take(token).ok_or_else(|| {
