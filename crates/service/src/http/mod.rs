@@ -24,7 +24,7 @@ use crate::service::Service;
 
 pub(crate) use connections::listen;
 
-/// The maximum size of a body: the largest request that rules accept has 64 KiB of keys and values.
+/// The maximum size of a body. Rules accept larger requests, for Envoy, which lets pass what is refused.
 const MAX_BODY_BYTES: usize = 256 << 10;
 
 /// The public routes.
