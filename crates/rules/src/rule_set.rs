@@ -1,6 +1,6 @@
 //! [`RuleSet`]: all rules of one load, compiled. It never changes; a reload makes a new one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ahash::RandomState;
@@ -36,7 +36,7 @@ pub struct RuleSet {
     /// For each rule the tables of its limits other than 0, for the next load to keep.
     pub(crate) tables: HashMap<RuleId, Vec<CarriedTable>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
-    pub(crate) pools: HashMap<Box<str>, Arc<DomainPool>, RandomState>,
+    pub(crate) pools: BTreeMap<Box<str>, Arc<DomainPool>>,
     pub(crate) table_bytes: u64,
     pub(crate) changes: Vec<LimitChange>,
     /// The files of each domain, which stay in force if the domain becomes empty.
@@ -68,7 +68,7 @@ impl RuleSet {
         self.domains.keys().map(|domain| &**domain)
     }
 
-    /// The pools of its domains, in no order: see [`DomainPool`].
+    /// The pools of its domains, in the order of their names: see [`DomainPool`].
     pub fn pools(&self) -> impl Iterator<Item = &DomainPool> {
         self.pools.values().map(|pool| &**pool)
     }

@@ -3,6 +3,7 @@
 mod check;
 mod connections;
 mod guard;
+mod headroom;
 pub(crate) mod json;
 mod reserve;
 
@@ -49,6 +50,7 @@ pub(crate) fn routes(service: Arc<Service>) -> Router {
 pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> Router {
     Router::new()
         .route("/v1/reset", post(check::reset))
+        .route("/v1/headroom", post(headroom::report))
         .route("/rlconfig", get(config))
         .route("/metrics", get(metrics))
         .route("/", get(page::page))
@@ -79,18 +81,23 @@ fn degraded(outage: &Outage, now: SystemTime) -> String {
 
 async fn metrics(State(service): State<Arc<Service>>) -> Response {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    service.tell_expired();
     match service.metrics.text() {
         Ok(page) => ([(header::CONTENT_TYPE, OPEN_METRICS)], page).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-/// One line per rule, as `tollgate check` prints it; domains that keep their last good rules because they have no
+/// One line per rule, as `tollgate check` prints it; pools, and the headroom in force; domains that keep their last good rules because they have no
 /// others; and the errors of the last load.
 async fn config(State(service): State<Arc<Service>>) -> String {
     let mut page = String::new();
     if let Some(rules) = service.cache().rules() {
         rules.rules().iter().for_each(|rule| page += &format!("{rule}\n"));
+        for pool in rules.pools() {
+            let (domain, quota, headroom) = (pool.domain(), pool.quota(), pool.headroom());
+            page += &format!("{}: pool {quota}, headroom {headroom}\n", domain.escape_debug());
+        }
         for domain in rules.kept_domains() {
             page += &format!("kept: {}: there are no rules any more\n", domain.escape_debug());
         }
