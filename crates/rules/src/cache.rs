@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
 use tollgate::Clock;
@@ -10,6 +11,7 @@ use crate::compile::{Before, compile};
 use crate::counter::RuleTotal;
 use crate::error::{Problem, RuleError};
 use crate::linger::Lingering;
+use crate::pool::HeadroomRefusal;
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
@@ -228,6 +230,40 @@ impl RuleCache {
     /// [`rules`](RuleCache::rules) without counting a reference: for one decision.
     pub(crate) fn current(&self) -> Guard<Option<Arc<RuleSet>>> {
         self.rules.load()
+    }
+
+    /// Says what share of a domain's [pool](crate::DomainPool) can be spared from now on, 0 for none and 1 for all, for so
+    /// long: at most [`DomainPool::LONGEST`](crate::DomainPool::LONGEST). After that time nothing is lent, until the next report. From any thread, as often
+    /// as you like.
+    ///
+    /// # Errors
+    /// The domain is unknown or has no pool; the headroom is no number from 0 to 1; or there is no time, or too much.
+    /// The last report stays in force.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let cache = RuleCache::new(Settings::default());
+    /// let text = "{domain: shop, pool: {unit: second, requests_per_unit: 500}}";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// cache.report_headroom("shop", 0.4, Duration::from_secs(5))?;
+    /// let refusal = cache.report_headroom("shop", 1.5, Duration::from_secs(5)).unwrap_err();
+    /// assert_eq!(refusal.to_string(), "headroom 1.5 is refused; use 0 to 1");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn report_headroom(
+        &self,
+        domain: &str,
+        headroom: f64,
+        lasts: Duration,
+    ) -> Result<(), HeadroomRefusal> {
+        let rules = self.rules.load();
+        let rules = rules.as_deref().filter(|rules| rules.domains.contains_key(domain));
+        let name = || domain.to_owned();
+        let rules = rules.ok_or_else(|| HeadroomRefusal::UnknownDomain { domain: name() })?;
+        let pool = rules.pools.get(domain);
+        let pool = pool.ok_or_else(|| HeadroomRefusal::NoPool { domain: name() })?;
+        pool.report(headroom, lasts)
     }
 
     /// The status of loading so far.

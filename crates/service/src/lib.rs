@@ -5,7 +5,7 @@
 //! |---|---|
 //! | gRPC, 8081 | `envoy.service.ratelimit.v3.RateLimitService`, health (`ratelimit`), reflection |
 //! | HTTP, 8080 | `POST /json` (Envoy's protocol as JSON), `POST /v1/check`, `GET /v1/peek`, `/healthcheck`, `/metrics`, a status page at `/` |
-//! | HTTP, 6070, loopback | `POST /v1/reset`, `/rlconfig`, `/metrics`, the status page |
+//! | HTTP, 6070, loopback | `POST /v1/reset`, `POST /v1/headroom`, `/rlconfig`, `/metrics`, the status page |
 //!
 //! ```
 //! # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
@@ -41,7 +41,7 @@
 //! # The admin's address
 //! A request there is refused with 403 unless its `Host` is an IP address, `localhost` or one of
 //! [`Options::admin_hosts`], and its `Origin`, if it has one, is that of the service's own pages: no page of another
-//! site can make a browser read or reset limits, neither directly nor through a name of its own.
+//! site can make a browser read or reset limits, or report a headroom, neither directly nor through a name of its own.
 //!
 //! # TLS and unix sockets
 //! [`Options::grpc_tls`] and [`Options::http_tls`] name a certificate, its key, and the authority of clients'
@@ -58,9 +58,10 @@
 //! |---|---|---|
 //! | `requests_total` | `protocol`, `outcome` | what came of requests: `allowed`, `over_limit`, or `refused` without a decision |
 //! | `decision_seconds` | `protocol` | a histogram, from a request that was read to its answer |
-//! | `rule_hits_total`, `rule_within_limit_total`, `rule_over_limit_total`, `rule_near_limit_total`, `rule_shadow_total` | `domain`, `rule` | units that a rule decided |
+//! | `rule_hits_total`, `rule_within_limit_total`, `rule_over_limit_total`, `rule_near_limit_total`, `rule_borrowed_total`, `rule_shadow_total` | `domain`, `rule` | units that a rule decided |
 //! | `rule_spilled_total`, `rule_full_denied_total`, `rule_full_allowed_total` | `domain`, `rule` | of those, units
 //! of clients without a cell |
+//! | `pool_headroom`, `pool_lent_total`, `pool_expired_total` | `domain` | pools, from which `mode: elastic` borrows |
 //! | `rule_clients`, `rule_capacity`, `rule_table_bytes` | `domain`, `rule` | its tables |
 //! | `table_bytes`, `config_load_success_total`, `config_load_error_total`, `config_refused` | | all rules |
 //! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |

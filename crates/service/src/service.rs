@@ -94,6 +94,17 @@ impl Service {
         answer
     }
 
+    /// Logs the domains whose last headroom has gone out of force: each report once.
+    pub(crate) fn tell_expired(&self) {
+        let Some(rules) = self.cache().rules() else { return };
+        for pool in rules.pools().filter(|pool| pool.expire()) {
+            tracing::warn!(
+                "{}: no headroom was reported in time; nothing is lent until the next report",
+                pool.domain().escape_debug()
+            );
+        }
+    }
+
     /// From now on the health check fails, so that load balancers send no new requests.
     pub(crate) fn drain(&self) {
         // Relaxed: nothing else is published with the flag, and a health check may see it one request later.

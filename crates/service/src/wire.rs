@@ -239,7 +239,8 @@ fn with_reason(
     Some(metadata)
 }
 
-/// The metadata of the rules whose descriptors pass, under `metadata`; the first of several with one name.
+/// The metadata of the rules whose descriptors pass, under `metadata`; the first of several with one name. And
+/// `borrowed`, if a pool has lent what a limit denied.
 fn metadata(answer: &Answer) -> Option<prost_types::Struct> {
     let mut merged = prost_types::Struct::default();
     let passed = answer.statuses().iter().enumerate().filter(|(_, status)| status.code == Code::Ok);
@@ -248,10 +249,17 @@ fn metadata(answer: &Answer) -> Option<prost_types::Struct> {
             merge(&mut merged, pairs);
         }
     }
-    let is_empty = merged.fields.is_empty();
-    let kind = prost_types::value::Kind::StructValue(merged);
-    let value = prost_types::Value { kind: Some(kind) };
-    (!is_empty).then(|| prost_types::Struct { fields: [("metadata".to_owned(), value)].into() })
+    let mut told = prost_types::Struct::default();
+    let mut tell = |name: &str, kind| {
+        told.fields.insert(name.to_owned(), prost_types::Value { kind: Some(kind) });
+    };
+    if !merged.fields.is_empty() {
+        tell("metadata", prost_types::value::Kind::StructValue(merged));
+    }
+    if answer.is_allowed() && answer.statuses().iter().any(|status| status.is_borrowed) {
+        tell("borrowed", prost_types::value::Kind::BoolValue(true));
+    }
+    (!told.fields.is_empty()).then_some(told)
 }
 
 fn merge(into: &mut prost_types::Struct, pairs: &[(String, Metadata)]) {

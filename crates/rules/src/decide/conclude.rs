@@ -47,6 +47,8 @@ impl DecisionMaker {
             |part: &Part<'_>| part.say() != Enforcement::None && !settings.global_shadow_mode;
         let status = |part: &Part<'_>| {
             let told = status(part);
+            // A request that is denied has borrowed nothing.
+            let told = Status { is_borrowed: told.is_borrowed && !is_over, ..told };
             if waits(part) { told } else { Status { wait: Duration::ZERO, ..told } }
         };
         let statuses = parts.iter().map(status).collect();
@@ -104,6 +106,7 @@ fn count(parts: &[Part<'_>], settings: &Settings) {
             (Judge::Rule(_, rule), Some(verdict)) => {
                 let near = verdict.near(part.cost, settings.near_limit_ratio);
                 rule.counts.admitted(part.cost, near);
+                rule.counts.borrowed(if verdict.is_borrowed { part.cost } else { 0 });
             }
             _ => {}
         }
@@ -140,6 +143,7 @@ fn status(part: &Part<'_>) -> Status {
         wait: verdict.wait,
         uncharged: part.uncharged,
         is_within_soft: verdict.is_within_soft,
+        is_borrowed: verdict.is_borrowed,
         limit,
         remaining: verdict.remaining,
         reset_after: verdict.reset_after,

@@ -1,6 +1,6 @@
 //! [`Context`]: what all parts of a decision share.
 
-use tollgate::{Clock, Entry};
+use tollgate::{Clock, Decision, Entry};
 
 use super::act::Act;
 use super::moment::DecisionTime;
@@ -23,6 +23,15 @@ impl Context<'_> {
         match &gate.zone {
             None => self.moment.entry(&gate.table, key),
             Some(zone) => gate.table.entry(key).at(zone.local(self.moment.read(self.clock))),
+        }
+    }
+
+    /// Asks a client's limit, and the pool about what that denies for now; returns whether the pool would lend it.
+    pub(crate) fn peek(&self, gate: &LocalLimit, key: &[u8], cost: u64) -> (Decision, bool) {
+        let entry = self.entry(gate, key);
+        match &gate.pool {
+            None => (entry.peek(cost), false),
+            Some(pool) => pool.peek(entry, cost, self.moment.given()),
         }
     }
 }

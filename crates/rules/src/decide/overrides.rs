@@ -128,6 +128,7 @@ fn compare(limit: Override, counted: &Decision, cost: u64) -> RuleVerdict {
     RuleVerdict {
         is_over,
         is_within_soft: false,
+        is_borrowed: false,
         limit: 0,
         burst: most,
         remaining: most.saturating_sub(used),

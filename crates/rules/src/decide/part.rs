@@ -39,6 +39,8 @@ pub(crate) struct Part<'r> {
     pub(crate) charges: Vec<(&'r LocalLimit, Charged)>,
     /// How long its place in a queue lies ahead.
     pub(crate) wait: Duration,
+    /// Whether one of its rule's limits was lent the units.
+    pub(crate) is_borrowed: bool,
     /// What a charge that need not fit has left.
     pub(crate) uncharged: u64,
     /// Whether it is admitted, and not charged, because a table has no cell for its client.
@@ -58,9 +60,18 @@ pub(crate) enum Enforcement {
 
 impl<'r> Part<'r> {
     pub(crate) fn new(judge: Judge<'r>, cost: u64, key: Range<usize>) -> Self {
-        let (verdict, permit, charges) = (None, None, Vec::new());
-        let (wait, uncharged, is_full_allowed) = (Duration::ZERO, 0, false);
-        Self { judge, cost, key, verdict, permit, charges, wait, uncharged, is_full_allowed }
+        Self {
+            judge,
+            cost,
+            key,
+            verdict: None,
+            permit: None,
+            charges: Vec::new(),
+            wait: Duration::ZERO,
+            is_borrowed: false,
+            uncharged: 0,
+            is_full_allowed: false,
+        }
     }
 
     pub(crate) fn key<'k>(&self, keys: &'k [u8]) -> &'k [u8] {
@@ -122,7 +133,9 @@ impl<'r> Part<'r> {
             Judge::Rule(_, rule) => {
                 self.verdict = match rule.limits() {
                     [Limit { gate: Some(gate), .. }]
-                        if with.act.wait(gate).is_none() && !with.act.keeps() =>
+                        if gate.pool.is_none()
+                            && with.act.wait(gate).is_none()
+                            && !with.act.keeps() =>
                     {
                         let decision = with.entry(gate, key).check(self.cost);
                         Some(RuleVerdict::of(&decision, 0, rule.on_full()))
@@ -148,11 +161,12 @@ impl<'r> Part<'r> {
             if is_allowed || verdict.is_over {
                 let no_cell = verdict.no_cell.or(admitting.and_then(|verdict| verdict.no_cell));
                 let wait = charges.iter().map(|(_, charged)| charged.wait()).max();
+                let is_borrowed = charges.iter().any(|(_, charged)| charged.is_borrowed());
                 let charges = charges.into_iter().map(|(n, charged)| (dues[n].gate, charged));
                 self.charges.extend(charges.filter(|_| with.act.keeps()));
-                // Another limit than the one that is reported may be soft, or give a later place.
+                // Another limit than the one that is reported may be soft, borrow, or give a later place.
                 let wait = wait.unwrap_or_default();
-                return Some(RuleVerdict { no_cell, is_within_soft, wait, ..verdict });
+                return Some(RuleVerdict { no_cell, is_within_soft, is_borrowed, wait, ..verdict });
             }
             admitting = Some(verdict);
             dues.remove(nth);
@@ -165,7 +179,8 @@ impl<'r> Part<'r> {
     pub(super) fn dues<'k>(&self, with: Context<'k>) -> impl Iterator<Item = Due<'r, 'k>> {
         let (key, cost) = (&with.keys[self.key.clone()], self.cost);
         let gates = self.rule().into_iter().flat_map(Rule::gates);
-        gates.map(move |gate| Due { gate, key, cost, wait: with.act.wait(gate) })
+        let is_shadow = self.rule().is_some_and(Rule::is_shadow);
+        gates.map(move |gate| Due { gate, key, cost, wait: with.act.wait(gate), is_shadow })
     }
 
     /// Charges it whether it fits or not, and looks how the limits stand then.
@@ -183,7 +198,8 @@ impl<'r> Part<'r> {
             }
         };
         // Nothing is denied any more; what is told is until when the next unit is.
-        self.verdict = self.ask(1, with).map(|verdict| RuleVerdict { is_over: false, ..verdict });
+        let told = |verdict| RuleVerdict { is_over: false, is_borrowed: false, ..verdict };
+        self.verdict = self.ask(1, with).map(told);
     }
 
     /// What a limit that came with the request has charged.
@@ -252,11 +268,11 @@ fn ask_limit(
 ) -> RuleVerdict {
     match &limit.gate {
         Some(gate) => {
-            let entry = with.entry(gate, key);
-            let decision = entry.peek(cost);
-            let verdict = RuleVerdict::of(&decision, n, on_full);
+            let (decision, is_borrowed) = with.peek(gate, key, cost);
+            let verdict = RuleVerdict { is_borrowed, ..RuleVerdict::of(&decision, n, on_full) };
+            let has_place = |wait| with.entry(gate, key).peek_queue(cost, wait).is_allowed();
             match with.act.wait(gate) {
-                Some(wait) if verdict.is_over && entry.peek_queue(cost, wait).is_allowed() => {
+                Some(wait) if verdict.is_over && has_place(wait) => {
                     let wait =
                         decision.retry_after().unwrap_or_else(|| beyond(gate, &decision, cost));
                     RuleVerdict { wait, ..verdict.admitted() }

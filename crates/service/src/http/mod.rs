@@ -3,6 +3,7 @@
 mod check;
 mod connections;
 mod guard;
+mod headroom;
 pub(crate) mod json;
 mod reserve;
 
@@ -49,6 +50,7 @@ pub(crate) fn routes(service: Arc<Service>) -> Router {
 pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> Router {
     Router::new()
         .route("/v1/reset", post(check::reset))
+        .route("/v1/headroom", post(headroom::report))
         .route("/rlconfig", get(config))
         .route("/metrics", get(metrics))
         .route("/", get(page::page))
@@ -89,6 +91,7 @@ async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Res
     } else {
         "text/plain; version=0.0.4; charset=utf-8"
     };
+    service.tell_expired();
     match service.metrics.text(is_open_metrics) {
         Ok(page) => {
             ([(header::CONTENT_TYPE, kind), (header::VARY, "accept")], page).into_response()
@@ -97,12 +100,16 @@ async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Res
     }
 }
 
-/// One line per rule, as `tollgate check` prints it; domains that keep their last good rules because they have no
+/// One line per rule, as `tollgate check` prints it; pools, and the headroom in force; domains that keep their last good rules because they have no
 /// others; and the errors of the last load.
 async fn config(State(service): State<Arc<Service>>) -> String {
     let mut page = String::new();
     if let Some(rules) = service.cache().rules() {
         rules.rules().iter().for_each(|rule| page += &format!("{rule}\n"));
+        for pool in rules.pools() {
+            let (domain, quota, headroom) = (pool.domain(), pool.quota(), pool.headroom());
+            page += &format!("{}: pool {quota}, headroom {headroom}\n", domain.escape_debug());
+        }
         for domain in rules.kept_domains() {
             page += &format!("kept: {}: there are no rules any more\n", domain.escape_debug());
         }

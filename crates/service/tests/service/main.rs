@@ -8,6 +8,7 @@ mod common;
 mod bad_inputs;
 mod grpc;
 mod headers;
+mod headroom;
 mod http;
 mod reserve;
 mod scenarios;
