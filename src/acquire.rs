@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use ahash::RandomState;
-
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Denial, Permit};
 use crate::entry::Entry;
@@ -19,15 +17,7 @@ use crate::wait::Wait;
 /// From now until a place's turn, and what the jitter adds.
 fn pause(wait: Wait, place: &Reservation, now: Timestamp) -> Duration {
     let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
-    // Its turn has come: nothing to draw.
-    if until == 0 && wait.jitter_ns == 0 {
-        return Duration::ZERO;
-    }
-    let span = wait.jitter_ns;
-    // The high half of hash * (span + 1): evenly in 0..=span. A fresh state is a fresh seed.
-    let drawn = u128::from(RandomState::new().hash_one(until)) * (u128::from(span) + 1);
-    let later = (drawn >> 64) as u64;
-    Duration::from_nanos(until.saturating_add(later))
+    wait.spread(Duration::from_nanos(until))
 }
 
 /// A place that is given back if the caller that waits for it gives up: whole before its turn, and after it (a

@@ -16,12 +16,14 @@ mod local;
 mod peek;
 mod pool;
 mod request;
+mod reserve;
 mod script;
 mod settings;
 mod share;
 mod slots;
 mod store;
 mod toll;
+mod verbs;
 
 #[cfg(all(test, feature = "redis-tests"))]
 mod conformance;
@@ -34,6 +36,7 @@ pub use error::{BuildError, Fault};
 pub use limiter::RedisLimiter;
 pub use pool::SharedPool;
 pub use request::{Group, RequestDecision, Weight, check_request, peek_request};
+pub use reserve::RedisReservation;
 pub use settings::{Mode, OnError, Settings};
 pub use store::Store;
 pub use store::options::StoreOptions;

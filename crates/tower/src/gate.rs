@@ -51,8 +51,17 @@ type Sleep = dyn Fn(Duration) -> Sleeping + Send + Sync;
 pub(crate) enum GateMode<P: Place> {
     Deny,
     Shadow,
-    Delay { max_wait: Duration, sleep: Arc<Sleep> },
-    Borrow { lender: Arc<P::Lender> },
+    Delay {
+        max_wait: Duration,
+        sleep: Arc<Sleep>,
+    },
+    /// As a delay, and the place where the limit is kept has the queue and the sleep.
+    RemoteDelay {
+        max_wait: Duration,
+    },
+    Borrow {
+        lender: Arc<P::Lender>,
+    },
 }
 
 impl<P: Place> Clone for GateMode<P> {
@@ -63,6 +72,7 @@ impl<P: Place> Clone for GateMode<P> {
             Self::Delay { max_wait, sleep } => {
                 Self::Delay { max_wait: *max_wait, sleep: Arc::clone(sleep) }
             }
+            Self::RemoteDelay { max_wait } => Self::RemoteDelay { max_wait: *max_wait },
             Self::Borrow { lender } => Self::Borrow { lender: Arc::clone(lender) },
         }
     }
@@ -173,8 +183,7 @@ impl Gate {
 pub(crate) type RemoteGate = Gate<Remote>;
 
 impl Gate<Remote> {
-    /// A gate whose limit is kept elsewhere, for a [`RemoteLayer`](crate::RemoteLayer). It can do what any gate can, but
-    /// delay: that would need a queue elsewhere.
+    /// A gate whose limit is kept elsewhere, for a [`RemoteLayer`](crate::RemoteLayer). It can do what any gate can.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -191,6 +200,31 @@ impl Gate<Remote> {
     #[must_use]
     pub fn remote(limit: impl RemoteLimit, by: impl Extract + 'static) -> Self {
         Self::asking(Arc::new(limit), by)
+    }
+
+    /// Lets requests wait for their turn in place of denying them, in one order over all nodes
+    /// ([`RemoteLimit::acquire`]); a request that would wait longer than `max_wait` is denied at once. A request that is
+    /// dropped while it waits gives its place back, if it is the last.
+    ///
+    /// ```no_run
+    /// # fn delaying(clients: tollgate_redis::RedisLimiter) {
+    /// use std::time::Duration;
+    /// use tollgate_tower::{ClientAddress, Gate};
+    /// let gate = Gate::remote(clients, ClientAddress::peer()).delay(Duration::from_secs(10));
+    /// # let _ = gate;
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn delay(self, max_wait: Duration) -> Self {
+        Self { mode: GateMode::RemoteDelay { max_wait }, ..self }
+    }
+
+    /// How long its requests may wait, if they may.
+    pub(crate) fn max_wait(&self) -> Option<Duration> {
+        match self.mode {
+            GateMode::RemoteDelay { max_wait } => Some(max_wait),
+            _ => None,
+        }
     }
 
     /// Lets something else admit what the limit denies for now ([`Denial::is_for_now`](tollgate::Denial::is_for_now)), such
@@ -351,7 +385,7 @@ impl<P: Place> fmt::Debug for Gate<P> {
         let mode = match self.mode {
             GateMode::Deny => "deny",
             GateMode::Shadow => "shadow",
-            GateMode::Delay { .. } => "delay",
+            GateMode::Delay { .. } | GateMode::RemoteDelay { .. } => "delay",
             GateMode::Borrow { .. } => "borrow",
         };
         f.debug_struct("Gate")

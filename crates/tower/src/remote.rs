@@ -57,7 +57,7 @@ impl RemoteRules {
         };
         match asks.as_slice() {
             [] => Question::Told(Ok(nothing)),
-            [only] if !only.gate.is_shadow() => {
+            [only] if !only.gate.is_shadow() && only.gate.max_wait().is_none() => {
                 let borrows = matches!(only.gate.mode, GateMode::Borrow { .. });
                 match only.gate.limit.check_now(&only.key, only.cost) {
                     // A denial is no answer yet.
@@ -127,6 +127,11 @@ impl RemoteRules {
 /// Where the denial is that of a gate that borrows, its part is asked of what it borrows from, and the others again without
 /// it. What was lent goes back if one of them denies.
 async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<(usize, Decision)> {
+    if let [only] = asks
+        && let Some(max_wait) = only.gate.max_wait()
+    {
+        return Some((0, only.gate.limit.acquire(&only.key, only.cost, max_wait).await));
+    }
     let mut places: ArrayVec<usize, GATES_MAX> = (0..asks.len()).collect();
     let mut lent = Vec::new();
     loop {

@@ -1,6 +1,9 @@
 //! The same requests over Redis, in each mode. The time is the server's, so all requests come at one instant, under
 //! quotas of a day: no unit comes back meanwhile.
 
+use std::time::Duration;
+
+use tollgate::Wait;
 use tollgate_redis::{Mode, RedisLimiter, Settings, Store, check_all};
 
 use crate::ask::{Answers, Asked, COSTS, Row, at_one_instant};
@@ -9,8 +12,12 @@ async fn of_mode(text: &str, mode: Mode, store: &Store) -> Answers {
     let settings = Settings::new(text.parse().unwrap()).name(format!("{text} {mode:?}")).mode(mode);
     let limiter = RedisLimiter::new(store, settings).map_err(|error| error.to_string())?;
     let mut answers = Vec::new();
+    let waits = limiter.policy().at_limit().queue.is_some();
     for cost in COSTS {
-        answers.push(limiter.check_n("a", cost).await.is_allowed());
+        answers.push(match waits {
+            true => limiter.reserve("a", cost, Wait::at_most(Duration::MAX)).await.is_ok(),
+            false => limiter.check_n("a", cost).await.is_allowed(),
+        });
     }
     Ok(answers)
 }
@@ -19,7 +26,7 @@ const MODES: [(&str, Mode); 3] =
     [("Redis exact", Mode::Exact), ("Redis leased", Mode::Leased), ("Redis async", Mode::Async)];
 
 async fn store(address: &str) -> Store {
-    let store = Store::with(address, std::time::Duration::from_secs(10), "test").unwrap();
+    let store = Store::with(address, Duration::from_secs(10), "test").unwrap();
     store.ready().await;
     store
 }

@@ -46,8 +46,6 @@ const REDIS_LOG: Refusal = Never(
     "Each unit of a log counts from its very instant, and a node that decides by itself tells the store of it before \
      or after.",
 );
-const REDIS_MONTH: Refusal =
-    NotYet("The script knows no calendar: a node would have to tell it when the month ends.");
 const REDIS_DENIALS: Refusal = Never(
     "A node that decides by itself does not know in which order others admit and deny, and to tell the store of every \
      denial takes as many calls as mode exact.",
@@ -59,10 +57,6 @@ const DIVIDED_QUEUE: Refusal = Never(
 );
 const LEASED_QUEUE: Refusal =
     NoMeaning("A lease holds units that are there now, and its holder does not wait.");
-const REDIS_QUEUE: Refusal = NotYet(
-    "A check does not wait, here as anywhere; for a verb that does, the script would have to store a debt for what is \
-     only reserved.",
-);
 
 /// The reason for which this place refuses this policy.
 pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
@@ -79,10 +73,8 @@ pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
         "`Tiers`" | "changing quota" if log => QUOTAS_OF_A_LOG,
         _ if place.starts_with("Redis") && log => REDIS_LOG,
         _ if place.starts_with("Redis") && counts_denials => REDIS_DENIALS,
-        _ if place.starts_with("Redis") && says("calendar") => REDIS_MONTH,
         "stripes" | "sketch" if queue => DIVIDED_QUEUE,
         "lease" if queue => LEASED_QUEUE,
-        _ if place.starts_with("Redis") && queue => REDIS_QUEUE,
         _ => return None,
     })
 }

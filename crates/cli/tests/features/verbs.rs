@@ -40,6 +40,18 @@ pub(crate) const REPLAY: &str = "crates/cli/tests/replay.rs";
 pub(crate) const SIMULATE: &str = "crates/cli/tests/simulate.rs";
 pub(crate) const GLOBAL: &str = "crates/service/tests/with_redis/global.rs";
 
+/// Over Redis, each in all of its modes.
+const REDIS: &str = "crates/redis/tests/verbs.rs";
+const TAKES_WHAT_FITS: Elsewhere =
+    Test(REDIS, "as_much_as_fits_is_taken_also_beside_what_a_node_holds");
+const OWES: Elsewhere = Test(REDIS, "what_is_owed_is_charged_in_full_and_keeps_later_requests_out");
+const PLACES: Elsewhere =
+    Test(REDIS, "places_of_all_nodes_are_in_one_order_and_the_last_one_can_be_given_back");
+const TURN: Elsewhere =
+    Test(REDIS, "a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up");
+const FORGETS: Elsewhere =
+    Test(REDIS, "a_limit_that_was_reset_is_as_never_used_whatever_its_node_held");
+
 const SERVERS_TIME: Elsewhere =
     Never("The time is the server's: nodes whose clocks differ would otherwise disagree.");
 /// Of verbs of which traffic tells nothing.
@@ -141,9 +153,9 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             Test("tests/striped.rs", "as_much_as_fits_is_taken_from_all_stripes"),
             YES_OR_NO,
             YES_OR_NO,
-            NotYet("The script can: leases take so. There is no verb for it."),
+            TAKES_WHAT_FITS,
         ],
-        modes: [NotYet("The script can: leases take so. There is no verb for it."); 2],
+        modes: [TAKES_WHAT_FITS; 2],
         sketch: Test(SKETCH_VERBS, "as_much_as_fits_is_taken_from_all_cells_of_a_key"),
         traffic: REQUESTS_ALONE,
     },
@@ -157,9 +169,9 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             Test("tests/striped.rs", "a_charge_fills_all_stripes_and_divides_what_they_owe"),
             Test(SETTLE, "what_a_request_turned_out_to_cost_is_settled_once"),
             Test(ACTS, "a_charge_goes_into_debt_in_every_limit_and_is_never_denied"),
-            NotYet("The script can: mode `async` reports so. There is no verb for it."),
+            OWES,
         ],
-        modes: [NotYet("The script can: mode `async` reports so. There is no verb for it."); 2],
+        modes: [OWES; 2],
         sketch: Test(SKETCH_VERBS, "a_charge_goes_into_debt_up_to_two_bursts"),
         traffic: REQUESTS_ALONE,
     },
@@ -204,9 +216,9 @@ pub(crate) const VERBS: [VerbRow; 12] = [
                 ACTS,
                 "a_caller_that_gives_up_gives_its_place_back_unless_another_stands_behind_it",
             ),
-            NotYet("The script would have to store a debt for what is only reserved."),
+            PLACES,
         ],
-        modes: [NotYet("The script would have to store a debt for what is only reserved."); 2],
+        modes: [PLACES; 2],
         sketch: SHARED,
         traffic: [
             Test(REPLAY, "a_queue_is_told_as_delays"),
@@ -225,9 +237,9 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             DIVIDED,
             Test(DELAY, "requests_wait_for_their_turn_and_no_longer_than_was_said"),
             NO_WAIT,
-            NotYet("It needs reservations."),
+            TURN,
         ],
-        modes: [NotYet("It needs reservations."); 2],
+        modes: [TURN; 2],
         sketch: SHARED,
         traffic: [NoMeaning("A delay is told, and takes no time: see `reserve`."); 2],
     },
@@ -242,9 +254,9 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             DIVIDED,
             IN_THE_PROGRAM,
             Test(DECISIONS, "peek_charges_and_counts_nothing_and_reset_forgets"),
-            NotYet("Nodes that hold leases would have to be told."),
+            FORGETS,
         ],
-        modes: [NotYet("Nodes that hold leases would have to be told."); 2],
+        modes: [FORGETS; 2],
         sketch: SHARED,
         traffic: REQUESTS_ALONE,
     },

@@ -5,7 +5,7 @@ use tollgate_oracle::Verdict;
 
 use super::{NEVER_SET_BACK, TimedScript, ask, model, plan, server::Server, text_with_told_time};
 use crate::script::plan::ScriptPlan;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{Invoked, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies};
 use crate::store::backoff::mixed;
 

@@ -232,7 +232,11 @@ local function logs()
     if limit.verb == CHECK and charged then
       units = units_of(limit.want, limit.least, limit.share, limit.room)
       if units > 0 then push(log, units) end
-    elseif limit.verb == REFUND then
+    elseif limit.verb == CHARGE then
+      -- More than the limit at one instant is denied no longer.
+      units = min(limit.want, limit.b)
+      if units > 0 then push(log, units) end
+    elseif limit.verb == REFUND or limit.verb == CANCEL and limit.stamp == log.last then
       units = give_back(log, limit.want, limit.stamp, limit.a)
     end
     -- What another group admits was not denied.
