@@ -31,7 +31,7 @@ impl DecisionMaker {
         if act == Act::Charge {
             count(parts, settings);
             let now = || moment.read(self.cache.clock());
-            reports.extend(parts.iter().filter_map(|part| count_no_cell(part, now)));
+            reports.extend(parts.iter().filter_map(|part| self.count_no_cell(part, now)));
             if is_shadowed {
                 self.cache.count_global_shadow();
             }
@@ -42,6 +42,15 @@ impl DecisionMaker {
         }
         let code = if is_over && !is_shadowed { Code::OverLimit } else { Code::Ok };
         Concluded { code, statuses: parts.iter().map(status).collect(), reports }
+    }
+
+    /// Counts a client without a cell.
+    fn count_no_cell(&self, part: &Part<'_>, now: impl Fn() -> Timestamp) -> Option<FullReport> {
+        let how = part.verdict?.no_cell?;
+        match part.judge {
+            Judge::Override(_) => self.cache.count_own_limit_full(how, part.cost, now()),
+            _ => part.rule()?.count_no_cell(how, part.cost, now()),
+        }
     }
 }
 
@@ -57,12 +66,6 @@ impl Concluded {
         let Self { code, statuses, reports } = self;
         Answer { rules, code, statuses, reports }
     }
-}
-
-/// Counts a client without a cell.
-fn count_no_cell(part: &Part<'_>, now: impl Fn() -> Timestamp) -> Option<FullReport> {
-    let (rule, how) = (part.rule()?, part.verdict?.no_cell?);
-    rule.count_no_cell(how, part.cost, now())
 }
 
 fn count(parts: &[Part<'_>], settings: &Settings) {

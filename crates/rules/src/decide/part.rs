@@ -164,7 +164,7 @@ impl<'r> Part<'r> {
         match self.judge {
             _ if !self.is_over() => return,
             Judge::Override(limit) => {
-                with.overrides.drain(limit.unit, key, self.cost, with.moment);
+                with.overrides.drain(limit, key, self.cost, with.moment);
             }
             Judge::Rule(_, rule) => {
                 for limit in rule.limits().iter().filter(|limit| limit.drains_denied) {
@@ -184,7 +184,7 @@ impl<'r> Part<'r> {
     /// Refunds the charge of a limit that came with the request.
     pub(crate) fn give_back(&mut self, with: Context<'_>) {
         if let (Judge::Override(limit), Some(permit)) = (self.judge, self.permit.take()) {
-            with.overrides.give_back(limit.unit, self.key(with.keys), permit, with.moment);
+            with.overrides.give_back(limit, self.key(with.keys), permit, with.moment);
         }
     }
 
@@ -194,7 +194,7 @@ impl<'r> Part<'r> {
         match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => 0,
             Judge::Override(limit) => {
-                with.overrides.reset(limit.unit, key);
+                with.overrides.reset(limit, key);
                 1
             }
             Judge::Rule(_, rule) => {
