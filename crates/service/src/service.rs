@@ -9,7 +9,7 @@ use tollgate_tower::Headers;
 
 use crate::global::GlobalLimits;
 use crate::history::History;
-use crate::metrics::{Metrics, Protocol, RequestOutcome};
+use crate::metrics::{Metrics, OfRespClients, Protocol, RequestOutcome, RespClients};
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
@@ -23,6 +23,8 @@ pub(crate) struct Service {
     pub(crate) history: History,
     /// Set if limits are kept elsewhere.
     pub(crate) keeper: Option<GlobalLimits>,
+    /// Those of Redis' protocol.
+    pub(crate) clients: Arc<RespClients>,
     answers: AnswerParts,
     /// Of plain questions.
     pub(crate) headers: Headers,
@@ -40,8 +42,10 @@ impl Service {
         if let Some(keeper) = &keeper {
             metrics.show(keeper.metrics());
         }
-        let history = History::default();
-        Self { maker, metrics, history, keeper, answers, headers, draining: AtomicBool::new(false) }
+        let clients = Arc::new(RespClients::default());
+        metrics.show(OfRespClients(Arc::clone(&clients)));
+        let (history, draining) = (History::default(), AtomicBool::new(false));
+        Self { maker, metrics, history, keeper, clients, answers, headers, draining }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {

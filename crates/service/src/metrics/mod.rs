@@ -1,6 +1,7 @@
 //! Metrics in Prometheus' text format. Labels come only from rules: their number is known when rules are loaded,
 //! whatever requests contain.
 
+mod clients;
 mod counter;
 mod envoyproxy;
 mod gauge;
@@ -18,7 +19,8 @@ use tollgate_rules::RuleCache;
 
 use crate::options::MetricsNames;
 
-pub(crate) use requests::{Protocol, RequestOutcome, Requests};
+pub(crate) use clients::{MAX_RESP_CONNECTIONS, OfRespClients, RespClients};
+pub(crate) use requests::{OUTCOMES_COUNT, Protocol, RequestOutcome, Requests};
 
 #[derive(Debug)]
 pub(crate) struct Metrics {

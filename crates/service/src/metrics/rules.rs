@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use tollgate::Stats;
-use tollgate_rules::{Rule, RuleCache, RuleCounts};
+use tollgate_rules::{NoCell, Rule, RuleCache, RuleCounts};
 
 use super::gauge::{encode_gauge, gauge};
 
@@ -85,6 +85,16 @@ impl OfRules {
                 "global_shadow_mode",
                 "Requests that nothing but the global shadow mode let pass",
                 self.cache.global_shadow_mode(),
+            ),
+            (
+                "own_limits_spilled",
+                "Hits of clients without a cell under limits that came with requests, decided in the spill",
+                self.cache.own_limits_full(NoCell::Spilled),
+            ),
+            (
+                "own_limits_full_denied",
+                "Hits of clients without a cell under limits that came with requests, denied for that",
+                self.cache.own_limits_full(NoCell::Denied),
             ),
             (
                 "lingering_forgotten",
