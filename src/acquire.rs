@@ -6,10 +6,8 @@
 
 use std::time::Duration;
 
-use ahash::RandomState;
-
 use crate::clock::Timestamp;
-use crate::decision::{Denial, Permit};
+use crate::decision::{Decision, Denial, Permit};
 use crate::entry::Entry;
 use crate::reservation::Reservation;
 use crate::store::Store;
@@ -19,15 +17,7 @@ use crate::wait::Wait;
 /// From now until a place's turn, and what the jitter adds.
 fn pause(wait: Wait, place: &Reservation, now: Timestamp) -> Duration {
     let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
-    // Its turn has come: nothing to draw.
-    if until == 0 && wait.jitter_ns == 0 {
-        return Duration::ZERO;
-    }
-    let span = wait.jitter_ns;
-    // The high half of hash * (span + 1): evenly in 0..=span. A fresh state is a fresh seed.
-    let drawn = u128::from(RandomState::new().hash_one(until)) * (u128::from(span) + 1);
-    let later = (drawn >> 64) as u64;
-    Duration::from_nanos(until.saturating_add(later))
+    wait.spread(Duration::from_nanos(until))
 }
 
 /// A place that is given back if the caller that waits for it gives up: whole before its turn, and after it (a
@@ -103,10 +93,29 @@ impl Entry<'_> {
     /// # Errors
     /// The denial, as [`reserve`](Entry::reserve)'s.
     pub fn queue(&self, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
-        let ([wait_ns, behind], [max_ns, places]) = (wait.bounds(), self.limit.queue());
-        let verb = Verb::Reserve { wait_ns: wait_ns.min(max_ns), behind: behind.min(places) };
-        let decision = self.limit.ask(verb, cost, self.at, cost > 0);
+        let decision = self.limit.ask(self.place(wait), cost, self.at, cost > 0);
         decision.into_result().map(Reservation::new)
+    }
+
+    /// Whether [`queue`](Entry::queue) would give a place now. Takes none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
+    /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(1), ManualClock::new());
+    /// let wait = Wait::at_most(Duration::from_secs(1));
+    /// assert!(limiter.entry().peek_queue(2, wait).is_allowed());
+    /// assert!(limiter.entry().queue(2, wait).is_ok());
+    /// assert!(!limiter.entry().peek_queue(1, wait).is_allowed());
+    /// ```
+    pub fn peek_queue(&self, cost: u64, wait: Wait) -> Decision {
+        self.limit.ask(self.place(wait), cost, self.at, false)
+    }
+
+    /// The verb for the next place, within the bounds of both the caller and the policy.
+    fn place(&self, wait: Wait) -> Verb {
+        let ([wait_ns, behind], [max_ns, places]) = (wait.bounds(), self.limit.queue());
+        Verb::Reserve { wait_ns: wait_ns.min(max_ns), behind: behind.min(places) }
     }
 
     /// Waits for its turn, and is then admitted: traffic leaves at the quota's rate, in the order in which

@@ -65,18 +65,11 @@ impl<S: Store> Entry<'_, S> {
         refuse: impl FnOnce(u64) -> Option<Decision>,
     ) -> Decision {
         match own {
-            Decision::Denied(denial) if is_for_now(&denial) && or(&denial, self.at) => {
+            Decision::Denied(denial) if denial.is_for_now() && or(&denial, self.at) => {
                 Decision::Allowed(denial.into_permit())
             }
             Decision::Denied(denial) => refuse(denial.cost()).unwrap_or(own),
             Decision::Allowed(_) => own,
         }
     }
-}
-
-/// Whether a quota has denied, and only for now. A cost above the quota never fits: that is what its denial says. A key
-/// for which a table has no cell was not denied by its quota, or not by that alone, and a penalty refuses everything.
-fn is_for_now(denial: &Denial) -> bool {
-    let by_quota = !denial.is_table_full() && !denial.is_spilled() && !denial.is_penalty();
-    by_quota && !denial.is_never() && denial.cost() > 0
 }

@@ -192,9 +192,12 @@ const LOG_MAX: u64 = 1 << 20;
 fn check_log(quota: Quota) -> Result<(), PolicyError> {
     match (quota.count(), quota.max_burst()) {
         (limit, burst) if burst != limit => Err(PolicyError::burst_on_log(limit, burst)),
-        (limit, _) if limit > LOG_MAX => Err(PolicyError::log_too_large(limit, LOG_MAX)),
-        _ => Ok(()),
+        (limit, _) => check_log_size(limit),
     }
+}
+
+fn check_log_size(slots: u64) -> Result<(), PolicyError> {
+    if slots > LOG_MAX { Err(PolicyError::log_too_large(slots, LOG_MAX)) } else { Ok(()) }
 }
 
 /// The same policy, for what keeps a word and no slots.

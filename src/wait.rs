@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ahash::RandomState;
+
 /// How long a request may wait for its turn, and how it is spread.
 ///
 /// A policy with a queue of its own ([`Policy::queue`](crate::Policy::queue)) has bounds as well: the nearer one counts.
@@ -52,6 +54,35 @@ impl Wait {
         let cut = jitter_ns > u64::MAX as u128;
         #[expect(clippy::cast_possible_truncation, reason = "it was looked at")]
         Self { jitter_ns: if cut { u64::MAX } else { jitter_ns as u64 }, ..self }
+    }
+
+    /// Behind how many units it waits at most; [`u64::MAX`] is no bound.
+    #[must_use]
+    pub const fn max_behind(&self) -> u64 {
+        self.units
+    }
+
+    /// How long to sleep for a turn that comes in so long: later by up to the jitter, which is drawn anew each time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Wait;
+    /// let second = Duration::from_secs(1);
+    /// let wait = Wait::at_most(second).jitter(Duration::from_millis(5));
+    /// assert!((second..=second + Duration::from_millis(5)).contains(&wait.spread(second)));
+    /// ```
+    #[must_use]
+    pub fn spread(&self, until: Duration) -> Duration {
+        // Callers that were told the same instant go on one after the other.
+        // Its turn has come: nothing to draw.
+        if self.jitter_ns == 0 {
+            return until;
+        }
+        // The high half of hash * (span + 1): evenly in 0..=span. A fresh state is a fresh seed.
+        let drawn =
+            u128::from(RandomState::new().hash_one(until)) * (u128::from(self.jitter_ns) + 1);
+        let later = (drawn >> 64) as u64;
+        until.saturating_add(Duration::from_nanos(later))
     }
 
     /// The longest wait for a turn, without the jitter.

@@ -26,6 +26,12 @@ fn every_form_is_read_and_printed_in_one_way() {
         ("sliding-window-counter 100/Minute", "sliding-window 100/m"),
         ("sliding-tail 100/hours exact", "sliding-window 100/h exact"),
         ("sliding-window-log 100 per 10 minutes", "sliding-log 100/10m"),
+        ("Token Bucket 100/s burst 20", "gcra 100/s burst 20"),
+        ("leaking bucket 100/m hard", "gcra 1/m burst 100"),
+        ("sliding window log 100/m", "sliding-log 100/m"),
+        ("sliding window 100/m exact", "sliding-window 100/m exact"),
+        ("generic cell rate algorithm 10 per second", "gcra 10/s"),
+        ("calendar month 10000", "calendar-month 10000"),
         ("sliding_log 7/2days", "sliding-log 7/2d"),
         ("100 per minute burst 20 soft 50%", "gcra 100/m burst 20 soft 50%"),
         ("100 per 1500ms", "gcra 100/1500ms"),
@@ -89,6 +95,22 @@ fn every_slip_is_named_with_what_would_be_right() {
             "slidingwindow 10/s",
             &format!(
                 "there is no algorithm \"slidingwindow\" (did you mean \"sliding-window\"?); use {algorithms}"
+            ),
+        ),
+        (
+            "rolling window 10/s",
+            "there is no algorithm \"rolling-window\"; use sliding-log, of each time, or sliding-window, of two \
+             counts",
+        ),
+        (
+            "leaky bucket as a queue 5/s",
+            "there is no algorithm \"leaky-bucket-as-a-queue\"; use a quota and its places, as in gcra 5/s burst 1 \
+             queue 50",
+        ),
+        (
+            "rolling-windows 10/s",
+            &format!(
+                "there is no algorithm \"rolling-windows\" (did you mean \"rolling-window\"?); use {algorithms}"
             ),
         ),
         (

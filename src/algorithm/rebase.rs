@@ -2,11 +2,11 @@
 //! and at the new one after it.
 //!
 //! The word is carried to the instant of the change, where the old quota's debt becomes the new one's,
-//! unit for unit, rounded up, and at most the new quota's limit. So what comes of it does not depend on
-//! when a request comes.
+//! unit for unit, rounded up, and at most the new quota's limit and its queue. So what comes of it does not depend
+//! on when a request comes.
 //!
 //! ```text
-//! GCRA to GCRA         debt' = min(burst', ceil(debt))            in units, with their fractions
+//! GCRA to GCRA         debt' = min(burst' + queue', ceil(debt))   in units, with their fractions
 //! same windows         each count is kept, all together at most limit'
 //! anything else        what the old quota had used of its limit then, at most limit', counts as charged
 //!                      at the change
@@ -28,14 +28,16 @@
 //! `d + rate * (T - x)`. The last of the new ones was admitted, so they sum to at most the burst' and what
 //! has drained since their TAT began, less the debt that it began with: if d = 0 it began no earlier than the
 //! first of them, and they sum to at most `burst' + rate' * (y - T + E)`; else it began at T with the debt
-//! d' = min(d, burst'), and they sum to at most `burst' - d' + rate' * (y - T)`. If d' = d the sum of
+//! d' = min(d, burst'), and they sum to at most `burst' - d' + rate' * (y - T)`. (A queue keeps a larger d', which
+//! admits less.) If d' = d the sum of
 //! old and new is `burst'` and the two terms; if not, it is d and the two terms, and d is at most
 //! `burst + rate * D`, since the last of the old ones was admitted, too. (A debt by `charge` or `reserve`
 //! may be larger, by what those verbs admit.) An interval on one side of T, in which decisions of both
 //! quotas lie all the same, is bounded as if it reached to T.
 //!
 //! So a burst that is raised gives the difference, and a burst that is lowered locks no key out for longer
-//! than the new one takes to come back: what is owed above that is forgiven. A caller that lowers a burst and raises it
+//! than the new one and its queue take to come back: what is owed above that is forgiven. Places in a queue are among
+//! what is owed, so those that the new queue has are not given out again. A caller that lowers a burst and raises it
 //! again therefore gives that difference again; each change has the bound above.
 //!
 //! For windows: what the old quota still counted at T the new one counts in its window of T, up to its
@@ -50,6 +52,8 @@ pub(crate) struct Change<'a> {
     pub(crate) old: &'a Kernel,
     pub(crate) new: &'a Kernel,
     pub(crate) at_ns: u64,
+    /// What the places of the new queue owe beyond the burst, in the new quota's ticks; 0 without a queue.
+    pub(crate) queue_ticks: u64,
 }
 
 impl Change<'_> {
@@ -58,7 +62,7 @@ impl Change<'_> {
     /// A word that had become idle before the change, and by that instant, owes nothing: it is as one never
     /// used there.
     pub(crate) fn rebased(&self, held: Held, seen_ns: u64) -> Held {
-        let Self { old, new, at_ns } = *self;
+        let Self { old, new, at_ns, .. } = *self;
         let was_idle = seen_ns <= at_ns && old.is_idle(held, old.moment(seen_ns));
         if was_idle || planted(Fault::RebaseForgets) {
             return Held::IDLE;
@@ -117,7 +121,8 @@ impl Change<'_> {
                 Kernel::Gcra(new) | Kernel::RuledGcra(new),
             ) => {
                 let debt = new.ticks_of(old, held.ahead.into());
-                let ahead = u64::try_from(debt).unwrap_or(u64::MAX).min(new.burst_ticks);
+                let kept = new.burst_ticks.saturating_add(self.queue_ticks);
+                let ahead = u64::try_from(debt).unwrap_or(u64::MAX).min(kept);
                 Held { ahead, ..Held::IDLE }
             }
             // Other windows, or a window for a bucket: only how much is used means the same in both.
@@ -136,7 +141,7 @@ impl Change<'_> {
 
     /// What was used of the old limit, charged at the change.
     fn counted_anew(&self, held: Held) -> Held {
-        let Self { old, new, at_ns } = *self;
+        let Self { old, new, at_ns, .. } = *self;
         self.charged_anew(old.used(held, old.moment(at_ns)).min(new.limit()))
     }
 
@@ -153,7 +158,8 @@ impl Change<'_> {
 impl Ruled<'_> {
     /// A word as [`Change::rebased`], from these rules to others.
     pub(crate) fn rebased(&self, new: &Self, held: Held, [at_ns, seen_ns]: [u64; 2]) -> Held {
-        let change = Change { old: self.kernel, new: new.kernel, at_ns };
+        let queue_ticks = new.queue_ticks();
+        let change = Change { old: self.kernel, new: new.kernel, at_ns, queue_ticks };
         if self.rules.penalty.is_none() && new.rules.penalty.is_none() {
             return change.rebased(held, seen_ns);
         }
@@ -178,6 +184,18 @@ impl Ruled<'_> {
             .seen_later(new.kernel.passed(at_ns, seen_ns))
             .seen_earlier(new.kernel.passed(seen_ns, at_ns));
         if new.is_idle(seen, new.moment(seen_ns)) { Held::IDLE } else { seen }
+    }
+
+    /// What the last place in the queue owes beyond the burst.
+    fn queue_ticks(&self) -> u64 {
+        let (Some([wait_ns, places]), Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra)) =
+            (self.rules.queue, self.kernel)
+        else {
+            return 0;
+        };
+        // Both bound it; the word has room for the nearer one (`ticks_ahead` in policy/needs.rs).
+        let ticks = gcra.ticks(wait_ns).min(u128::from(places) * u128::from(gcra.unit_ticks));
+        u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
     /// How much of the limit is used; under a penalty all of it.
@@ -214,7 +232,7 @@ mod tests {
     /// What is owed, in ticks of the new quota, `later` after a debt of so many old ticks was seen.
     fn owed(old: &Kernel, new: &Kernel, ahead: u64, [seen, changed, later]: [u64; 3]) -> u64 {
         let [seen_ns, at_ns, later_ns] = [seen, changed, later].map(|second| second * SECOND);
-        let change = Change { old, new, at_ns };
+        let change = Change { old, new, at_ns, queue_ticks: 0 };
         let held = change.rebased(Held { ahead, ..Held::IDLE }, seen_ns);
         held.seen_later(new.passed(seen_ns, later_ns)).ahead
     }
@@ -242,7 +260,8 @@ mod tests {
     #[test]
     fn what_was_idle_owes_nothing_and_what_had_not_drained_by_the_change_does() {
         let [fast, slow] = [gcra(1, 1, 40, 8), gcra(1, 3_600, 40, 8)];
-        let change = |at_s: u64| Change { old: &fast, new: &slow, at_ns: at_s * SECOND };
+        let change =
+            |at_s: u64| Change { old: &fast, new: &slow, at_ns: at_s * SECOND, queue_ticks: 0 };
         assert_eq!(change(110).rebased(Held::IDLE, 100 * SECOND), Held::IDLE);
         // Drained at 104 s by the old rate; at 102 s the new one came, and two units were owed.
         let held = Held { behind: 6 << 8, ..Held::IDLE };
@@ -262,7 +281,7 @@ mod tests {
             Kernel::SegmentedWindow(SegmentedWindow::new(limit, 20 * SECOND, 3, 4, packing))
         };
         let counts = |old: &Kernel, new: &Kernel, counts| {
-            let change = Change { old, new, at_ns: 70 * SECOND };
+            let change = Change { old, new, at_ns: 70 * SECOND, queue_ticks: 0 };
             change.rebased(Held { counts, ..Held::IDLE }, 70 * SECOND).counts
         };
         assert_eq!(counts(&fixed(9), &fixed(12), 8), 8);
@@ -312,7 +331,7 @@ mod tests {
         for kernel in kernels {
             let [old, equal, other] = [60, 60, 30].map(kernel);
             let held = Held { ahead: 1, behind: 0, counts: 5 };
-            let rebased = |new| Change { old: &old, new, at_ns: 70 * SECOND };
+            let rebased = |new| Change { old: &old, new, at_ns: 70 * SECOND, queue_ticks: 0 };
             let rebased = |new| rebased(new).rebased(held, 70 * SECOND);
             assert_eq!(rebased(&equal), held, "{old:?}");
             assert_eq!(rebased(&other), Held { ahead: 0, ..held }, "{old:?}");
@@ -323,7 +342,7 @@ mod tests {
     fn what_was_used_is_counted_anew_where_windows_differ() {
         let [long, short] = [60, 10].map(|s| Kernel::FixedWindow(FixedWindow::new(9, s * SECOND)));
         let bucket = gcra(1, 1, 20, 8);
-        let change = |old, new| Change { old, new, at_ns: 70 * SECOND };
+        let change = |old, new| Change { old, new, at_ns: 70 * SECOND, queue_ticks: 0 };
         let held = Held { counts: 8, ..Held::IDLE };
         let used = |kernel: &Kernel, held| kernel.used(held, kernel.moment(70 * SECOND));
         assert_eq!(used(&short, change(&long, &short).rebased(held, 70 * SECOND)), 8);

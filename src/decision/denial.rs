@@ -133,6 +133,22 @@ impl Denial {
         self.view.mark == Mark::Penalty
     }
 
+    /// Whether the quota alone has denied, and only for now: then something else may admit the request, as in
+    /// [`Entry::check_or`](crate::Entry::check_or). Not so are a cost that never fits or of 0, a penalty, and a key for
+    /// which a full table has no cell, also if the spill has decided.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(5));
+    /// let is_for_now = |cost| limiter.check_n(cost).into_result().err().map(|denial| denial.is_for_now());
+    /// assert_eq!([3, 3, 6].map(is_for_now), [None, Some(true), Some(false)]);
+    /// ```
+    #[must_use]
+    pub fn is_for_now(&self) -> bool {
+        let by_quota = !self.is_table_full() && !self.is_spilled() && !self.is_penalty();
+        by_quota && !self.is_never() && self.cost() > 0
+    }
+
     /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Others' traffic may be the reason; waiting for
     /// [`retry_after`](Denial::retry_after) succeeds all the same, if nothing else happens.
     #[must_use]

@@ -11,8 +11,8 @@ use crate::policy::{Policy, deciding};
 use super::KeyedLimiter;
 use super::floor::floor_at;
 use super::hit::way_of;
-use super::layout::{Layout, Shared};
-use super::log::{DESIGN_LOAD as LOGS_LOAD, LogHeader, LogStore};
+use super::layout::Layout;
+use super::log::{DESIGN_LOAD as LOGS_LOAD, LogStore};
 use super::memory::Memory;
 use super::seeds::Seeds;
 use super::shard::{CELLS, Shard};
@@ -31,14 +31,17 @@ impl Table {
         Ok(Self::of(memory, layout))
     }
 
-    /// Logs for so many keys at a time.
-    pub(super) fn of_logs(rule: LogRule, capacity: usize) -> Result<Self, BuildError> {
+    /// Logs of a policy for so many keys at a time.
+    pub(super) fn of_logs(
+        policy: Policy,
+        rule: LogRule,
+        capacity: usize,
+    ) -> Result<Self, BuildError> {
         let shards = Self::shards_for(capacity, LOGS_LOAD)?;
         // All memory is taken here: a decision allocates nothing.
         let logs = Some(LogStore::new(rule, shards, capacity)?);
         let memory = Memory::new(shards, || Shard::new(0))?;
-        let layout = Shared::of_logs(u64::BITS - 1 - LogHeader::STATE_BITS).bare();
-        Ok(Self { logs, ..Self::of(memory, layout) })
+        Ok(Self { logs, ..Self::of(memory, Layout::of_logs(&policy)) })
     }
 
     /// A table for `capacity` keys whose shards are read from `next`, one by one.
@@ -50,7 +53,7 @@ impl Table {
         Ok(Self::of(Memory::told(Self::shards_for(capacity, DESIGN_LOAD)?, next)?, layout))
     }
 
-    fn of(memory: Memory, layout: Layout) -> Self {
+    pub(super) fn of(memory: Memory, layout: Layout) -> Self {
         // Which code decides is chosen once, here, and not at each decision.
         let (way, tallies) = (way_of(&layout), Tallies::default());
         Self { memory, layout, way, tallies, spill: None, book: None, logs: None }
@@ -147,7 +150,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let policy = policy.into();
         let clock = deciding(clock.into(), &policy)?;
         let mut table = match LogRule::of(&policy) {
-            Some(rule) => Table::of_logs(rule, capacity)?,
+            Some(rule) => Table::of_logs(policy, rule, capacity)?,
             None => {
                 let floor = floor_at(clock.now().as_nanos());
                 Table::new(Layout::plan(&policy)?, capacity, floor)?

@@ -110,7 +110,10 @@ pub(super) fn refuse(
         return None;
     }
     let mut fresh = Fresh::new(ask, None);
-    let outcome = look(table, identity, second, &mut fresh)?;
+    let outcome = match table.logs() {
+        Some(logs) => logs.refuse(identity, second, &mut fresh)?,
+        None => look(table, identity, second, &mut fresh)?,
+    };
     // Others have given back meanwhile, and the request would be admitted: no denial of this limit.
     let is_denied = outcome.verdict == Verdict::Denied;
     is_denied.then(|| answer(table, outcome, &fresh))

@@ -95,7 +95,7 @@ pub use tiers::Tiers;
 ///
 /// A policy of sliding logs ([`Policy::sliding_log`]) keeps slots in place of a word: about
 /// `capacity * 1.54 * (8 * limit + 25)` bytes. Its keys are forgotten when their units have left the window, and have no
-/// spill: a new key for which there is no room is denied. No thread may sleep there for exactly 2^22 changes of an
+/// spill: a new key for which there is no room is denied. (Of a soft one, what it is softened to is the limit.) No thread may sleep there for exactly 2^22 changes of an
 /// entry's owner.
 ///
 /// ```

@@ -18,6 +18,7 @@ use ahash::RandomState;
 
 use crate::clock::Clock;
 use crate::error::BuildError;
+use crate::log::LogRule;
 use crate::policy::Policy;
 use crate::snapshot::{
     Preamble, Reader, RestoreError, SnapshotKind as Whose, WORDS_AT, field, length, resume,
@@ -28,12 +29,14 @@ use super::book::Book;
 use super::book::saved::{read_book, words_of as words_of_book};
 use super::build::DESIGN_LOAD;
 use super::layout::{Kind, Layout, Shared};
+use super::log::{DESIGN_LOAD as LOGS_LOAD, LogStore, ReadLogs, SavedLogs};
+use super::memory::Memory;
 use super::seeds::Seeds;
 use super::shard::{CELLS, Header, Shard};
 use super::snapshot::{twins, words_of};
 use super::spill::Spill;
 use super::table::Table;
-use crate::hash::{Hashers, Identity, unit};
+use crate::hash::{Hashers, Identity, Mix, unit};
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its hashers and its capacity.
@@ -119,8 +122,17 @@ pub(super) struct Expected {
 
 fn of_one(policy: Policy, preamble: &Preamble, clock: &Clock) -> Result<Expected, RestoreError> {
     // As this version plans it: words that were divided in another way are refused, not converted.
-    let layout = Layout::plan(&policy)?;
-    preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
+    let (layout, form) = match LogRule::of(&policy) {
+        Some(rule) => {
+            let layout = Layout::of_logs(&policy);
+            (layout, SavedLogs::new(rule, 0).form(layout.form()))
+        }
+        None => {
+            let layout = Layout::plan(&policy)?;
+            (layout, layout.form())
+        }
+    };
+    preamble.is_of(Whose::Keyed, policy, form, clock.origin())?;
     Ok(Expected { shared: None, quotas: vec![(policy, layout)] })
 }
 
@@ -148,10 +160,23 @@ pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
     let ((policy, layout), tiers) = (expected.quotas[0], expected.quotas.len());
     let before = expected.shared.map_or(0, |_| words_of_book(tiers));
     // Before memory is taken for it.
-    let (capacity, has_spill) = size_of_table(&preamble, before, tiers)?;
+    let (capacity, shards, has_spill) = size_of_table(&preamble, policy, before, tiers)?;
     // Other hashers would look for every key in the wrong place.
     if preamble.fingerprints != hashers.fingerprints() {
         return Err(RestoreError::hashers());
+    }
+    if let Some(rule) = LogRule::of(&policy) {
+        let table = read_logs(reader, (rule, layout), shards, hashers.mix())?;
+        let clock = resume(clock, &preamble)?;
+        return Ok(KeyedLimiter {
+            table,
+            hashers,
+            clock,
+            capacity,
+            policy,
+            seeds,
+            keys: PhantomData,
+        });
     }
     let (layout, book) = match expected.shared {
         None => (layout, None),
@@ -191,30 +216,55 @@ pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
     Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds, keys: PhantomData })
 }
 
-/// The capacity of the table, whose shards and whose file have the number and the length that follow; and
-/// whether it has a spill, which is seen from the length. So many words stand before the shards, and there are so many
-/// tiers.
+/// Logs, and behind the end and the checksum whether a table may have written them.
+fn read_logs<R: Read>(
+    mut reader: Reader<R>,
+    (rule, layout): (LogRule, Layout),
+    shards: usize,
+    mix: Mix,
+) -> Result<Table, RestoreError> {
+    let mut logs = ReadLogs::new(SavedLogs::new(rule, shards));
+    // Headers in the place of words, and of a header the floor: see `Shard::floor_and_headers`.
+    let memory = Memory::told(shards, || {
+        let (floor, headers) = logs.shard(&mut reader)?;
+        Ok::<_, RestoreError>(Shard::holding(Header::from_bits(floor), headers))
+    })?;
+    reader.close()?;
+    // A key's shards are any two here, not those of two units.
+    let entries = logs.entries(|identity| mix.second(identity, shards, 1))?;
+    let logs = Some(LogStore::holding(rule, entries));
+    Ok(Table { logs, ..Table::of(memory, layout) })
+}
+
+/// The capacity of the table, and its shards, whose number and whose file's length follow; and whether it has a spill,
+/// which is seen from the length. So many words stand before the shards, and there are so many tiers.
 fn size_of_table(
     preamble: &Preamble,
+    policy: Policy,
     before: u64,
     tiers: usize,
-) -> Result<(usize, bool), RestoreError> {
+) -> Result<(usize, usize, bool), RestoreError> {
     let too_large = |_| BuildError::capacity_too_large(usize::MAX);
     // A file of a machine with wider addresses may hold more than this one can.
     // The number itself does not fit into the error either: the largest stands for it.
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
-    let shards = Table::shards_for(capacity, DESIGN_LOAD)?;
+    let logs = LogRule::of(&policy);
+    let shards = Table::shards_for(capacity, logs.map_or(DESIGN_LOAD, |_| LOGS_LOAD))?;
     // Capacity and shards come from one computation: a file in which they differ is none of ours.
     field("number of shards", preamble.shards, shards as u64)?;
     // Sums that are too large for any file saturate, and are refused as another length.
-    let of_table = words_of(shards).saturating_add(before);
+    let of_table = match logs {
+        Some(rule) => SavedLogs::new(rule, shards).words(),
+        None => words_of(shards).saturating_add(before),
+    };
     let with_spill = of_table.saturating_add(Spill::words_of(shards, tiers));
-    let has_spill = length(with_spill) == Some(preamble.length);
+    // Logs have none.
+    let has_spill = logs.is_none() && length(with_spill) == Some(preamble.length);
     // Then it has none, or the length is wrong: the error names the one without a spill.
     if !has_spill {
         field("length", preamble.length, length(of_table).unwrap_or(u64::MAX))?;
     }
-    Ok((capacity, has_spill))
+    Ok((capacity, shards, has_spill))
 }
 
 fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {

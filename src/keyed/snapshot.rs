@@ -53,6 +53,7 @@ use crate::snapshot::{
 use super::KeyedLimiter;
 use super::book::saved::{form, words as words_of_book};
 use super::layout::{Kind, Layout};
+use super::log::SavedLogs;
 use super::points;
 use super::seeds::Seeds;
 use super::shard::GRANULE_BITS;
@@ -180,7 +181,7 @@ pub(super) fn twins(
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Writes what the table holds, while others go on deciding: of every key all that was charged before
     /// this call and has not drained, and of a request that is charged meanwhile either its whole cost or
-    /// nothing. No thread waits, and nothing in the table changes.
+    /// nothing (of a sliding log, any part of its units). No thread waits, and nothing in the table changes.
     ///
     /// A limiter that is [restored](KeyedLimiter::restore) from this admits what this one would have
     /// admitted, and in the worst case once more what was charged to a key after its word had been read.
@@ -192,7 +193,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// at every moment.
     ///
     /// For a limiter with [`Tiers`](crate::Tiers) the file has 112 bytes more for each tier; while the
-    /// table is copied, no quota can be changed.
+    /// table is copied, no quota can be changed. For sliding logs it has, for each shard, 8 bytes and seven times 16 and 8
+    /// for each unit of the limit.
     ///
     /// **The file is a secret.** It carries the seeds of the hashers, if [`new`](KeyedLimiter::new) or
     /// [`with_clock`](KeyedLimiter::with_clock) drew them, and a fingerprint of them in any case. A reader of
@@ -217,48 +219,34 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
-        if self.table.logs.is_some() {
-            return Err(SnapshotError::Log);
-        }
+        let second = |identity| self.place_of(identity).second();
         let (shards, book) = (self.table.shards(), self.table.book.as_deref());
+        let of_table = self.table.layout.form();
+        // What a table of logs holds beside its cells is copied with them.
+        if let Some(logs) = self.table.logs() {
+            let (words, saved) = (logs.copied(second)?, SavedLogs::new(logs.rule, shards));
+            let preamble = self.preamble((Whose::Keyed, saved.form(of_table)), words.len() as u64);
+            let keys = saved.keys(&words);
+            write(writer, &preamble, words.into_iter())?;
+            return Ok(SnapshotSummary::of(&preamble, keys));
+        }
         // So that no quota changes meanwhile, and every word is counted in one that is in force.
         let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
         // What is charged from here on need not be in the file.
-        let copies = copy_all(&self.table, |identity| self.place_of(identity).second())?;
+        let copies = copy_all(&self.table, second)?;
         let quotas = book.map_or_else(Vec::new, words_of_book);
-        let (kind, form, policy) = match (book, &changing) {
-            // The policies stand in the book; the last change's instant goes along, for a later
-            // change must not come before it.
-            (Some(book), Some(changing)) => {
-                (Whose::Tiers, form(book, changing.latest_ns()), String::new())
-            }
-            // One quota, which cannot change: it is named in the file.
-            _ => (Whose::Keyed, self.table.layout.form(), self.policy.to_string()),
+        let kind_and_form = match (book, &changing) {
+            // The last change's instant goes along, for a later change must not come before it.
+            (Some(book), Some(changing)) => (Whose::Tiers, form(book, changing.latest_ns())),
+            // One quota, which cannot change.
+            _ => (Whose::Keyed, of_table),
         };
         // Behind the shards: a key that moves from the spill to a cell meanwhile is found in one of them at least.
         let spill = copy_spill(&self.table)?;
         // Every word of the copy is counted in a quota of the copy. A change may come from here on.
         drop(changing);
-        // After the copy, and in this order: see the head of `crate::snapshot`.
-        let now = self.now();
-        let wall = SystemTime::now();
         let besides = (quotas.len() + spill.len()) as u64;
-        // What stands in memory has a length that can be told: the other number is never written.
-        let bytes = length(words_of(shards) + besides).unwrap_or(u64::MAX);
-        let preamble = Preamble {
-            kind,
-            origin: self.clock.origin(),
-            length: bytes,
-            now_ns: now.as_nanos(),
-            wall_ns: wall_ns(wall),
-            capacity: self.capacity as u64,
-            shards: shards as u64,
-            form,
-            fingerprints: self.hashers.fingerprints(),
-            // None, if the hashers are the caller's: then a restore is given them again.
-            seeds: self.seeds.map(Seeds::to_numbers),
-            policy,
-        };
+        let preamble = self.preamble(kind_and_form, words_of(shards) + besides);
         let words = copies.iter().flat_map(|copy| {
             std::iter::once(copy.header.to_bits()).chain(copy.words.iter().copied())
         });
@@ -266,7 +254,30 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         // Of the copy, as it is in the file: not of the table, which has gone on.
         let words = copies.iter().flat_map(|copy| &copy.words);
         let keys = words.filter(|&&word| Layout::kind(word) == Kind::Live).count();
-        Ok(SnapshotSummary { keys, bytes, now })
+        Ok(SnapshotSummary::of(&preamble, keys))
+    }
+
+    /// What stands before so many words, once they have been copied.
+    fn preamble(&self, (kind, form): (Whose, Form), words: u64) -> Preamble {
+        // After the copy, and in this order: see the head of `crate::snapshot`.
+        let now = self.now();
+        let wall = SystemTime::now();
+        Preamble {
+            kind,
+            origin: self.clock.origin(),
+            // What stands in memory has a length that can be told: the other number is never written.
+            length: length(words).unwrap_or(u64::MAX),
+            now_ns: now.as_nanos(),
+            wall_ns: wall_ns(wall),
+            capacity: self.capacity as u64,
+            shards: self.table.shards() as u64,
+            form,
+            fingerprints: self.hashers.fingerprints(),
+            // None, if the hashers are the caller's: then a restore is given them again.
+            seeds: self.seeds.map(Seeds::to_numbers),
+            // The policies of tiers stand in the book.
+            policy: if kind == Whose::Tiers { String::new() } else { self.policy.to_string() },
+        }
     }
 }
 

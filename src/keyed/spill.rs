@@ -280,7 +280,7 @@ pub(super) fn owed(
                 return None;
             }
             // Its tier has been turned, but not yet said when: it is now, as for a decision under way.
-            let change = Change { old: &old, new: kernel, at_ns: seen_ns };
+            let change = Change { old: &old, new: kernel, at_ns: seen_ns, queue_ticks: 0 };
             change.rebased_shared(held)
         }
         // One quota, or the cells are counted in the caller's already.

@@ -10,7 +10,8 @@
 //!   hold twice the limit: its two ends are a period apart.
 //! * A request of several units gets all of them or none.
 //! * No thread waits for another, and nothing is allocated after construction.
-//! * A denial takes nothing. (In a log of more than 64 units it may write down how far it need not have
+//! * A denial takes nothing, unless the policy counts denials: then its units are recorded as those that are admitted
+//!   are, and of all these the newest are kept, as many as there are slots. (In a log of more than 64 units it may write down how far it need not have
 //!   looked.) A request for several units that loses a race for the last of them may make another request
 //!   be denied that came just then; it can make none be admitted.
 //! * What is given back may come back up to a period late, if another thread reads its slot just before. So may what a
@@ -18,7 +19,7 @@
 //!   then another reset brings it back.
 //!
 //! # What it costs
-//! 8 bytes for each unit of the limit. Above 64 units the slots lie in rows, with 16 bytes for each row: rows
+//! 8 bytes for each unit of the (softened) limit. Above 64 units the slots lie in rows, with 16 bytes for each row: rows
 //! of 64 for limits up to 4,096, then of about the square root of the limit, up to 1,024.
 //!
 //! A unit is taken with one compare-and-swap, most often of the first slot that is looked at; each of several
@@ -41,10 +42,11 @@ mod take;
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::refund::Amendment;
+use crate::sync::AtomicU64;
 use crate::verb::Verb;
 
 pub(crate) use rule::{LogRequest, LogRule};
-pub(crate) use slots::{ROW_MOST, Slots, raise};
+pub(crate) use slots::{ROW_MOST, Slots, is_marked, load, raise, time};
 
 use ring::Ring;
 
@@ -59,6 +61,21 @@ impl Log {
     /// All memory is taken here: 8 MiB at most.
     pub(crate) fn new(rule: LogRule) -> Self {
         Self { ring: Ring::new(rule.slots), rule }
+    }
+
+    /// Goes on from what [`saved`](Self::saved) gave: as many words as the rule has slots, and one.
+    pub(crate) fn holding(rule: LogRule, mut words: impl Iterator<Item = u64>) -> Self {
+        // As it was saved, so that the next search begins where it would have.
+        let cursor = words.next().unwrap_or(0);
+        Self { ring: Ring::holding(cursor, words.map(AtomicU64::new).collect()), rule }
+    }
+
+    /// What it holds, for a file: where the cursor stands, and from when on each slot is free. A mark is of a request that
+    /// has not been admitted yet: the time under it is told.
+    pub(crate) fn saved(&self) -> impl ExactSizeIterator<Item = u64> {
+        let (cursor, slots) = self.ring.saved();
+        (0..slots.len() + 1)
+            .map(move |n| n.checked_sub(1).map_or(cursor, |at| time(load(&slots[at]))))
     }
 
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {

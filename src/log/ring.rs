@@ -41,19 +41,34 @@ struct Bounds {
 impl Ring {
     /// So many slots, at least one, none of them ever taken.
     pub(crate) fn new(count: usize) -> Self {
+        Self::holding(0, (0..count).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// These slots, at least one, and which of them the cursor stands at.
+    pub(crate) fn holding(cursor: u64, slots: Box<[AtomicU64]>) -> Self {
+        let count = slots.len();
         // About the square root: as many rows as a row has slots.
         let enough = |&bits: &u32| (1 << (2 * bits)) >= count;
         let row_bits = (ROW_BITS_LEAST..ROW_BITS_MOST).find(enough).unwrap_or(ROW_BITS_MOST);
         let row_bits = scale::row_bits(row_bits);
         let rows = count.div_ceil(1 << row_bits);
         let bounds = if rows > 1 { rows } else { 0 };
-        let unused = || AtomicU64::new(0);
-        Self {
-            slots: (0..count).map(|_| unused()).collect(),
-            bounds: (0..bounds).map(|_| Bounds { low_ns: unused(), high_ns: unused() }).collect(),
-            row_bits,
-            cursor: CachePadded::new(unused()),
+        let (unused, cursor) = (|| AtomicU64::new(0), CachePadded::new(AtomicU64::new(cursor)));
+        let unread = || Bounds { low_ns: unused(), high_ns: unused() };
+        // Lower bounds begin at 0, which is true of any row; the first search of a row raises it.
+        let ring =
+            Self { slots, bounds: (0..bounds).map(|_| unread()).collect(), row_bits, cursor };
+        // Until a row is read, nothing is known of what it holds but when all of it is free.
+        for row in 0..bounds {
+            ring.raise_high(row, ring.row(row).iter().map(load).max().unwrap_or(0));
         }
+        ring
+    }
+
+    /// Which slot the cursor stands at, and all slots.
+    pub(crate) fn saved(&self) -> (u64, &[AtomicU64]) {
+        // Relaxed: as in `start`.
+        (self.slot_at(self.cursor.load(Ordering::Relaxed)) as u64, &self.slots)
     }
 
     fn split(&self, slot: usize) -> (usize, usize) {

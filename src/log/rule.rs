@@ -3,14 +3,14 @@
 use crate::algorithm::{Answers, Held, Kernel};
 use crate::clock::LATEST_NS;
 use crate::decision::{Decision, View};
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Algorithm, CountDenied, Policy};
 use crate::refund::Amendment;
 use crate::sync::{Fault, planted, scale};
 use crate::verb::Verb;
 use crate::verdict::{Mark, Verdict};
 
 use super::slots::{Slots, free_at, queued, within};
-use super::survey::{answers, survey};
+use super::survey::{answers, count_free, survey};
 use super::take::{Taken, Want, give_back, take, take_each};
 
 /// After so many rounds in which a reservation has met only slots that others have marked, it is denied.
@@ -19,9 +19,14 @@ const ROUNDS: u32 = 8;
 /// So many units in each window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogRule {
+    /// S: softened, if the policy is soft.
     pub(crate) limit: u64,
     pub(crate) slots: usize,
     window_ns: u64,
+    soft_bp: u16,
+    /// Units by which the limit is softened.
+    beyond: u64,
+    counts_denials: bool,
 }
 
 /// One request.
@@ -52,49 +57,71 @@ impl LogRequest {
         self.cost > limit && !matches!(self.verb, Verb::UpTo | Verb::Charge)
     }
 
-    /// The decision that charges nothing and gives these answers.
-    pub(crate) fn decision(self, verdict: Verdict, answers: Answers, at_ns: u64) -> Decision {
-        Decision::new(verdict, self.view(verdict, answers, at_ns))
-    }
-
-    /// The denial of a key for which there is no room before `at_ns`.
-    pub(crate) fn no_room(self, answers: Answers, at_ns: u64) -> Decision {
-        let view = self.view(Verdict::Denied, answers, at_ns);
-        Decision::new(Verdict::Denied, View { mark: Mark::TableFull, ..view })
-    }
-
-    fn view(self, verdict: Verdict, answers: Answers, at_ns: u64) -> View {
-        let kernel = Kernel::Log(answers);
-        let now_ns = self.now_ns;
-        let cost = match (verdict, self.verb) {
-            // A peek that would be admitted has charged nothing.
-            (Verdict::Allowed, _) => 0,
-            // Not one unit fits.
-            (Verdict::Denied, Verb::UpTo) => self.cost.min(1),
-            (Verdict::Denied, _) => self.cost,
-        };
-        let (held, mark) = (Held::IDLE, Mark::None);
-        View { kernel, held, at_ns, now_ns, cost, soft_bp: 0, mark }
+    /// The cost that a denial speaks of: of as much as fits not one unit does.
+    fn denied_cost(self) -> u64 {
+        if self.verb == Verb::UpTo { self.cost.min(1) } else { self.cost }
     }
 }
 
 impl LogRule {
     /// That of a policy, if it is one of sliding logs.
     pub(crate) fn of(policy: &Policy) -> Option<Self> {
-        let (limit, window_ns) = (policy.quota().count(), policy.quota().period_ns());
+        let (limit, window_ns) = (policy.ceiling(), policy.quota().period_ns());
+        let at_limit = policy.at_limit();
         // A policy that exists has a million slots at most.
         let slots = usize::try_from(limit).ok()?;
-        let rule = Self { limit, slots, window_ns };
+        // None, if it is hard.
+        let beyond = limit - policy.named_limit();
+        let (soft_bp, counts_denials) =
+            (at_limit.soft_bp, at_limit.count_denied != CountDenied::No);
+        let rule = Self { limit, slots, window_ns, soft_bp, beyond, counts_denials };
         (policy.algorithm() == Algorithm::SlidingLog).then_some(rule)
+    }
+
+    /// The decision that charges nothing and gives these answers.
+    pub(crate) fn decision(
+        &self,
+        ask: LogRequest,
+        verdict: Verdict,
+        answers: Answers,
+        at_ns: u64,
+    ) -> Decision {
+        Decision::new(verdict, self.view(ask, verdict, answers, at_ns))
+    }
+
+    /// The denial of a key for which there is no room before `at_ns`.
+    pub(crate) fn no_room(&self, ask: LogRequest, answers: Answers, at_ns: u64) -> Decision {
+        let view = self.view(ask, Verdict::Denied, answers, at_ns);
+        Decision::new(Verdict::Denied, View { mark: Mark::TableFull, ..view })
+    }
+
+    fn view(&self, ask: LogRequest, verdict: Verdict, answers: Answers, at_ns: u64) -> View {
+        let (kernel, now_ns) = (Kernel::Log(answers), ask.now_ns);
+        // What would be admitted has charged nothing.
+        let (cost, mark) = match verdict {
+            Verdict::Allowed => (0, self.mark(answers, ask.cost)),
+            Verdict::Denied => (ask.denied_cost(), Mark::None),
+        };
+        let (held, soft_bp) = (Held::IDLE, self.soft_bp);
+        View { kernel, held, at_ns, now_ns, cost, soft_bp, mark }
+    }
+
+    /// Whether what is admitted is over the limit that a soft policy names: fewer are left than it is softened by, less
+    /// what was only asked for. A unit that another thread takes just before this is read counts, too.
+    fn mark(&self, answers: Answers, unpaid: u64) -> Mark {
+        let is_over = answers.remaining < self.beyond.saturating_add(unpaid);
+        if self.soft_bp > 0 && is_over { Mark::Over } else { Mark::None }
     }
 
     /// Decides one request, or says that the slots are not the key's any more.
     pub(crate) fn decide(&self, slots: &impl Slots, ask: LogRequest) -> Option<Decision> {
-        let LogRequest { now_ns, cost, charge, verb } = ask;
+        let LogRequest { now_ns, cost, charge, .. } = ask;
         let none = LogCharge { units: 0, turn_ns: now_ns };
         // Only asked: nothing is taken. `None`: the entry is another key's by now, and the caller finds it anew.
         let charged = if charge { self.charge(slots, ask)? } else { none };
-        let told_cost = if verb == Verb::UpTo { cost.min(1) } else { cost };
+        // What was not charged was denied, and is counted before the answers are read.
+        let is_denied = charge && charged.units == 0 && self.refuses(slots, ask)?;
+        let told_cost = ask.denied_cost();
         // A model that does not look at answers saves their reads.
         let answers = if charge && !scale::tells_answers() {
             let (limit, ready_ns, idle_ns) = (self.limit, now_ns, now_ns);
@@ -109,9 +136,52 @@ impl LogRule {
         if !slots.is_same() {
             return None;
         }
-        let is_allowed = !charge && cost <= answers.remaining;
+        let is_allowed = !is_denied && (charge || cost <= answers.remaining);
         let verdict = if is_allowed { Verdict::Allowed } else { Verdict::Denied };
-        Some(ask.decision(verdict, answers, now_ns))
+        Some(self.decision(ask, verdict, answers, now_ns))
+    }
+
+    /// Whether what was not charged is denied: all but a denial that would be none by now. Where denials count, it is
+    /// recorded. `None`: the slots are not the key's any more.
+    fn refuses(&self, slots: &impl Slots, ask: LogRequest) -> Option<bool> {
+        let (now_ns, units) = (ask.now_ns, ask.denied_cost());
+        if ask.verb == Verb::Refuse && units <= self.limit && count_free(slots, now_ns) >= units {
+            return Some(false);
+        }
+        // A try leaves that to the refusal that follows it, a charge is never denied, and what never fits is not counted.
+        let is_counted = !matches!(ask.verb, Verb::Try | Verb::Charge) && units <= self.limit;
+        if self.counts_denials && is_counted && !planted(Fault::DenialNotWritten) {
+            self.record(slots, self.want(now_ns, units))?;
+        }
+        Some(true)
+    }
+
+    /// Records units that were denied: of these and of all that is recorded the newest are kept, as many as there are
+    /// slots. So the slots with the earliest times are raised, if they are earlier.
+    fn record(&self, slots: &impl Slots, want: Want) -> Option<()> {
+        let Want { now_ns, units, .. } = want;
+        let free_ns = want.free_ns();
+        let (mut missing, mut last_ns, mut round) = (units, 0, 0);
+        // Lock-free: a round that raises fewer than it has found has lost them to other threads, which have raised them or
+        // have marked them; these are met a few times only, and then the rest is not recorded.
+        while missing > 0 && round < ROUNDS {
+            // As many as are missing are free by then: these are the earliest.
+            let ready_ns = survey(slots, now_ns).ready_ns(slots, now_ns, missing);
+            // A late denial may be older than all that is there.
+            let latest_ns = ready_ns.min(free_ns - 1);
+            // Those before the last, and then as many of the last as are missing.
+            for at_ns in [latest_ns.saturating_sub(1).max(now_ns), latest_ns] {
+                let want = Want { now_ns: at_ns, units: missing, ..want };
+                missing -= if missing > 0 { take_each(slots, want, |_| free_ns)? } else { 0 };
+            }
+            // Whatever is left is as new.
+            if latest_ns < ready_ns {
+                return Some(());
+            }
+            round = if ready_ns == last_ns { round + 1 } else { 1 };
+            last_ns = ready_ns;
+        }
+        Some(())
     }
 
     /// Takes what is asked for: nothing, if it is denied. `None`: the slots are not the key's any more.
@@ -119,9 +189,9 @@ impl LogRule {
         let LogRequest { now_ns, cost, verb, .. } = ask;
         let (turn_ns, want) = (now_ns, self.want(now_ns, cost));
         let units = match verb {
-            Verb::UpTo => take_each(slots, want, now_ns)?,
+            Verb::UpTo => take_each(slots, want, |_| want.free_ns())?,
             Verb::Charge => self.charge_into_debt(slots, want)?,
-            // It never fits; or is no charge of its own: only policies that count denials refuse.
+            // It never fits; or is the second half of a check, which charges nothing.
             _ if ask.is_never(self.limit) || verb == Verb::Refuse => 0,
             Verb::Reserve { wait_ns, behind } => {
                 return self.reserve(slots, want, within(now_ns, wait_ns), behind);
@@ -143,10 +213,13 @@ impl LogRule {
     /// is at most what the log admits in one window, and a charge ends.
     fn charge_into_debt(&self, slots: &impl Slots, want: Want) -> Option<u64> {
         let (now_ns, latest_ns) = (want.now_ns, within(want.now_ns, self.window_ns));
+        // Each for the instant from which it is free, which is no earlier than the log.
+        let from_ns = now_ns.max(slots.base_ns());
+        let next = |old: u64| free_at(old.max(from_ns), self.window_ns);
         let (mut units, mut at_ns) = (0, now_ns);
         loop {
             let missing = want.units - units;
-            match take_each(slots, Want { now_ns: at_ns, units: missing, ..want }, now_ns) {
+            match take_each(slots, Want { now_ns: at_ns, units: missing, ..want }, next) {
                 // What was taken before the slots went to another counts: the rest is not charged.
                 None if units > 0 => return Some(units),
                 // Nothing more is free within a window; or other threads have just taken it all.
@@ -204,9 +277,10 @@ impl LogRule {
     fn permit(&self, ask: LogRequest, charged: LogCharge, answers: Answers) -> Decision {
         let LogCharge { units, turn_ns } = charged;
         let answers = Answers { ready_ns: turn_ns, ..answers };
-        let view = ask.view(Verdict::Allowed, answers, ask.now_ns);
+        let view = self.view(ask, Verdict::Allowed, answers, ask.now_ns);
         let held = Held { counts: free_at(turn_ns, self.window_ns), ..Held::IDLE };
-        Decision::new(Verdict::Allowed, View { cost: units, held, ..view })
+        let mark = self.mark(answers, 0);
+        Decision::new(Verdict::Allowed, View { cost: units, held, mark, ..view })
     }
 
     /// The instant that a permit's units were taken for, if it is one of such a log.

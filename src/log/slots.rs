@@ -14,6 +14,7 @@
 //! | marked | now and a window, or the old time | a store, by the thread that marked it: no other may |
 //! | an instant and a window | that instant | compare-and-swap: the unit taken for it is given back |
 //! | a time after now | now | compare-and-swap: a reset |
+//! | a time | a later one: now and a window | compare-and-swap: a denied unit is recorded |
 //!
 //! A reservation is a caller that says a later now: its *turn*, the instant at which its slots are free. A charge into
 //! debt takes each slot for the instant at which it is free.
@@ -27,6 +28,10 @@
 //! A slot that is given back holds the instant that it was taken for. What it held before, which is written nowhere,
 //! was no later: so it is free no earlier than it was, and what it was taken for besides stays a window away. (To 0 it
 //! may not be set: a late caller could then take it beside the unit before.) A reset forgives, and the bound begins anew.
+//!
+//! A denied unit that is recorded only raises a slot: that with the earliest time, so that the newest units are kept of
+//! all that were asked for. The unit whose slot it takes counts for longer then, never for less. If that is given back
+//! later, another slot of the very same instant stands for it, or nothing is.
 //!
 //! # Orderings
 //! Slots are loaded `Acquire` and written with `Release` or both. A log that one limit owns would do with

@@ -36,7 +36,7 @@ pub(crate) struct Want {
 }
 
 impl Want {
-    fn free_ns(self) -> u64 {
+    pub(crate) fn free_ns(self) -> u64 {
         free_at(self.now_ns, self.window_ns)
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn take(slots: &impl Slots, want: Want) -> Taken {
     let (first, offset) = slots.start(want.now_ns);
     let turn = Turn { first, offset, nth: 0 };
     match want.units {
-        1 => match each_in_turn(slots, want, turn, want.now_ns) {
+        1 => match each_in_turn(slots, want, turn, |_| want.free_ns()) {
             (1.., _) => Taken::All,
             (0, Taken::Lost) => Taken::Lost,
             (0, _) => Taken::TooFew,
@@ -73,14 +73,14 @@ pub(crate) fn take(slots: &impl Slots, want: Want) -> Taken {
     }
 }
 
-/// Takes up to so many slots that are free at the want's now, each for `from_ns`, or for the instant from which it is
-/// free if that is later: how many. `None`: none, for the slots are not the caller's any more.
-pub(crate) fn take_each(slots: &impl Slots, want: Want, from_ns: u64) -> Option<u64> {
+/// Takes up to so many slots that are free at the want's now: how many. Each then holds what is next to its time, which
+/// is later. `None`: none, for the slots are not the caller's any more.
+pub(crate) fn take_each(slots: &impl Slots, want: Want, next: impl Fn(u64) -> u64) -> Option<u64> {
     if want.now_ns < slots.base_ns() {
         return Some(0);
     }
     let (first, offset) = slots.start(want.now_ns);
-    match each_in_turn(slots, want, Turn { first, offset, nth: 0 }, from_ns.max(slots.base_ns())) {
+    match each_in_turn(slots, want, Turn { first, offset, nth: 0 }, next) {
         (0, Taken::Lost) => None,
         // What was taken before the slots went to another was confirmed, and counts.
         (units, _) => Some(units),
@@ -115,11 +115,17 @@ impl Turn {
     }
 }
 
-fn each_in_turn(slots: &impl Slots, want: Want, mut turn: Turn, from_ns: u64) -> (u64, Taken) {
-    let next = |old: u64| free_at(old.max(from_ns), want.window_ns);
+fn each_in_turn(
+    slots: &impl Slots,
+    want: Want,
+    mut turn: Turn,
+    next: impl Fn(u64) -> u64,
+) -> (u64, Taken) {
+    // It is free again from what it holds then.
+    let taken = |old| [next(old); 2];
     let mut units = 0;
     while let Some((row, mut offset)) = turn.next_row(slots, want.now_ns) {
-        while let Some((index, old)) = take_in_row(slots, (row, offset), want, next) {
+        while let Some((index, old)) = take_in_row(slots, (row, offset), want, taken) {
             // In a keyed log the entry may have become another key's meanwhile.
             if !slots.confirm() {
                 // Written into a log that was not the key's any more: taken back.
@@ -142,14 +148,15 @@ fn next_offset(slots: &impl Slots, row: usize, index: usize) -> usize {
     if index + 1 < slots.row_len(row) { index + 1 } else { 0 }
 }
 
-/// Takes the first free slot of a row from a place on, going round, and gives its place and what it held.
+/// Takes the first free slot of a row from a place on, going round, and gives its place and what it held. `next` says
+/// what it holds then, and from when on it is free.
 ///
 /// Lock-free: a CAS that fails has lost to another (or fails for no reason, as the weak form may).
 fn take_in_row(
     slots: &impl Slots,
     (row, offset): (usize, usize),
     want: Want,
-    next: impl Fn(u64) -> u64,
+    next: impl Fn(u64) -> [u64; 2],
 ) -> Option<(usize, u64)> {
     let cells = slots.row(row);
     // Every index is one of the row's: the offset is where a thread begins in it.
@@ -158,8 +165,9 @@ fn take_in_row(
         let mut word = load(&cells[index]);
         while is_free(word, want.now_ns) {
             // Before the slot is written: the bound must never lie below what is in the row.
-            slots.raise_high(row, want.free_ns());
-            match replace(&cells[index], word, next(word)) {
+            let [next, free_ns] = next(word);
+            slots.raise_high(row, free_ns);
+            match replace(&cells[index], word, next) {
                 Ok(_) => return Some((index, word)),
                 Err(found) => word = found,
             }
@@ -208,7 +216,9 @@ fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken
         let (mut marks, mut count): (Marks, _) = ([0; ROW_MOST / 64], 0);
         let mut last = offset;
         while count < missing
-            && let Some((index, _)) = take_in_row(slots, (row, offset), want, marked)
+            && let Some((index, _)) =
+                // The bound is raised for the time that may follow on the mark.
+                take_in_row(slots, (row, offset), want, |old| [marked(old), want.free_ns()])
         {
             marks[index / 64] |= 1 << (index % 64);
             count += 1;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Policy};
+use super::{Algorithm, Policy, check_log_size};
 use crate::algorithm::{bits_for, softened};
 use crate::error::{BuildError, PolicyError};
 use crate::wait::Wait;
@@ -12,7 +12,7 @@ use crate::wait::Wait;
 ///
 /// L is the limit that the policy names: GCRA's burst, or a window's count. The *horizon* is the longest
 /// time after which nothing that was admitted counts any more: L (or S) units at the rate for GCRA, the
-/// window W for fixed and segmented windows and for months, 2W for sliding ones.
+/// window W for fixed and segmented windows, months and sliding logs, 2W for sliding windows.
 ///
 /// * **Soft**, `soft 5%`: the limit is softened to S = floor(L * 105 %). S takes the place of L in the
 ///   algorithm's test and in its bound; the rate is what it was. What L alone would have denied is
@@ -23,16 +23,17 @@ use crate::wait::Wait;
 ///   C, by default the horizon; a client that pauses so long is always let in again. In GCRA's words, TAT = max(TAT,
 ///   min(max(TAT, now) + cost, now + L - 1 unit + C)). Windows take no C: the current count grows by the
 ///   cost and stops at L (for `sliding-window` and its `exact` at 2L, which the next window
-///   feels). At most as much is admitted as without.
-/// * **Penalty**, `penalty 10m after 3`, of all but `calendar-month`: the third denial in a row refuses everything
-///   for ten minutes from then on; after that the limit is as never used. An admission in between begins the row anew;
-///   peeks and costs that never fit do not count. `extended`: each denial during the penalty moves its end
+///   feels). A sliding log records what was denied as it does what was admitted, and keeps the newest L (or S) units of
+///   both. At most as much is admitted as without.
+/// * **Penalty**, `penalty 10m after 3`, of all but `calendar-month` and `sliding-log`: the third denial in a row
+///   refuses everything for ten minutes from then on; after that the limit is as never used. An admission in between
+///   begins the row anew; peeks and costs that never fit do not count. `extended`: each denial during the penalty moves its end
 ///   to ten minutes after itself. It is at least as long as the horizon (and C), so a penalty never
 ///   admits what the limit alone would have denied.
 ///
-/// * **Queue**, `queue 50` and `wait 2s`, of GCRA: `reserve`, `queue` and `acquire` promise a turn to at most 50 units that
-///   wait, and none that comes later than in 2 s; whatever the caller's [`Wait`](crate::Wait) says beyond that is
-///   denied at once. A word has room for all of it, a key's too. A check never waits and does not see it.
+/// * **Queue**, `queue 50` and `wait 2s`, of GCRA and sliding logs: `reserve`, `queue` and `acquire` promise a turn to
+///   at most 50 units that wait, and none that comes later than in 2 s; whatever the caller's [`Wait`](crate::Wait) says
+///   beyond that is denied at once. A word has room for all of it, a key's too. A check never waits and does not see it.
 ///
 /// A key of a [`KeyedLimiter`](crate::KeyedLimiter) whose penalty is over by the table's time may be
 /// forgotten like any other that is idle; and a request that then comes with an older time is placed after the
@@ -52,8 +53,7 @@ use crate::wait::Wait;
 ///   ([`set_quota`](crate::KeyedLimiter::set_quota)). A key that [moves](crate::Entry::move_to) under a penalty has used
 ///   all of its old limit.
 /// * Stripes and sketches can be soft. They refuse what counts denials ([`BuildError::Policy`](crate::BuildError::Policy)):
-///   a stripe sees only some of them, and cells of a sketch are shared by keys. A sliding log can say nothing of its
-///   limit.
+///   a stripe sees only some of them, and cells of a sketch are shared by keys.
 ///
 /// A cost that never fits, and a peek, change nothing under any of them. The end of a penalty is rounded
 /// up to what a word can tell apart: ticks for GCRA, and for windows a power of ten nanoseconds of which
@@ -199,7 +199,8 @@ impl Policy {
     /// The same policy with a penalty of this length after so many denials in a row. See [`AtLimit`].
     ///
     /// # Errors
-    /// No denials at all; a length below the horizon; a policy of calendar months; what does not fit in a word.
+    /// No denials at all; a length below the horizon; a policy of calendar months or a sliding log; what does not fit in
+    /// a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -261,13 +262,6 @@ impl Policy {
     }
 
     fn check_at_limit(&self) -> Result<(), PolicyError> {
-        // Its slots hold times, and no denials.
-        if self.algorithm == Algorithm::SlidingLog && self.at_limit != AtLimit::default() {
-            return Err(PolicyError::fixed(
-                "a sliding log denies at its limit, and that is all; leave out soft, count-denied, penalty and \
-                 queue, or use gcra or a window",
-            ));
-        }
         let AtLimit { soft_bp, count_denied, penalty, queue } = self.at_limit;
         let limit = self.named_limit();
         match softened(limit, soft_bp) {
@@ -278,6 +272,11 @@ impl Policy {
             }
             Some(_) => {}
         }
+        let is_log = self.algorithm == Algorithm::SlidingLog;
+        if is_log {
+            // Its slots are as many as the softened limit.
+            check_log_size(self.ceiling())?;
+        }
         // A count knows no waits.
         if matches!(count_denied, CountDenied::UpTo(_)) && self.algorithm != Algorithm::Gcra {
             return Err(PolicyError::fixed(
@@ -286,8 +285,8 @@ impl Policy {
             ));
         }
         if let Some(wait) = queue {
-            // A count tells no turns.
-            if self.algorithm != Algorithm::Gcra {
+            // A count tells no turns. A time does, and so do the slots of a log.
+            if self.algorithm != Algorithm::Gcra && !is_log {
                 return Err(PolicyError::fixed(
                     "a window has no queue, since its units come back all at once and have no turns; leave out queue \
                      and wait, or use gcra",
@@ -302,6 +301,14 @@ impl Policy {
             }
         }
         if let Some(Penalty { length, after, .. }) = penalty {
+            // A row of denials would be a word beside the slots. An admission is a compare-and-swap of one slot, which
+            // cannot see to it that no penalty has begun meanwhile, nor end the row with it.
+            if is_log {
+                return Err(PolicyError::fixed(
+                    "a sliding log takes no penalty: an admission takes a slot, and could not see in the same step that \
+                     no penalty has begun; leave it out, or use segmented-window",
+                ));
+            }
             // Its word has no room for an end within months of different lengths.
             if self.algorithm == Algorithm::CalendarMonth {
                 return Err(PolicyError::fixed(

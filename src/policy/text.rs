@@ -26,8 +26,9 @@ pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::SlidingLog, "sliding-log", ""),
 ];
 
-/// Words of other texts for these algorithms: `docs/which-algorithm.md` says of which.
-const ALIASES: [(&str, &str); 7] = [
+/// Words of other texts for these algorithms: `docs/words.md` says of which.
+const ALIASES: [(&str, &str); 8] = [
+    ("generic-cell-rate-algorithm", "gcra"),
     ("leaking-bucket", "leaky-bucket"),
     ("enforced-average", "spaced"),
     ("fixed-window-counter", "fixed-window"),
@@ -35,6 +36,14 @@ const ALIASES: [(&str, &str); 7] = [
     ("sliding-tail", "sliding-window"),
     ("sliding-window-log", "sliding-log"),
     ("log", "sliding-log"),
+];
+
+/// Words that texts use for several algorithms, or for none of these, and what to use.
+const OTHER_WORDS: [(&str, &str); 4] = [
+    ("rolling-window", "sliding-log, of each time, or sliding-window, of two counts"),
+    ("moving-window", "sliding-log, of each time, or sliding-window, of two counts"),
+    ("leaky-bucket-as-a-queue", "a quota and its places, as in gcra 5/s burst 1 queue 50"),
+    ("concurrency", "a semaphore: requests in progress are not counted here"),
 ];
 
 /// The one algorithm whose quota has no period.
@@ -71,23 +80,24 @@ impl fmt::Display for Policy {
 /// sliding-window 100/m               the share rounded down; or `exact`, or `strict`
 /// segmented-window 100/m x6          a ring of 6 segments
 /// calendar-month 10000               months of the calendar in UTC: needs a clock of Unix time
-/// sliding-log 100/m                  the time of each unit. Nothing follows
+/// sliding-log 100/m                  the time of each unit
 /// ```
 ///
 /// The words of other texts are understood, too: `leaking-bucket`, `enforced-average` (spaced), `fixed-window-counter`,
-/// `sliding-window-counter` and `sliding-tail` (sliding-window), `sliding-window-log` and `log` (sliding-log).
+/// `sliding-window-counter` and `sliding-tail` (sliding-window), `sliding-window-log` and `log` (sliding-log),
+/// `generic-cell-rate-algorithm`; and all names with blanks, as in `token bucket 100/s`.
 ///
-/// To any of these but the last may be added, in any order, what happens at the limit (see
+/// To any of these may be added, in any order, what happens at the limit (see
 /// [`AtLimit`](crate::AtLimit)):
 ///
 /// ```text
 /// soft 5%                            admits 5 % more, and says so; always with the percent sign
 /// count-denied                       a denied request is charged as well
 /// count-denied 30s                   (gcra) until one unit would have to wait for 30 s
-/// penalty 10m after 3                the third denial in a row refuses everything for 10 minutes
+/// penalty 10m after 3                (not sliding-log) the third denial in a row refuses everything for 10 minutes
 /// penalty 10m after 3 extended       and each denial meanwhile begins the 10 minutes anew
-/// queue 50                           (gcra) 50 units may wait for their turn
-/// wait 2s                            (gcra) and none longer than 2 s; also without queue
+/// queue 50                           (gcra, sliding-log) 50 units may wait for their turn
+/// wait 2s                            (the same) and none longer than 2 s; also without queue
 /// ```
 ///
 /// A period is `s m h d` or a number with `ns us ms s m h d`: `250ms`, `10s`, `15m`, `3h`, `1d`. So are `100/minute`,
@@ -145,11 +155,11 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
         }
         // A quota alone.
         Some(word) if word.starts_with(|first: char| first.is_ascii_digit() || first == '/') => {
-            "gcra"
+            "gcra".to_string()
         }
-        Some(_) => words.next().unwrap_or_default(),
+        Some(_) => read_name(&mut words),
     };
-    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
+    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&*name, |(_, name)| name);
     let quota = read_rate(name, &mut words)?;
     let mut options = PolicyOptions::default();
     let mut at_limit = Words::default();
@@ -177,6 +187,27 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
         }
     }
     at_limit.apply(build(name, quota, &options)?)
+}
+
+/// All words that texts use for algorithms.
+fn known_names() -> impl Iterator<Item = &'static str> {
+    let others = ALIASES.into_iter().chain(OTHER_WORDS).map(|(word, _)| word);
+    ALGORITHMS.split([',', ' ']).chain(others)
+}
+
+/// Reads a name, in one word or in several: `token-bucket`, `token bucket`.
+fn read_name(words: &mut Peekable<SplitWhitespace<'_>>) -> String {
+    let mut name = words.next().unwrap_or_default().to_string();
+    // As long as a known name may come of it, the next word is a part of it: `leaky` alone is none, and `soft` behind
+    // `leaky bucket` begins none.
+    while let Some(word) = words.peek() {
+        let longer = format!("{name}-{word}");
+        if !known_names().any(|known| known.starts_with(&longer)) {
+            break;
+        }
+        (name, _) = (longer, words.next());
+    }
+    name
 }
 
 #[derive(Default)]
@@ -236,14 +267,7 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         (CALENDAR_MONTH, None) => Algorithm::CalendarMonth,
         ("sliding-log", None) => Algorithm::SlidingLog,
         ("spaced" | CALENDAR_MONTH | "sliding-log", _) => return Err(unknown("it takes none")),
-        // An algorithm of another text, a slip, or an option that stands first.
-        _ => {
-            let words = ALGORITHMS.split([',', ' ']).chain(ALIASES.map(|(alias, _)| alias));
-            let meant = meant(name, words);
-            return Err(PolicyError::new(format!(
-                "there is no algorithm {name:?}{meant}; use {ALGORITHMS}"
-            )));
-        }
+        _ => return Err(no_algorithm(name)),
     };
     // Not `with_burst`: a burst equal to the count is refused on a window too.
     match options.burst {
@@ -254,6 +278,16 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         None => {}
     }
     Policy::new(algorithm, quota)
+}
+
+/// An algorithm of another text, a slip, or an option that stands first.
+fn no_algorithm(name: &str) -> PolicyError {
+    // What is exactly a known word is no slip: then `meant` says nothing.
+    let meant = meant(name, known_names());
+    // Of what means several, only these are offered: the list of all would not help.
+    let other = OTHER_WORDS.iter().find(|(word, _)| *word == name);
+    let accepted = other.map_or(ALGORITHMS, |(_, write)| write);
+    PolicyError::new(format!("there is no algorithm {name:?}{meant}; use {accepted}"))
 }
 
 /// Reads the quota behind an algorithm: `100/m`, or `100 per 10 minutes`.

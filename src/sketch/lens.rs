@@ -173,7 +173,7 @@ impl Lens {
     pub(crate) fn rebased(&self, word: Word, old: &Self, changed_ns: u64) -> Word {
         // Beyond the latest time no word tells instants apart.
         let at_ns = changed_ns.min(LATEST_NS);
-        let change = Change { old: &old.kernel, new: &self.kernel, at_ns };
+        let change = Change { old: &old.kernel, new: &self.kernel, at_ns, queue_ticks: 0 };
         let held = change.rebased_shared(old.held(word, Timestamp::from_nanos(at_ns)));
         self.words.pack(held, self.kernel.moment(at_ns))
     }

@@ -29,8 +29,6 @@ pub enum SnapshotError {
     Changing,
     /// A [`Limiter`](crate::Limiter) whose quota may change: a file says of its word only which policy it is of.
     NotFixed,
-    /// A sliding log: a file holds words, and a log has slots.
-    Log,
 }
 
 impl fmt::Display for SnapshotError {
@@ -41,9 +39,6 @@ impl fmt::Display for SnapshotError {
                 write!(f, "the {bytes} bytes of a copy of the table could not be allocated")
             }
             Self::Changing => f.write_str("a change of quota is under way; try again after it"),
-            Self::Log => f.write_str(
-                "a sliding log has no snapshot: it is kept in slots, and a file holds words; use gcra or a window",
-            ),
             Self::NotFixed => f.write_str(
                 "a Limiter whose quota may change has no snapshot; a KeyedLimiter with Tiers has",
             ),
@@ -55,7 +50,7 @@ impl std::error::Error for SnapshotError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Write(error) => Some(error),
-            Self::OutOfMemory { .. } | Self::Changing | Self::NotFixed | Self::Log => None,
+            Self::OutOfMemory { .. } | Self::Changing | Self::NotFixed => None,
         }
     }
 }

@@ -1,22 +1,23 @@
-//! Snapshots of a [`Limiter`]: one word.
+//! Snapshots of a [`Limiter`]: one word, or the slots of a log.
 
 use std::io::{Read, Write};
 use std::time::SystemTime;
 
 use super::{
-    Form, Preamble, Reader, RestoreError, SnapshotError, SnapshotKind, SnapshotSummary, field,
-    length, resume, wall_ns, write,
+    Form, Preamble, Reader, RestoreError, SnapshotError, SnapshotKind, SnapshotSummary, WORDS_AT,
+    field, length, resume, wall_ns, write,
 };
 use crate::clock::Clock;
-use crate::limiter::Limiter;
+use crate::limiter::{Apart, Limiter};
+use crate::log::{Log, LogRule, is_marked};
 use crate::meter::Meter;
-use crate::policy::{Algorithm, Policy};
+use crate::policy::Policy;
 use crate::word::Word;
 
 impl Limiter {
     /// Writes what this limit holds, while others go on deciding: all that was charged before this call,
-    /// and of a request that is charged meanwhile either its whole cost or nothing. Units that lie in
-    /// leases are charged.
+    /// and of a request that is charged meanwhile either its whole cost or nothing; of a sliding log, any part of its
+    /// units. Units that lie in leases are charged.
     ///
     /// The writer is flushed, not synced. Write to a new file, sync that, and then rename it over the old
     /// one, so that there is a whole one at every moment.
@@ -36,32 +37,42 @@ impl Limiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
-        // A file holds one word, and its policy is the one that the limiter was built with.
-        if self.apart.is_some() {
-            let is_log = self.policy.algorithm() == Algorithm::SlidingLog;
-            return Err(if is_log { SnapshotError::Log } else { SnapshotError::NotFixed });
-        }
-        let word = self.cell.load().to_bits();
+        let words = match self.apart.as_deref() {
+            None => vec![self.cell.load().to_bits()],
+            Some(Apart::Log(log)) => {
+                // All memory before the first slot is read.
+                let (saved, mut words) = (log.saved(), Vec::new());
+                let bytes = saved.len() * size_of::<u64>();
+                words
+                    .try_reserve_exact(saved.len())
+                    .map_err(|_| SnapshotError::OutOfMemory { bytes })?;
+                words.extend(saved);
+                words
+            }
+            // The policy of a file is the one that the limiter was built with.
+            Some(Apart::Changing(_)) => return Err(SnapshotError::NotFixed),
+        };
         // After the word, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
         let wall = SystemTime::now();
-        let bytes = length(1).unwrap_or(0);
         let preamble = Preamble {
             kind: SnapshotKind::Limiter,
             origin: self.clock.origin(),
-            length: bytes,
+            length: length(words.len() as u64).unwrap_or(0),
             now_ns: now.as_nanos(),
             wall_ns: wall_ns(wall),
             capacity: 1,
             shards: 0,
-            form: form(&self.meter),
+            form: form(&self.meter, &self.policy),
             fingerprints: [0; 2],
             seeds: None,
             policy: self.policy.to_string(),
         };
-        write(writer, &preamble, std::iter::once(word))?;
-        // A word that was never charged is 0: no key, as a table counts keys.
-        Ok(SnapshotSummary { keys: usize::from(word != 0), bytes, now })
+        // The place of a cursor that has moved says that a slot was taken.
+        // What was never charged is 0: no key, as a table counts keys.
+        let keys = usize::from(words.iter().any(|&word| word != 0));
+        write(writer, &preamble, words.into_iter())?;
+        Ok(SnapshotSummary::of(&preamble, keys))
     }
 
     /// The limiter whose [`snapshot`](Limiter::snapshot) this is. It goes on where that left off.
@@ -87,35 +98,55 @@ impl Limiter {
     ) -> Result<Self, RestoreError> {
         let (policy, clock): (Policy, Clock) = (policy.into(), clock.into());
         let (mut reader, preamble) = Reader::open(reader)?;
-        let form = form(&Meter::new(policy)?);
+        let log = LogRule::of(&policy);
+        let (words, form) =
+            (log.map_or(1, |rule| 1 + rule.slots), form(&Meter::of(policy), &policy));
         preamble.is_of(SnapshotKind::Limiter, policy, form, clock.origin())?;
         // What a limit of one word has no use for must be empty: such a file was never written.
         field("mark of seeds", u64::from(preamble.seeds.is_some()), 0)?;
         for (name, found, expected) in [
             ("capacity", preamble.capacity, 1),
             ("number of shards", preamble.shards, 0),
-            ("length", preamble.length, length(1).unwrap_or(0)),
+            ("length", preamble.length, length(words as u64).unwrap_or(0)),
             ("fingerprint", preamble.fingerprints[0], 0),
             ("fingerprint", preamble.fingerprints[1], 0),
         ] {
             field(name, found, expected)?;
         }
-        // Any bits are some state: see `Word::from_bits`.
-        let word = Word::from_bits(reader.word()?);
+        let Some(rule) = log else {
+            // Any bits are some state: see `Word::from_bits`.
+            let word = Word::from_bits(reader.word()?);
+            reader.close()?;
+            return Ok(Self::holding(word, policy, resume(clock, &preamble)?));
+        };
+        // As they come: a file that ends too early costs the memory of what it had.
+        let words = (0..words).map(|_| reader.word()).collect::<Result<Vec<_>, _>>()?;
         reader.close()?;
-        let clock = resume(clock, &preamble)?;
-        Ok(Self::holding(word, policy, clock))
+        let slots = words.len() as u64 - 1;
+        // No thread would end a mark, and no cursor stands beyond the slots.
+        let is_wrong =
+            |(at, word): &(u64, u64)| if *at == 0 { *word >= slots } else { is_marked(*word) };
+        if let Some((at, word)) = (0..).zip(words.iter().copied()).find(is_wrong) {
+            let accepted = if at == 0 { "the number of a slot" } else { "an instant, below 2^63" };
+            return Err(RestoreError::word(WORDS_AT + 8 * at, word, accepted));
+        }
+        let apart = Some(Box::new(Apart::Log(Log::holding(rule, words.into_iter()))));
+        Ok(Self { apart, ..Self::holding(Word::UNUSED, policy, resume(clock, &preamble)?) })
     }
 }
 
-fn form(meter: &Meter) -> Form {
+fn form(meter: &Meter, policy: &Policy) -> Form {
     let count_bits = meter.fields.count_bits;
-    Form {
+    let of_words = Form {
         cells: 1,
         count_bits,
         time_bits: 64 - count_bits,
         fineness: meter.kernel.fineness(),
         end_quantum_ns: meter.rules.end_quantum_ns(),
         ..Form::default()
+    };
+    match LogRule::of(policy) {
+        Some(rule) => Form { time_bits: 63, fineness: rule.slots as u64, ..of_words },
+        None => of_words,
     }
 }

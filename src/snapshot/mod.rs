@@ -82,6 +82,13 @@ pub struct SnapshotSummary {
     pub now: Timestamp,
 }
 
+impl SnapshotSummary {
+    /// Of a file that begins so, and holds so many keys.
+    pub(crate) fn of(preamble: &Preamble, keys: usize) -> Self {
+        Self { keys, bytes: preamble.length, now: Timestamp::from_nanos(preamble.now_ns) }
+    }
+}
+
 /// The length of a file with so many words, or `None` if no file is so long.
 pub(crate) fn length(words: u64) -> Option<u64> {
     words.checked_mul(NUMBER_BYTES as u64)?.checked_add(WORDS_AT + NUMBER_BYTES as u64)

@@ -170,3 +170,42 @@ fn a_quota_that_outruns_its_word_is_refused_with_rules_as_without() {
         assert!(matches!(refused, Err(ChangeError::DoesNotFit { .. })), "{policy}: {refused:?}");
     }
 }
+
+/// The waits of as many requests of one unit as get a place, in seconds.
+fn places<'a>(entry: impl Fn() -> Entry<'a>) -> Vec<u64> {
+    let place = |_| entry().reserve(1, Duration::MAX).ok();
+    (0..99).filter_map(place).map(|place| place.wait().as_secs()).collect()
+}
+
+/// A change that forgave what is owed beyond the burst would give three more places.
+#[test]
+fn a_change_gives_no_place_in_the_queue_out_again() {
+    let (text, clock) = (policy("6/m burst 1 queue 3"), clock());
+    let live = Limiter::changing_with_clock(text, clock.clone()).unwrap();
+    let tiers = Tiers::of(text).headroom(policy("6/m burst 1 queue 9"));
+    let table: KeyedLimiter<str> = tiers.build_with_clock(100, clock).unwrap();
+    let set = |text: &str| {
+        live.set_quota(policy(text)).unwrap();
+        table.set_quota(0, policy(text)).unwrap();
+    };
+    let both = || {
+        let (one, key) = (places(|| live.entry()), places(|| table.entry("a")));
+        assert_eq!(one, key);
+        one
+    };
+    assert_eq!(both(), [0, 10, 20, 30]);
+    set("6/m burst 1 queue 3 wait 1h");
+    assert_eq!(both(), []);
+    // At twice the rate the same places come twice as soon; the longer queue has more behind them.
+    set("12/m burst 1 queue 5");
+    assert_eq!(both(), [20, 25]);
+    // A shorter one forgives what it has no place for, and no more.
+    set("6/m burst 1 wait 20s");
+    assert_eq!(both(), []);
+    set("6/m burst 1 queue 9");
+    assert_eq!(both(), [30, 40, 50, 60, 70, 80, 90]);
+    // Without a queue nothing is owed beyond the burst.
+    set("6/m burst 1");
+    set("6/m burst 1 queue 3");
+    assert_eq!(both(), [10, 20, 30]);
+}

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
+mod at_limit;
 #[path = "../common/mod.rs"]
 mod common;
 mod random;

@@ -9,6 +9,7 @@ mod common;
 mod clocks;
 mod file;
 mod golden;
+mod logs;
 mod refused;
 mod round_trip;
 mod tiers;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Timestamp};
+use tollgate::{Algorithm, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp};
 
+use crate::common::model::ceiling;
 use crate::common::policy;
 use crate::file::{at_wall, wall};
 
@@ -46,6 +47,8 @@ fn policies() -> impl Strategy<Value = Policy> {
         "fixed-window {}/m penalty 10m after 3",
         "fixed-window {}/m from-first penalty 3m after 1 extended",
         "sliding-window {}/h exact count-denied",
+        "sliding-log {}/m",
+        "sliding-log {}/h soft 100% count-denied",
     ];
     (prop::sample::select(texts.to_vec()), 1_u64..60)
         .prop_map(|(text, count)| policy(&text.replace("{}", &count.to_string())))
@@ -119,7 +122,10 @@ proptest! {
         }
         let mut file = Vec::new();
         let saved = original.snapshot(&mut file).unwrap();
-        prop_assert_eq!((saved.bytes, file.len()), (392, 392));
+        // A word; or where a log's cursor stands, and its slots.
+        let is_log = policy.algorithm() == Algorithm::SlidingLog;
+        let words = if is_log { 1 + ceiling(policy) } else { 1 };
+        prop_assert_eq!((saved.bytes, file.len() as u64), (384 + 8 * words, 384 + 8 * words));
         let restored = Limiter::restore(policy, clock, &file[..]).unwrap();
         let mut again = Vec::new();
         prop_assert_eq!(restored.snapshot(&mut again).unwrap(), saved);

@@ -68,6 +68,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     let rules = load_as_served(&texts, settings, &args.redis)?;
     #[cfg(not(feature = "serve"))]
     let rules = load(&texts, settings)?;
+    let rules = without_hidden(rules)?;
     print(texts.len(), &rules).map_err(Failure::Output)
 }
 
@@ -93,6 +94,11 @@ fn load_as_served(
     cache.load(texts).map_err(Failure::Rules)
 }
 
+/// Refuses entries that can never match: a service serves them, as envoyproxy/ratelimit does, and warns.
+fn without_hidden(rules: Arc<RuleSet>) -> Result<Arc<RuleSet>, Failure> {
+    if rules.hidden().is_empty() { Ok(rules) } else { Err(Failure::Rules(rules.hidden().to_vec())) }
+}
+
 fn load(texts: &[RuleText], settings: Settings) -> Result<Arc<RuleSet>, Failure> {
     RuleCache::new(settings).load(texts).map_err(Failure::Rules)
 }
@@ -115,7 +121,7 @@ pub(crate) fn compile(
     sizes: &Sizes,
 ) -> Result<(Vec<RuleText>, Arc<RuleSet>), Failure> {
     let texts = texts(path)?;
-    let rules = load(&texts, sizes.settings())?;
+    let rules = without_hidden(load(&texts, sizes.settings())?)?;
     Ok((texts, rules))
 }
 

@@ -90,6 +90,10 @@ fn tell_of(rules: &RuleSet) {
             rules.lingering()
         );
     }
+    rules
+        .hidden()
+        .iter()
+        .for_each(|entry| tracing::warn!("rules loaded with an entry in vain: {entry}"));
     rules.forgotten().iter().for_each(|limit| tracing::warn!("limit forgotten: {limit}"));
 }
 

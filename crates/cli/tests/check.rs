@@ -86,6 +86,28 @@ fn each_bad_file_is_named_with_its_place() {
 }
 
 #[test]
+fn an_entry_that_can_never_match_is_refused_with_what_hides_it() {
+    let scratch = Scratch::new("an_entry_that_can_never_match");
+    let hidden =
+        GOOD.replace("  - key: closed\n    value: page\n", "  - key: 'h*'\n  - key: 'heal*'\n");
+    scratch.file("shop.yaml", hidden);
+    let run = check(&scratch, "shop.yaml");
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
+    let lines: Vec<&str> = run.err.lines().collect();
+    let told = "is tried before it and matches all that it would; write it before that one, make it an exact value, or \
+                leave one out";
+    assert_eq!(
+        lines,
+        [
+            format!(
+                "tollgate: shop.yaml:12:5: 'health' never matches, because 'h*' at 14:5 {told}"
+            ),
+            format!("tollgate: shop.yaml:15:5: 'heal*' never matches, because 'h*' at 14:5 {told}"),
+        ]
+    );
+}
+
+#[test]
 fn a_path_without_rules_is_no_success() {
     let scratch = Scratch::new("a_path_without_rules_is_no_success");
     scratch.file("notes.txt", "no rules");

@@ -58,7 +58,8 @@ fn the_same_rules_are_refused_in_the_same_words() {
     let files = [
         (rule("rate_limit: {unlimited: true}"), [0, 0, 1]),
         (limit("unit: minute"), [0, 0, 1]),
-        (limit("unit: month, algorithm: calendar-month"), [0, 1, 1]),
+        (limit("unit: month, algorithm: calendar-month"), [0, 0, 1]),
+        (limit("unit: minute, algorithm: sliding-log"), [0, 1, 1]),
         (limit("unit: fortnight"), [1, 1, 1]),
         (
             rule(

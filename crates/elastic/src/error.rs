@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a [`SparePool`](crate::SparePool) did not take a headroom.
+/// Why a [`SparePool`](crate::SparePool), or a `SharedPool` of `tollgate-redis`, did not take a headroom.
 ///
 /// ```
 /// use tollgate::Quota;
@@ -11,7 +11,6 @@ use std::fmt;
 /// assert_eq!(error.to_string(), "headroom 1.5 is refused; use 0 to 1");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct HeadroomError {
     /// What was reported. May be no number.
     pub found: f64,

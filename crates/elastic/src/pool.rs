@@ -14,6 +14,9 @@
 //!
 //! Had the burst been left whole while the rate sinks, a full pool would lend it anew at every report.
 //!
+//! A loan that is given back is a refund of the price that it had, less what has drained since. So the loans that are not
+//! given back keep to the bound by themselves, as the charges of any limiter do.
+//!
 //! # Orderings
 //! `Relaxed`: the headroom is one number, which orders nothing. It is read once for each decision; one that was replaced
 //! at the same moment is as good as the new one.
@@ -23,7 +26,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::{Clock, Denial, Entry, Limiter, Quota, Timestamp};
+use tollgate::{Clock, Denial, Entry, Limiter, Permit, Quota, Timestamp};
 
 use crate::decision::ElasticDecision;
 use crate::error::HeadroomError;
@@ -162,15 +165,17 @@ impl SparePool {
     pub fn check(&self, own: Entry<'_>, cost: u64) -> ElasticDecision {
         let mut borrowed = false;
         let decision = own.check_or(cost, |denial, at| {
-            borrowed = self.lend(denial, at);
+            borrowed = self.lend(denial, at).is_some();
             borrowed
         });
         ElasticDecision { decision, borrowed }
     }
 
-    /// Lends what a limit has denied for now, and says whether it did: for [`Entry::check_or`], at the time that it
-    /// gives, and for a gate of `tollgate-tower`, whose limits it is told nothing of. [`check`](SparePool::check) is both
-    /// in one.
+    /// Lends what a limit has denied for now: for [`Entry::check_or`], at the time that it gives, and for a gate of
+    /// `tollgate-tower`, whose limits it is told nothing of. [`check`](SparePool::check) is both in one.
+    ///
+    /// The loan is the permit of the pool's own limit, which counts in parts of units. It is only of use for
+    /// [`give_back`](SparePool::give_back).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -178,15 +183,37 @@ impl SparePool {
     /// let pool = SparePool::new(Quota::per_hour(100));
     /// pool.report_headroom(1.0)?;
     /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
-    /// let lent = |_: &_| limiter.entry().check_or(1, |denial, at| pool.lend(denial, at)).is_allowed();
-    /// assert_eq!((0..200).filter(lent).count(), 1 + 100);
+    /// let is_lent =
+    ///     |_: &_| limiter.entry().check_or(1, |denial, at| pool.lend(denial, at).is_some()).is_allowed();
+    /// assert_eq!((0..200).filter(is_lent).count(), 1 + 100);
     /// # Ok::<(), tollgate_elastic::HeadroomError>(())
     /// ```
     #[inline]
     #[must_use = "what is not lent is denied"]
-    pub fn lend(&self, denial: &Denial, at: Option<Timestamp>) -> bool {
-        let price = self.price(denial.cost(), self.share());
-        price.is_some_and(|price| self.entry(at).check(price).is_allowed())
+    pub fn lend(&self, denial: &Denial, at: Option<Timestamp>) -> Option<Permit> {
+        let price = self.price(denial.cost(), self.share())?;
+        self.entry(at).check(price).into_result().ok()
+    }
+
+    /// Takes a loan back, as far as it has not drained since: for a request that something else has denied. The time is
+    /// that of [`lend`](SparePool::lend), or a later one. A loan is given back once.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::with_clock(Quota::per_hour(9), ManualClock::new());
+    /// pool.report_headroom(0.5)?;
+    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// assert!(limiter.check().is_allowed());
+    /// let denial = limiter.check().into_result().expect_err("nothing is left");
+    /// let loan = pool.lend(&denial, None).expect("four can be spared");
+    /// assert_eq!(pool.remaining(), 3);
+    /// pool.give_back(loan, None);
+    /// assert_eq!(pool.remaining(), 4);
+    /// # Ok::<(), tollgate_elastic::HeadroomError>(())
+    /// ```
+    pub fn give_back(&self, loan: Permit, at: Option<Timestamp>) {
+        self.entry(at).refund(loan);
     }
 
     /// The answer that [`check`](SparePool::check) would give, without charging: would a request of `cost` units be

@@ -26,9 +26,11 @@ mod segmented_window;
 mod sliding_log;
 mod sliding_window;
 mod ticks;
+mod worked;
 
 pub use algorithm::{Algorithm, Rounding};
 pub use at_limit::{AtLimit, CountDenied, Penalty};
 pub use ledger::{Excess, Ledger, Rate};
 pub use num_bigint::BigUint;
 pub use oracle::{Oracle, Verdict};
+pub use worked::{WorkedExample, worked_examples};

@@ -4,7 +4,7 @@ use tollgate::{Decision, Denial, Told};
 
 use crate::decision::Source;
 use crate::error::Fault;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
 use crate::slots::{self, Sight, StoreVerdict};

@@ -109,7 +109,7 @@ impl std::error::Error for BuildError {}
 /// ```
 /// use tollgate_redis::Fault;
 /// assert_eq!(Fault::ReadOnly.to_string(), "the server is a read-only replica");
-/// assert_eq!(Fault::ALL.len(), 18);
+/// assert_eq!(Fault::ALL.len(), 19);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -150,11 +150,13 @@ pub enum Fault {
     Unexpected,
     /// The limits of one request are not of one store.
     MixedStores,
+    /// Of calendar months: the clocks of the server and of this node are a month apart.
+    ClocksApart,
 }
 
 impl Fault {
     /// Every fault, in the order of its counter.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Deadline,
         Self::Unreachable,
         Self::Disconnected,
@@ -173,6 +175,7 @@ impl Fault {
         Self::Script,
         Self::Unexpected,
         Self::MixedStores,
+        Self::ClocksApart,
     ];
 
     /// What a server's error code means: the first word of its message.
@@ -248,6 +251,7 @@ impl fmt::Display for Fault {
             Self::Script => "the script failed",
             Self::Unexpected => "the server answered something else",
             Self::MixedStores => "the limits of one request are not of one store",
+            Self::ClocksApart => "the clocks of the server and of this node are a month apart",
         })
     }
 }

@@ -1,23 +1,23 @@
 //! How requests are decided, at once, while the store fails: by [`OnError`].
 
-use tokio::time::Instant;
 use tollgate::Told;
 
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::inner::Inner;
+use crate::script::Units;
 use crate::settings::OnError;
 use crate::share::RETRY;
 
 impl Inner {
     /// Decides a request that the store did not decide.
-    pub(crate) fn fall_back(&self, key: &[u8], cost: u64, fault: Fault) -> RedisDecision {
+    pub(crate) fn fall_back(&self, key: &[u8], units: Units, fault: Fault) -> RedisDecision {
         if self.on_error != OnError::Local {
-            let told = self.ruled(cost, cost);
+            let told = self.ruled(units.least, units.want.min(self.plan.limit));
             return RedisDecision::degraded(told, Source::Rule, fault);
         }
-        let isolated = self.link(key).health.isolated(Instant::now());
-        RedisDecision::degraded(self.share.check(key, cost, isolated), Source::Share, fault)
+        let told = self.share.take(key, units, self.link(key).isolated());
+        RedisDecision::degraded(told, Source::Share, fault)
     }
 
     /// The same for a peek: charges nothing.
@@ -26,8 +26,8 @@ impl Inner {
             let told = self.ruled(cost, 0);
             return RedisDecision::degraded(told, Source::Rule, fault);
         }
-        let isolated = self.link(key).health.isolated(Instant::now());
-        RedisDecision::degraded(self.share.peek(key, cost, isolated), Source::Share, fault)
+        let told = self.share.peek(key, cost, self.link(key).isolated());
+        RedisDecision::degraded(told, Source::Share, fault)
     }
 
     /// Allows or denies by the setting alone; a cost that never fits is denied.

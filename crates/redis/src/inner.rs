@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
+use tollgate::Told;
 
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
@@ -11,7 +12,7 @@ use crate::key::StoredKeys;
 use crate::leased::holding::Terms;
 use crate::local::Local;
 use crate::script::plan::ScriptPlan;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
 use crate::share::LocalShare;
@@ -75,18 +76,29 @@ impl Inner {
     }
 
     /// The store's decision, or the one that [`OnError`] makes in its place.
-    pub(crate) async fn ask_store(&self, key: &[u8], cost: u64) -> RedisDecision {
-        let ask = self.request(ScriptVerb::Check, key, Units::exactly(cost));
-        let asked_ns = self.now_ns();
-        let reply = self.link(key).call(ask, self.due()).await;
-        if let (Some(counts), Ok(reply)) = (&self.local.counts, &reply) {
-            counts.learn((&self.plan, self.terms.era), key, reply, [asked_ns, self.now_ns()]);
-        }
+    pub(crate) async fn ask_store(&self, key: &[u8], units: Units) -> RedisDecision {
+        let reply = self.ask(ScriptVerb::Check, key, units, self.due()).await;
         let decision = reply.and_then(|reply| {
-            let view = self.view(&reply)?;
-            Ok(RedisDecision::new(view.told(reply.admitted, cost), Source::Store, view.stamp()))
+            let (told, stamp) = told(self, &reply, units)?;
+            Ok(RedisDecision::new(told, Source::Store, stamp))
         });
-        decision.unwrap_or_else(|fault| self.fall_back(key, cost, fault))
+        decision.unwrap_or_else(|fault| self.fall_back(key, units, fault))
+    }
+
+    /// Asks the store about this limit alone. In mode `async` the counts of this node learn what it says.
+    pub(crate) async fn ask(
+        &self,
+        verb: ScriptVerb,
+        key: &[u8],
+        units: Units,
+        due: Instant,
+    ) -> Result<ScriptReply, Fault> {
+        let asked_ns = self.now_ns();
+        let reply = self.link(key).call(self.request(verb, key, units), due).await?;
+        if let Some(counts) = &self.local.counts {
+            counts.learn((&self.plan, self.terms.era), key, &reply, [asked_ns, self.now_ns()]);
+        }
+        Ok(reply)
     }
 
     /// What the store says of this limit, in a reply about it alone.
@@ -97,4 +109,13 @@ impl Inner {
         }
         Ok(StateView { plan: &self.plan, state: &seen.state, now_us: reply.now_us })
     }
+}
+
+/// The figures of a reply to a request of so many units, and the stamp of its charge. What is denied is the least that was
+/// asked for.
+pub(crate) fn told(inner: &Inner, reply: &ScriptReply, units: Units) -> Result<(Told, u64), Fault> {
+    let view = inner.view(reply)?;
+    let charged = reply.parts.first().map_or(0, |seen| seen.units);
+    let cost = if reply.admitted { charged } else { units.least };
+    Ok((view.told(reply.admitted, cost), view.stamp()))
 }

@@ -123,8 +123,7 @@ impl RedisLimiter {
     /// ```
     pub async fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> RedisDecision {
         let (inner, key) = (&self.inner, key.as_ref());
-        let local = &inner.local;
-        let decision = match &local.leases {
+        let decision = match &inner.local.leases {
             _ if cost == 0 || cost > inner.plan.limit => inner.look_at(key, cost).await,
             Some(table) if let Some(decision) = inner.spend_held(table, key, cost) => {
                 return decision;
@@ -133,13 +132,7 @@ impl RedisLimiter {
                 Ok(decision) => decision,
                 Err(first) => self.wait_for_lease(first, table, key, cost).await,
             },
-            None => match local.counts.as_ref().and_then(|counts| inner.count(counts, key, cost)) {
-                Some(decision) => decision,
-                None => {
-                    inner.report_before_asking(key).await;
-                    inner.ask_store(key, cost).await
-                }
-            },
+            None => self.count_or_ask(key, Units::exactly(cost)).await,
         };
         inner.counters().decision(decision.source(), decision.is_allowed());
         decision
@@ -162,7 +155,8 @@ impl RedisLimiter {
     pub fn check_held(&self, key: impl AsRef<[u8]>, cost: u64) -> Option<RedisDecision> {
         let inner = &self.inner;
         if let Some(counts) = inner.local.counts.as_ref().filter(|_| cost > 0) {
-            let decision = inner.count(counts, key.as_ref(), cost)?;
+            let units = Units::exactly(cost);
+            let decision = inner.count(counts, key.as_ref(), ScriptVerb::Check, units)?;
             inner.counters().decision(decision.source(), decision.is_allowed());
             return Some(decision);
         }

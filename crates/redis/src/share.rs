@@ -17,6 +17,7 @@ use tollgate::{
 };
 
 use crate::error::BuildError;
+use crate::script::Units;
 use crate::script::plan::ScriptPlan;
 
 /// The wait that a denial names when it is not known when the store will be back: about when to look again.
@@ -61,9 +62,11 @@ impl LocalShare {
         self.limiter.entry(key).at(isolated)
     }
 
-    /// Decides within the share.
-    pub(crate) fn check(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
-        self.told(self.entry(key, isolated).check(cost), cost)
+    /// Decides within the share: all of it, or as much as fits if less will do.
+    pub(crate) fn take(&self, key: &[u8], units: Units, isolated: Timestamp) -> Told {
+        let (entry, Units { want, least, .. }) = (self.entry(key, isolated), units);
+        let decision = if least < want { entry.take_up_to(want) } else { entry.check(want) };
+        self.told(decision, least)
     }
 
     pub(crate) fn peek(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
@@ -118,21 +121,23 @@ mod tests {
         let share = share("40/s", 4);
         let isolated = |ms| Timestamp::from_millis(ms);
         // Ten at once, then one for every 100 ms of isolation, however often isolation begins.
-        let admitted = (0..20).filter(|_| share.check(b"key", 1, isolated(5)).allowed).count();
+        let admitted =
+            (0..20).filter(|_| share.take(b"key", Units::exactly(1), isolated(5)).allowed).count();
         assert_eq!(admitted, 10);
-        assert!(!share.check(b"key", 1, isolated(104)).allowed);
-        assert!(share.check(b"key", 1, isolated(105)).allowed);
+        assert!(!share.take(b"key", Units::exactly(1), isolated(104)).allowed);
+        assert!(share.take(b"key", Units::exactly(1), isolated(105)).allowed);
     }
 
     #[test]
     fn a_share_of_a_soft_limit_is_one_of_the_limit_that_was_named() {
         let share = share("40/s soft 50%", 4);
-        let told = Decision::from(share.check(b"key", 10, Timestamp::default()));
+        let told = Decision::from(share.take(b"key", Units::exactly(10), Timestamp::default()));
         assert_eq!((told.is_allowed(), told.limit(), told.remaining()), (true, 40, 0));
         assert!(!told.into_result().unwrap().is_over());
-        assert!(!share.check(b"key", 1, Timestamp::default()).allowed);
+        assert!(!share.take(b"key", Units::exactly(1), Timestamp::default()).allowed);
         let never = |cost| {
-            let told = Decision::from(share.check(b"key", cost, Timestamp::default()));
+            let told =
+                Decision::from(share.take(b"key", Units::exactly(cost), Timestamp::default()));
             told.into_result().unwrap_err().is_never()
         };
         assert_eq!([60, 61].map(never), [false, true]);
@@ -141,7 +146,7 @@ mod tests {
     #[test]
     fn what_never_fits_in_a_share_may_fit_when_the_store_is_back() {
         let share = share("40/s", 4);
-        let told = share.check(b"key", 11, Timestamp::default());
+        let told = share.take(b"key", Units::exactly(11), Timestamp::default());
         assert_eq!((told.allowed, told.limit, told.retry_after), (false, 40, RETRY));
         let denial = Decision::from(told).into_result().unwrap_err();
         assert!(!denial.is_never());

@@ -30,7 +30,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::Fault;
 use crate::leased::holding::Glance;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{PartReply, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::Backoff;
 use crate::store::link::Link;

@@ -1,6 +1,5 @@
 //! [`RedisToll`]: one limit and what a request costs under it.
 
-use tokio::time::Instant;
 use tollgate::Timestamp;
 
 use crate::inner::Inner;
@@ -46,7 +45,7 @@ impl RedisToll<'_> {
 
     /// How long its link has been without the store.
     pub(crate) fn isolated(&self) -> Timestamp {
-        self.inner().link(self.key).health.isolated(Instant::now())
+        self.inner().link(self.key).isolated()
     }
 
     pub(crate) fn is_same_limit(&self, other: &Self) -> bool {

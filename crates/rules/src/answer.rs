@@ -7,6 +7,7 @@ use std::time::Duration;
 use arc_swap::Guard;
 
 use crate::full::{FullReport, NoCell};
+use crate::receipt::Receipt;
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
 use crate::unit::Unit;
@@ -47,6 +48,7 @@ pub struct Answer {
     pub(crate) code: Code,
     pub(crate) statuses: Vec<Status>,
     pub(crate) reports: Vec<FullReport>,
+    pub(crate) receipt: Option<Receipt>,
 }
 
 /// The decision about one descriptor.
@@ -82,8 +84,15 @@ pub struct Status {
     /// How long until the whole limit is available again.
     pub reset_after: Duration,
     /// How long until the same request would fit, if no other request comes; `None` if it is not over the limit, or
-    /// never will fit.
+    /// never will fit. After a [`Charge`](crate::Act::Charge): until one unit more would.
     pub retry_after: Option<Duration>,
+    /// How long the request has to wait before it goes, because it was given a place in a queue; zero if it may go at
+    /// once, and where the rule is in shadow mode. Of a question ([`Act::Peek`](crate::Act::Peek)) how long it would
+    /// be.
+    pub wait: Duration,
+    /// Of a charge that need not fit ([`Act::Charge`](crate::Act::Charge)): the units that a limit could not remember,
+    /// the most of any. A window counts no more than its limit, and debts have bounds ([`tollgate::Entry::charge`]).
+    pub uncharged: u64,
     /// How the request was decided, if its client had no cell because the rule's table was full: such a denial does
     /// not mean that the client has spent its limit.
     pub no_cell: Option<NoCell>,
@@ -118,6 +127,8 @@ impl Status {
         remaining: 0,
         reset_after: Duration::ZERO,
         retry_after: None,
+        wait: Duration::ZERO,
+        uncharged: 0,
         no_cell: None,
         rule: None,
     };
@@ -180,6 +191,37 @@ impl Answer {
         let (_, limit) = self.statuses.get(descriptor)?.rule?;
         let rule = self.rule(descriptor)?;
         rule.limits().get(limit).map_or(rule.name(), |limit| limit.name())
+    }
+
+    /// How long the request has to wait before it goes: the longest wait of all descriptors, each of which has a place
+    /// for it. Zero if it may go at once, or must not go.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: \
+    ///             {unit: second, requests_per_unit: 5, algorithm: gcra, burst: 1, wait: 450ms}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let maker = DecisionMaker::new(cache)?;
+    /// let descriptors = [Descriptor::new(&[("user", "alice")])];
+    /// let check = || maker.check(&Request::new("shop", &descriptors));
+    /// let waits = [check()?, check()?, check()?].map(|answer| answer.wait());
+    /// assert_eq!(waits, [0, 200, 400].map(Duration::from_millis));
+    /// assert!(!check()?.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn wait(&self) -> Duration {
+        let waits = self.statuses.iter().map(|status| status.wait);
+        waits.filter(|_| self.is_allowed()).max().unwrap_or_default()
+    }
+
+    /// What gives back what was charged: after [`Act::Reserve`](crate::Act::Reserve), if it was admitted, once.
+    pub fn take_receipt(&mut self) -> Option<Receipt> {
+        self.receipt.take()
     }
 
     /// How long to wait: the longest wait of all descriptors that deny. `None` if the request may pass, or would

@@ -17,6 +17,7 @@ use crate::carry::{CarriedTable, Fits, LimitChange, TableShape, WAYS, pair, plac
 use crate::error::{Problem, RuleError};
 use crate::expression::Expressions;
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
+use crate::hidden::hidden;
 use crate::identifier::{AddressBits, Identifier, KeyPart, is_constant};
 use crate::linger::Lingering;
 use crate::loss::Loss;
@@ -89,6 +90,8 @@ pub(crate) fn compile(
     if errors.is_empty() {
         errors.extend(compiler.put_in_force().err());
     }
+    compiler.set.domains.values_mut().for_each(Level::finish);
+    compiler.set.hidden = hidden(compiler.set.domains.values());
     if errors.is_empty() { Ok(compiler.set) } else { Err(errors) }
 }
 
@@ -181,12 +184,13 @@ impl Compiler<'_> {
                 place.path.push('.');
             }
             let step = PathStep::of(&descriptor);
+            let origin = step.origin(place.file, descriptor.value_at);
             place.path += &step.name();
             place.id.steps.push(step);
             self.claim(&descriptor, place)?;
             let refused = |error| place.error(descriptor.value_at, Problem::Match { error });
             let expression = self.expressions.of(descriptor.value.as_ref()).map_err(refused)?;
-            let mut node = Node::default();
+            let mut node = Node { origin, ..Node::default() };
             if let Some(spec) = descriptor.rule {
                 node.rule = Some(self.add_rule(spec, place)?);
             }
@@ -262,6 +266,9 @@ impl Compiler<'_> {
             let gate = match limit.policy {
                 None => None,
                 Some(policy) => {
+                    if let Some(reason) = limit.only_here().filter(|_| self.is_elsewhere) {
+                        return Err(place.error(limit.at, Problem::Elsewhere { reason }));
+                    }
                     let paired = pairs.next().flatten().map(|n| &before[n]);
                     let found = self.find(paired, &kept, policy, shape, &place.id);
                     if self.is_elsewhere {
@@ -278,7 +285,8 @@ impl Compiler<'_> {
                     let mut table = self.table(found.table, policy, shape, (place, limit.at))?;
                     table.place.clone_from(&own);
                     kept.push(table.clone());
-                    Some(LocalLimit { policy, table: table.table })
+                    let has_queue = policy.at_limit().queue.is_some();
+                    Some(LocalLimit { policy, table: table.table, has_queue, zone: limit.zone })
                 }
             };
             compiled.push(Limit {

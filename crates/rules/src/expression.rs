@@ -1,6 +1,6 @@
 //! Regular expressions, which match a whole value in time linear in its length.
 
-use regex::{Regex, RegexBuilder};
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use regex_syntax::hir::{Hir, Look};
 
 use crate::match_error::MatchError;
@@ -9,13 +9,40 @@ use crate::value::ValueMatch;
 /// The most bytes of one compiled expression.
 const MAX_BYTES: usize = 1 << 18;
 
-/// The most expressions of all rules together, which with [`MAX_BYTES`] bounds their memory; and each may be tried on
-/// the values of one key.
+/// The most bytes that a thread remembers of the searches of one expression, and of a set.
+const MAX_CACHED_BYTES: [usize; 2] = [1 << 15, 1 << 20];
+
+/// The most expressions of all rules together, which with [`MAX_BYTES`] bounds their memory: each is compiled by itself
+/// and, where one key has several, with the others.
 const MAX_EXPRESSIONS: usize = 256;
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Expression(Regex);
+
+/// Several expressions, of which the first that matches is found by reading a text once.
+#[derive(Debug)]
+pub(crate) struct ExpressionSet(RegexSet);
+
+impl ExpressionSet {
+    /// `None` for fewer than two, or where they take more memory together than each by itself may.
+    pub(crate) fn of<'e>(expressions: impl Iterator<Item = &'e Expression>) -> Option<Self> {
+        let texts: Vec<&str> = expressions.map(|expression| expression.0.as_str()).collect();
+        if texts.len() < 2 {
+            return None;
+        }
+        let built = RegexSetBuilder::new(&texts)
+            .size_limit(texts.len() * MAX_BYTES)
+            .dfa_size_limit(MAX_CACHED_BYTES[1])
+            .build();
+        built.ok().map(Self)
+    }
+
+    /// The first that matches all of the text.
+    pub(crate) fn first(&self, text: &str) -> Option<usize> {
+        self.0.matches(text).iter().next()
+    }
+}
 
 /// Compiles the expressions of one load.
 #[derive(Debug, Default)]
@@ -45,18 +72,34 @@ impl Expression {
         if parsed.properties().minimum_len().is_none() {
             return Err(no_place("it matches nothing"));
         }
-        // What was parsed is printed, because around the text itself `a)|(b` would pass, and a comment of `(?x)` would
-        // hide the end.
-        let parts = [Hir::look(Look::Start), parsed, Hir::look(Look::End)];
-        let whole = Hir::concat(parts.into()).to_string();
-        let built = RegexBuilder::new(&whole).size_limit(MAX_BYTES).build();
+        let built = RegexBuilder::new(&whole(parsed))
+            .size_limit(MAX_BYTES)
+            .dfa_size_limit(MAX_CACHED_BYTES[0])
+            .build();
         built.map(Self).map_err(|_| no_place("it is too large; use shorter repetitions"))
+    }
+
+    /// Whether both are the same, however they are written.
+    pub(crate) fn is_equal(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+
+    /// Whether it matches every text.
+    pub(crate) fn is_all(&self) -> bool {
+        let all = regex_syntax::parse("(?s).*");
+        all.is_ok_and(|all| self.0.as_str() == whole(all))
     }
 
     /// Whether it matches all of the text.
     pub(crate) fn matches(&self, text: &str) -> bool {
         self.0.is_match(text)
     }
+}
+
+/// The text of an expression that matches from beginning to end. What was parsed is printed, because around the text
+/// itself `a)|(b` would pass, and a comment of `(?x)` would hide the end.
+fn whole(parsed: Hir) -> String {
+    Hir::concat([Hir::look(Look::Start), parsed, Hir::look(Look::End)].into()).to_string()
 }
 
 fn refused(text: &str, error: &regex_syntax::Error) -> MatchError {

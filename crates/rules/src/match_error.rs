@@ -23,6 +23,15 @@ pub enum MatchError {
         /// The value.
         value: String,
     },
+    /// An entry that never matches, because an earlier one matches all that it would.
+    Hidden {
+        /// The entry: key and value, as in a rule's path.
+        entry: String,
+        /// The entry that hides it.
+        by: String,
+        /// Where that one stands: the position, and the file if it is another.
+        at: String,
+    },
     /// A text that is no regular expression, or cannot be used as one.
     Expression {
         /// The text.
@@ -47,6 +56,11 @@ impl fmt::Display for MatchError {
                 "value '{value}' is compared as text, which no address is; write cidr: '{value}', or for this very \
                  text regex: '{}'",
                 regex_syntax::escape(value)
+            ),
+            Self::Hidden { entry, by, at } => write!(
+                f,
+                "'{entry}' never matches, because '{by}' at {at} is tried before it and matches all that it would; \
+                 write it before that one, make it an exact value, or leave one out"
             ),
             Self::Expression { found, reason, character } => {
                 write!(f, "regex '{}' cannot be used: {reason}", found.escape_debug())?;

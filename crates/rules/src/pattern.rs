@@ -28,6 +28,16 @@ impl Pattern {
         }
         true
     }
+
+    /// Its text, with its stars. A pattern that matches this text matches every text that this pattern does, and no other
+    /// pattern does.
+    ///
+    /// For no piece has a star: so a star in a text is a letter that is in no pattern. If a pattern matches it, then it
+    /// matches whatever is put in the stars' places, because only stars of its own have matched them. If it does not,
+    /// that text, with such a letter in them, is one that only this pattern matches.
+    pub(crate) fn text(&self) -> String {
+        self.pieces.join("*")
+    }
 }
 
 #[cfg(test)]
@@ -55,6 +65,30 @@ mod tests {
         ];
         for (pattern, text, expected) in cases {
             assert_eq!(Pattern::of(pattern).matches(text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_covers_what_matches_no_more_than_it_does() {
+        let texts = ["*", "**", "a", "a*", "*a", "a*b", "a*b*c", "*b*", "ab*", "", "a*a", "a**b"];
+        // By the definition, with all short texts; a star stands for more than one letter of them.
+        let letters = ["a", "b", "c"];
+        let mut words = vec![String::new()];
+        for _ in 0..5 {
+            let longer =
+                words.iter().flat_map(|word| letters.map(|letter| format!("{word}{letter}")));
+            words = words.iter().cloned().chain(longer).collect();
+        }
+        for one in texts {
+            for other in texts {
+                let (one, other) = (Pattern::of(one), Pattern::of(other));
+                let holds = |word: &String| one.matches(word) || !other.matches(word);
+                assert_eq!(
+                    one.matches(&other.text()),
+                    words.iter().all(holds),
+                    "{one:?} {other:?}"
+                );
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! [`Position`]: the line and the column of a place in a rule file.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// A place in a rule file.
 ///
@@ -20,4 +21,13 @@ impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
+}
+
+/// Where an entry stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) file: Arc<str>,
+    pub(crate) at: Position,
+    /// Its key and value, as in a rule's path.
+    pub(crate) name: Box<str>,
 }

@@ -36,6 +36,15 @@ impl<T> Ranges<T> {
         self.of_range.insert(range, of_it);
     }
 
+    /// What belongs to all networks, in no order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        self.of_range.values()
+    }
+
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.of_range.values_mut()
+    }
+
     /// What belongs to the longest network that holds the address, or all of the network, that the text is.
     pub(crate) fn find(&self, text: &str) -> Option<&T> {
         let asked = network(text)?;

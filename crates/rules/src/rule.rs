@@ -11,6 +11,7 @@ use crate::file::{Accuracy, Metadata, OnError, Traits};
 use crate::full::{FullReport, NoCell, OnFull};
 use crate::rule_counts::{Counters, RuleCounts};
 use crate::unit::Unit;
+use crate::zone::Zone;
 
 /// The limits of one rule, one per client. Keys are bytes that [`crate::identifier`] has made injective.
 pub(crate) type RuleTable = KeyedLimiter<[u8]>;
@@ -94,6 +95,10 @@ impl fmt::Debug for Keeper {
 pub(crate) struct LocalLimit {
     pub(crate) policy: Policy,
     pub(crate) table: Arc<RuleTable>,
+    /// Whether its policy lets requests wait.
+    pub(crate) has_queue: bool,
+    /// Whose midnight its windows begin at, if it is not that of UTC.
+    pub(crate) zone: Option<Arc<Zone>>,
 }
 
 impl Rule {
@@ -310,7 +315,11 @@ impl fmt::Display for Rule {
         for (n, limit) in self.limits.iter().enumerate() {
             f.write_str(if n == 0 { "" } else { " and " })?;
             match limit.policy() {
-                Some(policy) => write!(f, "{policy}")?,
+                Some(policy) => {
+                    write!(f, "{policy}")?;
+                    let zone = limit.gate.as_ref().and_then(|gate| gate.zone.as_ref());
+                    zone.map_or(Ok(()), |zone| write!(f, " in {zone}"))?;
+                }
                 None => f.write_str("nothing passes")?,
             }
             write_name(f, limit.name())?;

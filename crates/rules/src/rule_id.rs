@@ -2,6 +2,7 @@
 
 use crate::file::DescriptorText;
 use crate::identifier::KeyPart;
+use crate::position::{Origin, Position};
 use crate::value::ValueMatch;
 
 /// Identifies a rule across loads: its domain, and the keys and values that lead to it.
@@ -74,6 +75,13 @@ impl PathStep {
             _ => KeyPart::Value,
         };
         Self { key: key.into(), value: value.cloned(), part }
+    }
+
+    /// Where it stands, if it matches more than one text, which nothing hides.
+    pub(crate) fn origin(&self, file: &str, at: Position) -> Option<Box<Origin>> {
+        let is_one = !self.key.contains('*') && self.value.as_ref().is_some_and(ValueMatch::is_one);
+        let origin = || Box::new(Origin { file: file.into(), at, name: self.name().into() });
+        (!is_one).then(origin)
     }
 
     /// The name of one level of a rule's path.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ahash::RandomState;
 
 use crate::carry::{CarriedTable, LimitChange};
+use crate::error::RuleError;
 use crate::forgotten::Forgotten;
 use crate::identifier::{AddressBits, Identifier};
 use crate::request::DescriptorEntry;
@@ -41,6 +42,7 @@ pub struct RuleSet {
     pub(crate) kept_domains: Vec<Box<str>>,
     pub(crate) lingering: usize,
     pub(crate) forgotten: Vec<Forgotten>,
+    pub(crate) hidden: Vec<RuleError>,
 }
 
 impl RuleSet {
@@ -106,6 +108,26 @@ impl RuleSet {
     #[must_use]
     pub fn forgotten(&self) -> &[Forgotten] {
         &self.forgotten
+    }
+
+    /// Entries that can never match, because another matches all that they would: each as an error
+    /// ([`MatchError::Hidden`](crate::MatchError::Hidden)), though it is in force with the rest, as in
+    /// envoyproxy/ratelimit.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let text = "domain: shop\ndescriptors:\n  \
+    ///     - {key: path, value: '/api/*', rate_limit: {unit: second, requests_per_unit: 50}}\n  \
+    ///     - {key: path, value: '/api/v1/*', rate_limit: {unit: second, requests_per_unit: 5}}\n";
+    /// let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("shop.yaml", text)]);
+    /// let rules = loaded.map_err(|errors| errors[0].clone())?;
+    /// let hidden = rules.hidden()[0].to_string();
+    /// assert!(hidden.starts_with("shop.yaml:4:24: 'path_/api/v1/*' never matches, because 'path_/api/*' at 3:24"));
+    /// # Ok::<(), tollgate_rules::RuleError>(())
+    /// ```
+    #[must_use]
+    pub fn hidden(&self) -> &[RuleError] {
+        &self.hidden
     }
 
     /// The rule of a descriptor, by index; `None` if the domain is unknown or nothing matches.

@@ -9,8 +9,9 @@ use std::collections::HashMap;
 
 use ahash::RandomState;
 
-use crate::expression::Expression;
+use crate::expression::{Expression, ExpressionSet};
 use crate::pattern::Pattern;
+use crate::position::Origin;
 use crate::ranges::Ranges;
 use crate::request::DescriptorEntry;
 use crate::value::ValueMatch;
@@ -20,36 +21,53 @@ use crate::value::ValueMatch;
 pub(crate) struct Node {
     pub(crate) rule: Option<usize>,
     pub(crate) below: Level,
+    /// Where it stands, if another entry could hide it.
+    pub(crate) origin: Option<Box<Origin>>,
 }
 
 /// The children of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Level {
-    keys: HashMap<Box<str>, OfKey, RandomState>,
-    patterns: Vec<OfPattern>,
+    pub(crate) keys: HashMap<Box<str>, OfKey, RandomState>,
+    pub(crate) patterns: Vec<OfPattern>,
 }
 
 #[derive(Debug, Default)]
-struct OfKey {
-    values: HashMap<Box<str>, Node, RandomState>,
-    any: Option<Box<Node>>,
+pub(crate) struct OfKey {
+    pub(crate) values: HashMap<Box<str>, Node, RandomState>,
+    pub(crate) any: Option<Box<Node>>,
     /// `None` for most keys, so that their values are not read for this.
-    matched: Option<Box<Matched>>,
+    pub(crate) matched: Option<Box<Matched>>,
 }
 
 /// What matches values by more than their text.
 #[derive(Debug, Default)]
-struct Matched {
-    ranges: Ranges<Node>,
-    expressions: Vec<(Expression, Node)>,
+pub(crate) struct Matched {
+    pub(crate) ranges: Ranges<Node>,
+    pub(crate) expressions: Vec<(Expression, Node)>,
+    /// All expressions in one, where there are several and that fits.
+    set: Option<ExpressionSet>,
 }
 
 #[derive(Debug)]
-struct OfPattern {
+pub(crate) struct OfPattern {
     key: Pattern,
     /// `None` if any value matches.
     value: Option<Pattern>,
-    node: Node,
+    pub(crate) node: Node,
+}
+
+impl OfPattern {
+    pub(crate) fn matches(&self, key: &str, value: &str) -> bool {
+        self.key.matches(key) && self.value.as_ref().is_none_or(|own| own.matches(value))
+    }
+
+    /// Its key and value with their stars. Another pattern that [matches](OfPattern::matches) these texts matches
+    /// whatever this one does, and only such a pattern: see [`Pattern`].
+    pub(crate) fn texts(&self) -> (String, String) {
+        let value = self.value.as_ref().map_or_else(|| "*".to_owned(), Pattern::text);
+        (self.key.text(), value)
+    }
 }
 
 impl Level {
@@ -92,6 +110,23 @@ impl Level {
         }
     }
 
+    /// After the last insert: prepares what is asked of all entries of a level at once.
+    pub(crate) fn finish(&mut self) {
+        self.patterns.iter_mut().for_each(|pattern| pattern.node.below.finish());
+        for of_key in self.keys.values_mut() {
+            of_key.values.values_mut().for_each(|node| node.below.finish());
+            if let Some(any) = &mut of_key.any {
+                any.below.finish();
+            }
+            if let Some(matched) = &mut of_key.matched {
+                matched.ranges.all_mut().for_each(|node| node.below.finish());
+                matched.expressions.iter_mut().for_each(|(_, node)| node.below.finish());
+                let expressions = matched.expressions.iter().map(|(expression, _)| expression);
+                matched.set = ExpressionSet::of(expressions);
+            }
+        }
+    }
+
     fn step(&self, (key, value): DescriptorEntry<'_>) -> Option<&Node> {
         let of_key = self.keys.get(key);
         if let Some(node) = of_key.and_then(|of_key| of_key.values.get(value)) {
@@ -110,11 +145,8 @@ impl Level {
     }
 
     fn of_pattern(&self, key: &str, value: &str) -> Option<&Node> {
-        let fits = |pattern: &&OfPattern| {
-            let of_value = pattern.value.as_ref();
-            pattern.key.matches(key) && of_value.is_none_or(|of_value| of_value.matches(value))
-        };
-        self.patterns.iter().find(fits).map(|pattern| &pattern.node)
+        let found = self.patterns.iter().find(|pattern| pattern.matches(key, value));
+        found.map(|pattern| &pattern.node)
     }
 
     /// The rule of a descriptor.
@@ -131,6 +163,9 @@ impl Level {
 
 impl Matched {
     fn of_expression(&self, value: &str) -> Option<&Node> {
+        if let Some(set) = &self.set {
+            return set.first(value).and_then(|n| self.expressions.get(n)).map(|(_, node)| node);
+        }
         self.expressions
             .iter()
             .find(|(expression, _)| expression.matches(value))

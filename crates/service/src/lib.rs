@@ -103,6 +103,7 @@ mod rls;
 mod rules_from;
 mod serve;
 mod service;
+mod tokens;
 mod wire;
 
 pub use global::{Global, GlobalError};

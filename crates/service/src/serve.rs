@@ -163,8 +163,8 @@ fn keep_rules(
 /// # let _entered = runtime.enter();
 /// let global = Some(Global::new("redis://127.0.0.1/"));
 /// let cache = rule_cache(Options { global, ..Options::new("rules") })?;
-/// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: month, requests_per_unit: 5, \
-///             algorithm: calendar-month}}]}";
+/// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 5, \
+///             algorithm: sliding-log}}]}";
 /// assert!(cache.load(&[RuleText::new("shop.yaml", text)]).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -13,6 +13,7 @@ use crate::metrics::{Metrics, OfRespClients, Protocol, RequestOutcome, RespClien
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::tokens::Tokens;
 use crate::wire::{self, RequestRefusal};
 
 /// The decision maker, its metrics, and whether the service is stopping.
@@ -28,6 +29,8 @@ pub(crate) struct Service {
     answers: AnswerParts,
     /// Of plain questions.
     pub(crate) headers: Headers,
+    /// What reservations were charged.
+    pub(crate) tokens: Tokens,
     draining: AtomicBool,
 }
 
@@ -44,8 +47,9 @@ impl Service {
         }
         let clients = Arc::new(RespClients::default());
         metrics.show(OfRespClients(Arc::clone(&clients)));
-        let (history, draining) = (History::default(), AtomicBool::new(false));
-        Self { maker, metrics, history, keeper, clients, answers, headers, draining }
+        let history = History::default();
+        let (tokens, draining) = (Tokens::default(), AtomicBool::new(false));
+        Self { maker, metrics, history, keeper, clients, answers, headers, tokens, draining }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate_rules::{
-    Answer, Code, CurrentLimit, DecisionMaker, Descriptor, DescriptorEntry, Metadata, NoCell,
+    Act, Answer, Code, CurrentLimit, DecisionMaker, Descriptor, DescriptorEntry, Metadata, NoCell,
     Override, Question, Request, RequestError, Status, Unit,
 };
 
@@ -45,7 +45,9 @@ pub(crate) fn decide(
     request: &RateLimitRequest,
     answers: AnswerParts,
 ) -> Result<RateLimitResponse, RequestRefusal> {
-    ask(maker, request, |asked| maker.check(asked)).map(|answer| response(&answer, answers))
+    // Envoy cannot wait: what has to is denied, and takes no place in a queue.
+    ask(maker, request, |asked| maker.act(asked, Act::CheckNow))
+        .map(|answer| response(&answer, answers))
 }
 
 /// The same for limits that are kept elsewhere: the question for the store.

@@ -351,7 +351,8 @@ impl GateRules {
         let shadows = self.gates.iter().filter(|gate| gate.is_shadow());
         // None of them denies a request whose tier is unknown.
         let asks = asks(shadows, head).unwrap_or_default();
-        let would_deny = asks.iter().filter(|ask| ask.tries(&ask.check()));
+        let would_deny =
+            asks.iter().filter(|ask| ask.tries(&ask.gate.limit.check(&ask.key, ask.cost)));
         Shadowed::by(would_deny.map(|ask| ask.gate.name.clone()))
     }
 }

@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Denial, Policy};
+use tollgate::Policy;
 
 use crate::cost::Cost;
 use crate::deny::Problems;
 use crate::extract::Extract;
 use crate::headers::Opening;
+use crate::lend::{Lend, RemoteLend};
 use crate::limit::Limit;
 use crate::name::PolicyName;
 use crate::observe::GateTally;
@@ -45,15 +46,36 @@ const TIERS_MAX: usize = 255;
 
 pub(crate) type Sleeping = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Sleep = dyn Fn(Duration) -> Sleeping + Send + Sync;
-type Lend = dyn Fn(&Denial) -> bool + Send + Sync;
 
 /// What is done with a request that is above the limit.
-#[derive(Clone)]
-pub(crate) enum GateMode {
+pub(crate) enum GateMode<P: Place> {
     Deny,
     Shadow,
-    Delay { max_wait: Duration, sleep: Arc<Sleep> },
-    Borrow { lend: Arc<Lend> },
+    Delay {
+        max_wait: Duration,
+        sleep: Arc<Sleep>,
+    },
+    /// As a delay, and the place where the limit is kept has the queue and the sleep.
+    RemoteDelay {
+        max_wait: Duration,
+    },
+    Borrow {
+        lender: Arc<P::Lender>,
+    },
+}
+
+impl<P: Place> Clone for GateMode<P> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Deny => Self::Deny,
+            Self::Shadow => Self::Shadow,
+            Self::Delay { max_wait, sleep } => {
+                Self::Delay { max_wait: *max_wait, sleep: Arc::clone(sleep) }
+            }
+            Self::RemoteDelay { max_wait } => Self::RemoteDelay { max_wait: *max_wait },
+            Self::Borrow { lender } => Self::Borrow { lender: Arc::clone(lender) },
+        }
+    }
 }
 
 /// One limit that a request has to pass: the limit, the key, the cost, and what happens above the limit.
@@ -76,7 +98,7 @@ pub struct Gate<P: Place = Local> {
     pub(crate) tiers: usize,
     pub(crate) by: Arc<dyn Extract>,
     pub(crate) cost: Cost,
-    pub(crate) mode: GateMode,
+    pub(crate) mode: GateMode<P>,
     pub(crate) missing: MissingKey,
     pub(crate) unknown_tier: UnknownTier,
     pub(crate) tally: Arc<GateTally>,
@@ -131,13 +153,12 @@ impl Gate {
         Self { mode: GateMode::Delay { max_wait, sleep: Arc::new(sleep) }, ..self }
     }
 
-    /// Lets something else admit what the limit denies for now: spare capacity that clients share, a larger account. It is
-    /// given the denial, and says whether it does; the limit is charged nothing then, and the request is counted as
-    /// `borrowed`. See [`Entry::check_or`](tollgate::Entry::check_or), which tells of what it is not asked.
+    /// Lets something else admit what the limit denies for now: spare capacity that clients share, a larger account. The
+    /// limit is charged nothing then, and the request is counted as `borrowed`. See
+    /// [`Entry::check_or`](tollgate::Entry::check_or), which tells of what is not lent.
     ///
-    /// What it has admitted cannot be taken back: beside other gates that deny, it is asked when all of these would admit.
-    /// A gate lends, delays or
-    /// is a shadow: whichever is said last.
+    /// Beside other gates that deny, it is asked when all of these would admit; if one of them denies after all, the loan is
+    /// given back. A gate lends, delays or is a shadow: whichever is said last.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -147,15 +168,14 @@ impl Gate {
     /// // Over their quota clients share what the server can spare.
     /// let pool = Arc::new(SparePool::new(Quota::per_second(1_000)));
     /// let clients = KeyedLimiter::with_clock(Quota::per_second(10), 10_000, pool.clock())?;
-    /// let lent = Arc::clone(&pool);
-    /// let gate = Gate::new(clients, ClientAddress::peer()).or(move |denial| lent.lend(denial, None));
+    /// let gate = Gate::new(clients, ClientAddress::peer()).or(Arc::clone(&pool));
     /// pool.report_headroom(0.5)?;
     /// # let _ = gate;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn or(self, lend: impl Fn(&Denial) -> bool + Send + Sync + 'static) -> Self {
-        Self { mode: GateMode::Borrow { lend: Arc::new(lend) }, ..self }
+    pub fn or(self, lender: impl Lend + 'static) -> Self {
+        Self { mode: GateMode::Borrow { lender: Arc::new(lender) }, ..self }
     }
 }
 
@@ -163,8 +183,7 @@ impl Gate {
 pub(crate) type RemoteGate = Gate<Remote>;
 
 impl Gate<Remote> {
-    /// A gate whose limit is kept elsewhere, for a [`RemoteLayer`](crate::RemoteLayer). It can do what any gate can, but
-    /// delay and lend: that would need a queue elsewhere.
+    /// A gate whose limit is kept elsewhere, for a [`RemoteLayer`](crate::RemoteLayer). It can do what any gate can.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -181,6 +200,56 @@ impl Gate<Remote> {
     #[must_use]
     pub fn remote(limit: impl RemoteLimit, by: impl Extract + 'static) -> Self {
         Self::asking(Arc::new(limit), by)
+    }
+
+    /// Lets requests wait for their turn in place of denying them, in one order over all nodes
+    /// ([`RemoteLimit::acquire`]); a request that would wait longer than `max_wait` is denied at once. A request that is
+    /// dropped while it waits gives its place back, if it is the last.
+    ///
+    /// ```no_run
+    /// # fn delaying(clients: tollgate_redis::RedisLimiter) {
+    /// use std::time::Duration;
+    /// use tollgate_tower::{ClientAddress, Gate};
+    /// let gate = Gate::remote(clients, ClientAddress::peer()).delay(Duration::from_secs(10));
+    /// # let _ = gate;
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn delay(self, max_wait: Duration) -> Self {
+        Self { mode: GateMode::RemoteDelay { max_wait }, ..self }
+    }
+
+    /// How long its requests may wait, if they may.
+    pub(crate) fn max_wait(&self) -> Option<Duration> {
+        match self.mode {
+            GateMode::RemoteDelay { max_wait } => Some(max_wait),
+            _ => None,
+        }
+    }
+
+    /// Lets something else admit what the limit denies for now ([`Denial::is_for_now`](tollgate::Denial::is_for_now)), such
+    /// as a pool that all nodes share. As [`or`](Gate::or), but the limit has counted the denial, if its policy counts
+    /// denials. A request that is dropped meanwhile may leave its loan charged until it drains.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use tollgate_redis::{RedisLimiter, Settings, SharedPool, Store};
+    /// use tollgate_tower::{ClientAddress, Gate};
+    /// let store = Store::open("redis://127.0.0.1/")?;
+    /// let clients = RedisLimiter::new(&store, Settings::new("10/s".parse()?).name("clients"))?;
+    /// let spare = Settings::new("1000/s".parse()?).name("spare");
+    /// let pool = SharedPool::new(&store, spare, Duration::from_secs(3))?;
+    /// let gate = Gate::remote(clients, ClientAddress::peer()).or_elsewhere(pool.clone());
+    /// pool.report_headroom(0.5)?;
+    /// # let _ = gate;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn or_elsewhere(self, lender: impl RemoteLend + 'static) -> Self {
+        Self { mode: GateMode::Borrow { lender: Arc::new(lender) }, ..self }
     }
 }
 
@@ -316,7 +385,7 @@ impl<P: Place> fmt::Debug for Gate<P> {
         let mode = match self.mode {
             GateMode::Deny => "deny",
             GateMode::Shadow => "shadow",
-            GateMode::Delay { .. } => "delay",
+            GateMode::Delay { .. } | GateMode::RemoteDelay { .. } => "delay",
             GateMode::Borrow { .. } => "borrow",
         };
         f.debug_struct("Gate")

@@ -1,18 +1,17 @@
 //! Several gates of one request: all are charged, or none.
 //!
-//! All limits are charged together by [`tollgate::check_all`], which undoes. It cannot undo a loan. So where a gate
-//! borrows, it and what has no entry with every verb (sketches, stripes), which nothing can be given back to from here,
-//! are asked *apart*:
+//! All limits are charged together by [`tollgate::check_all`], which undoes. It neither borrows nor knows what was lent. So
+//! where a gate borrows, it and what has no entry with every verb (sketches, stripes), which nothing can be given back to
+//! from here, are asked *apart*:
 //!
 //! 1. Each limit apart is looked at, but where a gate borrows: no look tells what will be lent. If one denies, the request
 //!    is denied and nothing is charged.
 //! 2. The others are charged, all or none.
 //! 3. Gates that borrow are asked in turn, and then the limits that were looked at are charged. If one denies after all,
-//!    what was charged in the second step is refunded, less what has drained since.
+//!    what was lent is given back, and what was charged is refunded where that can be, less what has drained since.
 //!
 //! So no limit ever admits above its bound. A denied request costs something only if it meets others between the first
-//! step and the third, or if one gate has borrowed and a second finds nothing to borrow: then at most itself, at the
-//! limits apart that were charged before the one that denied.
+//! step and the third: then at most itself, at the sketches and stripes that were charged before the one that denied.
 
 use arrayvec::ArrayVec;
 use tollgate::{Decision, Permit, Toll, check_all};
@@ -34,20 +33,17 @@ impl GateRequest<'_> {
         matches!(self.gate.mode, GateMode::Borrow { .. })
     }
 
-    /// Decides, and counts what was borrowed.
-    pub(crate) fn check(&self) -> Decision {
-        let GateMode::Borrow { lend } = &self.gate.mode else {
-            return self.gate.limit.check(&self.key, self.cost);
+    /// Decides, and says what was lent for it.
+    fn check(&self) -> (Decision, Option<Permit>) {
+        let GateMode::Borrow { lender } = &self.gate.mode else {
+            return (self.gate.limit.check(&self.key, self.cost), None);
         };
-        let mut borrowed = false;
+        let mut loan = None;
         let decision = self.gate.limit.check_or(&self.key, self.cost, &mut |denial| {
-            borrowed = lend(denial);
-            borrowed
+            loan = lender.lend(denial);
+            loan.is_some()
         });
-        if borrowed {
-            self.count(GateOutcome::Borrowed);
-        }
-        decision
+        (decision, loan)
     }
 
     fn peek(&self) -> Decision {
@@ -62,7 +58,10 @@ pub(crate) fn charge_all(
     permits: &mut Permits,
 ) -> Option<(usize, Decision)> {
     if let [only] = asks {
-        let decision = only.check();
+        let (decision, loan) = only.check();
+        if loan.is_some() {
+            only.count(GateOutcome::Borrowed);
+        }
         permits.push(decision.into_result().ok());
         return Some((0, decision));
     }
@@ -112,18 +111,21 @@ fn charge_with_those_apart(
         return together;
     }
     let borrowing = placed().filter(|(_, ask)| ask.borrows());
-    let mut scarcest = together;
+    let (mut scarcest, mut loans) = (together, Permits::new());
+    loans.extend(asks.iter().map(|_| None));
     for (place, ask) in borrowing.chain(looked) {
-        let decision = ask.check();
+        let (decision, loan) = ask.check();
         if !decision.is_allowed() {
-            refund(asks, permits);
+            undo(asks, permits, &loans);
             return Some((place, decision));
         }
-        permits[place] = decision.into_result().ok();
+        (permits[place], loans[place]) = (decision.into_result().ok(), loan);
         if scarcest.is_none_or(|(_, fewest)| decision.remaining() < fewest.remaining()) {
             scarcest = Some((place, decision));
         }
     }
+    let borrowed = asks.iter().zip(&loans).filter(|(_, loan)| loan.is_some());
+    borrowed.for_each(|(ask, _)| ask.count(GateOutcome::Borrowed));
     scarcest
 }
 
@@ -137,12 +139,21 @@ fn longest(decisions: impl Iterator<Item = (usize, Decision)>) -> Option<(usize,
     })
 }
 
-/// Gives back what was charged together, as far as it has not drained.
-fn refund(asks: &[GateRequest<'_>], permits: &mut Permits) {
-    for (ask, permit) in asks.iter().zip(permits) {
-        let entry = ask.gate.limit.full_entry(&ask.key).filter(|_| !ask.is_apart());
-        if let (Some(entry), Some(permit)) = (entry, permit.take()) {
-            entry.refund(permit);
+/// Gives back what was lent and what was charged, as far as it has not drained, where that can be.
+fn undo(asks: &[GateRequest<'_>], permits: &mut Permits, loans: &Permits) {
+    for ((ask, permit), loan) in asks.iter().zip(permits).zip(loans) {
+        match (&ask.gate.mode, *loan) {
+            // Its own limit was charged nothing.
+            (GateMode::Borrow { lender }, Some(loan)) => {
+                *permit = None;
+                lender.give_back(loan);
+            }
+            _ => {
+                let entry = ask.gate.limit.full_entry(&ask.key);
+                if let (Some(entry), Some(permit)) = (entry, permit.take()) {
+                    entry.refund(permit);
+                }
+            }
         }
     }
 }

@@ -90,13 +90,7 @@ impl RateLimitLayer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn all(gates: impl IntoIterator<Item = Gate>) -> Result<Self, LayerError> {
-        let gates = checked(gates.into_iter().collect())?;
-        for gate in gates.iter().filter(|_| gates.len() > 1) {
-            if matches!(gate.mode, GateMode::Delay { .. }) {
-                return Err(LayerError::DelayAmongSeveral { name: gate.name.clone() });
-            }
-        }
-        Ok(Self::through(gates))
+        Ok(Self::through(checked(gates.into_iter().collect())?))
     }
 }
 
@@ -138,7 +132,8 @@ impl RateLimitLayer<ProblemJson, Remote> {
     /// bounds of `tollgate_redis::check_all`. Headers report the most restrictive gate.
     ///
     /// # Errors
-    /// No gate or more than 8; two gates of one name; a limit that cannot be charged together with the first.
+    /// No gate or more than 8; two gates of one name; a gate that delays beside others; a limit that cannot be charged
+    /// together with the first.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -169,7 +164,7 @@ impl RateLimitLayer<ProblemJson, Remote> {
     }
 }
 
-/// The gates, if there are not too many and no two have one name.
+/// The gates, if there are not too many, no two have one name, and one that delays is alone.
 fn checked<P: Place>(gates: Vec<Gate<P>>) -> Result<Vec<Gate<P>>, LayerError> {
     if gates.is_empty() {
         return Err(LayerError::NoGate);
@@ -180,6 +175,10 @@ fn checked<P: Place>(gates: Vec<Gate<P>>) -> Result<Vec<Gate<P>>, LayerError> {
     for (index, gate) in gates.iter().enumerate() {
         if gates[..index].iter().any(|earlier| earlier.name == gate.name) {
             return Err(LayerError::SameName { name: gate.name.clone() });
+        }
+        let delays = matches!(gate.mode, GateMode::Delay { .. } | GateMode::RemoteDelay { .. });
+        if delays && gates.len() > 1 {
+            return Err(LayerError::DelayAmongSeveral { name: gate.name.clone() });
         }
     }
     Ok(gates)

@@ -15,6 +15,7 @@ pub mod headers;
 mod joint;
 mod key;
 mod layer;
+mod lend;
 mod limit;
 mod lookup;
 mod name;
@@ -49,6 +50,7 @@ pub use headers::{
 };
 pub use key::Key;
 pub use layer::{RateLimitLayer, RemoteLayer};
+pub use lend::{Lend, RemoteLend};
 pub use limit::Limit;
 pub use lookup::{Lookup, LookupLayer};
 pub use name::{NameError, PolicyName};

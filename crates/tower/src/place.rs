@@ -2,6 +2,7 @@
 
 use tollgate::Policy;
 
+use crate::lend::{Lend, RemoteLend};
 use crate::limit::Limit;
 use crate::remote_limit::RemoteLimit;
 
@@ -9,6 +10,9 @@ use crate::remote_limit::RemoteLimit;
 pub trait Place: 'static {
     /// What a gate asks.
     type Limit: ?Sized + Send + Sync;
+
+    /// What a gate borrows from.
+    type Lender: ?Sized + Send + Sync;
 
     /// The policy that is in force for a tier.
     #[doc(hidden)]
@@ -29,6 +33,7 @@ pub enum Remote {}
 
 impl Place for Local {
     type Limit = dyn Limit;
+    type Lender = dyn Lend;
 
     #[inline]
     fn policy_of(limit: &dyn Limit, tier: usize) -> Option<Policy> {
@@ -42,6 +47,7 @@ impl Place for Local {
 
 impl Place for Remote {
     type Limit = dyn RemoteLimit;
+    type Lender = dyn RemoteLend;
 
     fn policy_of(limit: &dyn RemoteLimit, tier: usize) -> Option<Policy> {
         limit.policy_of(tier)

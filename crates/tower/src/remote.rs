@@ -8,18 +8,20 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use arrayvec::ArrayVec;
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tollgate::{Decision, Permit};
+use tollgate::{Decision, Denial, Permit, Told};
 use tower_service::Service;
 
-use crate::ask::{Asks, GateRequest, asks};
+use crate::ask::{Asks, GATES_MAX, GateRequest, asks};
 use crate::decide::{GateRules, PassMarks, tier_at};
 use crate::deny::Deny;
 use crate::extract::Head;
 use crate::future::ResponseFuture;
-use crate::gate::{Gate, RemoteGate};
+use crate::gate::{Gate, GateMode, RemoteGate};
 use crate::headers::Stamp;
 use crate::key::Key;
 use crate::observe::GateOutcome;
@@ -55,10 +57,14 @@ impl RemoteRules {
         };
         match asks.as_slice() {
             [] => Question::Told(Ok(nothing)),
-            [only] if !only.gate.is_shadow() => {
+            [only] if !only.gate.is_shadow() && only.gate.max_wait().is_none() => {
+                let borrows = matches!(only.gate.mode, GateMode::Borrow { .. });
                 match only.gate.limit.check_now(&only.key, only.cost) {
-                    Some(found) => Question::Told(self.verdict(&asks, Some((0, found)), None)),
-                    None => Question::Ask(self.waiting(&asks)),
+                    // A denial is no answer yet.
+                    Some(found) if found.is_allowed() || !borrows => {
+                        Question::Told(self.verdict(&asks, Some((0, found)), None))
+                    }
+                    _ => Question::Ask(self.waiting(&asks)),
                 }
             }
             _ => Question::Ask(self.waiting(&asks)),
@@ -117,19 +123,70 @@ impl RemoteRules {
 }
 
 /// Charges all limits or none: which of them is reported, and its decision. `None` if there are none.
+///
+/// Where the denial is that of a gate that borrows, its part is asked of what it borrows from, and the others again without
+/// it. What was lent goes back if one of them denies.
 async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<(usize, Decision)> {
-    match asks {
-        [] => None,
-        [only] => Some((0, only.gate.limit.check(&only.key, only.cost).await)),
-        [first, ..] => {
-            let asked = |ask| {
-                let GateRequest { gate, key, cost }: &GateRequest<'_, Remote> = ask;
-                RemoteAsk { limit: &*gate.limit, key, cost: *cost }
-            };
-            let several: Vec<_> = asks.iter().map(asked).collect();
-            Some(first.gate.limit.check_all(&several).await)
-        }
+    if let [only] = asks
+        && let Some(max_wait) = only.gate.max_wait()
+    {
+        return Some((0, only.gate.limit.acquire(&only.key, only.cost, max_wait).await));
     }
+    let mut places: ArrayVec<usize, GATES_MAX> = (0..asks.len()).collect();
+    let mut lent = Vec::new();
+    loop {
+        let found = charge(asks, &places).await;
+        let Some((place, Decision::Denied(denial))) = found else {
+            let lent: Vec<(usize, Decision, _)> = lent;
+            lent.iter().for_each(|(place, ..)| asks[*place].count(GateOutcome::Borrowed));
+            let borrowed = lent.into_iter().map(|(place, decision, _)| (place, decision));
+            return found.into_iter().chain(borrowed).min_by_key(|(_, it)| it.remaining());
+        };
+        let loan = match &asks[place].gate.mode {
+            GateMode::Borrow { lender } if denial.is_for_now() => lender.lend(&denial).await,
+            _ => None,
+        };
+        let Some(loan) = loan else {
+            for (.., back) in lent {
+                back.await;
+            }
+            return found;
+        };
+        places.retain(|asked| *asked != place);
+        lent.push((place, passed_by(&denial), loan));
+    }
+}
+
+/// The same for the asks in some places, without borrowing.
+async fn charge(asks: &[GateRequest<'_, Remote>], places: &[usize]) -> Option<(usize, Decision)> {
+    let [first, others @ ..] = places else { return None };
+    let GateRequest { gate, key, cost } = &asks[*first];
+    if others.is_empty() {
+        return Some((*first, gate.limit.check(key, *cost).await));
+    }
+    let asked = |place: &usize| {
+        let GateRequest { gate, key, cost } = &asks[*place];
+        RemoteAsk { limit: &*gate.limit, key, cost: *cost }
+    };
+    let several: Vec<_> = places.iter().map(asked).collect();
+    let (index, decision) = gate.limit.check_all(&several).await;
+    Some((*places.get(index)?, decision))
+}
+
+/// A request that a limit has denied, and something else admits: with the figures of the limit, as
+/// [`tollgate::Entry::check_or`] tells them.
+fn passed_by(denial: &Denial) -> Decision {
+    let told = Told {
+        allowed: true,
+        cost: denial.cost(),
+        limit: denial.limit(),
+        soft_bp: 0,
+        remaining: denial.remaining(),
+        retry_after: Duration::ZERO,
+        reset_after: denial.reset_after(),
+        penalty: false,
+    };
+    told.into()
 }
 
 /// Calls the inner service, or answers in its place.

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use tollgate::{Decision, Policy};
 
@@ -71,6 +72,14 @@ pub trait RemoteLimit: Any + Send + Sync {
         })
     }
 
+    /// Waits for the turn of `cost` units, `max_wait` at most, and admits them then; denies at once what would wait longer.
+    /// A future that is dropped while it waits gives its place back, if it is the last. By default there is no queue: a
+    /// request is decided as by [`check`](RemoteLimit::check).
+    #[expect(unused_variables, reason = "the names tell what an implementation is given")]
+    fn acquire<'a>(&'a self, key: &'a Key, cost: u64, max_wait: Duration) -> Answering<'a> {
+        self.check(key, cost)
+    }
+
     /// Charges even if the cost does not fit, so that the key goes into debt, and returns how many units could not be
     /// charged. By default none can.
     #[expect(unused_variables, reason = "the names tell what an implementation is given")]
@@ -81,9 +90,10 @@ pub trait RemoteLimit: Any + Send + Sync {
 
 #[cfg(feature = "redis")]
 mod redis {
+    use tollgate::Wait;
     use tollgate_redis::{RedisLimiter, RedisToll, check_all};
 
-    use super::{Answering, Any, Decision, Key, Policy, RemoteAsk, RemoteLimit};
+    use super::{Answering, Any, Decision, Duration, Key, Policy, RemoteAsk, RemoteLimit};
 
     fn of(limit: &dyn RemoteLimit) -> Option<&RedisLimiter> {
         (limit as &dyn Any).downcast_ref()
@@ -100,6 +110,20 @@ mod redis {
 
         fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a> {
             Box::pin(async move { self.check_n(key.as_bytes(), cost).await.decision() })
+        }
+
+        fn acquire<'a>(&'a self, key: &'a Key, cost: u64, max_wait: Duration) -> Answering<'a> {
+            Box::pin(async move {
+                match self.acquire(key.as_bytes(), cost, Wait::at_most(max_wait)).await {
+                    Ok(permit) => Decision::Allowed(permit.permit()),
+                    Err(denial) => Decision::Denied(denial),
+                }
+            })
+        }
+
+        /// What the store did not answer was not charged, as far as is known.
+        fn charge<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a, u64> {
+            Box::pin(async move { self.charge(key.as_bytes(), cost).await.unwrap_or(cost) })
         }
 
         fn is_charged_with(&self, other: &dyn RemoteLimit) -> bool {

@@ -34,6 +34,13 @@ fn striped(text: &str, clock: &ManualClock) -> StripedLimiter {
     StripedLimiter::with_stripes(policy(text), 1, clock.clone()).unwrap()
 }
 
+/// What the server can spare.
+fn spare(text: &str, headroom: f64, clock: &ManualClock) -> Arc<SparePool> {
+    let pool = SparePool::with_clock(policy(text).quota(), clock.clone());
+    pool.report_headroom(headroom).unwrap();
+    Arc::new(pool)
+}
+
 /// One policy in every kind of limit that can have it.
 fn kinds(text: &str, clock: &ManualClock) -> Vec<(&'static str, Arc<dyn Limit>)> {
     let tiers = Tiers::of(policy(text)).and(policy("1/d"));
@@ -118,9 +125,7 @@ fn what_cannot_be_given_back_is_charged_with_the_others_or_not_at_all() {
                 assert_eq!(denied.status(), 429);
                 assert_eq!(text(denied.headers(), "ratelimit"), Some("\"apart\";r=0;t=1200"));
             }
-            let mut key = Key::new();
-            key.push(&[203, 0, 113, 7]);
-            assert_eq!(wide.entry(&key).peek(1).remaining(), 8);
+            assert_eq!(wide.entry(&from_peer()).peek(1).remaining(), 8);
         }
     }
 }
@@ -178,7 +183,7 @@ fn what_was_charged_is_refunded_if_a_limit_apart_denies_after_all() {
     let gates = [
         Gate::new(Arc::clone(&word), Everyone).named(named("word")).cost(4),
         Gate::new(Fickle(sketch("1/h", &clock)), Everyone).named(named("fickle")),
-        Gate::new(one("9/h", &clock), Everyone).named(named("lent")).or(|_| false),
+        Gate::new(one("9/h", &clock), Everyone).named(named("lent")).or(spare("9/h", 0.0, &clock)),
     ];
     let denied = ask(&mut served(&RateLimitLayer::all(gates).unwrap()), from(PEER));
     assert_eq!(text(denied.headers(), "ratelimit"), Some("\"fickle\";r=0;t=3600"));
@@ -251,9 +256,8 @@ fn clients_over_their_quota_borrow_what_the_server_can_spare() {
         Arc::new(keyed("sliding-log 2/h", &clock)),
     ];
     for own in own {
-        let pool = Arc::new(SparePool::with_clock(tollgate::Quota::per_hour(4), clock.clone()));
-        let lent = Arc::clone(&pool);
-        let gate = Gate::new(own, ClientAddress::peer()).or(move |denial| lent.lend(denial, None));
+        let pool = spare("4/h", 0.0, &clock);
+        let gate = Gate::new(own, ClientAddress::peer()).or(Arc::clone(&pool));
         let mut service = served(&RateLimitLayer::of(gate));
         assert_eq!(statuses(&mut service, PEER, 3), [200, 200, 429]);
         pool.report_headroom(0.5).unwrap();
@@ -266,17 +270,15 @@ fn clients_over_their_quota_borrow_what_the_server_can_spare() {
     }
 }
 
-/// A loan cannot be taken back, so the pool is asked when all others would admit.
+/// The pool is asked when all others would admit.
 #[test]
 fn what_another_gate_denies_borrows_nothing() {
     let clock = ManualClock::new();
-    let pool = Arc::new(SparePool::with_clock(tollgate::Quota::per_hour(9), clock.clone()));
-    pool.report_headroom(1.0).unwrap();
-    let lent = Arc::clone(&pool);
+    let pool = spare("9/h", 1.0, &clock);
     let gates = [
         Gate::new(keyed("1/h", &clock), ClientAddress::peer())
             .named(named("client"))
-            .or(move |denial| lent.lend(denial, None)),
+            .or(Arc::clone(&pool)),
         Gate::new(one("3/h", &clock), Everyone).named(named("service")),
         Gate::new(sketch("4/h", &clock), Everyone).named(named("sketch")),
     ];
@@ -294,7 +296,9 @@ fn what_no_pool_lends_is_charged_nowhere() {
         [Arc::new(sketch("9/h", &clock)), Arc::new(striped("9/h", &clock))];
     let gates = [
         Gate::new(Arc::clone(&sketched), Everyone).named(named("sketch")),
-        Gate::new(keyed("1/h", &clock), ClientAddress::peer()).named(named("client")).or(|_| false),
+        Gate::new(keyed("1/h", &clock), ClientAddress::peer())
+            .named(named("client"))
+            .or(spare("9/h", 0.0, &clock)),
         Gate::new(Arc::clone(&everyone), Everyone).named(named("service")),
         Gate::new(Arc::clone(&in_stripes), Everyone).named(named("stripes")),
     ];
@@ -303,4 +307,59 @@ fn what_no_pool_lends_is_charged_nowhere() {
     let everyone: Arc<dyn Limit> = everyone;
     let left = [sketched, everyone, in_stripes].map(|it| it.peek(&Key::new(), 1).remaining());
     assert_eq!(left, [8, 8, 8]);
+}
+
+/// Of two gates that borrow the second finds nothing: neither the first pool nor any limit has been charged.
+#[test]
+fn a_loan_is_given_back_if_a_second_pool_has_nothing() {
+    let clock = ManualClock::new();
+    let key = from_peer();
+    for is_first_in_a_table in [true, false] {
+        let first: Arc<dyn Limit> = match is_first_in_a_table {
+            true => Arc::new(keyed("1/h", &clock)),
+            false => Arc::new(sketch("1/h", &clock)),
+        };
+        let (second, third) = (keyed("1/h", &clock), Arc::new(keyed("9/h", &clock)));
+        let (pool, empty) = (spare("9/h", 1.0, &clock), spare("9/h", 0.0, &clock));
+        let gate = |name: &str, limit: Arc<dyn Limit>| {
+            Gate::new(limit, ClientAddress::peer()).named(named(name))
+        };
+        // The third is charged before the second finds nothing.
+        let gates = [
+            gate("first", first).or(Arc::clone(&pool)),
+            gate("third", Arc::clone(&third) as _).or(spare("9/h", 1.0, &clock)),
+            gate("second", Arc::new(second)).or(Arc::clone(&empty)),
+        ];
+        let mut service = served(&RateLimitLayer::all(gates).unwrap());
+        assert_eq!(statuses(&mut service, PEER, 4), [200, 429, 429, 429]);
+        assert_eq!((pool.remaining(), third.entry(&key).peek(1).remaining()), (9, 8));
+        empty.report_headroom(1.0).unwrap();
+        assert_eq!(statuses(&mut service, PEER, 1), [200]);
+        assert_eq!((pool.remaining(), empty.remaining()), (8, 8));
+        assert_eq!(third.entry(&key).peek(1).remaining(), 7);
+    }
+}
+
+/// A larger account: a limiter lends what it admits itself.
+#[test]
+fn a_limiter_lends_what_it_admits() {
+    let clock = ManualClock::new();
+    let account = Arc::new(one("2/h", &clock));
+    let gate = |name: &str| {
+        let gate = Gate::new(keyed("1/h", &clock), ClientAddress::peer()).named(named(name));
+        gate.or(Arc::clone(&account))
+    };
+    // A request beyond the own units borrows one for each gate.
+    let mut service = served(&RateLimitLayer::all([gate("one"), gate("two").cost(1)]).unwrap());
+    assert_eq!(statuses(&mut service, PEER, 3), [200, 200, 429]);
+    clock.advance(Duration::from_secs(1_800));
+    // One has come back: it is lent, and given back, since the other finds nothing.
+    assert_eq!(statuses(&mut service, "203.0.113.8", 2), [200, 429]);
+    assert_eq!(account.entry().peek(1).remaining(), 1);
+}
+
+fn from_peer() -> Key {
+    let mut key = Key::new();
+    key.push(&[203, 0, 113, 7]);
+    key
 }

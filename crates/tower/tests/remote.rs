@@ -13,11 +13,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{Never, from, inner, is_ready, one, text};
 use http::{Request, Response};
-use tollgate::{Decision, Limiter, ManualClock, Policy, check_all};
+use tollgate::{Decision, Denial, Limiter, ManualClock, Policy, check_all};
 use tollgate_redis::{OnError, RedisLimiter, Settings, Store};
 use tollgate_tower::{
-    Answering, ClientAddress, Cost, FromFn, Gate, Key, LayerError, MissingKey, NoKey, PolicyName,
-    Remote, RemoteAsk, RemoteLayer, RemoteLimit, RemoteSettle, Shadowed,
+    Answering, ClientAddress, Cost, FromFn, Gate, Key, LayerError, Lend, MissingKey, NoKey,
+    PolicyName, Remote, RemoteAsk, RemoteLayer, RemoteLend, RemoteLimit, RemoteSettle, Shadowed,
 };
 use tower::{Layer, Service, ServiceExt};
 
@@ -234,6 +234,72 @@ async fn several_limits_elsewhere_are_charged_together_or_not_at_all_and_settled
     assert_eq!((told[3].0, &*told[3].1), (429, "\"tokens\";r=0;t=1260"));
     let left = [&requests, &tokens].map(|limit| limit.0.entry().peek(1).remaining());
     assert_eq!(left, [1, 0]);
+}
+
+/// Lends from a limiter of this process.
+struct Account(Arc<Limiter>);
+
+impl RemoteLend for Account {
+    fn lend<'a>(&'a self, denial: &'a Denial) -> Answering<'a, Option<Answering<'static, ()>>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let (loan, account) = (Lend::lend(&self.0, denial)?, Arc::clone(&self.0));
+            let back: Answering<'static, ()> = Box::pin(async move { account.give_back(loan) });
+            Some(back)
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_a_limit_elsewhere_denies_is_borrowed_also_where_it_is_decided_at_once() {
+    for cost in [1, 2] {
+        let (remote, _asked, clock) = elsewhere("4/h");
+        let account = Arc::new(one("6/h", &clock));
+        let gate = gate("client", remote).cost(cost).or_elsewhere(Account(Arc::clone(&account)));
+        let service = RemoteLayer::asking_all([gate]).unwrap().layer(inner());
+        let mut told = Vec::new();
+        for _ in 0..12 / cost {
+            let answer = ask(&service, from("203.0.113.7")).await;
+            let standing = text(answer.headers(), "ratelimit").unwrap().to_owned();
+            told.push((answer.status().as_u16(), standing));
+        }
+        let count = |status| told.iter().filter(|(found, _)| *found == status).count() as u64;
+        assert_eq!([count(200), count(429)], [10 / cost, 2 / cost]);
+        // The figures of a loan are those of the own limit.
+        let borrowed = (200, "\"client\";r=0;t=3600".to_owned());
+        assert_eq!(told.iter().filter(|told| **told == borrowed).count() as u64, 1 + 6 / cost);
+    }
+}
+
+/// Of two gates that borrow the second finds nothing, or a third denies: what was lent is given back.
+#[tokio::test]
+async fn a_loan_beside_a_limit_elsewhere_that_denies_is_given_back() {
+    let clock = ManualClock::new();
+    let limit = |policy: &str| Arc::new(one(policy, &clock));
+    for (second, third, admitted) in [("0", "9/h", 1), ("9/h", "2/h", 2), ("9/h", "9/h", 5)] {
+        let accounts = [limit("4/h"), limit(if second == "0" { "1/h" } else { second })];
+        if second == "0" {
+            assert!(accounts[1].check().is_allowed());
+        }
+        let left = || [0, 1].map(|n: usize| accounts[n].entry().peek(1).remaining());
+        let (before, wide) = (left(), together("9/h"));
+        let lends = |n: usize| Account(Arc::clone(&accounts[n]));
+        let gates = [
+            gate("first", together("1/h")).or_elsewhere(lends(0)),
+            gate("wide", wide.clone()),
+            gate("second", together("1/h")).or_elsewhere(lends(1)),
+            gate("third", together(third)),
+        ];
+        let service = RemoteLayer::asking_all(gates).unwrap().layer(inner());
+        let mut statuses = Vec::new();
+        for _ in 0..7 {
+            statuses.push(ask(&service, from("203.0.113.7")).await.status().as_u16());
+        }
+        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), admitted);
+        let lent = admitted as u64 - 1;
+        assert_eq!(left(), before.map(|units| units - lent));
+        assert_eq!(wide.0.entry().peek(1).remaining(), 9 - admitted as u64);
+    }
 }
 
 #[test]

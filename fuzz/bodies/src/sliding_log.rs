@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate::{
+    Decision, KeyedLimiter, Limiter, ManualClock, Policy, Quota, RestoreError, Timestamp,
+};
 use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Verdict};
 
 use crate::expect::{Plant, same};
 use crate::grain::LATEST_NS;
 use crate::keyed::{Op, hashers};
 use crate::policy::{Period, period_ns};
+use crate::snapshot::{seal, set_wall};
 use crate::step::{STEPS_MAX, StepCost, StepPace, Steps, nanos_of};
 
 /// Target `log_ops`: requests of a sliding log, or of a few keys with a log each.
@@ -57,6 +60,7 @@ impl SlidingLogCase {
             }
         }
         observed.no_window_holds_more();
+        observed.a_restart_changes_nothing();
     }
 }
 
@@ -76,6 +80,31 @@ impl OneOrKeyedLog {
                 let capacity = usize::from(more % 20) + 1;
                 KeyedLimiter::with_hashers(policy, capacity, ManualClock::new(), hashers())
                     .ok()
+                    .map(|logs| Self::Keyed(Box::new(logs)))
+            }
+        }
+    }
+
+    /// A snapshot; with what the wall clock reads then left out, the same in every run.
+    fn saved(&self) -> Vec<u8> {
+        let mut file = Vec::new();
+        let saved = match self {
+            Self::One(log) => log.snapshot(&mut file),
+            Self::Keyed(logs) => logs.snapshot(&mut file),
+        };
+        saved.expect("there is room");
+        set_wall(&mut file, 0);
+        file
+    }
+
+    fn restored(&self, file: &[u8]) -> Result<Self, RestoreError> {
+        let clock = ManualClock::new();
+        match self {
+            Self::One(log) => {
+                Limiter::restore(log.policy(), clock, file).map(|log| Self::One(Box::new(log)))
+            }
+            Self::Keyed(logs) => {
+                KeyedLimiter::restore_with_hashers(logs.policy(), clock, hashers(), file)
                     .map(|logs| Self::Keyed(Box::new(logs)))
             }
         }
@@ -198,6 +227,30 @@ impl ObservedLogs {
         if then_ns < LATEST_NS {
             let ready = [then_ns, then_ns - 1].map(admitted);
             assert_eq!(ready, [true, false], "{}, {cost}: told retry {wait:?}", self.quota);
+        }
+    }
+
+    /// What is restored is written again to the byte, and answers as before. A file with a bit that was turned is refused,
+    /// or with checksums that were made right is some log, which decides.
+    fn a_restart_changes_nothing(&self) {
+        let file = self.logs.saved();
+        let restored = self.logs.restored(&file).expect("a whole snapshot");
+        assert!(restored.saved() == file, "the snapshot of what was restored is another");
+        let now = Timestamp::from_nanos(self.pace.now_ns);
+        for &key in self.known.keys() {
+            let [before, after] =
+                [&self.logs, &restored].map(|logs| logs.decide(key, 1, now, false));
+            assert_eq!(format!("{before:?}"), format!("{after:?}"), "key {key} after a restart");
+        }
+        // A place that follows from what happened, so that the fuzzer can choose it.
+        let at = usize::try_from(self.pace.now_ns / 7).unwrap_or(0) % file.len();
+        let mut turned = file;
+        turned[at] ^= 1 << (self.requests % 8);
+        assert!(self.logs.restored(&turned).is_err(), "a turned bit at {at} is not noticed");
+        seal(&mut turned);
+        if let Ok(other) = self.logs.restored(&turned) {
+            let decision = other.decide(0, 1, now, true);
+            assert!(decision.remaining() <= decision.limit());
         }
     }
 

@@ -129,13 +129,13 @@ fn judge(file: &[u8], restored: Result<KeyedLimiter<u8>, RestoreError>, plant: P
 }
 
 /// Writes another reading of the wall clock.
-fn set_wall(file: &mut [u8], ns: u64) {
+pub(crate) fn set_wall(file: &mut [u8], ns: u64) {
     file[WALL_AT..WALL_AT + 8].copy_from_slice(&ns.to_le_bytes());
     seal(file);
 }
 
 /// Writes both checksums as the format's description says, bit by bit.
-fn seal(file: &mut [u8]) {
+pub(crate) fn seal(file: &mut [u8]) {
     let preamble = WORDS_AT - 8;
     let of_preamble = checksum([&file[..preamble], &[]]);
     file[preamble..WORDS_AT].copy_from_slice(&of_preamble.to_le_bytes());

@@ -19,10 +19,12 @@ use loom_tests::logs::{WINDOW_MS, assert_left, assert_windows, log, units};
 use loom_tests::race::{Call, RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::ModelKey;
-use loom_tests::verdict::{ABOVE_BOUND, REFUSED, UNEXPLAINED, assert_admitted, assert_explained};
-use tollgate::Timestamp;
+use loom_tests::verdict::{
+    ABOVE_BOUND, REFUSED, UNEXPLAINED, assert_admitted, assert_explained, assert_explained_from,
+};
 use tollgate::control::{self, Fault};
-use tollgate_oracle::Algorithm;
+use tollgate::{Limiter, ManualClock, Policy, Timestamp};
+use tollgate_oracle::{Algorithm, AtLimit, CountDenied, Oracle};
 
 use crate::limiter::ask;
 
@@ -144,6 +146,33 @@ fn reserve_against_take() {
     assert!(!log.entry().at(at(next)).check(1).is_allowed(), "{ABOVE_BOUND}: at {next} ms");
 }
 
+/// A log of so many units that records what it denies as well: the answers, and what is left, are the model's in some
+/// order.
+fn denials_recorded(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
+    control::use_row_bits(ONE_ROW);
+    let policy: Policy = format!("sliding-log {limit}/10s count-denied").parse().expect("a policy");
+    let log: Arc<Limiter> = Arc::new(Limiter::with_clock(policy, ManualClock::new()));
+    let algorithm = Algorithm::SlidingLog { limit, window_ns: WINDOW_MS * 1_000_000 };
+    let count_denied = Some(CountDenied { wait_ns: None });
+    let oracle = Oracle::with_rules(algorithm, AtLimit { count_denied, ..AtLimit::default() });
+    let last_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);
+    let setup = ask_all(&*log, setup);
+    let calls = race(&log, lists);
+    assert_explained_from(&*log, &oracle, &setup, &calls, ask(1, last_ms));
+}
+
+/// 2 threads, one slot: a denial raises it while another thread comes when it is free, and once more.
+fn denial_against_take() {
+    let lists = vec![vec![ask(1, 14_000)], vec![ask(1, 15_000), ask(1, 25_000)]];
+    denials_recorded(1, &[ask(1, 5_000)], lists);
+}
+
+/// 2 threads that are denied, two slots: each raises the oldest that is left. Then one comes when the older is free.
+fn two_denials() {
+    let lists = vec![vec![ask(1, 14_000)], vec![ask(1, 14_500), ask(1, 24_400)]];
+    denials_recorded(2, &[ask(1, 5_000), ask(1, 6_000)], lists);
+}
+
 pub(crate) fn models() -> Vec<Model> {
     use Bound::{None as Whole, Preemptions};
     let mut models = vec![
@@ -194,6 +223,18 @@ pub(crate) fn models() -> Vec<Model> {
         Model::new("reserve_against_take", Whole, reserve_against_take)
             .control("a_place_promised_twice_is_caught", Fault::PlainStoreForCas, ABOVE_BOUND)
             .control("a_place_taken_for_now_is_caught", Fault::ReservedFromNow, ABOVE_BOUND),
+        Model::new("denial_against_take", Preemptions(2), denial_against_take).control(
+            "a_denial_in_place_of_a_unit_is_caught",
+            Fault::PlainStoreForCas,
+            UNEXPLAINED,
+        ),
+        Model::new("two_denials", Preemptions(3), two_denials)
+            .control(
+                "a_denial_that_is_not_recorded_is_caught",
+                Fault::DenialNotWritten,
+                UNEXPLAINED,
+            )
+            .control("two_denials_recorded_as_one_is_caught", Fault::PlainStoreForCas, UNEXPLAINED),
         Model::new("rows", Preemptions(2), rows).control(
             "a_row_passed_over_is_caught",
             Fault::RowPassedOver,

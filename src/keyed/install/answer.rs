@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Decides, Held};
 use crate::decision::Outcome;
-use crate::verb::Verbs;
+use crate::verb::{Verbs, Wish};
 use crate::verdict::{Mark, Verdict};
 
 use crate::hash::Identity;
@@ -75,8 +75,8 @@ pub(super) fn newcomer(
     let ruled = layout.ruled();
     let late = layout.kernel.lateness(fresh.ask.now_ns, at_ns);
     let moment = ruled.moment(at_ns);
-    // How much a word of its tier holds does not matter: nothing is charged.
-    let wish = table.wish(fresh.ask);
+    // A place in a queue is there as far as a word of its tier can remember.
+    let wish = Wish { most: layout.ahead, ..table.wish(fresh.ask) };
     // Only asked for: an admission charges nothing here.
     let (verdict, cost) = match ruled.apply(wish, owed, moment, late) {
         Some(_) => (Verdict::Allowed, 0),

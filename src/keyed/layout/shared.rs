@@ -24,6 +24,7 @@ use super::{
 use crate::algorithm::{Answers, CODE_WORDS, FromCode, Kernel, Packing, Rules, by_code};
 use crate::clock::LATEST_NS;
 use crate::error::BuildError;
+use crate::keyed::log::LogHeader;
 use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
 
 /// Epochs in the longest time for which a key may stay live: an advance gives up after 14 steps (`floor`).
@@ -43,6 +44,17 @@ pub(in crate::keyed) struct Shared {
 
 /// A layout in numbers, without what is shared.
 pub(in crate::keyed) type Coded = [u64; CODED_WORDS];
+
+impl Layout {
+    /// Of a table of logs: all that a cell holds beside the tag says whose its entry is, and no floor dates it.
+    pub(in crate::keyed) fn of_logs(policy: &Policy) -> Self {
+        // The rest of a header, but for its topmost bit.
+        let tag_bits = u64::BITS - 1 - LogHeader::STATE_BITS;
+        // Those of a word, of which the arithmetic is left out: a queue, and whether denials count.
+        let (_, _, rules) = policy.compile();
+        Self { rules, ..Shared { index_bits: 0, tag_bits, epoch: 0 }.bare() }
+    }
+}
 
 impl Shared {
     /// The division that all these quotas fit in, with so many bits for the index.
@@ -127,11 +139,6 @@ impl Shared {
         let layout =
             Layout { kernel, rules, count_bits, time_bits, time_mask, back, ahead, ..bare };
         Some(Layout { epoch_units, ..layout })
-    }
-
-    /// Of a table of logs: all that a cell holds beside the tag says whose its entry is, and no floor dates it.
-    pub(in crate::keyed) fn of_logs(tag_bits: u32) -> Self {
-        Self { index_bits: 0, tag_bits, epoch: 0 }
     }
 
     /// For one limit in a word of its own: no tag, no floor, and times that never wrap.

@@ -66,7 +66,11 @@ impl LogStore {
         words.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
         // Every base and every slot at 0: free from the beginning of time on.
         words.resize_with(count, || AtomicU64::new(0));
-        Ok(Self { rule, words: words.into_boxed_slice(), stride })
+        Ok(Self::holding(rule, words.into_boxed_slice()))
+    }
+
+    pub(in crate::keyed) fn holding(rule: LogRule, words: Box<[AtomicU64]>) -> Self {
+        Self { rule, words, stride: rule.slots + BESIDES }
     }
 
     pub(in crate::keyed) fn bytes(&self) -> usize {

@@ -50,7 +50,17 @@ impl LogHeader {
         }
     }
 
-    fn tag(self) -> u64 {
+    /// The first header of a tag's log in a table that no other thread has seen yet; of tag 0, that of no key.
+    pub(super) fn live_of(tag: u64) -> Self {
+        Self(if tag == 0 { 0 } else { tag | HeaderKind::Live as u64 })
+    }
+
+    /// Whether these bits are a tag, or 0.
+    pub(super) fn is_tag(bits: u64) -> bool {
+        bits & (1 << 63 | (Self::WORDS_PER_TAG - 1)) == 0
+    }
+
+    pub(super) fn tag(self) -> u64 {
         // All bits above the generation; the topmost is 0.
         self.0 & Self::WORDS_PER_TAG.wrapping_neg()
     }

@@ -303,7 +303,7 @@ impl LogTable<'_> {
         let answers = Answers { limit, remaining, ready_ns, idle_ns, spilled: false };
         // A cost of 0 fits before the floor as well: it asks for nothing.
         let verdict = if ask.cost <= remaining { Verdict::Allowed } else { Verdict::Denied };
-        ask.decision(verdict, answers, ask.now_ns)
+        self.rule.decision(ask, verdict, answers, ask.now_ns)
     }
 
     /// The denial of a newcomer for which there is no entry before `free_ns`.
@@ -313,7 +313,7 @@ impl LogTable<'_> {
         let limit = self.rule.limit;
         let (ready_ns, idle_ns) = (free_ns, free_ns);
         let answers = Answers { limit, remaining: 0, ready_ns, idle_ns, spilled: false };
-        ask.no_room(answers, free_ns)
+        self.rule.no_room(ask, answers, free_ns)
     }
 }
 

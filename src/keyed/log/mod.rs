@@ -33,6 +33,7 @@ mod entries;
 mod forget;
 mod header;
 mod install;
+mod saved;
 
 use crate::algorithm::Held;
 use crate::decision::{Decision, Outcome};
@@ -46,6 +47,7 @@ use crate::hash::Identity;
 pub(super) use decide::LogTable;
 pub(super) use entries::{DESIGN_LOAD, Entries, LogStore};
 pub(super) use header::LogHeader;
+pub(super) use saved::{ReadLogs, SavedLogs};
 
 impl LogTable<'_> {
     /// Decides, and gives the answers as those of a table: by a kernel that has them ready.
@@ -55,29 +57,23 @@ impl LogTable<'_> {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        let Ask { now_ns, cost, charge, verb, .. } = fresh.ask;
-        let ask = LogRequest::new(verb, cost, now_ns, charge);
-        let decision = self.decide(identity, second, ask, fresh.clock);
-        let view = decision.view();
-        // The clock may have been read once more.
-        (fresh.told_by, fresh.ask.now_ns) = (Some((view.kernel, 0)), view.now_ns);
-        if view.mark == Mark::TableFull && charge {
+        let decision = self.decide(identity, second, request(fresh.ask), fresh.clock);
+        if decision.view().mark == Mark::TableFull && fresh.ask.charge {
             self.tallies.full(identity.first, 1);
         }
-        let verdict = match decision {
-            Decision::Allowed(_) => Verdict::Allowed,
-            Decision::Denied(_) => Verdict::Denied,
-        };
-        // An undo asks the permit what was charged.
-        let before = Held::IDLE;
-        Outcome {
-            verdict,
-            before,
-            mark: view.mark,
-            held: view.held,
-            at_ns: view.at_ns,
-            cost: view.cost,
-        }
+        outcome_of(decision, fresh)
+    }
+
+    /// Counts a denial, if the key is there: one that is not has nothing to count in.
+    pub(super) fn refuse(
+        &self,
+        identity: Identity,
+        second: usize,
+        fresh: &mut Fresh<'_>,
+    ) -> Option<Outcome> {
+        // A key that has just been forgotten is idle: nothing would have been denied.
+        let decision = self.hit(identity, second, request(fresh.ask))?;
+        Some(outcome_of(decision, fresh))
     }
 
     /// Gives back what a key's slots hold of a permit, or all. A key that is not there was forgotten, and owes nothing.
@@ -94,5 +90,29 @@ impl LogTable<'_> {
         found.map_or(0, |(place, header)| {
             self.rule.amend(&self.entries.entry(place, header), now_ns, amendment)
         })
+    }
+}
+
+fn request(ask: Ask) -> LogRequest {
+    LogRequest::new(ask.verb, ask.cost, ask.now_ns, ask.charge)
+}
+
+fn outcome_of(decision: Decision, fresh: &mut Fresh<'_>) -> Outcome {
+    let view = decision.view();
+    // The clock may have been read once more.
+    (fresh.told_by, fresh.ask.now_ns) = (Some((view.kernel, view.soft_bp)), view.now_ns);
+    let verdict = match decision {
+        Decision::Allowed(_) => Verdict::Allowed,
+        Decision::Denied(_) => Verdict::Denied,
+    };
+    // An undo asks the permit what was charged.
+    let before = Held::IDLE;
+    Outcome {
+        verdict,
+        before,
+        mark: view.mark,
+        held: view.held,
+        at_ns: view.at_ns,
+        cost: view.cost,
     }
 }

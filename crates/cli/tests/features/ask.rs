@@ -3,15 +3,16 @@
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::{
-    KeyedLimiter, Limiter, ManualClock, Policy, SketchLimiter, SketchSize, StripedLimiter, Tiers,
-    Timestamp,
+    Entry, KeyedLimiter, Limiter, ManualClock, Policy, SketchLimiter, SketchSize, StripedLimiter,
+    Tiers, Timestamp,
 };
 use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleText, Settings};
-use tollgate_tower::{Everyone, RateLimitLayer};
+use tollgate_tower::{Everyone, Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
 use crate::common::{Scratch, admitted, line};
@@ -61,24 +62,37 @@ fn refused(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
+/// Whether a request is admitted: under a policy with a queue also if it has to wait for its turn.
+fn has_turn(entry: Entry<'_>, text: &str, cost: u64) -> bool {
+    match policy(text).at_limit().queue {
+        None => entry.check(cost).is_allowed(),
+        Some(_) => entry.reserve(cost, Duration::MAX).is_ok(),
+    }
+}
+
 pub(crate) fn reference(text: &str) -> Vec<bool> {
     let clock = ManualClock::new();
     let limiter = Limiter::with_clock(policy(text), clock.clone());
-    at_times(&clock, || limiter.check().is_allowed())
+    at_times(&clock, || has_turn(limiter.entry(), text, 1))
+}
+
+/// The policy where nothing can wait.
+pub(crate) fn without_queue(text: &str) -> &str {
+    [" queue ", " wait "].iter().fold(text, |text, word| text.split(word).next().unwrap())
 }
 
 fn keyed(text: &str) -> Answers {
     let clock = ManualClock::new();
     let limiter = KeyedLimiter::<str>::with_clock(policy(text), 100, clock.clone());
     let limiter = limiter.map_err(refused)?;
-    Ok(at_times(&clock, || limiter.check("a").is_allowed()))
+    Ok(at_times(&clock, || has_turn(limiter.entry("a"), text, 1)))
 }
 
 fn tiers(text: &str) -> Answers {
     let clock = ManualClock::new();
     let tiers = Tiers::of(policy("gcra 1/m")).and(policy(text));
     let limiter = tiers.build_with_clock::<str>(100, clock.clone()).map_err(refused)?;
-    Ok(at_times(&clock, || limiter.entry("a").tier(1).unwrap().check(1).is_allowed()))
+    Ok(at_times(&clock, || has_turn(limiter.entry("a").tier(1).unwrap(), text, 1)))
 }
 
 /// The quota is set a second time, to itself, between the requests.
@@ -91,7 +105,7 @@ fn changing(text: &str) -> Answers {
         if asked == TIMES.len() / 2 {
             limiter.set_quota(policy(text)).unwrap();
         }
-        limiter.check().is_allowed()
+        has_turn(limiter.entry(), text, 1)
     }))
 }
 
@@ -136,7 +150,7 @@ fn snapshot(text: &str) -> Answers {
                 Err(error) => failure = Some(error),
             }
         }
-        limiter.check().is_allowed()
+        has_turn(limiter.entry(), text, 1)
     });
     failure.map_or(Ok(answers), Err)
 }
@@ -177,7 +191,12 @@ fn middleware(text: &str) -> Answers {
         ready(Ok(Response::new(Bytes::new())))
     }
     let clock = ManualClock::new();
-    let layer = RateLimitLayer::new(Limiter::with_clock(policy(text), clock.clone()), Everyone);
+    let mut gate = Gate::new(Limiter::with_clock(policy(text), clock.clone()), Everyone);
+    if policy(text).at_limit().queue.is_some() {
+        // The wait is over at once, and the clock stands still meanwhile.
+        gate = gate.delay(Duration::MAX, |_| ready(()));
+    }
+    let layer = RateLimitLayer::of(gate);
     let service = layer.layer(tower::service_fn(served));
     Ok(at_times(&clock, || {
         let call = service.clone().oneshot(Request::new(()));
@@ -237,5 +256,5 @@ pub(crate) const COSTS: [u64; 9] = [1, 1, 1, 1, 2, 1, 3, 1, 1];
 
 pub(crate) fn at_one_instant(text: &str) -> Vec<bool> {
     let limiter = Limiter::with_clock(policy(text), ManualClock::new());
-    COSTS.map(|cost| limiter.check_n(cost).is_allowed()).to_vec()
+    COSTS.map(|cost| has_turn(limiter.entry(), text, cost)).to_vec()
 }

@@ -6,13 +6,16 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod ask;
+mod cells;
 #[path = "../common/mod.rs"]
 mod common;
+mod holders;
 mod nodes;
 mod page;
 mod reasons;
 #[path = "../../../redis/tests/common/server.rs"]
 mod server;
+mod stores;
 mod verbs;
 
 use std::fs;
@@ -22,7 +25,7 @@ use ask::Row;
 use page::Cell;
 
 /// A quota of six in every period, so that a policy fits where time is that of a server: see `nodes`.
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 23] = [
     Row::of("gcra 6/m burst 3", "algorithm: gcra, unit: minute, burst: 3"),
     Row::of("token-bucket 6/m burst 3", "algorithm: token-bucket, unit: minute, burst: 3"),
     Row::of("leaky-bucket 6/m soft", "algorithm: leaky-bucket, unit: minute"),
@@ -41,6 +44,11 @@ const ROWS: [Row; 19] = [
         "sliding-window 6/m soft 50%",
         "algorithm: sliding-window, unit: minute, mode: soft 50%",
     ),
+    Row::of("sliding-log 6/m soft 50%", "algorithm: sliding-log, unit: minute, mode: soft 50%"),
+    Row::of(
+        "sliding-log 6/m count-denied",
+        "algorithm: sliding-log, unit: minute, count_rejected: true",
+    ),
     Row::of(
         "gcra 6/m burst 3 count-denied",
         "algorithm: gcra, unit: minute, burst: 3, count_rejected: true",
@@ -57,6 +65,8 @@ const ROWS: [Row; 19] = [
         "segmented-window 6/m x6 penalty 2m after 2 extended",
         "algorithm: segmented-window x6, unit: minute, penalty: 2m after 2 extended",
     ),
+    Row::of("gcra 6/m burst 1 queue 3", "algorithm: gcra, unit: minute, burst: 1, queue: 3"),
+    Row::of("gcra 6/m burst 1 wait 25s", "algorithm: gcra, unit: minute, burst: 1, wait: 25s"),
 ];
 
 #[tokio::test]
@@ -69,8 +79,9 @@ async fn the_page_is_what_every_place_does() {
         let answers = at_one_place.into_iter().chain(over_nodes);
         cells.push(answers.map(|answer| Cell::of(row, answer)).collect::<Vec<_>>());
     }
-    verbs::all_are_as_told();
-    let page = page::page(&ROWS, &cells, &verbs::section());
+    stores::all_are_as_told();
+    nodes::all_or_nothing_is_as_told(&server.address()).await;
+    let page = page::page(&ROWS, &cells);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     fs::create_dir_all(root.join("target/ci")).unwrap();
     fs::write(root.join("target/ci/features.md"), &page).unwrap();
@@ -88,4 +99,13 @@ fn answers_that_differ_in_one_request_are_no_feature() {
     assert!(Cell::compare(row, "keyed", Ok(answers.clone()), &answers).is_ok());
     answers[7] = !answers[7];
     assert!(Cell::compare(row, "keyed", Ok(answers), &ask::reference(row.policy)).is_err());
+}
+
+#[test]
+fn a_test_that_is_not_there_is_caught() {
+    let here = "crates/cli/tests/features/main.rs";
+    let missing = |file, test| cells::Elsewhere::Test(file, test).missing();
+    assert_eq!(missing(here, "a_test_that_is_not_there_is_caught"), None);
+    assert_eq!(missing(here, "a_test").unwrap(), format!("{here} has no test a_test"));
+    assert_eq!(missing("no.rs", "a_test").unwrap(), "no file no.rs");
 }

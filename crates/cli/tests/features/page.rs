@@ -1,6 +1,7 @@
 //! The page.
 
-use crate::ask::{Answers, Asked, Row};
+use crate::ask::{self, Answers, Asked, Row};
+use crate::cells::{Tables, wrapped};
 use crate::reasons::{Refusal, reason};
 
 /// What a cell shows: nothing but that it works, or the error and why.
@@ -23,47 +24,83 @@ impl Cell {
     ) -> Result<Self, String> {
         match answers {
             Ok(answers) if answers == reference => Ok(Self { place, refusal: None }),
-            Ok(answers) => Err(format!(
-                "{}, {place}: {answers:?}, but a Limiter says {reference:?}",
-                row.policy
-            )),
+            // What has no turns decides as if there were no queue; what is half built decides otherwise.
+            Ok(answers) => match reason(row.policy, place) {
+                Some(reason @ Refusal::NoMeaning(_)) if answers == Self::at_once(row) => {
+                    Ok(Self { place, refusal: Some((String::new(), reason)) })
+                }
+                Some(reason @ Refusal::NotYet(_)) => {
+                    Ok(Self { place, refusal: Some((String::new(), reason)) })
+                }
+                _ => Err(format!(
+                    "{}, {place}: {answers:?}, but a Limiter says {reference:?}",
+                    row.policy
+                )),
+            },
             Err(error) => match reason(row.policy, place) {
                 Some(reason) => Ok(Self { place, refusal: Some((error, reason)) }),
                 None => Err(format!("{}, {place} refuses without a reason: {error}", row.policy)),
             },
         }
     }
+
+    /// The answers where nothing can wait.
+    fn at_once(row: &Row) -> Vec<bool> {
+        ask::reference(ask::without_queue(row.policy))
+    }
 }
 
 const HEAD: &str = "\
 # Features, and where they work
 
+A test makes this page (`crates/cli/tests/features`), and fails where it differs. What the service answers is decided
+by the rules.
+
+* *yes*: it works. The test does it there, or runs the test that is named below.
+* *never*: it is refused, with a typed error when the limit is built, never kept in part; or there is no call for it.
+  The argument has the number or letter that follows.
+* *–*: there is nothing that it could mean.
+* *not yet*: it is not built. What is missing has the number or letter that follows.
+
+## Policies, and what happens at the limit
+
 Each policy decided the same requests at each place, and each answer was that of a `Limiter`: 32 requests in five
 minutes, with pauses, rows of denials and a last burst; over Redis, whose clock is the server's, nine of one to three
-units at one instant. A test makes this page (`crates/cli/tests/features`), and fails where it differs. What the
-service answers is decided by the rules.
-
-A policy that a place cannot keep is refused with a typed error when the limit is built, never kept in part. *never*
-is followed by the number of the argument, *not yet* by that of what is missing.
+units at one instant. The first rows are hard at the limit. Under the policies with a queue a request asked for a turn
+(`reserve`, or a gate that delays). What is elastic at the limit is a verb: *or elsewhere*.
 
 ";
 
 const VERBS_HEAD: &str = "\
 ## Verbs
 
-The first six have every verb, and the test does each of them there.
+Of the first table the test did each verb in the first six columns.
 
 ";
 
-/// The page as one text, with the section of the verbs at its end.
-pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>], verbs: &str) -> String {
+const HOLDERS_HEAD: &str = "\
+## What holds limits
+
+The first table of this page has them as columns, for the library. Around it:
+
+";
+
+const ARGUMENTS_HEAD: &str = "\
+## Arguments
+
+Of the tables of verbs and of what holds limits:
+
+";
+
+/// The page as one text.
+pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> String {
     let mut page = HEAD.to_owned();
     let places: Vec<_> = cells[0].iter().map(|cell| cell.place).collect();
     let mut refusals: Vec<(&str, Refusal)> = Vec::new();
     // Two tables: what fits on a screen.
     for (first, last) in [(0, 8), (8, places.len())] {
         let title = if first == 0 { "In the library" } else { "Around it" };
-        page += &format!("## {title}\n\n| | {} |\n", places[first..last].join(" | "));
+        page += &format!("### {title}\n\n| | {} |\n", places[first..last].join(" | "));
         page += &format!("|---|{}\n", ":-:|".repeat(last - first));
         for (row, cells) in rows.iter().zip(cells) {
             let shown = cells[first..last].iter().map(|cell| shown(cell, &mut refusals));
@@ -71,18 +108,25 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>], verbs: &str) -> String {
         }
         page += "\n";
     }
-    page += "## Refusals\n\nEach with the first of its errors.\n\n";
+    page += "### Refusals\n\nEach with the first of its errors.\n\n";
     for (n, (error, refusal)) in refusals.iter().enumerate() {
-        let (Refusal::Never(why) | Refusal::NotYet(why)) = refusal;
-        page += &wrapped(&format!("{}.", n + 1), "  ", why);
+        page += &wrapped(&format!("{}.", n + 1), "  ", refusal.why());
         page += "\n";
-        page += &wrapped("   >", "   >", error);
-        page += "\n";
+        if !error.is_empty() {
+            page += &wrapped("   >", "   >", error);
+            page += "\n";
+        }
     }
+    let mut tables = Tables::default();
     page += VERBS_HEAD;
-    page += verbs;
-    page.truncate(page.trim_end().len());
-    page + "\n"
+    page += &crate::stores::section(&mut tables);
+    page += "\n";
+    page += HOLDERS_HEAD;
+    page += &crate::holders::section(&mut tables);
+    page += "\n";
+    page += ARGUMENTS_HEAD;
+    page += &tables.arguments();
+    page + "\n## The tests behind these two sections\n\n" + &tables.tests()
 }
 
 /// What stands in a cell. Refusals for one reason have one number.
@@ -93,21 +137,10 @@ fn shown<'a>(cell: &'a Cell, refusals: &mut Vec<(&'a str, Refusal)>) -> String {
         refusals.push((error, *refusal));
         refusals.len() - 1
     });
-    let word = if matches!(refusal, Refusal::Never(_)) { "never" } else { "not yet" };
+    let word = match refusal {
+        Refusal::Never(_) => "never",
+        Refusal::NoMeaning(_) => "–",
+        Refusal::NotYet(_) => "not yet",
+    };
     format!("{word} {}", at + 1)
-}
-
-/// The text behind its mark, in lines of 120 characters at most, each but the first behind an indent.
-pub(crate) fn wrapped(mark: &str, indent: &str, text: &str) -> String {
-    let (mut lines, mut line) = (String::new(), mark.to_owned());
-    for word in text.split_whitespace() {
-        if line.len() + 1 + word.len() > 120 {
-            lines += &line;
-            lines += "\n";
-            indent.clone_into(&mut line);
-        }
-        line += " ";
-        line += word;
-    }
-    lines + &line + "\n"
 }

@@ -5,11 +5,20 @@
 pub(crate) enum Refusal {
     /// It cannot be, or has no meaning: the argument.
     Never(&'static str),
+    /// There is nothing that it could mean there, and the place decides as without it: why.
+    NoMeaning(&'static str),
     /// It could be, and is not built: what it needs.
     NotYet(&'static str),
 }
 
-use Refusal::{Never, NotYet};
+use Refusal::{Never, NoMeaning, NotYet};
+
+impl Refusal {
+    pub(crate) fn why(self) -> &'static str {
+        let (Never(why) | NoMeaning(why) | NotYet(why)) = self;
+        why
+    }
+}
 
 const STRIPED_LOG: Refusal = Never(
     "Stripes spread threads over several words. A log has a slot for each unit, so threads do not meet on one word.",
@@ -29,25 +38,32 @@ const SKETCH_DENIALS: Refusal = Never(
      pay for.",
 );
 const QUOTAS_OF_A_LOG: Refusal = NotYet(
-    "Another quota has another number of slots, and what is in the old ones would have to move.",
+    "A limit is kept by one compare-and-swap because there are as many slots as units. Under a smaller one the units in \
+     the slots that are too many would have to be moved first, one by one, and a key's entry to say which quota its \
+     slots are counted in.",
 );
-const SAVED_LOG: Refusal = NotYet("The file would need a form of its own for slots.");
 const REDIS_LOG: Refusal = Never(
     "Each unit of a log counts from its very instant, and a node that decides by itself tells the store of it before \
      or after.",
 );
-const REDIS_MONTH: Refusal =
-    NotYet("The script knows no calendar: a node would have to tell it when the month ends.");
 const REDIS_DENIALS: Refusal = Never(
     "A node that decides by itself does not know in which order others admit and deny, and to tell the store of every \
      denial takes as many calls as mode exact.",
 );
+
+const DIVIDED_QUEUE: Refusal = Never(
+    "A turn is one of the whole limit, and cells of a sketch are of many keys: stripes and sketches have no verb that \
+     waits.",
+);
+const LEASED_QUEUE: Refusal =
+    NoMeaning("A lease holds units that are there now, and its holder does not wait.");
 
 /// The reason for which this place refuses this policy.
 pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
     let says = |word: &str| policy.contains(word);
     let log = says("sliding-log");
     let counts_denials = says("count-denied") || says("penalty");
+    let queue = says("queue") || says("wait");
     Some(match place {
         "stripes" if log => STRIPED_LOG,
         "stripes" if counts_denials => STRIPED_DENIALS,
@@ -55,10 +71,10 @@ pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
         "sketch" if counts_denials => SKETCH_DENIALS,
         "sketch" if says("from-first") => SKETCH_FROM_FIRST,
         "`Tiers`" | "changing quota" if log => QUOTAS_OF_A_LOG,
-        "snapshot" if log => SAVED_LOG,
         _ if place.starts_with("Redis") && log => REDIS_LOG,
         _ if place.starts_with("Redis") && counts_denials => REDIS_DENIALS,
-        _ if place.starts_with("Redis") && says("calendar") => REDIS_MONTH,
+        "stripes" | "sketch" if queue => DIVIDED_QUEUE,
+        "lease" if queue => LEASED_QUEUE,
         _ => return None,
     })
 }

@@ -1,52 +1,78 @@
 //! Every verb at every place: in the library by doing it, elsewhere by the test that does.
 
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
-use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp, Wait, check_all};
+use tollgate::{Entry, Limiter, ManualClock, Timestamp, Wait, check_all};
 
 use crate::ask::now_or_never;
+use crate::cells::Elsewhere;
 
 /// A verb, what it does where all verbs are, and where else a test shows it.
 pub(crate) struct VerbRow {
     pub(crate) name: &'static str,
     /// Looks at an entry with five units, all there, at time 0; what it says is wrong otherwise.
-    does: fn(&dyn Fn() -> Entry<'static>) -> Result<(), &'static str>,
-    /// Stripes and sketches, the middleware, the rules, Redis.
+    pub(crate) does: fn(&dyn Fn() -> Entry<'static>) -> Result<(), &'static str>,
+    /// Stripes, the middleware, the rules, Redis in mode exact.
     pub(crate) elsewhere: [Elsewhere; 4],
+    /// Redis in the modes leased and async.
+    pub(crate) modes: [Elsewhere; 2],
+    pub(crate) sketch: Elsewhere,
+    /// Replay, simulate.
+    pub(crate) traffic: [Elsewhere; 2],
 }
 
-/// How a verb stands at a place whose entries do not have all of them.
-#[derive(Clone, Copy)]
-pub(crate) enum Elsewhere {
-    /// In this file there is this test.
-    Test(&'static str, &'static str),
-    /// It cannot be, or has no meaning.
-    Never(&'static str),
-    /// It is not built.
-    NotYet(&'static str),
-}
+use Elsewhere::{Done, Never, NoMeaning, NotYet, Test};
 
-use Elsewhere::{Never, NotYet, Test};
-
-const LAYER: &str = "crates/tower/tests/layer.rs";
+pub(crate) const LAYER: &str = "crates/tower/tests/layer.rs";
 const DELAY: &str = "crates/tower/tests/delay.rs";
-const ANY_LIMIT: &str = "crates/tower/tests/any_limit.rs";
+pub(crate) const ANY_LIMIT: &str = "crates/tower/tests/any_limit.rs";
 const SETTLE: &str = "crates/tower/tests/settle.rs";
 const DECISIONS: &str = "crates/rules/tests/decisions.rs";
-const EXACT: &str = "crates/redis/tests/exact.rs";
+const ACTS: &str = "crates/rules/tests/verbs.rs";
+pub(crate) const EXACT: &str = "crates/redis/tests/exact.rs";
+pub(crate) const LEASED: &str = "crates/redis/tests/leased.rs";
+pub(crate) const COUNTED: &str = "crates/redis/tests/counted.rs";
+const REMAINING: &str = "crates/redis/tests/remaining.rs";
+const POOL: &str = "crates/redis/tests/pool.rs";
+const SKETCH: &str = "tests/sketch/main.rs";
+const SKETCH_VERBS: &str = "tests/sketch/verbs.rs";
+pub(crate) const REPLAY: &str = "crates/cli/tests/replay.rs";
+pub(crate) const SIMULATE: &str = "crates/cli/tests/simulate.rs";
+pub(crate) const GLOBAL: &str = "crates/service/tests/with_redis/global.rs";
 
-const SHARED: Elsewhere = Never(
+/// Over Redis, each in all of its modes.
+const REDIS: &str = "crates/redis/tests/verbs.rs";
+const TAKES_WHAT_FITS: Elsewhere =
+    Test(REDIS, "as_much_as_fits_is_taken_also_beside_what_a_node_holds");
+const OWES: Elsewhere = Test(REDIS, "what_is_owed_is_charged_in_full_and_keeps_later_requests_out");
+const PLACES: Elsewhere =
+    Test(REDIS, "places_of_all_nodes_are_in_one_order_and_the_last_one_can_be_given_back");
+const TURN: Elsewhere =
+    Test(REDIS, "a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up");
+const FORGETS: Elsewhere =
+    Test(REDIS, "a_limit_that_was_reset_is_as_never_used_whatever_its_node_held");
+
+const SERVERS_TIME: Elsewhere =
+    Never("The time is the server's: nodes whose clocks differ would otherwise disagree.");
+/// Of verbs of which traffic tells nothing.
+pub(crate) const REQUESTS_ALONE: [Elsewhere; 2] = [NoMeaning(
+    "Traffic tells that a request came, and when: not what its caller asked besides, what it had cost in the end, or \
+     what was given back.",
+); 2];
+
+pub(crate) const SHARED: Elsewhere = Never(
     "Cells of a sketch are shared, and one that is full takes no more: were something given back to one key, what \
-     another was charged there meanwhile would be forgiven. A permit of stripes does not say which of them was charged.",
+     another was charged there meanwhile would be forgiven.",
+);
+pub(crate) const DIVIDED: Elsewhere = Never(
+    "A permit of stripes does not say which of them was charged, and a turn is one of the whole limit.",
 );
 const YES_OR_NO: Elsewhere =
-    Never("A request is admitted or denied as a whole: there is no part of it to serve.");
+    NoMeaning("A request is admitted or denied as a whole: there is no part of it to serve.");
 const NO_WAIT: Elsewhere =
     Never("A service that kept requests waiting would hold their connections, without a bound.");
-const IN_THE_PROGRAM: Elsewhere =
-    Never("The program has the limiter itself, in an `Arc`, and its verbs with it.");
+pub(crate) const IN_THE_PROGRAM: Elsewhere =
+    NoMeaning("The program has the limiter itself, in an `Arc`, and its verbs with it.");
 
 pub(crate) const VERBS: [VerbRow; 12] = [
     VerbRow {
@@ -61,6 +87,15 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             Test(DECISIONS, "a_window_admits_its_limit_and_turns_on_the_clock"),
             Test(EXACT, "three_nodes_admit_what_one_would"),
         ],
+        modes: [
+            Test(LEASED, "three_nodes_admit_exactly_the_limit_from_the_start"),
+            Test(COUNTED, "a_hot_key_is_decided_here_and_the_store_hears_of_it"),
+        ],
+        sketch: Test(SKETCH, "a_key_alone_is_decided_exactly_as_a_limiter_of_its_own"),
+        traffic: [
+            Test(REPLAY, "an_unordered_log_is_decided_in_the_order_of_time"),
+            Test(SIMULATE, "every_decision_is_the_reference_models"),
+        ],
     },
     VerbRow {
         name: "check at a time",
@@ -71,12 +106,18 @@ pub(crate) const VERBS: [VerbRow; 12] = [
         },
         elsewhere: [
             Test("tests/striped.rs", "a_window_in_stripes_turns_on_the_clock_for_all_of_them"),
-            Never("A request is decided when it comes."),
+            NoMeaning("A request is decided when it comes."),
             Test(
                 "crates/rules/tests/lingering.rs",
                 "a_stated_time_holds_to_the_nanosecond_whatever_the_window",
             ),
-            Never("The time is the server's: nodes whose clocks differ would otherwise disagree."),
+            SERVERS_TIME,
+        ],
+        modes: [SERVERS_TIME; 2],
+        sketch: Test(SKETCH, "a_late_request_counts_in_the_earliest_window_of_its_cells"),
+        traffic: [
+            Test(REPLAY, "zones_put_requests_at_the_same_instant"),
+            Test(SIMULATE, "times_of_a_file_are_decided_in_seconds_or_by_the_calendar"),
         ],
     },
     VerbRow {
@@ -92,6 +133,15 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             Test(DECISIONS, "peek_charges_and_counts_nothing_and_reset_forgets"),
             Test(EXACT, "a_decision_tells_what_is_left_and_when_to_return"),
         ],
+        modes: [
+            Test(REMAINING, "a_look_counts_units_that_are_held_as_a_request_does"),
+            Test(
+                REMAINING,
+                "a_look_during_a_report_neither_forgets_its_units_nor_counts_them_twice",
+            ),
+        ],
+        sketch: Test(SKETCH, "a_cost_of_nothing_waits_for_the_row_that_it_fits_first"),
+        traffic: REQUESTS_ALONE,
     },
     VerbRow {
         name: "take_up_to",
@@ -100,11 +150,14 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ensure(taken.is_ok_and(|taken| taken == 5), "five of nine are taken")
         },
         elsewhere: [
-            Test("tests/sketch/verbs.rs", "as_much_as_fits_is_taken_from_all_cells_of_a_key"),
+            Test("tests/striped.rs", "as_much_as_fits_is_taken_from_all_stripes"),
             YES_OR_NO,
             YES_OR_NO,
-            NotYet("The script can: leases take so. There is no verb for it."),
+            TAKES_WHAT_FITS,
         ],
+        modes: [TAKES_WHAT_FITS; 2],
+        sketch: Test(SKETCH_VERBS, "as_much_as_fits_is_taken_from_all_cells_of_a_key"),
+        traffic: REQUESTS_ALONE,
     },
     VerbRow {
         name: "charge into debt",
@@ -115,9 +168,12 @@ pub(crate) const VERBS: [VerbRow; 12] = [
         elsewhere: [
             Test("tests/striped.rs", "a_charge_fills_all_stripes_and_divides_what_they_owe"),
             Test(SETTLE, "what_a_request_turned_out_to_cost_is_settled_once"),
-            NotYet("A cost that is known after the response is denied where it does not fit."),
-            NotYet("The script can: mode `async` reports so. There is no verb for it."),
+            Test(ACTS, "a_charge_goes_into_debt_in_every_limit_and_is_never_denied"),
+            OWES,
         ],
+        modes: [OWES; 2],
+        sketch: Test(SKETCH_VERBS, "a_charge_goes_into_debt_up_to_two_bursts"),
+        traffic: REQUESTS_ALONE,
     },
     VerbRow {
         name: "refund",
@@ -128,11 +184,19 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ensure(!entry().peek(4).is_allowed(), "and no more")
         },
         elsewhere: [
-            SHARED,
+            DIVIDED,
             Test(SETTLE, "what_a_request_turned_out_to_cost_is_settled_once"),
-            NotYet("A request can only charge."),
+            Test(ACTS, "a_refund_gives_back_what_was_not_used_and_not_what_is_over"),
             Test(EXACT, "a_refund_gives_back_what_was_charged"),
         ],
+        modes: [
+            Test(LEASED, "a_refund_of_leased_units_goes_to_the_store"),
+            NoMeaning(
+                "What is admitted here was not charged by the store yet, and its report is a sum: a permit of mode async has nothing that could be given back.",
+            ),
+        ],
+        sketch: SHARED,
+        traffic: REQUESTS_ALONE,
     },
     VerbRow {
         name: "reserve and cancel",
@@ -146,10 +210,19 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ensure(again.is_ok_and(|again| again == wait), "the next one gets it")
         },
         elsewhere: [
-            SHARED,
+            DIVIDED,
             Test(DELAY, "a_caller_that_gives_up_gives_its_place_back"),
-            NotYet("An answer would have to say how long to wait."),
-            NotYet("The script would have to store a debt for what is only reserved."),
+            Test(
+                ACTS,
+                "a_caller_that_gives_up_gives_its_place_back_unless_another_stands_behind_it",
+            ),
+            PLACES,
+        ],
+        modes: [PLACES; 2],
+        sketch: SHARED,
+        traffic: [
+            Test(REPLAY, "a_queue_is_told_as_delays"),
+            Test(SIMULATE, "a_queue_is_told_as_delays"),
         ],
     },
     VerbRow {
@@ -161,11 +234,14 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ensure(now_or_never(turn).is_ok(), "its turn comes")
         },
         elsewhere: [
-            SHARED,
+            DIVIDED,
             Test(DELAY, "requests_wait_for_their_turn_and_no_longer_than_was_said"),
             NO_WAIT,
-            NotYet("It needs reservations."),
+            TURN,
         ],
+        modes: [TURN; 2],
+        sketch: SHARED,
+        traffic: [NoMeaning("A delay is told, and takes no time: see `reserve`."); 2],
     },
     VerbRow {
         name: "reset",
@@ -175,11 +251,14 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ensure(entry().check(5).is_allowed(), "all of it is there again")
         },
         elsewhere: [
-            SHARED,
+            DIVIDED,
             IN_THE_PROGRAM,
             Test(DECISIONS, "peek_charges_and_counts_nothing_and_reset_forgets"),
-            NotYet("Nodes that hold leases would have to be told."),
+            FORGETS,
         ],
+        modes: [FORGETS; 2],
+        sketch: SHARED,
+        traffic: REQUESTS_ALONE,
     },
     VerbRow {
         name: "all or nothing",
@@ -194,6 +273,18 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             Test(LAYER, "several_gates_charge_all_or_none_and_the_tightest_is_told"),
             Test(DECISIONS, "stacked_limits_are_charged_together_and_the_tightest_one_answers"),
             Test(EXACT, "several_limits_are_charged_together_or_not_at_all"),
+        ],
+        modes: [Done; 2],
+        sketch: Test(
+            "tests/all_stores.rs",
+            "of_two_sketches_the_one_that_was_charged_keeps_the_cost_of_one_request",
+        ),
+        traffic: [
+            Test(
+                "crates/cli/tests/replay_rules.rs",
+                "rules_are_reported_one_by_one_and_all_together",
+            ),
+            NoMeaning("The policies of a run are compared: each decides all requests by itself."),
         ],
     },
     VerbRow {
@@ -210,11 +301,23 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ),
             Test(ANY_LIMIT, "clients_over_their_quota_borrow_what_the_server_can_spare"),
             Never(
-                "A request is charged to all of its limits or to none, and a loan cannot be taken back. A domain has \
-                 no pool, and the service does not measure headroom.",
+                "What can be spared is known where the work is done. A service is asked before, and is told the cost \
+                 afterwards at most: no protocol that it speaks says how long the work took, or that it failed. The \
+                 program that does the work borrows, in its middleware, also beside limits in Redis.",
             ),
-            NotYet("The headroom of all nodes would have to be shared."),
+            Test(POOL, "all_nodes_together_lend_the_pool_at_the_least_headroom"),
         ],
+        modes: [
+            Test(POOL, "loans_from_leases_are_no_more_than_the_pool_either"),
+            Test(POOL, "loans_that_are_counted_here_stop_when_the_nodes_know_of_each_other"),
+        ],
+        sketch: Test(
+            "tests/check_or.rs",
+            "a_limit_in_any_store_asks_elsewhere_once_its_own_units_are_spent",
+        ),
+        traffic: [NoMeaning(
+            "A pool lends what a running server measures that it can spare. Traffic does not tell it.",
+        ); 2],
     },
     VerbRow {
         name: "lease",
@@ -225,110 +328,20 @@ pub(crate) const VERBS: [VerbRow; 12] = [
             ensure(entry().peek(5).is_allowed(), "and given back at its end")
         },
         elsewhere: [
-            SHARED,
+            DIVIDED,
             IN_THE_PROGRAM,
-            Test(
-                "crates/service/tests/with_redis/global.rs",
-                "row_100_a_service_that_stops_gives_back_what_it_holds_in_leases",
-            ),
-            Test(
-                "crates/redis/tests/leased.rs",
-                "three_nodes_admit_exactly_the_limit_from_the_start",
-            ),
+            Test(GLOBAL, "row_100_a_service_that_stops_gives_back_what_it_holds_in_leases"),
+            NoMeaning("Mode leased is this."),
         ],
+        modes: [
+            Test(LEASED, "three_nodes_admit_exactly_the_limit_from_the_start"),
+            NoMeaning("Mode leased is this."),
+        ],
+        sketch: SHARED,
+        traffic: REQUESTS_ALONE,
     },
 ];
 
 fn ensure(holds: bool, what: &'static str) -> Result<(), &'static str> {
     if holds { Ok(()) } else { Err(what) }
-}
-
-/// Makes a limit, and of it as many entries as are asked for.
-type MakeStore = fn() -> Box<dyn Fn() -> Entry<'static>>;
-
-/// What has every verb.
-const STORES: [(&str, MakeStore); 6] = [
-    ("`Limiter`", || one("gcra 5/m")),
-    ("`KeyedLimiter`", || keyed("gcra 5/m")),
-    ("`Tiers`", || {
-        let tiers = Tiers::of(tollgate::Quota::per_minute(1)).and(tollgate::Quota::per_minute(5));
-        let limiter = tiers.build_with_clock::<str>(100, ManualClock::new()).unwrap();
-        let limiter = &*Box::leak(Box::new(limiter));
-        Box::new(|| limiter.entry("a").tier(1).unwrap())
-    }),
-    ("changing quota", || {
-        let quota = tollgate::Quota::per_minute(5);
-        let limiter = Limiter::changing_with_clock(quota, ManualClock::new()).unwrap();
-        let limiter = &*Box::leak(Box::new(limiter));
-        Box::new(|| limiter.entry())
-    }),
-    ("log", || one("sliding-log 5/m")),
-    ("keyed log", || keyed("sliding-log 5/m")),
-];
-
-fn one(policy: &str) -> Box<dyn Fn() -> Entry<'static>> {
-    let policy: tollgate::Policy = policy.parse().unwrap();
-    let limiter = &*Box::leak(Box::new(Limiter::with_clock(policy, ManualClock::new())));
-    Box::new(|| limiter.entry())
-}
-
-fn keyed(policy: &str) -> Box<dyn Fn() -> Entry<'static>> {
-    let policy: tollgate::Policy = policy.parse().unwrap();
-    let limiter = KeyedLimiter::<str>::with_clock(policy, 100, ManualClock::new()).unwrap();
-    let limiter = &*Box::leak(Box::new(limiter));
-    Box::new(|| limiter.entry("a"))
-}
-
-/// Does every verb at every store, and looks whether the named tests are there.
-pub(crate) fn all_are_as_told() {
-    for row in &VERBS {
-        for (store, make) in STORES {
-            let done = (row.does)(&*make());
-            assert_eq!(done, Ok(()), "{} of {store}", row.name);
-        }
-        for cell in row.elsewhere {
-            let Test(file, test) = cell else { continue };
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
-            let text = fs::read_to_string(&path).unwrap_or_else(|_| panic!("{file} is not there"));
-            assert!(text.contains(&format!("fn {test}(")), "{file} has no test {test}");
-        }
-    }
-}
-
-/// The table, its list of tests, and the arguments, each with its number.
-pub(crate) fn section() -> String {
-    let stores = STORES.map(|(name, _)| name).join(" | ");
-    let mut page = format!("| | {stores} | stripes, sketch | middleware | rules | Redis |\n");
-    page += &format!("|---|{}\n", ":-:|".repeat(STORES.len() + 4));
-    let (mut reasons, mut tests): (Vec<&str>, Vec<String>) = (Vec::new(), Vec::new());
-    for row in &VERBS {
-        let shown = row.elsewhere.map(|cell| match cell {
-            Test(file, test) => {
-                tests.push(format!("| {} | `{file}` `{test}` |\n", row.name));
-                "yes".to_owned()
-            }
-            Never(why) | NotYet(why) => {
-                let at = reasons.iter().position(|known| *known == why).unwrap_or_else(|| {
-                    reasons.push(why);
-                    reasons.len() - 1
-                });
-                let word = if matches!(cell, Never(_)) { "never" } else { "not yet" };
-                format!("{word} {}", letter(at))
-            }
-        });
-        let done = "yes | ".repeat(STORES.len());
-        page += &format!("| {} | {done}{} |\n", row.name, shown.join(" | "));
-    }
-    page += "\n";
-    for (n, why) in reasons.iter().enumerate() {
-        page += &crate::page::wrapped(&format!("* **{}**", letter(n)), " ", why);
-    }
-    page + "\nThe tests behind the last four columns:\n\n| | |\n|---|---|\n"
-        + &tests.concat()
-        + "\n"
-}
-
-/// a, b, .. z; there are no more.
-fn letter(n: usize) -> char {
-    char::from(b'a' + u8::try_from(n).unwrap())
 }

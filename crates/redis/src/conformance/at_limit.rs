@@ -3,7 +3,8 @@
 
 use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
 use crate::script::plan::ScriptPlan;
-use crate::script::state::{State, StateView};
+use crate::script::state::State;
+use crate::script::view::StateView;
 use crate::script::{GroupRole, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 
 const NOW_US: u64 = 1_790_000_000_000_000;

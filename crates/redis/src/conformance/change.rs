@@ -3,7 +3,7 @@
 use super::{TimedScript, ask, plan, server::Server};
 use crate::leased::holding::LeaseWant;
 use crate::script::plan::ScriptPlan;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 use crate::simulation::changing::{ChangeFlaw, SimulatedKey};
 use crate::store::backoff::mixed;

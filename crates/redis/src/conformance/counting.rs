@@ -1,7 +1,7 @@
 //! What a node computes of a state is, number by number, what the script finds later.
 
 use super::{TimedScript, ask, plan, server::Server};
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{ScriptVerb, Units};
 use crate::store::backoff::mixed;
 

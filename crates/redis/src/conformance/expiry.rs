@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::{ask, plan, server::Server};
 use crate::script::plan::ScriptPlan;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{Invoked, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies};
 
 fn call(connection: &mut redis::Connection, ask: &ScriptRequest) -> ScriptReply {

@@ -1,11 +1,11 @@
 //! Sliding logs that live long: their rings turn and grow, policies and clocks change, and what a key stores may be
 //! anything.
 
-use tollgate_oracle::{Algorithm, Oracle, Verdict};
+use tollgate_oracle::Verdict;
 
-use super::{NEVER_SET_BACK, TimedScript, ask, plan, server::Server, text_with_told_time};
+use super::{NEVER_SET_BACK, TimedScript, ask, model, plan, server::Server, text_with_told_time};
 use crate::script::plan::ScriptPlan;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{Invoked, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies};
 use crate::store::backoff::mixed;
 
@@ -25,8 +25,8 @@ fn differs(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     let plan = plan(policy);
     let quota = plan.policy().quota();
     let window_us = u64::try_from(quota.period().as_micros()).unwrap();
-    let (limit, window_ns) = (plan.limit, window_us * 1_000);
-    let mut oracle = Oracle::new(Algorithm::SlidingLog { limit, window_ns });
+    let (limit, beyond) = (plan.limit, plan.beyond());
+    let mut oracle = model(&plan);
     let mut random = seed;
     let mut draw = |below: u64| {
         random = mixed(random);
@@ -54,7 +54,7 @@ fn differs(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
         calls.iter().zip(&replies).zip(expected)
     {
         let (cost, view) = (asks[0].parts[0].units.want, view(&plan, &replies[0]));
-        let found = (replies[0].admitted, view.remaining());
+        let found = (replies[0].admitted, view.remaining().saturating_sub(beyond));
         if found != (admitted, remaining) {
             return Some(format!("{policy} at {now_us}: {found:?}, not {admitted}, {remaining}"));
         }
@@ -68,12 +68,15 @@ fn differs(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     None
 }
 
-const POLICIES: [&str; 5] = [
+const POLICIES: [&str; 8] = [
     "sliding-log 7/s",
     "sliding-log 64/s",
     "sliding-log 100/s",
     "sliding-log 1/s",
     "sliding-log 999/m",
+    "sliding-log 7/s count-denied",
+    "sliding-log 64/s soft 10% count-denied",
+    "sliding-log 999/m count-denied",
 ];
 
 #[test]
@@ -85,6 +88,32 @@ fn a_log_that_turns_and_grows_decides_as_the_model_does() {
             assert_eq!(differs(&mut told, policy, seed), None);
         }
     }
+}
+
+/// However many denials are recorded, the ring holds the newest units alone.
+#[test]
+fn a_client_that_is_denied_for_ever_keeps_itself_out_in_a_ring_of_its_limit() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let plan = plan("sliding-log 20/m count-denied");
+    let calls: Vec<_> =
+        (0..500).map(|n| (NOW_US + n * SECOND, vec![check("key", &plan, 1)])).collect();
+    let replies = told.calls(&calls);
+    assert_eq!(replies.iter().filter(|replies| replies[0].admitted).count(), 20);
+    assert_eq!(server.run::<u64>(&["STRLEN", "key"]), 72 + 20 * 16);
+    // A question records nothing, nor does a cost that never fits; a refusal does.
+    let mut wait = |verb, cost| {
+        let now_us = NOW_US + 500 * SECOND;
+        let _ = told.call(now_us, ask(verb, "key", &plan, Units::exactly(cost)));
+        let peek = told.call(now_us, ask(ScriptVerb::Peek, "key", &plan, Units::exactly(1)));
+        view(&plan, &peek).ready_us(1) - now_us
+    };
+    assert_eq!(wait(ScriptVerb::Peek, 5), 40 * SECOND);
+    assert_eq!(wait(ScriptVerb::Check, 21), 40 * SECOND);
+    assert_eq!(wait(ScriptVerb::Refuse, 3), 43 * SECOND);
+    assert_eq!(wait(ScriptVerb::Check, 20), 60 * SECOND);
+    let again = told.call(NOW_US + 560 * SECOND, check("key", &plan, 20));
+    assert!(again.admitted);
 }
 
 #[test]

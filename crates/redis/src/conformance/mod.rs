@@ -12,10 +12,12 @@ mod counting;
 mod expiry;
 mod groups;
 mod log;
+mod months;
 mod policies;
 mod random;
 mod set_back;
 mod vectors;
+mod verbs;
 
 #[path = "../../tests/common/server.rs"]
 mod server;
@@ -24,6 +26,7 @@ use redis::{Connection, Value};
 use tollgate::Algorithm;
 use tollgate_oracle::{Algorithm as Model, AtLimit, CountDenied, Oracle, Penalty, Rounding};
 
+use crate::script::months::MonthEnds;
 use crate::script::plan::ScriptPlan;
 use crate::script::{
     Invoked, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies,
@@ -62,6 +65,7 @@ fn model(plan: &ScriptPlan) -> Oracle {
         Algorithm::SegmentedWindow { segments } => {
             Model::SegmentedWindow { limit, window_ns, segments: segments.into() }
         }
+        Algorithm::CalendarMonth => Model::CalendarMonth { limit },
         Algorithm::SlidingLog => Model::SlidingLog { limit, window_ns },
         other => panic!("no model of {other:?}"),
     };
@@ -92,6 +96,15 @@ fn ask(verb: ScriptVerb, key: &str, plan: &ScriptPlan, units: Units) -> ScriptRe
     ScriptRequest { verb, parts: vec![ScriptPart::new(key.as_bytes().to_vec(), *plan, units)] }
 }
 
+/// The request of a node whose clock tells this time.
+fn in_months_of(now_us: u64, ask: &ScriptRequest) -> ScriptRequest {
+    let mut ask = ask.clone();
+    for part in &mut ask.parts {
+        part.months = part.months.map(|_| MonthEnds::around(now_us));
+    }
+    ask
+}
+
 /// A script that is told the time by the test.
 struct TimedScript {
     connection: Connection,
@@ -115,6 +128,7 @@ impl TimedScript {
     fn calls(&mut self, calls: &[(u64, Vec<ScriptRequest>)]) -> Vec<Vec<ScriptReply>> {
         let mut pipeline = redis::Pipeline::with_capacity(calls.len());
         for (now_us, asks) in calls {
+            let asks: Vec<_> = asks.iter().map(|ask| in_months_of(*now_us, ask)).collect();
             let mut call = command(Invoked::ByDigest(&self.digest), asks.iter());
             call.arg(*now_us);
             pipeline.add_command(call);

@@ -1,7 +1,7 @@
 //! The policies that are compared with the model.
 
 /// A denial is all that happens at the limit.
-pub(super) const POLICIES: [&str; 24] = [
+pub(super) const POLICIES: [&str; 26] = [
     "gcra 100/s burst 20",
     "gcra 10/m burst 5",
     "gcra 7/s",
@@ -26,10 +26,12 @@ pub(super) const POLICIES: [&str; 24] = [
     "sliding-log 100/m",
     "sliding-log 3/7us",
     "sliding-log 1/13us",
+    "calendar-month 5",
+    "calendar-month 1000",
 ];
 
 /// The same at the limit: what is left is told of the limit that was named, and what is beyond it has a mark.
-pub(super) const SOFT: [&str; 8] = [
+pub(super) const SOFT: [&str; 11] = [
     "gcra 100/s burst 20 soft 5%",
     "gcra 7/s soft 100%",
     "gcra 17/1001ns burst 4 soft 33.33%",
@@ -38,10 +40,13 @@ pub(super) const SOFT: [&str; 8] = [
     "sliding-window 5/s exact soft 20%",
     "sliding-window 7/13us soft 100%",
     "segmented-window 10/m x6 soft 10%",
+    "sliding-log 5/s soft 20%",
+    "sliding-log 3/7us soft 100%",
+    "calendar-month 10 soft 20%",
 ];
 
 /// Policies of which a denial changes something.
-pub(super) const RULED: [&str; 16] = [
+pub(super) const RULED: [&str; 20] = [
     "gcra 100/s burst 20 count-denied",
     "gcra 10/m burst 5 count-denied 3s",
     "gcra 7/s soft 100% count-denied penalty 10s after 2",
@@ -58,4 +63,8 @@ pub(super) const RULED: [&str; 16] = [
     "segmented-window 10/m x6 count-denied",
     "segmented-window 4/64us x4 penalty 64us after 2 extended",
     "segmented-window 10/m x6 soft 10% count-denied penalty 2m after 4",
+    "sliding-log 5/s count-denied",
+    "sliding-log 100/m soft 10% count-denied",
+    "sliding-log 3/7us count-denied",
+    "calendar-month 5 count-denied",
 ];

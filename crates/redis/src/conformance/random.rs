@@ -7,7 +7,8 @@ use super::{
     NEVER_SET_BACK, TimedScript, ask, model, plan, server::Server, text_with_told_time, tick_ns,
 };
 use crate::script::plan::{LARGEST, ScriptPlan};
-use crate::script::state::{State, StateView};
+use crate::script::state::State;
+use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
@@ -17,22 +18,22 @@ const SEQUENCES: u64 = 100_000;
 /// Sequences that run at the same time, so that the server gets many requests at once.
 const TOGETHER: u64 = 2_000;
 
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 = mixed(self.0);
         self.0 % bound
     }
 }
 
-struct Sequence {
-    key: String,
-    plan: ScriptPlan,
-    oracle: tollgate_oracle::Oracle,
-    now_us: u64,
+pub(super) struct Sequence {
+    pub(super) key: String,
+    pub(super) plan: ScriptPlan,
+    pub(super) oracle: tollgate_oracle::Oracle,
+    pub(super) now_us: u64,
     /// Of a log: when units were entered last.
-    newest_us: u64,
+    pub(super) newest_us: u64,
 }
 
 impl Sequence {
@@ -40,7 +41,7 @@ impl Sequence {
         Self::of(&POLICIES, number, random)
     }
 
-    fn of(policies: &[&str], number: u64, random: &mut Random) -> Self {
+    pub(super) fn of(policies: &[&str], number: u64, random: &mut Random) -> Self {
         let plan = plan(policies[usize::try_from(number).unwrap() % policies.len()]);
         let now_us = match random.below(4) {
             0 => random.below(1_000_000),
@@ -52,7 +53,7 @@ impl Sequence {
     }
 
     /// Time goes on by some thousandths of the period, by a whole period, or sometimes back.
-    fn go_on(&mut self, random: &mut Random) {
+    pub(super) fn go_on(&mut self, random: &mut Random) {
         let period_us = self.plan.drain_us(self.plan.policy().quota().count()).max(1);
         let step_us = match random.below(10) {
             0 => 0,
@@ -67,23 +68,29 @@ impl Sequence {
     }
 
     /// The time that the model is given. The time of a log does not go back behind its newest unit.
-    fn now_ns(&self) -> u64 {
+    pub(super) fn now_ns(&self) -> u64 {
         let is_log = self.plan.policy().algorithm() == tollgate::Algorithm::SlidingLog;
         let newest_us = if is_log { self.newest_us } else { 0 };
         tick_ns(&self.plan, self.now_us.max(newest_us))
     }
 
     /// Lets the model decide.
-    fn check(&mut self, cost: u64) -> tollgate_oracle::Verdict {
+    pub(super) fn check(&mut self, cost: u64) -> tollgate_oracle::Verdict {
         let now_ns = self.now_ns();
         let verdict = self.oracle.check(now_ns, cost);
-        if verdict == tollgate_oracle::Verdict::Allowed && cost > 0 {
+        let counts = self.plan.policy().at_limit().count_denied != tollgate::CountDenied::No;
+        let is_recorded = match verdict {
+            tollgate_oracle::Verdict::Allowed => true,
+            tollgate_oracle::Verdict::Denied => counts,
+            tollgate_oracle::Verdict::Never => false,
+        };
+        if is_recorded && cost > 0 {
             self.newest_us = now_ns / 1_000;
         }
         verdict
     }
 
-    fn cost(&self, random: &mut Random) -> u64 {
+    pub(super) fn cost(&self, random: &mut Random) -> u64 {
         let limit = self.plan.limit;
         match random.below(8) {
             0 => 0,
@@ -221,6 +228,7 @@ fn a_script_that_computes_something_else_is_caught() {
         ("from-first", "now < stored[1] + a and stored", "now <= stored[1] + a and stored"),
         ("sliding-window", "div(held[2] * (a - into) + a - 1, a)", "div(held[2] * (a - into), a)"),
         ("segmented-window", "age >= passed and stored", "age > passed and stored"),
+        ("calendar-month", "stored[1] < this then", "stored[1] ~= this then"),
         ("sliding-log", "return instant > edge end", "return instant >= edge end"),
         (
             "sliding-log",

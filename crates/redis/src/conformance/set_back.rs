@@ -4,7 +4,7 @@
 
 use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
 use crate::script::plan::ScriptPlan;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::mixed;
 

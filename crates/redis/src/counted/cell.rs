@@ -19,9 +19,10 @@
 //! The reply came later than the store wrote it, and two steady clocks drift apart by less than a thousandth, so
 //! nothing drains here before it does in the store.
 
-use crate::script::ScriptReply;
 use crate::script::plan::ScriptPlan;
-use crate::script::state::{State, StateView};
+use crate::script::state::State;
+use crate::script::view::StateView;
+use crate::script::{ScriptReply, ScriptVerb, Units};
 
 /// For so many intervals a cell may decide.
 pub(crate) const FRESH: u64 = 2;
@@ -101,11 +102,12 @@ impl CountCell {
         self.era == era
     }
 
-    /// Decides a request by this node's count.
+    /// Decides a request by this node's count. A charge is never denied.
     pub(crate) fn decide(
         &mut self,
         plan: &ScriptPlan,
-        cost: u64,
+        verb: ScriptVerb,
+        units: Units,
         interval_ns: u64,
         now_ns: u64,
     ) -> CountAnswer {
@@ -114,17 +116,27 @@ impl CountCell {
         if is_unheard || now_ns >= self.asked_ns.saturating_add(fresh_ns) {
             return CountAnswer::Stale;
         }
-        let is_due = !std::mem::replace(&mut self.touched, true);
         self.go_on(plan, now_ns);
+        if (StateView { plan, state: &self.state, now_us: self.at_us }).is_over() {
+            return CountAnswer::Stale;
+        }
+        let is_due = !std::mem::replace(&mut self.touched, true);
         let view = StateView { plan, state: &self.state, now_us: self.at_us };
-        let is_admitted = cost <= view.remaining();
-        if is_admitted {
-            self.state.charge(plan, cost);
+        let charged = match verb {
+            ScriptVerb::Charge => Some(view.chargeable(units.want)),
+            _ => {
+                let room = view.remaining();
+                (units.least <= room).then(|| units.want.min(room.max(units.least)))
+            }
+        };
+        if let Some(units @ 1..) = charged {
+            self.state.charge(plan, units);
             if self.pending == 0 {
                 self.since_ns = now_ns;
             }
-            self.pending += cost;
+            self.pending = self.pending.saturating_add(units);
         }
+        let (is_admitted, cost) = (charged.is_some(), charged.unwrap_or(units.least));
         let view = StateView { plan, state: &self.state, now_us: self.at_us };
         CountAnswer::Decided { told: view.told(is_admitted, cost), stamp: view.stamp(), is_due }
     }
@@ -210,7 +222,6 @@ impl CountCell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::PartReply;
 
     const MS: u64 = 1_000_000;
     const INTERVAL: u64 = 100 * MS;
@@ -221,13 +232,11 @@ mod tests {
 
     /// A reply at a time of the store's clock, with so many units owed.
     fn reply(units: u64, now_us: u64) -> ScriptReply {
-        let state = State::Gcra { debt: units * 100_000 };
-        let seen = PartReply { admits: true, broken: false, units: 0, state };
-        ScriptReply { now_us, admitted: true, parts: vec![seen] }
+        ScriptReply::told(now_us, State::Gcra { debt: units * 100_000 })
     }
 
     fn admits(cell: &mut CountCell, now_ns: u64) -> Option<bool> {
-        match cell.decide(&plan(), 1, INTERVAL, now_ns) {
+        match cell.decide(&plan(), ScriptVerb::Check, Units::exactly(1), INTERVAL, now_ns) {
             CountAnswer::Decided { told, .. } => Some(told.allowed),
             CountAnswer::Stale => None,
         }
@@ -266,6 +275,22 @@ mod tests {
         assert_eq!(admits(&mut cell, 20 * MS), Some(true));
         cell.reported((&plan(), 0), &reply(1, 10_000), [10 * MS, 150 * MS]);
         assert_eq!([209, 210].map(|ms| admits(&mut cell, ms * MS).is_some()), [true, false]);
+    }
+
+    #[test]
+    fn a_cell_asks_again_when_its_month_is_over() {
+        let month = ScriptPlan::new("calendar-month 2".parse().unwrap()).unwrap();
+        let reply = ScriptReply::told(0, State::Month { ends: 50_000, count: 1 });
+        let mut cell = CountCell::new(0, &reply, [0, 0]).unwrap();
+        let mut admits = |ms| {
+            let (check, one) = (ScriptVerb::Check, Units::exactly(1));
+            match cell.decide(&month, check, one, INTERVAL, ms * MS) {
+                CountAnswer::Decided { told, .. } => Some(told.allowed),
+                CountAnswer::Stale => None,
+            }
+        };
+        // A thousandth later, since clocks may drift.
+        assert_eq!([0, 50, 51].map(&mut admits), [Some(true), Some(false), None]);
     }
 
     #[test]
@@ -315,7 +340,13 @@ mod tests {
 
     #[test]
     fn a_cell_is_due_once_it_is_asked_and_until_all_is_reported() {
-        let is_due = |cell: &mut CountCell| match cell.decide(&plan(), 1, INTERVAL, 0) {
+        let is_due = |cell: &mut CountCell| match cell.decide(
+            &plan(),
+            ScriptVerb::Check,
+            Units::exactly(1),
+            INTERVAL,
+            0,
+        ) {
             CountAnswer::Decided { is_due, .. } => is_due,
             CountAnswer::Stale => panic!("it is fresh"),
         };
@@ -330,7 +361,10 @@ mod tests {
         cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
         assert!(!cell.is_due());
         // A cost of 0 leaves nothing to report, but what others admit is to be learnt.
-        assert!(matches!(cell.decide(&plan(), 0, INTERVAL, MS), CountAnswer::Decided { .. }));
+        assert!(matches!(
+            cell.decide(&plan(), ScriptVerb::Check, Units::exactly(0), INTERVAL, MS),
+            CountAnswer::Decided { .. }
+        ));
         assert_eq!((cell.unreported(), cell.is_due(), cell.report()), (0, true, Some(0)));
     }
 

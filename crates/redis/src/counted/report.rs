@@ -24,9 +24,10 @@ impl Inner {
         &self,
         counts: &CountTable,
         key: &[u8],
-        cost: u64,
+        verb: ScriptVerb,
+        units: Units,
     ) -> Option<RedisDecision> {
-        match counts.decide((&self.plan, self.terms.era), key, cost, self.now_ns()) {
+        match counts.decide((&self.plan, self.terms.era), key, verb, units, self.now_ns()) {
             CountAnswer::Decided { told, stamp, .. } => {
                 Some(RedisDecision::new(told, Source::Count, stamp))
             }

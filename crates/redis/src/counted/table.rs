@@ -10,8 +10,8 @@ use ahash::RandomState;
 use tokio::sync::Notify;
 
 use crate::counted::cell::{CountAnswer, CountCell, Unheard};
-use crate::script::ScriptReply;
 use crate::script::plan::ScriptPlan;
+use crate::script::{ScriptReply, ScriptVerb, Units};
 
 /// Places in a set.
 const WAYS: usize = 8;
@@ -47,14 +47,21 @@ impl CountTable {
     }
 
     /// Decides by this node's count, if it has one of the key.
-    pub(crate) fn decide(&self, era: Era<'_>, key: &[u8], cost: u64, now_ns: u64) -> CountAnswer {
+    pub(crate) fn decide(
+        &self,
+        era: Era<'_>,
+        key: &[u8],
+        verb: ScriptVerb,
+        units: Units,
+        now_ns: u64,
+    ) -> CountAnswer {
         let index = self.index(key);
         let mut set = locked(&self.sets[index]);
         let Some((_, cell)) = found(&mut set, key) else { return CountAnswer::Stale };
         if !cell.is_of(era.1) {
             return CountAnswer::Stale;
         }
-        let counted = cell.decide(era.0, cost, self.interval_ns, now_ns);
+        let counted = cell.decide(era.0, verb, units, self.interval_ns, now_ns);
         drop(set);
         if matches!(counted, CountAnswer::Decided { is_due: true, .. }) {
             locked(&self.due).push(index);
@@ -122,6 +129,16 @@ impl CountTable {
         if cell.is_of(era) || cell.unreported() == 0 { None } else { cell.report() }
     }
 
+    /// Forgets a key, and what was admitted of it here and not reported.
+    pub(crate) fn forget(&self, key: &[u8]) {
+        let mut set = locked(&self.sets[self.index(key)]);
+        for place in set.iter_mut() {
+            if place.as_ref().is_some_and(|place| *place.0 == *key) {
+                *place = None;
+            }
+        }
+    }
+
     /// What there is to report of a key at this moment.
     pub(crate) fn unheard(&self, key: &[u8]) -> Unheard {
         let mut set = locked(&self.sets[self.index(key)]);
@@ -186,7 +203,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::PartReply;
     use crate::script::state::State;
 
     #[test]
@@ -200,9 +216,7 @@ mod tests {
 
     /// A reply at time 0 of the store's clock, with nothing owed.
     fn reply() -> ScriptReply {
-        let state = State::Gcra { debt: 0 };
-        let seen = PartReply { admits: true, broken: false, units: 0, state };
-        ScriptReply { now_us: 0, admitted: true, parts: vec![seen] }
+        ScriptReply::told(0, State::Gcra { debt: 0 })
     }
 
     /// A policy of ten a second, and counts that know one key, which owes nothing.
@@ -216,8 +230,12 @@ mod tests {
     #[test]
     fn while_a_policy_changes_a_key_is_decided_by_what_is_known_of_its_own() {
         let (plan, counts) = of_one_key();
-        let decides =
-            |era| matches!(counts.decide((&plan, era), b"key", 1, 0), CountAnswer::Decided { .. });
+        let decides = |era| {
+            matches!(
+                counts.decide((&plan, era), b"key", ScriptVerb::Check, Units::exactly(1), 0),
+                CountAnswer::Decided { .. }
+            )
+        };
         assert_eq!([decides(0), decides(1)], [true, false]);
         // The store must hear of the unit under the old policy before it is asked about the new one.
         assert_eq!(
@@ -232,7 +250,7 @@ mod tests {
     fn what_is_admitted_while_a_report_is_under_way_is_in_the_next() {
         let (plan, counts) = of_one_key();
         let admit = || {
-            let _ = counts.decide((&plan, 0), b"key", 1, 0);
+            let _ = counts.decide((&plan, 0), b"key", ScriptVerb::Check, Units::exactly(1), 0);
         };
         let of = |units| vec![(b"key"[..].into(), units)];
         admit();
@@ -252,17 +270,17 @@ mod tests {
     #[test]
     fn a_key_that_admitted_nothing_under_the_old_policy_is_reported_under_the_new() {
         let (plan, counts) = of_one_key();
-        let _ = counts.decide((&plan, 0), b"key", 11, 0);
+        let _ = counts.decide((&plan, 0), b"key", ScriptVerb::Check, Units::exactly(11), 0);
         assert_eq!(counts.report_first(1, b"key"), None);
         counts.learn((&plan, 1), b"key", &reply(), [0, 0]);
-        let _ = counts.decide((&plan, 1), b"key", 1, 0);
+        let _ = counts.decide((&plan, 1), b"key", ScriptVerb::Check, Units::exactly(1), 0);
         assert_eq!(counts.reports(), [(b"key"[..].into(), 1)]);
     }
 
     #[test]
     fn units_of_a_report_that_was_dropped_are_reported_again() {
         let (plan, counts) = of_one_key();
-        let _ = counts.decide((&plan, 0), b"key", 1, 0);
+        let _ = counts.decide((&plan, 0), b"key", ScriptVerb::Check, Units::exactly(1), 0);
         let unreported = || counts.unheard(b"key").since(Unheard::default()).0;
         let keys = counts.reports();
         drop(counts.under_way((&plan, 0), &keys));

@@ -4,9 +4,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::Fault;
 use crate::inner::Inner;
-use crate::leased::holding::{Beyond, Expired, Glance};
+use crate::leased::holding::{Beyond, Expired, Glance, Holding};
 use crate::leased::table::Set;
-use crate::script::state::StateView;
+use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 use crate::store::stats::StoreEvent;
 
@@ -98,6 +98,19 @@ impl HeldKey<'_> {
             ScriptVerb::Peek => self.settled(due).await.unwrap_or_else(|_| self.glance()),
             _ => self.glance(),
         }
+    }
+
+    /// Spends up to so many units, and returns how many and their stamp.
+    pub(crate) fn take_up_to(&self, units: u64) -> (u64, u64) {
+        let (terms, now_ns) = (self.inner.terms, self.inner.now_ns());
+        let take = |holding: &mut Holding| holding.take_up_to(terms, units, now_ns);
+        self.set.look(self.key, take).unwrap_or_default()
+    }
+
+    /// What the limit has left as far as this node knows.
+    pub(crate) fn known(&self) -> Beyond {
+        let known = self.set.look(self.key, |holding| holding.known(self.inner.terms));
+        known.unwrap_or_default()
     }
 
     /// Units that it has afterwards for certain, besides what the store says. `charged` is what the request took

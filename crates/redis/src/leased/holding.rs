@@ -195,6 +195,23 @@ impl Holding {
         self.leases[0].left += units;
     }
 
+    /// Spends up to so many units, if what they leave can be told. Returns how many, and their stamp.
+    pub(crate) fn take_up_to(&mut self, terms: Terms, units: u64, now_ns: u64) -> (u64, u64) {
+        self.expire(now_ns);
+        let taken = units.min(self.left());
+        if taken == 0 || self.seen != Some(terms.era) {
+            return (0, 0);
+        }
+        (taken, self.take(taken, terms, now_ns))
+    }
+
+    /// Drops what is held, and what the store has said.
+    pub(crate) fn forget(&mut self) {
+        let Self { want, asking, asks, .. } = *self;
+        // An answer to an older look is of what was forgotten.
+        *self = Self { want, asking, asks: asks + 1, ..Self::default() };
+    }
+
     /// Whether the key can be forgotten without loss.
     pub(crate) fn is_idle(&mut self, now_ns: u64) -> bool {
         self.expire(now_ns);

@@ -60,16 +60,7 @@ impl RedisLimiter {
             (spend, holding.known(inner.terms), holding.take_expired())
         });
         let Some((spend, known, expired)) = spent else { return Err(WaitReason::NoPlace) };
-        let told = |allowed, retry_ns| Told {
-            allowed,
-            cost,
-            limit: inner.plan.limit,
-            soft_bp: inner.plan.soft_bp,
-            remaining: known.remaining.min(inner.plan.limit),
-            retry_after: Duration::from_nanos(retry_ns),
-            reset_after: Duration::from_nanos(known.reset_ns.saturating_sub(now_ns)),
-            penalty: false,
-        };
+        let told = known.told(&inner.plan, cost, now_ns);
         let want = match &spend {
             Spend::Spent { more, .. } => *more,
             Spend::Ask(want) => Some(*want),
@@ -79,19 +70,18 @@ impl RedisLimiter {
             self.fetch(key, want, expired);
         }
         match spend {
-            Spend::Spent { stamp, .. } => {
-                Ok(RedisDecision::new(told(true, 0), Source::Lease, stamp))
-            }
+            Spend::Spent { stamp, .. } => Ok(RedisDecision::new(told, Source::Lease, stamp)),
             Spend::Denied { retry_ns } => {
                 // The units that this request asks for do not fit now, whatever the store has said since it denied
                 // them.
-                let told = told(false, retry_ns);
-                let told = Told { remaining: told.remaining.min(cost - 1), ..told };
+                let (remaining, retry_after) =
+                    (told.remaining.min(cost - 1), Duration::from_nanos(retry_ns));
+                let told = Told { allowed: false, remaining, retry_after, ..told };
                 Ok(RedisDecision::new(told, Source::Lease, 0))
             }
             Spend::Ask(_) => Err(WaitReason::Lease { came_ns }),
             Spend::Wait => Err(WaitReason::Lease { came_ns }),
-            Spend::Failed(fault) => Ok(inner.fall_back(key, cost, fault)),
+            Spend::Failed(fault) => Ok(inner.fall_back(key, Units::exactly(cost), fault)),
         }
     }
 
@@ -103,7 +93,7 @@ impl RedisLimiter {
         cost: u64,
     ) -> RedisDecision {
         let WaitReason::Lease { came_ns } = first else {
-            return self.inner.ask_store(key, cost).await;
+            return self.inner.ask_store(key, Units::exactly(cost)).await;
         };
         let due = self.inner.due();
         let set = table.set(key);
@@ -115,11 +105,13 @@ impl RedisLimiter {
             answered.as_mut().enable();
             match self.spend_since(came_ns, table, key, cost) {
                 Ok(decision) => return decision,
-                Err(WaitReason::NoPlace) => return self.inner.ask_store(key, cost).await,
+                Err(WaitReason::NoPlace) => {
+                    return self.inner.ask_store(key, Units::exactly(cost)).await;
+                }
                 Err(WaitReason::Lease { .. }) => {}
             }
             if timeout_at(due, answered).await.is_err() {
-                return self.inner.fall_back(key, cost, Fault::Deadline);
+                return self.inner.fall_back(key, Units::exactly(cost), Fault::Deadline);
             }
         }
     }
@@ -166,18 +158,8 @@ impl Inner {
         let now_ns = self.now_ns();
         let (spent, total) = table.set(key).spend(key, cost, [now_ns, self.terms.era])?;
         self.counters().decision(Source::Lease, true);
-        let limit = self.plan.limit;
-        let reset_ns = spent.reset_ns.saturating_sub(now_ns);
-        let told = Told {
-            allowed: true,
-            cost,
-            limit,
-            soft_bp: self.plan.soft_bp,
-            remaining: total.min(limit),
-            retry_after: Duration::ZERO,
-            reset_after: Duration::from_nanos(reset_ns),
-            penalty: false,
-        };
+        let known = Beyond { remaining: total, reset_ns: spent.reset_ns };
+        let told = known.told(&self.plan, cost, now_ns);
         Some(RedisDecision::new(told, Source::Lease, spent.stamp))
     }
 

@@ -1,7 +1,12 @@
 //! What a [`Holding`](crate::leased::holding::Holding) is given, and what it answers.
 
+use std::time::Duration;
+
+use tollgate::Told;
+
 use crate::error::Fault;
-use crate::script::state::StateView;
+use crate::script::plan::ScriptPlan;
+use crate::script::view::StateView;
 
 /// Units that are not spent by then have expired.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;
@@ -102,6 +107,21 @@ impl Beyond {
         let reset_us = view.ready_us(view.plan.limit).saturating_sub(view.now_us);
         let reset_ns = now_ns.saturating_add(reset_us.saturating_mul(1_000));
         Self { remaining: view.remaining(), reset_ns }
+    }
+
+    /// The figures of a request that spends units of this node.
+    #[inline]
+    pub(crate) fn told(self, plan: &ScriptPlan, cost: u64, now_ns: u64) -> Told {
+        Told {
+            allowed: true,
+            cost,
+            limit: plan.limit,
+            soft_bp: plan.soft_bp,
+            remaining: self.remaining.min(plan.limit),
+            retry_after: Duration::ZERO,
+            reset_after: Duration::from_nanos(self.reset_ns.saturating_sub(now_ns)),
+            penalty: false,
+        }
     }
 }
 

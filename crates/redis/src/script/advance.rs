@@ -17,6 +17,8 @@ impl State {
                 let is_over = passed(ahead, window, [from, to]) > 0;
                 *count = if is_over { 0 } else { *count };
             }
+            // Of the next month this process knows nothing: see `StateView::is_over`.
+            (_, Self::Month { ends, count }) => *count = if to >= *ends { 0 } else { *count },
             (PlanKind::FromFirst { window }, Self::FromFirst { start, count }) => {
                 let is_over = *count == 0 || to >= start.saturating_add(window);
                 (*start, *count) = if is_over { (to, 0) } else { (*start, *count) };
@@ -44,7 +46,12 @@ impl State {
             (PlanKind::Gcra { per_unit, .. }, Self::Gcra { debt }) => {
                 (debt, units.saturating_mul(per_unit))
             }
-            (_, Self::Fixed { count, .. } | Self::FromFirst { count, .. }) => (count, units),
+            (
+                _,
+                Self::Fixed { count, .. }
+                | Self::FromFirst { count, .. }
+                | Self::Month { count, .. },
+            ) => (count, units),
             (_, Self::Sliding { current, .. }) => (current, units),
             (_, Self::Segmented { counts, .. }) => match counts.first_mut() {
                 Some(newest) => (newest, units),

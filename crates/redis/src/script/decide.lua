@@ -5,24 +5,30 @@
 -- ARGV: for each key a block of bytes (see script.rs):
 --   begins                a request begins here (2), or another group of its limits (1), or neither (0)
 --   verb                  check (0), peek (1), refund (2), add (3): charged whether it fits or not; refuse (4): a
---                         denial counts as that of a check does, and an admission charges nothing
+--                         denial counts as that of a check does, and an admission charges nothing; charge (5): gcra
+--                         goes into debt, a window takes what fits; reset (6): deletes the key; reserve (7), of
+--                         gcra: a check that may fit later; cancel (8): a refund of what was charged last
 --   say                   what the group does if it is over a limit: deny (0), nothing (1), or deny if all such
 --                         groups of the request are over their limits (2)
 --   kind, tick, a, b, c   the policy, see plan.rs; a kind of 8 and above has rules in its mark, see at_limit.lua
 --   want, least, share    units: take `want`, or as many as fit in 1/share of what is left, but no fewer
 --                         than `least`; less than `least` is a denial
---   stamp                 in a refund: when, or in which window, the units were charged
+--                         reserve: by `share` parts the debt may exceed the capacity. cancel: `share` is what the
+--                         newest count (GCRA: the debt) was after the charge
+--   stamp                 in a refund or cancel: when, or in which window, the units were charged
+--   months                of calendar months: see months.lua
 --   mark                  the policy once more, as text in the key: its five numbers, each followed by a space
 -- The reply is bytes, too: the time, and for each limit its flags (1 if its request is admitted, 2 if the limit
--- admits by itself, 4 if its state could not be read and was replaced by a full one), the units charged or given
--- back, and what it holds (see state.rs). A limit that stands in a request twice is one limit.
+-- admits by itself, 4 if its state could not be read and was replaced by a full one, 8 if the time is in none of the
+-- months that were sent), the units charged or given back, and what it holds (see state.rs). A limit that stands in a
+-- request twice is one limit.
 --
--- A key of a sliding log stores that: see log.lua. Any other stores a state: the mark, and the numbers that its policy holds. While a policy is changed, some nodes ask
--- under the new one and some still under the old one. The new state begins with what the old one held, at most the
--- new limit. From then on the key stores a state for each policy, with `;` between them: all are charged together,
--- each drains at its own rate, and a request looks at the state of its own policy. So what is admitted under one
--- policy counts under the other: in any order they admit no more than the larger of the two would alone. A state that
--- has drained is left out.
+-- A key of a sliding log stores that: see log.lua. Any other stores a state: the mark, and the numbers that its
+-- policy holds. While a policy is changed, some nodes ask under the new one and some still under the old one. The new
+-- state begins with what the old one held, at most the new limit. From then on the key stores a state for each
+-- policy, with `;` between them: all are charged together, each drains at its own rate, and a request looks at the
+-- state of its own policy. So what is admitted under one policy counts under the other: in any order they admit no
+-- more than the larger of the two would alone. A state that has drained is left out.
 --
 -- All numbers are whole and at most 2^53 - 1, where doubles are exact; plan.rs refuses other policies. No loop is
 -- longer than the number of limits in the call, of states of a key, or of segments of a limit (64 at most).
@@ -46,8 +52,8 @@ local MOST = 9007199254740991
 local BLOCK, MARK = '<BBBBdddddddd', 69
 -- States of a key: enough for rules that are changed three times while nodes with the first of them are still there.
 local STATES = 4
-local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED = 1, 2, 3, 4, 5
-local CHECK, PEEK, REFUND, ADD, REFUSE = 0, 1, 2, 3, 4
+local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED, MONTH = 1, 2, 3, 4, 5, 7
+local CHECK, PEEK, REFUND, ADD, REFUSE, CHARGE, RESET, RESERVE, CANCEL = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local DENIES, DENIES_TOGETHER = 0, 2
 local fmod, min, max = math.fmod, math.min, math.max
 local byte, find, match, sub = string.byte, string.find, string.match, string.sub
@@ -98,7 +104,7 @@ end
 -- from the beginning of the current one. `call` writes a whole number without rounding it.
 local function keep(key, text, until_us)
   local ttl_ms = div(until_us + 999, 1000) - div(now_us, 1000) + grace_ms
-  call('SET', key, text, 'PX', max(ttl_ms, 1))
+  call('SET', key, text, 'PX', max(min(ttl_ms, MOST), 1))
 end
 
 local function units_of(want, least, share, room)

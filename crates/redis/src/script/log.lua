@@ -11,6 +11,9 @@
 -- window and `most` the largest limit that are asked for, `asked` when they were last; if that was longer ago than
 -- `keep`, they are those of the next request.
 --
+-- With `c` = 1 denials count: the units of a denied request become an entry as well, and of all units the newest are
+-- kept, as many as the largest limit that is asked for; of these its own policy counts the newest `b`.
+--
 -- The time of a log never falls: where the clock is behind the newest unit, that unit's instant is `now`. What had left
 -- the window by then stays out, and what is charged counts from then on, so for longer, by as much as the clock went
 -- back. When a log lies further ahead than the slack, it was written before the clock was set back, and moves to the
@@ -101,6 +104,15 @@ local function logs()
     write(log, log.count - 1, instant, log.total)
   end
 
+  -- Records a denial, and forgets all units but the newest, as many as any limit asks for.
+  local function record(log, units)
+    push(log, units)
+    local edge = log.total - log.most
+    if edge <= log.before then return end
+    local dead = search(log, 0, function(_, sum) return sum > edge end)
+    log.first, log.count, log.before = (log.first + dead) % log.room, log.count - dead, edge
+  end
+
   -- Stores the head, and the key until its last unit has left the longest window.
   local function store(log)
     call('SETRANGE', log.key, 0, head_of(log))
@@ -161,17 +173,20 @@ local function logs()
 
   -- A limit in a request, as limit_of of request.lua has it. `seen` has what the request has looked at.
   function logs.limit_of(seen, key, block)
-    local begins, verb, say, _, _, a, b, _, want, least, share, stamp = numbers_of(BLOCK, block)
+    local begins, verb, say, _, _, a, b, c, want, least, share, stamp = numbers_of(BLOCK, block)
     local log = seen[key] or look(key, a, b)
     seen[key] = log
     serve(log, a, b)
     local sum
     if log.broken then sum = 0 else _, sum = gone(log, a) end
+    if c == 1 then sum = max(sum, log.total - b) end
     local left = max(b - (log.total - sum) - log.asked_units, 0)
-    log.admits = log.admits and least <= left and log.total - sum <= b
+    local fits = least <= left and log.total - sum <= b
+    log.admits = log.admits and fits
     log.asked_units = log.asked_units + least
+    local denies = c == 1 and not (fits or log.broken) and least > 0 and log.asked_units <= b
     return {
-      log = log, a = a, b = b, gone = sum, begins = begins, verb = verb, say = say, want = want, least = least,
+      log = log, a = a, b = b, gone = sum, denies = denies, begins = begins, verb = verb, say = say, want = want, least = least,
       share = share, stamp = stamp, room = left, admits = log.admits,
     }
   end
@@ -217,8 +232,17 @@ local function logs()
     if limit.verb == CHECK and charged then
       units = units_of(limit.want, limit.least, limit.share, limit.room)
       if units > 0 then push(log, units) end
-    elseif limit.verb == REFUND then
+    elseif limit.verb == CHARGE then
+      -- More than the limit at one instant is denied no longer.
+      units = min(limit.want, limit.b)
+      if units > 0 then push(log, units) end
+    elseif limit.verb == REFUND or limit.verb == CANCEL and limit.stamp == log.last then
       units = give_back(log, limit.want, limit.stamp, limit.a)
+    end
+    -- What another group admits was not denied.
+    if limit.denies and (limit.say ~= DENIES_TOGETHER or not admitted) and (limit.verb == CHECK or limit.verb == REFUSE) then
+      record(log, limit.least)
+      limit.gone, changed = max(limit.gone, log.total - limit.b), true
     end
     if (changed or units > 0) and limit.verb ~= PEEK then store(log) end
     local wait = 0

@@ -7,18 +7,22 @@
 //! Numbers are sent and returned as bytes, in blocks of doubles: one string for each limit instead of a dozen that
 //! both sides would have to make and parse. What is stored stays readable text.
 //!
-//! decide.lua decides what most requests ask; request.lua all others; at_limit.lua is what a denial changes, and log.lua
-//! a sliding log.
+//! decide.lua decides what most requests ask; request.lua all others, with the states of states.lua; at_limit.lua is what a
+//! denial changes, and log.lua a sliding log.
 
 pub(crate) mod advance;
+pub(crate) mod months;
 pub(crate) mod plan;
 pub(crate) mod rules;
 pub(crate) mod state;
+pub(crate) mod view;
 
 use redis::{Cmd, Value};
+use tollgate::Wait;
 
 use crate::error::Fault;
-use crate::script::plan::{LARGEST, ScriptPlan};
+use crate::script::months::MonthEnds;
+use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
 use crate::script::state::State;
 
 const DECIDE: &str = include_str!("decide.lua");
@@ -26,6 +30,8 @@ const DECIDE: &str = include_str!("decide.lua");
 const OTHERS: &str = "local function others()\n";
 const AT_LIMIT: &str = include_str!("at_limit.lua");
 const LOG: &str = include_str!("log.lua");
+const MONTHS: &str = include_str!("months.lua");
+const STATES: &str = include_str!("states.lua");
 const REQUEST: &str = include_str!("request.lua");
 
 /// Reads the time of the server that decides, in microseconds: one clock for all nodes. The third number is the
@@ -36,7 +42,7 @@ const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
 
 /// The whole script.
 pub(crate) fn text() -> String {
-    [TIME_OF_THE_SERVER, DECIDE, OTHERS, AT_LIMIT, LOG, REQUEST].concat()
+    [TIME_OF_THE_SERVER, DECIDE, OTHERS, AT_LIMIT, LOG, MONTHS, STATES, REQUEST].concat()
 }
 
 /// What a request does with its limits.
@@ -51,6 +57,14 @@ pub(crate) enum ScriptVerb {
     Add,
     /// Charges nothing; a denial counts as one of a check does.
     Refuse,
+    /// Charges what is owed already: GCRA goes into debt, a window takes what fits.
+    Charge,
+    /// Forgets all that the key stores.
+    Reset,
+    /// Charges GCRA as a check does, also if it fits only later.
+    Reserve,
+    /// Gives back what has not drained since it may be used, if nothing was charged after it.
+    Cancel,
 }
 
 impl ScriptVerb {
@@ -61,6 +75,10 @@ impl ScriptVerb {
             Self::Refund => 2,
             Self::Add => 3,
             Self::Refuse => 4,
+            Self::Charge => 5,
+            Self::Reset => 6,
+            Self::Reserve => 7,
+            Self::Cancel => 8,
         }
     }
 }
@@ -71,9 +89,10 @@ pub(crate) struct Units {
     pub(crate) want: u64,
     /// If there is room for fewer, the request is denied.
     pub(crate) least: u64,
-    /// No more than what is left divided by this, 1 for all of it; but `least` in any case.
+    /// No more than what is left divided by this, 1 for all of it; but `least` in any case. In a reservation: by how
+    /// many parts the debt may exceed the capacity. In a cancellation: what the newest count was after the charge.
     pub(crate) share: u64,
-    /// In a refund: the stamp of the charge.
+    /// In a refund or a cancellation: the stamp of the charge.
     pub(crate) stamp: u64,
 }
 
@@ -81,6 +100,19 @@ impl Units {
     /// As many as there are, up to `most`, for so many requests of one unit each.
     pub(crate) fn up_to(most: u64) -> Self {
         Self { want: most, least: 1, share: 1, stamp: 0 }
+    }
+
+    /// A place of so many units, and what asks for it: a check, where there is no later time.
+    pub(crate) fn place(plan: &ScriptPlan, units: u64, wait: Wait) -> (ScriptVerb, Self) {
+        match plan.ahead(wait) {
+            Some(share) => (ScriptVerb::Reserve, Self { share, ..Self::exactly(units) }),
+            None => (ScriptVerb::Check, Self::exactly(units)),
+        }
+    }
+
+    /// So many units, whatever fits.
+    pub(crate) fn owed(units: u64) -> Self {
+        Self { want: units, least: 0, share: 1, stamp: 0 }
     }
 
     /// So many units or none.
@@ -120,12 +152,15 @@ pub(crate) struct ScriptPart {
     pub(crate) say: GroupRole,
     /// Whether a group begins here. The first limit of a request always begins one.
     pub(crate) begins: bool,
+    /// Of calendar months.
+    pub(crate) months: Option<MonthEnds>,
 }
 
 impl ScriptPart {
     /// A limit that is a group by itself.
     pub(crate) fn new(key: Vec<u8>, plan: ScriptPlan, units: Units) -> Self {
-        Self { key, plan, units, say: GroupRole::Denies, begins: true }
+        let months = (plan.kind == PlanKind::Month).then(MonthEnds::now);
+        Self { key, plan, units, say: GroupRole::Denies, begins: true, months }
     }
 
     /// The block of bytes that the script reads for this limit.
@@ -134,9 +169,10 @@ impl ScriptPart {
         let begins = if is_first { 2 } else { u8::from(self.begins) };
         let Units { want, least, share, stamp } = self.units;
         let mark = self.plan.mark();
-        let mut block = Vec::with_capacity(BLOCK + mark.len());
+        let months = self.months.iter().flat_map(|months| months.0);
+        let mut block = Vec::with_capacity(BLOCK + 6 * 8 + mark.len());
         block.extend([begins, verb.code(), self.say.code(), kind]);
-        for number in [tick, a, b, c, want, least, share, stamp] {
+        for number in [tick, a, b, c, want, least, share, stamp].into_iter().chain(months) {
             block.extend(double(number).to_le_bytes());
         }
         block.extend(mark);
@@ -144,7 +180,7 @@ impl ScriptPart {
     }
 }
 
-/// The length of a limit's block before its mark: four bytes and eight doubles.
+/// The length of a limit's block before its months and its mark: four bytes and eight doubles.
 const BLOCK: usize = 4 + 8 * 8;
 
 /// A number that doubles do not hold exactly is cut: so large a cost fits in no limit.
@@ -167,6 +203,8 @@ pub(crate) struct PartReply {
     pub(crate) admits: bool,
     /// Whether what was stored could not be read, and was taken for a full limit.
     pub(crate) broken: bool,
+    /// Whether the server's time is in none of the months that were sent: then nothing was charged.
+    pub(crate) astray: bool,
     /// Charged, or given back.
     pub(crate) units: u64,
     pub(crate) state: State,
@@ -178,6 +216,21 @@ pub(crate) struct ScriptReply {
     pub(crate) now_us: u64,
     pub(crate) admitted: bool,
     pub(crate) parts: Vec<PartReply>,
+}
+
+impl ScriptReply {
+    /// A reply that tells what one limit holds, and nothing of a charge.
+    #[cfg(test)]
+    pub(crate) fn told(now_us: u64, state: State) -> Self {
+        let seen = PartReply { admits: true, broken: false, astray: false, units: 0, state };
+        Self { now_us, admitted: true, parts: vec![seen] }
+    }
+
+    /// A fault if the server's clock is in another month than those that it was told of.
+    pub(crate) fn in_a_month(self) -> Result<Self, Fault> {
+        let is_astray = self.parts.iter().any(|seen| seen.astray);
+        if is_astray { Err(Fault::ClocksApart) } else { Ok(self) }
+    }
 }
 
 /// The command that carries out requests. It names the script by its digest or, for a server that does not know that,
@@ -245,11 +298,11 @@ pub(crate) fn replies<'a>(
         let mut parts = Vec::with_capacity(ask.parts.len());
         for part in &ask.parts {
             let flags = reader.byte()?;
-            let [says, admits, broken] = [1, 2, 4].map(|flag| flags & flag != 0);
+            let [says, admits, broken, astray] = [1, 2, 4, 8].map(|flag| flags & flag != 0);
             admitted = says;
             let units = reader.number()?;
             let state = State::read(&part.plan, || reader.number())?;
-            parts.push(PartReply { admits, broken, units, state });
+            parts.push(PartReply { admits, broken, astray, units, state });
         }
         replies.push(ScriptReply { now_us, admitted, parts });
     }

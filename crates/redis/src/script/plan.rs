@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, AtLimit, Policy};
+use tollgate::{Algorithm, CountDenied, Policy, Wait};
 
 use crate::error::BuildError;
 use crate::script::rules::{PlanRules, largest_count, largest_debt};
@@ -35,6 +35,7 @@ pub(crate) enum PlanKind {
     Sliding { window: u64, rounding: Rounding },
     Segmented { segment: u64, segments: u8 },
     Log { window: u64 },
+    Month,
 }
 
 /// How the previous window's share is rounded.
@@ -116,11 +117,11 @@ impl ScriptPlan {
                 let make = |segment| Some(PlanKind::Segmented { segment, segments });
                 windowed(u64::from(segments), &make)?
             }
-            // Its ticks are microseconds, whatever its window. No rules of denials are in its part of the script.
-            Algorithm::SlidingLog if policy.at_limit() == AtLimit::default() => {
-                windowed(1, &|window| Some(PlanKind::Log { window }))?
-            }
-            // Calendar months, of which the script knows nothing, and what the core may learn later.
+            // Its ticks are microseconds, whatever its window. It has no penalty: no policy is a log with one.
+            Algorithm::SlidingLog => windowed(1, &|window| Some(PlanKind::Log { window }))?,
+            // Its months come with each request.
+            Algorithm::CalendarMonth => windowed(1, &|_| Some(PlanKind::Month))?,
+            // What the core may learn later.
             _ => return Err(BuildError::Unknown { policy: policy.into() }),
         };
         let most = match kind {
@@ -129,7 +130,11 @@ impl ScriptPlan {
             }
             _ => largest_count(policy, limit),
         };
-        let rules = PlanRules::new(policy, most, [tick_us, LARGEST])?;
+        let rules = match kind {
+            // It records what is denied, and cuts nothing.
+            PlanKind::Log { .. } => None,
+            _ => PlanRules::new(policy, most, [tick_us, LARGEST])?,
+        };
         let mark = PlanMark { text: [0; LONGEST_MARK], length: 0 };
         let mut plan = Self { kind, tick_us, limit, soft_bp, rules, policy, mark };
         let (kind, [tick, a, b, c]) = plan.arguments();
@@ -190,9 +195,28 @@ impl ScriptPlan {
             PlanKind::Segmented { segment, segments } => {
                 (5, segment, self.limit, u64::from(segments))
             }
-            PlanKind::Log { window } => (6, window, self.limit, 0),
+            PlanKind::Log { window } => {
+                let counts = self.policy.at_limit().count_denied != CountDenied::No;
+                (6, window, self.limit, counts.into())
+            }
+            PlanKind::Month => (7, 1, self.limit, 0),
         };
         (kind + ruled, [self.tick_us, a, b, c])
+    }
+
+    /// The nearer bound of a caller and of the policy's own queue.
+    pub(crate) fn bounded(&self, wait: Wait) -> Wait {
+        let Some(queue) = self.policy.at_limit().queue else { return wait };
+        Wait::at_most(wait.max_wait().min(queue.max_wait()))
+            .behind(wait.max_behind().min(queue.max_behind()))
+    }
+
+    /// By how many parts a debt may exceed the capacity for a place that waits no longer. Only GCRA knows a later time.
+    pub(crate) fn ahead(&self, wait: Wait) -> Option<u64> {
+        let PlanKind::Gcra { per_tick, per_unit, .. } = self.kind else { return None };
+        let ticks = wait.max_wait().as_nanos() / (u128::from(self.tick_us) * 1_000);
+        let drained = u64::try_from(ticks).unwrap_or(u64::MAX).saturating_mul(per_tick);
+        Some(drained.min(wait.max_behind().saturating_mul(per_unit)))
     }
 
     /// The tick that a time lies in.
@@ -302,7 +326,6 @@ mod tests {
         let error = plan("segmented-window 2/1ms x16").unwrap_err();
         assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
         assert!(matches!(plan("1/d burst 200000000000"), Err(BuildError::TooLarge { .. })));
-        assert!(matches!(plan("calendar-month 10"), Err(BuildError::Unknown { .. })));
         assert!(matches!(plan("sliding-log 5/1500ns"), Err(BuildError::WindowTooFine { .. })));
         // Ends beyond what the script can count.
         assert!(matches!(plan("1/s penalty 60000d after 1"), Err(BuildError::TooLarge { .. })));
@@ -336,6 +359,8 @@ mod tests {
         assert_eq!(mark("fixed-window 60/m soft 10%"), mark("fixed-window 66/m"));
         assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");
         assert_eq!(mark("sliding-log 10/m"), "6 1 60000000 10 0 ");
+        assert_eq!(mark("calendar-month 10"), "7 1 1 10 0 ");
+        assert_eq!(mark("calendar-month 10 count-denied"), "15 1 1 10 0 10 0 0 0 ");
         // The largest numbers: nothing is cut off.
         assert_eq!(mark("1/d burst 104249"), "1 1 1 86400000000 9007113600000000 ");
         let longest = "13 1000000 9007199254740991 9007199254740991 9007199254740991 \

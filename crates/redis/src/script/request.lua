@@ -1,223 +1,35 @@
--- The second half of the script: see decide.lua. From at_limit.lua and log.lua up to `return together` it is the body of
--- one function, `others`, which is called when a call first needs it: to make a dozen functions takes the server as long
--- as several decisions.
+-- The limits of a request, and what it does with them: see decide.lua, and states.lua for what a limit holds.
 
-  local gmatch, rep = string.gmatch, string.rep
-  local rules, log
-
-  -- Adds the numbers of a text to `found`; nil if the text is anything else.
-  local function numbers(text, found)
-    if not find(text, '^[%d ]+$') then return nil end
-    for number in gmatch(text, '%d+') do
-      local value = tonumber(number)
-      if value > MOST then return nil end
-      found[#found + 1] = value
-    end
-    return found
+  -- The most that a debt can be: until it has drained every number of its text can be counted.
+  local function deepest(state)
+    return min(MOST, (MOST - state.now - 1) * state.a)
   end
 
-  -- Whether a state of this kind is stored as so many numbers.
-  local function is_length(kind, c, count)
-    if kind == GCRA then return count == 2 or count == 3 end
-    return count == (kind == SEGMENTED and c + 1 or kind == SLIDING and 3 or 2)
-  end
-
-  -- Brings a state to the present: sets `now`, `window`, `held` and, if the clock was set back, `moved`.
-  --   GCRA        a tick drains `a` parts, a unit has `b`, the capacity is `c`; holds the debt in parts
-  --   FIXED       window a, limit b;              holds the window's number, count
-  --   FROM_FIRST  window a, limit b;              holds the start, count
-  --   SLIDING     window a, limit b, rounding c;  holds the window's number, previous, current
-  --   SEGMENTED   segment a, limit b, segments c; holds the segment's number, counts from the newest on
-  -- `stored` is what was held when it was stored, nil if that was nothing.
-  local function stand(state, stored)
-    local kind, a, c = state.kind, state.a, state.c
-    local now = state.tick == 1 and now_us or div(now_us, state.tick)
-    local window = (kind == GCRA or kind == FROM_FIRST) and now or div(now, a)
-    local held, moved
-    if kind == GCRA then
-      held = { 0 }
-      if stored then
-        held[1], moved = debt_of(stored[1], stored[2], stored[3], now, state.tick, a, c)
-      end
-    elseif stored then
-      -- Whether the clock was set back since.
-      local slack = slack_us / state.tick
-      moved = (kind == FROM_FIRST and stored[1] or (stored[1] - 1) * a) > now + slack
-      if moved then stored[1] = window + 1 end
-    end
-    if kind == GCRA then -- done
-    elseif kind == FIXED then
-      held = stored and stored[1] >= window and stored or { window, 0 }
-    elseif kind == FROM_FIRST then
-      held = stored and stored[2] > 0 and now < stored[1] + a and stored or { now, 0 }
-    elseif kind == SLIDING then
-      held = { window, 0, 0 }
-      if stored and stored[1] >= window then held = stored
-      elseif stored and stored[1] == window - 1 then held[2] = stored[3] end
-    else
-      held = stored
-      if not stored or stored[1] < window then
-        held = { window }
-        local passed = stored and window - stored[1] or c
-        for age = 0, c - 1 do held[age + 2] = age >= passed and stored[age - passed + 2] or 0 end
-      end
-    end
-    state.now, state.window, state.held, state.moved = now, window, held, moved
-    if state.most then rules.stand(state) end
-    return state
-  end
-
-  -- The index of the count that grows.
-  local function newest(state)
-    return state.kind == GCRA and 1 or state.kind == SLIDING and 3 or 2
-  end
-
-  -- Units that are used, rounded up.
-  local function used_of(state)
-    local held, a, b, c, kind = state.held, state.a, state.b, state.c, state.kind
-    if kind == GCRA then return div(held[1], b) + (fmod(held[1], b) > 0 and 1 or 0) end
-    local used = held[2]
-    if kind == SLIDING then
-      local into = held[1] > state.window and 0 or state.now - state.window * a
-      if c == 0 then used = div(held[2] * (a - into) + a - 1, a)
-      elseif c == 1 then used = div(held[2] * (a - into), a) end
-      used = used + held[3]
-    elseif kind == SEGMENTED then
-      for age = 1, c - 1 do used = used + held[age + 2] end
-    end
-    return used
-  end
-
-  -- How many units fit, and whether `least` fit. In a penalty nothing does.
-  local function room_in(state, least)
-    if state.most and state.ends > 0 then return 0, false end
-    if state.kind == GCRA then return room_of(state.held[1], state.b, state.c, least) end
-    local used = used_of(state)
-    local room = max(state.b - used, 0)
-    return room, used <= state.b and least <= room
-  end
-
-  -- At least the parts x * y / z, for x below z, and at most five more.
-  local function share_of(x, y, z)
-    local product = x * y
-    if product > MOST then return min(math.ceil(x / z * y) + 2, y) end
-    return div(product, z) + (fmod(product, z) > 0 and 1 or 0)
-  end
-
-  -- Lets a new state begin with what another holds, at most its own limit. A window of the same length goes on;
-  -- otherwise the units used under the other policy count as used just now.
-  local function carry(state, other)
-    local kind, held = state.kind, other.held
-    local is_alike = kind == other.kind and state.a * state.tick == other.a * other.tick
-      and (kind ~= SEGMENTED or state.c == other.c) and (kind ~= FROM_FIRST or state.tick == other.tick)
-    stand(state)
-    if kind == GCRA and other.kind == GCRA then
-      local whole, rest = div(held[1], other.b), fmod(held[1], other.b)
-      state.held[1] = min(whole * state.b + share_of(rest, state.b, other.b), state.c)
-    elseif kind == GCRA then
-      state.held[1] = min(used_of(other) * state.b, state.c)
-    elseif is_alike then
-      state.held = { held[1] }
-      for i = 2, #held do state.held[i] = min(held[i], state.b) end
-    else
-      state.held[newest(state)] = min(used_of(other), state.b)
-    end
-    if state.most then rules.carry(state, other) end
-  end
-
-  -- A state that could not be read counts as full.
-  local function fill(state)
-    stand(state)
-    state.held[newest(state)] = state.kind == GCRA and state.c or state.b
-  end
-
-  local function is_idle(state)
-    local sum = 0
-    for i = state.kind == GCRA and 1 or 2, #state.held do sum = sum + state.held[i] end
-    return sum == 0
-  end
-
-  -- A state of the policy that these numbers name: what it holds is not set yet.
-  local function policy_of(mark, found)
-    local kind, tick, a, b, c = unpack(found, 1, 5)
-    local state = { mark = mark, kind = kind % RULED, tick = tick, a = a, b = b, c = c }
-    if kind >= RULED then
-      rules = rules or at_limit()
-      rules.take(state, found, 6)
-    end
-    return state
-  end
-
-  -- The state in a text that the key stores; nil if it is none.
-  local function state_in(text)
-    local stored = numbers(text, {})
-    if not stored then return nil end
-    local is_ruled = stored[1] >= RULED
-    local mark = match(text, is_ruled and RULES_MARK or '^%d+ %d+ %d+ %d+ %d+ ')
-    if not mark then return nil end
-    local state, first = policy_of(mark, stored), is_ruled and 12 or 6
-    local kind, a, b, c = state.kind, state.a, state.b, state.c
-    if kind < GCRA or kind > SEGMENTED or min(state.tick, a, b) < 1 then return nil end
-    if kind == SEGMENTED and (c < 1 or c > 64) or not is_length(kind, c, #stored + 1 - first) then return nil end
-    if kind == GCRA and (stored[first + 2] or 0) > stored[first] then return nil end
-    state.is_stored = true
-    return stand(state, { unpack(stored, first) })
-  end
-
-  -- All that a key stores: its states, the one asked last first.
-  local function look(key)
-    local record = { key = key, asked = 0, admits = true }
-    local text, broken = read(key)
-    for part in gmatch(text and text .. ';' or '', '([^;]*);') do
-      local state = state_in(part)
-      broken = broken or not state or #record == STATES
-      record[#record + 1] = state
-      record.has_changed = record.has_changed or state and state.moved
-    end
-    if broken then record = { key = key, asked = 0, admits = true, broken = true } end
-    return record
-  end
-
-  -- The state of a key under one policy, which becomes its first. A new one begins after the state by which the most
-  -- is spent.
-  local function state_of(record, state)
-    state.is_asked = true
-    for i = 1, #record do
-      if record[i].mark == state.mark then
-        table.insert(record, 1, table.remove(record, i))
-        record[1].is_asked = true
-        return record[1]
-      end
-    end
-    stand(state)
-    if record.broken then fill(state) end
-    local best, most
-    for i = 1, #record do
-      carry(state, record[i])
-      local spent = state.kind == GCRA and state.held[1] or used_of(state)
-      if not most or spent > most then best, most = record[i], spent end
-      record.has_changed = true
-    end
-    if best then carry(state, best) end
-    table.insert(record, 1, state)
-    record[STATES + 1] = nil
-    return state
+  -- Whether units fit once the debt exceeds the capacity by no more than `ahead` parts.
+  local function fits_later(state, units, ahead)
+    local debt = state.held[1] + units * state.b
+    return (state.ends or 0) == 0 and debt <= state.c + ahead and debt <= deepest(state)
   end
 
   -- A limit in a request. If it stands there a second time, it has what the first leaves.
   local function limit_of(record, block)
     local begins, verb, say, kind, tick, a, b, c, want, least, share, stamp =
       numbers_of(BLOCK, block)
-    local mark = sub(block, MARK)
+    local is_month = kind % RULED == MONTH
+    local mark = sub(block, is_month and LONG_MARK or MARK)
     local policy = kind < RULED and { mark = mark, kind = kind, tick = tick, a = a, b = b, c = c }
       or policy_of(mark, numbers(mark, {}))
+    policy.months = is_month and months_in(block) or nil
     local state = state_of(record, policy)
     local room, fits = room_in(state, record.asked + least)
+    if verb == RESERVE then fits = fits_later(state, least, share) end
+    if state.is_astray then verb, room, fits = PEEK, 0, false end
     record.admits = record.admits and fits
     room = max(room - record.asked, 0)
     record.asked = record.asked + least
     -- Whether the limit denies what fits in it when it is unused: such a denial may count.
-    local denies = not fits and least > 0 and record.asked <= (state.kind == GCRA and state.c / state.b or state.b)
+    local whole = state.kind == GCRA and state.c / state.b or state.b
+    local denies = not fits and not state.is_astray and least > 0 and record.asked <= whole
     return {
       record = record, state = state, begins = begins, verb = verb, say = say, want = want, least = least,
       share = share, stamp = stamp, room = room, admits = record.admits, denies = denies,
@@ -261,6 +73,34 @@
     return units
   end
 
+  -- Gives back what has not drained of units that may be used since their turn, if the newest count is what it was
+  -- `left` at by their charge: then nothing was charged since. A window knows no turns.
+  local function undo(state, units, stamp, left)
+    local held, at = state.held, newest(state)
+    if state.most and state.denials > 0 then return 0 end
+    if state.kind ~= GCRA then return held[at] == left and give_back(state, units, stamp) or 0 end
+    if not state.is_stored or state.moved or state.most and state.ends > 0 then return 0 end
+    local drained = (state.now - stamp) * state.a
+    if drained >= left or held[1] ~= left - drained then return 0 end
+    -- Its turn comes when what it left is no more than the capacity; of more than that, when its place begins.
+    local size = units * state.b
+    local owed = min(max(size - max(drained - max(left - max(size, state.c), 0), 0), 0), held[1])
+    held[1] = held[1] - owed
+    return div(owed, state.b) + (fmod(owed, state.b) > 0 and 1 or 0)
+  end
+
+  -- How many units a limit is charged. `charged` says whether its request and its group are admitted.
+  local function units_for(limit, charged)
+    local state, verb = limit.state, limit.verb
+    if verb == ADD or verb == RESERVE and charged then return limit.want end
+    if verb == CHECK and charged then return units_of(limit.want, limit.least, limit.share, limit.room) end
+    if verb ~= CHARGE then return 0 end
+    if state.kind ~= GCRA then return min(limit.want, limit.room) end
+    -- A penalty charges nothing.
+    if (state.ends or 0) > 0 then return 0 end
+    return min(limit.want, div(max(deepest(state) - state.held[1], 0), state.b))
+  end
+
   -- The text of a state, and until when it counts.
   local function written(state)
     local held, kind, a, mark, ends = state.held, state.kind, state.a, state.mark, 0
@@ -273,7 +113,7 @@
       return text, max(idle, ends) * state.tick
     end
     local windows = kind == SLIDING and 2 or kind == SEGMENTED and state.c or 1
-    local idle = kind == FROM_FIRST and held[1] + a or (held[1] + windows) * a
+    local idle = kind == MONTH and held[1] or kind == FROM_FIRST and held[1] + a or (held[1] + windows) * a
     local texts = {}
     for i = 1, #held do texts[i] = format('%.0f', held[i]) end
     return mark .. concat(texts, ' '), max(idle, ends) * state.tick
@@ -295,32 +135,32 @@
   -- Charges a limit, if its request and its group are admitted, or gives back. Returns its reply.
   local function carry_out(limit, admitted, charged)
     local record, state = limit.record, limit.state
-    local units, changed = 0, record.broken or record.has_changed
-    if limit.verb == CHECK and charged then
-      units = units_of(limit.want, limit.least, limit.share, limit.room)
-      charge(record, units)
-      changed = changed or units > 0
-    elseif limit.verb == ADD then
-      units = limit.want
-      charge(record, units)
-      changed = changed or units > 0
-    elseif limit.verb == REFUND then
+    local units, changed = units_for(limit, charged), record.broken or record.has_changed
+    if limit.verb == REFUND or limit.verb == CANCEL then
       local before = state.held[1]
-      units = give_back(state, limit.want, limit.stamp)
-      changed = changed or units > 0 or state.held[1] ~= before
+      if limit.verb == REFUND then
+        units = give_back(state, limit.want, limit.stamp)
+      else
+        units = undo(state, limit.want, limit.stamp, limit.share)
+      end
+      changed = changed or state.held[1] ~= before
+    else
+      charge(record, units)
     end
+    changed = changed or units > 0
     -- What another group admits was not denied.
     local denied = limit.denies and (limit.say ~= DENIES_TOGETHER or not admitted)
-    if denied and state.most and (limit.verb == CHECK or limit.verb == REFUSE) then
+    local counts = limit.verb == CHECK or limit.verb == REFUSE or limit.verb == RESERVE
+    if denied and state.most and counts then
       changed = rules.refuse(state, limit.least) or changed
     end
     if changed and limit.verb ~= PEEK then store(record) end
-    local flags = flags_of(admitted, limit.admits, record.broken)
+    local flags = flags_of(admitted, limit.admits, record.broken) + (state.is_astray and 8 or 0)
     local held, kind, reply = state.held, state.kind, nil
     if kind == GCRA then
       reply = bytes_of('<Bdd', flags, units, held[1])
     else
-      local first = kind == FROM_FIRST and held[1] or held[1] - state.window
+      local first = (kind == FROM_FIRST or kind == MONTH) and held[1] or held[1] - state.window
       reply = bytes_of('<Bdd' .. rep('d', #held - 1), flags, units, first, unpack(held, 2))
     end
     -- How many ticks of a penalty are left.
@@ -357,6 +197,7 @@
     local limits, seen, replies = {}, {}, {}
     for at = first, last do
       local key = KEYS[at]
+      if byte(ARGV[at], 2) == RESET then call('DEL', key) end
       if byte(ARGV[at], 4) == LOG then
         log = log or logs()
         limits[#limits + 1] = log.limit_of(seen, key, ARGV[at])

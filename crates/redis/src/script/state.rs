@@ -1,11 +1,7 @@
-//! [`State`]: what a limit holds, as the script tells it, and all answers that follow from it.
-
-use std::time::Duration;
-
-use tollgate::Told;
+//! [`State`]: what a limit holds, as the script tells it.
 
 use crate::error::Fault;
-use crate::script::plan::{PlanKind, Rounding, ScriptPlan};
+use crate::script::plan::{PlanKind, ScriptPlan};
 
 /// What a limit holds at the time of a reply. A window is given by how far it lies ahead of the one that the time is
 /// in: 0, unless the server's clock has been set back, and then mostly 1 (see decide.lua).
@@ -23,6 +19,11 @@ pub(crate) enum State {
     /// The start in ticks.
     FromFirst {
         start: u64,
+        count: u64,
+    },
+    /// When the month ends, in microseconds.
+    Month {
+        ends: u64,
         count: u64,
     },
     Sliding {
@@ -57,6 +58,7 @@ impl State {
             PlanKind::Gcra { .. } => Self::Gcra { debt: next()? },
             PlanKind::Fixed { .. } => Self::Fixed { ahead: next()?, count: next()? },
             PlanKind::FromFirst { .. } => Self::FromFirst { start: next()?, count: next()? },
+            PlanKind::Month => Self::Month { ends: next()?, count: next()? },
             PlanKind::Sliding { .. } => {
                 Self::Sliding { ahead: next()?, previous: next()?, current: next()? }
             }
@@ -77,208 +79,13 @@ impl State {
     }
 }
 
-/// A state, its policy, and the time of the state.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StateView<'a> {
-    pub(crate) plan: &'a ScriptPlan,
-    pub(crate) state: &'a State,
-    pub(crate) now_us: u64,
-}
-
-impl StateView<'_> {
-    /// The largest cost that would be admitted.
-    pub(crate) fn remaining(&self) -> u64 {
-        let limit = self.plan.limit;
-        match (self.plan.kind, self.state) {
-            (PlanKind::Gcra { per_unit, capacity, .. }, State::Gcra { debt }) => {
-                capacity.saturating_sub(*debt) / per_unit
-            }
-            (PlanKind::Sliding { window, rounding }, &State::Sliding { previous, current, .. }) => {
-                let share = u128::from(previous) * u128::from(window - self.elapsed());
-                let weighed = match rounding {
-                    Rounding::Exact => share.div_ceil(u128::from(window)),
-                    Rounding::Down => share / u128::from(window),
-                    Rounding::Strict => u128::from(previous),
-                };
-                let used = u64::try_from(weighed).unwrap_or(u64::MAX).saturating_add(current);
-                limit.saturating_sub(used)
-            }
-            (_, State::Fixed { count, .. } | State::FromFirst { count, .. }) => {
-                limit.saturating_sub(*count)
-            }
-            (_, State::Segmented { counts, .. }) => limit.saturating_sub(sum(counts)),
-            (_, State::Log { used, .. }) => limit.saturating_sub(*used),
-            (_, State::Penalised { .. }) => 0,
-            _ => 0, // not reached: a state is read for its plan
-        }
-    }
-
-    /// The first instant, from now on, at which `cost` is admitted; in microseconds of the server's clock.
-    /// `cost` is at most the limit; of a log, it is the limit or what was asked.
-    pub(crate) fn ready_us(&self, cost: u64) -> u64 {
-        let now = self.plan.tick(self.now_us);
-        let spare = self.plan.limit - cost;
-        let tick = match (self.plan.kind, self.state) {
-            (PlanKind::Gcra { per_tick, per_unit, capacity }, State::Gcra { debt }) => {
-                let over = debt.saturating_sub(capacity - cost * per_unit);
-                now.saturating_add(over.div_ceil(per_tick))
-            }
-            (PlanKind::Fixed { window }, &State::Fixed { ahead, count }) if count > spare => {
-                start(now, window, ahead.saturating_add(1))
-            }
-            (PlanKind::FromFirst { window }, State::FromFirst { start, count })
-                if *count > spare =>
-            {
-                start.saturating_add(window)
-            }
-            (PlanKind::Sliding { window, .. }, &State::Sliding { ahead, previous, current }) => {
-                self.sliding_ready(spare, now, [ahead, previous, current, window])
-            }
-            (PlanKind::Segmented { segment, .. }, State::Segmented { ahead, counts }) => {
-                let mut used = sum(counts);
-                let oldest_first = counts.iter().rev();
-                let passed = oldest_first.take_while(|count| {
-                    let stays = used > spare;
-                    used = used.saturating_sub(**count);
-                    stays
-                });
-                match passed.count() {
-                    0 => now,
-                    passed => start(now, segment, ahead.saturating_add(passed as u64)),
-                }
-            }
-            (_, State::Penalised { ticks }) => now.saturating_add(*ticks),
-            (_, State::Log { used, .. }) if *used <= spare => now,
-            // All of it, or what was asked, which told how long it waits.
-            (PlanKind::Log { window }, State::Log { newest, .. }) if spare == 0 => {
-                newest.saturating_add(window)
-            }
-            (_, State::Log { wait, .. }) => now.saturating_add(*wait),
-            _ => now,
-        };
-        if tick <= now { self.now_us } else { self.plan.micros(tick) }
-    }
-
-    fn sliding_ready(
-        &self,
-        spare: u64,
-        now: u64,
-        [ahead, previous, current, window]: [u64; 4],
-    ) -> u64 {
-        // In this window, if only the previous count stands in the way; in the next, where the current count has
-        // become the previous one; or after that.
-        let here = spare.checked_sub(current).and_then(|spare| self.shrinks_in(previous, spare));
-        match (here, self.shrinks_in(current, spare)) {
-            (Some(0), _) => now,
-            (Some(into), _) => start(now, window, ahead).saturating_add(into),
-            (None, Some(into)) => start(now, window, ahead.saturating_add(1)).saturating_add(into),
-            (None, None) => start(now, window, ahead.saturating_add(2)),
-        }
-    }
-
-    /// How far into the next window a window's count weighs no more than `spare`; `None` if it weighs more to the
-    /// end.
-    fn shrinks_in(&self, count: u64, spare: u64) -> Option<u64> {
-        let PlanKind::Sliding { window, rounding } = self.plan.kind else { return None };
-        if count <= spare {
-            return Some(0);
-        }
-        let allowed = match rounding {
-            Rounding::Exact => u128::from(spare) * u128::from(window),
-            Rounding::Down => (u128::from(spare) + 1) * u128::from(window) - 1,
-            Rounding::Strict => return None,
-        };
-        let covered = u64::try_from(allowed / u128::from(count)).unwrap_or(u64::MAX).min(window);
-        Some(window - covered)
-    }
-
-    /// Ticks into the window in force.
-    fn elapsed(&self) -> u64 {
-        match (self.plan.kind, self.state) {
-            (PlanKind::Sliding { window, .. }, State::Sliding { ahead: 0, .. }) => {
-                self.plan.tick(self.now_us) % window
-            }
-            _ => 0,
-        }
-    }
-
-    /// What a refund has to name of a charge: when, or in which window, it was made.
-    pub(crate) fn stamp(&self) -> u64 {
-        let now = self.plan.tick(self.now_us);
-        match (self.plan.kind, self.state) {
-            (
-                PlanKind::Fixed { window } | PlanKind::Sliding { window, .. },
-                State::Fixed { ahead, .. } | State::Sliding { ahead, .. },
-            )
-            | (PlanKind::Segmented { segment: window, .. }, State::Segmented { ahead, .. }) => {
-                now / window + ahead
-            }
-            (_, State::FromFirst { start, .. }) => *start,
-            (_, State::Log { newest, .. }) => *newest,
-            _ => now,
-        }
-    }
-
-    /// When the window in force ends. From then on the units that were charged no longer count in it. `None` for
-    /// `gcra` and logs, which have no such windows.
-    pub(crate) fn turns_us(&self) -> Option<u64> {
-        let now = self.plan.tick(self.now_us);
-        let tick = match (self.plan.kind, self.state) {
-            (PlanKind::Gcra { .. } | PlanKind::Log { .. }, _) => return None,
-            (PlanKind::FromFirst { window }, State::FromFirst { start, .. }) => start + window,
-            (PlanKind::Fixed { window } | PlanKind::Sliding { window, .. }, _)
-            | (PlanKind::Segmented { segment: window, .. }, _)
-            | (PlanKind::FromFirst { window }, _) => start(now, window, 1),
-        };
-        Some(self.plan.micros(tick))
-    }
-
-    /// The answer to a look, where this node holds units that the store counts as spent: would `cost` be admitted?
-    /// `admits` is the store's answer, without the units held here.
-    pub(crate) fn told_beside(&self, held: u64, admits: bool, cost: u64) -> Told {
-        let limit = self.plan.limit;
-        let remaining = self.remaining().saturating_add(held).min(limit);
-        let allowed = (admits || held > 0) && cost <= remaining;
-        let told = self.told(allowed, if allowed { 0 } else { cost });
-        let wait_us = self.ready_us(cost.saturating_sub(held).min(limit)) - self.now_us;
-        let retry_after = if allowed || cost > limit { 0 } else { wait_us };
-        Told { remaining, retry_after: Duration::from_micros(retry_after), ..told }
-    }
-
-    /// The figures of a decision. `cost` is what was charged, or what was asked for and denied.
-    pub(crate) fn told(&self, allowed: bool, cost: u64) -> Told {
-        let until = |at_us: u64| Duration::from_micros(at_us.saturating_sub(self.now_us));
-        let limit = self.plan.limit;
-        let retry_after =
-            if allowed || cost > limit { Duration::ZERO } else { until(self.ready_us(cost)) };
-        Told {
-            allowed,
-            cost,
-            limit,
-            soft_bp: self.plan.soft_bp,
-            remaining: self.remaining(),
-            retry_after,
-            reset_after: until(self.ready_us(limit)),
-            penalty: !allowed && matches!(self.state, State::Penalised { .. }),
-        }
-    }
-}
-
-/// The start of the window that lies `ahead` of the one that holds `now`.
-fn start(now: u64, window: u64, ahead: u64) -> u64 {
-    (now / window).saturating_add(ahead).saturating_mul(window)
-}
-
-fn sum(counts: &[u64]) -> u64 {
-    counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use redis::Value;
 
     use super::*;
+    use crate::script::view::StateView;
     use crate::script::{ScriptPart, ScriptRequest, ScriptVerb, Units, replies};
 
     fn numbers() -> impl Strategy<Value = Vec<f64>> {
@@ -300,7 +107,7 @@ mod tests {
             numbers in numbers(),
             flags: u8,
             cut in 0..200_usize,
-            policy in 0..8_usize,
+            policy in 0..9_usize,
         ) {
             let policy = [
                 "7/s burst 20",
@@ -311,6 +118,7 @@ mod tests {
                 "segmented-window 10/m x6",
                 "sliding-log 5/m",
                 "5/m penalty 10m after 3",
+                "calendar-month 5",
             ][policy];
             let plan = ScriptPlan::new(policy.parse().unwrap()).unwrap();
             let parts = vec![ScriptPart::new(Vec::new(), plan, Units::exactly(1))];
@@ -339,54 +147,5 @@ mod tests {
                 let _ = (view.stamp(), view.turns_us());
             }
         }
-    }
-
-    const SECOND_US: u64 = 1_000_000;
-
-    #[test]
-    fn a_window_turns_when_its_units_are_no_longer_those_that_were_charged() {
-        let turns_s = |policy: &str, state: State, now_s: u64| {
-            let plan = ScriptPlan::new(policy.parse().unwrap()).unwrap();
-            let view = StateView { plan: &plan, state: &state, now_us: now_s * SECOND_US };
-            view.turns_us().map(|turns_us| turns_us / SECOND_US)
-        };
-        assert_eq!(turns_s("10/m", State::Gcra { debt: 0 }, 90), None);
-        assert_eq!(
-            turns_s("fixed-window 10/m", State::Fixed { ahead: 0, count: 1 }, 90),
-            Some(120)
-        );
-        let state = State::FromFirst { start: 50 * SECOND_US, count: 1 };
-        assert_eq!(turns_s("fixed-window 10/m from-first", state, 90), Some(110));
-        let state = State::Sliding { ahead: 0, previous: 1, current: 1 };
-        assert_eq!(turns_s("sliding-window 10/m exact", state, 90), Some(120));
-        let state = State::Segmented { ahead: 0, counts: [1; 4].into() };
-        assert_eq!(turns_s("segmented-window 10/m x4", state, 80), Some(90));
-    }
-
-    #[test]
-    fn units_that_are_held_count_as_left_and_the_store_has_its_say_without() {
-        let plan = ScriptPlan::new("fixed-window 10/m".parse().unwrap()).unwrap();
-        let state = State::Fixed { ahead: 0, count: 8 };
-        let view = StateView { plan: &plan, state: &state, now_us: 90 * SECOND_US };
-        let told = |held, admits, cost| {
-            let told = view.told_beside(held, admits, cost);
-            (told.allowed, told.cost, told.remaining, told.retry_after.as_secs())
-        };
-        assert_eq!(told(0, true, 2), (true, 0, 2, 0));
-        assert_eq!(told(0, true, 3), (false, 3, 2, 30));
-        assert_eq!(told(0, false, 2), (false, 2, 2, 0));
-        assert_eq!(told(1, false, 3), (true, 0, 3, 0));
-        assert_eq!(told(1, false, 4), (false, 4, 3, 30));
-        assert_eq!(told(12, true, 11), (false, 11, 10, 0));
-        // No wait helps a cost above the limit.
-        assert_eq!([told(0, true, 10), told(0, true, 11)], [(false, 10, 2, 30), (false, 11, 2, 0)]);
-        let retry_s = |allowed, cost| view.told(allowed, cost).retry_after.as_secs();
-        assert_eq!([retry_s(true, 3), retry_s(false, 10), retry_s(false, 11)], [0, 30, 0]);
-        // A unit that is held need not come back first: of 3 units the store must have 2, and it has 1, at 10 a
-        // second.
-        let plan = ScriptPlan::new("10/s".parse().unwrap()).unwrap();
-        let state = State::Gcra { debt: 900_000 };
-        let view = StateView { plan: &plan, state: &state, now_us: 0 };
-        assert_eq!(view.told_beside(1, false, 3).retry_after, Duration::from_millis(100));
     }
 }

@@ -10,7 +10,8 @@ use std::collections::BinaryHeap;
 
 use crate::leased::holding::{Beyond, Grant, Holding, LeaseWant, Spend, Terms};
 use crate::script::plan::{PlanKind, ScriptPlan};
-use crate::script::state::{State, StateView};
+use crate::script::state::State;
+use crate::script::view::StateView;
 use crate::settings::Settings;
 use crate::store::backoff::mixed;
 

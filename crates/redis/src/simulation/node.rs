@@ -7,6 +7,7 @@ use tollgate::Timestamp;
 
 use crate::error::Fault;
 use crate::leased::holding::{Beyond, Grant, Holding, LeaseWant, Spend, Terms};
+use crate::script::Units;
 use crate::share::LocalShare;
 use crate::store::backoff::Backoff;
 use crate::store::health::Health;
@@ -151,7 +152,8 @@ impl LeaseNode {
     /// Decides within the share; returns the units that were admitted.
     pub(super) fn fall_back(&mut self, cost: u64, now_ns: u64) -> u64 {
         let isolated = self.health.isolated(self.instant(now_ns));
-        let units = if self.share.check(b"key", cost, isolated).allowed { cost } else { 0 };
+        let told = self.share.take(b"key", Units::exactly(cost), isolated);
+        let units = if told.allowed { cost } else { 0 };
         self.by_share += units;
         units
     }

@@ -1,7 +1,8 @@
 //! The store: what the script does for `gcra`, and its faults.
 
 use crate::script::plan::{PlanKind, ScriptPlan};
-use crate::script::state::{State, StateView};
+use crate::script::state::State;
+use crate::script::view::StateView;
 
 /// The server, and the one key that the simulation uses.
 #[derive(Debug)]

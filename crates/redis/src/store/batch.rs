@@ -214,7 +214,7 @@ mod tests {
 
     fn reply(units: u64) -> ScriptReply {
         let state = State::Gcra { debt: 0 };
-        let seen = PartReply { admits: units > 0, broken: false, units, state };
+        let seen = PartReply { admits: units > 0, broken: false, astray: false, units, state };
         ScriptReply { now_us: 7, admitted: units > 0, parts: vec![seen] }
     }
 

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
+use tollgate::Timestamp;
 
 use crate::error::Fault;
 use crate::hash_slot;
@@ -113,13 +114,18 @@ impl Link {
         Self { jobs: sender, health, counters }
     }
 
+    /// How long it has been without the store.
+    pub(crate) fn isolated(&self) -> Timestamp {
+        self.health.isolated(Instant::now())
+    }
+
     /// Asks the store, and waits no longer than until `due`.
     pub(crate) async fn call(
         &self,
         ask: ScriptRequest,
         due: Instant,
     ) -> Result<ScriptReply, Fault> {
-        let result = self.ask(ask, due).await;
+        let result = self.ask(ask, due).await.and_then(ScriptReply::in_a_month);
         if let Err(fault) = result {
             self.counters.fault(fault);
         }

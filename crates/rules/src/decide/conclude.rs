@@ -1,15 +1,16 @@
 //! Turns the decisions about the descriptors into an answer, counts and reports.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::Guard;
 use tollgate::Timestamp;
 
-use super::moment::DecisionTime;
-use super::part::{Judge, Part};
-use super::{Act, DecisionMaker, is_over};
+use super::part::{Context, Enforcement, Judge, Part};
+use super::{DecisionMaker, is_over};
 use crate::answer::{Answer, Code, CurrentLimit, Status};
 use crate::full::FullReport;
+use crate::receipt::{Receipt, ReceiptLine};
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 
@@ -20,17 +21,17 @@ impl DecisionMaker {
     /// Builds the answer, and counts it if it is to be counted.
     pub(super) fn conclude(
         &self,
-        parts: &[Part<'_>],
-        (act, moment): (Act, DecisionTime),
+        mut parts: Vec<Part<'_>>,
+        with: Context<'_>,
         is_domain: bool,
     ) -> Concluded {
         let settings = self.cache.settings();
         let mut reports = Vec::new();
-        let is_over = is_over(parts);
+        let is_over = is_over(&parts);
         let is_shadowed = is_over && settings.global_shadow_mode;
-        if act == Act::Charge {
-            count(parts, settings);
-            let now = || moment.read(self.cache.clock());
+        if with.act.counts() {
+            count(&parts, settings);
+            let now = || with.moment.read(with.clock);
             reports.extend(parts.iter().filter_map(|part| self.count_no_cell(part, now)));
             if is_shadowed {
                 self.cache.count_global_shadow();
@@ -41,7 +42,15 @@ impl DecisionMaker {
             }
         }
         let code = if is_over && !is_shadowed { Code::OverLimit } else { Code::Ok };
-        Concluded { code, statuses: parts.iter().map(status).collect(), reports }
+        let waits =
+            |part: &Part<'_>| part.say() != Enforcement::None && !settings.global_shadow_mode;
+        let status = |part: &Part<'_>| {
+            let told = status(part);
+            if waits(part) { told } else { Status { wait: Duration::ZERO, ..told } }
+        };
+        let statuses = parts.iter().map(status).collect();
+        let receipt = (with.act.keeps() && !is_over).then(|| receipt(&mut parts, with));
+        Concluded { code, statuses, reports, receipt }
     }
 
     /// Counts a client without a cell.
@@ -59,13 +68,32 @@ pub(super) struct Concluded {
     code: Code,
     statuses: Vec<Status>,
     reports: Vec<FullReport>,
+    receipt: Option<Receipt>,
 }
 
 impl Concluded {
     pub(super) fn answer(self, rules: Guard<Option<Arc<RuleSet>>>) -> Answer {
-        let Self { code, statuses, reports } = self;
-        Answer { rules, code, statuses, reports }
+        let Self { code, statuses, reports, receipt } = self;
+        Answer { rules, code, statuses, reports, receipt }
     }
+}
+
+/// What all parts were charged.
+fn receipt(parts: &mut [Part<'_>], with: Context<'_>) -> Receipt {
+    let charges = parts.iter_mut().flat_map(|part| {
+        let (key, own) = (part.key.clone(), part.own_charge(with));
+        let of_rule = std::mem::take(&mut part.charges).into_iter();
+        let of_rule =
+            of_rule.map(|(gate, charged)| (Arc::clone(&gate.table), gate.zone.clone(), charged));
+        of_rule.chain(own).map(move |(table, zone, charged)| ReceiptLine {
+            table,
+            zone,
+            key: key.clone(),
+            charged,
+        })
+    });
+    let charges = charges.collect();
+    Receipt { keys: with.keys.into(), charges, clock: with.clock.clone() }
 }
 
 fn count(parts: &[Part<'_>], settings: &Settings) {
@@ -111,6 +139,8 @@ fn status(part: &Part<'_>) -> Status {
     Status {
         code: if denies { Code::OverLimit } else { Code::Ok },
         is_over: verdict.is_over,
+        wait: verdict.wait,
+        uncharged: part.uncharged,
         is_within_soft: verdict.is_within_soft,
         limit,
         remaining: verdict.remaining,

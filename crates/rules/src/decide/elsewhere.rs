@@ -105,7 +105,7 @@ impl Question {
     /// Whether the claims are to be charged. They are not for a peek, nor if a local limit has denied already.
     #[must_use]
     pub fn is_to_be_charged(&self) -> bool {
-        self.act == Act::Charge && self.may_go
+        self.act.counts() && self.may_go
     }
 
     fn parts(&mut self) -> (Vec<Part<'_>>, &[u8]) {
@@ -117,9 +117,8 @@ impl Question {
                 KeptJudge::Rule(index) => Judge::Rule(index, &rules.rules()[index]),
                 KeptJudge::Override(limit) => Judge::Override(limit),
             };
-            let (key, permit) = (kept.key.clone(), kept.permit.take());
-            let (cost, verdict, is_full_allowed) = (kept.cost, kept.verdict, false);
-            Part { judge, cost, key, verdict, permit, is_full_allowed }
+            let (verdict, permit) = (kept.verdict, kept.permit.take());
+            Part { verdict, permit, ..Part::new(judge, kept.cost, kept.key.clone()) }
         });
         (parts.collect(), &self.keys)
     }
@@ -136,12 +135,11 @@ impl DecisionMaker {
     /// The first half of [`check`](DecisionMaker::check), for limits that are kept elsewhere. Limits that come with
     /// requests are charged here, and [`answer_found`](DecisionMaker::answer_found) refunds them if the request is
     /// denied.
-    /// the request must not go.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
     pub fn question(&self, request: &Request<'_>) -> Result<Question, RequestError> {
-        self.ask(request, Act::Charge)
+        self.ask(request, Act::Check)
     }
 
     /// The first half of [`peek`](DecisionMaker::peek).
@@ -149,7 +147,7 @@ impl DecisionMaker {
     /// # Errors
     /// As [`check`](DecisionMaker::check).
     pub fn peek_question(&self, request: &Request<'_>) -> Result<Question, RequestError> {
-        self.ask(request, Act::Ask)
+        self.ask(request, Act::Peek)
     }
 
     fn ask(&self, request: &Request<'_>, act: Act) -> Result<Question, RequestError> {
@@ -157,7 +155,7 @@ impl DecisionMaker {
         let rules = self.cache.rules().ok_or(RequestError::NotLoaded)?;
         let mut keys = Vec::new();
         let mut parts = resolve(&rules, request, &mut keys);
-        let with = self.context(&keys, DecisionTime::Now);
+        let with = self.context(&keys, DecisionTime::Now, act);
         for part in &mut parts {
             let is_here = match part.judge {
                 Judge::Override(_) => true,
@@ -168,7 +166,7 @@ impl DecisionMaker {
         }
         let is_denied = |part: &Part<'_>| part.say() == Enforcement::Binding && part.is_over();
         let mut may_go = !parts.iter().any(is_denied) && !quota_is_over(&parts);
-        if act == Act::Charge && may_go {
+        if act.counts() && may_go {
             for part in &mut parts {
                 if matches!(part.judge, Judge::Override(_)) {
                     part.charge(with);
@@ -190,7 +188,7 @@ impl DecisionMaker {
         let (act, is_domain, may_go) = (question.act, question.is_domain, question.may_go);
         let admitted = may_go && found.admitted;
         let (mut parts, keys) = question.parts();
-        let with = self.context(keys, DecisionTime::Now);
+        let with = self.context(keys, DecisionTime::Now, act);
         let mut decisions = found.decisions.iter();
         for part in &mut parts {
             let Some(rule) = part.rule().filter(|rule| !rule.blocks()) else { continue };
@@ -211,8 +209,7 @@ impl DecisionMaker {
         {
             mark_over(part);
         }
-        let concluded = self.conclude(&parts, (act, DecisionTime::Now), is_domain);
-        drop(parts);
+        let concluded = self.conclude(parts, with, is_domain);
         concluded.answer(arc_swap::Guard::from_inner(Some(question.rules)))
     }
 }

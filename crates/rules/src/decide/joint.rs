@@ -12,8 +12,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Toll, check_all};
-
+use super::dues::{Due, charge_dues};
 use super::part::{Context, Enforcement, Judge, Part};
 use super::verdict::RuleVerdict;
 use crate::full::NoCell;
@@ -30,7 +29,9 @@ pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
             (Ok(()), Enforcement::Binding | Enforcement::Quota) if !left_out => {
                 let verdict = part.ask(0, with).map(RuleVerdict::admitted);
                 let full = part.is_full_allowed.then_some(NoCell::Allowed);
-                verdict.map(|verdict| RuleVerdict { no_cell: full.or(verdict.no_cell), ..verdict })
+                let no_cell = |verdict: &RuleVerdict| full.or(verdict.no_cell);
+                let wait = part.wait;
+                verdict.map(|verdict| RuleVerdict { no_cell: no_cell(&verdict), wait, ..verdict })
             }
             (Ok(()), Enforcement::None) => {
                 part.charge(with);
@@ -92,22 +93,29 @@ fn charge_overrides(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Opt
 
 fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
     loop {
-        let mut tolls: Vec<Toll<'_>> = Vec::with_capacity(parts.len());
+        let mut dues: Vec<Due<'_, '_>> = Vec::with_capacity(parts.len());
         let mut owners: Vec<usize> = Vec::with_capacity(parts.len());
         for (n, part) in parts.iter().enumerate() {
             let is_asked =
                 part.say() != Enforcement::None && !part.is_over() && !part.is_full_allowed;
-            for toll in part.tolls(with).filter(|_| is_asked) {
-                tolls.push(toll);
+            for due in part.dues(with).filter(|_| is_asked) {
+                dues.push(due);
                 owners.push(n);
             }
         }
-        let joint = check_all(&mut tolls);
-        if joint.is_allowed() {
+        let outcome = charge_dues(&dues, with);
+        if outcome.is_allowed {
+            for (index, charged) in outcome.charges {
+                let part = &mut parts[owners[index]];
+                part.wait = part.wait.max(charged.wait());
+                if with.act.keeps() {
+                    part.charges.push((dues[index].gate, charged));
+                }
+            }
             return Ok(());
         }
-        let denied = joint.index().map(|index| owners[index]);
-        if let (Some(n), Some(decision)) = (denied, joint.decision())
+        let denied = outcome.told.map(|(index, _)| owners[index]);
+        if let (Some(n), Some((_, decision))) = (denied, outcome.told)
             && NoCell::of(&decision, parts[n].on_full()) == Some(NoCell::Allowed)
         {
             // None of its rule's limits is charged then. Each round leaves one descriptor out.
@@ -116,9 +124,9 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
         }
         match denied {
             Some(n) if parts[n].say() == Enforcement::Quota => {
-                let decision = joint.decision();
                 let on_full = parts[n].on_full();
-                parts[n].verdict = decision.map(|decision| RuleVerdict::of(&decision, 0, on_full));
+                let of = |(_, decision)| RuleVerdict::of(&decision, 0, on_full);
+                parts[n].verdict = outcome.told.map(of);
                 if quota_is_over(parts) {
                     return Err(denied);
                 }

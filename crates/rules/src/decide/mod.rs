@@ -7,7 +7,9 @@
 //! A decision allocates the parts and the statuses of the answer; the keys' bytes go into a buffer that each thread
 //! keeps. No text is formatted.
 
+mod act;
 mod conclude;
+mod dues;
 mod elsewhere;
 mod joint;
 mod moment;
@@ -30,6 +32,7 @@ use moment::DecisionTime;
 use overrides::Overrides;
 use part::{Context, Enforcement, Judge, Part};
 
+pub use act::Act;
 pub use elsewhere::{Claim, FoundElsewhere, Question};
 use joint::mark_over;
 pub use paced::PacedAnswer;
@@ -114,7 +117,7 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check(&self, request: &Request<'_>) -> Result<Answer, RequestError> {
-        self.answer(request, DecisionTime::Now, Act::Charge)
+        self.answer(request, DecisionTime::Now, Act::Check)
     }
 
     /// [`check`](DecisionMaker::check) at a given time. All times must have the origin of the cache's clock.
@@ -138,7 +141,7 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, RequestError> {
-        self.answer(request, DecisionTime::At(now), Act::Charge)
+        self.answer(request, DecisionTime::At(now), Act::Check)
     }
 
     /// Whether this request would be admitted now. Charges and counts nothing.
@@ -161,7 +164,7 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn peek(&self, request: &Request<'_>) -> Result<Answer, RequestError> {
-        self.answer(request, DecisionTime::Now, Act::Ask)
+        self.answer(request, DecisionTime::Now, Act::Peek)
     }
 
     /// [`peek`](DecisionMaker::peek) at a given time.
@@ -185,7 +188,47 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn peek_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, RequestError> {
-        self.answer(request, DecisionTime::At(now), Act::Ask)
+        self.answer(request, DecisionTime::At(now), Act::Peek)
+    }
+
+    /// Decides a request now, and does with it what `act` says: [`check`](DecisionMaker::check) and
+    /// [`peek`](DecisionMaker::peek) are two of several acts.
+    ///
+    /// # What else holds
+    /// * Under several limits the longest wait counts, and all give a place or none: see [`Answer::wait`]. A request
+    ///   that is denied gives back what it was charged. If another request has meanwhile queued up behind one of its
+    ///   places, that place stays charged until its turn is over.
+    /// * A rule in shadow mode gives places, and nothing waits for them; nor does anything under
+    ///   [`global_shadow_mode`](crate::Settings::global_shadow_mode). Of rules in quota mode those that have a place
+    ///   count, and at least one must.
+    /// * A limit that comes with the request has no queue.
+    /// * Under [`compat`](crate::Settings::compat) each descriptor gets a place by itself.
+    ///
+    /// # Errors
+    /// As [`check`](DecisionMaker::check).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{Act, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: \
+    ///             {unit: minute, requests_per_unit: 60, algorithm: gcra, burst: 10}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let maker = DecisionMaker::new(cache)?;
+    /// let entries = [("user", "alice")];
+    /// let act = |hits, act| {
+    ///     let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&entries) }];
+    ///     maker.act(&Request::new("shop", &descriptors), act)
+    /// };
+    /// // The request turned out to cost 15: five more than there were.
+    /// assert_eq!(act(15, Act::Charge)?.statuses()[0].uncharged, 0);
+    /// let denied = act(1, Act::Check)?;
+    /// assert_eq!(denied.retry_after().map(|wait| wait.as_secs()), Some(6));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn act(&self, request: &Request<'_>, act: Act) -> Result<Answer, RequestError> {
+        self.answer(request, DecisionTime::Now, act)
     }
 
     /// Deletes what the descriptors of this request have been charged so far; returns how many limits that concerns.
@@ -215,13 +258,13 @@ impl DecisionMaker {
         let rules = rules.as_deref().ok_or(RequestError::NotLoaded)?;
         Ok(with_keys(|keys| {
             let parts = resolve(rules, request, keys);
-            let with = self.context(keys, DecisionTime::Now);
+            let with = self.context(keys, DecisionTime::Now, Act::Peek);
             parts.iter().map(|part| part.reset(with)).sum()
         }))
     }
 
-    fn context<'a>(&'a self, keys: &'a [u8], moment: DecisionTime) -> Context<'a> {
-        Context { keys, moment, overrides: &self.overrides, clock: self.cache.clock() }
+    fn context<'a>(&'a self, keys: &'a [u8], moment: DecisionTime, act: Act) -> Context<'a> {
+        Context { keys, moment, act, overrides: &self.overrides, clock: self.cache.clock() }
     }
 
     fn answer(
@@ -236,32 +279,26 @@ impl DecisionMaker {
         let rules = guard.as_deref().ok_or(RequestError::NotLoaded)?;
         let concluded = with_keys(|keys| {
             let mut parts = resolve(rules, request, keys);
-            let with = self.context(keys, moment);
+            let with = self.context(keys, moment, act);
             match act {
-                Act::Ask => {
+                Act::Peek => {
                     for part in &mut parts {
                         part.verdict = part.ask(part.cost, with);
                     }
                 }
-                Act::Charge if settings.compat => {
+                Act::Charge => parts.iter_mut().for_each(|part| part.charge_late(with)),
+                _ if settings.compat => {
                     for part in &mut parts {
                         part.charge(with);
                         part.drain_denied(with);
                     }
                 }
-                Act::Charge => joint::decide(&mut parts, with),
+                _ => joint::decide(&mut parts, with),
             }
-            self.conclude(&parts, (act, moment), rules.domains.contains_key(request.domain))
+            self.conclude(parts, with, rules.domains.contains_key(request.domain))
         });
         Ok(concluded.answer(guard))
     }
-}
-
-/// Whether to charge.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Act {
-    Ask,
-    Charge,
 }
 
 /// Lends the thread's buffer to `work`.
@@ -304,8 +341,7 @@ fn resolve<'r>(rules: &'r RuleSet, request: &Request<'_>, keys: &mut Vec<u8>) ->
             },
         };
         let (cost, key) = (request.cost(descriptor), start..keys.len());
-        let (verdict, permit, is_full_allowed) = (None, None, false);
-        parts.push(Part { judge, cost, key, verdict, permit, is_full_allowed });
+        parts.push(Part::new(judge, cost, key));
     }
     if replaces {
         replace(&mut parts);

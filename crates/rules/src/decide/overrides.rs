@@ -10,6 +10,7 @@
 //! each grain of time. So what is counted is the time until all has come back, which is the whole state of GCRA
 //! whatever the rate, and is compared with the time of the request's burst.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{BuildError, Clock, Decision, Permit, Policy, PolicyError, Quota};
@@ -29,7 +30,7 @@ const MOST: u32 = i32::MAX as u32;
 #[derive(Debug)]
 pub(crate) struct Overrides {
     /// In the order of [`Unit::ALL`], then of [`GRAINS`]; empty if such limits are switched off.
-    tables: Vec<RuleTable>,
+    tables: Vec<Arc<RuleTable>>,
 }
 
 /// A limit that came with a request, as its table counts it.
@@ -77,13 +78,15 @@ impl Overrides {
         // Always valid: the test `every_unit_and_every_grain_can_be_counted` builds all of them.
         let tables = policies
             .filter_map(Result::ok)
-            .map(|policy: Policy| RuleTable::with_clock(policy, capacity, clock.clone()))
+            .map(|policy: Policy| {
+                RuleTable::with_clock(policy, capacity, clock.clone()).map(Arc::new)
+            })
             .collect::<Result<_, _>>()?;
         Ok(Self { tables })
     }
 
-    fn table(&self, limit: CountedLimit) -> Option<&RuleTable> {
-        self.tables.get(limit.table)
+    pub(crate) fn table(&self, limit: impl Into<CountedLimit>) -> Option<&Arc<RuleTable>> {
+        self.tables.get(limit.into().table)
     }
 
     /// Whether it would fit. Charges nothing.
@@ -150,27 +153,27 @@ impl Overrides {
         permit: Permit,
         moment: DecisionTime,
     ) {
-        if let Some(table) = self.table(limit.into()) {
+        if let Some(table) = self.table(limit) {
             moment.entry(table, key).refund(permit);
         }
     }
 
+    /// Charges it whether it fits or not; returns what could not be charged.
     pub(crate) fn drain(
         &self,
         limit: impl Into<CountedLimit>,
         key: &[u8],
         cost: u64,
         moment: DecisionTime,
-    ) {
+    ) -> u64 {
         let limit = limit.into();
-        if let Some(table) = self.table(limit) {
-            // What could not be charged needs no action: the limit is exhausted anyway.
-            let _ = moment.entry(table, key).charge(cost.saturating_mul(limit.each));
-        }
+        let Some(table) = self.table(limit) else { return cost };
+        let left = moment.entry(table, key).charge(cost.saturating_mul(limit.each));
+        left.div_ceil(limit.each)
     }
 
     pub(crate) fn reset(&self, limit: impl Into<CountedLimit>, key: &[u8]) {
-        if let Some(table) = self.table(limit.into()) {
+        if let Some(table) = self.table(limit) {
             table.entry(key).reset();
         }
     }
@@ -200,6 +203,7 @@ fn compare(limit: CountedLimit, counted: &Decision, cost: u64) -> RuleVerdict {
         reset_after,
         // A cost above the limit never fits; any other fits in the next window, or later.
         retry_after: (is_over && asked <= most).then_some(retry_after),
+        wait: Duration::ZERO,
         no_cell: NoCell::of(counted, OnFull::default()),
     }
 }
@@ -282,9 +286,9 @@ mod tests {
         let limit = Override { requests_per_unit: 10, unit: Unit::Hour };
         let (charged, _) = overrides.charge(limit, b"x", 7, DecisionTime::Now);
         assert_eq!(charged.remaining, 3);
-        overrides.drain(limit, b"x", 2, DecisionTime::Now);
+        assert_eq!(overrides.drain(limit, b"x", 2, DecisionTime::Now), 0);
         assert_eq!(overrides.ask(limit, b"x", 0, DecisionTime::Now).remaining, 1);
-        overrides.drain(limit, b"x", 2, DecisionTime::Now);
+        assert_eq!(overrides.drain(limit, b"x", 2, DecisionTime::Now), 0);
         assert_eq!(overrides.ask(limit, b"x", 0, DecisionTime::Now).remaining, 0);
     }
 

@@ -1,16 +1,21 @@
 //! One descriptor of a request with the rule that it matched: asks, charges and resets the rule's limits.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Permit, Toll, check_all};
+use tollgate::{Clock, Decision, Entry, Permit};
 
+use super::act::Act;
+use super::dues::{Due, Outcome, charge_dues};
 use super::moment::DecisionTime;
 use super::overrides::Overrides;
 use super::verdict::RuleVerdict;
 use crate::full::OnFull;
+use crate::receipt::Charged;
 use crate::request::Override;
-use crate::rule::{Limit, Rule};
+use crate::rule::{Limit, LocalLimit, Rule, RuleTable};
+use crate::zone::Zone;
 
 /// The source of the decision about a descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +37,12 @@ pub(crate) struct Part<'r> {
     pub(crate) verdict: Option<RuleVerdict>,
     /// Refunds the charge of a limit that came with the request.
     pub(crate) permit: Option<Permit>,
+    /// What the rule's limits have charged, if it is kept for a receipt.
+    pub(crate) charges: Vec<(&'r LocalLimit, Charged)>,
+    /// How long its place in a queue lies ahead.
+    pub(crate) wait: Duration,
+    /// What a charge that need not fit has left.
+    pub(crate) uncharged: u64,
     /// Whether it is admitted, and not charged, because a table has no cell for its client.
     pub(crate) is_full_allowed: bool,
 }
@@ -52,11 +63,28 @@ pub(crate) enum Enforcement {
 pub(crate) struct Context<'a> {
     pub(crate) keys: &'a [u8],
     pub(crate) moment: DecisionTime,
+    pub(crate) act: Act,
     pub(crate) overrides: &'a Overrides,
     pub(crate) clock: &'a Clock,
 }
 
+impl Context<'_> {
+    /// A client's limit, at its own time.
+    pub(crate) fn entry<'r>(&self, gate: &'r LocalLimit, key: &[u8]) -> Entry<'r> {
+        match &gate.zone {
+            None => self.moment.entry(&gate.table, key),
+            Some(zone) => gate.table.entry(key).at(zone.local(self.moment.read(self.clock))),
+        }
+    }
+}
+
 impl<'r> Part<'r> {
+    pub(crate) fn new(judge: Judge<'r>, cost: u64, key: Range<usize>) -> Self {
+        let (verdict, permit, charges) = (None, None, Vec::new());
+        let (wait, uncharged, is_full_allowed) = (Duration::ZERO, 0, false);
+        Self { judge, cost, key, verdict, permit, charges, wait, uncharged, is_full_allowed }
+    }
+
     pub(crate) fn key<'k>(&self, keys: &'k [u8]) -> &'k [u8] {
         &keys[self.key.clone()]
     }
@@ -115,8 +143,10 @@ impl<'r> Part<'r> {
             Judge::Rule(_, rule) if rule.blocks() => self.verdict = self.ask(self.cost, with),
             Judge::Rule(_, rule) => {
                 self.verdict = match rule.limits() {
-                    [Limit { gate: Some(gate), .. }] => {
-                        let decision = with.moment.entry(&gate.table, key).check(self.cost);
+                    [Limit { gate: Some(gate), .. }]
+                        if with.act.wait(gate).is_none() && !with.act.keeps() =>
+                    {
+                        let decision = with.entry(gate, key).check(self.cost);
                         Some(RuleVerdict::of(&decision, 0, rule.on_full()))
                     }
                     _ => self.charge_stacked(rule.on_full(), with),
@@ -127,35 +157,65 @@ impl<'r> Part<'r> {
 
     /// Charges all of its rule's limits or none; except that a limit without a cell for the client is skipped if the
     /// rule admits such clients.
-    fn charge_stacked(&self, on_full: OnFull, with: Context<'_>) -> Option<RuleVerdict> {
-        let mut tolls: Vec<Toll<'_>> = self.tolls(with).collect();
-        let mut numbers: Vec<usize> = (0..tolls.len()).collect();
+    fn charge_stacked(&mut self, on_full: OnFull, with: Context<'_>) -> Option<RuleVerdict> {
+        let mut dues: Vec<Due<'r, '_>> = self.dues(with).collect();
+        let mut numbers: Vec<usize> = (0..dues.len()).collect();
         let mut admitting: Option<RuleVerdict> = None;
         loop {
-            let joint = check_all(&mut tolls);
-            let Some((nth, decision)) = joint.index().zip(joint.decision()) else {
+            let Outcome { told, is_allowed, is_within_soft, charges } = charge_dues(&dues, with);
+            let Some((nth, decision)) = told else {
                 return admitting; // none of its tables has a cell
             };
             let verdict = RuleVerdict::of(&decision, numbers[nth], on_full);
-            if joint.is_allowed() || verdict.is_over {
+            if is_allowed || verdict.is_over {
                 let no_cell = verdict.no_cell.or(admitting.and_then(|verdict| verdict.no_cell));
-                // Another limit than the one that is reported may be soft.
-                let is_within_soft =
-                    tolls.iter().filter_map(Toll::permit).any(|permit| permit.is_over());
-                return Some(RuleVerdict { no_cell, is_within_soft, ..verdict });
+                let wait = charges.iter().map(|(_, charged)| charged.wait()).max();
+                let charges = charges.into_iter().map(|(n, charged)| (dues[n].gate, charged));
+                self.charges.extend(charges.filter(|_| with.act.keeps()));
+                // Another limit than the one that is reported may be soft, or give a later place.
+                let wait = wait.unwrap_or_default();
+                return Some(RuleVerdict { no_cell, is_within_soft, wait, ..verdict });
             }
             admitting = Some(verdict);
-            tolls.remove(nth);
+            dues.remove(nth);
             numbers.remove(nth);
         }
     }
 
-    /// A toll for each of its rule's tables. The caller has excluded rules with a limit of 0, so there are as many
-    /// tables as limits.
-    pub(crate) fn tolls(&self, with: Context<'_>) -> impl Iterator<Item = Toll<'r>> {
-        let (key, cost) = (self.key(with.keys), self.cost);
+    /// What each of its rule's tables is to charge. The caller has excluded rules with a limit of 0, so there are as
+    /// many tables as limits.
+    pub(super) fn dues<'k>(&self, with: Context<'k>) -> impl Iterator<Item = Due<'r, 'k>> {
+        let (key, cost) = (&with.keys[self.key.clone()], self.cost);
         let gates = self.rule().into_iter().flat_map(Rule::gates);
-        gates.map(move |gate| with.moment.entry(&gate.table, key).cost(cost))
+        gates.map(move |gate| Due { gate, key, cost, wait: with.act.wait(gate) })
+    }
+
+    /// Charges it whether it fits or not, and looks how the limits stand then.
+    pub(crate) fn charge_late(&mut self, with: Context<'_>) {
+        let (key, cost) = (self.key(with.keys), self.cost);
+        self.uncharged = match self.judge {
+            Judge::Nobody | Judge::Unlimited(..) => return,
+            Judge::Override(limit) => with.overrides.drain(limit, key, cost, with.moment),
+            Judge::Rule(_, rule) => {
+                let charge = |limit: &Limit| {
+                    // A limit of 0 has nothing that could be charged.
+                    limit.gate.as_ref().map_or(cost, |gate| with.entry(gate, key).charge(cost))
+                };
+                rule.limits().iter().map(charge).max().unwrap_or(0)
+            }
+        };
+        // Nothing is denied any more; what is told is until when the next unit is.
+        self.verdict = self.ask(1, with).map(|verdict| RuleVerdict { is_over: false, ..verdict });
+    }
+
+    /// What a limit that came with the request has charged.
+    pub(crate) fn own_charge(
+        &mut self,
+        with: Context<'_>,
+    ) -> Option<(Arc<RuleTable>, Option<Arc<Zone>>, Charged)> {
+        let Judge::Override(limit) = self.judge else { return None };
+        let table = with.overrides.table(limit)?;
+        Some((Arc::clone(table), None, Charged::At(self.permit.take()?)))
     }
 
     /// As in envoyproxy/ratelimit: a request over the limit uses up what was left.
@@ -164,13 +224,13 @@ impl<'r> Part<'r> {
         match self.judge {
             _ if !self.is_over() => return,
             Judge::Override(limit) => {
-                with.overrides.drain(limit, key, self.cost, with.moment);
+                // What could not be charged needs no action: the limit is exhausted anyway.
+                let _ = with.overrides.drain(limit, key, self.cost, with.moment);
             }
             Judge::Rule(_, rule) => {
                 for limit in rule.limits().iter().filter(|limit| limit.drains_denied) {
                     if let Some(gate) = &limit.gate {
-                        // As for an override: see `Overrides::drain`.
-                        let _ = with.moment.entry(&gate.table, key).charge(self.cost);
+                        let _ = with.entry(gate, key).charge(self.cost);
                     }
                 }
             }
@@ -198,7 +258,7 @@ impl<'r> Part<'r> {
                 1
             }
             Judge::Rule(_, rule) => {
-                let reset = |gate: &crate::rule::LocalLimit| gate.table.entry(key).reset();
+                let reset = |gate: &LocalLimit| with.entry(gate, key).reset();
                 rule.gates().map(reset).count()
             }
         }
@@ -213,11 +273,32 @@ fn ask_limit(
     with: Context<'_>,
 ) -> RuleVerdict {
     match &limit.gate {
-        Some(gate) => RuleVerdict::of(&with.moment.entry(&gate.table, key).peek(cost), n, on_full),
+        Some(gate) => {
+            let entry = with.entry(gate, key);
+            let decision = entry.peek(cost);
+            let verdict = RuleVerdict::of(&decision, n, on_full);
+            match with.act.wait(gate) {
+                Some(wait) if verdict.is_over && entry.peek_queue(cost, wait).is_allowed() => {
+                    let wait =
+                        decision.retry_after().unwrap_or_else(|| beyond(gate, &decision, cost));
+                    RuleVerdict { wait, ..verdict.admitted() }
+                }
+                _ => verdict,
+            }
+        }
         None => {
             RuleVerdict::blocked(n, cost, until_turn(with.moment.read(with.clock), limit.window))
         }
     }
+}
+
+/// How long a cost above the burst waits, which no check admits: until what is owed with it is the burst.
+fn beyond(gate: &LocalLimit, asked: &Decision, cost: u64) -> Duration {
+    let quota = gate.policy.quota();
+    let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
+    let more_ns = unit_ns.saturating_mul(u128::from(cost.saturating_sub(asked.limit())));
+    let more_ns = u64::try_from(more_ns).unwrap_or(u64::MAX);
+    asked.reset_after().saturating_add(Duration::from_nanos(more_ns))
 }
 
 /// How long until the next window of the clock begins.

@@ -20,6 +20,8 @@ pub(crate) struct RuleVerdict {
     pub(crate) reset_after: Duration,
     /// For a denial: `None` if the cost never fits.
     pub(crate) retry_after: Option<Duration>,
+    /// For an admission: how long to wait for its turn.
+    pub(crate) wait: Duration,
     /// Set if the client had no cell.
     pub(crate) no_cell: Option<NoCell>,
 }
@@ -41,6 +43,7 @@ impl RuleVerdict {
             remaining: decision.remaining(),
             reset_after: decision.reset_after(),
             retry_after,
+            wait: Duration::ZERO,
             no_cell,
         }
     }
@@ -49,7 +52,18 @@ impl RuleVerdict {
     pub(crate) fn blocked(limit: usize, cost: u64, reset_after: Duration) -> Self {
         let (burst, remaining, retry_after, no_cell) = (0, 0, None, None);
         let (is_over, is_within_soft) = (cost > 0, false);
-        Self { is_over, is_within_soft, limit, burst, remaining, reset_after, retry_after, no_cell }
+        let wait = Duration::ZERO;
+        Self {
+            is_over,
+            is_within_soft,
+            limit,
+            burst,
+            remaining,
+            reset_after,
+            retry_after,
+            wait,
+            no_cell,
+        }
     }
 
     /// This verdict as an admission, even if the key has gone into debt meanwhile.
@@ -69,7 +83,8 @@ impl RuleVerdict {
         let told = if other_weighs_more { other } else { self };
         // A request that one limit denies is within no other's soft share.
         let is_within_soft = !told.is_over && (self.is_within_soft || other.is_within_soft);
-        Self { is_within_soft, ..told }
+        let wait = if told.is_over { Duration::ZERO } else { self.wait.max(other.wait) };
+        Self { is_within_soft, wait, ..told }
     }
 
     /// For an admitted request: how many of its units lie above this share of the limit.

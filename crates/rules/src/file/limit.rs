@@ -1,14 +1,16 @@
 //! Parses one limit of a rule: the map under `rate_limit`, or one entry of `limits`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Policy, Quota};
+use tollgate::{Algorithm, Policy, Quota};
 
 use super::fields::{MapFields, value};
 use crate::error::{LocatedProblem, Problem};
 use crate::position::Position;
 use crate::unit::Unit;
 use crate::yaml::YamlNode;
+use crate::zone::{Zone, ZoneWindow};
 
 const KEYS: &[&str] = &[
     "unit",
@@ -22,7 +24,13 @@ const KEYS: &[&str] = &[
     "mode",
     "count_rejected",
     "penalty",
+    "queue",
+    "wait",
+    "time_zone",
 ];
+
+/// What may stand beside `unlimited`; of `unit` more is told.
+const BESIDE_UNLIMITED: &[&str] = &["unit", "requests_per_unit", "unlimited", "name", "replaces"];
 
 const REQUESTS: &str = "a whole number from 0 to 4294967295 in digits, as in 100";
 
@@ -37,8 +45,30 @@ pub(crate) struct LimitText {
     pub(crate) replaces: Vec<String>,
     /// `None` if the limit is 0.
     pub(crate) policy: Option<Policy>,
+    /// Whose midnight its windows begin at, if one is named.
+    pub(crate) zone: Option<Arc<Zone>>,
     /// Whether the file names no algorithm: then the limit behaves as in envoyproxy/ratelimit.
     pub(crate) is_plain: bool,
+}
+
+impl LimitText {
+    /// Why only tables of this process can keep it, if so.
+    pub(crate) fn only_here(&self) -> Option<String> {
+        let policy = self.policy?;
+        if let Some(zone) = &self.zone {
+            return Some(format!(
+                "time_zone: {zone} is not kept in Redis, where windows are those of UTC; leave it out, or serve the rule \
+                 without --redis"
+            ));
+        }
+        let has_queue = policy.at_limit().queue.is_some();
+        has_queue.then(|| {
+            format!(
+                "{policy} has a queue, which is not kept in Redis; leave out queue and wait, or serve the rule without \
+                 --redis"
+            )
+        })
+    }
 }
 
 /// A limit, or the explicit absence of one.
@@ -60,6 +90,8 @@ struct PolicyParts<'a> {
     /// Empty if there is no maximum wait.
     count_denied: Option<&'a str>,
     penalty: Option<&'a str>,
+    queue: Option<u64>,
+    wait: Option<&'a str>,
 }
 
 impl PolicyParts<'_> {
@@ -89,6 +121,12 @@ impl PolicyParts<'_> {
             if let Some(given) = given {
                 text = format!("{text} {word} {given}").trim_end().to_owned();
             }
+        }
+        if let Some(places) = self.queue {
+            text += &format!(" queue {places}");
+        }
+        if let Some(wait) = self.wait {
+            text += &format!(" wait {wait}");
         }
         text
     }
@@ -120,6 +158,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
     let window = policy.map_or(of_one.period(), |policy: Policy| policy.quota().period());
     let unit = unit.or_else(|| Unit::of_length(window));
     let is_plain = fields.get("algorithm").is_none();
+    let zone = read_zone(&fields, policy, window)?;
     let at = node.at;
     Ok(LimitKind::Limited(LimitText {
         at,
@@ -129,6 +168,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
         name,
         replaces,
         policy,
+        zone,
         is_plain,
     }))
 }
@@ -138,7 +178,7 @@ fn read_unlimited(fields: &MapFields<'_>) -> Result<(), LocatedProblem> {
     if let Some(unit) = fields.get("unit") {
         return Err(LocatedProblem { at: unit.at, problem: Problem::UnlimitedUnit });
     }
-    for key in ["window", "algorithm", "burst", "mode", "count_rejected", "penalty"] {
+    for key in KEYS.iter().filter(|key| !BESIDE_UNLIMITED.contains(key)) {
         if let Some(found) = fields.get(key) {
             let problem = Problem::Together { key, with: "unlimited" };
             return Err(LocatedProblem { at: found.at, problem });
@@ -195,8 +235,46 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
         Some(_) => fields.truth("count_rejected")?.then_some(""),
     };
     let penalty = fields.text("penalty")?;
+    let queue = fields.number("queue", "the number of places in digits, from 1, as in 50")?;
+    let wait = fields.text("wait")?;
     let algorithm = fields.text("algorithm")?.unwrap_or_default();
-    Ok(PolicyParts { algorithm, burst, soft, count_denied, penalty, ..PolicyParts::default() })
+    let (requests, period) = (0, "");
+    Ok(PolicyParts { algorithm, requests, period, burst, soft, count_denied, penalty, queue, wait })
+}
+
+/// The zone whose midnight windows begin at.
+fn read_zone(
+    fields: &MapFields<'_>,
+    policy: Option<Policy>,
+    window: Duration,
+) -> Result<Option<Arc<Zone>>, LocatedProblem> {
+    const DAY_S: u64 = 86_400;
+    const WINDOWS: &str = "it beside calendar months, or fixed windows of whole days";
+    const NAMES: &str = "a name of the IANA's list, as in Europe/Berlin";
+    let Some((scalar, at)) = fields.scalar("time_zone")? else { return Ok(None) };
+    let is_days = window.subsec_nanos() == 0 && window.as_secs().is_multiple_of(DAY_S);
+    let length = match policy.map(|policy| policy.algorithm()) {
+        Some(Algorithm::CalendarMonth) => ZoneWindow::Month,
+        Some(Algorithm::FixedWindow) if is_days => {
+            // Policies are refused above 2^32 days; a larger number would be another zone's windows.
+            let days = u32::try_from(window.as_secs() / DAY_S);
+            ZoneWindow::Days(days.map_err(|_| value(scalar, at, "time_zone", WINDOWS))?)
+        }
+        // Nothing passes, in whatever zone.
+        None => return Ok(None),
+        _ => return Err(value(scalar, at, "time_zone", WINDOWS)),
+    };
+    match Zone::new(&scalar.text, length) {
+        Ok(zone) => Ok(Some(Arc::new(zone))),
+        Err(meant) => {
+            let mut found = format!("'{}'", scalar.text.escape_debug());
+            if let Some(meant) = meant {
+                found += &format!(" (did you mean '{meant}'?)");
+            }
+            let problem = Problem::Value { key: "time_zone", found, accepted: NAMES };
+            Err(LocatedProblem { at, problem })
+        }
+    }
 }
 
 fn read_replaces(

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -19,25 +19,26 @@ use tollgate_tower::{Headers, LimitReport, PolicyName};
 use crate::global::GlobalLimits;
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::service::Service;
+use crate::tokens::Token;
 use crate::wire::{nearest_limit, tell_full, whole_seconds};
 
 /// `{"domain": "shop", "descriptors": [{"user": "alice"}], "cost": 1}`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckRequest {
-    domain: String,
-    descriptors: Vec<Pairs>,
+    pub(super) domain: String,
+    pub(super) descriptors: Vec<Pairs>,
     #[serde(default = "one")]
-    cost: u64,
+    pub(super) cost: u64,
 }
 
-fn one() -> u64 {
+pub(super) fn one() -> u64 {
     1
 }
 
 /// The members of an object in their order, which is the order of a rule's levels.
 #[derive(Debug, PartialEq)]
-struct Pairs(Vec<(String, String)>);
+pub(super) struct Pairs(pub(super) Vec<(String, String)>);
 
 impl<'de> Deserialize<'de> for Pairs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -61,12 +62,17 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
-/// The answer for the request; times in seconds, rounded up.
+/// The answer for the request; times in seconds, but for waits in milliseconds, all rounded up.
 #[derive(Debug, Serialize)]
 struct CheckReply<'a> {
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
+    /// Set if the request was given a place in a queue, and has to wait for its turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
     statuses: Vec<StatusReply<'a>>,
 }
 
@@ -93,9 +99,14 @@ struct StatusReply<'a> {
     reset_after: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_ms: Option<u64>,
+    /// Set if a charge is more than the limit can remember.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uncharged: Option<u64>,
 }
 
-type ParsedQuestion = Result<Json<CheckRequest>, JsonRejection>;
+pub(super) type ParsedQuestion = Result<Json<CheckRequest>, JsonRejection>;
 
 pub(crate) async fn check(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
     let begun = Instant::now();
@@ -105,11 +116,7 @@ pub(crate) async fn check(State(service): State<Arc<Service>>, asked: ParsedQues
             elsewhere(asked, &service, keeper, |request| service.maker.question(request)).await
         }
     };
-    let outcome = match response.status() {
-        StatusCode::OK => RequestOutcome::Allowed,
-        StatusCode::TOO_MANY_REQUESTS => RequestOutcome::OverLimit,
-        _ => RequestOutcome::Refused,
-    };
+    let outcome = RequestOutcome::of(response.status());
     service.metrics.requests.answered(Protocol::Plain, outcome, begun.elapsed());
     response
 }
@@ -168,7 +175,7 @@ fn answer(
         Err(rejection) => return rejection.into_response(),
     };
     match ask(&question, decide) {
-        Ok(answer) => reply(&answer, headers),
+        Ok(answer) => reply(&answer, headers, None),
         Err(error) => error_response(error),
     }
 }
@@ -185,13 +192,15 @@ async fn elsewhere(
         Err(rejection) => return rejection.into_response(),
     };
     match question {
-        Ok(question) => reply(&keeper.answer(&service.maker, question).await, &service.headers),
+        Ok(question) => {
+            reply(&keeper.answer(&service.maker, question).await, &service.headers, None)
+        }
         Err(error) => error_response(error),
     }
 }
 
 /// Builds the request for the rules and passes it on.
-fn ask<T>(
+pub(super) fn ask<T>(
     question: &CheckRequest,
     act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
 ) -> Result<T, RequestError> {
@@ -207,7 +216,7 @@ fn ask<T>(
     act(&Request::new(&question.domain, &descriptors))
 }
 
-fn reply(answer: &Answer, headers: &Headers) -> Response {
+pub(super) fn reply(answer: &Answer, headers: &Headers, token: Option<Token>) -> Response {
     tell_full(answer);
     let statuses = answer.statuses().iter().enumerate().map(|(n, status)| {
         let allowed = status.code == Code::Ok;
@@ -224,11 +233,15 @@ fn reply(answer: &Answer, headers: &Headers) -> Response {
             over: allowed && status.is_within_soft,
             reset_after: Some(whole_seconds(status.reset_after)),
             retry_after: status.retry_after.map(|wait| whole_seconds(wait).max(1)),
+            wait_ms: wait_ms(status.wait),
+            uncharged: Some(status.uncharged).filter(|units| *units > 0),
         }
     });
     let retry_after = answer.retry_after().map(|wait| whole_seconds(wait).max(1));
     let allowed = answer.is_allowed();
-    let reply = Json(CheckReply { allowed, retry_after, statuses: statuses.collect() });
+    let (wait_ms, token) = (wait_ms(answer.wait()), token.map(|token| token.to_string()));
+    let statuses = statuses.collect();
+    let reply = Json(CheckReply { allowed, retry_after, wait_ms, token, statuses });
     let status = if allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
     let mut response = (status, reply).into_response();
     let fields = response.headers_mut();
@@ -239,6 +252,12 @@ fn reply(answer: &Answer, headers: &Headers) -> Response {
         fields.insert(header::RETRY_AFTER, seconds.into());
     }
     response
+}
+
+/// Rounded up; `None` if there is nothing to wait for.
+fn wait_ms(wait: Duration) -> Option<u64> {
+    let ms = wait.as_nanos().div_ceil(1_000_000);
+    (ms > 0).then(|| u64::try_from(ms).unwrap_or(u64::MAX))
 }
 
 /// What headers tell: of one limit, and of a soft one whichever it is.
@@ -259,7 +278,7 @@ fn report(answer: &Answer) -> Option<LimitReport> {
     })
 }
 
-fn error_response(error: RequestError) -> Response {
+pub(super) fn error_response(error: RequestError) -> Response {
     match error {
         RequestError::NotLoaded => {
             (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response()
@@ -268,6 +287,6 @@ fn error_response(error: RequestError) -> Response {
     }
 }
 
-fn refused(reason: impl Into<String>) -> Response {
+pub(super) fn refused(reason: impl Into<String>) -> Response {
     (StatusCode::BAD_REQUEST, reason.into()).into_response()
 }

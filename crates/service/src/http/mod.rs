@@ -4,6 +4,7 @@ mod check;
 mod connections;
 mod guard;
 pub(crate) mod json;
+mod reserve;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -32,6 +33,10 @@ pub(crate) fn routes(service: Arc<Service>) -> Router {
         .route("/json", post(json::should_rate_limit))
         .route("/v1/check", post(check::check))
         .route("/v1/peek", get(check::peek))
+        .route("/v1/reserve", post(reserve::reserve))
+        .route("/v1/cancel", post(reserve::cancel))
+        .route("/v1/refund", post(reserve::refund))
+        .route("/v1/charge", post(reserve::charge))
         .route("/healthcheck", get(health))
         .route("/metrics", get(metrics))
         .route("/", get(page::page))

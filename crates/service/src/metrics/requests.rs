@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -30,6 +31,17 @@ pub(crate) enum RequestOutcome {
     OverLimit,
     /// No decision: the request is not valid, or there are no rules.
     Refused,
+}
+
+impl RequestOutcome {
+    /// What the status of an answer over HTTP says.
+    pub(crate) fn of(status: StatusCode) -> Self {
+        match status {
+            StatusCode::OK => Self::Allowed,
+            StatusCode::TOO_MANY_REQUESTS => Self::OverLimit,
+            _ => Self::Refused,
+        }
+    }
 }
 
 const PROTOCOLS: [(Protocol, &str); 4] = [

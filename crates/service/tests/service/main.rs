@@ -9,6 +9,7 @@ mod bad_inputs;
 mod grpc;
 mod headers;
 mod http;
+mod reserve;
 mod resp;
 mod scenarios;
 mod start;

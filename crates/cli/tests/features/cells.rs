@@ -1,0 +1,116 @@
+//! Cells that another test fills, and tables of them.
+
+use std::fs;
+use std::path::Path;
+
+/// How something stands at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// The test of this page does it.
+    Done,
+    /// In this file there is this test.
+    Test(&'static str, &'static str),
+    /// It cannot be: the argument.
+    Never(&'static str),
+    /// There is nothing there that it could mean: why.
+    NoMeaning(&'static str),
+    /// It is not built: what it needs.
+    NotYet(&'static str),
+}
+
+use Elsewhere::{Done, Never, NoMeaning, NotYet, Test};
+
+impl Elsewhere {
+    /// What is missing, if it names a test that is not there.
+    pub(crate) fn missing(self) -> Option<String> {
+        let Test(file, test) = self else { return None };
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+        let Ok(text) = fs::read_to_string(path) else { return Some(format!("no file {file}")) };
+        let is_there = text.contains(&format!("fn {test}("));
+        (!is_there).then(|| format!("{file} has no test {test}"))
+    }
+}
+
+/// A row of a table: its name, and a cell for each column.
+pub(crate) struct CellRow {
+    pub(crate) name: &'static str,
+    pub(crate) cells: Vec<Elsewhere>,
+}
+
+/// Tables that share their arguments and the list of their tests.
+#[derive(Default)]
+pub(crate) struct Tables {
+    reasons: Vec<&'static str>,
+    tests: Vec<String>,
+}
+
+impl Tables {
+    /// A table. Tests that are named in it must be there.
+    pub(crate) fn add(&mut self, columns: &[&'static str], rows: &[CellRow]) -> String {
+        let mut table = format!("| | {} |\n", columns.join(" | "));
+        table += &format!("|---|{}\n", ":-:|".repeat(columns.len()));
+        for row in rows {
+            assert_eq!(row.cells.len(), columns.len(), "{}", row.name);
+            let named = columns.iter().zip(&row.cells);
+            let shown: Vec<_> = named.map(|(place, cell)| self.cell(row, place, *cell)).collect();
+            table += &format!("| {} | {} |\n", row.name, shown.join(" | "));
+        }
+        table
+    }
+
+    fn cell(&mut self, row: &CellRow, place: &str, cell: Elsewhere) -> String {
+        assert_eq!(cell.missing(), None, "{} of {place}", row.name);
+        let (word, why) = match cell {
+            Done => return "yes".to_owned(),
+            Test(file, test) => {
+                self.tests.push(format!("| {} | {place} | `{file}` `{test}` |\n", row.name));
+                return "yes".to_owned();
+            }
+            Never(why) => ("never", why),
+            NoMeaning(why) => ("–", why),
+            NotYet(why) => ("not yet", why),
+        };
+        let known = self.reasons.iter().position(|known| *known == why);
+        let at = known.unwrap_or_else(|| {
+            self.reasons.push(why);
+            self.reasons.len() - 1
+        });
+        format!("{word} {}", letters(at))
+    }
+
+    /// The arguments, each with its letters.
+    pub(crate) fn arguments(&self) -> String {
+        let argument =
+            |(n, why): (usize, &&str)| wrapped(&format!("* **{}**", letters(n)), " ", why);
+        self.reasons.iter().enumerate().map(argument).collect()
+    }
+
+    /// Which test shows what.
+    pub(crate) fn tests(&self) -> String {
+        format!("| | at | test |\n|---|---|---|\n{}", self.tests.concat())
+    }
+}
+
+/// a, b, .. z, aa, ab ..
+pub(crate) fn letters(n: usize) -> String {
+    let letter = |n: usize| char::from(b'a' + u8::try_from(n).unwrap());
+    if n < 26 {
+        return letter(n).into();
+    }
+    [letter(n / 26 - 1), letter(n % 26)].into_iter().collect()
+}
+
+/// The text behind its mark, in lines of 120 characters at most, each but the first behind an indent.
+pub(crate) fn wrapped(mark: &str, indent: &str, text: &str) -> String {
+    let (mut lines, mut line) = (String::new(), mark.to_owned());
+    for word in text.split_whitespace() {
+        if line.len() + 1 + word.len() > 120 {
+            lines += &line;
+            lines += "\n";
+            indent.clone_into(&mut line);
+        }
+        line += " ";
+        line += word;
+    }
+    lines + &line + "\n"
+}

@@ -1,0 +1,96 @@
+//! `docs/words.md`: every word is read as the page says, and each policy admits at once what stands beside it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+#[path = "common/pages.rs"]
+mod pages;
+
+use pages::read;
+use tollgate::{Limiter, ManualClock, Policy};
+
+/// The cells of each row of a section, without its head.
+fn rows(section: &str) -> Vec<Vec<String>> {
+    let page = read("docs/words.md");
+    let (_, from) = page.split_once(&format!("\n## {section}\n")).unwrap();
+    let table = from.split("\n## ").next().unwrap().lines().filter(|line| line.starts_with('|'));
+    let cells = |line: &str| {
+        let cells = line.trim_matches('|').split('|');
+        cells.map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
+    };
+    table.skip(2).map(cells).collect()
+}
+
+/// What stands in backticks.
+fn quoted(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+/// The one policy of a cell, if the limiter admits at once what the next cell says.
+fn policy(cell: &str, at_once: &str) -> Result<Policy, String> {
+    let text = quoted(cell)[0];
+    let policy: Policy = text.parse().map_err(|error| format!("{error}"))?;
+    let limiter = Limiter::with_clock(policy, ManualClock::new());
+    let admitted = (0..20_000).filter(|_| limiter.check().is_allowed()).count();
+    if admitted.to_string() == at_once {
+        Ok(policy)
+    } else {
+        Err(format!("{text} admits {admitted} at once, not {at_once}"))
+    }
+}
+
+/// Whether these words are read as this policy.
+fn is_read_as(words: &str, policy: Policy) -> Result<(), String> {
+    let read: Policy = words.parse().map_err(|error| format!("{error}"))?;
+    if read == policy { Ok(()) } else { Err(format!("{words} is read as {read}, not {policy}")) }
+}
+
+#[test]
+fn words_of_other_texts_are_read_as_the_page_says() {
+    let rows = rows("Words that are read as they are");
+    assert!(rows.len() > 10);
+    for row in rows {
+        let policy = policy(&row[1], &row[2]).unwrap();
+        for words in quoted(&row[0]) {
+            assert_eq!(is_read_as(words, policy), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn words_of_several_meanings_are_refused_with_what_to_use() {
+    let rows = rows("Words that are refused, with what to use");
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        policy(&row[1], &row[2]).unwrap();
+        let algorithm = quoted(&row[1])[0].split(' ').next().unwrap();
+        for words in quoted(&row[0]) {
+            let error = words.parse::<Policy>().unwrap_err().to_string();
+            let (_, accepted) = error.split_once("; use ").expect(&error);
+            assert!(accepted.contains(algorithm), "{error}");
+        }
+    }
+    let error = "concurrency 5/s".parse::<Policy>().unwrap_err().to_string();
+    assert!(error.ends_with("; use a semaphore: requests in progress are not counted here"));
+}
+
+#[test]
+fn a_setting_of_another_program_admits_at_once_what_the_page_says() {
+    let rows = rows("Settings of other programs");
+    assert!(rows.len() > 25);
+    for row in rows {
+        assert_eq!(policy(&row[2], &row[3]).map(drop), Ok(()));
+    }
+}
+
+#[test]
+fn a_wrong_policy_beside_words_is_caught() {
+    let of = |text: &str| text.parse().unwrap();
+    assert_eq!(
+        is_read_as("sliding tail 100/m", of("sliding-window 100/m exact")).unwrap_err(),
+        "sliding tail 100/m is read as sliding-window 100/m, not sliding-window 100/m exact"
+    );
+    assert_eq!(
+        policy("`gcra 10/s burst 21`", "20").unwrap_err(),
+        "gcra 10/s burst 21 admits 21 at once, not 20"
+    );
+}

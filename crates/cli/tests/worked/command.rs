@@ -1,0 +1,91 @@
+//! The commands `replay` and `simulate`, which are run as a user would.
+
+use tollgate_oracle::WorkedExample;
+
+use crate::common::{Scratch, admitted};
+use crate::in_process::{letter, rule_file};
+
+/// A directory for one run: examples of one policy have other requests.
+fn scratch(command: &str, example: &WorkedExample, policies: &[&str]) -> Scratch {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric();
+    let name = format!("{command} {policies:?} {}", example.requests.len());
+    Scratch::new(&format!("worked_{}", name.replace(|letter| !is_word(letter), "_")))
+}
+
+/// A time of day on a day of its own, and the next one: every aligned window begins with the day.
+fn time(now_ns: u64) -> String {
+    let (seconds, nanos) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000);
+    let (day, second) = (14 + seconds / 86_400, seconds % 86_400);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("2025-10-{day}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
+}
+
+/// A replay tells how many it admits, not which; so it is asked for the beginnings of the log up to where decisions
+/// turn. Between two of them all are admitted, or none.
+pub(crate) fn replay(example: &WorkedExample, policies: &[&str]) -> String {
+    let scratch = scratch("replay", example, policies);
+    scratch.file("rules.yaml", rule_file(policies_of_rules(policies)));
+    let lines: Vec<_> = example
+        .asked()
+        .iter()
+        .map(|(now_ns, _)| format!("{{\"ts\":\"{}\",\"ip\":\"192.0.2.1\"}}\n", time(*now_ns)))
+        .collect();
+    let expected = example.expected().into_bytes();
+    let turns = (1..lines.len()).filter(|n| expected[*n] != expected[*n - 1]);
+    let (mut decided, mut before) = (String::new(), 0);
+    for upto in turns.chain([lines.len()]) {
+        scratch.file("access.jsonl", lines[..upto].concat());
+        let now = match policies {
+            [policy] => {
+                let run = scratch.replay(&["access.jsonl", "--policy", policy, "--json"]);
+                assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{policy}");
+                admitted(&run.out)[0]
+            }
+            several => of_rules(&scratch, several),
+        };
+        let new = upto - decided.len();
+        match now - before {
+            0 => decided.extend(std::iter::repeat_n(letter(false), new)),
+            all if all == new as u64 => decided.extend(std::iter::repeat_n(letter(true), new)),
+            some => panic!("{some} of {new} up to {upto}, {example:?}"),
+        }
+        before = now;
+    }
+    decided
+}
+
+/// Rules are for several policies: each line is charged to all of them or to none.
+fn policies_of_rules<'a>(policies: &'a [&'a str]) -> &'a [&'a str] {
+    if policies.len() > 1 { policies } else { &[] }
+}
+
+fn of_rules(scratch: &Scratch, policies: &[&str]) -> u64 {
+    let descriptors = (0..policies.len()).map(|n| format!("--descriptor=p{n}={{ip}}"));
+    let descriptors: Vec<_> = descriptors.collect();
+    let mut arguments = vec!["access.jsonl", "--rules", "rules.yaml", "--json"];
+    arguments.extend(descriptors.iter().map(String::as_str));
+    let run = scratch.replay(&arguments);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{policies:?}");
+    let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["rules"][0]["rule"], "all rules");
+    report["rules"][0]["admitted"].as_u64().unwrap()
+}
+
+pub(crate) fn simulate(example: &WorkedExample, policies: &[&str]) -> String {
+    let scratch = scratch("simulate", example, policies);
+    let seconds =
+        |(ns, _): &(u64, u64)| format!("{}.{:09}\n", ns / 1_000_000_000, ns % 1_000_000_000);
+    scratch.file("times.csv", example.asked().iter().map(seconds).collect::<String>());
+    let run = scratch.run(&[
+        "simulate",
+        "--times",
+        "times.csv",
+        "--policy",
+        policies[0],
+        "--csv",
+        "out.csv",
+    ]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{policies:?}");
+    let csv = scratch.read("out.csv");
+    csv.lines().skip(1).map(|line| letter(line.split(',').nth(2) == Some("true"))).collect()
+}

@@ -1,0 +1,121 @@
+//! Calendar months where the reference model has no say: whose clock tells them, and when the policy or a clock changes.
+
+use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
+use crate::script::months::MonthEnds;
+use crate::script::plan::ScriptPlan;
+use crate::script::state::State;
+use crate::script::view::StateView;
+use crate::script::{ScriptReply, ScriptRequest, ScriptVerb, Units};
+
+const DAY: u64 = 86_400_000_000;
+/// 1 February 2025, which has 28 days, and the ends of the months from then on.
+const FEBRUARY: u64 = 1_738_368_000_000_000;
+const MARCH: u64 = FEBRUARY + 28 * DAY;
+const APRIL: u64 = MARCH + 31 * DAY;
+const MAY: u64 = APRIL + 30 * DAY;
+const JUNE: u64 = MAY + 31 * DAY;
+
+fn check(plan: &ScriptPlan, cost: u64) -> ScriptRequest {
+    ask(ScriptVerb::Check, "key", plan, Units::exactly(cost))
+}
+
+fn month(reply: &ScriptReply) -> (u64, u64) {
+    let State::Month { ends, count } = reply.parts[0].state else { panic!("{reply:?}") };
+    (ends, count)
+}
+
+#[test]
+fn months_turn_at_midnight_and_keys_say_which_one_it_is() {
+    let server = Server::start();
+    let (mut told, plan) = (TimedScript::new(&server), plan("calendar-month 10"));
+    for (now_us, admitted, left) in [
+        (FEBRUARY - 1, true, (FEBRUARY, 8)),
+        (FEBRUARY, true, (MARCH, 8)),
+        (MARCH - 1, false, (MARCH, 8)),
+        (MARCH, true, (APRIL, 8)),
+        (APRIL + 17 * DAY, true, (MAY, 8)),
+    ] {
+        let reply = told.call(now_us, check(&plan, 8));
+        assert_eq!((reply.admitted, month(&reply)), (admitted, left), "{now_us}");
+        let view = StateView { plan: &plan, state: &reply.parts[0].state, now_us };
+        assert_eq!(
+            (view.ready_us(8), view.turns_us(), view.stamp()),
+            (left.0, Some(left.0), left.0)
+        );
+        let stored: String = server.run(&["GET", "key"]);
+        assert_eq!(stored, format!("7 1 1 10 0 {} {}", left.0, left.1));
+    }
+}
+
+/// The node's clock only says which months there are: the server's picks one, and where there is none nothing is charged.
+#[test]
+fn a_node_whose_clock_is_a_month_off_is_told_so_and_one_that_is_less_decides_as_all_do() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let plan = plan("calendar-month 10");
+    let mut at = |node_us: u64, now_us: u64| {
+        let mut asked = check(&plan, 1);
+        asked.parts[0].months = Some(MonthEnds::around(node_us));
+        let mut call = crate::script::command(
+            crate::script::Invoked::ByDigest(&told.digest),
+            [&asked].into_iter(),
+        );
+        let value = call.arg(now_us).query(&mut told.connection).unwrap();
+        let reply = crate::script::replies(&value, [&asked].into_iter()).unwrap().remove(0);
+        let units = reply.parts[0].units;
+        (units, reply.in_a_month().map(|reply| month(&reply)).map_err(|fault| fault.to_string()))
+    };
+    let apart = || Err("the clocks of the server and of this node are a month apart".to_string());
+    assert_eq!(at(MARCH, MARCH), (1, Ok((APRIL, 1))));
+    assert_eq!(at(MARCH + 31 * DAY, MARCH), (1, Ok((APRIL, 2))));
+    assert_eq!(at(MARCH + 31 * DAY + 1, MARCH), (0, apart()));
+    // Ahead of the node's March there are April and, for what lies ahead of that, May.
+    assert_eq!(at(MARCH, MAY - 1), (1, Ok((MAY, 1))));
+    assert_eq!(at(MARCH, MAY), (0, apart()));
+    assert_eq!(at(APRIL - 1, JUNE - 1), (1, Ok((JUNE, 1))));
+    let nothing: ScriptReply = told.call(MAY, ask(ScriptVerb::Peek, "key", &plan, Units::owed(0)));
+    assert_eq!(month(&nothing), (JUNE, 1), "and nothing was charged");
+}
+
+#[test]
+fn what_was_spent_goes_on_under_another_policy_and_ends_with_the_month() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let [old, new, bucket] = ["calendar-month 10", "calendar-month 12", "100/h"].map(plan);
+    assert!(told.call(FEBRUARY, check(&old, 8)).admitted);
+    assert_eq!(month(&told.call(FEBRUARY + DAY, check(&new, 5))), (MARCH, 8));
+    assert_eq!(month(&told.call(FEBRUARY + DAY, check(&new, 4))), (MARCH, 12));
+    // Both states are charged, and the one that is not asked is over with its month.
+    assert!(!told.call(MARCH - 1, check(&old, 1)).admitted);
+    assert_eq!(month(&told.call(MARCH, check(&new, 3))), (APRIL, 3));
+    assert_eq!(month(&told.call(MARCH, check(&old, 9))), (APRIL, 3));
+    // A bucket sends no months, and charges the month that is stored, as long as it lasts.
+    let reply = told.call(MARCH + DAY, check(&bucket, 20));
+    assert!(reply.admitted);
+    assert_eq!(month(&told.call(MARCH + DAY, check(&new, 1))), (APRIL, 23));
+    assert!(told.call(APRIL, check(&bucket, 20)).admitted);
+    assert_eq!(month(&told.call(APRIL, check(&new, 1))), (MAY, 12));
+}
+
+/// As with windows: a month that lies further ahead than one was written before the clock was set back, and becomes the
+/// next one. So at least a whole month passes before it is forgotten.
+#[test]
+fn a_clock_set_back_by_months_makes_of_a_month_the_next_one() {
+    let server = Server::start();
+    let mut told = TimedScript::with(&server, text_with_told_time("1000000"));
+    let plan = plan("calendar-month 10");
+    assert_eq!(month(&told.call(JUNE - DAY, check(&plan, 8))), (JUNE, 8));
+    // Into the month before: it stays.
+    assert_eq!(month(&told.call(APRIL + DAY, check(&plan, 3))), (JUNE, 8));
+    // Two months and more: it moves, by a denial too, and is what it was when that comes.
+    for back_us in [MARCH + DAY, FEBRUARY - 300 * DAY] {
+        server.run::<()>(&["DEL", "key"]);
+        assert_eq!(month(&told.call(JUNE - DAY, check(&plan, 8))), (JUNE, 8));
+        let MonthEnds(ends) = MonthEnds::around(back_us);
+        let this = ends.iter().position(|end| *end > back_us).unwrap();
+        let moved = told.call(back_us, check(&plan, 3));
+        assert_eq!((moved.admitted, month(&moved)), (false, (ends[this + 1], 8)));
+        assert_eq!(month(&told.call(ends[this], check(&plan, 2))), (ends[this + 1], 10));
+        assert_eq!(month(&told.call(ends[this + 1], check(&plan, 1))), (ends[this + 2], 1));
+    }
+}

@@ -1,0 +1,320 @@
+//! The verbs beside a check: as much as fits, what is owed already, places in the queue and their return, and to forget.
+
+use tollgate_oracle::{Oracle, Verdict};
+
+use super::policies::{POLICIES, RULED, SOFT};
+use super::random::{Random, Sequence};
+use super::{NEVER_SET_BACK, TimedScript, ask, plan, server::Server, text_with_told_time};
+use crate::script::plan::{LARGEST, PlanKind};
+use crate::script::view::StateView;
+use crate::script::{ScriptReply, ScriptVerb, Units};
+
+/// Sequences of 10 requests, each of a limit of its own.
+const SEQUENCES: u64 = 9_600;
+/// Sequences that run at the same time.
+const TOGETHER: u64 = 960;
+
+/// The place that was reserved last: when, what the script and the model held afterwards, and where a window counted it.
+struct LastPlace {
+    then_ns: u64,
+    cost: u64,
+    stamp: u64,
+    left: u64,
+    after: Oracle,
+    window: tollgate_oracle::BigUint,
+}
+
+/// A limit, and what is known of its places.
+struct Queue {
+    sequence: Sequence,
+    last: Option<LastPlace>,
+    /// The model knows no time before a reset.
+    since_us: u64,
+}
+
+/// What is asked, and what the model makes of it.
+struct Step {
+    verb: ScriptVerb,
+    units: Units,
+    /// Units that are charged or given back; of a denial `None`.
+    expected: Option<u64>,
+    /// What was reserved, and how long it waits in nanoseconds.
+    place: Option<(u64, u64)>,
+}
+
+impl Queue {
+    fn new(sequence: Sequence) -> Self {
+        Self { sequence, last: None, since_us: 0 }
+    }
+
+    fn is_gcra(&self) -> bool {
+        matches!(self.sequence.plan.kind, PlanKind::Gcra { .. })
+    }
+
+    /// Whether ten requests do not come to the end of what the script can count, which is a test of its own.
+    fn counts_debts(&self) -> bool {
+        match self.sequence.plan.kind {
+            PlanKind::Gcra { capacity, .. } => capacity < LARGEST / 64,
+            _ => true,
+        }
+    }
+
+    fn is_log(&self) -> bool {
+        matches!(self.sequence.plan.kind, PlanKind::Log { .. })
+    }
+
+    /// The largest cost that the softened limit admits now.
+    fn room(&self) -> u64 {
+        let (now_ns, oracle) = (self.sequence.now_ns(), &self.sequence.oracle);
+        let fits = |cost| oracle.peek(now_ns, cost) == Verdict::Allowed;
+        let (mut low, mut high) = (0, oracle.most());
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            (low, high) = if fits(middle) { (middle, high) } else { (low, middle - 1) };
+        }
+        low
+    }
+
+    fn step(&mut self, random: &mut Random) -> Step {
+        self.sequence.go_on(random);
+        self.sequence.now_us = self.sequence.now_us.max(self.since_us);
+        let cost = self.sequence.cost(random).max(1);
+        match random.below(8) {
+            0 | 1 => self.take(cost, cost),
+            2 => self.take(cost, 1),
+            3 if self.counts_debts() => self.owe(cost + random.below(self.sequence.plan.limit + 1)),
+            4 if random.below(3) == 0 => self.reset(),
+            5 if self.counts_debts() => self.cancel(),
+            _ if self.counts_debts() => self.reserve(cost.min(self.sequence.plan.limit), random),
+            _ => self.take(cost, cost),
+        }
+    }
+
+    fn entered(&mut self) {
+        self.sequence.newest_us = self.sequence.now_ns() / 1_000;
+    }
+
+    fn take(&mut self, want: u64, least: u64) -> Step {
+        let taken = want.min(self.room().max(least));
+        let verdict = self.sequence.check(taken);
+        let expected = (verdict == Verdict::Allowed).then_some(taken);
+        let units = Units { want, least, share: 1, stamp: 0 };
+        Step { verb: ScriptVerb::Check, units, expected, place: None }
+    }
+
+    fn owe(&mut self, units: u64) -> Step {
+        let now_ns = self.sequence.now_ns();
+        let charged = match self.sequence.plan.kind {
+            _ if self.sequence.oracle.is_penalised(now_ns) => 0,
+            PlanKind::Gcra { .. } => units,
+            PlanKind::Log { .. } => units.min(self.sequence.plan.limit),
+            _ => units.min(self.room()),
+        };
+        self.sequence.oracle.charge(now_ns, charged);
+        if charged > 0 {
+            self.entered();
+        }
+        let (verb, units) = (ScriptVerb::Charge, Units::owed(units));
+        Step { verb, units, expected: Some(charged), place: None }
+    }
+
+    fn reset(&mut self) -> Step {
+        let now_ns = self.sequence.now_ns();
+        self.sequence.oracle.reset(now_ns);
+        (self.since_us, self.sequence.newest_us, self.last) = (self.sequence.now_us, 0, None);
+        let (verb, units) = (ScriptVerb::Reset, Units::exactly(0));
+        Step { verb, units, expected: Some(0), place: None }
+    }
+
+    fn reserve(&mut self, cost: u64, random: &mut Random) -> Step {
+        if !self.is_gcra() {
+            return self.take(cost, cost);
+        }
+        let (now_ns, plan) = (self.sequence.now_ns(), self.sequence.plan);
+        let tick_ns = plan.tick_us * 1_000;
+        let ticks = random.below(3 * plan.drain_us(cost) / plan.tick_us + 2);
+        let wait_ns = ticks * tick_ns;
+        let wait = tollgate::Wait::at_most(std::time::Duration::from_nanos(wait_ns));
+        let (verb, units) = Units::place(&plan, cost, wait);
+        let oracle = &mut self.sequence.oracle;
+        let fits =
+            !oracle.is_penalised(now_ns) && oracle.peek(now_ns + wait_ns, cost) == Verdict::Allowed;
+        if !fits {
+            // A denial like that of a check.
+            assert_eq!(oracle.check(now_ns, cost), Verdict::Denied);
+            return Step { verb, units, expected: None, place: None };
+        }
+        oracle.charge(now_ns, cost);
+        let turn = oracle.retry_after(now_ns, 0).unwrap();
+        let place = Some((cost, u64::try_from(turn).unwrap()));
+        Step { verb, units, expected: Some(cost), place }
+    }
+
+    fn cancel(&mut self) -> Step {
+        let verb = ScriptVerb::Cancel;
+        let Some(last) = self.last.take() else {
+            // Of no charge.
+            let units = Units { stamp: LARGEST, ..Units::owed(1) };
+            return Step { verb, units, expected: Some(0), place: None };
+        };
+        let now_ns = self.sequence.now_ns();
+        let oracle = &mut self.sequence.oracle;
+        let is_last = *oracle == last.after && oracle.place(now_ns) == last.window;
+        let back = if is_last { oracle.undo(now_ns, last.then_ns, last.cost) } else { 0 };
+        let units = Units { share: last.left, stamp: last.stamp, ..Units::owed(last.cost) };
+        Step { verb, units, expected: Some(back), place: None }
+    }
+
+    fn compare(&mut self, step: &Step, reply: &ScriptReply) {
+        let (plan, now_ns) = (self.sequence.plan, self.sequence.now_ns());
+        let Step { verb, units, expected, place } = step;
+        let what =
+            format!("{verb:?} {units:?} of {} at {} us", plan.policy(), self.sequence.now_us);
+        let seen = &reply.parts[0];
+        let view = StateView { plan: &plan, state: &seen.state, now_us: reply.now_us };
+        if matches!(verb, ScriptVerb::Check | ScriptVerb::Reserve) {
+            assert_eq!(reply.admitted, expected.is_some(), "{what}");
+        }
+        assert_eq!(seen.units, expected.unwrap_or(0), "{what}");
+        let told = tollgate::Decision::from(view.told(true, seen.units));
+        assert_eq!(told.remaining(), self.sequence.oracle.remaining(now_ns), "{what}");
+        // The units of a log that are left after a cancellation are compared in its own tests.
+        let reserved = match (place, expected) {
+            (Some(place), _) => Some(*place),
+            (None, Some(cost @ 1..)) if *verb == ScriptVerb::Check && !self.is_log() => {
+                Some((*cost, 0))
+            }
+            _ => None,
+        };
+        if let Some((cost, wait_ns)) = reserved {
+            if place.is_some() {
+                let at_ns = now_ns + wait_ns;
+                let turn_us = at_ns.div_ceil(plan.tick_us * 1_000) * plan.tick_us;
+                let turn_us = if wait_ns == 0 { reply.now_us } else { turn_us };
+                assert_eq!(reply.now_us + view.turn_us(), turn_us, "{what}");
+            }
+            let (stamp, left) = (view.stamp(), view.newest());
+            let after = self.sequence.oracle.clone();
+            let window = after.place(now_ns);
+            self.last = Some(LastPlace { then_ns: now_ns, cost, stamp, left, after, window });
+        }
+    }
+}
+
+/// Compares so many sequences with the model.
+fn compare(server: &Server, told: &mut TimedScript, count: u64) {
+    let policies = [&POLICIES[..], &SOFT, &RULED].concat();
+    let mut random = Random(4);
+    for first in (0..count).step_by(usize::try_from(TOGETHER).unwrap()) {
+        let new = |number| Queue::new(Sequence::of(&policies, number, &mut random));
+        let mut queues: Vec<_> = (first..first + TOGETHER).map(new).collect();
+        for _ in 0..10 {
+            let steps: Vec<_> = queues.iter_mut().map(|queue| queue.step(&mut random)).collect();
+            let calls: Vec<_> = queues
+                .iter()
+                .zip(&steps)
+                .map(|(Queue { sequence, .. }, step)| {
+                    let ask = ask(step.verb, &sequence.key, &sequence.plan, step.units);
+                    (sequence.now_us, vec![ask])
+                })
+                .collect();
+            let replies = told.calls(&calls);
+            for ((queue, step), reply) in queues.iter_mut().zip(&steps).zip(&replies) {
+                queue.compare(step, &reply[0]);
+            }
+        }
+        server.run::<()>(&["FLUSHALL"]);
+    }
+}
+
+#[test]
+fn every_verb_is_carried_out_as_the_model_does() {
+    let server = Server::start();
+    compare(&server, &mut TimedScript::new(&server), SEQUENCES);
+}
+
+#[test]
+fn a_script_that_carries_out_something_else_is_caught() {
+    let mistakes = [
+        ("Charge", "return min(limit.want, limit.room) end", "return limit.want end"),
+        ("Charge", "if (state.ends or 0) > 0 then return 0 end", ""),
+        ("Charge", "units = min(limit.want, limit.b)", "units = limit.want"),
+        ("Reserve", "debt <= state.c + ahead and", "debt < state.c + ahead and"),
+        ("Reserve", "return (state.ends or 0) == 0 and debt", "return debt"),
+        ("Cancel", "or held[1] ~= left - drained then", "then"),
+        ("Cancel", "return held[at] == left and give_back", "return give_back"),
+        ("Cancel", "size - max(drained - max(left - max(size, state.c), 0), 0)", "size - drained"),
+        ("Cancel", "if state.most and state.denials > 0 then return 0 end", ""),
+        ("", "if byte(ARGV[at], 2) == RESET then call('DEL', key) end", ""),
+    ];
+    let server = Server::start();
+    for (verb, right, wrong) in mistakes {
+        server.run::<()>(&["FLUSHALL"]);
+        let text = text_with_told_time(NEVER_SET_BACK);
+        assert_eq!(text.matches(right).count(), 1, "{right}");
+        let mut told = TimedScript::with(&server, text.replace(right, wrong));
+        let compared = std::panic::AssertUnwindSafe(|| compare(&server, &mut told, SEQUENCES));
+        let panic = std::panic::catch_unwind(compared).expect_err(right);
+        let message = panic.downcast_ref::<String>().unwrap();
+        assert!(message.contains(verb), "{right}: {message}");
+    }
+}
+
+/// A reservation of more than the burst, and one behind so many units, are what the core makes of them.
+#[test]
+fn places_of_any_size_wait_as_long_as_in_the_core() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let mut random = Random(5);
+    for round in 0..400_u64 {
+        let plan = plan(["10/s burst 3", "1/s burst 1", "100/m burst 40"][(round % 3) as usize]);
+        let limiter = tollgate::Limiter::new(plan.policy());
+        let mut now_us = 3_600_000_000 + random.below(1_000_000);
+        for _ in 0..8 {
+            now_us += random.below(2) * random.below(2_000_000);
+            let entry = limiter.entry().at(tollgate::Timestamp::from_nanos(now_us * 1_000));
+            let wait =
+                tollgate::Wait::at_most(std::time::Duration::from_millis(random.below(40_000)))
+                    .behind(random.below(30));
+            let cost = 1 + random.below(2 * plan.limit);
+            let (verb, units) = Units::place(&plan, cost, wait);
+            let reply = told.call(now_us, ask(verb, &round.to_string(), &plan, units));
+            let expected = entry.queue(cost, wait);
+            assert_eq!(reply.admitted, expected.is_ok(), "{cost} {wait:?} of {}", plan.policy());
+            let Ok(place) = expected else { continue };
+            let view = StateView { plan: &plan, state: &reply.parts[0].state, now_us };
+            let wait_us = u64::try_from(place.wait().as_nanos().div_ceil(1_000)).unwrap();
+            assert!(view.turn_us().abs_diff(wait_us) <= 1, "{} {wait_us}", view.turn_us());
+            if random.below(2) == 0 {
+                now_us += random.below(400_000);
+                let entry = limiter.entry().at(tollgate::Timestamp::from_nanos(now_us * 1_000));
+                let units =
+                    Units { share: view.newest(), stamp: view.stamp(), ..Units::owed(cost) };
+                let ask = ask(ScriptVerb::Cancel, &round.to_string(), &plan, units);
+                let back = told.call(now_us, ask).parts[0].units;
+                assert_eq!(back > 0, entry.cancel(place), "{cost} of {}", plan.policy());
+            }
+        }
+    }
+}
+
+/// The largest debt is told to the unit, stored as text, and still there later.
+#[test]
+fn a_debt_ends_where_the_script_can_no_longer_count_it() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    for policy in ["10/m burst 5", "1000003/d", "100/s", "10/m penalty 10m after 3"] {
+        let plan = plan(policy);
+        let now_us = 1_790_000_000_000_000;
+        let empty = told.call(now_us, ask(ScriptVerb::Peek, policy, &plan, Units::exactly(1)));
+        let view = StateView { plan: &plan, state: &empty.parts[0].state, now_us };
+        let chargeable = view.chargeable(u64::MAX);
+        assert!(chargeable < LARGEST && chargeable > plan.limit, "{chargeable}");
+        let owed = |units| ask(ScriptVerb::Charge, policy, &plan, Units::owed(units));
+        let reply = told.call(now_us, owed(u64::MAX));
+        assert_eq!(reply.parts[0].units, chargeable, "{policy}");
+        let later = told.call(now_us, owed(7));
+        assert_eq!((later.parts[0].units, later.parts[0].broken), (0, false), "{policy}");
+        assert_eq!(later.parts[0].state, reply.parts[0].state, "{policy}");
+    }
+}

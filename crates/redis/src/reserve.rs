@@ -1,0 +1,250 @@
+//! Waiting for a turn: a place in the queue is a debt in the store, charged by one call, which tells how long to wait.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tollgate::{Decision, Denial, Reservation, Wait};
+
+use crate::decision::{RedisDecision, RedisPermit, Source};
+use crate::error::Fault;
+use crate::inner::Inner;
+use crate::leased::holding::Glance;
+use crate::limiter::RedisLimiter;
+use crate::script::{ScriptVerb, Units};
+use crate::settings::OnError;
+
+/// Units that are charged already and may be used once the wait is over.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Wait;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use tollgate_redis::{Fault, RedisLimiter, Settings, Store};
+/// # let store = Store::open("redis://127.0.0.1:1/")?;
+/// let limiter = RedisLimiter::new(&store, Settings::new("5/s burst 1".parse()?))?;
+/// let wait = Wait::at_most(Duration::from_secs(1));
+/// let place = limiter.reserve("alice", 1, wait).await?;
+/// assert_eq!((place.wait(), place.fault()), (Duration::ZERO, Some(Fault::Unreachable)));
+/// assert_eq!(limiter.cancel("alice", place).await, Ok(true));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "the units are charged; cancel it if they are not wanted"]
+pub struct RedisReservation {
+    permit: RedisPermit,
+    wait: Duration,
+    fault: Option<Fault>,
+    place: Place,
+}
+
+/// Where the units are charged.
+#[derive(Debug)]
+enum Place {
+    /// In the store, whose newest count was this afterwards.
+    Stored {
+        left: u64,
+    },
+    Share(Reservation),
+    /// Nowhere: the setting alone has admitted it.
+    Ruled,
+}
+
+impl RedisReservation {
+    /// How long to wait from now, when the reservation has just been made. The store's answer has taken some time, in
+    /// which the turn has come nearer: so nothing is used too early.
+    #[must_use]
+    pub fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    /// What the reservation has charged. A refund of it gives something back also if other requests have queued up
+    /// behind it, but less than [`cancel`](RedisLimiter::cancel): what is owed beyond the burst counts as drained.
+    #[must_use]
+    pub fn permit(&self) -> RedisPermit {
+        self.permit
+    }
+
+    /// Why the store did not decide, if it failed.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+}
+
+impl RedisLimiter {
+    /// Takes the next place of a key: charges `units` also if they fit only later, and says how long to wait. As
+    /// [`Entry::queue`](tollgate::Entry::queue): no longer than `wait` and the policy's own queue say, else it is denied
+    /// at once and nothing is charged. Only GCRA knows a later time: a window or a log admits what fits now.
+    ///
+    /// Always asks the store, so places of all nodes are in one order, in each mode. What nodes hold in leases was charged
+    /// before; with counts a node that has not heard of the places yet admits what mode `Async` lets it.
+    ///
+    /// If the store fails, the wait is for a place in this node's share, none at all or a denial, by
+    /// [`OnError`](crate::OnError).
+    ///
+    /// # Errors
+    /// The [`Denial`], if there is no place within that wait.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate::Wait;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("5/s burst 1 queue 50".parse()?))?;
+    /// let place = limiter.reserve("alice", 1, Wait::at_most(Duration::from_secs(2))).await?;
+    /// tokio::time::sleep(place.wait()).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn reserve(
+        &self,
+        key: impl AsRef<[u8]>,
+        units: u64,
+        wait: Wait,
+    ) -> Result<RedisReservation, Denial> {
+        let (inner, key) = (&self.inner, key.as_ref());
+        let wait = inner.plan.bounded(wait);
+        let (verb, asked) = Units::place(&inner.plan, units, wait);
+        inner.report_before_asking(key).await;
+        let reply = inner.ask(verb, key, asked, inner.due()).await;
+        let found = reply.and_then(|reply| {
+            let view = inner.view(&reply)?;
+            let told = view.told(reply.admitted, units);
+            let decision = RedisDecision::new(told, Source::Store, view.stamp());
+            Ok((decision, Duration::from_micros(view.turn_us()), view.newest()))
+        });
+        let (decision, wait, place) = match found {
+            Ok((decision, wait, left)) => (decision, wait, Place::Stored { left }),
+            Err(fault) => without_store(inner, key, Units::exactly(units), (wait, fault)),
+        };
+        inner.counters().decision(decision.source(), decision.is_allowed());
+        let fault = decision.fault();
+        let permit = decision.into_result()?;
+        if let (Some(held), Place::Stored { .. }) = (inner.held(key), &place) {
+            held.after(Glance::default(), units);
+        }
+        Ok(RedisReservation { permit, wait, fault, place })
+    }
+
+    /// Gives a place back if nothing was charged to the key since, and says whether it did: before its turn all of it,
+    /// and afterwards what has not drained since. Otherwise it stays charged, since the places behind it are promised. As
+    /// [`Entry::cancel`](tollgate::Entry::cancel).
+    ///
+    /// # Errors
+    /// Why the store did not do it. It may nevertheless have, so it is not tried again.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate::Wait;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("1/s burst 1".parse()?))?;
+    /// let minute = Wait::at_most(Duration::from_secs(60));
+    /// let [first, second] = [limiter.reserve("alice", 1, minute).await?, limiter.reserve("alice", 1, minute).await?];
+    /// assert!(!limiter.cancel("alice", first).await?); // the second stands behind it
+    /// assert!(limiter.cancel("alice", second).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn cancel(
+        &self,
+        key: impl AsRef<[u8]>,
+        reservation: RedisReservation,
+    ) -> Result<bool, Fault> {
+        let (inner, key) = (&self.inner, key.as_ref());
+        let RedisReservation { permit, place, .. } = reservation;
+        match (place, permit.stamp()) {
+            (Place::Share(place), _) => {
+                Ok(inner.share.entry(key, inner.link(key).isolated()).cancel(place))
+            }
+            (Place::Stored { left }, Some(stamp)) => {
+                let units = Units { share: left, stamp, ..Units::owed(permit.permit().cost()) };
+                let reply = inner.ask(ScriptVerb::Cancel, key, units, inner.due()).await?;
+                Ok(reply.parts.first().is_some_and(|seen| seen.units > 0))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Waits for a turn on tokio's timer: [`reserve`](RedisLimiter::reserve), and a sleep, a jitter longer if `wait` has
+    /// one. It takes no longer than the wait and one deadline of the store. If it is dropped before its turn, the place is
+    /// given back as [`cancel`](RedisLimiter::cancel) does, in a task of its own; if it is dropped before the store has
+    /// answered, what that charged stays charged.
+    ///
+    /// # Errors
+    /// As [`reserve`](RedisLimiter::reserve), at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Wait;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("5/s burst 1".parse()?))?;
+    /// let permit = limiter.acquire("alice", 1, Wait::at_most(Duration::from_secs(1))).await?;
+    /// assert_eq!(permit.permit().cost(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acquire(
+        &self,
+        key: impl AsRef<[u8]>,
+        units: u64,
+        wait: Wait,
+    ) -> Result<RedisPermit, Denial> {
+        let key = key.as_ref();
+        let place = self.reserve(key, units, wait).await?;
+        let (permit, pause) = (place.permit(), wait.spread(place.wait()));
+        let mut waiting = Waiting { limiter: self, key, place: Some(place) };
+        // At once otherwise: a timer may round a wait of zero up.
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        waiting.place = None;
+        Ok(permit)
+    }
+}
+
+/// A place that is given back if the caller that waits for it gives up.
+struct Waiting<'a> {
+    limiter: &'a RedisLimiter,
+    key: &'a [u8],
+    place: Option<RedisReservation>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let (Some(place), Ok(runtime)) = (self.place.take(), Handle::try_current()) else { return };
+        let (limiter, key) = (self.limiter.clone(), self.key.to_vec());
+        runtime.spawn(async move { limiter.cancel(key, place).await });
+    }
+}
+
+/// A place without the store.
+fn without_store(
+    inner: &Inner,
+    key: &[u8],
+    units: Units,
+    (wait, fault): (Wait, Fault),
+) -> (RedisDecision, Duration, Place) {
+    if inner.on_error != OnError::Local {
+        return (inner.fall_back(key, units, fault), Duration::ZERO, Place::Ruled);
+    }
+    let degraded = |decision| {
+        RedisDecision::degraded(inner.share.told(decision, units.want), Source::Share, fault)
+    };
+    match inner.share.entry(key, inner.link(key).isolated()).queue(units.want, wait) {
+        Ok(place) => {
+            let decision = degraded(Decision::Allowed(*place.permit()));
+            (decision, place.wait(), Place::Share(place))
+        }
+        Err(denial) => (degraded(Decision::Denied(denial)), Duration::ZERO, Place::Ruled),
+    }
+}

@@ -1,0 +1,221 @@
+-- What a key stores: its states, brought to the present. From at_limit.lua up to `return together` of request.lua it is
+-- the body of one function, `others`, which is called when a call first needs it: to make a dozen functions takes the
+-- server as long as several decisions.
+
+  local gmatch, rep = string.gmatch, string.rep
+  local rules, log
+
+  -- Adds the numbers of a text to `found`; nil if the text is anything else.
+  local function numbers(text, found)
+    if not find(text, '^[%d ]+$') then return nil end
+    for number in gmatch(text, '%d+') do
+      local value = tonumber(number)
+      if value > MOST then return nil end
+      found[#found + 1] = value
+    end
+    return found
+  end
+
+  -- Whether a state of this kind is stored as so many numbers.
+  local function is_length(kind, c, count)
+    if kind == GCRA then return count == 2 or count == 3 end
+    return count == (kind == SEGMENTED and c + 1 or kind == SLIDING and 3 or 2)
+  end
+
+  -- Brings a state to the present: sets `now`, `window`, `held` and, if the clock was set back, `moved`.
+  --   GCRA        a tick drains `a` parts, a unit has `b`, the capacity is `c`; holds the debt in parts
+  --   FIXED       window a, limit b;              holds the window's number, count
+  --   FROM_FIRST  window a, limit b;              holds the start, count
+  --   SLIDING     window a, limit b, rounding c;  holds the window's number, previous, current
+  --   SEGMENTED   segment a, limit b, segments c; holds the segment's number, counts from the newest on
+  --   MONTH       limit b;                        holds the end of the month, count
+  -- `stored` is what was held when it was stored, nil if that was nothing.
+  local function stand(state, stored)
+    local kind, a, c = state.kind, state.a, state.c
+    if kind == MONTH then
+      stand_in_month(state, stored)
+      if state.most then rules.stand(state) end
+      return state
+    end
+    local now = state.tick == 1 and now_us or div(now_us, state.tick)
+    local window = (kind == GCRA or kind == FROM_FIRST) and now or div(now, a)
+    local held, moved
+    if kind == GCRA then
+      held = { 0 }
+      if stored then
+        held[1], moved = debt_of(stored[1], stored[2], stored[3], now, state.tick, a, c)
+      end
+    elseif stored then
+      -- Whether the clock was set back since.
+      local slack = slack_us / state.tick
+      moved = (kind == FROM_FIRST and stored[1] or (stored[1] - 1) * a) > now + slack
+      if moved then stored[1] = window + 1 end
+    end
+    if kind == GCRA then -- done
+    elseif kind == FIXED then
+      held = stored and stored[1] >= window and stored or { window, 0 }
+    elseif kind == FROM_FIRST then
+      -- None opens before the last one, whose units may all have been given back.
+      held = stored and stored[2] > 0 and now < stored[1] + a and stored or { max(now, stored and stored[1] or 0), 0 }
+    elseif kind == SLIDING then
+      held = { window, 0, 0 }
+      if stored and stored[1] >= window then held = stored
+      elseif stored and stored[1] == window - 1 then held[2] = stored[3] end
+    else
+      held = stored
+      if not stored or stored[1] < window then
+        held = { window }
+        local passed = stored and window - stored[1] or c
+        for age = 0, c - 1 do held[age + 2] = age >= passed and stored[age - passed + 2] or 0 end
+      end
+    end
+    state.now, state.window, state.held, state.moved = now, window, held, moved
+    if state.most then rules.stand(state) end
+    return state
+  end
+
+  -- The index of the count that grows.
+  local function newest(state)
+    return state.kind == GCRA and 1 or state.kind == SLIDING and 3 or 2
+  end
+
+  -- Units that are used, rounded up.
+  local function used_of(state)
+    local held, a, b, c, kind = state.held, state.a, state.b, state.c, state.kind
+    if kind == GCRA then return div(held[1], b) + (fmod(held[1], b) > 0 and 1 or 0) end
+    local used = held[2]
+    if kind == SLIDING then
+      local into = held[1] > state.window and 0 or state.now - state.window * a
+      if c == 0 then used = div(held[2] * (a - into) + a - 1, a)
+      elseif c == 1 then used = div(held[2] * (a - into), a) end
+      used = used + held[3]
+    elseif kind == SEGMENTED then
+      for age = 1, c - 1 do used = used + held[age + 2] end
+    end
+    return used
+  end
+
+  -- How many units fit, and whether `least` fit. In a penalty nothing does.
+  local function room_in(state, least)
+    if state.most and state.ends > 0 then return 0, false end
+    if state.kind == GCRA then return room_of(state.held[1], state.b, state.c, least) end
+    local used = used_of(state)
+    local room = max(state.b - used, 0)
+    return room, used <= state.b and least <= room
+  end
+
+  -- At least the parts x * y / z, for x below z, and at most five more.
+  local function share_of(x, y, z)
+    local product = x * y
+    if product > MOST then return min(math.ceil(x / z * y) + 2, y) end
+    return div(product, z) + (fmod(product, z) > 0 and 1 or 0)
+  end
+
+  -- Lets a new state begin with what another holds, at most its own limit. A window of the same length goes on;
+  -- otherwise the units used under the other policy count as used just now.
+  local function carry(state, other)
+    local kind, held = state.kind, other.held
+    local is_alike = kind == other.kind and state.a * state.tick == other.a * other.tick
+      and (kind ~= SEGMENTED or state.c == other.c) and (kind ~= FROM_FIRST or state.tick == other.tick)
+    stand(state)
+    if kind == GCRA and other.kind == GCRA then
+      local whole, rest = div(held[1], other.b), fmod(held[1], other.b)
+      state.held[1] = min(whole * state.b + share_of(rest, state.b, other.b), state.c)
+    elseif kind == GCRA then
+      state.held[1] = min(used_of(other) * state.b, state.c)
+    elseif is_alike then
+      -- Where another policy asked, a month that is over is not known to be followed by this one.
+      if kind ~= MONTH or held[1] >= state.held[1] then
+        state.held = { held[1] }
+        for i = 2, #held do state.held[i] = min(held[i], state.b) end
+      end
+    else
+      state.held[newest(state)] = min(used_of(other), state.b)
+    end
+    if state.most then rules.carry(state, other) end
+  end
+
+  -- A state that could not be read counts as full.
+  local function fill(state)
+    stand(state)
+    state.held[newest(state)] = state.kind == GCRA and state.c or state.b
+  end
+
+  local function is_idle(state)
+    local sum = 0
+    for i = state.kind == GCRA and 1 or 2, #state.held do sum = sum + state.held[i] end
+    return sum == 0
+  end
+
+  -- A state of the policy that these numbers name: what it holds is not set yet.
+  local function policy_of(mark, found)
+    local kind, tick, a, b, c = unpack(found, 1, 5)
+    local state = { mark = mark, kind = kind % RULED, tick = tick, a = a, b = b, c = c }
+    if kind >= RULED then
+      rules = rules or at_limit()
+      rules.take(state, found, 6)
+    end
+    return state
+  end
+
+  -- The state in a text that the key stores; nil if it is none.
+  local function state_in(text)
+    local stored = numbers(text, {})
+    if not stored then return nil end
+    local is_ruled = stored[1] >= RULED
+    local mark = match(text, is_ruled and RULES_MARK or '^%d+ %d+ %d+ %d+ %d+ ')
+    if not mark then return nil end
+    local state, first = policy_of(mark, stored), is_ruled and 12 or 6
+    local kind, a, b, c = state.kind, state.a, state.b, state.c
+    if kind < GCRA or kind > SEGMENTED and kind ~= MONTH or min(state.tick, a, b) < 1 then return nil end
+    if kind == SEGMENTED and (c < 1 or c > 64) or not is_length(kind, c, #stored + 1 - first) then return nil end
+    if kind == GCRA and (stored[first + 2] or 0) > stored[first] then return nil end
+    state.is_stored = true
+    return stand(state, { unpack(stored, first) })
+  end
+
+  -- All that a key stores: its states, the one asked last first.
+  local function look(key)
+    local record = { key = key, asked = 0, admits = true }
+    local text, broken = read(key)
+    for part in gmatch(text and text .. ';' or '', '([^;]*);') do
+      local state = state_in(part)
+      broken = broken or not state or #record == STATES
+      record[#record + 1] = state
+      record.has_changed = record.has_changed or state and state.moved
+    end
+    if broken then record = { key = key, asked = 0, admits = true, broken = true } end
+    return record
+  end
+
+  -- The state of a key under one policy, which becomes its first. A new one begins after the state by which the most
+  -- is spent.
+  local function state_of(record, state)
+    state.is_asked = true
+    for i = 1, #record do
+      if record[i].mark == state.mark then
+        table.insert(record, 1, table.remove(record, i))
+        local known = record[1]
+        known.is_asked = true
+        if state.months then
+          known.months = state.months
+          stand(known, known.held)
+          record.has_changed = record.has_changed or known.moved
+        end
+        return known
+      end
+    end
+    stand(state)
+    if record.broken then fill(state) end
+    local best, most
+    for i = 1, #record do
+      carry(state, record[i])
+      local spent = state.kind == GCRA and state.held[1] or used_of(state)
+      if not most or spent > most then best, most = record[i], spent end
+      record.has_changed = true
+    end
+    if best then carry(state, best) end
+    table.insert(record, 1, state)
+    record[STATES + 1] = nil
+    return state
+  end

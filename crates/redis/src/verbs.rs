@@ -1,0 +1,178 @@
+//! The verbs beside a check: as much as fits, what is owed already, and to forget.
+
+use std::time::Duration;
+
+use tollgate::Told;
+
+use crate::decision::{RedisDecision, Source};
+use crate::error::Fault;
+use crate::inner::{Inner, told};
+use crate::leased::held::HeldKey;
+use crate::leased::holding::Glance;
+use crate::limiter::RedisLimiter;
+use crate::script::{ScriptVerb, Units};
+use crate::settings::OnError;
+
+impl RedisLimiter {
+    /// Admits as much of `units` as fits, and says how much: the [`cost`](tollgate::Permit::cost) of the permit. Denied
+    /// if not even one unit fits; then the answers are those for one unit. 0 units are a peek.
+    ///
+    /// With leases it takes what this node holds, and the rest from the store.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// let taken = [limiter.take_up_to("alice", 7).await, limiter.take_up_to("alice", 7).await];
+    /// assert_eq!(taken.map(|it| it.into_result().map(|it| it.permit().cost())), [Ok(7), Ok(3)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn take_up_to(&self, key: impl AsRef<[u8]>, units: u64) -> RedisDecision {
+        let (inner, key) = (&self.inner, key.as_ref());
+        let decision = match inner.held(key) {
+            _ if units == 0 => inner.look_at(key, 0).await,
+            Some(held) => take_beside(inner, held, key, units).await,
+            None => self.count_or_ask(key, Units::up_to(units)).await,
+        };
+        inner.counters().decision(decision.source(), decision.is_allowed());
+        decision
+    }
+
+    /// Charges units whether they fit or not, and returns how many could not be charged. For a cost that is known only
+    /// afterwards. As [`Entry::charge`](tollgate::Entry::charge): under GCRA the limit goes into debt, here as far as the
+    /// script can count it (2^53 parts of a unit); a window takes what fits, a sliding log no more than its limit at
+    /// once. During a penalty nothing is charged.
+    ///
+    /// With leases the units that this node holds are charged first. What other nodes hold was charged before, and may
+    /// be spent although the limit is in debt: until it expires, a second at most. In mode `Async` this node knows of the
+    /// charge at once and reports it, as it does what it admits.
+    ///
+    /// # Errors
+    /// Why the store did not charge it. It may nevertheless have, so it is not charged again. With
+    /// [`OnError::Local`](crate::OnError::Local) it is charged to this node's share.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{Fault, RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// assert!(limiter.check("alice").await.is_allowed());
+    /// // The request turned out to be worth 15 units, and the store is away.
+    /// assert_eq!(limiter.charge("alice", 14).await, Err(Fault::Unreachable));
+    /// assert!(!limiter.check("alice").await.is_allowed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn charge(&self, key: impl AsRef<[u8]>, units: u64) -> Result<u64, Fault> {
+        let (inner, key) = (&self.inner, key.as_ref());
+        let (held, _) = inner.held(key).map_or((0, 0), |held| held.take_up_to(units));
+        let owed = Units::owed(units - held);
+        if owed.want == 0 {
+            return Ok(0);
+        }
+        let counts = inner.local.counts.as_ref();
+        if let Some(decision) =
+            counts.and_then(|counts| inner.count(counts, key, ScriptVerb::Charge, owed))
+        {
+            return Ok(owed.want - decision.into_result().map_or(0, |it| it.permit().cost()));
+        }
+        inner.report_before_asking(key).await;
+        let reply = inner.ask(ScriptVerb::Charge, key, owed, inner.due()).await;
+        let reply = reply.inspect_err(|_| {
+            if inner.on_error == OnError::Local {
+                // What a share cannot remember is beyond what it admits in any case.
+                let _ = inner.share.entry(key, inner.link(key).isolated()).charge(owed.want);
+            }
+        })?;
+        let charged = reply.parts.first().map_or(0, |seen| seen.units);
+        if let Some(held) = inner.held(key) {
+            held.after(Glance::default(), charged);
+        }
+        Ok(owed.want.saturating_sub(charged))
+    }
+
+    /// Forgets what was charged to a key: from now on its limit is as never used. In the store that is all policies of
+    /// the key; and here what this node holds in leases, has counted and not reported, or has charged to its share. As
+    /// for [`Entry::reset`](tollgate::Entry::reset), permits of before stand for nothing any more: to give them back is
+    /// to forgive a later charge.
+    ///
+    /// Other nodes are not told. What they hold in leases was charged before: it may still be spent, or given back, until
+    /// it expires. So in the second after it at most what nodes hold is admitted beyond the limit, `max_held` for each. In
+    /// mode `Async` what they have admitted and not reported is charged anew, and they deny by what they counted for two
+    /// intervals at most.
+    ///
+    /// # Errors
+    /// Why the store did not do it; then this node has forgotten nothing either. The store may nevertheless have. Its
+    /// user needs the right to `DEL`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{Fault, RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// assert_eq!(limiter.reset("alice").await, Err(Fault::Unreachable));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn reset(&self, key: impl AsRef<[u8]>) -> Result<(), Fault> {
+        let (inner, key) = (&self.inner, key.as_ref());
+        inner.ask(ScriptVerb::Reset, key, Units::exactly(0), inner.due()).await?;
+        inner.share.entry(key, inner.link(key).isolated()).reset();
+        if let Some(table) = &inner.local.leases {
+            table.set(key).look(key, |holding| holding.forget());
+        }
+        if let Some(counts) = &inner.local.counts {
+            counts.forget(key);
+        }
+        Ok(())
+    }
+
+    /// Decides by the counts of this node, or else by the store.
+    pub(crate) async fn count_or_ask(&self, key: &[u8], units: Units) -> RedisDecision {
+        let (inner, check) = (&self.inner, ScriptVerb::Check);
+        let counts = inner.local.counts.as_ref();
+        if let Some(decision) = counts.and_then(|counts| inner.count(counts, key, check, units)) {
+            return decision;
+        }
+        inner.report_before_asking(key).await;
+        inner.ask_store(key, units).await
+    }
+}
+
+/// As much as fits: units that this node holds, and the others from the store.
+async fn take_beside(inner: &Inner, held: HeldKey<'_>, key: &[u8], units: u64) -> RedisDecision {
+    let due = inner.due();
+    // What is on its way or has expired is left, too. If that is not settled in time, less is taken.
+    _ = held.settled(due).await;
+    let (taken, stamp) = held.take_up_to(units);
+    let rest = Units::up_to(units - taken);
+    let lent = |cost| {
+        let told = held.known().told(&inner.plan, cost, inner.now_ns());
+        RedisDecision::new(told, Source::Lease, stamp)
+    };
+    if rest.want == 0 {
+        return lent(taken);
+    }
+    let reply = inner.ask(ScriptVerb::Check, key, rest, due).await;
+    match reply.and_then(|reply| told(inner, &reply, rest)) {
+        Err(fault) if taken == 0 => inner.fall_back(key, rest, fault),
+        Err(_) => lent(taken),
+        Ok((told, at)) => {
+            let charged = if told.allowed { told.cost } else { 0 };
+            held.after(Glance::default(), charged);
+            if taken == 0 {
+                return RedisDecision::new(told, Source::Store, at);
+            }
+            let (allowed, cost) = (true, taken + charged);
+            let told = Told { allowed, cost, retry_after: Duration::ZERO, ..told };
+            // The earlier stamp, so that no unit counts as charged later than it was.
+            let stamp = if charged > 0 { stamp.min(at) } else { stamp };
+            RedisDecision::new(told, Source::Store, stamp)
+        }
+    }
+}

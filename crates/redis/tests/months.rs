@@ -1,0 +1,61 @@
+//! Calendar months on a real server, whose clock says which month it is, in each mode.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::server::Server;
+use common::{nodes, store};
+use tollgate::{Limiter, Policy};
+use tollgate_redis::{Mode, RedisLimiter, Settings};
+
+const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
+
+#[tokio::test]
+async fn nodes_share_a_month_and_know_when_it_ends() {
+    let server = Server::start();
+    for mode in MODES {
+        server.run::<()>(&["FLUSHALL"]);
+        // With counts, several nodes may admit more before they hear of each other.
+        let count = if mode == Mode::Async { 1 } else { 3 };
+        let nodes = nodes(&server, "calendar-month 30", mode, count).await;
+        let mut admitted = 0;
+        for node in nodes.iter().cycle().take(60) {
+            admitted += u32::from(node.check("key").await.is_allowed());
+            node.return_leases().await;
+        }
+        assert_eq!(admitted, 30, "{mode:?}");
+        let denial = nodes[0].check_n("key", 30).await.into_result().unwrap_err();
+        // As the library says by this machine's clock, which is the server's, too.
+        let month = Limiter::new(Policy::calendar_month(1).unwrap());
+        let ends_in = month.check().reset_after();
+        let wait = denial.retry_after().unwrap();
+        assert!(wait.abs_diff(ends_in) < Duration::from_secs(5), "{mode:?}: {wait:?} {ends_in:?}");
+        let stored: String = server.run(&["GET", "test:default:{key}"]);
+        assert!(stored.starts_with("7 1 1 30 0 "), "{stored}");
+    }
+}
+
+#[tokio::test]
+async fn every_verb_knows_months() {
+    let server = Server::start();
+    let store = store(&server).await;
+    for mode in MODES {
+        let settings = Settings::new("calendar-month 10 soft 20%".parse().unwrap());
+        let settings = settings.mode(mode).name(format!("{mode:?}"));
+        let limiter = RedisLimiter::new(&store, settings).unwrap();
+        let permit = limiter.check_n("key", 8).await.into_result().unwrap();
+        assert_eq!(limiter.refund("key", permit.portion(3)).await, Ok(3), "{mode:?}");
+        limiter.reset("key").await.unwrap();
+        assert_eq!(limiter.charge("key", 9).await, Ok(0), "{mode:?}");
+        let taken = limiter.take_up_to("key", 9).await.into_result().unwrap();
+        assert_eq!((taken.permit().cost(), taken.permit().is_over()), (3, true), "{mode:?}");
+        assert_eq!(limiter.charge("key", 9).await, Ok(9), "a month takes what fits: {mode:?}");
+        let keys: Vec<String> = server.run(&["KEYS", "*"]);
+        for key in keys {
+            let expires_ms: u64 = server.run(&["PTTL", &key]);
+            assert!(expires_ms <= 31 * 86_400_000, "{key}: {expires_ms}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! As much as fits, what is owed already, places in the queue, and to forget, on a real server in each mode.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::server::Server;
+use common::{PATIENT, limiter, nodes, store};
+use tollgate::Wait;
+use tollgate_redis::{Fault, Mode, OnError, RedisDecision, RedisLimiter, Settings, Source, Store};
+
+const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn units(decision: RedisDecision) -> u64 {
+    decision.into_result().map_or(0, |permit| permit.permit().cost())
+}
+
+/// A limiter of a mode, under a name of its own.
+fn of_mode(store: &Store, policy: &str, mode: Mode) -> RedisLimiter {
+    limiter_named(store, policy, mode, &format!("{mode:?}"))
+}
+
+fn limiter_named(store: &Store, policy: &str, mode: Mode, name: &str) -> RedisLimiter {
+    let settings = Settings::new(policy.parse().unwrap()).mode(mode).name(name);
+    RedisLimiter::new(store, settings).unwrap()
+}
+
+async fn admitted(limiter: &RedisLimiter, requests: usize) -> usize {
+    let mut count = 0;
+    for _ in 0..requests {
+        count += usize::from(limiter.check("key").await.is_allowed());
+    }
+    count
+}
+
+#[tokio::test]
+async fn as_much_as_fits_is_taken_also_beside_what_a_node_holds() {
+    let server = Server::start();
+    let store = store(&server).await;
+    for mode in MODES {
+        let limiter = of_mode(&store, "10/h", mode);
+        // In mode leased this leaves units in a lease, sooner or later.
+        assert_eq!(admitted(&limiter, 5).await, 5, "{mode:?}");
+        let none = limiter.take_up_to("key", 0).await;
+        assert_eq!((units(none), none.decision().remaining()), (0, 5), "{mode:?}");
+        assert_eq!(units(limiter.take_up_to("key", 3).await), 3, "{mode:?}");
+        let last = limiter.take_up_to("key", 99).await;
+        assert_eq!((units(last), last.decision().remaining()), (2, 0), "{mode:?}");
+        let denial = limiter.take_up_to("key", 99).await.into_result().unwrap_err();
+        // The answers are those for one unit.
+        assert_eq!(denial.cost(), 1, "{mode:?}");
+        let wait = denial.retry_after().unwrap();
+        assert!(wait > Duration::ZERO && wait <= Duration::from_secs(360), "{wait:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_owed_is_charged_in_full_and_keeps_later_requests_out() {
+    let server = Server::start();
+    let store = store(&server).await;
+    for mode in MODES {
+        let limiter = of_mode(&store, "10/h", mode);
+        assert_eq!(admitted(&limiter, 4).await, 4, "{mode:?}");
+        assert_eq!(limiter.charge("key", 26).await, Ok(0), "{mode:?}");
+        assert_eq!(admitted(&limiter, 3).await, 0, "{mode:?}");
+        let denial = limiter.check("key").await.into_result().unwrap_err();
+        // 30 units are owed: 21 must drain before one fits.
+        let wait = denial.retry_after().unwrap();
+        let full = Duration::from_secs(21 * 360);
+        assert!(wait <= full && wait > full - Duration::from_secs(60), "{mode:?}: {wait:?}");
+    }
+    // A window takes what fits, and a log no more than its limit at once.
+    for (policy, left) in [("fixed-window 10/d", 19), ("sliding-log 10/d", 15)] {
+        let limiter = limiter(&store, policy, Mode::Exact, 1);
+        assert_eq!(units(limiter.check_n(policy, 4).await), 4);
+        assert_eq!(limiter.charge(policy, 25).await, Ok(left), "{policy}");
+        assert!(!limiter.check(policy).await.is_allowed(), "{policy}");
+    }
+    let penalised = limiter(&store, "fixed-window 2/d penalty 10d after 1", Mode::Exact, 1);
+    assert_eq!(units(penalised.take_up_to("p", 9).await), 2);
+    assert!(!penalised.check("p").await.is_allowed());
+    assert_eq!(penalised.charge("p", 5).await, Ok(5));
+}
+
+#[tokio::test]
+async fn a_limit_that_was_reset_is_as_never_used_whatever_its_node_held() {
+    let server = Server::start();
+    let store = store(&server).await;
+    for mode in MODES {
+        let limiter = of_mode(&store, "10/h", mode);
+        for _ in 0..3 {
+            assert_eq!(admitted(&limiter, 15).await, 10, "{mode:?}");
+            assert_eq!(limiter.reset("key").await, Ok(()), "{mode:?}");
+            assert_eq!(limiter.peek("key", 10).await.decision().remaining(), 10, "{mode:?}");
+        }
+        // What a node holds unspent is forgotten as well: nothing is there twice.
+        assert_eq!(admitted(&limiter, 5).await, 5, "{mode:?}");
+        assert_eq!(limiter.reset("key").await, Ok(()), "{mode:?}");
+        assert_eq!(admitted(&limiter, 15).await, 10, "{mode:?}");
+    }
+    let log = limiter(&store, "sliding-log 10/d", Mode::Exact, 1);
+    assert_eq!(units(log.check_n("log", 10).await), 10);
+    assert_eq!(log.reset("log").await, Ok(()));
+    assert_eq!(units(log.check_n("log", 10).await), 10);
+}
+
+/// The bound that `reset` states: beyond the limit no more than other nodes held is admitted.
+#[tokio::test]
+async fn after_a_reset_other_nodes_admit_at_most_what_they_held() {
+    let server = Server::start();
+    let nodes = nodes(&server, "1000/h", Mode::Leased, 3).await;
+    for node in &nodes {
+        for _ in 0..200 {
+            assert!(node.check("key").await.is_allowed());
+        }
+    }
+    assert_eq!(nodes[0].reset("key").await, Ok(()));
+    let mut admitted = 0;
+    loop {
+        let before = admitted;
+        for node in &nodes {
+            for _ in 0..400 {
+                admitted += u64::from(node.check("key").await.is_allowed());
+            }
+        }
+        if admitted == before {
+            break;
+        }
+    }
+    // `max_held` is 1000 / 3 / 2 of each.
+    assert!((900..=1_000 + 2 * 166 + 3).contains(&admitted), "{admitted}");
+}
+
+#[tokio::test]
+async fn places_of_all_nodes_are_in_one_order_and_the_last_one_can_be_given_back() {
+    let server = Server::start();
+    for mode in MODES {
+        server.run::<()>(&["FLUSHALL"]);
+        let nodes = nodes(&server, "1/m burst 1", mode, 2).await;
+        let [a, b] = &nodes[..] else { panic!() };
+        let hour = Wait::at_most(HOUR);
+        let minutes = |wait: Duration| (wait.as_secs_f64() / 60.0).round();
+        let first = a.reserve("key", 1, hour).await.unwrap();
+        assert_eq!((first.wait(), first.fault()), (Duration::ZERO, None), "{mode:?}");
+        let second = b.reserve("key", 1, hour).await.unwrap();
+        let third = a.reserve("key", 1, hour).await.unwrap();
+        assert_eq!([second.wait(), third.wait()].map(minutes), [1.0, 2.0], "{mode:?}");
+        // Behind the second stands the third.
+        assert_eq!(b.cancel("key", second).await, Ok(false), "{mode:?}");
+        assert_eq!(a.cancel("key", third).await, Ok(true), "{mode:?}");
+        let again = b.reserve("key", 1, hour).await.unwrap();
+        assert_eq!(minutes(again.wait()), 2.0, "{mode:?}");
+        // Too late, and behind too many.
+        let denial = a.reserve("key", 1, Wait::at_most(HOUR / 30)).await.unwrap_err();
+        assert_eq!(denial.retry_after().map(minutes), Some(3.0), "{mode:?}");
+        assert!(a.reserve("key", 1, hour.behind(2)).await.is_err(), "{mode:?}");
+        assert!(a.reserve("key", 1, hour.behind(3)).await.is_ok(), "{mode:?}");
+        // A check does not wait.
+        assert!(!b.check("key").await.is_allowed(), "{mode:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_queue_of_the_policy_has_so_many_places_over_all_nodes() {
+    let server = Server::start();
+    let nodes = nodes(&server, "1/m burst 1 queue 3 wait 10m", Mode::Exact, 2).await;
+    let mut places = 0;
+    for n in 0..10 {
+        let node = &nodes[n % 2];
+        places += usize::from(node.reserve("key", 1, Wait::at_most(HOUR)).await.is_ok());
+    }
+    assert_eq!(places, 4, "one leaves at once, three wait");
+    // A window has no later time: what fits now is admitted at once, the rest denied.
+    let window = limiter(&store(&server).await, "fixed-window 2/d", Mode::Exact, 1);
+    let place = window.reserve("w", 2, Wait::at_most(HOUR)).await.unwrap();
+    assert_eq!(place.wait(), Duration::ZERO);
+    assert!(window.reserve("w", 1, Wait::at_most(24 * HOUR)).await.is_err());
+    assert_eq!(window.cancel("w", place).await, Ok(true));
+    assert_eq!(window.peek("w", 1).await.decision().remaining(), 2);
+}
+
+#[tokio::test]
+async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let second = Wait::at_most(Duration::from_secs(1));
+    for mode in MODES {
+        let limiter = of_mode(&store, "10/s burst 1", mode);
+        let began = tokio::time::Instant::now();
+        for _ in 0..4 {
+            assert_eq!(limiter.acquire("key", 1, second).await.unwrap().permit().cost(), 1);
+        }
+        // Turns are 100 ms apart by the server's clock; no unit is used before its turn.
+        assert!(began.elapsed() >= Duration::from_millis(300), "{mode:?}: {:?}", began.elapsed());
+        let slow = limiter_named(&store, "1/h burst 1", mode, &format!("slow {mode:?}"));
+        assert!(slow.acquire("slow", 1, second).await.is_ok());
+        let waiting = slow.acquire("slow", 1, Wait::at_most(2 * HOUR));
+        assert!(tokio::time::timeout(Duration::from_millis(200), waiting).await.is_err());
+        // Its place is given back in a task of its own, so the next one is offered it in the end.
+        let next = async || slow.reserve("slow", 1, Wait::at_most(HOUR)).await;
+        let offered = async {
+            while next().await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENT, offered).await.is_ok(), "{mode:?}");
+    }
+}
+
+/// Bad input: the store is killed between a reservation and its cancellation, and comes back empty.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_that_cannot_be_given_back_stays_charged_and_nothing_is_forgiven() {
+    let mut server = Server::start();
+    let store = store(&server).await;
+    for on_error in [OnError::Local, OnError::Deny, OnError::Allow] {
+        let settings = Settings::new("60/h burst 2".parse().unwrap()).mode(Mode::Exact).nodes(2);
+        let settings = settings.on_error(on_error).name(format!("{on_error:?}"));
+        let limiter = RedisLimiter::new(&store, settings).unwrap();
+        let hour = Wait::at_most(HOUR);
+        let mut places = Vec::new();
+        for _ in 0..4 {
+            places.push(limiter.reserve("key", 1, hour).await.unwrap());
+        }
+        assert!(places.iter().all(|place| place.fault().is_none()));
+        server.kill();
+        while !store.is_degraded() {
+            let _ = limiter.peek("key", 1).await;
+        }
+        let last = places.pop().unwrap();
+        assert!(limiter.cancel("key", last).await.is_err(), "{on_error:?}");
+        assert!(limiter.charge("other", 1).await.is_err(), "{on_error:?}");
+        assert!(limiter.reset("key").await.is_err(), "{on_error:?}");
+        // Places without the store are in this node's share: a burst of 1, then one in two minutes.
+        let mut waits = Vec::new();
+        for _ in 0..3 {
+            waits.push(limiter.reserve("key", 1, Wait::at_most(HOUR / 30)).await);
+        }
+        let minutes = |place: &tollgate_redis::RedisReservation| {
+            assert_eq!(place.fault(), Some(Fault::Unreachable));
+            (place.wait().as_secs_f64() / 60.0).round()
+        };
+        let waits: Vec<_> = waits.iter().flatten().map(minutes).collect();
+        let expected: &[f64] = match on_error {
+            OnError::Local => &[0.0, 2.0],
+            OnError::Allow => &[0.0; 3],
+            _ => &[],
+        };
+        assert_eq!(waits, expected, "{on_error:?}");
+        tokio::task::block_in_place(|| server.restart());
+        while limiter.check("probe").await.source() != Source::Store {
+            tokio::task::yield_now().await;
+        }
+        // The store has lost its memory: a burst begins anew, and the old places are no part of it.
+        let old = places.pop().unwrap();
+        assert_eq!(limiter.cancel("key", old).await, Ok(false), "{on_error:?}");
+        let mut admitted = 0;
+        for _ in 0..9 {
+            let place = limiter.reserve("key", 1, Wait::at_most(Duration::ZERO)).await;
+            admitted += usize::from(place.is_ok());
+        }
+        assert_eq!(admitted, 2, "{on_error:?}");
+        for old in places {
+            assert_eq!(limiter.cancel("key", old).await, Ok(false), "{on_error:?}");
+        }
+        assert!(!limiter.check("key").await.is_allowed(), "{on_error:?}");
+    }
+}

@@ -1,0 +1,60 @@
+//! [`Act`]: what a request asks for.
+
+use std::time::Duration;
+
+use tollgate::Wait;
+
+use crate::rule::LocalLimit;
+
+/// What a request asks for: see [`DecisionMaker::act`](crate::DecisionMaker::act).
+///
+/// ```
+/// use tollgate_rules::Act;
+/// assert_ne!(Act::Check, Act::CheckNow);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Act {
+    /// Whether [`Check`](Act::Check) would admit it. Charges and counts nothing.
+    Peek,
+    /// To be admitted. A limit with a queue (`queue`, `wait`) gives it a place, and the answer says
+    /// [how long to wait](crate::Answer::wait).
+    Check,
+    /// To be admitted at once: where it would have to wait it is denied, and takes no place. For a caller that cannot
+    /// wait, as Envoy.
+    CheckNow,
+    /// As [`Check`](Act::Check), with a [`Receipt`](crate::Receipt) that gives back what was charged.
+    Reserve {
+        /// The longest wait. With it also limits without a queue of their own give places, if their algorithm is
+        /// GCRA or a sliding log. `None`: as long as the rules say.
+        max_wait: Option<Duration>,
+    },
+    /// To be charged whether it fits or not, in every limit of its rules, those in shadow and quota mode included: a
+    /// cost that was not known before. What a limit cannot remember is told:
+    /// [`Status::uncharged`](crate::Status::uncharged). The answer is never a denial.
+    Charge,
+}
+
+impl Act {
+    /// How long this limit lets the request wait; `None` if it is admitted at once or not at all.
+    pub(super) fn wait(self, gate: &LocalLimit) -> Option<Wait> {
+        match self {
+            Self::Reserve { max_wait: Some(max_wait) } => Some(Wait::at_most(max_wait)),
+            Self::Peek | Self::Check | Self::Reserve { .. } if gate.has_queue => {
+                // The policy's own bounds count as well.
+                Some(Wait::at_most(Duration::MAX))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether what was charged can be given back.
+    pub(super) fn keeps(self) -> bool {
+        matches!(self, Self::Reserve { .. })
+    }
+
+    /// Whether it is counted in metrics.
+    pub(super) fn counts(self) -> bool {
+        self != Self::Peek
+    }
+}

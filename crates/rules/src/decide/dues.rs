@@ -1,0 +1,97 @@
+//! Charges several limits, all or none, where some of them may have a queue.
+//!
+//! Limits without a wait are charged by [`check_all`]. Then each of the others gives a place; if one has none, what was
+//! charged goes back: a place whole if no request has queued up behind it, and a charge as far as it has not drained. So
+//! no limit admits above its bound, and a request that is denied costs at most itself. All queues are asked before
+//! anything is charged, so that only a request that loses a race to another is charged and given back.
+
+use std::time::Duration;
+
+use tollgate::{Decision, Entry, Toll, Wait, check_all};
+
+use super::part::Context;
+use crate::receipt::Charged;
+use crate::rule::LocalLimit;
+
+/// What one limit is to charge.
+#[derive(Clone, Copy)]
+pub(super) struct Due<'r, 'k> {
+    pub(super) gate: &'r LocalLimit,
+    pub(super) key: &'k [u8],
+    pub(super) cost: u64,
+    /// How long the request may wait; `None` if it may not.
+    pub(super) wait: Option<Wait>,
+}
+
+/// What became of several charges.
+pub(super) struct Outcome {
+    /// The due, by its index, whose decision answers for all: if denied, one that denies.
+    pub(super) told: Option<(usize, Decision)>,
+    pub(super) is_allowed: bool,
+    /// Whether a limit admitted it within what its policy is softened by.
+    pub(super) is_within_soft: bool,
+    /// What was charged, and by which due.
+    pub(super) charges: Vec<(usize, Charged)>,
+}
+
+impl Outcome {
+    fn denied(told: Option<(usize, Decision)>) -> Self {
+        Self { told, is_allowed: false, is_within_soft: false, charges: Vec::new() }
+    }
+}
+
+pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
+    let queued = || dues.iter().enumerate().filter_map(|(n, due)| Some((n, due, due.wait?)));
+    if dues.len() > 1 {
+        let asked = queued().map(|(n, due, wait)| (n, due.entry(with).peek_queue(due.cost, wait)));
+        let longest = |(_, asked): &(usize, Decision)| asked.retry_after().unwrap_or(Duration::MAX);
+        let denied = asked.filter(|(_, asked)| asked.is_denied()).max_by_key(longest);
+        if denied.is_some() {
+            return Outcome::denied(denied);
+        }
+    }
+    let at_once = dues.iter().enumerate().filter(|(_, due)| due.wait.is_none());
+    let (owners, mut tolls): (Vec<usize>, Vec<Toll<'_>>) =
+        at_once.map(|(n, due)| (n, due.entry(with).cost(due.cost))).unzip();
+    let joint = check_all(&mut tolls);
+    let mut told = joint.index().map(|index| owners[index]).zip(joint.decision());
+    if !joint.is_allowed() {
+        return Outcome::denied(told);
+    }
+    let permits = || owners.iter().zip(&tolls).filter_map(|(n, toll)| Some((*n, toll.permit()?)));
+    let mut is_within_soft = permits().any(|(_, permit)| permit.is_over());
+    // What is neither kept nor may have to be given back need not be remembered.
+    if queued().next().is_none() && !with.act.keeps() {
+        return Outcome { told, is_allowed: true, is_within_soft, charges: Vec::new() };
+    }
+    let mut charges: Vec<(usize, Charged)> =
+        permits().map(|(n, permit)| (n, Charged::At(permit))).collect();
+    for (n, due, wait) in queued() {
+        match due.entry(with).queue(due.cost, wait) {
+            Ok(place) => {
+                is_within_soft |= place.permit().is_over();
+                let decision = Decision::Allowed(*place.permit());
+                let is_less =
+                    |(_, least): (usize, Decision)| decision.remaining() < least.remaining();
+                if told.is_none_or(is_less) {
+                    told = Some((n, decision));
+                }
+                charges.push((n, Charged::Place(place)));
+            }
+            Err(denial) => {
+                // The last one first: a limit that is named twice goes back the way it came.
+                for (n, charged) in charges.into_iter().rev() {
+                    charged.undo(dues[n].entry(with));
+                }
+                return Outcome::denied(Some((n, Decision::Denied(denial))));
+            }
+        }
+    }
+    Outcome { told, is_allowed: true, is_within_soft, charges }
+}
+
+impl<'r> Due<'r, '_> {
+    fn entry(&self, with: Context<'_>) -> Entry<'r> {
+        with.entry(self.gate, self.key)
+    }
+}

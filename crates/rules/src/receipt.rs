@@ -1,0 +1,149 @@
+//! [`Receipt`]: what a request was charged, for giving it back.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{Clock, Entry, Permit, Reservation};
+
+use crate::rule::RuleTable;
+use crate::zone::Zone;
+
+/// What a request was charged by each of its limits: for a caller that gives up its place, or used less than it asked
+/// for. It stays charged if it is dropped.
+///
+/// It holds the limits' tables and the keys of the request, and outlives a reload of the rules: what is given back to a
+/// limit that is gone has no effect.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tollgate::ManualClock;
+/// use tollgate_rules::{Act, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+/// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+/// let text = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: \
+///             {window: 1s, requests_per_unit: 5, algorithm: gcra, burst: 1, queue: 50}\n";
+/// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// let maker = DecisionMaker::new(cache)?;
+/// let descriptors = [Descriptor::new(&[("user", "alice")])];
+/// let reserve = || maker.act(&Request::new("shop", &descriptors), Act::Reserve { max_wait: None });
+/// assert_eq!(reserve()?.wait(), Duration::ZERO);
+/// let mut second = reserve()?;
+/// assert_eq!(second.wait(), Duration::from_millis(200));
+/// assert!(second.take_receipt().is_some_and(|receipt| receipt.cancel()));
+/// // The place is the next caller's.
+/// assert_eq!(reserve()?.wait(), Duration::from_millis(200));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "the units are charged; cancel it if they are not wanted"]
+pub struct Receipt {
+    pub(crate) keys: Box<[u8]>,
+    pub(crate) charges: Vec<ReceiptLine>,
+    /// For limits whose time is that of a zone.
+    pub(crate) clock: Clock,
+}
+
+/// What a limit has charged.
+#[derive(Debug)]
+pub(crate) enum Charged {
+    At(Permit),
+    Place(Reservation),
+}
+
+/// What one limit has charged, and where.
+pub(crate) struct ReceiptLine {
+    pub(crate) table: Arc<RuleTable>,
+    pub(crate) zone: Option<Arc<Zone>>,
+    pub(crate) key: Range<usize>,
+    pub(crate) charged: Charged,
+}
+
+impl Charged {
+    pub(crate) fn permit(&self) -> &Permit {
+        match self {
+            Self::At(permit) => permit,
+            Self::Place(place) => place.permit(),
+        }
+    }
+
+    pub(crate) fn wait(&self) -> Duration {
+        match self {
+            Self::At(_) => Duration::ZERO,
+            Self::Place(place) => place.wait(),
+        }
+    }
+
+    /// Gives everything back as far as it can be; returns whether something came back, or nothing was charged.
+    pub(crate) fn undo(self, entry: Entry<'_>) -> bool {
+        let permit = *self.permit();
+        let is_turn = self.wait().is_zero();
+        let is_undone = match self {
+            Self::At(_) => false,
+            Self::Place(place) => entry.cancel(place),
+        };
+        // A place behind which others wait is promised away with them; what could be used at once is as a check's.
+        is_undone || permit.cost() == 0 || (is_turn && entry.refund(permit) > 0)
+    }
+}
+
+fn entry<'t>(table: &'t RuleTable, zone: Option<&Zone>, key: &[u8], clock: &Clock) -> Entry<'t> {
+    let entry = table.entry(key);
+    zone.map_or(entry, |zone| entry.at(zone.local(clock.now())))
+}
+
+impl Receipt {
+    /// Gives back up to so many units to each limit that has charged them, and returns how many came back: the least
+    /// that a limit gave. What has drained meanwhile, or was charged in a window that is over, does not come back
+    /// ([`tollgate::Entry::refund`]).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{Act, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+    ///             rate_limit: {unit: hour, requests_per_unit: 10}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let maker = DecisionMaker::new(cache)?;
+    /// let descriptors = [Descriptor { hits: Some(8), ..Descriptor::new(&[("user", "alice")]) }];
+    /// let mut answer = maker.act(&Request::new("shop", &descriptors), Act::Reserve { max_wait: None })?;
+    /// // Three were enough.
+    /// assert_eq!(answer.take_receipt().map(|receipt| receipt.refund(5)), Some(5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[expect(clippy::must_use_candidate, reason = "what came back need not matter")]
+    pub fn refund(self, units: u64) -> u64 {
+        let lines = self.charges.iter();
+        let given = lines.map(|line| {
+            let permit = line.charged.permit().portion(units);
+            let key = &self.keys[line.key.clone()];
+            entry(&line.table, line.zone.as_deref(), key, &self.clock).refund(permit)
+        });
+        given.min().unwrap_or(0)
+    }
+
+    /// Gives everything back, and returns whether every limit did. A place in a queue goes back whole if no request
+    /// has queued up behind it; otherwise it stays charged, since the places behind it are promised
+    /// ([`tollgate::Entry::cancel`]). What could be used at once is refunded.
+    #[expect(clippy::must_use_candidate, reason = "what came back need not matter")]
+    pub fn cancel(self) -> bool {
+        let Self { keys, charges, clock } = self;
+        let undone = charges.into_iter().rev().map(|ReceiptLine { table, zone, key, charged }| {
+            charged.undo(entry(&table, zone.as_deref(), &keys[key], &clock))
+        });
+        undone.fold(true, |all, one| all & one)
+    }
+
+    /// The bytes of the keys that it holds.
+    #[must_use]
+    pub fn key_bytes(&self) -> usize {
+        self.keys.len()
+    }
+}
+
+impl fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipt").field("limits", &self.charges.len()).finish_non_exhaustive()
+    }
+}

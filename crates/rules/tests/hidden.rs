@@ -1,0 +1,141 @@
+//! Entries that can never match are told, with what hides them; and no others are.
+
+use proptest::prelude::*;
+use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+
+/// The lines that are told of these entries of one level.
+fn told(entries: &[&str]) -> Vec<String> {
+    let lines: String = entries.iter().map(|entry| format!("  - {{{entry}}}\n")).collect();
+    told_of(&[&format!("domain: shop\ndescriptors:\n{lines}")])
+}
+
+fn told_of(files: &[&str]) -> Vec<String> {
+    let cache = RuleCache::new(Settings { merge_domains: true, ..Settings::default() });
+    let text = |(n, text): (usize, &&str)| RuleText::new(format!("{n}.yaml"), *text);
+    let texts: Vec<RuleText> = files.iter().enumerate().map(text).collect();
+    let rules = cache.load(&texts).expect("good rules");
+    rules.hidden().iter().map(ToString::to_string).collect()
+}
+
+fn hides(place: &str, entry: &str, by: &str, at: &str) -> String {
+    format!(
+        "0.yaml:{place}: '{entry}' never matches, because '{by}' at {at} is tried before it and matches all that it \
+         would; write it before that one, make it an exact value, or leave one out"
+    )
+}
+
+#[test]
+fn a_pattern_behind_one_that_covers_it_is_told() {
+    let found = told(&[
+        "key: path, value: '/api/*'",
+        "key: path, value: '/api/v1/*'",
+        "key: path, value: '/*'",
+    ]);
+    assert_eq!(found, [hides("4:24", "path_/api/v1/*", "path_/api/*", "3:24")]);
+}
+
+#[test]
+fn a_pattern_in_the_key_hides_what_stands_behind_it() {
+    let found = told(&[
+        "key: 'user*'",
+        "key: 'user_id*', value: 'a*'",
+        "key: user_id",
+        "key: user_id, value: bob",
+    ]);
+    assert_eq!(
+        found,
+        [hides("4:30", "user_id*_a*", "user*", "3:5"), hides("5:5", "user_id", "user*", "3:5")]
+    );
+}
+
+#[test]
+fn all_behind_an_entry_that_matches_every_value_is_told() {
+    let found = told(&["key: path, regex: '/a'", "key: path, value: '*'", "key: path"]);
+    assert_eq!(
+        found,
+        [hides("3:24", "path_//a/", "path_*", "4:24"), hides("5:5", "path", "path_*", "4:24")]
+    );
+    let found = told(&["key: path, regex: '(?s:.*)'", "key: path, regex: '/a'", "key: path"]);
+    assert_eq!(
+        found,
+        [
+            hides("4:24", "path_//a/", "path_/(?s:.*)/", "3:24"),
+            hides("5:5", "path", "path_/(?s:.*)/", "3:24")
+        ]
+    );
+}
+
+#[test]
+fn an_expression_that_is_another_in_other_words_is_told() {
+    let found = told(&["key: path, regex: '[ab]'", "key: path, regex: 'a|b'"]);
+    assert_eq!(found, [hides("4:24", "path_/a|b/", "path_/[ab]/", "3:24")]);
+}
+
+#[test]
+fn levels_below_and_other_files_are_searched_as_well() {
+    let one = "domain: shop\ndescriptors:\n  - key: plan\n    value: free\n    descriptors:\n      - {key: path, value: 'a*'}\n      - {key: path, value: 'ab*'}\n";
+    assert_eq!(told_of(&[one]), [hides("7:28", "path_ab*", "path_a*", "6:28")]);
+    let two = "domain: shop\ndescriptors:\n  - {key: path, value: 'ab*'}\n";
+    let first = "domain: shop\ndescriptors:\n  - {key: path, value: 'a*'}\n";
+    let found = told_of(&[first, two]);
+    assert!(
+        found[0]
+            .starts_with("1.yaml:3:24: 'path_ab*' never matches, because 'path_a*' at 0.yaml:3:24")
+    );
+}
+
+#[test]
+fn what_can_match_is_not_told() {
+    for entries in [
+        &["key: path, value: '/api/v1/*'", "key: path, value: '/api/*'"][..],
+        &["key: path, value: '/api/*'", "key: path, value: '/api/v1'"],
+        &["key: path, value: '*'", "key: path, value: x", "key: path, cidr: 10.0.0.0/8"],
+        &[
+            "key: path, cidr: 0.0.0.0/0",
+            "key: path, cidr: '::/0'",
+            "key: path, regex: '10[.].*'",
+            "key: path",
+        ],
+        // A line break is no `.`.
+        &["key: path, regex: '.*'", "key: path, regex: 'a'", "key: path"],
+        &["key: path, value: 'a*'", "key: path, value: '*b'", "key: path, value: 'a*b*'"][..2],
+        &["key: path, value: 'a*'", "key: paths, value: 'ab*'"],
+    ] {
+        assert_eq!(told(entries), [""; 0], "{entries:?}");
+    }
+}
+
+#[test]
+fn many_patterns_are_compared_no_longer_than_is_said() {
+    // Of 6,000 the pairs are 18 million, of which one is looked at; the load ends, and the first are told.
+    let lines: String = (0..6_000).map(|n| format!("  - {{key: k, value: '{n}x*'}}\n")).collect();
+    let text = format!(
+        "domain: shop\ndescriptors:\n  - {{key: k, value: 'a*'}}\n  - {{key: k, value: 'ab*'}}\n{lines}"
+    );
+    assert_eq!(told_of(&[&text]), [hides("4:21", "k_ab*", "k_a*", "3:21")]);
+}
+
+proptest! {
+    /// An entry that is told is never found, and so may be left out.
+    #[test]
+    fn what_is_told_is_never_found(
+        values in proptest::collection::btree_set("[ab*]{1,3}", 1..6),
+        asked in "[abc]{0,5}",
+    ) {
+        let values: Vec<String> = values.into_iter().rev().collect();
+        let lines = values.iter().enumerate().map(|(n, value)| {
+            let requests = n + 1;
+            format!("  - {{key: k, value: '{value}', rate_limit: {{unit: hour, requests_per_unit: {requests}}}}}\n")
+        });
+        let text = format!("domain: shop\ndescriptors:\n{}", lines.collect::<String>());
+        let cache = std::sync::Arc::new(RuleCache::new(Settings { default_capacity: 10, ..Settings::default() }));
+        let rules = cache.load(&[RuleText::new("0.yaml", text)]).expect("good rules");
+        let maker = DecisionMaker::new(cache).expect("small tables");
+        let entries = [("k", asked.as_str())];
+        let descriptors = [Descriptor::new(&entries)];
+        let answer = maker.peek(&Request::new("shop", &descriptors)).expect("a good request");
+        let Some(rule) = answer.rule(0) else { return Ok(()) };
+        let is_told = rules.hidden().iter().any(|hidden| hidden.to_string().contains(&format!("'{}' never", rule.path())));
+        prop_assert!(!is_told, "{} for {asked}", rule.path());
+    }
+}

@@ -1,0 +1,141 @@
+//! [`Tokens`]: what reservations were charged, until their callers give something back.
+//!
+//! A token is the name of a receipt that lies here. There are [`PLACES`] of them, and the next reservation takes the
+//! place of the oldest: what that one was charged stays charged then, so that losing it can only deny. Memory does not
+//! grow, and no caller can name a receipt that it was not given, or give one back twice: a token is drawn at random,
+//! and its receipt is gone once it is used. A text that held all that was charged could be sent again and again.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
+
+use tollgate_rules::Receipt;
+
+/// How many receipts are kept.
+pub(crate) const PLACES: usize = 1 << 16;
+
+/// Names a receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    place: u16,
+    secret: u64,
+}
+
+type TokenPlace = Mutex<Option<(u64, Receipt)>>;
+
+/// The receipts of the latest reservations.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    /// Made when the first receipt is kept.
+    places: OnceLock<Box<[TokenPlace]>>,
+    given: AtomicU64,
+    /// Its keys come from the system, and so no token tells of another.
+    random: RandomState,
+}
+
+impl Tokens {
+    /// Keeps a receipt, in place of the oldest.
+    pub(crate) fn keep(&self, receipt: Receipt) -> Option<Token> {
+        let places = self.places.get_or_init(|| (0..PLACES).map(|_| Mutex::default()).collect());
+        // Relaxed: the number only has to be another one each time; the place has a lock of its own.
+        let number = self.given.fetch_add(1, Ordering::Relaxed);
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits name the place")]
+        let place = number as u16;
+        let secret = self.random.hash_one(number);
+        // No thread waits: where the place is just being read, the receipt is dropped, and what it says stays charged.
+        let mut kept = match places[usize::from(place)].try_lock() {
+            Ok(kept) => kept,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        *kept = Some((secret, receipt));
+        Some(Token { place, secret })
+    }
+
+    /// The receipt, once.
+    pub(crate) fn take(&self, token: Token) -> Option<Receipt> {
+        let place = self.places.get()?.get(usize::from(token.place))?;
+        // Held for a few instructions, and only by a caller of this very place.
+        let mut kept = place.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take_if(|(secret, _)| *secret == token.secret).map(|(_, receipt)| receipt)
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04x}{:016x}", self.place, self.secret)
+    }
+}
+
+impl FromStr for Token {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_hex = text.len() == 20 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let parts = is_hex.then(|| text.split_at(4)).and_then(|(place, secret)| {
+            let place = u16::from_str_radix(place, 16).ok()?;
+            Some(Self { place, secret: u64::from_str_radix(secret, 16).ok()? })
+        });
+        parts.ok_or_else(|| "token is none; send the one that /v1/reserve answered".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tollgate::ManualClock;
+    use tollgate_rules::{Act, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+
+    use super::*;
+
+    fn maker() -> DecisionMaker {
+        let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+        let text = "domain: a\ndescriptors:\n  - {key: k, rate_limit: {unit: year, requests_per_unit: 4000000}}\n";
+        cache.load(&[RuleText::new("a.yaml", text)]).expect("good rules");
+        DecisionMaker::new(cache).expect("small tables")
+    }
+
+    fn receipt(maker: &DecisionMaker) -> Receipt {
+        let descriptors = [Descriptor::new(&[("k", "v")])];
+        let answer = maker.act(&Request::new("a", &descriptors), Act::Reserve { max_wait: None });
+        answer.expect("a good request").take_receipt().expect("it is admitted")
+    }
+
+    #[test]
+    fn a_receipt_is_given_once_and_to_its_own_token() {
+        let (maker, tokens) = (maker(), Tokens::default());
+        let token = tokens.keep(receipt(&maker)).expect("a place");
+        let read: Token = token.to_string().parse().expect("its own text");
+        assert_eq!(read, token);
+        assert!(tokens.take(Token { secret: token.secret ^ 1, ..token }).is_none());
+        assert!(tokens.take(Token { place: token.place ^ 1, ..token }).is_none());
+        assert!(tokens.take(token).is_some());
+        assert!(tokens.take(token).is_none());
+        assert!(Tokens::default().take(token).is_none());
+    }
+
+    #[test]
+    fn the_oldest_makes_room_and_memory_does_not_grow() {
+        let (maker, tokens) = (maker(), Tokens::default());
+        let first = tokens.keep(receipt(&maker)).expect("a place");
+        let second = tokens.keep(receipt(&maker)).expect("a place");
+        for _ in 2..=PLACES {
+            assert!(tokens.keep(receipt(&maker)).is_some());
+        }
+        assert!(tokens.take(first).is_none());
+        assert!(tokens.take(second).is_some());
+        assert_eq!(tokens.places.get().map(|places| places.len()), Some(PLACES));
+    }
+
+    #[test]
+    fn what_is_no_token_is_not_read_as_one() {
+        for text in
+            ["", "0", "+000000000000000000f", "000g0000000000000000", "00000000000000000000 "]
+        {
+            assert!(text.parse::<Token>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! [`Lend`] and [`RemoteLend`]: what may admit a request that the limit of a gate denies for now.
+//!
+//! What is lent can be given back, so that a request under several gates is charged everywhere or nowhere.
+
+use std::sync::Arc;
+
+use tollgate::{Denial, Limiter, Permit};
+
+use crate::remote_limit::Answering;
+
+/// What [`Gate::or`](crate::Gate::or) borrows from: spare capacity that clients share, a larger account.
+///
+/// A [`Limiter`] lends what it admits itself. With the feature `elastic` a `tollgate_elastic::SparePool` lends what the
+/// server can spare. Each of them also in an `Arc`, to be shared with other code.
+///
+/// ```
+/// use tollgate::{Limiter, Quota};
+/// use tollgate_tower::Lend;
+/// let reserve = Limiter::new(Quota::per_hour(9));
+/// let own = Limiter::new(Quota::per_hour(1));
+/// assert!(own.check().is_allowed());
+/// let denial = own.check().into_result().expect_err("nothing is left");
+/// let loan = reserve.lend(&denial).expect("nine are left");
+/// reserve.give_back(loan);
+/// assert_eq!(reserve.entry().peek(1).remaining(), 9);
+/// ```
+pub trait Lend: Send + Sync {
+    /// Lends the [cost](Denial::cost) of what a limit has denied for now, or not.
+    fn lend(&self, denial: &Denial) -> Option<Permit>;
+
+    /// Takes a loan back, as far as it has not drained since: another gate of the layer has denied the request.
+    fn give_back(&self, loan: Permit);
+}
+
+impl Lend for Limiter {
+    fn lend(&self, denial: &Denial) -> Option<Permit> {
+        self.check_n(denial.cost()).into_result().ok()
+    }
+
+    fn give_back(&self, loan: Permit) {
+        self.entry().refund(loan);
+    }
+}
+
+#[cfg(feature = "elastic")]
+impl Lend for tollgate_elastic::SparePool {
+    fn lend(&self, denial: &Denial) -> Option<Permit> {
+        self.lend(denial, None)
+    }
+
+    fn give_back(&self, loan: Permit) {
+        self.give_back(loan, None);
+    }
+}
+
+impl<L: Lend + ?Sized> Lend for Arc<L> {
+    fn lend(&self, denial: &Denial) -> Option<Permit> {
+        (**self).lend(denial)
+    }
+
+    fn give_back(&self, loan: Permit) {
+        (**self).give_back(loan);
+    }
+}
+
+/// What [`Gate::or_elsewhere`](crate::Gate::or_elsewhere) borrows from, beside a limit that is kept elsewhere.
+///
+/// With the feature `redis`, `tollgate_redis::SharedPool` lends what all nodes together can spare.
+pub trait RemoteLend: Send + Sync {
+    /// Lends the [cost](Denial::cost) of what a limit has denied for now, or not. The loan is what takes it back: it is
+    /// awaited if another gate of the layer has denied the request, and otherwise dropped.
+    fn lend<'a>(&'a self, denial: &'a Denial) -> Answering<'a, Option<Answering<'static, ()>>>;
+}
+
+#[cfg(feature = "redis")]
+impl RemoteLend for tollgate_redis::SharedPool {
+    fn lend<'a>(&'a self, denial: &'a Denial) -> Answering<'a, Option<Answering<'static, ()>>> {
+        Box::pin(async move {
+            let (loan, pool) = (self.lend(denial).await?, self.clone());
+            let back: Answering<'static, ()> = Box::pin(async move {
+                // What the store does not take back stays charged until it drains.
+                _ = pool.give_back(loan).await;
+            });
+            Some(back)
+        })
+    }
+}

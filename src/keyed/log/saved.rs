@@ -1,0 +1,227 @@
+//! Logs in a file: copied while they are in use, and made again.
+//!
+//! Of each shard the file has its floor, and of each of its entries the tag (0 where it is no key's), the base and the
+//! slots. What `src/keyed/snapshot.rs` says of words holds here, too:
+//!
+//! * *Each entry is one key's.* It is read between two readings of its header, which say the same: a generation lies
+//!   between any two owners. Each turn that is lost means that another thread has closed, opened or given away the entry.
+//! * *What is not there was free.* A floor is read behind the entries of its shard. A key that was forgotten before its
+//!   entry was read left a floor from which on all that it had was free, and comes back no earlier after a restore.
+//! * *A key is there once.* Of two entries of one key the one that was read first is the older, and is left out: the other
+//!   begins when all in it was free.
+//! * *Of a request that is charged meanwhile* any part of its units may be in the file, since each has a slot of its own.
+//!   A mark is of a request that has not been admitted yet: the time under it is written.
+//!
+//! A file that may have been forged can give a slot any time, which is some state of a log; but no slot is marked, since no
+//! thread would end that. From when on an entry is free follows from its slots.
+
+use std::io::Read;
+
+use crate::hash::Identity;
+use crate::keyed::shard::CELLS;
+use crate::log::{LogRule, Slots, is_marked, load, time};
+use crate::snapshot::{Form, Reader, RestoreError, SnapshotError, WORDS_AT};
+use crate::sync::AtomicU64;
+
+use super::decide::LogTable;
+use super::entries::{LogPlace, pair};
+use super::header::LogHeader;
+
+/// Words of an entry beside its slots: tag and base.
+const BESIDES: usize = 2;
+
+/// How the words of a file of logs are counted.
+#[derive(Clone, Copy)]
+pub(in crate::keyed) struct SavedLogs {
+    slots: usize,
+    shards: usize,
+}
+
+impl SavedLogs {
+    pub(in crate::keyed) fn new(rule: LogRule, shards: usize) -> Self {
+        Self { slots: rule.slots, shards }
+    }
+
+    /// What a file says of them. Its slots are 64 bits wide, of which the topmost is 0.
+    pub(in crate::keyed) fn form(self, of_table: Form) -> Form {
+        Form { granule_bits: 0, time_bits: 63, fineness: self.slots as u64, ..of_table }
+    }
+
+    fn entry_words(self) -> usize {
+        BESIDES + self.slots
+    }
+
+    /// Words of a floor and its entries.
+    fn shard_words(self) -> usize {
+        1 + CELLS * self.entry_words()
+    }
+
+    /// Of the whole file; saturates, since the number of shards may follow from what a file says.
+    pub(in crate::keyed) fn words(self) -> u64 {
+        (self.shards as u64).saturating_mul(self.shard_words() as u64)
+    }
+
+    fn at(self, LogPlace { shard, entry }: LogPlace) -> usize {
+        shard * self.shard_words() + 1 + entry * self.entry_words()
+    }
+
+    fn places(self) -> impl Iterator<Item = LogPlace> {
+        (0..self.shards).flat_map(|shard| (0..CELLS).map(move |entry| LogPlace { shard, entry }))
+    }
+
+    /// Keys in a file's words.
+    pub(in crate::keyed) fn keys(self, words: &[u64]) -> usize {
+        self.places().filter(|&place| words[self.at(place)] != 0).count()
+    }
+
+    /// Entries that are followed, in the order of reading, by another of the same key.
+    fn twins(self, words: &[u64], second: impl Fn(Identity) -> usize) -> Vec<LogPlace> {
+        let mut twins = Vec::new();
+        for place in self.places() {
+            let tag = words[self.at(place)];
+            // No key's, or left out.
+            if tag == 0 {
+                continue;
+            }
+            // An entry's shard is one of its key's two, whichever it is: the other follows from it and the tag.
+            let other = second(Identity { first: place.shard, tag });
+            let all = pair(place.shard, other)
+                .flat_map(|shard| (0..CELLS).map(move |entry| LogPlace { shard, entry }));
+            // Each pair once: only entries that were read before this one.
+            twins.extend(all.filter(|twin| *twin < place && words[self.at(*twin)] == tag));
+        }
+        twins
+    }
+}
+
+impl LogTable<'_> {
+    /// A copy of all logs, as a file holds them.
+    pub(in crate::keyed) fn copied(
+        &self,
+        second: impl Fn(Identity) -> usize,
+    ) -> Result<Vec<u64>, SnapshotError> {
+        let saved = SavedLogs::new(self.rule, self.entries.shards());
+        let count = usize::try_from(saved.words()).unwrap_or(usize::MAX);
+        let bytes = count.saturating_mul(size_of::<u64>());
+        // All memory before the first word is read: a copy that fails costs the table nothing.
+        let mut words = Vec::new();
+        words.try_reserve_exact(count).map_err(|_| SnapshotError::OutOfMemory { bytes })?;
+        for shard in 0..self.entries.shards() {
+            let floor_at = words.len();
+            // Its place: it is read last.
+            words.push(0);
+            // Also those that a model does not use: they are vacant.
+            for entry in 0..CELLS {
+                self.copy_entry(LogPlace { shard, entry }, &mut words);
+            }
+            // Behind the entries: see the head.
+            words[floor_at] = self.entries.floor_ns([shard; 2]);
+        }
+        // Of the copy, which stands still while the table goes on.
+        for place in saved.twins(&words, second) {
+            // The older one: the key was forgotten there before it was opened again.
+            let at = saved.at(place);
+            words[at..at + saved.entry_words()].fill(0);
+        }
+        Ok(words)
+    }
+
+    /// Lock-free: see the head.
+    fn copy_entry(&self, place: LogPlace, words: &mut Vec<u64>) {
+        let begin = words.len();
+        loop {
+            // What another owner's slots held, if the entry changed hands.
+            words.truncate(begin);
+            let header = self.entries.header(place);
+            let entry = self.entries.entry(place, header);
+            if !header.is_log_of(header.tag()) {
+                // Vacant, or an install in progress, which holds nothing.
+                words.resize(begin + BESIDES + self.rule.slots, 0);
+                return;
+            }
+            words.extend([header.tag(), entry.base_ns()]);
+            // Acquire, by `load`: what a later owner wrote is not read without its header.
+            for row in 0..entry.rows() {
+                words.extend(entry.row(row).iter().map(|slot| time(load(slot))));
+            }
+            // Else another thread has closed, opened or given away the entry: once more.
+            if entry.is_same() {
+                return;
+            }
+        }
+    }
+}
+
+/// The logs of a file, as they are read.
+pub(in crate::keyed) struct ReadLogs {
+    saved: SavedLogs,
+    words: Vec<u64>,
+}
+
+impl ReadLogs {
+    pub(in crate::keyed) fn new(saved: SavedLogs) -> Self {
+        Self { saved, words: Vec::new() }
+    }
+
+    /// The floor and the headers of the next shard. Memory is taken as words come.
+    pub(in crate::keyed) fn shard<R: Read>(
+        &mut self,
+        reader: &mut Reader<R>,
+    ) -> Result<(u64, [u64; CELLS]), RestoreError> {
+        let begin = self.words.len();
+        // As they stand in the file: they are judged all together, behind the checksum.
+        for _ in 0..self.saved.shard_words() {
+            self.words.push(reader.word()?);
+        }
+        let tag = |entry| self.words[begin + 1 + entry * self.saved.entry_words()];
+        Ok((self.words[begin], std::array::from_fn(|entry| LogHeader::live_of(tag(entry)).bits())))
+    }
+
+    /// What stands behind the headers, if a table may have written this.
+    pub(in crate::keyed) fn entries(
+        self,
+        second: impl Fn(Identity) -> usize,
+    ) -> Result<Box<[AtomicU64]>, RestoreError> {
+        let Self { saved, words } = self;
+        // By its place in the file.
+        let refused = |at: usize, accepted| {
+            let offset = WORDS_AT.saturating_add(8 * at as u64);
+            Err(RestoreError::word(offset, words[at], accepted))
+        };
+        for place in saved.places() {
+            let at = saved.at(place);
+            let tag = words[at];
+            // A generation or a kind, which no file has: those of this table begin anew.
+            if !LogHeader::is_tag(tag) {
+                return refused(at, "0, or a tag alone, without a generation");
+            }
+            // Base and slots.
+            let beside = at + 1..at + saved.entry_words();
+            // Nothing is known of what is no key's.
+            if let Some(at) = beside.clone().find(|&at| tag == 0 && words[at] != 0) {
+                return refused(at, "0, since the entry is no key's");
+            }
+            if let Some(at) = beside.clone().find(|&at| is_marked(words[at])) {
+                return refused(at, "an instant, below 2^63");
+            }
+        }
+        if let Some(at) =
+            (0..saved.shards).map(|n| n * saved.shard_words()).find(|&at| is_marked(words[at]))
+        {
+            return refused(at, "an instant, below 2^63");
+        }
+        // A key with two logs would have twice its limit.
+        if let Some(&place) = saved.twins(&words, second).first() {
+            return refused(saved.at(place), "0, since another entry further on has the same key");
+        }
+        let entry = |place| {
+            let [_, base, slots @ ..] = &words[saved.at(place)..][..saved.entry_words()] else {
+                return Vec::new();
+            };
+            // From when on all of them are free.
+            let until = slots.iter().max().copied().unwrap_or(0);
+            [&[*base, until], slots].concat()
+        };
+        Ok(saved.places().flat_map(entry).map(AtomicU64::new).collect())
+    }
+}

@@ -1,0 +1,320 @@
+//! What happens at the limit of a log: soft, and counted denials; one limit and a key's, and the reference model.
+
+use std::thread;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{
+    Decision, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp, Wait, check_all,
+};
+use tollgate_oracle::{Algorithm as Model, AtLimit, CountDenied, Oracle};
+
+use super::common::model::{LATEST_NS, duration, verdict};
+use super::common::{at, instant};
+use super::{Told, told};
+
+struct Both {
+    log: Limiter,
+    keyed: KeyedLimiter<str>,
+}
+
+impl Both {
+    fn new(text: &str) -> Self {
+        Self::of(text.parse().unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    fn of(policy: Policy) -> Self {
+        let keyed = KeyedLimiter::with_clock(policy, 10, ManualClock::new()).unwrap();
+        Self { log: Limiter::with_clock(policy, ManualClock::new()), keyed }
+    }
+
+    fn entries(&self, now: Timestamp) -> [Entry<'_>; 2] {
+        [self.log.entry().at(now), self.keyed.entry("alice").at(now)]
+    }
+
+    /// What both say.
+    fn ask(&self, now: Timestamp, ask: impl Fn(Entry<'_>) -> Decision) -> Decision {
+        let [decision, keyed] = self.entries(now).map(ask);
+        assert_eq!(everything(&keyed), everything(&decision), "at {now:?}");
+        decision
+    }
+
+    fn check(&self, cost: u64, millis: u64) -> Decision {
+        self.ask(Timestamp::from_millis(millis), |entry| entry.check(cost))
+    }
+
+    fn decisions(&self, times: &str) -> String {
+        let letter = |allowed: bool| if allowed { 'A' } else { 'D' };
+        let ask = |now_ns| self.ask(Timestamp::from_nanos(now_ns), |entry| entry.check(1));
+        at(times).iter().map(|&(now_ns, _)| letter(ask(now_ns).is_allowed())).collect()
+    }
+}
+
+fn everything(decision: &Decision) -> (Told, u64, bool) {
+    let is_over = matches!(decision, Decision::Allowed(permit) if permit.is_over());
+    (told(decision), decision.limit(), is_over)
+}
+
+fn wait_ms(decision: &Decision) -> u128 {
+    decision.retry_after().unwrap().as_millis()
+}
+
+#[test]
+fn example_06_denied_requests_in_the_log_change_nothing_there() {
+    let times = "0:05 0:15 1:01 1:10 1:40 1:50 2:20";
+    for words in ["", " count-denied"] {
+        assert_eq!(Both::new(&format!("sliding-log 3/m{words}")).decisions(times), "AAAAADA");
+    }
+}
+
+#[test]
+fn a_client_that_keeps_asking_is_kept_out_while_denials_count() {
+    let times = "0:00 0:20 0:30 0:50 1:20 1:40 2:10 2:50 3:40";
+    assert_eq!(Both::new("sliding-log 2/m").decisions(times), "AADDAAD".to_owned() + "AA");
+    // At 0:50 the log has 0:30 and 0:50, at 1:20 0:50 and 1:20, and so on: two in every minute.
+    let counted = Both::new("sliding-log 2/m count-denied").decisions(times);
+    assert_eq!(counted, "AADDDDDDA".replace("DDDDDDA", "DDDDDAA"));
+}
+
+#[test]
+fn example_26_a_soft_log_admits_five_percent_more_and_says_so() {
+    let both = Both::new("sliding-log 500/m soft 5%");
+    for n in 1..=525 {
+        let permit = both.check(1, 1_000).into_result().unwrap();
+        assert_eq!((permit.is_over(), permit.limit()), (n > 500, 500));
+        assert_eq!(permit.remaining(), 500_u64.saturating_sub(n));
+    }
+    let denial = both.check(1, 1_000).into_result().unwrap_err();
+    assert_eq!((denial.limit(), denial.remaining()), (500, 0));
+    assert_eq!(denial.retry_after(), Some(Duration::from_secs(60)));
+    assert!(both.check(526, 1_000).into_result().unwrap_err().is_never());
+    assert!(!both.check(525, 1_000).into_result().unwrap_err().is_never());
+    let fresh = Both::new("sliding-log 50/m soft 5%");
+    assert!(fresh.ask(instant("1"), |entry| entry.peek(52)).is_allowed());
+    let is_over = |cost| match fresh.ask(instant("1"), |entry| entry.peek(cost)) {
+        Decision::Allowed(permit) => permit.is_over(),
+        Decision::Denied(denial) => panic!("{denial}"),
+    };
+    assert_eq!([0, 50, 51, 52].map(is_over), [false, false, true, true]);
+}
+
+#[test]
+fn a_soft_log_is_refused_where_it_adds_nothing_or_has_too_many_slots() {
+    let refused = |text: &str| text.parse::<Policy>().unwrap_err().to_string();
+    assert_eq!(
+        refused("sliding-log 1048576/m soft 1%"),
+        "in policy \"sliding-log 1048576/m soft 1%\": a sliding log keeps a time for each of its 1059061 units, and at \
+         most 1048576 are accepted; use gcra or a window"
+    );
+    assert!(refused("sliding-log 10/m soft 5%").contains("5% of a limit of 10 is not one unit"));
+    assert_eq!(
+        refused("sliding-log 10/m penalty 10m after 3"),
+        "in policy \"sliding-log 10/m penalty 10m after 3\": a sliding log takes no penalty: an admission takes a slot, \
+         and could not see in the same step that no penalty has begun; leave it out, or use segmented-window"
+    );
+    assert!(refused("sliding-log 10/m count-denied 3s").contains("has no longest wait"));
+}
+
+#[test]
+fn each_verb_records_its_denial_once() {
+    let both = Both::new("sliding-log 2/s count-denied");
+    assert!(both.check(2, 10_000).is_allowed());
+    let wait = |millis| {
+        let peek = both.ask(Timestamp::from_millis(millis), |entry| entry.peek(2));
+        millis + u64::try_from(wait_ms(&peek)).unwrap()
+    };
+    assert_eq!(wait(10_100), 11_000, "a question records nothing");
+    // A cost that never fits does not, nor does one of nothing.
+    assert!(!both.check(3, 10_100).is_allowed());
+    assert_eq!(wait(10_100), 11_000);
+    // As much as fits is denied as one unit: the other slot stays.
+    assert!(!both.ask(Timestamp::from_millis(10_200), |entry| entry.take_up_to(9)).is_allowed());
+    let peek = both.ask(Timestamp::from_millis(10_200), |entry| entry.peek(1));
+    assert_eq!((wait_ms(&peek), wait(10_200)), (800, 11_200));
+    // A place that would come too late.
+    for entry in both.entries(Timestamp::from_millis(10_300)) {
+        assert!(entry.reserve(1, Duration::from_millis(1)).is_err());
+    }
+    assert_eq!(wait(10_300), 11_300);
+    // Under several limits, and where another limit is asked first: once.
+    for limit in both.entries(Timestamp::from_millis(10_400)) {
+        let free = Limiter::with_clock(Quota::per_second(9), ManualClock::new());
+        let other = free.entry().at(Timestamp::from_millis(10_400));
+        assert!(!check_all(&mut [limit.cost(1), other.cost(1)]).is_allowed());
+    }
+    let peek = both.ask(Timestamp::from_millis(10_400), |entry| entry.peek(1));
+    assert_eq!((wait_ms(&peek), wait(10_400)), (900, 11_400));
+    // A charge is no denial.
+    for entry in both.entries(Timestamp::from_millis(10_500)) {
+        assert_eq!(entry.charge(0), 0);
+    }
+    assert_eq!(wait(10_500), 11_400);
+}
+
+#[test]
+fn a_refund_of_what_has_left_the_ring_gives_nothing_back() {
+    let both = Both::new("sliding-log 2/s count-denied");
+    let now = Timestamp::from_secs(10);
+    let permits = both.entries(now).map(|entry| entry.check(2).into_result().unwrap());
+    // One denied unit pushes out one of the two.
+    assert!(!both.check(1, 10_400).is_allowed());
+    let later = Timestamp::from_millis(10_500);
+    for (entry, permit) in both.entries(later).into_iter().zip(permits) {
+        assert_eq!(entry.refund(permit), 1);
+        assert_eq!(entry.refund(permit), 0);
+        assert_eq!(entry.peek(1).remaining(), 1);
+    }
+    assert!(both.check(1, 10_500).is_allowed());
+    let peek = both.ask(later, |entry| entry.peek(1));
+    assert_eq!(wait_ms(&peek), 900);
+}
+
+#[test]
+fn a_late_denial_is_recorded_at_its_own_time_or_not_at_all() {
+    let both = Both::new("sliding-log 2/s count-denied");
+    assert!(both.check(1, 10_000).is_allowed());
+    assert!(both.check(1, 10_800).is_allowed());
+    // Older than both: the newest two stay.
+    assert!(!both.check(1, 9_900).is_allowed());
+    assert_eq!(wait_ms(&both.check(1, 0)), 11_000);
+    // Between them: in place of the older.
+    assert!(!both.check(2, 10_400).is_allowed());
+    let peek = both.ask(Timestamp::from_millis(10_900), |entry| entry.peek(1));
+    assert_eq!(wait_ms(&peek), 500);
+}
+
+#[test]
+fn a_log_with_a_queue_promises_places_up_to_its_end() {
+    let both = Both::new("sliding-log 1/s queue 2 wait 1500ms");
+    let waits = both.entries(Timestamp::from_secs(10)).map(|entry| {
+        let waits = (0..4).map_while(|_| entry.queue(1, Wait::at_most(Duration::MAX)).ok());
+        waits.map(|place| place.wait().as_millis()).collect::<Vec<_>>()
+    });
+    assert_eq!(waits, [[0, 1_000], [0, 1_000]]);
+    let places = Both::new("sliding-log 2/s queue 3");
+    let count = places
+        .entries(Timestamp::from_secs(10))
+        .map(|entry| (0..9).filter(|_| entry.reserve(1, Duration::MAX).is_ok()).count());
+    assert_eq!(count, [5, 5]);
+}
+
+#[test]
+fn threads_that_are_denied_never_open_the_limit() {
+    for text in ["sliding-log 70/h count-denied", "sliding-log 60/h soft 17% count-denied"] {
+        let both = &Both::new(text);
+        let ask = move |thread: u64| {
+            let mut units = [0; 2];
+            for n in 0..400 {
+                // Times to and fro within a window, costs of nothing, of too much and of all.
+                let now =
+                    Timestamp::from_millis(4_000_000 + (n * 7_919 + thread * 104_729) % 900_000);
+                let cost = [1, 0, 3, 70, 71, u64::MAX, 2][((n + thread) % 7) as usize];
+                for (sum, entry) in units.iter_mut().zip(both.entries(now)) {
+                    *sum += if entry.check(cost).is_allowed() { cost } else { 0 };
+                }
+            }
+            units
+        };
+        let units = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || ask(thread))).collect();
+            let units = threads.into_iter().map(|thread| thread.join().unwrap());
+            units.fold([0; 2], |[one, two], units| [one + units[0], two + units[1]])
+        });
+        assert!(units.iter().all(|units| (1..=70).contains(units)), "{text}: {units:?}");
+        // All are kept out for a window from the last denial on.
+        let last = Timestamp::from_millis(4_900_000 + 3_600_000);
+        assert!(both.ask(last, |entry| entry.check(70)).is_allowed());
+    }
+}
+
+fn policies() -> impl Strategy<Value = (Policy, Oracle)> {
+    let period_ns = prop_oneof![700_u64..900, Just(1_000_000_000), 700_u64..10_000_000_000_000];
+    let count = prop_oneof![4 => 2_u64..12, 1 => 60_u64..70, 1 => 100_u64..600];
+    let soft_bp = prop_oneof![Just(0_u32), Just(5_000), Just(10_000)];
+    (count, period_ns, soft_bp, any::<bool>()).prop_map(|(limit, window_ns, soft_bp, counts)| {
+        let quota = Quota::per(limit, Duration::from_nanos(window_ns));
+        let mut policy = Policy::sliding_log(quota).unwrap();
+        if soft_bp > 0 {
+            policy = policy.soft(soft_bp).unwrap();
+        }
+        if counts {
+            policy = policy.count_denied(None).unwrap();
+        }
+        let count_denied = counts.then_some(CountDenied { wait_ns: None });
+        let rules = AtLimit { soft_bp: soft_bp.into(), count_denied, penalty: None };
+        (policy, Oracle::with_rules(Model::SlidingLog { limit, window_ns }, rules))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// While times do not run backward every answer is the model's, and so is the mark of what is over.
+    #[test]
+    fn a_log_with_words_for_its_limit_answers_as_the_model_does(
+        (policy, model) in policies(),
+        start in prop_oneof![Just(0), 0_u64..LATEST_NS / 2],
+        requests in prop::collection::vec((0_u64..700, 0_u64..900, 0_u64..1_000_000), 1..120),
+    ) {
+        let (both, mut model) = (Both::of(policy), model);
+        let window_ns = u64::try_from(policy.quota().period().as_nanos()).unwrap();
+        let (limit, most) = (model.limit(), model.most());
+        let mut now_ns = start;
+        for (step, cost, other) in requests {
+            let step_ns = u64::try_from(u128::from(window_ns) * u128::from(step % 350) / 700).unwrap();
+            now_ns += if step < 350 { step_ns / limit } else { step_ns / 3 };
+            let cost = match other % 11 {
+                0 => cost % (most + 2),
+                1 => u64::MAX,
+                _ => cost % 3,
+            };
+            let now = Timestamp::from_nanos(now_ns);
+            let peeked = both.ask(now, |entry| entry.peek(cost));
+            prop_assert_eq!(verdict(&peeked), model.peek(now_ns, cost));
+            let is_over = |decision: &Decision| everything(decision).2;
+            prop_assert_eq!(is_over(&peeked), model.is_over(now_ns, cost));
+            let expected_over = model.is_over(now_ns, cost);
+            let decision = both.ask(now, |entry| entry.check(cost));
+            prop_assert_eq!(verdict(&decision), model.check(now_ns, cost));
+            prop_assert_eq!(is_over(&decision), expected_over);
+            prop_assert_eq!(decision.limit(), limit);
+            prop_assert_eq!(decision.remaining(), model.remaining(now_ns));
+            prop_assert_eq!(decision.reset_after(), duration(&model.reset_after(now_ns)));
+            if !decision.is_allowed() {
+                let expected = model.retry_after(now_ns, cost).map(|ns| duration(&ns));
+                prop_assert_eq!(decision.retry_after(), expected);
+            }
+        }
+    }
+
+    /// Whatever the times: no window admits more than the (softened) limit, and never more than without words.
+    #[test]
+    fn counted_denials_admit_no_more_in_any_window_whatever_the_times(
+        (policy, model) in policies(),
+        requests in prop::collection::vec((0_u64..700, 0_u64..900, 0_u64..1_000_000), 1..120),
+    ) {
+        let both = Both::of(policy);
+        let window_ns = u64::try_from(policy.quota().period().as_nanos()).unwrap();
+        let (most, mut lists) = (model.most(), [Vec::new(), Vec::new()]);
+        let mut now_ns = 3 * window_ns;
+        for (step, cost, other) in requests {
+            now_ns += u64::try_from(u128::from(window_ns) * u128::from(step) / 700).unwrap();
+            let back_ns = if other % 3 == 0 { window_ns * (other % 100) / 30 } else { 0 };
+            let at_ns = now_ns.saturating_sub(back_ns);
+            let cost = if other % 5 == 0 { cost % (most + 2) } else { cost % 3 };
+            // Times to and fro are taken in other slots by the one than by the other.
+            let entries = both.entries(Timestamp::from_nanos(at_ns));
+            for (list, entry) in lists.iter_mut().zip(entries) {
+                if entry.check(cost).is_allowed() {
+                    list.push((at_ns, cost));
+                }
+            }
+        }
+        for (list, (from_ns, _)) in lists.iter().flat_map(|list| list.iter().map(move |at| (list, *at))) {
+            let window = from_ns..from_ns + window_ns;
+            let inside = list.iter().filter(|(at_ns, _)| window.contains(at_ns));
+            let units: u64 = inside.map(|&(_, cost)| cost).sum();
+            prop_assert!(units <= most, "{} in a window of {}", units, policy);
+        }
+    }
+}
