@@ -47,7 +47,8 @@ pub struct Settings {
     pub max_descriptors: usize,
     /// The maximum number of entries in a descriptor. Default: 32.
     pub max_entries: usize,
-    /// The maximum number of bytes of all keys and values of a request together. Default: 65,536.
+    /// The maximum number of bytes of all keys and values of a request together. Default: 1,048,576. Envoy passes on up to
+    /// 60 KiB of headers, each as often as its configuration names it, and by default lets pass what is refused here.
     pub max_key_bytes: usize,
 }
 
@@ -67,7 +68,7 @@ impl Default for Settings {
             near_limit_ratio: 0.8,
             max_descriptors: 100,
             max_entries: 32,
-            max_key_bytes: 65_536,
+            max_key_bytes: 1 << 20,
         }
     }
 }

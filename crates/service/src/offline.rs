@@ -84,7 +84,7 @@ impl Offline {
     /// The page of `/metrics`.
     #[must_use]
     pub fn metrics(&self) -> String {
-        self.service.metrics.text().unwrap_or_default()
+        self.service.metrics.text(false).unwrap_or_default()
     }
 }
 

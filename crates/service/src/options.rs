@@ -110,7 +110,7 @@ impl fmt::Debug for RespOptions {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnswerParts {
-    /// `RateLimit-Limit`, `-Remaining` and `-Reset`, for Envoy to add to the response.
+    /// `RateLimit-Limit`, `-Remaining` and `-Reset`, and `Retry-After` of a denial, for Envoy to add to the response.
     pub headers: bool,
     /// The `metadata` of rules that let a request pass.
     pub metadata: bool,

@@ -30,8 +30,8 @@ use crate::rls::Rls;
 use crate::rules_from::RulesFrom;
 use crate::service::Service;
 
-/// The maximum size of a message: the largest request that rules accept has 64 KiB of keys and values.
-const MAX_MESSAGE_BYTES: usize = 256 << 10;
+/// The maximum size of a message: the largest request that rules accept has 1 MiB of keys and values.
+const MAX_MESSAGE_BYTES: usize = 2 << 20;
 
 /// The maximum number of streams of a connection: Envoy has one connection per worker thread, with hundreds of
 /// requests.

@@ -70,12 +70,11 @@ fn ask<T>(
     if request.descriptors.len() > settings.max_descriptors {
         return Err(too_many(request.descriptors.len(), settings.max_descriptors));
     }
-    let entries: Vec<DescriptorEntry<'_>> = request
-        .descriptors
-        .iter()
-        .flat_map(|descriptor| &descriptor.entries)
-        .map(|entry| (entry.key.as_str(), entry.value.as_str()))
-        .collect();
+    let entries = || request.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
+    // What is no text counts as text with U+FFFD in its place: such values share a limit, and none is without.
+    let values: Vec<_> = entries().map(|entry| String::from_utf8_lossy(&entry.value)).collect();
+    let entries: Vec<DescriptorEntry<'_>> =
+        entries().zip(&values).map(|(entry, value)| (entry.key.as_str(), value.as_ref())).collect();
     let mut rest = &entries[..];
     let mut descriptors = Vec::with_capacity(request.descriptors.len());
     for descriptor in &request.descriptors {
@@ -206,11 +205,16 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
         value: value.to_string(),
         raw_value: Vec::new(),
     };
-    vec![
+    let mut headers = vec![
         header("RateLimit-Limit", u64::from(limit.requests_per_unit)),
         header("RateLimit-Remaining", status.remaining),
         header("RateLimit-Reset", whole_seconds(status.reset_after)),
-    ]
+    ];
+    // Envoy's own (`enable_retry_after_header`) is the reset: too late under GCRA, where a limit has room long before it
+    // is whole. Envoy keeps this one.
+    let wait = answer.retry_after();
+    headers.extend(wait.map(|wait| header("Retry-After", whole_seconds(wait).max(1))));
+    headers
 }
 
 /// The header that says that a client was decided without a cell in its rule's full table.

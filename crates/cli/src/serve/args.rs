@@ -121,7 +121,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) merge_domains: Option<bool>,
 
-    /// Have Envoy add RateLimit-Limit, -Remaining and -Reset to responses
+    /// Have Envoy add RateLimit-Limit, -Remaining and -Reset to responses, and Retry-After to denials
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) response_headers: Option<bool>,
 

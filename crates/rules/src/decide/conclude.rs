@@ -6,7 +6,8 @@ use std::time::Duration;
 use arc_swap::Guard;
 use tollgate::Timestamp;
 
-use super::part::{Context, Enforcement, Judge, Part};
+use super::context::Context;
+use super::part::{Enforcement, Judge, Part};
 use super::{DecisionMaker, is_over};
 use crate::answer::{Answer, Code, CurrentLimit, Status};
 use crate::full::FullReport;

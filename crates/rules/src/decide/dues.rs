@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tollgate::{Decision, Entry, Toll, Wait, check_all};
 
-use super::part::Context;
+use super::context::Context;
 use crate::receipt::Charged;
 use crate::rule::LocalLimit;
 

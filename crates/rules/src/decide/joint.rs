@@ -12,8 +12,9 @@
 
 use std::time::Duration;
 
+use super::context::Context;
 use super::dues::{Due, charge_dues};
-use super::part::{Context, Enforcement, Judge, Part};
+use super::part::{Enforcement, Judge, Part};
 use super::verdict::RuleVerdict;
 use crate::full::NoCell;
 

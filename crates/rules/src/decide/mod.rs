@@ -9,6 +9,7 @@
 
 mod act;
 mod conclude;
+mod context;
 mod dues;
 mod elsewhere;
 mod joint;
@@ -28,9 +29,10 @@ use crate::cache::RuleCache;
 use crate::identifier;
 use crate::request::{Request, RequestError};
 use crate::rule_set::RuleSet;
+use context::Context;
 use moment::DecisionTime;
 use overrides::Overrides;
-use part::{Context, Enforcement, Judge, Part};
+use part::{Enforcement, Judge, Part};
 
 pub use act::Act;
 pub use elsewhere::{Claim, FoundElsewhere, Question};

@@ -4,12 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Decision, Entry, Permit};
+use tollgate::{Decision, Permit};
 
-use super::act::Act;
+use super::context::Context;
 use super::dues::{Due, Outcome, charge_dues};
-use super::moment::DecisionTime;
-use super::overrides::Overrides;
 use super::verdict::RuleVerdict;
 use crate::full::OnFull;
 use crate::receipt::Charged;
@@ -56,26 +54,6 @@ pub(crate) enum Enforcement {
     Binding,
     /// If over the limit, it denies the request only if all rules in quota mode are over theirs.
     Quota,
-}
-
-/// The input of a decision that all parts share.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Context<'a> {
-    pub(crate) keys: &'a [u8],
-    pub(crate) moment: DecisionTime,
-    pub(crate) act: Act,
-    pub(crate) overrides: &'a Overrides,
-    pub(crate) clock: &'a Clock,
-}
-
-impl Context<'_> {
-    /// A client's limit, at its own time.
-    pub(crate) fn entry<'r>(&self, gate: &'r LocalLimit, key: &[u8]) -> Entry<'r> {
-        match &gate.zone {
-            None => self.moment.entry(&gate.table, key),
-            Some(zone) => gate.table.entry(key).at(zone.local(self.moment.read(self.clock))),
-        }
-    }
 }
 
 impl<'r> Part<'r> {

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -24,7 +24,7 @@ use crate::service::Service;
 
 pub(crate) use connections::listen;
 
-/// The maximum size of a body: the largest request that rules accept has 64 KiB of keys and values.
+/// The maximum size of a body. Rules accept larger requests, for Envoy, which lets pass what is refused.
 const MAX_BODY_BYTES: usize = 256 << 10;
 
 /// The public routes.
@@ -77,10 +77,22 @@ fn degraded(outage: &Outage, now: SystemTime) -> String {
     format!("degraded: {store} has not answered since {since}{fault}; rules decide by on_error")
 }
 
-async fn metrics(State(service): State<Arc<Service>>) -> Response {
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    match service.metrics.text() {
-        Ok(page) => ([(header::CONTENT_TYPE, OPEN_METRICS)], page).into_response(),
+/// In OpenMetrics for readers that accept it, as Prometheus does; else in the older format.
+async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
+    const OPEN_METRICS: &str = "application/openmetrics-text";
+    let is_open_metrics = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .any(|accepted| accepted.to_str().is_ok_and(|accepted| accepted.contains(OPEN_METRICS)));
+    let kind = if is_open_metrics {
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    } else {
+        "text/plain; version=0.0.4; charset=utf-8"
+    };
+    match service.metrics.text(is_open_metrics) {
+        Ok(page) => {
+            ([(header::CONTENT_TYPE, kind), (header::VARY, "accept")], page).into_response()
+        }
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
