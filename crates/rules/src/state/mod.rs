@@ -55,7 +55,7 @@ pub struct StateSummary {
 
 impl RuleCache {
     /// Writes the tables of all limits in force, while other threads go on deciding. What is charged meanwhile may be
-    /// missing. Tables that linger are not written, nor are limits that come with requests. The writer is flushed, not
+    /// missing. Tables that linger are not written, nor are limits that come with requests, and what pools have lent. The writer is flushed, not
     /// synced. A reload waits while one table is copied. Memory: two copies of the largest table.
     ///
     /// # Errors
