@@ -33,8 +33,8 @@
 //!   `quota`, `raw_body` and `request_headers_to_add` are not used.
 //!
 //! # Rules
-//! From files, which are watched and also read again every 30 s; or from a hash in Redis, which is polled: see
-//! [`RedisRules`]. If rules cannot be read, or are refused, the last good rules stay in force; and so do those of a
+//! From files, which are watched and also read again every 30 s; from a hash in Redis, which is polled: see
+//! [`RedisRules`]; or from a control plane that speaks xDS, which is told what is in force: see [`XdsRules`]. If rules cannot be read, or are refused, the last good rules stay in force; and so do those of a
 //! domain of which no rule is left, unless [`Settings::allow_empty`](tollgate_rules::Settings::allow_empty) is set. A
 //! directory that is missing or empty when the service starts is refused: [`StartError::Rules`].
 //!
@@ -97,6 +97,9 @@ pub use global::{Global, GlobalError};
 pub use host_name::{BadHostName, HostName};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use options::{AnswerParts, MetricsNames, Options};
-pub use rules_from::{PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom};
+pub use rules_from::{
+    PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom, XdsBackoff, XdsRules,
+    XdsTls,
+};
 pub use serve::{Running, StartError, rule_cache, start};
 pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};

@@ -18,3 +18,4 @@ mod tls;
 mod told;
 #[cfg(unix)]
 mod unix_sockets;
+mod xds;
