@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use prost::Message;
 
 /// What is served, and so described by reflection.
-const SERVED: [&str; 1] = ["envoy/service/ratelimit/v3/rls.proto"];
+const SERVED: [&str; 2] =
+    ["envoy/service/ratelimit/v3/rls.proto", "envoy/service/rate_limit_quota/v3/rlqs.proto"];
 
 /// What is asked of a control plane.
 const ASKED: [&str; 2] =
@@ -28,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let messages = all.file.iter_mut().flat_map(|file| &mut file.message_type);
     let entries = messages
         .flat_map(|message| &mut message.nested_type)
-        .filter(|nested| nested.name() == "Entry");
+        // The second is that of the map in a bucket's identifier.
+        .filter(|nested| matches!(nested.name(), "Entry" | "BucketEntry"));
     for field in entries.flat_map(|entry| &mut entry.field).filter(|field| field.name() == "value")
     {
         field.r#type = Some(BYTES);

@@ -3,7 +3,7 @@
 //!
 //! | Where | What |
 //! |---|---|
-//! | gRPC, 8081 | `envoy.service.ratelimit.v3.RateLimitService`, health (`ratelimit`), reflection |
+//! | gRPC, 8081 | `envoy.service.ratelimit.v3.RateLimitService`, `envoy.service.rate_limit_quota.v3.RateLimitQuotaService`, health (`ratelimit`), reflection |
 //! | HTTP, 8080 | `POST /json` (Envoy's protocol as JSON), `POST /v1/check`, `GET /v1/peek`, `/healthcheck`, `/metrics`, a status page at `/` |
 //! | HTTP, 6070, loopback | `POST /v1/reset`, `POST /v1/headroom`, `/rlconfig`, `/metrics`, the status page |
 //!
@@ -67,8 +67,15 @@
 //! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |
 //! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
 //! | `domain_not_found_total`, `global_shadow_mode_total` | | requests that nothing could limit |
+//! | `quota_streams`, `quota_buckets`, `quota_bytes` | | Envoys that are assigned quotas, their buckets, and the memory |
+//! | `quota_assignments_total`, `quota_abandoned_total`, `quota_refused_total` | | what they were told, and reports that were not answered |
+//! | `quota_reported_allowed_total`, `quota_reported_denied_total` | | requests that they reported |
 //!
 //! With [`MetricsNames::Envoyproxy`] there are also the names of envoyproxy/ratelimit's mapping to Prometheus.
+//!
+//! # Quotas
+//! Envoys with the filter `rate_limit_quota` limit by themselves, and are assigned shares of a rule: over any time t at
+//! most t times its rate, and its burst, of which README.md has the terms. With [`Options::global`] they are refused.
 //!
 //! # Bounds
 //! A message or body has at most 256 KiB, a connection 1,024 streams; headers must arrive within 5 s, and so must a
@@ -86,6 +93,7 @@ pub mod offline;
 mod options;
 mod page;
 pub mod protocol;
+mod quota;
 mod rls;
 mod rules_from;
 mod serve;

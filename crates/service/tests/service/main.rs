@@ -10,6 +10,7 @@ mod grpc;
 mod headers;
 mod headroom;
 mod http;
+mod quota;
 mod reserve;
 mod scenarios;
 mod start;
