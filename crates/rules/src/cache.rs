@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
-use tollgate::Clock;
+use tollgate::{Clock, Timestamp};
 
 use crate::compile::{Before, compile};
 use crate::counter::RuleTotal;
 use crate::error::{Problem, RuleError};
+use crate::full::{FullReport, NoCell, NoCellTally};
 use crate::linger::Lingering;
 use crate::pool::HeadroomRefusal;
 use crate::rule::Rule;
@@ -41,6 +42,8 @@ pub struct RuleCache {
     unknown_domains: RuleTotal,
     /// Requests that passed only because of the global shadow mode.
     global_shadow: RuleTotal,
+    /// Under limits that come with requests.
+    own_limits_full: NoCellTally,
     /// Held while loading, so that loads are sequential.
     loading: Mutex<Loading>,
 }
@@ -131,6 +134,7 @@ impl RuleCache {
             refused_loads: RuleTotal::default(),
             unknown_domains: RuleTotal::default(),
             global_shadow: RuleTotal::default(),
+            own_limits_full: NoCellTally::default(),
             loading: Mutex::new(Loading::default()),
         }
     }
@@ -316,6 +320,33 @@ impl RuleCache {
     #[must_use]
     pub fn global_shadow_mode(&self) -> u64 {
         self.global_shadow.get()
+    }
+
+    /// Hits so far under limits that came with requests whose client had no cell, because the table of such limits was
+    /// full.
+    ///
+    /// ```
+    /// use tollgate_rules::{NoCell, RuleCache, Settings};
+    /// assert_eq!(RuleCache::new(Settings::default()).own_limits_full(NoCell::Spilled), 0);
+    /// ```
+    #[must_use]
+    pub fn own_limits_full(&self, how: NoCell) -> u64 {
+        self.own_limits_full.read(how)
+    }
+
+    /// Counts hits under a limit that came with a request; returns the report that is due, if one is.
+    pub(crate) fn count_own_limit_full(
+        &self,
+        how: NoCell,
+        hits: u64,
+        now: Timestamp,
+    ) -> Option<FullReport> {
+        self.own_limits_full.count(how, hits, now).then(|| FullReport {
+            domain: "".into(),
+            path: "".into(),
+            capacity: self.settings.override_capacity,
+            hits: self.own_limits_full.since_report(),
+        })
     }
 
     pub(crate) fn count_unknown_domain(&self) {

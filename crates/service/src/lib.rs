@@ -5,6 +5,7 @@
 //! |---|---|
 //! | gRPC, 8081 | `envoy.service.ratelimit.v3.RateLimitService`, health (`ratelimit`), reflection |
 //! | HTTP, 8080 | `POST /json` (Envoy's protocol as JSON), `POST /v1/check`, `GET /v1/peek`, `/healthcheck`, `/metrics`, a status page at `/` |
+//! | Redis' protocol, if [`Options::resp`] is set | `CL.THROTTLE`, `THROTTLE`, `TOLLGATE.CHECK`, `TOLLGATE.PEEK` |
 //! | HTTP, 6070, loopback | `POST /v1/reset`, `POST /v1/headroom`, `/rlconfig`, `/metrics`, the status page |
 //!
 //! ```
@@ -31,6 +32,14 @@
 //! * `/v1/check` and `/v1/peek` carry the headers of [`Options::headers`] for the limit that denies, or has the least left.
 //! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`AnswerParts`] says so;
 //!   `quota`, `raw_body` and `request_headers_to_add` are not used.
+//!
+//! # Redis' protocol
+//! Any Redis client may ask, and pipeline: all requests that a read finds are decided, and answered in one write.
+//! `CL.THROTTLE` and `THROTTLE` bring their limits along, and count by their key alone ([`tollgate_rules::Pace`]), in
+//! this process; with [`Options::global`] they are refused, since a limit of each process is none of all of them.
+//! `TOLLGATE.CHECK domain cost key value [key value ...]` asks the rules with one descriptor. A request that is not
+//! valid is answered with an error that names the argument and what would be accepted; bytes that are no request end
+//! the connection. [`RespOptions::password`] is asked for if it is set.
 //!
 //! # Rules
 //! From files, which are watched and also read again every 30 s; or from a hash in Redis, which is polled: see
@@ -67,12 +76,16 @@
 //! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |
 //! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
 //! | `domain_not_found_total`, `global_shadow_mode_total` | | requests that nothing could limit |
+//! | `own_limits_spilled_total`, `own_limits_full_denied_total` | | units of clients without a cell under limits that came with requests |
+//! | `resp_connections`, `resp_connections_refused_total` | | connections of Redis' protocol |
 //!
 //! With [`MetricsNames::Envoyproxy`] there are also the names of envoyproxy/ratelimit's mapping to Prometheus.
 //!
 //! # Bounds
 //! A message or body has at most 256 KiB, a connection 1,024 streams; headers must arrive within 5 s, and so must a
-//! handshake. The rules' settings bound the content of a request. Labels of metrics come from rules, never from
+//! handshake. Over Redis' protocol a request has at most 128 words and 72 KiB; 16 KiB of answers wait at most, for a
+//! client that takes them within 5 s; an idle connection is closed after 300 s, and at most 10,000 are open. The rules'
+//! settings bound the content of a request. Labels of metrics come from rules, never from
 //! requests.
 
 mod global;
@@ -86,6 +99,7 @@ pub mod offline;
 mod options;
 mod page;
 pub mod protocol;
+mod resp;
 mod rls;
 mod rules_from;
 mod serve;
@@ -96,7 +110,7 @@ mod wire;
 pub use global::{Global, GlobalError};
 pub use host_name::{BadHostName, HostName};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
-pub use options::{AnswerParts, MetricsNames, Options};
+pub use options::{AnswerParts, MetricsNames, Options, RespOptions};
 pub use rules_from::{PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom};
 pub use serve::{Running, StartError, rule_cache, start};
 pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};

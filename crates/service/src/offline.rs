@@ -12,6 +12,7 @@ use crate::http::json;
 use crate::metrics::Protocol;
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::resp;
 use crate::service::Service;
 
 /// Rules, and requests without a connection.
@@ -72,6 +73,12 @@ impl Offline {
     #[must_use]
     pub fn read_json(body: &[u8]) -> Option<RateLimitRequest> {
         json::read(body)
+    }
+
+    /// The answers to what a client of Redis' protocol sends, and whether they end the connection.
+    #[must_use]
+    pub fn resp(&self, bytes: &[u8]) -> (Vec<u8>, bool) {
+        resp::offline(&self.service, bytes)
     }
 
     /// The page of `/metrics`.

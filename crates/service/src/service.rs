@@ -9,7 +9,7 @@ use tollgate_tower::Headers;
 
 use crate::global::GlobalLimits;
 use crate::history::History;
-use crate::metrics::{Metrics, Protocol, RequestOutcome};
+use crate::metrics::{Metrics, OfRespClients, Protocol, RequestOutcome, RespClients};
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
@@ -24,6 +24,8 @@ pub(crate) struct Service {
     pub(crate) history: History,
     /// Set if limits are kept elsewhere.
     pub(crate) keeper: Option<GlobalLimits>,
+    /// Those of Redis' protocol.
+    pub(crate) clients: Arc<RespClients>,
     answers: AnswerParts,
     /// Of plain questions.
     pub(crate) headers: Headers,
@@ -43,9 +45,11 @@ impl Service {
         if let Some(keeper) = &keeper {
             metrics.show(keeper.metrics());
         }
+        let clients = Arc::new(RespClients::default());
+        metrics.show(OfRespClients(Arc::clone(&clients)));
         let history = History::default();
         let (tokens, draining) = (Tokens::default(), AtomicBool::new(false));
-        Self { maker, metrics, history, keeper, answers, headers, tokens, draining }
+        Self { maker, metrics, history, keeper, clients, answers, headers, tokens, draining }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {

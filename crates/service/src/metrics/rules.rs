@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tollgate::Stats;
-use tollgate_rules::{DomainPool, Rule, RuleCache, RuleCounts, RuleSet};
+use tollgate_rules::{DomainPool, NoCell, Rule, RuleCache, RuleCounts, RuleSet};
 
 use super::gauge::{encode_gauge, gauge};
 
@@ -96,6 +96,16 @@ impl OfRules {
                 "global_shadow_mode",
                 "Requests that nothing but the global shadow mode let pass",
                 self.cache.global_shadow_mode(),
+            ),
+            (
+                "own_limits_spilled",
+                "Hits of clients without a cell under limits that came with requests, decided in the spill",
+                self.cache.own_limits_full(NoCell::Spilled),
+            ),
+            (
+                "own_limits_full_denied",
+                "Hits of clients without a cell under limits that came with requests, denied for that",
+                self.cache.own_limits_full(NoCell::Denied),
             ),
             (
                 "lingering_forgotten",

@@ -11,6 +11,7 @@ mod headers;
 mod headroom;
 mod http;
 mod reserve;
+mod resp;
 mod scenarios;
 mod start;
 mod table_bytes;
