@@ -387,7 +387,8 @@ descriptors:
         }
         let keys = [&["user"][..], &["user", "second"], &["user", "second", "hard"]];
         let cost = 1 + below(3);
-        let answer = world.act(keys[below(3) as usize], cost, Act::Check);
+        let answer =
+            world.act(keys[usize::try_from(below(3)).expect("one of three")], cost, Act::Check);
         let is_borrowed = answer.statuses()[0].is_borrowed;
         assert!(!is_borrowed || now_ms < until_ms, "borrowed on stale news");
         if answer.is_allowed() {
