@@ -62,6 +62,11 @@
 //! With [`Options::global`] the limits are kept in Redis, and are shared by all services that use the same Redis: see
 //! [`Global`], and `tollgate-redis` for the bounds of each `accuracy`.
 //!
+//! # Over a restart
+//! With [`Options::state`] what was spent is written to a file when the service stops, and at intervals, and is restored
+//! at the start, as in a reload. A process that is killed loses what was spent since the last write. Limits that come
+//! with requests, and those of rules that are gone, are not in it; neither are receipts of reservations.
+//!
 //! # Metrics
 //! | `tollgate_` | Labels | |
 //! |---|---|---|
@@ -75,6 +80,7 @@
 //! | `table_bytes`, `config_load_success_total`, `config_load_error_total`, `config_refused` | | all rules |
 //! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |
 //! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
+//! | `state_written_total`, `state_errors_total`, `state_age_seconds` | | the file of [`Options::state`], if there is one |
 //! | `domain_not_found_total`, `global_shadow_mode_total` | | requests that nothing could limit |
 //! | `own_limits_spilled_total`, `own_limits_full_denied_total` | | units of clients without a cell under limits that came with requests |
 //! | `resp_connections`, `resp_connections_refused_total` | | connections of Redis' protocol |
@@ -112,6 +118,7 @@ mod rls;
 mod rules_from;
 mod serve;
 mod service;
+mod state;
 mod tokens;
 mod wire;
 
@@ -124,4 +131,5 @@ pub use rules_from::{
     XdsTls,
 };
 pub use serve::{Running, StartError, rule_cache, start};
+pub use state::StateFile;
 pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};

@@ -34,7 +34,8 @@ impl Offline {
             .map_err(|errors| errors[0].to_string())?;
         let maker = DecisionMaker::new(cache).map_err(|error| error.to_string())?;
         let answers = (AnswerParts { headers: true, metadata: true }, Headers::default());
-        Ok(Self { service: Service::new(maker, answers, MetricsNames::Envoyproxy, None, clock) })
+        let names = MetricsNames::Envoyproxy;
+        Ok(Self { service: Service::new(maker, answers, names, None, None, clock) })
     }
 
     /// The answer to a request as gRPC decodes it.

@@ -33,6 +33,7 @@ use crate::resp;
 use crate::rls::Rls;
 use crate::rules_from::RulesFrom;
 use crate::service::Service;
+use crate::state::StateKeeper;
 
 /// The maximum size of a message: the largest request that rules accept has 1 MiB of keys and values.
 const MAX_MESSAGE_BYTES: usize = 2 << 20;
@@ -85,6 +86,8 @@ pub enum StartError {
     Build(BuildError),
     /// The limits cannot be kept in the store.
     Global(GlobalError),
+    /// A state in a file was asked for, and limits are kept in Redis, which outlives the process.
+    State,
     /// The system cannot start the thread that reads rules.
     Thread(io::Error),
     /// The description of the protocol could not be read: the build is broken.
@@ -107,6 +110,9 @@ impl fmt::Display for StartError {
             Self::Rules(error) => error.fmt(f),
             Self::Build(error) => write!(f, "{error}"),
             Self::Global(error) => write!(f, "{error}"),
+            Self::State => f.write_str(
+                "limits in Redis outlive this process by themselves; leave out either the state's file or Redis",
+            ),
             Self::Thread(error) => write!(f, "cannot start a thread for reading rules: {error}"),
             Self::Reflection => f.write_str("the description of the protocol cannot be read"),
         }
@@ -141,7 +147,7 @@ fn keep_rules(
     settings: &RulesSettings,
     clock: Clock,
     global: Option<&Global>,
-) -> Result<(Option<GlobalLimits>, Arc<RuleCache>), StartError> {
+) -> Result<(Option<GlobalLimits>, RuleCache), StartError> {
     let keeper = global.map(|global| GlobalLimits::open(global, settings));
     let keeper = keeper.transpose().map_err(StartError::Global)?;
     let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
@@ -151,7 +157,7 @@ fn keep_rules(
         Some(keeper) => cache.vetted(keeper.vet()),
         None => cache,
     };
-    Ok((keeper, Arc::new(cache)))
+    Ok((keeper, cache))
 }
 
 /// The cache into which a service with these options loads its rules: it refuses the rules that the service refuses.
@@ -174,7 +180,7 @@ fn keep_rules(
 /// ```
 pub fn rule_cache(options: Options) -> Result<Arc<RuleCache>, StartError> {
     let (_, cache) = keep_rules(&options.settings, options.clock, options.global.as_ref())?;
-    Ok(cache)
+    Ok(Arc::new(cache))
 }
 
 /// Reads the rules, listens, and returns when requests are answered. `observe` is called with the result of each
@@ -188,14 +194,19 @@ pub async fn start(
     options: Options,
     observe: impl FnMut(&Refresh) + Send + 'static,
 ) -> Result<Running, StartError> {
+    if options.state.is_some() && options.global.is_some() {
+        return Err(StartError::State);
+    }
     let sockets = Sockets::bind(&options).await?;
-    let (keeper, cache) =
+    let (keeper, mut cache) =
         keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?;
     find_files(&options.rules, options.settings.allow_empty)?;
+    let state = options.state.map(|file| Arc::new(StateKeeper::open(file, &mut cache)));
+    let cache = Arc::new(cache);
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
     let told = (options.answers, options.headers);
     let names = options.metrics_names;
-    let service = Arc::new(Service::new(maker, told, names, keeper, options.clock));
+    let service = Arc::new(Service::new(maker, told, names, keeper, state, options.clock));
     let (health, health_service) = tonic_health::server::health_reporter();
     let observe = with_health(observe, &service, &health);
     let retriever = Retriever::start(options.rules.source(), cache, options.timing, observe)
@@ -207,6 +218,10 @@ pub async fn start(
     let mut tasks = JoinSet::new();
     tasks.spawn(page::watch(Arc::clone(&service), stopped.clone()));
     tasks.spawn(quota::keep_time(Arc::clone(&service), stopped.clone()));
+    if let Some(state) = &service.state {
+        let cache = Arc::clone(service.cache());
+        tasks.spawn(Arc::clone(state).keep(cache, stopped.clone()));
+    }
     let incoming = listen::incoming(sockets.grpc, &stopped, &mut tasks);
     let mut ends = stopped.clone();
     tasks.spawn(async move {
@@ -382,7 +397,8 @@ impl Running {
     }
 
     /// Fails its health checks, waits as long as [`linger`](Options::linger), accepts no more connections, answers
-    /// requests in progress, for at most [`grace`](Options::grace), and ends.
+    /// requests in progress, for at most [`grace`](Options::grace), writes the
+    /// [state](Options::state), and ends.
     pub async fn stop(mut self) {
         self.service.drain();
         report(&self.health, false).await;
@@ -392,6 +408,9 @@ impl Running {
         let all = async { while self.tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(self.grace, all).await;
         self.tasks.abort_all();
+        if let Some(state) = &self.service.state {
+            state.close(self.service.cache()).await;
+        }
         if let Some(keeper) = &self.service.keeper {
             let _ = tokio::time::timeout(self.grace, keeper.close()).await;
         }

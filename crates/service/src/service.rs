@@ -15,6 +15,7 @@ use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::quota::Quotas;
+use crate::state::{OfState, StateKeeper};
 use crate::tokens::Tokens;
 use crate::wire::{self, RequestRefusal};
 
@@ -26,6 +27,8 @@ pub(crate) struct Service {
     pub(crate) history: History,
     /// Set if limits are kept elsewhere.
     pub(crate) keeper: Option<GlobalLimits>,
+    /// Set if what was spent is kept in a file.
+    pub(crate) state: Option<Arc<StateKeeper>>,
     /// Those of Redis' protocol.
     pub(crate) clients: Arc<RespClients>,
     /// What Envoys are assigned.
@@ -44,6 +47,7 @@ impl Service {
         (answers, headers): (AnswerParts, Headers),
         names: MetricsNames,
         keeper: Option<GlobalLimits>,
+        state: Option<Arc<StateKeeper>>,
         clock: Clock,
     ) -> Self {
         let mut metrics = Metrics::new(Arc::clone(maker.cache()), names);
@@ -54,6 +58,9 @@ impl Service {
         }
         let clients = Arc::new(RespClients::default());
         metrics.show(OfRespClients(Arc::clone(&clients)));
+        if let Some(state) = &state {
+            metrics.show(OfState(Arc::clone(state)));
+        }
         let history = History::default();
         let (tokens, draining) = (Tokens::default(), AtomicBool::new(false));
         Self {
@@ -61,6 +68,7 @@ impl Service {
             metrics,
             history,
             keeper,
+            state,
             clients,
             quotas,
             answers,

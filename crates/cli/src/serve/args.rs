@@ -151,6 +151,18 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS")]
     pub(super) linger_rules: Option<u64>,
 
+    /// A file that keeps what was spent over a restart
+    ///
+    /// It is written when the service stops and every --state-every, and read at the start. It contains seeds: only the
+    /// service may read it. A bad file is kept as FILE.bad, and all limits begin anew. Not with --redis, which keeps
+    /// limits itself.
+    #[arg(long, value_name = "FILE")]
+    pub(super) state: Option<PathBuf>,
+
+    /// Seconds between two writes of that file: at most so much is forgotten if the process is killed [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), requires = "state")]
+    pub(super) state_every: Option<u16>,
+
     /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each [default: 65536]
     #[arg(long, value_name = "CLIENTS")]
     pub(super) capacity: Option<usize>,

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
 use tollgate_service::{
-    AnswerParts, Global, Headers, HostName, MetricsNames, Options, RespOptions, RulesFrom, TlsFiles,
+    AnswerParts, Global, Headers, HostName, MetricsNames, Options, RespOptions, RulesFrom,
+    StateFile, TlsFiles,
 };
 
 use super::args::{MetricsNamesArg, ServeArgs};
@@ -44,6 +45,8 @@ pub(super) struct Effective {
     pub(super) metadata: Setting<bool>,
     pub(super) allow_empty: Setting<bool>,
     pub(super) linger_rules: Setting<Option<u64>>,
+    pub(super) state: Setting<Option<PathBuf>>,
+    pub(super) state_every: Setting<u16>,
     pub(super) capacity: Setting<usize>,
     pub(super) override_capacity: Setting<usize>,
     pub(super) table_bytes: Setting<u64>,
@@ -113,6 +116,8 @@ impl Effective {
             metadata: truth(args.metadata, "--metadata", "RESPONSE_DYNAMIC_METADATA")?,
             allow_empty: of_flag((args.allow_empty, "--allow-empty"), false),
             linger_rules: optional((args.linger_rules, "--linger-rules"), (None, NO_VARIABLE)),
+            state: optional((args.state.clone(), "--state"), (None, NO_VARIABLE)),
+            state_every: of_flag((args.state_every, "--state-every"), 60),
             capacity: of_flag((args.capacity, "--capacity"), defaults.default_capacity),
             override_capacity: override_capacity(args, environment)?,
             table_bytes: of_flag((args.table_bytes, "--table-bytes"), defaults.max_table_bytes),
@@ -160,6 +165,10 @@ impl Effective {
                 poll: Duration::from_secs(self.poll.value.into()),
                 ..Timing::default()
             },
+            state: self.state.value.clone().map(|path| StateFile {
+                path,
+                every: Duration::from_secs(self.state_every.value.into()),
+            }),
             global: self.redis.value.clone(),
             ..Options::new(self.rules.value.clone())
         }
@@ -218,6 +227,8 @@ impl Effective {
                     |seconds| format!("{seconds}s"),
                 )
             }),
+            row("state", &self.state, path_or_none),
+            row("state-every", &self.state_every, |seconds| format!("{seconds}s")),
             row("capacity", &self.capacity, ToString::to_string),
             row("override-capacity", &self.override_capacity, ToString::to_string),
             row("table-bytes", &self.table_bytes, ToString::to_string),
