@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use tollgate::Clock;
 use tollgate_rules::{DecisionMaker, RuleCache};
 use tollgate_tower::Headers;
 
@@ -13,6 +14,7 @@ use crate::metrics::{Metrics, OfRespClients, Protocol, RequestOutcome, RespClien
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::quota::Quotas;
 use crate::tokens::Tokens;
 use crate::wire::{self, RequestRefusal};
 
@@ -26,6 +28,8 @@ pub(crate) struct Service {
     pub(crate) keeper: Option<GlobalLimits>,
     /// Those of Redis' protocol.
     pub(crate) clients: Arc<RespClients>,
+    /// What Envoys are assigned.
+    pub(crate) quotas: Quotas,
     answers: AnswerParts,
     /// Of plain questions.
     pub(crate) headers: Headers,
@@ -40,8 +44,11 @@ impl Service {
         (answers, headers): (AnswerParts, Headers),
         names: MetricsNames,
         keeper: Option<GlobalLimits>,
+        clock: Clock,
     ) -> Self {
         let mut metrics = Metrics::new(Arc::clone(maker.cache()), names);
+        let quotas = Quotas::new(clock);
+        metrics.show(quotas.metrics());
         if let Some(keeper) = &keeper {
             metrics.show(keeper.metrics());
         }
@@ -49,7 +56,18 @@ impl Service {
         metrics.show(OfRespClients(Arc::clone(&clients)));
         let history = History::default();
         let (tokens, draining) = (Tokens::default(), AtomicBool::new(false));
-        Self { maker, metrics, history, keeper, clients, answers, headers, tokens, draining }
+        Self {
+            maker,
+            metrics,
+            history,
+            keeper,
+            clients,
+            quotas,
+            answers,
+            headers,
+            tokens,
+            draining,
+        }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {
