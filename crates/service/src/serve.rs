@@ -16,6 +16,8 @@ use tollgate_rules::{
     Settings as RulesSettings,
 };
 use tonic::transport::Server;
+use tonic::transport::server::Router;
+use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::HealthReporter;
 
 use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalError, GlobalLimits};
@@ -24,7 +26,9 @@ use crate::listen::{self, Socket, Tls, TlsError, TlsFiles};
 use crate::options::Options;
 use crate::page;
 use crate::protocol::DESCRIPTORS;
+use crate::protocol::quota::rate_limit_quota_service_server::RateLimitQuotaServiceServer;
 use crate::protocol::rls::rate_limit_service_server::RateLimitServiceServer;
+use crate::quota::{self, Rlqs};
 use crate::resp;
 use crate::rls::Rls;
 use crate::rules_from::RulesFrom;
@@ -195,34 +199,25 @@ pub async fn start(
     }
     let sockets = Sockets::bind(&options).await?;
     let (keeper, mut cache) =
-        keep_rules(&options.settings, options.clock, options.global.as_ref())?;
+        keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?;
     find_files(&options.rules, options.settings.allow_empty)?;
     let state = options.state.map(|file| Arc::new(StateKeeper::open(file, &mut cache)));
     let cache = Arc::new(cache);
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
     let told = (options.answers, options.headers);
-    let service = Arc::new(Service::new(maker, told, options.metrics_names, keeper, state));
+    let names = options.metrics_names;
+    let service = Arc::new(Service::new(maker, told, names, keeper, state, options.clock));
     let (health, health_service) = tonic_health::server::health_reporter();
     let observe = with_health(observe, &service, &health);
     let retriever = Retriever::start(options.rules.source(), cache, options.timing, observe)
         .map_err(StartError::Thread)?;
     report(&health, service.is_healthy()).await;
-    let reflection_v1 = reflection().build_v1().map_err(|_| StartError::Reflection)?;
-    let reflection_alpha = reflection().build_v1alpha().map_err(|_| StartError::Reflection)?;
-    let rls = RateLimitServiceServer::new(Rls(Arc::clone(&service)))
-        .max_decoding_message_size(MAX_MESSAGE_BYTES);
     let (stop, stopped) = watch::channel(false);
-    let router = Server::builder()
-        .max_concurrent_streams(MAX_STREAMS)
-        .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
-        .http2_keepalive_interval(Some(Duration::from_secs(60)))
-        .add_service(rls)
-        .add_service(health_service)
-        .add_service(reflection_v1)
-        .add_service(reflection_alpha);
+    let router = router(&service, health_service, &stopped)?;
     let (linger, grace) = (options.linger, options.grace);
     let mut tasks = JoinSet::new();
     tasks.spawn(page::watch(Arc::clone(&service), stopped.clone()));
+    tasks.spawn(quota::keep_time(Arc::clone(&service), stopped.clone()));
     if let Some(state) = &service.state {
         let cache = Arc::clone(service.cache());
         tasks.spawn(Arc::clone(state).keep(cache, stopped.clone()));
@@ -267,10 +262,32 @@ pub async fn start(
     })
 }
 
-fn reflection() -> tonic_reflection::server::Builder<'static> {
-    tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+/// What is answered over gRPC.
+fn router(
+    service: &Arc<Service>,
+    health: HealthServer<impl Health>,
+    stopped: &watch::Receiver<bool>,
+) -> Result<Router, StartError> {
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let reflection_v1 = reflection().build_v1().map_err(|_| StartError::Reflection)?;
+    let reflection_alpha = reflection().build_v1alpha().map_err(|_| StartError::Reflection)?;
+    let rls = RateLimitServiceServer::new(Rls(Arc::clone(service)))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let rlqs = Rlqs { service: Arc::clone(service), stopped: stopped.clone() };
+    let rlqs = RateLimitQuotaServiceServer::new(rlqs).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    Ok(Server::builder()
+        .max_concurrent_streams(MAX_STREAMS)
+        .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
+        .http2_keepalive_interval(Some(Duration::from_secs(60)))
+        .add_service(rls)
+        .add_service(rlqs)
+        .add_service(health)
+        .add_service(reflection_v1)
+        .add_service(reflection_alpha))
 }
 
 /// A service that starts with a wrong path would limit nothing.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use tollgate::Clock;
 use tollgate_rules::{DecisionMaker, RuleCache};
 use tollgate_tower::Headers;
 
@@ -13,6 +14,7 @@ use crate::metrics::{Metrics, OfRespClients, Protocol, RequestOutcome, RespClien
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::quota::Quotas;
 use crate::state::{OfState, StateKeeper};
 use crate::tokens::Tokens;
 use crate::wire::{self, RequestRefusal};
@@ -29,6 +31,8 @@ pub(crate) struct Service {
     pub(crate) state: Option<Arc<StateKeeper>>,
     /// Those of Redis' protocol.
     pub(crate) clients: Arc<RespClients>,
+    /// What Envoys are assigned.
+    pub(crate) quotas: Quotas,
     answers: AnswerParts,
     /// Of plain questions.
     pub(crate) headers: Headers,
@@ -44,8 +48,11 @@ impl Service {
         names: MetricsNames,
         keeper: Option<GlobalLimits>,
         state: Option<Arc<StateKeeper>>,
+        clock: Clock,
     ) -> Self {
         let mut metrics = Metrics::new(Arc::clone(maker.cache()), names);
+        let quotas = Quotas::new(clock);
+        metrics.show(quotas.metrics());
         if let Some(keeper) = &keeper {
             metrics.show(keeper.metrics());
         }
@@ -56,7 +63,19 @@ impl Service {
         }
         let history = History::default();
         let (tokens, draining) = (Tokens::default(), AtomicBool::new(false));
-        Self { maker, metrics, history, keeper, state, clients, answers, headers, tokens, draining }
+        Self {
+            maker,
+            metrics,
+            history,
+            keeper,
+            state,
+            clients,
+            quotas,
+            answers,
+            headers,
+            tokens,
+            draining,
+        }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {

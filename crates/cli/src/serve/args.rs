@@ -31,10 +31,11 @@ envoyproxy/ratelimit are honoured where they mean something here; flags beat the
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeArgs {
-    /// A directory of .yaml files, one file, or redis://user:password@host:port/database#key
+    /// A directory of .yaml files, one file, redis://user:password@host:port/database#key, or xds://host:port/node
     ///
     /// The address names a hash in Redis: its fields are files, except for `version`, which must change whenever a
-    /// file does. `tollgate rules push` writes it. Without a key it is tollgate:rules.
+    /// file does. `tollgate rules push` writes it. Without a key it is tollgate:rules. xds:// is a control plane, xdss:// one
+    /// over TLS: xdss://host:port/node?ca=FILE&cert=FILE&key=FILE&name=NAME.
     #[arg(long, value_name = "DIR")]
     pub(super) rules: Option<PathBuf>,
 

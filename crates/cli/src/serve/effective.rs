@@ -19,6 +19,7 @@ use super::environment::{BadVariable, Environment};
 use super::log::{Format, LogLevel};
 use super::redis_variables;
 use super::setting::{Setting, SettingError, SettingSource, first, optional};
+use super::xds_variables;
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -349,11 +350,15 @@ fn redis(
     Ok(Setting { value: args.redis.global(of_variables).map_err(half)?, source })
 }
 
-/// `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, if there is no flag.
+/// The control plane of `CONFIG_TYPE`, or `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, if there is no
+/// flag.
 fn rules(args: &ServeArgs, environment: &Environment) -> Result<Setting<RulesFrom>, SettingError> {
     if let Some(path) = &args.rules {
         let value = RulesFrom::named(path).map_err(SettingError::Address)?;
         return Ok(Setting { value, source: SettingSource::Flag("--rules") });
+    }
+    if let Some(value) = xds_variables::rules(environment)? {
+        return Ok(Setting { value, source: SettingSource::Variable("CONFIG_TYPE") });
     }
     let root = environment.text("RUNTIME_ROOT");
     let subdirectory = environment.text("RUNTIME_SUBDIRECTORY");
@@ -373,7 +378,8 @@ fn rules(args: &ServeArgs, environment: &Environment) -> Result<Setting<RulesFro
 /// Seconds between two readings. Files are also watched; a hash in Redis is not, but polling its version is cheap.
 fn usual_poll(rules: &RulesFrom) -> u16 {
     match rules {
-        RulesFrom::Files(_) => 30,
+        // A control plane says itself when there is something new.
+        RulesFrom::Files(_) | RulesFrom::Xds(_) => 30,
         RulesFrom::Redis(_) => 5,
     }
 }
@@ -388,19 +394,13 @@ fn check_ratio(ratio: f64) -> Result<f64, BadVariable> {
 
 /// Refuses variables of features that do not exist yet, where ignoring them would be unsafe.
 fn refuse_what_would_mislead(environment: &Environment) -> Result<(), BadVariable> {
-    let refuse =
-        |name, found: &str, accepted| Err(BadVariable { name, found: found.to_owned(), accepted });
-    match environment.text("CONFIG_TYPE") {
-        None | Some("FILE") => {}
-        Some(other) => return refuse("CONFIG_TYPE", other, "FILE: rules come from files"),
-    }
     match environment.text("GRPC_CLIENT_TLS_SAN") {
         None => Ok(()),
-        Some(name) => refuse(
-            "GRPC_CLIENT_TLS_SAN",
-            name,
-            "an authority of its own for those who may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
-             names in clients' certificates are not looked at",
-        ),
+        Some(found) => Err(BadVariable {
+            name: "GRPC_CLIENT_TLS_SAN",
+            found: found.to_owned(),
+            accepted: "an authority of its own for those who may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
+                       names in clients' certificates are not looked at",
+        }),
     }
 }

@@ -10,6 +10,7 @@ mod grpc;
 mod headers;
 mod headroom;
 mod http;
+mod quota;
 mod reserve;
 mod resp;
 mod scenarios;
@@ -19,3 +20,4 @@ mod tls;
 mod told;
 #[cfg(unix)]
 mod unix_sockets;
+mod xds;
