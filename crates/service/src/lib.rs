@@ -118,6 +118,7 @@ mod rls;
 mod rules_from;
 mod serve;
 mod service;
+mod start_error;
 mod state;
 mod tokens;
 mod wire;
@@ -130,6 +131,7 @@ pub use rules_from::{
     PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom, XdsBackoff, XdsRules,
     XdsTls,
 };
-pub use serve::{Running, StartError, rule_cache, start};
+pub use serve::{Running, rule_cache, start};
+pub use start_error::StartError;
 pub use state::StateFile;
 pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};

@@ -38,8 +38,8 @@ pub(crate) const CODED_WORDS: usize = CODE_WORDS + 4;
 pub(in crate::keyed) struct Shared {
     index_bits: u32,
     tag_bits: u32,
-    /// In granules.
-    epoch: u64,
+    /// In granules, perhaps more than a [`bare`](Self::bare) layout has: widths follow from it.
+    pub(in crate::keyed) epoch: u64,
 }
 
 /// A layout in numbers, without what is shared.
@@ -93,11 +93,6 @@ impl Shared {
         // out.
         let is_wide = (TAG_BITS_MIN..=TAG_BITS_ENOUGH).contains(&tag_bits);
         is_wide.then_some(Self { index_bits, tag_bits, epoch })
-    }
-
-    /// In granules, perhaps more than a [`bare`](Self::bare) layout has: widths follow from it.
-    pub(in crate::keyed) fn epoch(self) -> u64 {
-        self.epoch
     }
 
     /// The bits of a word's state, the index among them.

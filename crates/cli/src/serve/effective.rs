@@ -18,7 +18,7 @@ use super::certificates::{grpc_tls, http_tls};
 use super::environment::{BadVariable, Environment};
 use super::log::{Format, LogLevel};
 use super::redis_variables;
-use super::setting::{Setting, SettingError, SettingSource, first, optional};
+use super::setting::{Setting, SettingError, SettingSource, first, of_flag, optional};
 use super::xds_variables;
 
 /// All settings.
@@ -140,6 +140,7 @@ impl Effective {
 
     /// The options of the service.
     pub(super) fn options(&self) -> Options {
+        let every = Duration::from_secs(self.state_every.value.into());
         Options {
             settings: self.settings(),
             http: self.http.value,
@@ -165,10 +166,7 @@ impl Effective {
                 poll: Duration::from_secs(self.poll.value.into()),
                 ..Timing::default()
             },
-            state: self.state.value.clone().map(|path| StateFile {
-                path,
-                every: Duration::from_secs(self.state_every.value.into()),
-            }),
+            state: self.state.value.clone().map(|path| StateFile { path, every }),
             global: self.redis.value.clone(),
             ..Options::new(self.rules.value.clone())
         }
@@ -279,11 +277,6 @@ fn files_or_none(files: &Option<TlsFiles>) -> String {
         text += &format!(", clients of {}", authority.display());
     }
     text
-}
-
-/// A setting that has a flag and no variable.
-fn of_flag<T>(flag: (Option<T>, &'static str), default: T) -> Setting<T> {
-    first(flag, (None, NO_VARIABLE), default)
 }
 
 /// The variables of an address: host, port, and their name as a source.

@@ -94,3 +94,8 @@ pub(super) fn optional<T>(
 ) -> Setting<Option<T>> {
     first((flag.0.map(Some), flag.1), (variable.0.map(Some), variable.1), None)
 }
+
+/// A setting that has a flag and no variable.
+pub(super) fn of_flag<T>(flag: (Option<T>, &'static str), default: T) -> Setting<T> {
+    first(flag, (None, ""), default)
+}

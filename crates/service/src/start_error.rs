@@ -1,0 +1,85 @@
+//! [`StartError`]: why a service did not start.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tollgate::BuildError;
+use tollgate_rules::RuleError;
+
+use crate::global::GlobalError;
+use crate::listen::TlsError;
+
+/// Why a service did not start.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use tollgate_service::{Options, start};
+/// let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+/// let address = taken.local_addr().unwrap();
+/// let options = Options { http: address, ..Options::new("examples/rules") };
+/// let error = start(options, |_| ()).await.unwrap_err();
+/// assert!(error.to_string().starts_with(&format!("cannot listen on {address}: ")));
+/// # });
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An address is in use, or does not belong to this machine.
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// A unix socket cannot be created.
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// A certificate is bad.
+    Tls(TlsError),
+    /// The path of the rule files is missing, or contains none. (Files with bad rules do not keep a service from
+    /// starting, nor does a Redis that does not answer yet.)
+    Rules(RuleError),
+    /// The tables cannot be built.
+    Build(BuildError),
+    /// The limits cannot be kept in the store.
+    Global(GlobalError),
+    /// A state in a file was asked for, and limits are kept in Redis, which outlives the process.
+    State,
+    /// The system cannot start the thread that reads rules.
+    Thread(io::Error),
+    /// The description of the protocol could not be read: the build is broken.
+    Reflection,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen { address, error } => {
+                write!(f, "cannot listen on {address}: {error}; choose another address")
+            }
+            Self::Socket { path, error } => write!(
+                f,
+                "cannot listen on {}: {error}; choose a path in a directory that may be written, where no \
+                 other service listens",
+                path.display()
+            ),
+            Self::Tls(error) => error.fmt(f),
+            Self::Rules(error) => error.fmt(f),
+            Self::Build(error) => write!(f, "{error}"),
+            Self::Global(error) => write!(f, "{error}"),
+            Self::State => f.write_str(
+                "limits in Redis outlive this process by themselves; leave out either the state's file or Redis",
+            ),
+            Self::Thread(error) => write!(f, "cannot start a thread for reading rules: {error}"),
+            Self::Reflection => f.write_str("the description of the protocol cannot be read"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
