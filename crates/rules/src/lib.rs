@@ -98,7 +98,7 @@
 //! the limit. Under several limits the longest wait counts, and all give a place or none. Whatever asks must keep
 //! the wait: what cannot, asks by [`Act::CheckNow`], and is denied where it would have to wait. A caller that gives up
 //! gives its place back by the [`Receipt`] of [`Act::Reserve`]. See [`DecisionMaker::act`] for rules in shadow and quota
-//! mode. Limits in Redis have no queue: it is refused there when rules are loaded.
+//! mode. Limits that are kept elsewhere have queues as well: see [`Claim::wait`].
 //!
 //! # Time zones
 //! Days, weeks (which begin on Thursday, as those of UTC here) and months of a limit with a `time_zone` begin at
@@ -188,7 +188,7 @@ mod zone;
 pub use answer::{Answer, Code, CurrentLimit, Status};
 pub use cache::{LoadStatus, RuleCache};
 pub use carry::LimitChange;
-pub use decide::{Act, Claim, DecisionMaker, FoundElsewhere, Question};
+pub use decide::{Act, Claim, DecisionMaker, FoundElsewhere, FoundLimit, Question};
 pub use error::{Problem, RuleError};
 pub use file::{Accuracy, Metadata, OnError};
 pub use file_source::FileSource;

@@ -287,6 +287,13 @@ impl Limit {
         self.keeper.0.get()?.downcast_ref()
     }
 
+    /// Whether under [`compat`](crate::Settings::compat) a request that it denies uses up what was left, as in
+    /// envoyproxy/ratelimit: a limit that says no more than envoyproxy/ratelimit can read.
+    #[must_use]
+    pub fn drains_denied(&self) -> bool {
+        self.drains_denied
+    }
+
     /// Its policy; `None` if it is a limit of 0.
     #[must_use]
     pub fn policy(&self) -> Option<Policy> {

@@ -32,7 +32,7 @@ use overrides::Overrides;
 use part::{Context, Enforcement, Judge, Part};
 
 pub use act::Act;
-pub use elsewhere::{Claim, FoundElsewhere, Question};
+pub use elsewhere::{Claim, FoundElsewhere, FoundLimit, Question};
 use joint::mark_over;
 
 /// The maximum size of a thread's buffer between requests.

@@ -293,7 +293,7 @@ fn ask_limit(
 }
 
 /// How long a cost above the burst waits, which no check admits: until what is owed with it is the burst.
-fn beyond(gate: &LocalLimit, asked: &Decision, cost: u64) -> Duration {
+pub(super) fn beyond(gate: &LocalLimit, asked: &Decision, cost: u64) -> Duration {
     let quota = gate.policy.quota();
     let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
     let more_ns = unit_ns.saturating_mul(u128::from(cost.saturating_sub(asked.limit())));

@@ -22,6 +22,7 @@ use crate::host_name::HostName;
 use crate::page;
 use crate::service::Service;
 
+pub(crate) use check::CheckRequest;
 pub(crate) use connections::listen;
 
 /// The maximum size of a body: the largest request that rules accept has 64 KiB of keys and values.
