@@ -99,17 +99,17 @@ pub struct FoundElsewhere {
 /// The answer of a limit that is kept elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundLimit {
-    /// Its decision; after a charge that need not fit, that about one unit more.
+    /// Its decision; after a charge that need not fit, and under a rule of [usage](Rule::is_usage), that about one unit.
     pub decision: Decision,
     /// If it gave a place in its queue: how long to wait.
     pub wait: Duration,
-    /// The units of a charge that it could not remember.
-    pub uncharged: u64,
+    /// After a charge that need not fit, which is never denied: the units that the limit could not remember.
+    pub uncharged: Option<u64>,
 }
 
 impl From<Decision> for FoundLimit {
     fn from(decision: Decision) -> Self {
-        Self { decision, wait: Duration::ZERO, uncharged: 0 }
+        Self { decision, wait: Duration::ZERO, uncharged: None }
     }
 }
 
@@ -195,6 +195,7 @@ impl DecisionMaker {
             match act {
                 _ if !own && !part.rule().is_some_and(Rule::blocks) => {}
                 Act::Charge => part.charge_late(with),
+                _ if !own && part.is_usage() => part.look(with),
                 _ if own && is_separate && act.counts() => {
                     part.charge(with);
                     part.drain_denied(with);
@@ -232,17 +233,16 @@ impl DecisionMaker {
         for part in &mut parts {
             let Some(rule) = part.rule().filter(|rule| !rule.blocks()) else { continue };
             let own: Vec<&FoundLimit> = limits.by_ref().take(rule.limits().len()).collect();
-            part.uncharged = own.iter().map(|found| found.uncharged).max().unwrap_or(0);
+            part.uncharged = own.iter().filter_map(|found| found.uncharged).max().unwrap_or(0);
             // What was charged already is no promise of a place.
             let asks = !may_go || !found.admitted || !act.counts();
             let queue = if asks { act } else { Act::CheckNow };
             part.verdict = of_limits(rule.limits(), part.cost, queue, &own);
-            if let Some(verdict) = part.verdict.as_mut().filter(|verdict| verdict.is_over) {
-                if act == Act::Charge {
-                    (verdict.is_over, verdict.wait) = (false, Duration::ZERO);
-                } else if is_separate && act.counts() {
-                    verdict.remaining = 0;
-                }
+            if let Some(verdict) = part.verdict.as_mut().filter(|verdict| verdict.is_over)
+                && is_separate
+                && act.counts()
+            {
+                verdict.remaining = 0;
             }
         }
         if !admitted {
@@ -285,6 +285,9 @@ fn of_limits(limits: &[Limit], cost: u64, act: Act, found: &[&FoundLimit]) -> Op
     let verdicts = limits.iter().enumerate().map(|(n, limit)| match found.get(n) {
         Some(found) => {
             let verdict = RuleVerdict::of(&found.decision, n, OnFull::default());
+            if found.uncharged.is_some() {
+                return RuleVerdict { is_over: false, ..verdict };
+            }
             match place_ahead(limit, cost, act, &found.decision) {
                 Some(wait) if verdict.is_over => RuleVerdict { wait, ..verdict.admitted() },
                 _ => RuleVerdict { wait: found.wait, ..verdict },

@@ -45,6 +45,7 @@ struct Found {
 pub(super) async fn act(question: &Question) -> Option<(FoundElsewhere, Vec<StoredCharge>)> {
     let rules: Vec<StoredRule<'_>> =
         question.claims().map(|claim| StoredRule::of(&claim)).collect::<Option<_>>()?;
+    let rules: Vec<&StoredRule<'_>> = rules.iter().collect();
     let (act, charges) = (question.act(), question.is_to_be_charged());
     let found = match act {
         Act::Charge => charge(&rules).await,
@@ -53,7 +54,8 @@ pub(super) async fn act(question: &Question) -> Option<(FoundElsewhere, Vec<Stor
             let mut all = Found::default();
             for rule in rules.chunks(1) {
                 let mut found = decide(rule, act, charges).await;
-                if charges && found.limits.iter().any(|limit| limit.decision.is_denied()) {
+                let is_over = found.limits.iter().any(|limit| limit.decision.is_denied());
+                if charges && is_over && !rule[0].rule.is_usage() {
                     drain(rule).await;
                 }
                 all.limits.append(&mut found.limits);
@@ -78,7 +80,47 @@ pub(super) async fn reset(question: &Question) -> Result<usize, Fault> {
     Ok(done)
 }
 
-async fn decide(rules: &[StoredRule<'_>], act: Act, charges: bool) -> Found {
+/// Decides several rules together. What was used under rules of usage is charged before, whatever the others say.
+async fn decide(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
+    let mut used = Vec::new();
+    let mut is_used_up = false;
+    for rule in rules.iter().filter(|rule| rule.rule.is_usage()) {
+        let found = settle(rule, act != Act::Peek).await;
+        is_used_up |= found.is_denied;
+        used.push(found.limits);
+    }
+    let others: Vec<&StoredRule<'_>> =
+        rules.iter().copied().filter(|rule| !rule.rule.is_usage()).collect();
+    let found = decide_at_once(&others, act, charges && !is_used_up).await;
+    let (mut used, mut limits) = (used.into_iter().flatten(), found.limits.into_iter());
+    let mut all = Vec::new();
+    for rule in rules {
+        let own: &mut dyn Iterator<Item = FoundLimit> =
+            if rule.rule.is_usage() { &mut used } else { &mut limits };
+        all.extend(own.take(rule.limits.len()));
+    }
+    Found { is_denied: found.is_denied || is_used_up, limits: all, charges: found.charges }
+}
+
+/// Charges what was used, if it is to be charged, and denies if nothing had been left.
+async fn settle(rule: &StoredRule<'_>, charges: bool) -> Found {
+    let before = look(&[rule], |_| 1).await;
+    if !charges || rule.cost == 0 {
+        return before;
+    }
+    let after = charge(&[rule]).await;
+    if !before.is_denied {
+        return after;
+    }
+    let limits = after.limits.into_iter().zip(&before.limits);
+    let denied = |(after, before): (FoundLimit, &FoundLimit)| {
+        // What has just come back had not been there.
+        if after.decision.is_denied() { after.decision.into() } else { *before }
+    };
+    Found { is_denied: true, limits: limits.map(denied).collect(), charges: Vec::new() }
+}
+
+async fn decide_at_once(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
     let is_at_once = || rules.iter().flat_map(|rule| &rule.limits).all(|one| one.wait.is_none());
     if !charges {
         return look(rules, |rule| rule.cost).await;
@@ -89,13 +131,13 @@ async fn decide(rules: &[StoredRule<'_>], act: Act, charges: bool) -> Found {
     ask(rules, |rule| rule.cost, true).await
 }
 
-async fn look<'a>(rules: &'a [StoredRule<'a>], cost: impl Fn(&StoredRule<'a>) -> u64) -> Found {
+async fn look<'a>(rules: &'a [&'a StoredRule<'a>], cost: impl Fn(&StoredRule<'a>) -> u64) -> Found {
     ask(rules, cost, false).await
 }
 
 /// All in one call.
 async fn ask<'a>(
-    rules: &'a [StoredRule<'a>],
+    rules: &'a [&'a StoredRule<'a>],
     cost: impl Fn(&StoredRule<'a>) -> u64,
     charges: bool,
 ) -> Found {
@@ -118,7 +160,7 @@ async fn ask<'a>(
 
 /// Takes a place in each limit: of rules that deny in all of them, of those in quota mode in as many as have one, and
 /// at least in one. Rules in shadow mode come last, so that no request that is denied is charged to them.
-async fn take_places(rules: &[StoredRule<'_>]) -> Found {
+async fn take_places(rules: &[&StoredRule<'_>]) -> Found {
     let mut asked: Vec<Vec<FoundLimit>> = rules.iter().map(|_| Vec::new()).collect();
     let mut charges = Vec::new();
     let (mut quotas, mut is_denied) = ([0_usize; 2], false);
@@ -168,7 +210,7 @@ async fn take_places(rules: &[StoredRule<'_>]) -> Found {
 }
 
 /// Charges all limits whether it fits or not, and looks how they stand for one unit more.
-async fn charge(rules: &[StoredRule<'_>]) -> Found {
+async fn charge(rules: &[&StoredRule<'_>]) -> Found {
     let mut uncharged = Vec::new();
     for rule in rules {
         for limit in &rule.limits {
@@ -182,13 +224,13 @@ async fn charge(rules: &[StoredRule<'_>]) -> Found {
     }
     let mut found = look(rules, |_| 1).await;
     for (limit, uncharged) in found.limits.iter_mut().zip(uncharged) {
-        limit.uncharged = uncharged;
+        limit.uncharged = Some(uncharged);
     }
     Found { is_denied: false, ..found }
 }
 
 /// As in envoyproxy/ratelimit: a request over the limit uses up what was left.
-async fn drain(rules: &[StoredRule<'_>]) {
+async fn drain(rules: &[&StoredRule<'_>]) {
     for rule in rules {
         for limit in rule.limits.iter().filter(|limit| limit.drains_denied) {
             // What could not be charged needs no action: the limit is used up anyway, or its store is away.

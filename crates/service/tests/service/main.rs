@@ -17,3 +17,4 @@ mod tls;
 mod told;
 #[cfg(unix)]
 mod unix_sockets;
+mod usage;

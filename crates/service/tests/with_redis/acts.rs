@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use crate::common::World;
+use crate::common::{World, descriptor, request};
 use crate::server::Server;
 use serde_json::{Value, json};
 use tollgate_rules::Settings;
+use tollgate_service::protocol::common::RateLimitDescriptor;
+use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::{Global, Options};
 
 /// A unit takes weeks to come back, or its window a year: none does while a test runs.
@@ -20,6 +22,9 @@ descriptors:
   - {key: trial, accuracy: exact, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
   - {key: leased, rate_limit: {unit: year, requests_per_unit: 10, algorithm: gcra, burst: 10}}
   - {key: one, accuracy: exact, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: tokens, accuracy: exact, usage: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
+  - {key: lent, usage: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
+  - {key: window, accuracy: exact, usage: true, rate_limit: {unit: year, requests_per_unit: 1000}}
   - {key: two, accuracy: exact, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 2}}
 ";
 
@@ -162,4 +167,42 @@ async fn with_compat_each_descriptor_is_decided_by_itself_and_a_denial_uses_up_w
     // What envoyproxy/ratelimit has no word for does not drain: the bucket has 4 of 10.
     assert_eq!(post(&worlds[1], "/v1/check", of(&["bucket"], 6)).await.0, 429);
     assert_eq!(post(&worlds[1], "/v1/check", of(&["bucket"], 4)).await.0, 200);
+}
+
+#[tokio::test]
+async fn what_one_service_charges_afterwards_both_answer_over_limit_to() {
+    let server = Server::start();
+    for compat in [false, true] {
+        let worlds =
+            [serve("usage_a", &server, compat).await, serve("usage_b", &server, compat).await];
+        // Through Envoy's protocol, and then through `/v1/check`.
+        let envoy = async |n: usize, key: &str, hits: u64| {
+            let own = descriptor(&[(key, if compat { "bob" } else { "alice" })]);
+            let asked = RateLimitDescriptor { hits_addend: Some(hits), ..own };
+            worlds[n % 2].ask(request("shop", &[asked])).await.overall_code()
+        };
+        for key in ["tokens", "lent", "window"] {
+            let mut answers = Vec::new();
+            for n in 0..6 {
+                answers.push(envoy(n, key, 0).await);
+                if answers.last() == Some(&Code::Ok) {
+                    assert_eq!(envoy(n + 1, key, 300).await, Code::Ok, "{key}");
+                }
+            }
+            let expected = [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat();
+            assert_eq!(answers, expected, "{key} {compat}");
+            // What is used although nothing is left is denied, and charged.
+            assert_eq!(envoy(0, key, 5).await, Code::OverLimit, "{key}");
+        }
+        let client = if compat { "bob" } else { "alice" };
+        let body = json!({"domain": "shop", "descriptors": [{"tokens": client}, {"fixed": client}], "cost": 1});
+        let (status, told) = post(&worlds[1], "/v1/check", body).await;
+        assert_eq!(status, 429);
+        // Nothing is charged to what comes with it, unless each is decided by itself.
+        let expected = if compat { 9 } else { 10 };
+        assert_eq!(told["statuses"][1]["remaining"], expected, "{told}");
+        // 1,206 of 1,000 a year are owed, and one more is asked for: 207 thousandths of a year.
+        let wait = told["statuses"][0]["retry_after"].as_u64().expect("a wait");
+        assert_eq!(wait.div_ceil(365 * 86_400 / 1_000), 207, "{told}");
+    }
 }
