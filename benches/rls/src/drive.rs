@@ -107,7 +107,10 @@ impl BenchClient {
 
 fn request(client: usize, descriptors: usize) -> RateLimitRequest {
     let descriptor = |n| RateLimitDescriptor {
-        entries: vec![Entry { key: format!("user{n}"), value: format!("client-{client:05}") }],
+        entries: vec![Entry {
+            key: format!("user{n}"),
+            value: format!("client-{client:05}").into(),
+        }],
         ..RateLimitDescriptor::default()
     };
     RateLimitRequest {

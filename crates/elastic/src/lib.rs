@@ -3,6 +3,7 @@
 
 mod decision;
 mod error;
+mod parts;
 mod pool;
 
 pub use decision::ElasticDecision;

@@ -30,6 +30,7 @@ use tollgate::{Clock, Denial, Entry, Limiter, Permit, Quota, Timestamp};
 
 use crate::decision::ElasticDecision;
 use crate::error::HeadroomError;
+use crate::parts::in_parts;
 
 /// Headroom 1. A power of two, so that whole, half and quarter headroom are exact; 32 bits, so that a
 /// price fits in 128.
@@ -195,8 +196,9 @@ impl SparePool {
         self.entry(at).check(price).into_result().ok()
     }
 
-    /// Takes a loan back, as far as it has not drained since: for a request that something else has denied. The time is
-    /// that of [`lend`](SparePool::lend), or a later one. A loan is given back once.
+    /// Takes a loan back, as far as it has not drained since, and says how many of the parts that it counts in came back:
+    /// for a request that something else has denied. The time is that of [`lend`](SparePool::lend), or a later one. A
+    /// loan is given back once.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -208,12 +210,13 @@ impl SparePool {
     /// let denial = limiter.check().into_result().expect_err("nothing is left");
     /// let loan = pool.lend(&denial, None).expect("four can be spared");
     /// assert_eq!(pool.remaining(), 3);
-    /// pool.give_back(loan, None);
+    /// assert_eq!(pool.give_back(loan, None), loan.cost());
     /// assert_eq!(pool.remaining(), 4);
     /// # Ok::<(), tollgate_elastic::HeadroomError>(())
     /// ```
-    pub fn give_back(&self, loan: Permit, at: Option<Timestamp>) {
-        self.entry(at).refund(loan);
+    #[expect(clippy::must_use_candidate, reason = "what came back need not matter")]
+    pub fn give_back(&self, loan: Permit, at: Option<Timestamp>) -> u64 {
+        self.entry(at).refund(loan)
     }
 
     /// The answer that [`check`](SparePool::check) would give, without charging: would a request of `cost` units be
@@ -235,11 +238,31 @@ impl SparePool {
     pub fn peek(&self, own: Entry<'_>, cost: u64) -> ElasticDecision {
         let mut borrowed = false;
         let decision = own.peek_or(cost, |denial, at| {
-            let price = self.price(denial.cost(), self.share());
-            borrowed = price.is_some_and(|price| self.entry(at).peek(price).is_allowed());
+            borrowed = self.would_lend(denial, at);
             borrowed
         });
         ElasticDecision { decision, borrowed }
+    }
+
+    /// Whether [`lend`](SparePool::lend) would lend this, without lending it: for
+    /// [`Entry::peek_or`].
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::new(Quota::per_hour(100));
+    /// pool.report_headroom(1.0)?;
+    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// assert!(limiter.check().is_allowed());
+    /// assert!(limiter.entry().peek_or(1, |denial, at| pool.would_lend(denial, at)).is_allowed());
+    /// assert_eq!(pool.remaining(), 100);
+    /// # Ok::<(), tollgate_elastic::HeadroomError>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn would_lend(&self, denial: &Denial, at: Option<Timestamp>) -> bool {
+        let price = self.price(denial.cost(), self.share());
+        price.is_some_and(|price| self.entry(at).peek(price).is_allowed())
     }
 
     /// Says what share of the pool can be spared from now on: 0 for none, 1 for all. From any thread, as
@@ -343,17 +366,6 @@ impl SparePool {
     }
 }
 
-/// The most parts that a unit can have in a word, a power of two; and the quota in these parts.
-fn in_parts(quota: Quota) -> (u64, Quota) {
-    let cut = |unit: u64| {
-        let [count, burst] =
-            [quota.count(), quota.max_burst()].map(|units| units.checked_mul(unit));
-        let parts = Quota::try_per(count?, quota.period()).ok()?.try_burst(burst?).ok()?;
-        Some((unit, parts))
-    };
-    (1..u64::BITS).rev().find_map(|bits| cut(1 << bits)).unwrap_or((1, quota))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,16 +386,5 @@ mod tests {
         assert_eq!(pool.price(3, WHOLE / 4), Some(12 * unit));
         assert_eq!(pool.price(3, 0), None);
         assert_eq!(pool.price(101, WHOLE), None);
-    }
-
-    #[test]
-    fn a_unit_has_as_many_parts_as_a_word_can_count() {
-        let (unit, parts) = in_parts(Quota::per_second(100));
-        assert!(unit.is_power_of_two() && unit > 1 << 20, "{unit}");
-        assert_eq!((parts.count(), parts.max_burst()), (100 * unit, 100 * unit));
-        assert!(Quota::try_per(200 * unit, parts.period()).is_err());
-        // The fastest pool counts in whole units.
-        let fastest = Quota::per_second(2_000_000_000);
-        assert_eq!(in_parts(fastest), (1, fastest));
     }
 }

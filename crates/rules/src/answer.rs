@@ -76,6 +76,9 @@ pub struct Status {
     pub is_over: bool,
     /// Whether the request was admitted above the limit, within what the rule's `mode: soft` adds.
     pub is_within_soft: bool,
+    /// Whether the request was admitted above the limit, by the pool of the domain (`mode: elastic`); of a question, and
+    /// under a rule in shadow mode: whether it would be.
+    pub is_borrowed: bool,
     /// The limit that decided: of stacked limits the one with the longest wait, or with the least left. `None` if no
     /// rule matched, or an unlimited one.
     pub limit: Option<CurrentLimit>,
@@ -123,6 +126,7 @@ impl Status {
         code: Code::Ok,
         is_over: false,
         is_within_soft: false,
+        is_borrowed: false,
         limit: None,
         remaining: 0,
         reset_after: Duration::ZERO,

@@ -2,14 +2,17 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
-use tollgate::Clock;
+use tollgate::{Clock, Timestamp};
 
 use crate::compile::{Before, compile};
 use crate::counter::RuleTotal;
 use crate::error::{Problem, RuleError};
+use crate::full::{FullReport, NoCell, NoCellTally};
 use crate::linger::Lingering;
+use crate::pool::HeadroomRefusal;
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
@@ -39,6 +42,8 @@ pub struct RuleCache {
     unknown_domains: RuleTotal,
     /// Requests that passed only because of the global shadow mode.
     global_shadow: RuleTotal,
+    /// Under limits that come with requests.
+    own_limits_full: NoCellTally,
     /// Held while loading, so that loads are sequential.
     loading: Mutex<Loading>,
 }
@@ -129,6 +134,7 @@ impl RuleCache {
             refused_loads: RuleTotal::default(),
             unknown_domains: RuleTotal::default(),
             global_shadow: RuleTotal::default(),
+            own_limits_full: NoCellTally::default(),
             loading: Mutex::new(Loading::default()),
         }
     }
@@ -230,6 +236,40 @@ impl RuleCache {
         self.rules.load()
     }
 
+    /// Says what share of a domain's [pool](crate::DomainPool) can be spared from now on, 0 for none and 1 for all, for so
+    /// long: at most [`DomainPool::LONGEST`](crate::DomainPool::LONGEST). After that time nothing is lent, until the next report. From any thread, as often
+    /// as you like.
+    ///
+    /// # Errors
+    /// The domain is unknown or has no pool; the headroom is no number from 0 to 1; or there is no time, or too much.
+    /// The last report stays in force.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let cache = RuleCache::new(Settings::default());
+    /// let text = "{domain: shop, pool: {unit: second, requests_per_unit: 500}}";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// cache.report_headroom("shop", 0.4, Duration::from_secs(5))?;
+    /// let refusal = cache.report_headroom("shop", 1.5, Duration::from_secs(5)).unwrap_err();
+    /// assert_eq!(refusal.to_string(), "headroom 1.5 is refused; use 0 to 1");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn report_headroom(
+        &self,
+        domain: &str,
+        headroom: f64,
+        lasts: Duration,
+    ) -> Result<(), HeadroomRefusal> {
+        let rules = self.rules.load();
+        let rules = rules.as_deref().filter(|rules| rules.domains.contains_key(domain));
+        let name = || domain.to_owned();
+        let rules = rules.ok_or_else(|| HeadroomRefusal::UnknownDomain { domain: name() })?;
+        let pool = rules.pools.get(domain);
+        let pool = pool.ok_or_else(|| HeadroomRefusal::NoPool { domain: name() })?;
+        pool.report(headroom, lasts)
+    }
+
     /// The status of loading so far.
     ///
     /// ```
@@ -280,6 +320,33 @@ impl RuleCache {
     #[must_use]
     pub fn global_shadow_mode(&self) -> u64 {
         self.global_shadow.get()
+    }
+
+    /// Hits so far under limits that came with requests whose client had no cell, because the table of such limits was
+    /// full.
+    ///
+    /// ```
+    /// use tollgate_rules::{NoCell, RuleCache, Settings};
+    /// assert_eq!(RuleCache::new(Settings::default()).own_limits_full(NoCell::Spilled), 0);
+    /// ```
+    #[must_use]
+    pub fn own_limits_full(&self, how: NoCell) -> u64 {
+        self.own_limits_full.read(how)
+    }
+
+    /// Counts hits under a limit that came with a request; returns the report that is due, if one is.
+    pub(crate) fn count_own_limit_full(
+        &self,
+        how: NoCell,
+        hits: u64,
+        now: Timestamp,
+    ) -> Option<FullReport> {
+        self.own_limits_full.count(how, hits, now).then(|| FullReport {
+            domain: "".into(),
+            path: "".into(),
+            capacity: self.settings.override_capacity,
+            hits: self.own_limits_full.since_report(),
+        })
     }
 
     pub(crate) fn count_unknown_domain(&self) {

@@ -26,7 +26,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, ChangeError, Clock, Full, ManualClock, Policy, Tiers};
+use tollgate::{BuildError, ChangeError, Clock, Full, ManualClock, Policy, Quota, Tiers};
 
 use crate::full::OnFull;
 use crate::identifier::AddressBits;
@@ -67,13 +67,20 @@ pub struct LimitChange {
 }
 
 impl LimitChange {
+    /// Of the pool of a domain, which another one has replaced.
+    pub(crate) fn of_pool(domain: &str, quotas: [Quota; 2]) -> Self {
+        let [before, now] = quotas.map(Policy::from);
+        let (domain, path, lost) = (domain.into(), "(pool)".into(), Some(Loss::Pool));
+        Self { domain, path, before, now, lost, resumes: false }
+    }
+
     /// The domain of the rule.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
     }
 
-    /// The path of the rule, as in [`Rule::path`](crate::Rule::path).
+    /// The path of the rule, as in [`Rule::path`](crate::Rule::path); `(pool)` for the pool of the domain.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path

@@ -2,12 +2,8 @@
 //! come back as well: see [`crate::linger`].
 //!
 //! The rules in force do not change until all files have turned out to be good.
-//!
-//! A domain that had limits, and of which no rule is left, is compiled from the files that it had last
-//! ([`Settings::allow_empty`]): so an empty directory, a missing file, and a file that is truncated before its first
-//! rule or within its domain remove no limit.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,18 +12,20 @@ use tollgate::{Clock, Policy};
 use crate::carry::{CarriedTable, Fits, LimitChange, TableShape, WAYS, pair, places};
 use crate::error::{Problem, RuleError};
 use crate::expression::Expressions;
-use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
+use crate::file::{DescriptorText, LimitText, PoolText, RuleFile, RuleSpec};
 use crate::hidden::hidden;
 use crate::identifier::{AddressBits, Identifier, KeyPart, is_constant};
 use crate::linger::Lingering;
 use crate::loss::Loss;
 use crate::memory;
+use crate::pool::DomainPool;
 use crate::position::Position;
 use crate::rule::{Keeper, Limit, LocalLimit, Rule};
 use crate::rule_id::{PathStep, RuleId};
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 use crate::source::RuleText;
+use crate::texts::{self, LoadedTexts, ReadText};
 use crate::tree::{Level, Node};
 
 /// What previous loads have left.
@@ -45,42 +43,21 @@ pub(crate) fn compile(
     before: Before<'_>,
     vet: Option<impl FnOnce(&RuleSet) -> Vec<RuleError>>,
 ) -> Result<RuleSet, Vec<RuleError>> {
-    let read = |text| match file::read(RuleText::bytes(text)) {
-        Ok(file) => Ok((text, file)),
-        Err(fault) => Err(fault.in_file(text.file())),
-    };
-    let mut errors = Vec::new();
-    let mut files = Vec::with_capacity(texts.len());
-    for text in texts {
-        match read(text) {
-            Ok(file) => files.push(file),
-            Err(error) => errors.push(error),
-        }
-    }
+    let kept = before.rules.filter(|_| !settings.allow_empty);
+    let LoadedTexts { files, kept_domains, mut errors } = texts::read(texts, kept);
     let bits = if settings.compat { AddressBits::default() } else { AddressBits::USUAL };
     let mut compiler = Compiler {
         settings,
         clock,
         before,
-        set: RuleSet { bits, ..RuleSet::default() },
+        set: RuleSet { bits, kept_domains, ..RuleSet::default() },
         places: HashMap::new(),
         domain_files: HashMap::new(),
         requotas: Vec::new(),
         expressions: Expressions::default(),
         is_elsewhere: vet.is_some(),
     };
-    if let Some(rules) = before.rules.filter(|_| !settings.allow_empty) {
-        let emptied = emptied(rules, &files);
-        files.retain(|(_, file)| !emptied.contains(file.domain.as_str()));
-        for text in emptied.iter().filter_map(|domain| rules.texts.get(*domain)).flatten() {
-            match read(text) {
-                Ok(file) => files.push(file),
-                Err(error) => errors.push(error),
-            }
-        }
-        errors.extend(too_large(&files));
-        compiler.set.kept_domains = emptied.into_iter().map(Into::into).collect();
-    }
+    errors.extend(compiler.add_pools(&files));
     for (text, file) in files {
         errors.extend(compiler.add_file(text, file).err());
     }
@@ -93,27 +70,6 @@ pub(crate) fn compile(
     compiler.set.domains.values_mut().for_each(Level::finish);
     compiler.set.hidden = hidden(compiler.set.domains.values());
     if errors.is_empty() { Ok(compiler.set) } else { Err(errors) }
-}
-
-/// The domains that had a limit before, and of which there is now no rule. A rule that is explicitly unlimited counts
-/// as a rule; a domain without limits has none to lose.
-fn emptied<'r>(before: &'r RuleSet, files: &[(&RuleText, RuleFile)]) -> BTreeSet<&'r str> {
-    let have_rules: HashSet<&str> = files
-        .iter()
-        .filter(|(_, file)| file.descriptors.iter().any(DescriptorText::has_rule))
-        .map(|(_, file)| file.domain.as_str())
-        .collect();
-    let had_limits = before.rules.iter().filter(|rule| !rule.is_unlimited());
-    had_limits.map(Rule::domain).filter(|domain| !have_rules.contains(domain)).collect()
-}
-
-/// Limits the size of the retained and the new files together: each source reads at most this much, and sources that
-/// change all the time must not add up.
-fn too_large(files: &[(&RuleText, RuleFile)]) -> Option<RuleError> {
-    let most = RuleText::MAX_BYTES_TOGETHER;
-    let bytes = files.iter().map(|(text, _)| text.bytes().len()).sum::<usize>();
-    let (last, _) = files.last().filter(|_| bytes > most)?;
-    Some(RuleError { file: last.file().to_owned(), at: None, problem: Problem::TooLarge { most } })
 }
 
 struct Compiler<'a> {
@@ -154,6 +110,47 @@ impl CompilerPlace<'_> {
 }
 
 impl Compiler<'_> {
+    /// The pool of each domain: the one before, with what it has lent and the headroom in force, if its quota is the
+    /// same. Returns an error for each second pool of a domain.
+    fn add_pools(&mut self, files: &[ReadText<'_>]) -> Vec<RuleError> {
+        let mut errors = Vec::new();
+        for (text, file) in files {
+            let Some(PoolText { at, quota }) = file.pool else { continue };
+            let domain = file.domain.as_str();
+            let before = self.before.rules.and_then(|rules| rules.pools.get(domain));
+            if self.set.pools.contains_key(domain) {
+                let (key, with) = ("pool", "that of the same domain in another file");
+                let (file, problem) = (text.file().to_owned(), Problem::Together { key, with });
+                errors.push(RuleError { file, at: Some(at), problem });
+                continue;
+            }
+            let pool = match before {
+                Some(before) if before.quota() == quota => Arc::clone(before),
+                _ => Arc::new(DomainPool::new(domain, quota, self.clock)),
+            };
+            if let Some(before) = before.filter(|before| before.quota() != quota) {
+                self.set.changes.push(LimitChange::of_pool(domain, [before.quota(), quota]));
+            }
+            self.set.pools.insert(domain.into(), pool);
+        }
+        errors
+    }
+
+    /// What a limit borrows from, if its mode says that it does.
+    fn lender(
+        &self,
+        limit: &LimitText,
+        place: &CompilerPlace<'_>,
+    ) -> Result<Option<Arc<DomainPool>>, RuleError> {
+        let Some(at) = limit.elastic else { return Ok(None) };
+        let domain = &place.id.domain;
+        let pool =
+            self.set.pools.get(domain).cloned().ok_or_else(|| {
+                place.error(at, Problem::NoPool { domain: domain.as_ref().into() })
+            })?;
+        Ok(Some(pool))
+    }
+
     fn add_file(&mut self, text: &RuleText, file: RuleFile) -> Result<(), RuleError> {
         let (name, domain) = (text.file(), file.domain);
         if let Some(first) = self.domain_files.get(&domain)
@@ -269,6 +266,7 @@ impl Compiler<'_> {
                     if let Some(reason) = limit.only_here().filter(|_| self.is_elsewhere) {
                         return Err(place.error(limit.at, Problem::Elsewhere { reason }));
                     }
+                    let pool = self.lender(&limit, place)?;
                     let paired = pairs.next().flatten().map(|n| &before[n]);
                     let found = self.find(paired, &kept, policy, shape, &place.id);
                     if self.is_elsewhere {
@@ -286,7 +284,8 @@ impl Compiler<'_> {
                     table.place.clone_from(&own);
                     kept.push(table.clone());
                     let has_queue = policy.at_limit().queue.is_some();
-                    Some(LocalLimit { policy, table: table.table, has_queue, zone: limit.zone })
+                    let (table, zone) = (table.table, limit.zone);
+                    Some(LocalLimit { policy, table, has_queue, zone, pool })
                 }
             };
             compiled.push(Limit {

@@ -216,12 +216,10 @@ pub enum Problem {
         /// Why.
         reason: String,
     },
-    /// A planned feature that does not exist yet.
-    NotBuilt {
-        /// What was asked for.
-        found: &'static str,
-        /// What is there instead.
-        accepted: &'static str,
+    /// A limit with `mode: elastic` in a domain that has no pool.
+    NoPool {
+        /// The domain.
+        domain: String,
     },
 }
 
@@ -243,7 +241,7 @@ impl fmt::Display for Problem {
             | Self::Change { .. }
             | Self::TooMuchMemory { .. }
             | Self::Elsewhere { .. }
-            | Self::NotBuilt { .. } => self.describe_limit(f),
+            | Self::NoPool { .. } => self.describe_limit(f),
             _ => self.describe_rule(f),
         }
     }
@@ -292,9 +290,11 @@ impl Problem {
                  capacity of some rules, or raise the allowance"
             ),
             Self::Elsewhere { reason } => f.write_str(reason),
-            Self::NotBuilt { found, accepted } => {
-                write!(f, "{found} is not there yet; use {accepted}")
-            }
+            Self::NoPool { domain } => write!(
+                f,
+                "mode: elastic borrows from the pool of its domain, and '{domain}' has none; write pool: \
+                 {{unit: second, requests_per_unit: 100}} beside domain:"
+            ),
             _ => Ok(()),
         }
     }

@@ -24,7 +24,7 @@
 //! | `window: 30s` | in place of `unit`: any length, as a policy's period |
 //! | `algorithm: gcra` | any of a [`tollgate::Policy`], see below. Without it: fixed windows of the UTC clock |
 //! | `burst: 20` | the most at once, under `gcra` |
-//! | `mode: soft 5%` | admits that much more; `hard` is the default. `elastic` is not there and is refused, see below |
+//! | `mode: soft 5%` | admits that much more; `hard` is the default. `elastic` borrows what it denies, see [below](#pools) |
 //! | `count_rejected: true` | a denied request is charged as well |
 //! | `penalty: 10m after 5` | the fifth denial in a row refuses everything for ten minutes |
 //! | `queue: 50`, `wait: 450ms` | under `gcra`: so many units may wait for their turn, and none longer. See [below](#queues) |
@@ -50,11 +50,7 @@
 //! of 8 bytes for each unit of each client's limit, up to 2^20, in place of one word for each client: see what
 //! `tollgate rules check` says of its memory.
 //!
-//! `mode: elastic` would borrow from the server's spare capacity (the crate `tollgate-elastic`). It is refused: what can
-//! be spared is known where the work is done. A service is asked before, and no protocol that it speaks tells it how long
-//! the work took, or that it failed. The program that does the work borrows, in the middleware of `tollgate-tower`.
-//!
-//! `mode`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: words that the core does not
+//! `mode: soft`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: words that the core does not
 //! support yet are refused, with their place in the file. Merge keys and aliases of YAML are supported.
 //!
 //! # Values
@@ -108,7 +104,29 @@
 //! forgets it. What was used is charged also if another rule denies the request; and a cost for which nothing had been
 //! left is denied as well, so that a caller that asks no questions is limited, too. Requests between the question and the
 //! cost that it announces are not known to the limit: as many as are under way at once may go beyond it. `usage` excludes
-//! `queue`, `wait` and `quota_mode`.
+//! `queue`, `wait`, `quota_mode` and `mode: elastic`.
+//!
+//! # Pools
+//! Beside `domain` and `descriptors` a file may have `pool: {unit: second, requests_per_unit: 500, burst: 100}` (or a
+//! `window`; without `burst` that of `requests_per_unit`): what all limits of the domain with `mode: elastic` together may
+//! borrow when the server is idle. What such a limit denies for now ([`tollgate::Denial::is_for_now`]) the pool is asked
+//! for, and [`Status::is_borrowed`] says that it lent it. The limit is charged nothing then, and its figures stay.
+//!
+//! What can be spared is known where the work is done. The program there reports its headroom, from 0 for none to 1 for
+//! all: [`RuleCache::report_headroom`]. `tollgate-controllers` computes it from latencies or drops. A report counts for the
+//! time that it names; before the first one and after its time nothing is lent. In any interval of length W the pool lends
+//! at most `h * (burst + rate * W)`, h being the largest headroom in force in it ([`tollgate_elastic::SparePool`]).
+//!
+//! * All or nothing: a loan goes back if another limit denies the request, and by the [`Receipt`] of [`Act::Reserve`]. Under
+//!   [`compat`](Settings::compat) each descriptor borrows by itself.
+//! * A rule in shadow mode takes nothing from the pool, which others need: it says what it would borrow. A rule in quota
+//!   mode that can borrow has room. [`Act::Charge`] charges the limit.
+//! * A question ([`Act::Peek`]) asks the pool for each limit alone: what two limits of a request would borrow together may
+//!   be more than there is.
+//! * A limit that borrows has no `queue` and `wait`, and gives no places for a caller's own wait; and no `count_rejected` and
+//!   `penalty`. A limit in Redis does not borrow: it is refused there when rules are loaded.
+//! * A pool keeps what it has lent, and its headroom, over loads that leave its quota as it is. Otherwise it begins anew, with
+//!   headroom 0, and [`RuleSet::changes`] reports it; so does a pool that was gone and comes back.
 //!
 //! # Time zones
 //! Days, weeks (which begin on Thursday, as those of UTC here) and months of a limit with a `time_zone` begin at
@@ -177,7 +195,9 @@ mod loss;
 mod match_error;
 mod meant;
 mod memory;
+mod pace;
 mod pattern;
+mod pool;
 mod position;
 mod ranges;
 mod receipt;
@@ -189,6 +209,7 @@ mod rule_id;
 mod rule_set;
 mod settings;
 mod source;
+mod texts;
 mod tree;
 mod unit;
 mod value;
@@ -198,7 +219,7 @@ mod zone;
 pub use answer::{Answer, Code, CurrentLimit, Status};
 pub use cache::{LoadStatus, RuleCache};
 pub use carry::LimitChange;
-pub use decide::{Act, Claim, DecisionMaker, FoundElsewhere, FoundLimit, Question};
+pub use decide::{Act, Claim, DecisionMaker, FoundElsewhere, FoundLimit, PacedAnswer, Question};
 pub use error::{Problem, RuleError};
 pub use file::{Accuracy, Metadata, OnError};
 pub use file_source::FileSource;
@@ -206,6 +227,8 @@ pub use forgotten::Forgotten;
 pub use full::{FullReport, NoCell, OnFull};
 pub use loss::Loss;
 pub use match_error::MatchError;
+pub use pace::{Pace, PaceError};
+pub use pool::{DomainPool, HeadroomRefusal};
 pub use position::Position;
 pub use receipt::Receipt;
 pub use request::{Descriptor, DescriptorEntry, Override, Request, RequestError};

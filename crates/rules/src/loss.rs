@@ -38,6 +38,8 @@ pub enum Loss {
     },
     /// It is kept elsewhere, and either it or the previous limit is a sliding log: these are kept apart from all others.
     Log,
+    /// It is the pool of a domain, whose quota has changed.
+    Pool,
 }
 
 impl Loss {
@@ -72,6 +74,9 @@ impl fmt::Display for Loss {
                 f,
                 "of the limits of a rule that is kept elsewhere the longest goes on, and the others by their \
                  windows; there was none of {window:?} beside a longer one"
+            ),
+            Self::Pool => f.write_str(
+                "what it has lent is not known in units of another quota; it lends nothing until the next report",
             ),
             Self::Log => f.write_str("a sliding log holds instants, and other limits hold none"),
         }

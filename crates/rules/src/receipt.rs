@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Entry, Permit, Reservation};
+use tollgate::{Clock, Entry, Permit, Reservation, Timestamp};
 
+use crate::pool::Loan;
 use crate::rule::RuleTable;
 use crate::zone::Zone;
 
@@ -49,6 +50,8 @@ pub struct Receipt {
 pub(crate) enum Charged {
     At(Permit),
     Place(Reservation),
+    /// By the pool of its domain; the limit itself is charged nothing.
+    Loan(Loan),
 }
 
 /// What one limit has charged, and where.
@@ -64,23 +67,30 @@ impl Charged {
         match self {
             Self::At(permit) => permit,
             Self::Place(place) => place.permit(),
+            Self::Loan(loan) => loan.own(),
         }
     }
 
     pub(crate) fn wait(&self) -> Duration {
         match self {
-            Self::At(_) => Duration::ZERO,
+            Self::At(_) | Self::Loan(_) => Duration::ZERO,
             Self::Place(place) => place.wait(),
         }
     }
 
-    /// Gives everything back as far as it can be; returns whether something came back, or nothing was charged.
-    pub(crate) fn undo(self, entry: Entry<'_>) -> bool {
+    pub(crate) fn is_borrowed(&self) -> bool {
+        matches!(self, Self::Loan(_))
+    }
+
+    /// Gives everything back as far as it can be; returns whether something came back, or nothing was charged. The time
+    /// is that of the entry, for the pool: of the request, or `None` for now.
+    pub(crate) fn undo(self, entry: Entry<'_>, at: Option<Timestamp>) -> bool {
         let permit = *self.permit();
         let is_turn = self.wait().is_zero();
         let is_undone = match self {
             Self::At(_) => false,
             Self::Place(place) => entry.cancel(place),
+            Self::Loan(loan) => return loan.give_back(permit.cost(), at) > 0,
         };
         // A place behind which others wait is promised away with them; what could be used at once is as a check's.
         is_undone || permit.cost() == 0 || (is_turn && entry.refund(permit) > 0)
@@ -116,6 +126,9 @@ impl Receipt {
     pub fn refund(self, units: u64) -> u64 {
         let lines = self.charges.iter();
         let given = lines.map(|line| {
+            if let Charged::Loan(loan) = &line.charged {
+                return loan.give_back(units, None);
+            }
             let permit = line.charged.permit().portion(units);
             let key = &self.keys[line.key.clone()];
             entry(&line.table, line.zone.as_deref(), key, &self.clock).refund(permit)
@@ -130,7 +143,7 @@ impl Receipt {
     pub fn cancel(self) -> bool {
         let Self { keys, charges, clock } = self;
         let undone = charges.into_iter().rev().map(|ReceiptLine { table, zone, key, charged }| {
-            charged.undo(entry(&table, zone.as_deref(), &keys[key], &clock))
+            charged.undo(entry(&table, zone.as_deref(), &keys[key], &clock), None)
         });
         undone.fold(true, |all, one| all & one)
     }

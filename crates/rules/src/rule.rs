@@ -9,6 +9,7 @@ use tollgate::{KeyedLimiter, Policy, Timestamp};
 
 use crate::file::{Accuracy, Metadata, OnError, Traits};
 use crate::full::{FullReport, NoCell, OnFull};
+use crate::pool::DomainPool;
 use crate::rule_counts::{Counters, RuleCounts};
 use crate::unit::Unit;
 use crate::zone::Zone;
@@ -99,6 +100,8 @@ pub(crate) struct LocalLimit {
     pub(crate) has_queue: bool,
     /// Whose midnight its windows begin at, if it is not that of UTC.
     pub(crate) zone: Option<Arc<Zone>>,
+    /// What lends it what it denies for now.
+    pub(crate) pool: Option<Arc<DomainPool>>,
 }
 
 impl Rule {
@@ -301,6 +304,23 @@ impl Limit {
         self.drains_denied
     }
 
+    /// Whether what it denies for now is borrowed from the pool of its domain (`mode: elastic`).
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let text = "{domain: shop, pool: {unit: second, requests_per_unit: 500}, descriptors: [{key: user, \
+    ///             rate_limit: {unit: second, requests_per_unit: 5, mode: elastic}}]}";
+    /// let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("shop.yaml", text)]);
+    /// let rules = loaded.map_err(|errors| errors[0].clone())?;
+    /// assert!(rules.rules()[0].limits()[0].borrows());
+    /// assert_eq!(rules.rules()[0].to_string(), "shop.user: fixed-window 5/s, elastic");
+    /// # Ok::<(), tollgate_rules::RuleError>(())
+    /// ```
+    #[must_use]
+    pub fn borrows(&self) -> bool {
+        self.gate.as_ref().is_some_and(|gate| gate.pool.is_some())
+    }
+
     /// Its policy; `None` if it is a limit of 0.
     #[must_use]
     pub fn policy(&self) -> Option<Policy> {
@@ -333,6 +353,7 @@ impl fmt::Display for Rule {
                     write!(f, "{policy}")?;
                     let zone = limit.gate.as_ref().and_then(|gate| gate.zone.as_ref());
                     zone.map_or(Ok(()), |zone| write!(f, " in {zone}"))?;
+                    f.write_str(if limit.borrows() { ", elastic" } else { "" })?;
                 }
                 None => f.write_str("nothing passes")?,
             }

@@ -18,6 +18,9 @@ pub struct RuleCounts {
     pub over_limit: u64,
     /// Of the hits within the limit: those above the near-limit share.
     pub near_limit: u64,
+    /// Of the hits within the limit: those that the pool of the domain lent; and those that it would have lent, had the
+    /// rule not been in shadow mode, or another rule not denied the request.
+    pub borrowed: u64,
     /// Of the hits over the limit: those that passed because the rule is in shadow mode.
     pub shadow: u64,
     /// Of all hits: those of clients without a cell that were decided by the spill of a full table.
@@ -43,6 +46,7 @@ pub(crate) struct Counters {
     within_limit: RuleTotal,
     over_limit: RuleTotal,
     near_limit: RuleTotal,
+    borrowed: RuleTotal,
     shadow: RuleTotal,
     pub(crate) no_cell: NoCellTally,
 }
@@ -52,6 +56,12 @@ impl Counters {
         self.within_limit.add(hits);
         if near > 0 {
             self.near_limit.add(near);
+        }
+    }
+
+    pub(crate) fn borrowed(&self, hits: u64) {
+        if hits > 0 {
+            self.borrowed.add(hits);
         }
     }
 
@@ -67,6 +77,7 @@ impl Counters {
             within_limit: self.within_limit.get(),
             over_limit: self.over_limit.get(),
             near_limit: self.near_limit.get(),
+            borrowed: self.borrowed.get(),
             shadow: self.shadow.get(),
             spilled: self.no_cell.read(NoCell::Spilled),
             full_denied: self.no_cell.read(NoCell::Denied),

@@ -1,6 +1,6 @@
 //! [`RuleSet`]: all rules of one load, compiled. It never changes; a reload makes a new one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ahash::RandomState;
@@ -9,6 +9,7 @@ use crate::carry::{CarriedTable, LimitChange};
 use crate::error::RuleError;
 use crate::forgotten::Forgotten;
 use crate::identifier::{AddressBits, Identifier};
+use crate::pool::DomainPool;
 use crate::request::DescriptorEntry;
 use crate::rule::Rule;
 use crate::rule_counts::Counters;
@@ -35,6 +36,7 @@ pub struct RuleSet {
     /// For each rule the tables of its limits other than 0, for the next load to keep.
     pub(crate) tables: HashMap<RuleId, Vec<CarriedTable>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
+    pub(crate) pools: BTreeMap<Box<str>, Arc<DomainPool>>,
     pub(crate) table_bytes: u64,
     pub(crate) changes: Vec<LimitChange>,
     /// The files of each domain, which stay in force if the domain becomes empty.
@@ -64,6 +66,11 @@ impl RuleSet {
     /// ```
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.domains.keys().map(|domain| &**domain)
+    }
+
+    /// The pools of its domains, in the order of their names: see [`DomainPool`].
+    pub fn pools(&self) -> impl Iterator<Item = &DomainPool> {
+        self.pools.values().map(|pool| &**pool)
     }
 
     /// The bytes of all tables together.

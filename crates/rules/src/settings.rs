@@ -38,8 +38,8 @@ pub struct Settings {
     /// Additional bytes for each client of a limit that is kept elsewhere, counted like those of its table. Default:
     /// 0.
     pub more_bytes_per_client: u64,
-    /// The number of keys, for each of the seven units of time, for which limits that come with requests are counted.
-    /// 0 refuses such requests. Default: 10,000.
+    /// The number of keys for which limits that come with requests are counted, for each of the seven units of time and
+    /// for each grain of a [`Pace`](crate::Pace): 14 to 16 bytes each. 0 refuses such requests. Default: 10,000.
     pub override_capacity: usize,
     /// The share of a limit above which admitted requests count as near it. Default: 0.8, as in envoyproxy/ratelimit.
     pub near_limit_ratio: f64,
@@ -47,7 +47,8 @@ pub struct Settings {
     pub max_descriptors: usize,
     /// The maximum number of entries in a descriptor. Default: 32.
     pub max_entries: usize,
-    /// The maximum number of bytes of all keys and values of a request together. Default: 65,536.
+    /// The maximum number of bytes of all keys and values of a request together. Default: 1,048,576. Envoy passes on up to
+    /// 60 KiB of headers, each as often as its configuration names it, and by default lets pass what is refused here.
     pub max_key_bytes: usize,
 }
 
@@ -67,7 +68,7 @@ impl Default for Settings {
             near_limit_ratio: 0.8,
             max_descriptors: 100,
             max_entries: 32,
-            max_key_bytes: 65_536,
+            max_key_bytes: 1 << 20,
         }
     }
 }

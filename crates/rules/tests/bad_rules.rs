@@ -191,13 +191,22 @@ fn what_is_ours_is_checked_as_strictly() {
              must be at most 2.2e9 units per second",
         ),
         (
-            limit("unit: day, mode: elastic"),
-            "3:44: mode: elastic is not there yet; use hard, or soft with a share, as in soft 5%",
+            limit("unit: day, requests_per_unit: 5, mode: elastic"),
+            "3:66: mode: elastic borrows from the pool of its domain, and 'd' has none; write pool: {unit: second, \
+             requests_per_unit: 100} beside domain:",
+        ),
+        (
+            limit("unit: day, requests_per_unit: 5, mode: elastic, queue: 3"),
+            "3:82: queue and mode: elastic exclude each other; leave one out",
+        ),
+        (
+            limit("unit: day, requests_per_unit: 5, mode: elastic, penalty: 10m after 5"),
+            "3:84: penalty and mode: elastic exclude each other; leave one out",
         ),
         (
             limit("unit: day, mode: strict"),
-            "3:44: error checking config: mode 'strict' is not understood; use hard, or soft with a share, \
-             as in soft 5%",
+            "3:44: error checking config: mode 'strict' is not understood; use hard, soft with a share, as \
+             in soft 5%, or elastic",
         ),
         (
             limit("unit: day, count_rejected: perhaps"),
@@ -307,7 +316,7 @@ fn row_127_control_characters_of_a_file_are_escaped_in_its_errors() {
     }
     assert_eq!(
         refused("doma\u{7f}n: d\n"),
-        "test.yaml:1:1: config error, unknown key 'doma\\u{7f}n'; did you mean 'domain'? use one of domain, descriptors"
+        "test.yaml:1:1: config error, unknown key 'doma\\u{7f}n'; did you mean 'domain'? use one of domain, descriptors, pool"
     );
     let cache = RuleCache::new(Settings::default());
     let errors = cache.load(&[RuleText::new("a\nb.yaml", "domain: ''")]).expect_err("no domain");

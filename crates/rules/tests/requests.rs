@@ -29,7 +29,7 @@ fn requests_that_say_nothing_or_too_much_are_refused() {
     let entries = [("key3", long.as_str())];
     let descriptors = [Descriptor::new(&entries)];
     let found = "another".len() + "key3".len() + (1 << 20);
-    let expected = RequestError::TooManyBytes { found, most: 65_536 };
+    let expected = RequestError::TooManyBytes { found, most: 1 << 20 };
     assert_eq!(error(&Request::new("another", &descriptors)), expected);
 }
 

@@ -1,6 +1,7 @@
-//! The counts of each second, and the rates between them.
+//! What was decided in the last quarter of an hour: counts, sampled each second apart from all requests, whether or not
+//! a page is open.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::time::Instant;
@@ -9,10 +10,16 @@ use tollgate_rules::{RuleCache, RuleCounts, RuleSet};
 use crate::metrics::{RequestOutcome, Requests};
 
 /// The number of seconds in the plot.
-pub(crate) const SECONDS: usize = 120;
+pub(crate) const SECONDS: usize = 900;
+
+/// The seconds between two samples that are kept for so long: a column of the plot.
+pub(crate) const COLUMN: usize = 5;
 
 /// The number of seconds over which current rates are averaged: long enough to be read, short enough to be current.
 const PRESENT: usize = 5;
+
+/// The seconds between two samples of each rule that are kept: a rule then takes 1 KB.
+const RULE_COLUMN: usize = 15;
 
 /// The samples. Only the page and its sampler take the lock: no request does.
 #[derive(Debug, Default)]
@@ -22,9 +29,46 @@ pub(crate) struct History {
 
 #[derive(Debug, Default)]
 struct Samples {
-    totals: VecDeque<Totals>,
-    /// Only for as long as the rules stay the same.
-    rules: VecDeque<RuleSample>,
+    /// How many were taken.
+    ticks: usize,
+    totals: Series<Totals>,
+    rules: RuleSamples,
+}
+
+/// Samples of one thing: those of the last seconds, and one of each column of the past.
+#[derive(Debug)]
+struct Series<T> {
+    present: VecDeque<T>,
+    past: VecDeque<T>,
+}
+
+impl<T> Default for Series<T> {
+    fn default() -> Self {
+        Self { present: VecDeque::new(), past: VecDeque::new() }
+    }
+}
+
+impl<T: Clone> Series<T> {
+    /// Adds the sample with this number, of which each `column`-th is kept for [`SECONDS`].
+    fn add(&mut self, tick: usize, column: usize, sample: T) {
+        if tick.is_multiple_of(column) {
+            keep(&mut self.past, sample.clone(), SECONDS / column + 1);
+        }
+        keep(&mut self.present, sample, PRESENT + 1);
+    }
+
+    fn present(&self) -> Option<(&T, &T)> {
+        self.present.front().zip(self.present.back())
+    }
+
+    /// From the oldest sample to the newest.
+    fn whole(&self) -> Option<(&T, &T)> {
+        self.past.front().zip(self.present.back())
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut T> {
+        self.present.iter_mut().chain(&mut self.past)
+    }
 }
 
 /// The counts since the start.
@@ -36,12 +80,31 @@ struct Totals {
     refused: u64,
 }
 
-#[derive(Debug)]
+/// The counts of each rule, in the order of the rules that are sampled now.
+#[derive(Debug, Default)]
+struct RuleSamples {
+    /// Weak, so that the page keeps no tables alive.
+    of: Weak<RuleSet>,
+    names: Vec<(Box<str>, Box<str>)>,
+    samples: Series<RuleSample>,
+}
+
+#[derive(Clone, Debug)]
 struct RuleSample {
     at: Instant,
-    /// Weak, so that the page keeps no tables alive.
-    rules: Weak<RuleSet>,
-    counts: Vec<RuleCounts>,
+    counts: Vec<Hits>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Hits {
+    total: u64,
+    over: u64,
+}
+
+impl Hits {
+    fn of(counts: &RuleCounts) -> Self {
+        Self { total: counts.total(), over: counts.over_limit }
+    }
 }
 
 /// The rates in one second.
@@ -64,11 +127,13 @@ impl Rates {
     }
 }
 
-/// Hits of one rule in a second.
+/// Hits of one rule: in a second, and in all of the time that is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct RuleRates {
     pub(crate) hits: f64,
     pub(crate) over: f64,
+    pub(crate) past_hits: u64,
+    pub(crate) past_over: u64,
 }
 
 impl History {
@@ -79,49 +144,80 @@ impl History {
                 .map(|one| requests.count(one));
         let rules = cache.rules();
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        keep(&mut taken.totals, Totals { at, allowed, over, refused }, SECONDS + 1);
-        let Some(rules) = rules else { return };
-        let counts = rules.rules().iter().map(|rule| rule.counts()).collect();
-        let of = RuleSample { at, rules: Arc::downgrade(&rules), counts };
-        // After a load the rules, and so their numbers, are different.
-        if taken.rules.back().is_some_and(|last| !last.rules.ptr_eq(&of.rules)) {
-            taken.rules.clear();
+        let tick = taken.ticks;
+        taken.ticks += 1;
+        taken.totals.add(tick, COLUMN, Totals { at, allowed, over, refused });
+        if let Some(rules) = rules {
+            taken.rules.take(tick, at, &rules);
         }
-        keep(&mut taken.rules, of, PRESENT + 1);
     }
 
-    /// Each second's rates, oldest first.
-    pub(crate) fn seconds(&self) -> Vec<Rates> {
+    /// The rates of each column, oldest first; the last one ends now.
+    pub(crate) fn columns(&self) -> Vec<Rates> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let after = taken.totals.iter().skip(1);
-        taken.totals.iter().zip(after).map(|(before, after)| between(before, after)).collect()
+        let past = &taken.totals.past;
+        let newest = taken.totals.present.back().filter(|_| (taken.ticks - 1) % COLUMN > 0);
+        let after = past.iter().skip(1).chain(newest);
+        let mut columns: Vec<Rates> =
+            past.iter().zip(after).map(|(before, after)| between(before, after)).collect();
+        columns.drain(..columns.len().saturating_sub(SECONDS / COLUMN));
+        columns
     }
 
     /// The average rates of the last seconds.
     pub(crate) fn now(&self) -> Rates {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = taken.totals.get(taken.totals.len().saturating_sub(PRESENT + 1));
-        let (Some(first), Some(last)) = (first, taken.totals.back()) else {
-            return Rates::default();
-        };
-        between(first, last)
+        taken.totals.present().map_or_else(Rates::default, |(first, last)| between(first, last))
     }
 
-    /// The rates of each rule, in the order of the rules; empty if no two samples of these rules exist.
+    /// The rates of each rule, in the order of the rules; empty if these rules were not sampled yet.
     pub(crate) fn of_rules(&self, rules: &Arc<RuleSet>) -> Vec<RuleRates> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(first), Some(last)) = (taken.rules.front(), taken.rules.back()) else {
+        taken.rules.rates(rules)
+    }
+}
+
+impl RuleSamples {
+    fn take(&mut self, tick: usize, at: Instant, rules: &Arc<RuleSet>) {
+        if !self.of.ptr_eq(&Arc::downgrade(rules)) {
+            self.follow(rules);
+        }
+        let counts = rules.rules().iter().map(|rule| Hits::of(&rule.counts())).collect();
+        self.samples.add(tick, RULE_COLUMN, RuleSample { at, counts });
+    }
+
+    /// After a load: a rule that was there before goes on with its counts, and so with its samples. A new one had
+    /// none.
+    fn follow(&mut self, rules: &Arc<RuleSet>) {
+        let names = rules.rules().iter().map(|rule| (rule.domain().into(), rule.identity().into()));
+        let names: Vec<(Box<str>, Box<str>)> = names.collect();
+        let places: HashMap<&(Box<str>, Box<str>), usize> =
+            self.names.iter().enumerate().map(|(place, name)| (name, place)).collect();
+        let from: Vec<Option<usize>> = names.iter().map(|name| places.get(name).copied()).collect();
+        for sample in self.samples.all() {
+            let count = |place: &Option<usize>| sample.counts.get((*place)?).copied();
+            sample.counts = from.iter().map(|place| count(place).unwrap_or_default()).collect();
+        }
+        (self.names, self.of) = (names, Arc::downgrade(rules));
+    }
+
+    fn rates(&self, rules: &Arc<RuleSet>) -> Vec<RuleRates> {
+        let (Some((first, last)), Some((oldest, _))) =
+            (self.samples.present(), self.samples.whole())
+        else {
             return Vec::new();
         };
-        if !last.rules.ptr_eq(&Arc::downgrade(rules)) {
+        if !self.of.ptr_eq(&Arc::downgrade(rules)) {
             return Vec::new();
         }
         let seconds = seconds_between(first.at, last.at);
-        let pairs = first.counts.iter().zip(&last.counts);
-        pairs
-            .map(|(first, last)| RuleRates {
-                hits: per_second(first.total(), last.total(), seconds),
-                over: per_second(first.over_limit, last.over_limit, seconds),
+        let rates = first.counts.iter().zip(&last.counts).zip(&oldest.counts);
+        rates
+            .map(|((first, last), oldest)| RuleRates {
+                hits: per_second(first.total, last.total, seconds),
+                over: per_second(first.over, last.over, seconds),
+                past_hits: last.total.saturating_sub(oldest.total),
+                past_over: last.over.saturating_sub(oldest.over),
             })
             .collect()
     }
@@ -166,50 +262,90 @@ mod tests {
         (0..times).for_each(|_| requests.answered(Protocol::Grpc, outcome, Duration::ZERO));
     }
 
+    fn cache_of(keys: &str) -> (Arc<RuleCache>, DecisionMaker) {
+        let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+        load(&cache, keys);
+        let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");
+        (cache, maker)
+    }
+
+    /// A rule of three an hour for each letter.
+    fn load(cache: &RuleCache, keys: &str) -> Arc<RuleSet> {
+        let mut text = "domain: d\ndescriptors:\n".to_owned();
+        for key in keys.chars() {
+            text +=
+                &format!("  - {{key: {key}, rate_limit: {{unit: hour, requests_per_unit: 3}}}}\n");
+        }
+        cache.load(&[RuleText::new("d.yaml", text)]).expect("good rules")
+    }
+
+    fn ask(maker: &DecisionMaker, key: &str, times: usize) {
+        for _ in 0..times {
+            let entries = [(key, "x")];
+            let descriptors = [Descriptor::new(&entries)];
+            assert!(maker.check(&Request::new("d", &descriptors)).is_ok());
+        }
+    }
+
     #[test]
     fn rates_are_counts_over_time_and_the_past_is_bounded() {
         let cache = RuleCache::with_clock(Settings::default(), ManualClock::new());
         let (history, requests) = (History::default(), Requests::default());
         let begin = Instant::now();
-        assert_eq!((history.seconds(), history.now()), (Vec::new(), Rates::default()));
-        for second in 0..300 {
+        assert_eq!((history.columns(), history.now()), (Vec::new(), Rates::default()));
+        for second in 0..2_000 {
             history.take(begin + Duration::from_secs(second), &requests, &cache);
             answered(&requests, RequestOutcome::Allowed, 3);
             answered(&requests, RequestOutcome::OverLimit, 1);
         }
         let steady = Rates { allowed: 3.0, over: 1.0, refused: 0.0 };
-        assert_eq!(history.seconds(), vec![steady; SECONDS]);
+        assert_eq!(history.columns(), vec![steady; SECONDS / COLUMN]);
         assert_eq!((history.now(), history.now().share_over()), (steady, 0.25));
-        // Half a second later: the rate is twice as high.
-        history.take(begin + Duration::from_millis(299_500), &requests, &cache);
-        assert_eq!(history.seconds().last().map(|rates| rates.allowed), Some(6.0));
+        // Half a second later: the column that has just begun has twice the rate.
+        history.take(begin + Duration::from_millis(1_999_500), &requests, &cache);
+        history.take(begin + Duration::from_secs(2_000), &requests, &cache);
+        assert_eq!(history.columns().last().map(|rates| rates.allowed), Some(0.0));
     }
 
     #[test]
-    fn rates_of_rules_begin_anew_with_a_load() {
-        let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
-        let load = |key: &str| {
-            let text = format!(
-                "domain: d\ndescriptors:\n  - {{key: {key}, rate_limit: {{unit: hour, requests_per_unit: 3}}}}\n"
-            );
-            cache.load(&[RuleText::new("d.yaml", text)]).expect("good rules")
-        };
-        let rules = load("a");
-        let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");
+    fn what_was_refused_a_while_ago_is_told_for_a_quarter_of_an_hour() {
+        let (cache, maker) = cache_of("a");
+        let rules = cache.rules().expect("they were loaded");
         let (history, requests) = (History::default(), Requests::default());
         let begin = Instant::now();
         history.take(begin, &requests, &cache);
-        for _ in 0..4 {
-            let descriptors = [Descriptor::new(&[("a", "x")])];
-            assert!(maker.check(&Request::new("d", &descriptors)).is_ok());
+        ask(&maker, "a", 40);
+        let mut told = Vec::new();
+        for second in 1..1_000 {
+            history.take(begin + Duration::from_secs(second), &requests, &cache);
+            told.push(history.of_rules(&rules)[0]);
         }
+        let at = |second: usize| (told[second - 1].over, told[second - 1].past_over);
+        assert_eq!(at(1), (37.0, 37));
+        assert_eq!([at(6), at(600), at(914)], [(0.0, 37); 3]);
+        assert_eq!(at(915), (0.0, 0));
+        assert_eq!(told[599].past_hits, 40);
+    }
+
+    #[test]
+    fn a_rule_that_a_load_keeps_goes_on_with_its_past() {
+        let (cache, maker) = cache_of("a");
+        let (history, requests) = (History::default(), Requests::default());
+        let begin = Instant::now();
+        history.take(begin, &requests, &cache);
+        ask(&maker, "a", 4);
         history.take(begin + Duration::from_secs(2), &requests, &cache);
-        assert_eq!(history.of_rules(&rules), [RuleRates { hits: 2.0, over: 0.5 }]);
-        let others = load("b");
+        let before = cache.rules().expect("they were loaded");
+        let four = RuleRates { hits: 2.0, over: 0.5, past_hits: 4, past_over: 1 };
+        assert_eq!(history.of_rules(&before), [four]);
+        let others = load(&cache, "ba");
         assert_eq!(history.of_rules(&others), []);
-        history.take(begin + Duration::from_secs(3), &requests, &cache);
-        assert_eq!(history.of_rules(&others), [RuleRates::default()]);
-        assert_eq!(history.of_rules(&rules), []);
+        ask(&maker, "b", 1);
+        history.take(begin + Duration::from_secs(4), &requests, &cache);
+        let one = RuleRates { hits: 0.25, over: 0.0, past_hits: 1, past_over: 0 };
+        let four = RuleRates { hits: 1.0, over: 0.25, past_hits: 4, past_over: 1 };
+        assert_eq!(history.of_rules(&others), [one, four]);
+        assert_eq!(history.of_rules(&before), []);
     }
 
     #[test]

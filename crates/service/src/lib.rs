@@ -5,7 +5,8 @@
 //! |---|---|
 //! | gRPC, 8081 | `envoy.service.ratelimit.v3.RateLimitService`, health (`ratelimit`), reflection |
 //! | HTTP, 8080 | `POST /json` (Envoy's protocol as JSON), `POST /v1/check`, `GET /v1/peek`, `/healthcheck`, `/metrics`, a status page at `/` |
-//! | HTTP, 6070, loopback | `POST /v1/reset`, `/rlconfig`, `/metrics`, the status page |
+//! | Redis' protocol, if [`Options::resp`] is set | `CL.THROTTLE`, `THROTTLE`, `TOLLGATE.CHECK`, `TOLLGATE.PEEK` |
+//! | HTTP, 6070, loopback | `POST /v1/reset`, `POST /v1/headroom`, `/rlconfig`, `/metrics`, the status page |
 //!
 //! ```
 //! # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
@@ -32,6 +33,14 @@
 //! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`AnswerParts`] says so;
 //!   `quota`, `raw_body` and `request_headers_to_add` are not used.
 //!
+//! # Redis' protocol
+//! Any Redis client may ask, and pipeline: all requests that a read finds are decided, and answered in one write.
+//! `CL.THROTTLE` and `THROTTLE` bring their limits along, and count by their key alone ([`tollgate_rules::Pace`]), in
+//! this process; with [`Options::global`] they are refused, since a limit of each process is none of all of them.
+//! `TOLLGATE.CHECK domain cost key value [key value ...]` asks the rules with one descriptor. A request that is not
+//! valid is answered with an error that names the argument and what would be accepted; bytes that are no request end
+//! the connection. [`RespOptions::password`] is asked for if it is set.
+//!
 //! # Rules
 //! From files, which are watched and also read again every 30 s; or from a hash in Redis, which is polled: see
 //! [`RedisRules`]. If rules cannot be read, or are refused, the last good rules stay in force; and so do those of a
@@ -41,7 +50,7 @@
 //! # The admin's address
 //! A request there is refused with 403 unless its `Host` is an IP address, `localhost` or one of
 //! [`Options::admin_hosts`], and its `Origin`, if it has one, is that of the service's own pages: no page of another
-//! site can make a browser read or reset limits, neither directly nor through a name of its own.
+//! site can make a browser read or reset limits, or report a headroom, neither directly nor through a name of its own.
 //!
 //! # TLS and unix sockets
 //! [`Options::grpc_tls`] and [`Options::http_tls`] name a certificate, its key, and the authority of clients'
@@ -58,20 +67,25 @@
 //! |---|---|---|
 //! | `requests_total` | `protocol`, `outcome` | what came of requests: `allowed`, `over_limit`, or `refused` without a decision |
 //! | `decision_seconds` | `protocol` | a histogram, from a request that was read to its answer |
-//! | `rule_hits_total`, `rule_within_limit_total`, `rule_over_limit_total`, `rule_near_limit_total`, `rule_shadow_total` | `domain`, `rule` | units that a rule decided |
+//! | `rule_hits_total`, `rule_within_limit_total`, `rule_over_limit_total`, `rule_near_limit_total`, `rule_borrowed_total`, `rule_shadow_total` | `domain`, `rule` | units that a rule decided |
 //! | `rule_spilled_total`, `rule_full_denied_total`, `rule_full_allowed_total` | `domain`, `rule` | of those, units
 //! of clients without a cell |
+//! | `pool_headroom`, `pool_lent_total`, `pool_expired_total` | `domain` | pools, from which `mode: elastic` borrows |
 //! | `rule_clients`, `rule_capacity`, `rule_table_bytes` | `domain`, `rule` | its tables |
 //! | `table_bytes`, `config_load_success_total`, `config_load_error_total`, `config_refused` | | all rules |
 //! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |
 //! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
 //! | `domain_not_found_total`, `global_shadow_mode_total` | | requests that nothing could limit |
+//! | `own_limits_spilled_total`, `own_limits_full_denied_total` | | units of clients without a cell under limits that came with requests |
+//! | `resp_connections`, `resp_connections_refused_total` | | connections of Redis' protocol |
 //!
 //! With [`MetricsNames::Envoyproxy`] there are also the names of envoyproxy/ratelimit's mapping to Prometheus.
 //!
 //! # Bounds
 //! A message or body has at most 256 KiB, a connection 1,024 streams; headers must arrive within 5 s, and so must a
-//! handshake. The rules' settings bound the content of a request. Labels of metrics come from rules, never from
+//! handshake. Over Redis' protocol a request has at most 128 words and 72 KiB; 16 KiB of answers wait at most, for a
+//! client that takes them within 5 s; an idle connection is closed after 300 s, and at most 10,000 are open. The rules'
+//! settings bound the content of a request. Labels of metrics come from rules, never from
 //! requests.
 
 mod global;
@@ -85,6 +99,7 @@ pub mod offline;
 mod options;
 mod page;
 pub mod protocol;
+mod resp;
 mod rls;
 mod rules_from;
 mod serve;
@@ -95,7 +110,7 @@ mod wire;
 pub use global::{Global, GlobalError};
 pub use host_name::{BadHostName, HostName};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
-pub use options::{AnswerParts, MetricsNames, Options};
+pub use options::{AnswerParts, MetricsNames, Options, RespOptions};
 pub use rules_from::{PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom};
 pub use serve::{Running, StartError, rule_cache, start};
 pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};

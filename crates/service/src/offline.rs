@@ -12,6 +12,7 @@ use crate::http::json;
 use crate::metrics::Protocol;
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::resp;
 use crate::service::Service;
 
 /// Rules, and requests without a connection.
@@ -74,10 +75,16 @@ impl Offline {
         json::read(body)
     }
 
+    /// The answers to what a client of Redis' protocol sends, and whether they end the connection.
+    #[must_use]
+    pub fn resp(&self, bytes: &[u8]) -> (Vec<u8>, bool) {
+        resp::offline(&self.service, bytes)
+    }
+
     /// The page of `/metrics`.
     #[must_use]
     pub fn metrics(&self) -> String {
-        self.service.metrics.text().unwrap_or_default()
+        self.service.metrics.text(false).unwrap_or_default()
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`Options`]: the options that a service is started with.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub struct Options {
     pub grpc_socket: Option<PathBuf>,
     /// The certificate of the gRPC address; without it gRPC is unencrypted.
     pub grpc_tls: Option<TlsFiles>,
+    /// Where Redis' protocol is spoken; `None` for nowhere, the default.
+    pub resp: Option<RespOptions>,
     /// The address of `/rlconfig` and `/v1/reset`, which show and undo the counts of all clients. Keep it loopback.
     pub admin: SocketAddr,
     /// Host names under which the admin's routes are available, in addition to `localhost` and IP addresses. Default:
@@ -65,6 +68,41 @@ pub struct Options {
     pub grace: Duration,
 }
 
+/// Where Redis' protocol is spoken, and to which clients.
+///
+/// ```
+/// use tollgate_service::RespOptions;
+/// let options = RespOptions { password: Some("secret".into()), ..RespOptions::new(([127, 0, 0, 1], 6379)) };
+/// assert!(!format!("{options:?}").contains("secret"));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct RespOptions {
+    /// The address. Port 0 takes a free port.
+    pub address: SocketAddr,
+    /// What a client must send first, by `AUTH` or `HELLO`; the user is `default`. Without it every client that can
+    /// connect may ask.
+    pub password: Option<String>,
+}
+
+impl RespOptions {
+    /// Without a password.
+    ///
+    /// ```
+    /// assert!(tollgate_service::RespOptions::new(([127, 0, 0, 1], 6379)).password.is_none());
+    /// ```
+    #[must_use]
+    pub fn new(address: impl Into<SocketAddr>) -> Self {
+        Self { address: address.into(), password: None }
+    }
+}
+
+impl fmt::Debug for RespOptions {
+    /// Omits the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RespOptions").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
 /// The optional parts of answers to Envoy.
 ///
 /// ```
@@ -72,7 +110,7 @@ pub struct Options {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnswerParts {
-    /// `RateLimit-Limit`, `-Remaining` and `-Reset`, for Envoy to add to the response.
+    /// `RateLimit-Limit`, `-Remaining` and `-Reset`, and `Retry-After` of a denial, for Envoy to add to the response.
     pub headers: bool,
     /// The `metadata` of rules that let a request pass.
     pub metadata: bool,
@@ -113,6 +151,7 @@ impl Options {
             grpc: everywhere(8081),
             grpc_socket: None,
             grpc_tls: None,
+            resp: None,
             admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 6070)),
             admin_hosts: Vec::new(),
             answers: AnswerParts::default(),

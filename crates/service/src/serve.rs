@@ -25,12 +25,13 @@ use crate::options::Options;
 use crate::page;
 use crate::protocol::DESCRIPTORS;
 use crate::protocol::rls::rate_limit_service_server::RateLimitServiceServer;
+use crate::resp;
 use crate::rls::Rls;
 use crate::rules_from::RulesFrom;
 use crate::service::Service;
 
-/// The maximum size of a message: the largest request that rules accept has 64 KiB of keys and values.
-const MAX_MESSAGE_BYTES: usize = 256 << 10;
+/// The maximum size of a message: the largest request that rules accept has 1 MiB of keys and values.
+const MAX_MESSAGE_BYTES: usize = 2 << 20;
 
 /// The maximum number of streams of a connection: Envoy has one connection per worker thread, with hundreds of
 /// requests.
@@ -125,6 +126,8 @@ pub struct Running {
     pub http: SocketAddr,
     /// The address of gRPC.
     pub grpc: SocketAddr,
+    /// The address of Redis' protocol, if it is spoken.
+    pub resp: Option<SocketAddr>,
     /// The address of the admin's routes.
     pub admin: SocketAddr,
 }
@@ -192,11 +195,6 @@ pub async fn start(
     let retriever = Retriever::start(options.rules.source(), cache, options.timing, observe)
         .map_err(StartError::Thread)?;
     report(&health, service.is_healthy()).await;
-    let reflection = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-    };
     let reflection_v1 = reflection().build_v1().map_err(|_| StartError::Reflection)?;
     let reflection_alpha = reflection().build_v1alpha().map_err(|_| StartError::Reflection)?;
     let rls = RateLimitServiceServer::new(Rls(Arc::clone(&service)))
@@ -210,6 +208,7 @@ pub async fn start(
         .add_service(health_service)
         .add_service(reflection_v1)
         .add_service(reflection_alpha);
+    let (linger, grace) = (options.linger, options.grace);
     let mut tasks = JoinSet::new();
     tasks.spawn(page::watch(Arc::clone(&service), stopped.clone()));
     let incoming = listen::incoming(sockets.grpc, &stopped, &mut tasks);
@@ -223,13 +222,19 @@ pub async fn start(
     let admin = (sockets.admin, http::admin_routes(Arc::clone(&service), &options.admin_hosts));
     for (socket, routes) in sockets.http.into_iter().map(|one| (one, routes.clone())).chain([admin])
     {
-        tasks.spawn(http::listen(socket, routes, stopped.clone(), options.grace));
+        tasks.spawn(http::listen(socket, routes, stopped.clone(), grace));
+    }
+    let resp_address = sockets.resp.as_ref().map(|(_, address)| *address);
+    if let Some((socket, _)) = sockets.resp {
+        let password = options.resp.and_then(|options| options.password);
+        let shared = (Arc::clone(&service), password);
+        tasks.spawn(resp::listen(socket, shared, stopped.clone(), grace));
     }
     let certificates = Arc::new(Notify::new());
     if !sockets.tls.is_empty() {
         tasks.spawn(listen::keep_fresh(sockets.tls, Arc::clone(&certificates), stopped));
     }
-    let (linger, grace, [http, grpc, admin]) = (options.linger, options.grace, sockets.addresses);
+    let [http, grpc, admin] = sockets.addresses;
     Ok(Running {
         service,
         retriever,
@@ -241,8 +246,15 @@ pub async fn start(
         grace,
         http,
         grpc,
+        resp: resp_address,
         admin,
     })
+}
+
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
 /// A service that starts with a wrong path would limit nothing.
@@ -265,6 +277,7 @@ fn find_files(rules: &RulesFrom, allow_empty: bool) -> Result<(), StartError> {
 struct Sockets {
     http: Vec<Socket>,
     grpc: Vec<Socket>,
+    resp: Option<(Socket, SocketAddr)>,
     admin: Socket,
     /// The addresses of HTTP, gRPC and the admin.
     addresses: [SocketAddr; 3],
@@ -279,6 +292,10 @@ impl Sockets {
         let (http, http_address) = bind(options.http, http_tls.clone()).await?;
         let (grpc, grpc_address) = bind(options.grpc, grpc_tls.clone()).await?;
         let (admin, admin_address) = bind(options.admin, None).await?;
+        let resp = match &options.resp {
+            Some(options) => Some(bind(options.address, None).await?),
+            None => None,
+        };
         let with = |socket, path: &Option<PathBuf>| -> Result<Vec<Socket>, StartError> {
             let unix = path.as_deref().map(bind_unix).transpose()?;
             Ok([Some(socket), unix].into_iter().flatten().collect())
@@ -286,6 +303,7 @@ impl Sockets {
         Ok(Self {
             http: with(http, &options.http_socket)?,
             grpc: with(grpc, &options.grpc_socket)?,
+            resp,
             admin,
             addresses: [http_address, grpc_address, admin_address],
             tls: [http_tls, grpc_tls].into_iter().flatten().collect(),

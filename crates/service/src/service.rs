@@ -10,7 +10,7 @@ use tollgate_tower::Headers;
 use crate::global::GlobalLimits;
 use crate::history::History;
 use crate::http::CheckRequest;
-use crate::metrics::{Metrics, Protocol, RequestOutcome};
+use crate::metrics::{Metrics, OfRespClients, Protocol, RequestOutcome, RespClients};
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
@@ -25,6 +25,8 @@ pub(crate) struct Service {
     pub(crate) history: History,
     /// Set if limits are kept elsewhere.
     pub(crate) keeper: Option<GlobalLimits>,
+    /// Those of Redis' protocol.
+    pub(crate) clients: Arc<RespClients>,
     answers: AnswerParts,
     /// Of plain questions.
     pub(crate) headers: Headers,
@@ -44,9 +46,11 @@ impl Service {
         if let Some(keeper) = &keeper {
             metrics.show(keeper.metrics());
         }
+        let clients = Arc::new(RespClients::default());
+        metrics.show(OfRespClients(Arc::clone(&clients)));
         let history = History::default();
         let (tokens, draining) = (Tokens::default(), AtomicBool::new(false));
-        Self { maker, metrics, history, keeper, answers, headers, tokens, draining }
+        Self { maker, metrics, history, keeper, clients, answers, headers, tokens, draining }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {
@@ -110,6 +114,17 @@ impl Service {
         };
         self.metrics.requests.answered(protocol, outcome, begun.elapsed());
         answer
+    }
+
+    /// Logs the domains whose last headroom has gone out of force: each report once.
+    pub(crate) fn tell_expired(&self) {
+        let Some(rules) = self.cache().rules() else { return };
+        for pool in rules.pools().filter(|pool| pool.expire()) {
+            tracing::warn!(
+                "{}: no headroom was reported in time; nothing is lent until the next report",
+                pool.domain().escape_debug()
+            );
+        }
     }
 
     /// From now on the health check fails, so that load balancers send no new requests.

@@ -70,12 +70,11 @@ fn ask<T>(
     if request.descriptors.len() > settings.max_descriptors {
         return Err(too_many(request.descriptors.len(), settings.max_descriptors));
     }
-    let entries: Vec<DescriptorEntry<'_>> = request
-        .descriptors
-        .iter()
-        .flat_map(|descriptor| &descriptor.entries)
-        .map(|entry| (entry.key.as_str(), entry.value.as_str()))
-        .collect();
+    let entries = || request.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
+    // What is no text counts as text with U+FFFD in its place: such values share a limit, and none is without.
+    let values: Vec<_> = entries().map(|entry| String::from_utf8_lossy(&entry.value)).collect();
+    let entries: Vec<DescriptorEntry<'_>> =
+        entries().zip(&values).map(|(entry, value)| (entry.key.as_str(), value.as_ref())).collect();
     let mut rest = &entries[..];
     let mut descriptors = Vec::with_capacity(request.descriptors.len());
     for descriptor in &request.descriptors {
@@ -206,11 +205,16 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
         value: value.to_string(),
         raw_value: Vec::new(),
     };
-    vec![
+    let mut headers = vec![
         header("RateLimit-Limit", u64::from(limit.requests_per_unit)),
         header("RateLimit-Remaining", status.remaining),
         header("RateLimit-Reset", whole_seconds(status.reset_after)),
-    ]
+    ];
+    // Envoy's own (`enable_retry_after_header`) is the reset: too late under GCRA, where a limit has room long before it
+    // is whole. Envoy keeps this one.
+    let wait = answer.retry_after();
+    headers.extend(wait.map(|wait| header("Retry-After", whole_seconds(wait).max(1))));
+    headers
 }
 
 /// The header that says that a client was decided without a cell in its rule's full table.
@@ -235,7 +239,8 @@ fn with_reason(
     Some(metadata)
 }
 
-/// The metadata of the rules whose descriptors pass, under `metadata`; the first of several with one name.
+/// The metadata of the rules whose descriptors pass, under `metadata`; the first of several with one name. And
+/// `borrowed`, if a pool has lent what a limit denied.
 fn metadata(answer: &Answer) -> Option<prost_types::Struct> {
     let mut merged = prost_types::Struct::default();
     let passed = answer.statuses().iter().enumerate().filter(|(_, status)| status.code == Code::Ok);
@@ -244,10 +249,17 @@ fn metadata(answer: &Answer) -> Option<prost_types::Struct> {
             merge(&mut merged, pairs);
         }
     }
-    let is_empty = merged.fields.is_empty();
-    let kind = prost_types::value::Kind::StructValue(merged);
-    let value = prost_types::Value { kind: Some(kind) };
-    (!is_empty).then(|| prost_types::Struct { fields: [("metadata".to_owned(), value)].into() })
+    let mut told = prost_types::Struct::default();
+    let mut tell = |name: &str, kind| {
+        told.fields.insert(name.to_owned(), prost_types::Value { kind: Some(kind) });
+    };
+    if !merged.fields.is_empty() {
+        tell("metadata", prost_types::value::Kind::StructValue(merged));
+    }
+    if answer.is_allowed() && answer.statuses().iter().any(|status| status.is_borrowed) {
+        tell("borrowed", prost_types::value::Kind::BoolValue(true));
+    }
+    (!told.fields.is_empty()).then_some(told)
 }
 
 fn merge(into: &mut prost_types::Struct, pairs: &[(String, Metadata)]) {

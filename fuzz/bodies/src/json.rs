@@ -28,7 +28,7 @@ pub(crate) fn write(request: &RateLimitRequest, style: JsonStyle) -> String {
 
 fn descriptor(descriptor: &RateLimitDescriptor, style: JsonStyle) -> Value {
     let mut map = Map::new();
-    let entry = |entry: &tollgate_service::protocol::common::rate_limit_descriptor::Entry| json!({"key": entry.key, "value": entry.value});
+    let entry = |entry: &tollgate_service::protocol::common::rate_limit_descriptor::Entry| json!({"key": entry.key, "value": String::from_utf8_lossy(&entry.value)});
     let entries: Vec<Value> = descriptor.entries.iter().map(entry).collect();
     put(&mut map, style, ["entries"; 2], json!(entries), entries.is_empty());
     if let Some(limit) = &descriptor.limit {

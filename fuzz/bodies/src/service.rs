@@ -124,7 +124,7 @@ fn refused(reason: &str, request: &RateLimitRequest, plant: Plant) {
         || all.is_empty()
         || all.len() > 20
         || all.iter().any(|one| one.is_negative_hits || units(one) || one.entries.len() > 32)
-        || request.domain.len() + all.iter().map(bytes).sum::<usize>() > 65_536;
+        || request.domain.len() + all.iter().map(bytes).sum::<usize>() > 1 << 20;
     assert_eq!(expected, plant != Plant::Answer, "refused: {reason}");
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
 use tollgate_service::{
-    AnswerParts, Global, Headers, HostName, MetricsNames, Options, RulesFrom, TlsFiles,
+    AnswerParts, Global, Headers, HostName, MetricsNames, Options, RespOptions, RulesFrom, TlsFiles,
 };
 
 use super::args::{MetricsNamesArg, ServeArgs};
@@ -30,6 +30,8 @@ pub(super) struct Effective {
     pub(super) grpc: Setting<SocketAddr>,
     pub(super) grpc_socket: Setting<Option<PathBuf>>,
     pub(super) grpc_tls: Setting<Option<TlsFiles>>,
+    /// Its password is not printed.
+    pub(super) resp: Setting<Option<RespOptions>>,
     pub(super) admin: Setting<SocketAddr>,
     pub(super) admin_hosts: Setting<Vec<HostName>>,
     pub(super) compat: Setting<bool>,
@@ -42,6 +44,7 @@ pub(super) struct Effective {
     pub(super) allow_empty: Setting<bool>,
     pub(super) linger_rules: Setting<Option<u64>>,
     pub(super) capacity: Setting<usize>,
+    pub(super) override_capacity: Setting<usize>,
     pub(super) table_bytes: Setting<u64>,
     pub(super) near_limit_ratio: Setting<f64>,
     pub(super) metrics_names: Setting<MetricsNamesArg>,
@@ -53,6 +56,10 @@ pub(super) struct Effective {
 }
 
 const NO_VARIABLE: &str = "";
+
+const RESP: &str = "TOLLGATE_RESP";
+const RESP_PASSWORD: &str = "TOLLGATE_RESP_PASSWORD";
+const OVERRIDES: &str = "TOLLGATE_OVERRIDE_CAPACITY";
 
 const HEADERS: &str = "styles of headers as in draft-10,x-ratelimit, or none";
 
@@ -82,6 +89,7 @@ impl Effective {
             grpc: address((args.grpc, "--grpc"), GRPC, (everywhere, 8081), environment)?,
             grpc_socket: optional((args.grpc_socket.clone(), "--grpc-socket"), (uds, "GRPC_UDS")),
             grpc_tls: grpc_tls(args, environment)?,
+            resp: resp(args, environment)?,
             admin: address((args.admin, "--admin"), ADMIN, (loopback, 6070), environment)?,
             admin_hosts: of_flag(
                 (Some(args.admin_host.clone()).filter(|names| !names.is_empty()), "--admin-host"),
@@ -105,6 +113,7 @@ impl Effective {
             allow_empty: of_flag((args.allow_empty, "--allow-empty"), false),
             linger_rules: optional((args.linger_rules, "--linger-rules"), (None, NO_VARIABLE)),
             capacity: of_flag((args.capacity, "--capacity"), defaults.default_capacity),
+            override_capacity: override_capacity(args, environment)?,
             table_bytes: of_flag((args.table_bytes, "--table-bytes"), defaults.max_table_bytes),
             near_limit_ratio: first(
                 (None, NO_VARIABLE),
@@ -133,6 +142,7 @@ impl Effective {
             grpc: self.grpc.value,
             grpc_socket: self.grpc_socket.value.clone(),
             grpc_tls: self.grpc_tls.value.clone(),
+            resp: self.resp.value.clone(),
             admin: self.admin.value,
             admin_hosts: self.admin_hosts.value.clone(),
             answers: AnswerParts {
@@ -163,6 +173,7 @@ impl Effective {
             allow_empty: self.allow_empty.value,
             linger_rules: self.linger_rules.value.map(Duration::from_secs),
             default_capacity: self.capacity.value,
+            override_capacity: self.override_capacity.value,
             max_table_bytes: self.table_bytes.value,
             near_limit_ratio: self.near_limit_ratio.value,
             ..Settings::default()
@@ -182,6 +193,11 @@ impl Effective {
             row("grpc", &self.grpc, ToString::to_string),
             row("grpc-socket", &self.grpc_socket, path_or_none),
             row("grpc-tls", &self.grpc_tls, files_or_none),
+            row("resp", &self.resp, |resp| match resp {
+                None => "none".to_owned(),
+                Some(RespOptions { address, password: None }) => address.to_string(),
+                Some(RespOptions { address, .. }) => format!("{address}, with a password"),
+            }),
             row("admin", &self.admin, ToString::to_string),
             row("admin-host", &self.admin_hosts, |names| match &names[..] {
                 [] => "none".to_owned(),
@@ -202,6 +218,7 @@ impl Effective {
                 )
             }),
             row("capacity", &self.capacity, ToString::to_string),
+            row("override-capacity", &self.override_capacity, ToString::to_string),
             row("table-bytes", &self.table_bytes, ToString::to_string),
             row("near-limit-ratio", &self.near_limit_ratio, ToString::to_string),
             row("metrics-names", &self.metrics_names, |names| format!("{names:?}").to_lowercase()),
@@ -211,7 +228,6 @@ impl Effective {
             }),
             row("log-level", &self.log_level, ToString::to_string),
             row("log-format", &self.log_format, ToString::to_string),
-            fixed("override-capacity", settings.override_capacity.to_string()),
             fixed("max-descriptors", settings.max_descriptors.to_string()),
             fixed("max-entries", settings.max_entries.to_string()),
             fixed("max-key-bytes", settings.max_key_bytes.to_string()),
@@ -282,6 +298,30 @@ fn address(
     let address = SocketAddr::new(host.unwrap_or(default_host), port.unwrap_or(default_port));
     let of_flag = flag.map(|value| Setting { value, source: SettingSource::Flag(flag_name) });
     Ok(of_flag.unwrap_or(Setting { value: address, source }))
+}
+
+fn override_capacity(
+    args: &ServeArgs,
+    environment: &Environment,
+) -> Result<Setting<usize>, BadVariable> {
+    let flag = (args.override_capacity, "--override-capacity");
+    let variable = (environment.parsed(OVERRIDES, "a number of keys")?, OVERRIDES);
+    Ok(first(flag, variable, Settings::default().override_capacity))
+}
+
+fn resp(
+    args: &ServeArgs,
+    environment: &Environment,
+) -> Result<Setting<Option<RespOptions>>, SettingError> {
+    let variable = environment.parsed(RESP, "an address and a port, as in 127.0.0.1:6379")?;
+    let address = optional((args.resp, "--resp"), (variable, RESP));
+    let password = environment.text(RESP_PASSWORD).map(str::to_owned);
+    let password = args.resp_password.clone().or(password);
+    let Some(found) = address.value else {
+        let half = SettingError::Half { found: "--resp-password", missing: "--resp" };
+        return if args.resp_password.is_some() { Err(half) } else { Ok(address.map(|_| None)) };
+    };
+    Ok(address.map(|_| Some(RespOptions { password, ..RespOptions::new(found) })))
 }
 
 fn redis(

@@ -24,8 +24,8 @@ const XDS: Fate = NotYet("rules come from files or a hash in Redis");
 const MEMCACHE: Fate = Meaningless("there is no memcached");
 const TRACING: Fate = NotYet("there are no traces");
 
-/// All of them, in the order of envoyproxy/ratelimit's settings, and one of our own.
-pub(super) const VARIABLES: [(&str, Fate); 92] = [
+/// All of them, in the order of envoyproxy/ratelimit's settings, and then our own.
+pub(super) const VARIABLES: [(&str, Fate); 95] = [
     ("HOST", Honoured("the address of HTTP, with `PORT`")),
     ("PORT", Honoured("8080")),
     (
@@ -145,6 +145,9 @@ pub(super) const VARIABLES: [(&str, Fate); 92] = [
     ("TRACING_EXPORTER_PROTOCOL", TRACING),
     ("TRACING_SAMPLING_RATE", TRACING),
     ("TOLLGATE_HEADERS", Honoured("as `--headers`; envoyproxy/ratelimit has no such variable")),
+    ("TOLLGATE_RESP", Honoured("as `--resp`")),
+    ("TOLLGATE_RESP_PASSWORD", Honoured("as `--resp-password`")),
+    ("TOLLGATE_OVERRIDE_CAPACITY", Honoured("as `--override-capacity`")),
 ];
 
 /// The variables that are set.

@@ -32,6 +32,13 @@ pub(super) struct Setting<T> {
     pub(super) source: SettingSource,
 }
 
+impl<T> Setting<T> {
+    /// Another value from the same source.
+    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> Setting<U> {
+        Setting { value: change(self.value), source: self.source }
+    }
+}
+
 /// Why the service cannot be started with these settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SettingError {

@@ -300,10 +300,9 @@ pub(crate) const VERBS: [VerbRow; 12] = [
                 "a_limit_in_any_store_asks_elsewhere_once_its_own_units_are_spent",
             ),
             Test(ANY_LIMIT, "clients_over_their_quota_borrow_what_the_server_can_spare"),
-            Never(
-                "What can be spared is known where the work is done. A service is asked before, and is told the cost \
-                 afterwards at most: no protocol that it speaks says how long the work took, or that it failed. The \
-                 program that does the work borrows, in its middleware, also beside limits in Redis.",
+            Test(
+                "crates/rules/tests/elastic.rs",
+                "what_a_limit_denies_is_borrowed_at_the_reported_headroom_and_nothing_without_a_report",
             ),
             Test(POOL, "all_nodes_together_lend_the_pool_at_the_least_headroom"),
         ],

@@ -136,17 +136,23 @@ impl ScriptPlan {
             _ => PlanRules::new(policy, most, [tick_us, LARGEST])?,
         };
         let mark = PlanMark { text: [0; LONGEST_MARK], length: 0 };
-        let mut plan = Self { kind, tick_us, limit, soft_bp, rules, policy, mark };
-        let (kind, [tick, a, b, c]) = plan.arguments();
+        let plan = Self { kind, tick_us, limit, soft_bp, rules, policy, mark };
+        Ok(Self { mark: plan.written(), ..plan })
+    }
+
+    /// The policy as text for its keys.
+    fn written(&self) -> PlanMark {
+        let (kind, [tick, a, b, c]) = self.arguments();
         let mut text = format!("{kind} {tick} {a} {b} {c} ");
-        if let Some(rules) = rules {
+        if let Some(rules) = self.rules {
             text += &rules.text();
         }
+        let mut mark = self.mark;
         // No text is longer: every number in it is one that the script can count.
-        for (place, byte) in plan.mark.text.iter_mut().zip(text.bytes()) {
-            (*place, plan.mark.length) = (byte, plan.mark.length + 1);
+        for (place, byte) in mark.text.iter_mut().zip(text.bytes()) {
+            (*place, mark.length) = (byte, mark.length + 1);
         }
-        Ok(plan)
+        mark
     }
 
     /// The text that stands before what a key holds under this policy.

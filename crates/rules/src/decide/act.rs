@@ -26,7 +26,7 @@ pub enum Act {
     /// As [`Check`](Act::Check), with a [`Receipt`](crate::Receipt) that gives back what was charged.
     Reserve {
         /// The longest wait. With it also limits without a queue of their own give places, if their algorithm is
-        /// GCRA or a sliding log. `None`: as long as the rules say.
+        /// GCRA or a sliding log, and if they do not borrow (`mode: elastic`). `None`: as long as the rules say.
         max_wait: Option<Duration>,
     },
     /// To be charged whether it fits or not, in every limit of its rules, those in shadow and quota mode included: a
@@ -39,6 +39,8 @@ impl Act {
     /// How long this limit lets the request wait; `None` if it is admitted at once or not at all.
     pub(super) fn wait(self, gate: &LocalLimit) -> Option<Wait> {
         match self {
+            // What would have to wait is borrowed, or denied.
+            _ if gate.pool.is_some() => None,
             Self::Reserve { max_wait: Some(max_wait) } => Some(Wait::at_most(max_wait)),
             Self::Peek | Self::Check | Self::Reserve { .. } if gate.has_queue => {
                 // The policy's own bounds count as well.

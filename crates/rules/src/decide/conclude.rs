@@ -6,7 +6,8 @@ use std::time::Duration;
 use arc_swap::Guard;
 use tollgate::Timestamp;
 
-use super::part::{Context, Enforcement, Judge, Part};
+use super::context::Context;
+use super::part::{Enforcement, Judge, Part};
 use super::{DecisionMaker, is_over};
 use crate::answer::{Answer, Code, CurrentLimit, Status};
 use crate::full::FullReport;
@@ -32,7 +33,7 @@ impl DecisionMaker {
         if with.act.counts() {
             count(&parts, settings);
             let now = || with.moment.read(with.clock);
-            reports.extend(parts.iter().filter_map(|part| count_no_cell(part, now)));
+            reports.extend(parts.iter().filter_map(|part| self.count_no_cell(part, now)));
             if is_shadowed {
                 self.cache.count_global_shadow();
             }
@@ -46,11 +47,22 @@ impl DecisionMaker {
             |part: &Part<'_>| part.say() != Enforcement::None && !settings.global_shadow_mode;
         let status = |part: &Part<'_>| {
             let told = status(part);
+            // A request that is denied has borrowed nothing.
+            let told = Status { is_borrowed: told.is_borrowed && !is_over, ..told };
             if waits(part) { told } else { Status { wait: Duration::ZERO, ..told } }
         };
         let statuses = parts.iter().map(status).collect();
         let receipt = (with.act.keeps() && !is_over).then(|| receipt(&mut parts, with));
         Concluded { code, statuses, reports, receipt }
+    }
+
+    /// Counts a client without a cell.
+    fn count_no_cell(&self, part: &Part<'_>, now: impl Fn() -> Timestamp) -> Option<FullReport> {
+        let how = part.verdict?.no_cell?;
+        match part.judge {
+            Judge::Override(_) => self.cache.count_own_limit_full(how, part.cost, now()),
+            _ => part.rule()?.count_no_cell(how, part.cost, now()),
+        }
     }
 }
 
@@ -87,12 +99,6 @@ fn receipt(parts: &mut [Part<'_>], with: Context<'_>) -> Receipt {
     Receipt { keys: with.keys.into(), charges, clock: with.clock.clone() }
 }
 
-/// Counts a client without a cell.
-fn count_no_cell(part: &Part<'_>, now: impl Fn() -> Timestamp) -> Option<FullReport> {
-    let (rule, how) = (part.rule()?, part.verdict?.no_cell?);
-    rule.count_no_cell(how, part.cost, now())
-}
-
 fn count(parts: &[Part<'_>], settings: &Settings) {
     for part in parts {
         match (part.judge, part.verdict) {
@@ -103,6 +109,7 @@ fn count(parts: &[Part<'_>], settings: &Settings) {
             (Judge::Rule(_, rule), Some(verdict)) => {
                 let near = verdict.near(part.cost, settings.near_limit_ratio);
                 rule.counts.admitted(part.cost, near);
+                rule.counts.borrowed(if verdict.is_borrowed { part.cost } else { 0 });
             }
             _ => {}
         }
@@ -139,6 +146,7 @@ fn status(part: &Part<'_>) -> Status {
         wait: verdict.wait,
         uncharged: part.uncharged,
         is_within_soft: verdict.is_within_soft,
+        is_borrowed: verdict.is_borrowed,
         limit,
         remaining: verdict.remaining,
         reset_after: verdict.reset_after,

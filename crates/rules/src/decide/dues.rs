@@ -1,15 +1,16 @@
-//! Charges several limits, all or none, where some of them may have a queue.
+//! Charges several limits, all or none, where some of them may have a queue or borrow.
 //!
-//! Limits without a wait are charged by [`check_all`]. Then each of the others gives a place; if one has none, what was
-//! charged goes back: a place whole if no request has queued up behind it, and a charge as far as it has not drained. So
-//! no limit admits above its bound, and a request that is denied costs at most itself. All queues are asked before
-//! anything is charged, so that only a request that loses a race to another is charged and given back.
+//! Limits without a wait are charged by [`check_all`]. Then each of the others gives a place, or is charged or borrows
+//! (`mode: elastic`); if one has nothing, what was charged goes back: a place whole if no request has queued up behind it,
+//! and a charge or a loan as far as it has not drained. So no limit admits above its bound, no pool lends above its own,
+//! and a request that is denied costs at most itself. All of these are asked before anything is charged, so that only a
+//! request that loses a race to another, or would borrow twice from a pool with enough for one, is charged and given back.
 
 use std::time::Duration;
 
-use tollgate::{Decision, Entry, Toll, Wait, check_all};
+use tollgate::{Decision, Denial, Entry, Toll, Wait, check_all};
 
-use super::part::Context;
+use super::context::Context;
 use crate::receipt::Charged;
 use crate::rule::LocalLimit;
 
@@ -21,6 +22,8 @@ pub(super) struct Due<'r, 'k> {
     pub(super) cost: u64,
     /// How long the request may wait; `None` if it may not.
     pub(super) wait: Option<Wait>,
+    /// Whether its rule is in shadow mode, and takes nothing from a pool.
+    pub(super) is_shadow: bool,
 }
 
 /// What became of several charges.
@@ -41,16 +44,16 @@ impl Outcome {
 }
 
 pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
-    let queued = || dues.iter().enumerate().filter_map(|(n, due)| Some((n, due, due.wait?)));
+    let apart = || dues.iter().enumerate().filter(|(_, due)| due.is_apart());
     if dues.len() > 1 {
-        let asked = queued().map(|(n, due, wait)| (n, due.entry(with).peek_queue(due.cost, wait)));
+        let asked = apart().map(|(n, due)| (n, due.ask(with)));
         let longest = |(_, asked): &(usize, Decision)| asked.retry_after().unwrap_or(Duration::MAX);
         let denied = asked.filter(|(_, asked)| asked.is_denied()).max_by_key(longest);
         if denied.is_some() {
             return Outcome::denied(denied);
         }
     }
-    let at_once = dues.iter().enumerate().filter(|(_, due)| due.wait.is_none());
+    let at_once = dues.iter().enumerate().filter(|(_, due)| !due.is_apart());
     let (owners, mut tolls): (Vec<usize>, Vec<Toll<'_>>) =
         at_once.map(|(n, due)| (n, due.entry(with).cost(due.cost))).unzip();
     let joint = check_all(&mut tolls);
@@ -61,27 +64,27 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
     let permits = || owners.iter().zip(&tolls).filter_map(|(n, toll)| Some((*n, toll.permit()?)));
     let mut is_within_soft = permits().any(|(_, permit)| permit.is_over());
     // What is neither kept nor may have to be given back need not be remembered.
-    if queued().next().is_none() && !with.act.keeps() {
+    if apart().next().is_none() && !with.act.keeps() {
         return Outcome { told, is_allowed: true, is_within_soft, charges: Vec::new() };
     }
     let mut charges: Vec<(usize, Charged)> =
         permits().map(|(n, permit)| (n, Charged::At(permit))).collect();
-    for (n, due, wait) in queued() {
-        match due.entry(with).queue(due.cost, wait) {
-            Ok(place) => {
-                is_within_soft |= place.permit().is_over();
-                let decision = Decision::Allowed(*place.permit());
+    for (n, due) in apart() {
+        match due.charge(with) {
+            Ok(charged) => {
+                is_within_soft |= charged.permit().is_over();
+                let decision = Decision::Allowed(*charged.permit());
                 let is_less =
                     |(_, least): (usize, Decision)| decision.remaining() < least.remaining();
                 if told.is_none_or(is_less) {
                     told = Some((n, decision));
                 }
-                charges.push((n, Charged::Place(place)));
+                charges.push((n, charged));
             }
             Err(denial) => {
                 // The last one first: a limit that is named twice goes back the way it came.
                 for (n, charged) in charges.into_iter().rev() {
-                    charged.undo(dues[n].entry(with));
+                    charged.undo(dues[n].entry(with), with.moment.given());
                 }
                 return Outcome::denied(Some((n, Decision::Denied(denial))));
             }
@@ -93,5 +96,29 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
 impl<'r> Due<'r, '_> {
     fn entry(&self, with: Context<'_>) -> Entry<'r> {
         with.entry(self.gate, self.key)
+    }
+
+    /// Whether [`check_all`] cannot charge it.
+    fn is_apart(&self) -> bool {
+        self.wait.is_some() || self.gate.pool.is_some()
+    }
+
+    fn ask(&self, with: Context<'_>) -> Decision {
+        match self.wait {
+            Some(wait) => self.entry(with).peek_queue(self.cost, wait),
+            None => with.peek(self.gate, self.key, self.cost).0,
+        }
+    }
+
+    fn charge(&self, with: Context<'_>) -> Result<Charged, Denial> {
+        let entry = self.entry(with);
+        let (permit, loan) = match (self.wait, &self.gate.pool) {
+            (Some(wait), _) => return entry.queue(self.cost, wait).map(Charged::Place),
+            (None, None) => (entry.check(self.cost).into_result()?, None),
+            (None, Some(pool)) => {
+                pool.check(entry, self.cost, with.moment.given(), self.is_shadow)?
+            }
+        };
+        Ok(loan.map_or(Charged::At(permit), Charged::Loan))
     }
 }

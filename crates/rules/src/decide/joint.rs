@@ -15,8 +15,9 @@
 
 use std::time::Duration;
 
+use super::context::Context;
 use super::dues::{Due, charge_dues};
-use super::part::{Context, Enforcement, Judge, Part};
+use super::part::{Enforcement, Judge, Part};
 use super::verdict::RuleVerdict;
 use crate::full::NoCell;
 
@@ -35,9 +36,12 @@ pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
             (Ok(()), Enforcement::Binding | Enforcement::Quota) if !left_out => {
                 let verdict = part.ask(0, with).map(RuleVerdict::admitted);
                 let full = part.is_full_allowed.then_some(NoCell::Allowed);
+                let (wait, is_borrowed) = (part.wait, part.is_borrowed);
                 let no_cell = |verdict: &RuleVerdict| full.or(verdict.no_cell);
-                let wait = part.wait;
-                verdict.map(|verdict| RuleVerdict { no_cell: no_cell(&verdict), wait, ..verdict })
+                verdict.map(|verdict| {
+                    let no_cell = no_cell(&verdict);
+                    RuleVerdict { no_cell, wait, is_borrowed, ..verdict }
+                })
             }
             (Ok(()), Enforcement::None) => {
                 part.charge(with);
@@ -59,8 +63,11 @@ pub(crate) fn mark_over(part: &mut Part<'_>) {
     if let Some(verdict) = &mut part.verdict
         && !verdict.is_over
     {
-        // It would fit by now, so the wait is zero.
-        (verdict.is_over, verdict.retry_after) = (true, Some(Duration::ZERO));
+        // It would fit by now, so the wait is zero. What the pool would lend alone, and not twice, fits the limit itself when
+        // that is whole again.
+        let wait = if verdict.is_borrowed { verdict.reset_after } else { Duration::ZERO };
+        (verdict.is_over, verdict.retry_after) = (true, Some(wait));
+        verdict.is_borrowed = false;
     }
 }
 
@@ -118,6 +125,7 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
             for (index, charged) in outcome.charges {
                 let part = &mut parts[owners[index]];
                 part.wait = part.wait.max(charged.wait());
+                part.is_borrowed |= charged.is_borrowed();
                 if with.act.keeps() {
                     part.charges.push((dues[index].gate, charged));
                 }

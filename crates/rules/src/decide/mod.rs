@@ -9,11 +9,13 @@
 
 mod act;
 mod conclude;
+mod context;
 mod dues;
 mod elsewhere;
 mod joint;
 mod moment;
 mod overrides;
+mod paced;
 mod part;
 mod verdict;
 
@@ -27,13 +29,15 @@ use crate::cache::RuleCache;
 use crate::identifier;
 use crate::request::{Request, RequestError};
 use crate::rule_set::RuleSet;
+use context::Context;
 use moment::DecisionTime;
 use overrides::Overrides;
-use part::{Context, Enforcement, Judge, Part};
+use part::{Enforcement, Judge, Part};
 
 pub use act::Act;
 pub use elsewhere::{Claim, FoundElsewhere, FoundLimit, Question};
 use joint::mark_over;
+pub use paced::PacedAnswer;
 
 /// The maximum size of a thread's buffer between requests.
 const MAX_KEPT_BYTES: usize = 1 << 20;

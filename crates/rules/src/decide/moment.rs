@@ -20,6 +20,14 @@ impl DecisionTime {
         }
     }
 
+    /// The time, if the caller has given one.
+    pub(crate) fn given(self) -> Option<Timestamp> {
+        match self {
+            Self::Now => None,
+            Self::At(now) => Some(now),
+        }
+    }
+
     pub(crate) fn read(self, clock: &Clock) -> Timestamp {
         match self {
             Self::Now => clock.now(),

@@ -4,12 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Decision, Entry, Permit};
+use tollgate::{Decision, Permit};
 
-use super::act::Act;
+use super::context::Context;
 use super::dues::{Due, Outcome, charge_dues};
-use super::moment::DecisionTime;
-use super::overrides::Overrides;
 use super::verdict::RuleVerdict;
 use crate::full::OnFull;
 use crate::receipt::Charged;
@@ -41,6 +39,8 @@ pub(crate) struct Part<'r> {
     pub(crate) charges: Vec<(&'r LocalLimit, Charged)>,
     /// How long its place in a queue lies ahead.
     pub(crate) wait: Duration,
+    /// Whether one of its rule's limits was lent the units.
+    pub(crate) is_borrowed: bool,
     /// What a charge that need not fit has left.
     pub(crate) uncharged: u64,
     /// Whether it is admitted, and not charged, because a table has no cell for its client.
@@ -58,31 +58,20 @@ pub(crate) enum Enforcement {
     Quota,
 }
 
-/// The input of a decision that all parts share.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Context<'a> {
-    pub(crate) keys: &'a [u8],
-    pub(crate) moment: DecisionTime,
-    pub(crate) act: Act,
-    pub(crate) overrides: &'a Overrides,
-    pub(crate) clock: &'a Clock,
-}
-
-impl Context<'_> {
-    /// A client's limit, at its own time.
-    pub(crate) fn entry<'r>(&self, gate: &'r LocalLimit, key: &[u8]) -> Entry<'r> {
-        match &gate.zone {
-            None => self.moment.entry(&gate.table, key),
-            Some(zone) => gate.table.entry(key).at(zone.local(self.moment.read(self.clock))),
-        }
-    }
-}
-
 impl<'r> Part<'r> {
     pub(crate) fn new(judge: Judge<'r>, cost: u64, key: Range<usize>) -> Self {
-        let (verdict, permit, charges) = (None, None, Vec::new());
-        let (wait, uncharged, is_full_allowed) = (Duration::ZERO, 0, false);
-        Self { judge, cost, key, verdict, permit, charges, wait, uncharged, is_full_allowed }
+        Self {
+            judge,
+            cost,
+            key,
+            verdict: None,
+            permit: None,
+            charges: Vec::new(),
+            wait: Duration::ZERO,
+            is_borrowed: false,
+            uncharged: 0,
+            is_full_allowed: false,
+        }
     }
 
     pub(crate) fn key<'k>(&self, keys: &'k [u8]) -> &'k [u8] {
@@ -166,7 +155,9 @@ impl<'r> Part<'r> {
             Judge::Rule(_, rule) => {
                 self.verdict = match rule.limits() {
                     [Limit { gate: Some(gate), .. }]
-                        if with.act.wait(gate).is_none() && !with.act.keeps() =>
+                        if gate.pool.is_none()
+                            && with.act.wait(gate).is_none()
+                            && !with.act.keeps() =>
                     {
                         let decision = with.entry(gate, key).check(self.cost);
                         Some(RuleVerdict::of(&decision, 0, rule.on_full()))
@@ -192,11 +183,12 @@ impl<'r> Part<'r> {
             if is_allowed || verdict.is_over {
                 let no_cell = verdict.no_cell.or(admitting.and_then(|verdict| verdict.no_cell));
                 let wait = charges.iter().map(|(_, charged)| charged.wait()).max();
+                let is_borrowed = charges.iter().any(|(_, charged)| charged.is_borrowed());
                 let charges = charges.into_iter().map(|(n, charged)| (dues[n].gate, charged));
                 self.charges.extend(charges.filter(|_| with.act.keeps()));
-                // Another limit than the one that is reported may be soft, or give a later place.
+                // Another limit than the one that is reported may be soft, borrow, or give a later place.
                 let wait = wait.unwrap_or_default();
-                return Some(RuleVerdict { no_cell, is_within_soft, wait, ..verdict });
+                return Some(RuleVerdict { no_cell, is_within_soft, is_borrowed, wait, ..verdict });
             }
             admitting = Some(verdict);
             dues.remove(nth);
@@ -209,7 +201,8 @@ impl<'r> Part<'r> {
     pub(super) fn dues<'k>(&self, with: Context<'k>) -> impl Iterator<Item = Due<'r, 'k>> {
         let (key, cost) = (&with.keys[self.key.clone()], self.cost);
         let gates = self.rule().into_iter().flat_map(Rule::gates);
-        gates.map(move |gate| Due { gate, key, cost, wait: with.act.wait(gate) })
+        let is_shadow = self.rule().is_some_and(Rule::is_shadow);
+        gates.map(move |gate| Due { gate, key, cost, wait: with.act.wait(gate), is_shadow })
     }
 
     /// Charges it whether it fits or not, and looks how the limits stand then.
@@ -217,7 +210,7 @@ impl<'r> Part<'r> {
         let (key, cost) = (self.key(with.keys), self.cost);
         self.uncharged = match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => return,
-            Judge::Override(limit) => with.overrides.drain(limit.unit, key, cost, with.moment),
+            Judge::Override(limit) => with.overrides.drain(limit, key, cost, with.moment),
             Judge::Rule(_, rule) => {
                 let charge = |limit: &Limit| {
                     // A limit of 0 has nothing that could be charged.
@@ -227,7 +220,8 @@ impl<'r> Part<'r> {
             }
         };
         // Nothing is denied any more; what is told is until when the next unit is.
-        self.verdict = self.ask(1, with).map(|verdict| RuleVerdict { is_over: false, ..verdict });
+        let told = |verdict| RuleVerdict { is_over: false, is_borrowed: false, ..verdict };
+        self.verdict = self.ask(1, with).map(told);
     }
 
     /// What a limit that came with the request has charged.
@@ -236,7 +230,7 @@ impl<'r> Part<'r> {
         with: Context<'_>,
     ) -> Option<(Arc<RuleTable>, Option<Arc<Zone>>, Charged)> {
         let Judge::Override(limit) = self.judge else { return None };
-        let table = with.overrides.table(limit.unit)?;
+        let table = with.overrides.table(limit)?;
         Some((Arc::clone(table), None, Charged::At(self.permit.take()?)))
     }
 
@@ -247,7 +241,7 @@ impl<'r> Part<'r> {
             _ if !self.is_over() => return,
             Judge::Override(limit) => {
                 // What could not be charged needs no action: the limit is exhausted anyway.
-                let _ = with.overrides.drain(limit.unit, key, self.cost, with.moment);
+                let _ = with.overrides.drain(limit, key, self.cost, with.moment);
             }
             Judge::Rule(_, rule) => {
                 for limit in rule.limits().iter().filter(|limit| limit.drains_denied) {
@@ -266,7 +260,7 @@ impl<'r> Part<'r> {
     /// Refunds the charge of a limit that came with the request.
     pub(crate) fn give_back(&mut self, with: Context<'_>) {
         if let (Judge::Override(limit), Some(permit)) = (self.judge, self.permit.take()) {
-            with.overrides.give_back(limit.unit, self.key(with.keys), permit, with.moment);
+            with.overrides.give_back(limit, self.key(with.keys), permit, with.moment);
         }
     }
 
@@ -276,7 +270,7 @@ impl<'r> Part<'r> {
         match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => 0,
             Judge::Override(limit) => {
-                with.overrides.reset(limit.unit, key);
+                with.overrides.reset(limit, key);
                 1
             }
             Judge::Rule(_, rule) => {
@@ -296,11 +290,11 @@ fn ask_limit(
 ) -> RuleVerdict {
     match &limit.gate {
         Some(gate) => {
-            let entry = with.entry(gate, key);
-            let decision = entry.peek(cost);
-            let verdict = RuleVerdict::of(&decision, n, on_full);
+            let (decision, is_borrowed) = with.peek(gate, key, cost);
+            let verdict = RuleVerdict { is_borrowed, ..RuleVerdict::of(&decision, n, on_full) };
+            let has_place = |wait| with.entry(gate, key).peek_queue(cost, wait).is_allowed();
             match with.act.wait(gate) {
-                Some(wait) if verdict.is_over && entry.peek_queue(cost, wait).is_allowed() => {
+                Some(wait) if verdict.is_over && has_place(wait) => {
                     let wait =
                         decision.retry_after().unwrap_or_else(|| beyond(gate, &decision, cost));
                     RuleVerdict { wait, ..verdict.admitted() }

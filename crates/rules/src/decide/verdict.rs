@@ -12,6 +12,8 @@ pub(crate) struct RuleVerdict {
     pub(crate) is_over: bool,
     /// Admitted above the limit, within what a soft policy adds.
     pub(crate) is_within_soft: bool,
+    /// Admitted by the pool of its domain (of a question: it would be).
+    pub(crate) is_borrowed: bool,
     /// The index of that limit in the rule.
     pub(crate) limit: usize,
     /// Its burst.
@@ -38,6 +40,7 @@ impl RuleVerdict {
         Self {
             is_over,
             is_within_soft: matches!(decision, Decision::Allowed(permit) if permit.is_over()),
+            is_borrowed: false,
             limit,
             burst: decision.limit(),
             remaining: decision.remaining(),
@@ -51,11 +54,12 @@ impl RuleVerdict {
     /// The verdict of a limit of 0.
     pub(crate) fn blocked(limit: usize, cost: u64, reset_after: Duration) -> Self {
         let (burst, remaining, retry_after, no_cell) = (0, 0, None, None);
-        let (is_over, is_within_soft) = (cost > 0, false);
+        let (is_over, is_within_soft, is_borrowed) = (cost > 0, false, false);
         let wait = Duration::ZERO;
         Self {
             is_over,
             is_within_soft,
+            is_borrowed,
             limit,
             burst,
             remaining,
@@ -81,10 +85,11 @@ impl RuleVerdict {
             (false, false) => other.remaining < self.remaining,
         };
         let told = if other_weighs_more { other } else { self };
-        // A request that one limit denies is within no other's soft share.
+        // A request that one limit denies is within no other's soft share, and borrows nothing.
         let is_within_soft = !told.is_over && (self.is_within_soft || other.is_within_soft);
+        let is_borrowed = !told.is_over && (self.is_borrowed || other.is_borrowed);
         let wait = if told.is_over { Duration::ZERO } else { self.wait.max(other.wait) };
-        Self { is_within_soft, wait, ..told }
+        Self { is_within_soft, is_borrowed, wait, ..told }
     }
 
     /// For an admitted request: how many of its units lie above this share of the limit.

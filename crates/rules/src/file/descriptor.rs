@@ -213,6 +213,7 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
     let with = match queued {
         _ if !rule.traits.usage => None,
         Some(_) => Some("queue or wait"),
+        None if rule.limits.iter().any(|limit| limit.elastic.is_some()) => Some("mode: elastic"),
         None => rule.traits.quota_mode.then_some("quota_mode"),
     };
     match (with, fields.scalar("usage")?) {

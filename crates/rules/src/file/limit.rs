@@ -34,6 +34,8 @@ const BESIDE_UNLIMITED: &[&str] = &["unit", "requests_per_unit", "unlimited", "n
 
 const REQUESTS: &str = "a whole number from 0 to 4294967295 in digits, as in 100";
 
+const MODES: &str = "hard, soft with a share, as in soft 5%, or elastic";
+
 /// One limit as parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitText {
@@ -47,6 +49,8 @@ pub(crate) struct LimitText {
     pub(crate) policy: Option<Policy>,
     /// Whose midnight its windows begin at, if one is named.
     pub(crate) zone: Option<Arc<Zone>>,
+    /// Where `mode: elastic` stands, if it does.
+    pub(crate) elastic: Option<Position>,
     /// Whether the file names no algorithm: then the limit behaves as in envoyproxy/ratelimit.
     pub(crate) is_plain: bool,
 }
@@ -54,11 +58,18 @@ pub(crate) struct LimitText {
 impl LimitText {
     /// Why only tables of this process can keep it, if so.
     pub(crate) fn only_here(&self) -> Option<String> {
-        let zone = self.zone.as_ref()?;
-        Some(format!(
-            "time_zone: {zone} is not kept in Redis, where windows are those of UTC; leave it out, or serve the rule \
-             without --redis"
-        ))
+        self.policy?;
+        if let Some(zone) = &self.zone {
+            return Some(format!(
+                "time_zone: {zone} is not kept in Redis, where windows are those of UTC; leave it out, or serve the rule \
+                 without --redis"
+            ));
+        }
+        self.elastic.is_some().then(|| {
+            "mode: elastic borrows from a pool of this process, which is not kept in Redis; leave it out, or \
+             serve the rule without --redis"
+                .to_owned()
+        })
     }
 }
 
@@ -71,7 +82,7 @@ pub(crate) enum LimitKind {
 
 /// The parts of a policy's text.
 #[derive(Clone, Copy, Debug, Default)]
-struct PolicyParts<'a> {
+pub(super) struct PolicyParts<'a> {
     algorithm: &'a str,
     requests: u32,
     /// Empty for calendar months.
@@ -85,7 +96,11 @@ struct PolicyParts<'a> {
     wait: Option<&'a str>,
 }
 
-impl PolicyParts<'_> {
+impl<'a> PolicyParts<'a> {
+    pub(super) fn gcra(requests: u32, period: &'a str, burst: Option<u64>) -> Self {
+        Self { algorithm: "gcra", requests, period, burst, ..Self::default() }
+    }
+
     /// Whether the algorithm counts in months of the calendar, as the core reads its name.
     fn is_calendar(&self) -> bool {
         self.algorithm.trim().to_lowercase().replace('_', "-") == "calendar-month"
@@ -93,7 +108,7 @@ impl PolicyParts<'_> {
 
     /// In the core's syntax: `<algorithm> <requests>/<period> [burst <n>] [option] [at the limit]`, for calendar months
     /// without a period.
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut words = self.algorithm.split_whitespace();
         let name = words.next().unwrap_or("fixed-window");
         let mut text = format!("{name} {}", self.requests);
@@ -133,6 +148,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
     }
     let requests = fields.number::<u32>("requests_per_unit", REQUESTS)?.unwrap_or(0);
     let (unit, period) = read_period(&fields)?;
+    let elastic = read_elastic(&fields)?;
     let parts = read_parts(&fields)?;
     // With any other unit the core says what is wrong.
     let is_calendar = unit == Some(Unit::Month) && parts.is_calendar();
@@ -160,6 +176,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
         replaces,
         policy,
         zone,
+        elastic,
         is_plain,
     }))
 }
@@ -178,7 +195,9 @@ fn read_unlimited(fields: &MapFields<'_>) -> Result<(), LocatedProblem> {
     Ok(())
 }
 
-fn read_period<'n>(fields: &MapFields<'n>) -> Result<(Option<Unit>, &'n str), LocatedProblem> {
+pub(super) fn read_period<'n>(
+    fields: &MapFields<'n>,
+) -> Result<(Option<Unit>, &'n str), LocatedProblem> {
     match (fields.scalar("unit")?, fields.text("window")?) {
         (Some((_, at)), Some(_)) => {
             Err(LocatedProblem { at, problem: Problem::Together { key: "unit", with: "window" } })
@@ -204,16 +223,11 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
         None => None,
         Some((scalar, at)) => match scalar.text.split_once(' ') {
             None if scalar.text == "hard" => None,
-            None if scalar.text == "elastic" => {
-                let problem = Problem::NotBuilt {
-                    found: "mode: elastic",
-                    accepted: "hard, or soft with a share, as in soft 5%",
-                };
-                return Err(LocatedProblem { at, problem });
-            }
+            // Not part of the policy.
+            None if scalar.text == "elastic" => None,
             Some(("soft", share)) => Some(share),
             _ => {
-                return Err(value(scalar, at, "mode", "hard, or soft with a share, as in soft 5%"));
+                return Err(value(scalar, at, "mode", MODES));
             }
         },
     };
@@ -231,6 +245,21 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
     let algorithm = fields.text("algorithm")?.unwrap_or_default();
     let (requests, period) = (0, "");
     Ok(PolicyParts { algorithm, requests, period, burst, soft, count_denied, penalty, queue, wait })
+}
+
+/// Where `mode: elastic` stands. A limit that borrows lets nothing wait; and it counts no denials, since of several limits
+/// that are charged all or none one that borrows could not leave its row of denials as it was.
+fn read_elastic(fields: &MapFields<'_>) -> Result<Option<Position>, LocatedProblem> {
+    let mode = fields.scalar("mode")?.filter(|(scalar, _)| scalar.text == "elastic");
+    let Some((_, at)) = mode else { return Ok(None) };
+    for key in ["count_rejected", "penalty", "queue", "wait"] {
+        let is_no = key == "count_rejected" && matches!(fields.truth(key), Ok(false));
+        if let Some(found) = fields.get(key).filter(|_| !is_no) {
+            let problem = Problem::Together { key, with: "mode: elastic" };
+            return Err(LocatedProblem { at: found.at, problem });
+        }
+    }
+    Ok(Some(at))
 }
 
 /// The zone whose midnight windows begin at.

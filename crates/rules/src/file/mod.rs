@@ -4,6 +4,7 @@ mod descriptor;
 mod fields;
 mod limit;
 mod metadata;
+mod pool;
 
 use crate::error::{LocatedProblem, Problem};
 use crate::position::Position;
@@ -15,12 +16,14 @@ pub(crate) use descriptor::{DescriptorText, RuleSpec, Traits};
 use fields::MapFields;
 pub(crate) use limit::LimitText;
 pub use metadata::Metadata;
+pub(crate) use pool::PoolText;
 
 /// A rule file as parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleFile {
     pub(crate) at: Position,
     pub(crate) domain: String,
+    pub(crate) pool: Option<PoolText>,
     pub(crate) descriptors: Vec<DescriptorText>,
 }
 
@@ -39,10 +42,11 @@ pub(crate) fn read(text: &[u8]) -> Result<RuleFile, LocatedProblem> {
     {
         return Err(LocatedProblem { at: start, problem: Problem::EmptyDomain });
     }
-    let fields = MapFields::of(&node, "the file", &["domain", "descriptors"])?;
+    let fields = MapFields::of(&node, "the file", &["domain", "descriptors", "pool"])?;
     let Some(domain) = fields.text("domain")?.filter(|domain| !domain.is_empty()) else {
         return Err(LocatedProblem { at: node.at, problem: Problem::EmptyDomain });
     };
     let descriptors = descriptor::read_all(fields.maps("descriptors")?)?;
-    Ok(RuleFile { at: node.at, domain: domain.to_owned(), descriptors })
+    let pool = fields.get("pool").map(pool::read).transpose()?;
+    Ok(RuleFile { at: node.at, domain: domain.to_owned(), pool, descriptors })
 }

@@ -95,6 +95,9 @@ struct StatusReply<'a> {
     /// Set if the request was admitted above the limit, by a rule that is soft.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     over: bool,
+    /// Set if the request was admitted above the limit, by the pool of its domain.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    borrowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     reset_after: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,6 +203,7 @@ pub(super) fn reply(answer: &Answer, headers: &Headers, token: Option<Token>) ->
             window: Some(whole_seconds(limit.window)),
             remaining: Some(status.remaining),
             over: allowed && status.is_within_soft,
+            borrowed: allowed && status.is_borrowed,
             reset_after: Some(whole_seconds(status.reset_after)),
             retry_after: status.retry_after.map(|wait| whole_seconds(wait).max(1)),
             wait_ms: wait_ms(status.wait),

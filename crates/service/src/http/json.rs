@@ -144,7 +144,8 @@ impl JsonDescriptor {
             None => None,
             Some(number) => Some(number.read()?),
         };
-        let entry = |JsonEntry { key, value }| rate_limit_descriptor::Entry { key, value };
+        let entry =
+            |JsonEntry { key, value }| rate_limit_descriptor::Entry { key, value: value.into() };
         Some(RateLimitDescriptor {
             entries: self.entries.into_iter().map(entry).collect(),
             limit: match self.limit {

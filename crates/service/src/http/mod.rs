@@ -3,6 +3,7 @@
 mod check;
 mod connections;
 mod guard;
+mod headroom;
 pub(crate) mod json;
 mod reserve;
 
@@ -11,7 +12,7 @@ use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -25,7 +26,7 @@ use crate::service::Service;
 pub(crate) use check::CheckRequest;
 pub(crate) use connections::listen;
 
-/// The maximum size of a body: the largest request that rules accept has 64 KiB of keys and values.
+/// The maximum size of a body. Rules accept larger requests, for Envoy, which lets pass what is refused.
 const MAX_BODY_BYTES: usize = 256 << 10;
 
 /// The public routes.
@@ -50,6 +51,7 @@ pub(crate) fn routes(service: Arc<Service>) -> Router {
 pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> Router {
     Router::new()
         .route("/v1/reset", post(check::reset))
+        .route("/v1/headroom", post(headroom::report))
         .route("/rlconfig", get(config))
         .route("/metrics", get(metrics))
         .route("/", get(page::page))
@@ -78,20 +80,37 @@ fn degraded(outage: &Outage, now: SystemTime) -> String {
     format!("degraded: {store} has not answered since {since}{fault}; rules decide by on_error")
 }
 
-async fn metrics(State(service): State<Arc<Service>>) -> Response {
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    match service.metrics.text() {
-        Ok(page) => ([(header::CONTENT_TYPE, OPEN_METRICS)], page).into_response(),
+/// In OpenMetrics for readers that accept it, as Prometheus does; else in the older format.
+async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
+    const OPEN_METRICS: &str = "application/openmetrics-text";
+    let is_open_metrics = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .any(|accepted| accepted.to_str().is_ok_and(|accepted| accepted.contains(OPEN_METRICS)));
+    let kind = if is_open_metrics {
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    } else {
+        "text/plain; version=0.0.4; charset=utf-8"
+    };
+    service.tell_expired();
+    match service.metrics.text(is_open_metrics) {
+        Ok(page) => {
+            ([(header::CONTENT_TYPE, kind), (header::VARY, "accept")], page).into_response()
+        }
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-/// One line per rule, as `tollgate check` prints it; domains that keep their last good rules because they have no
+/// One line per rule, as `tollgate check` prints it; pools, and the headroom in force; domains that keep their last good rules because they have no
 /// others; and the errors of the last load.
 async fn config(State(service): State<Arc<Service>>) -> String {
     let mut page = String::new();
     if let Some(rules) = service.cache().rules() {
         rules.rules().iter().for_each(|rule| page += &format!("{rule}\n"));
+        for pool in rules.pools() {
+            let (domain, quota, headroom) = (pool.domain(), pool.quota(), pool.headroom());
+            page += &format!("{}: pool {quota}, headroom {headroom}\n", domain.escape_debug());
+        }
         for domain in rules.kept_domains() {
             page += &format!("kept: {}: there are no rules any more\n", domain.escape_debug());
         }

@@ -1,6 +1,8 @@
 //! Metrics in Prometheus' text format. Labels come only from rules: their number is known when rules are loaded,
 //! whatever requests contain.
 
+mod classic;
+mod clients;
 mod counter;
 mod envoyproxy;
 mod gauge;
@@ -18,7 +20,8 @@ use tollgate_rules::RuleCache;
 
 use crate::options::MetricsNames;
 
-pub(crate) use requests::{Protocol, RequestOutcome, Requests};
+pub(crate) use clients::{MAX_RESP_CONNECTIONS, OfRespClients, RespClients};
+pub(crate) use requests::{OUTCOMES_COUNT, Protocol, RequestOutcome, Requests};
 
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -45,10 +48,11 @@ impl Metrics {
         self.registry.sub_registry_with_prefix("tollgate").register_collector(Box::new(collector));
     }
 
-    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
+    /// The page in OpenMetrics, or in the older format that every reader knows.
+    pub(crate) fn text(&self, is_open_metrics: bool) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode(&mut page, &self.registry)?;
-        Ok(page)
+        Ok(if is_open_metrics { page } else { classic::classic(&page) })
     }
 }
 
@@ -87,7 +91,7 @@ mod tests {
             RequestOutcome::Allowed,
             Duration::from_nanos(500_000_000),
         );
-        let page = metrics.text().unwrap();
+        let page = metrics.text(true).unwrap();
         for line in [
             "tollgate_requests_total{protocol=\"grpc\",outcome=\"allowed\"} 1",
             "tollgate_requests_total{protocol=\"json\",outcome=\"allowed\"} 1",

@@ -7,8 +7,9 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 use tollgate::Stats;
-use tollgate_rules::{Rule, RuleCache, RuleCounts};
+use tollgate_rules::{DomainPool, NoCell, Rule, RuleCache, RuleCounts, RuleSet};
 
 use super::gauge::{encode_gauge, gauge};
 
@@ -21,11 +22,12 @@ pub(crate) struct OfRules {
 /// A counter of each rule: its name, its description, and its reader.
 pub(super) type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
 
-const RULE_COUNTERS: [RuleCounter; 8] = [
+const RULE_COUNTERS: [RuleCounter; 9] = [
     ("rule_hits", "Hits that a rule decided", RuleCounts::total),
     ("rule_within_limit", "Hits that fitted a rule's limit", |counts| counts.within_limit),
     ("rule_over_limit", "Hits over a rule's limit", |counts| counts.over_limit),
     ("rule_near_limit", "Hits within a rule's limit, and close to it", |counts| counts.near_limit),
+    ("rule_borrowed", "Hits over a rule's own limit, lent by its pool", |counts| counts.borrowed),
     ("rule_shadow", "Hits over the limit of a rule in shadow mode", |counts| counts.shadow),
     ("rule_spilled", "Hits of clients without a cell, decided in a rule's spill", |counts| {
         counts.spilled
@@ -36,6 +38,14 @@ const RULE_COUNTERS: [RuleCounter; 8] = [
     ("rule_full_allowed", "Hits of clients without a cell, admitted all the same", |counts| {
         counts.full_allowed
     }),
+];
+
+/// A counter of each pool: its name, its description, and its reader.
+type PoolCounter = (&'static str, &'static str, fn(&DomainPool) -> u64);
+
+const POOL_COUNTERS: [PoolCounter; 2] = [
+    ("pool_lent", "Units that a pool has lent, also if they came back", DomainPool::lent),
+    ("pool_expired", "Reports of headroom that were over before the next", DomainPool::expired),
 ];
 
 /// A gauge of a rule's tables: its name, its description, and its reader over all of them.
@@ -66,7 +76,8 @@ impl Collector for OfRules {
                 count.encode(metric.encode_family(&labels(rule))?)?;
             }
         }
-        encode_tables(&mut encoder, rules.rules())
+        encode_tables(&mut encoder, rules.rules())?;
+        encode_pools(&mut encoder, &rules)
     }
 }
 
@@ -85,6 +96,16 @@ impl OfRules {
                 "global_shadow_mode",
                 "Requests that nothing but the global shadow mode let pass",
                 self.cache.global_shadow_mode(),
+            ),
+            (
+                "own_limits_spilled",
+                "Hits of clients without a cell under limits that came with requests, decided in the spill",
+                self.cache.own_limits_full(NoCell::Spilled),
+            ),
+            (
+                "own_limits_full_denied",
+                "Hits of clients without a cell under limits that came with requests, denied for that",
+                self.cache.own_limits_full(NoCell::Denied),
             ),
             (
                 "lingering_forgotten",
@@ -107,6 +128,28 @@ impl OfRules {
         encode_gauge(encoder, "lingering_tables", help, tables.0)?;
         encode_gauge(encoder, "lingering_bytes", "Bytes of those tables", tables.1)
     }
+}
+
+/// Nothing where no domain has a pool.
+fn encode_pools(encoder: &mut DescriptorEncoder<'_>, rules: &RuleSet) -> Result<(), fmt::Error> {
+    if rules.pools().next().is_none() {
+        return Ok(());
+    }
+    let (name, help) =
+        ("pool_headroom", "The share of a pool that can be spared, by the last report");
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for pool in rules.pools() {
+        let domain = [("domain", pool.domain())];
+        ConstGauge::new(pool.headroom()).encode(metric.encode_family(&domain)?)?;
+    }
+    for (name, help, read) in POOL_COUNTERS {
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for pool in rules.pools() {
+            let domain = [("domain", pool.domain())];
+            ConstCounter::new(read(pool)).encode(metric.encode_family(&domain)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads every table in full, once.

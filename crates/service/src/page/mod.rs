@@ -42,13 +42,16 @@ pub(crate) async fn script() -> Response {
     (headers, include_str!("status.js")).into_response()
 }
 
-/// Samples the counts until `stopped` is set.
+/// Samples the counts, and tells of headrooms that are over, until `stopped` is set.
 pub(crate) async fn watch(service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = ticks.tick() => service.history.take(Instant::now(), &service.metrics.requests, service.cache()),
+            _ = ticks.tick() => {
+                service.history.take(Instant::now(), &service.metrics.requests, service.cache());
+                service.tell_expired();
+            }
             // Also if the sender is gone.
             _ = stopped.wait_for(|stopped| *stopped) => return,
         }

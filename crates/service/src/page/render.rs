@@ -1,12 +1,13 @@
 //! Renders counts as a page. The template escapes texts; control characters in names are spelled out.
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tollgate_rules::{Rule, RuleSet};
 
-use crate::history::{Rates, RuleRates, SECONDS};
+use crate::history::{COLUMN, Rates, RuleRates, SECONDS};
 use crate::service::Service;
 
 /// The maximum number of rules in the table: `/rlconfig` shows all.
@@ -14,6 +15,9 @@ const MAX_ROWS: usize = 200;
 
 /// The number of rules in the list of those that deny most.
 const MAX_TOP: usize = 5;
+
+/// The columns of the plot.
+const COLUMNS: usize = SECONDS / COLUMN;
 
 /// The height of the plot's coordinates; the page stretches it.
 const HEIGHT: f64 = 100.0;
@@ -61,7 +65,7 @@ fn content(service: &Service) -> Markup {
                 (tile(&rate(now.over), "refused per second"))
                 (tile(&rate(now.refused), "undecided per second"))
             }
-            (plot(&service.history.seconds()))
+            (plot(&service.history.columns()))
             @if let Some(rules) = &rules {
                 @let rates = service.history.of_rules(rules);
                 (top(rules, &rates))
@@ -99,11 +103,11 @@ fn tile(figure: &str, what: &str) -> Markup {
 }
 
 /// Two stacked areas: what was admitted, and what was denied.
-fn plot(seconds: &[Rates]) -> Markup {
-    let most = seconds.iter().map(Rates::decisions).fold(0.0, f64::max);
+fn plot(columns: &[Rates]) -> Markup {
+    let most = columns.iter().map(Rates::decisions).fold(0.0, f64::max);
     let top = round_up(most);
-    let passed = area(seconds, top, |_| 0.0, |rates| rates.allowed);
-    let over = area(seconds, top, |rates| rates.allowed, Rates::decisions);
+    let passed = area(columns, top, |_| 0.0, |rates| rates.allowed);
+    let over = area(columns, top, |rates| rates.allowed, Rates::decisions);
     html! {
         section {
             h2 {
@@ -112,33 +116,33 @@ fn plot(seconds: &[Rates]) -> Markup {
                 span.key.over {} span.soft { "refused" }
             }
             div.plot {
-                svg viewBox=(format!("0 0 {SECONDS} {HEIGHT}")) preserveAspectRatio="none" role="img"
+                svg viewBox=(format!("0 0 {COLUMNS} {HEIGHT}")) preserveAspectRatio="none" role="img"
                     aria-label=(format!("at most {} decisions per second", rate(most))) {
                     path.pass d=(passed) {}
                     path.over d=(over) {}
                 }
                 span.most { (rate(top)) }
             }
-            div.axis { span { "2 minutes ago" } span { "now" } }
+            div.axis { span { "15 minutes ago" } span { "now" } }
         }
     }
 }
 
-/// The area between two lines, in steps of a second; it ends at the right.
+/// The area between two lines, in columns; it ends at the right.
 fn area(
-    seconds: &[Rates],
+    columns: &[Rates],
     top: f64,
     lower: impl Fn(&Rates) -> f64,
     upper: impl Fn(&Rates) -> f64,
 ) -> String {
-    let begin = SECONDS.saturating_sub(seconds.len());
+    let begin = COLUMNS.saturating_sub(columns.len());
     let mut path = String::new();
-    for (n, rates) in seconds.iter().enumerate() {
+    for (n, rates) in columns.iter().enumerate() {
         let height = |value: f64| HEIGHT - HEIGHT * value / top;
         let (above, below) = (height(upper(rates)), height(lower(rates)));
         if below - above > 0.0 {
             let left = begin + n;
-            // One second each: seconds with a value of zero draw nothing.
+            // A column without any draws nothing.
             let _ = write!(path, "M{left} {below:.2}V{above:.2}h1V{below:.2}z");
         }
     }
@@ -157,31 +161,40 @@ fn round_up(value: f64) -> f64 {
     top
 }
 
+/// The rules that have refused most in the last quarter of an hour.
 fn top(rules: &RuleSet, rates: &[RuleRates]) -> Markup {
     let mut refusing: Vec<(&Rule, &RuleRates)> =
-        rules.rules().iter().zip(rates).filter(|(_, rates)| rates.over > 0.0).collect();
-    refusing.sort_by(|(_, a), (_, b)| b.over.total_cmp(&a.over));
+        rules.rules().iter().zip(rates).filter(|(_, rates)| rates.past_over > 0).collect();
+    refusing.sort_by_key(|(_, rates)| Reverse(rates.past_over));
     refusing.truncate(MAX_TOP);
-    let most = refusing.first().map_or(1.0, |(_, rates)| rates.over);
+    let most = refusing.first().map_or(1, |(_, rates)| rates.past_over);
     html! {
         section {
-            h2 { "Over their limits most" }
+            h2 { "Over their limits most" span.soft { " in the last 15 minutes" } }
             @if refusing.is_empty() {
-                p.soft { "Nothing is over a limit." }
+                p.soft { "Nothing was over a limit." }
             }
             ol {
                 @for (rule, rates) in refusing {
                     li {
                         div.row {
                             span.name { (name(rule)) @if rule.is_shadow() { span.soft { " (shadow)" } } }
-                            span.n { (rate(rates.over)) "/s, " (share(rates.over / rates.hits)) " of its hits" }
+                            span.n {
+                                (grouped(rates.past_over)) ", " (share(part(rates.past_over, rates.past_hits)))
+                                " of its hits; now " (rate(rates.over)) "/s"
+                            }
                         }
-                        div.bar { i style=(format!("width:{:.1}%", 100.0 * rates.over / most)) {} }
+                        div.bar { i style=(format!("width:{:.1}%", 100.0 * part(rates.past_over, most))) {} }
                     }
                 }
             }
         }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share, to be shown")]
+fn part(of: u64, all: u64) -> f64 {
+    if all > 0 { of as f64 / all as f64 } else { 0.0 }
 }
 
 fn table(rules: &Arc<RuleSet>, rates: &[RuleRates]) -> Markup {
@@ -288,8 +301,8 @@ mod tests {
         let rates = Rates { allowed: 3.0, over: 1.0, refused: 9.0 };
         let passed = area(&[rates], 5.0, |_| 0.0, |rates| rates.allowed);
         let over = area(&[rates], 5.0, |rates| rates.allowed, Rates::decisions);
-        assert_eq!(passed, "M119 100.00V40.00h1V100.00z");
-        assert_eq!(over, "M119 40.00V20.00h1V40.00z");
+        assert_eq!(passed, "M179 100.00V40.00h1V100.00z");
+        assert_eq!(over, "M179 40.00V20.00h1V40.00z");
         assert_eq!(area(&[Rates::default()], 5.0, |_| 0.0, Rates::decisions), "");
     }
 }

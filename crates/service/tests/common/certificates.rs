@@ -1,13 +1,15 @@
-//! Authorities, certificates and clients that check them, all made by the test.
+//! Files of certificates, and clients that check them.
 
 #![allow(dead_code)] // each test file uses only a part
+
+#[path = "authority.rs"]
+mod authority;
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -16,38 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tollgate_service::TlsFiles;
 
-/// An authority that signs certificates.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-/// A certificate and its key, as PEM.
-#[derive(Clone)]
-pub(crate) struct Issued {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
-}
-
-impl Authority {
-    pub(crate) fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).expect("no names");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("a key");
-        Self(CertifiedIssuer::self_signed(params, key).expect("it signs itself"))
-    }
-
-    pub(crate) fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    /// A certificate for `localhost`.
-    pub(crate) fn issue(&self) -> Issued {
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-        // A different name than its issuer's: otherwise OpenSSL treats it as self-signed.
-        params.distinguished_name.push(DnType::CommonName, "localhost");
-        let certificate = params.signed_by(&key, &self.0).expect("it signs");
-        Issued { certificate: certificate.pem(), key: key.serialize_pem() }
-    }
-}
+pub(crate) use authority::{Authority, Issued};
 
 impl Issued {
     /// Replaces both files.

@@ -168,20 +168,25 @@ pub(crate) async fn exchange(
     path: &str,
     body: &str,
 ) -> (u16, String, String) {
-    let mut stream = TcpStream::connect(address).await.expect("it listens");
     let request = format!(
         "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
+    let answer = raw(address, &request).await;
+    let (head, body) = answer.split_once("\r\n\r\n").expect("headers end");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.expect("a status"), head.to_ascii_lowercase(), body.to_owned())
+}
+
+/// The whole answer to a request as it stands.
+pub(crate) async fn raw(address: std::net::SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
     // A server that refuses a body early need not read it.
     let _ = stream.write_all(request.as_bytes()).await;
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
-    let answer = String::from_utf8(answer).expect("text");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("headers end");
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    (status.expect("a status"), head.to_ascii_lowercase(), body.to_owned())
+    String::from_utf8(answer).expect("text")
 }
 
 pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {

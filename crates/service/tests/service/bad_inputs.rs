@@ -94,6 +94,20 @@ async fn row_92_messages_that_are_huge_cut_or_an_abyss_are_refused() {
 }
 
 #[tokio::test]
+async fn row_92_a_value_that_is_no_text_is_limited() {
+    let world = world("92_no_text").await;
+    let mut client = world.client().await;
+    for (n, value) in [&b"\xff"[..], b"\xfe", b"\xff"].into_iter().enumerate() {
+        let entries = vec![Entry { key: "key3".into(), value: value.into() }];
+        let asked = request("basic", &[RateLimitDescriptor { entries, ..Default::default() }]);
+        let answer = client.should_rate_limit(asked).await.expect("an answer").into_inner();
+        // They share the limit of U+FFFD.
+        assert_eq!(answer.statuses[0].limit_remaining, 9 - u32::try_from(n).expect("small"));
+    }
+    assert_eq!(left(&world, "%EF%BF%BD").await, 7);
+}
+
+#[tokio::test]
 async fn row_93_any_number_of_hits_is_decided_and_none_wraps() {
     let world = world("93").await;
     let mut client = world.client().await;

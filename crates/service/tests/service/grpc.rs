@@ -147,20 +147,20 @@ async fn requests_that_say_nothing_or_too_much_are_refused() {
         limit: Some(RateLimitOverride { requests_per_unit: 1, unit: 0 }),
         ..one()
     };
-    let long = "x".repeat(100_000);
+    let long = "x".repeat(1 << 20);
     for (asked, text) in [
         (request("", &[one()]), "rate limit domain must not be empty"),
         (request("basic", &[]), "rate limit descriptor list must not be empty"),
         (request("basic", &vec![one(); 10_000]), "10000 descriptors; a request may have 100"),
         (request("basic", &[negative]), "is_negative_hits is refused"),
         (request("basic", &[no_unit]), "limit.unit 0 is no unit"),
-        (request("basic", &[descriptor(&[("key3", &long)])]), "100009 bytes of keys and values"),
+        (request("basic", &[descriptor(&[("key3", &long)])]), "1048585 bytes of keys and values"),
     ] {
         let status = client.should_rate_limit(asked).await.expect_err("a bad request");
         assert_eq!(status.code(), Grpc::InvalidArgument);
         assert!(status.message().starts_with(text), "{} / {text}", status.message());
     }
-    let huge = "x".repeat(1 << 20);
+    let huge = "x".repeat(2 << 20);
     let asked = request("basic", &[descriptor(&[("key3", &huge)])]);
     let status = client.should_rate_limit(asked).await.expect_err("a huge message");
     assert_eq!(status.code(), Grpc::OutOfRange);

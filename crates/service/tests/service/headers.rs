@@ -5,7 +5,7 @@ use tollgate::ManualClock;
 use tollgate_rules::Settings;
 use tollgate_service::Options;
 
-use crate::common::{NOON, exchange, serve_at_noon};
+use crate::common::{NOON, World, descriptor, exchange, request, serve_at_noon};
 
 /// The lines of headers that tell of limits.
 fn told(headers: &str) -> Vec<&str> {
@@ -88,4 +88,37 @@ descriptors:
             assert_eq!(told, over.then_some(json!(true)), "{answer}");
         }
     }
+}
+
+/// `Retry-After` of the answer to Envoy, if there is one.
+async fn retry_after(world: &World, keys: &[&str]) -> Option<String> {
+    let asked: Vec<_> = keys.iter().map(|key| descriptor(&[(key, "x")])).collect();
+    let headers = world.ask(request("d", &asked)).await.response_headers_to_add;
+    let mut found = headers.into_iter().filter(|header| header.key == "Retry-After");
+    let value = found.next().map(|header| header.value);
+    assert!(found.next().is_none());
+    value
+}
+
+#[tokio::test]
+async fn envoy_is_told_of_a_denial_alone_when_to_return() {
+    let rules = "
+domain: d
+descriptors:
+  - {key: gcra, rate_limit: {unit: hour, requests_per_unit: 2, algorithm: gcra}}
+  - {key: minute, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: never, rate_limit: {unit: minute, requests_per_unit: 0}}
+  - {key: tried, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 0}}
+";
+    let world = serve_at_noon("retry_after_for_envoy", rules, Settings::default()).await;
+    for _ in 0..2 {
+        assert_eq!(retry_after(&world, &["gcra", "minute"]).await, None);
+    }
+    // Room for one in half an hour, when the limit is not whole yet; the minute ends in 43 s.
+    assert_eq!(retry_after(&world, &["gcra"]).await.as_deref(), Some("1800"));
+    assert_eq!(retry_after(&world, &["minute"]).await.as_deref(), Some("43"));
+    // Of several the longest wait, and none where there is no end.
+    assert_eq!(retry_after(&world, &["minute", "gcra"]).await.as_deref(), Some("1800"));
+    assert_eq!(retry_after(&world, &["never"]).await, None);
+    assert_eq!(retry_after(&world, &["tried"]).await, None);
 }

@@ -279,6 +279,39 @@ async fn dashboards_of_envoyproxy_ratelimit_find_their_names_beside_ours() {
 }
 
 #[tokio::test]
+async fn readers_that_accept_open_metrics_get_it_and_others_the_older_format() {
+    let world = serve("metrics_accept", COUNTED, Settings::default()).await;
+    let prometheus = "accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3\r\n";
+    for (headers, kind, counter, end) in [
+        (
+            prometheus,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            "# TYPE tollgate_requests counter",
+            Some("# EOF"),
+        ),
+        (
+            "accept: */*\r\n",
+            "text/plain; version=0.0.4; charset=utf-8",
+            "# TYPE tollgate_requests_total counter",
+            None,
+        ),
+        (
+            "",
+            "text/plain; version=0.0.4; charset=utf-8",
+            "# TYPE tollgate_requests_total counter",
+            None,
+        ),
+    ] {
+        let head =
+            format!("GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
+        let told = crate::common::raw(world.running.http, &head).await;
+        assert!(told.contains(&format!("\r\ncontent-type: {kind}\r\n")), "{headers}: {told}");
+        assert_eq!(told.lines().filter(|line| *line == counter).count(), 1, "{headers}");
+        assert_eq!(told.lines().find(|line| *line == "# EOF"), end, "{headers}");
+    }
+}
+
+#[tokio::test]
 async fn the_status_page_shows_rules_and_nothing_of_requests() {
     let rules = "
 domain: d

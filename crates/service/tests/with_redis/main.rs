@@ -15,4 +15,5 @@ mod acts;
 mod at_limit;
 mod global;
 mod global_kinds;
+mod resp_clients;
 mod rules_redis;

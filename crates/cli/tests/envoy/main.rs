@@ -1,0 +1,32 @@
+//! The real Envoy asks the real `tollgate serve`: what its users meet, one scenario a test.
+//!
+//! Each scenario starts an Envoy, an upstream and one service or several on free ports. Limits are of a year, or of
+//! GCRA with periods of hours, so that no scenario meets the end of a window. Envoy's log of a scenario that failed is
+//! printed. The list of all scenarios is a table in `docs/from-envoy.md`.
+
+#![cfg(unix)]
+
+#[path = "../../../service/tests/common/authority.rs"]
+mod authority;
+mod client;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/processes.rs"]
+mod processes;
+mod service;
+mod upstream;
+mod world;
+
+mod actions;
+mod basics;
+mod cost;
+mod failures;
+mod headers;
+mod migrated;
+mod operations;
+mod rules;
+mod transport;
+mod usage;
+
+/// Longer than anything that a busy machine delays.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);

@@ -1,0 +1,133 @@
+//! Configurations of users: the example of this repository, and one in the shape of envoyproxy/ratelimit's.
+
+use crate::common::Scratch;
+use crate::headers::assert_seconds;
+use crate::world::{Setup, World, scratch};
+
+/// A directory with these rules.
+fn with_rules(rules: &str) -> Scratch {
+    let scratch = scratch();
+    scratch.file("rules/shop.yaml", rules);
+    scratch
+}
+
+/// The configuration of an Envoy that listens on 10000 and asks on 8081, with free ports in place of those. The timeout
+/// is one that a busy machine keeps.
+fn start(scratch: Scratch, config: &str, serve: &[&str]) -> World {
+    let config = config.replace("timeout: 0.02s", "timeout: 30s");
+    World::start_config(scratch, serve, |grpc, upstream| {
+        let port = |config: String, from: u16, to: u16| {
+            let from = format!("port_value: {from}}}");
+            assert_eq!(config.matches(&from).count(), 1, "{from}");
+            config.replace(&from, &format!("port_value: {to}}}"))
+        };
+        port(port(port(config.clone(), 10_000, 0), 8_081, grpc), 9_000, upstream)
+    })
+}
+
+#[test]
+fn the_example_of_this_repository_runs_with_its_rules() {
+    let rules = include_str!("../../../../examples/rules/shop.yaml");
+    let world = start(with_rules(rules), include_str!("../../../../examples/envoy.yaml"), &[]);
+    let login = |user: &str| world.ask("/login", &[&format!("x-user: {user}")]);
+    // Three at once, and one more in two minutes; 60 in a minute for a user, of which three were used.
+    assert_eq!([(); 3].map(|()| login("alice").status), [200; 3]);
+    let denied = login("alice");
+    assert_eq!((denied.status, denied.header("x-envoy-ratelimited")), (429, Some("true")));
+    assert_eq!(denied.header("x-ratelimit-remaining"), Some("0"));
+    assert_seconds(&denied, "x-ratelimit-reset", 360);
+    assert_eq!(login("bob").status, 200);
+    assert_eq!(world.ask("/", &["x-user: alice"]).status, 200);
+    assert_eq!(world.upstream.seen(), 5);
+}
+
+/// That of envoyproxy/ratelimit's users, with the options of the service.
+fn migrated(serve: &[&str]) -> World {
+    let rules = include_str!("envoyproxy/rules.yaml");
+    start(with_rules(rules), include_str!("envoyproxy/envoy.yaml"), serve)
+}
+
+/// Asks in this order, and compares each status.
+#[track_caller]
+fn assert_answers(world: &World, asked: &[(&str, &[&str], &[u16])]) {
+    for (path, headers, statuses) in asked {
+        assert_eq!(world.statuses(statuses.len(), path, headers), *statuses, "{path} {headers:?}");
+    }
+}
+
+#[test]
+fn a_configuration_of_envoyproxy_ratelimit_limits_as_it_says() {
+    for serve in [&[][..], &["--compat"]] {
+        let world = migrated(serve);
+        assert_answers(
+            &world,
+            &[
+                ("/clusters", &[], &[200, 429]),
+                ("/one", &["customer: a"], &[200, 200, 429]),
+                ("/one", &[], &[200, 200, 200]),
+                ("/two", &["customer: a", "section: news"], &[200, 200, 200, 429]),
+                ("/two", &["customer: a", "section: closed"], &[429]),
+                ("/two", &["customer: a", "language: en"], &[200, 429]),
+                ("/two", &["customer: a", "open: yes"], &[200, 200, 200]),
+                ("/elsewhere", &[], &[404]),
+            ],
+        );
+        let trial = &["customer: a", "language: trial"];
+        assert_eq!(world.statuses(4, "/two", trial), [200; 4]);
+        assert_eq!(world.ask("/two", trial).header("x-ratelimit-remaining"), Some("0"));
+    }
+}
+
+#[test]
+fn replaced_limits_of_envoyproxy_ratelimit_are_neither_asked_nor_charged() {
+    for serve in [&[][..], &["--compat"]] {
+        let closed = &["customer: a", "section: closed"];
+        let of = |more: &[&'static str]| [closed, more].concat();
+        let visitor = &["customer: b", "section: news"];
+        let gold =
+            [visitor, &["source: trusted", "destination: orders", "account: gold"][..]].concat();
+        assert_answers(
+            &migrated(serve),
+            &[
+                ("/two", closed, &[429]),
+                ("/five", &of(&["source: trusted", "destination: orders"]), &[429]),
+                ("/five", &of(&["source: trusted", "destination: payments"]), &[200, 200, 429]),
+                // An account replaces two limits, and nothing was charged to them.
+                ("/five", &gold, &[200, 200, 200, 200, 429]),
+                ("/two", visitor, &[200, 200, 200, 429]),
+            ],
+        );
+    }
+}
+
+#[test]
+fn quotas_of_envoyproxy_ratelimit_deny_when_all_are_used_up() {
+    for serve in [&[][..], &["--compat"]] {
+        assert_answers(&migrated(serve), &[("/quota", &[], &[200, 200, 429])]);
+    }
+}
+
+/// Costs of 3, 3 and 1 under a limit of 5.
+fn three_costs(serve: &[&str]) -> [u16; 3] {
+    let setup = Setup {
+        rules: "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 5}}]\n",
+        limits: "",
+        filter: &["rate_limits: [{hits_addend: {format: \"%REQ(x-items)%\"}, actions: \
+                   [{request_headers: {header_name: x-user, descriptor_key: user}}]}]"],
+        serve,
+        ..Setup::default()
+    };
+    let world = World::start(&setup);
+    let of = |items: &str| world.ask("/", &["x-user: a", &format!("x-items: {items}")]).status;
+    ["3", "3", "1"].map(of)
+}
+
+#[test]
+fn a_cost_that_is_denied_leaves_what_was_left() {
+    assert_eq!(three_costs(&[]), [200, 429, 200]);
+}
+
+#[test]
+fn with_compat_a_cost_that_is_denied_uses_up_what_was_left() {
+    assert_eq!(three_costs(&["--compat"]), [200, 429, 429]);
+}

@@ -1,0 +1,74 @@
+//! Costs that are known once the response is there, as with language models.
+
+use crate::world::{Setup, World, until};
+
+/// Takes the cost from a header of the response.
+const COST_OF_RESPONSE: &str = "- {name: envoy.filters.http.header_to_metadata, typed_config: {\"@type\": \
+    type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config, response_rules: \
+    [{header: x-cost, on_header_present: {metadata_namespace: usage, key: cost, type: NUMBER}}]}}";
+
+const USER: &str = "actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]";
+
+/// Waits until so much is left. Envoy asks after the response, so a client may have it earlier.
+#[track_caller]
+fn until_left(world: &World, left: u32) {
+    let expected = format!("\"remaining\":{left},");
+    until(&expected, || {
+        world
+            .service()
+            .http()
+            .ask("/v1/peek?domain=shop&user=alice&cost=0", &[])
+            .body
+            .contains(&expected)
+    });
+}
+
+const RULES: &str = "
+domain: shop
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: 10}}
+";
+
+#[test]
+fn what_a_response_has_cost_is_charged_after_it() {
+    let limits = format!(
+        "rate_limits: [{{hits_addend: {{number: 0}}, {USER}}}, {{apply_on_stream_done: true, hits_addend: \
+         {{format: \"%DYNAMIC_METADATA(usage:cost)%\"}}, {USER}}}]"
+    );
+    let setup =
+        Setup { rules: RULES, filter: &[&limits], first: &[COST_OF_RESPONSE], ..Setup::default() };
+    let world = World::start(&setup);
+    for (cost, left) in [(4, 6), (3, 3), (2, 1)] {
+        let cost = format!("x-cost: {cost}");
+        assert_eq!(world.ask("/", &["x-user: alice", &cost]).status, 200);
+        until_left(&world, left);
+    }
+}
+
+#[test]
+fn bytes_of_a_response_can_be_its_cost() {
+    // The upstream's answer has 21 bytes, the limit 100.
+    let rules = RULES.replace("requests_per_unit: 10", "requests_per_unit: 100");
+    let limits = format!(
+        "rate_limits: [{{{USER}}}, {{apply_on_stream_done: true, hits_addend: {{format: \"%BYTES_SENT%\"}}, {USER}}}]"
+    );
+    let world = World::start(&Setup { rules: &rules, filter: &[&limits], ..Setup::default() });
+    for left in [78, 56, 34, 12] {
+        assert_eq!(world.ask("/", &["x-user: alice"]).status, 200);
+        until_left(&world, left);
+    }
+}
+
+#[test]
+fn a_denied_request_is_charged_no_cost_after_it() {
+    let limits = format!(
+        "rate_limits: [{{hits_addend: {{number: 11}}, {USER}}}, {{apply_on_stream_done: true, hits_addend: \
+         {{format: \"%DYNAMIC_METADATA(usage:cost)%\"}}, {USER}}}]"
+    );
+    let setup =
+        Setup { rules: RULES, filter: &[&limits], first: &[COST_OF_RESPONSE], ..Setup::default() };
+    let world = World::start(&setup);
+    assert_eq!(world.ask("/", &["x-user: alice", "x-cost: 4"]).status, 429);
+    assert_eq!(world.upstream.seen(), 0);
+    until_left(&world, 10);
+}

@@ -1,0 +1,37 @@
+//! [`Context`]: what all parts of a decision share.
+
+use tollgate::{Clock, Decision, Entry};
+
+use super::act::Act;
+use super::moment::DecisionTime;
+use super::overrides::Overrides;
+use crate::rule::LocalLimit;
+
+/// The input of a decision that all parts share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) keys: &'a [u8],
+    pub(crate) moment: DecisionTime,
+    pub(crate) act: Act,
+    pub(crate) overrides: &'a Overrides,
+    pub(crate) clock: &'a Clock,
+}
+
+impl Context<'_> {
+    /// A client's limit, at its own time.
+    pub(crate) fn entry<'r>(&self, gate: &'r LocalLimit, key: &[u8]) -> Entry<'r> {
+        match &gate.zone {
+            None => self.moment.entry(&gate.table, key),
+            Some(zone) => gate.table.entry(key).at(zone.local(self.moment.read(self.clock))),
+        }
+    }
+
+    /// Asks a client's limit, and the pool about what that denies for now; returns whether the pool would lend it.
+    pub(crate) fn peek(&self, gate: &LocalLimit, key: &[u8], cost: u64) -> (Decision, bool) {
+        let entry = self.entry(gate, key);
+        match &gate.pool {
+            None => (entry.peek(cost), false),
+            Some(pool) => pool.peek(entry, cost, self.moment.given()),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! [`DomainPool`]: what the work behind a domain can spare, lent to clients that are over a limit with `mode: elastic`.
+//!
+//! # A report counts for its time
+//! What can be spared is known where the work is done. If that program stops reporting, its last report says nothing any
+//! more: from then on nothing is lent. A decision finds that out by comparing two times; nothing has to run for it.
+//!
+//! # Orderings
+//! A report writes two words, the headroom and until when it counts, in this order. A decision reads them in the other
+//! one: so it never sees the end of a report without its headroom (Release and Acquire on the end). Between the two writes
+//! it takes the new headroom until the end of the previous report, which has been replaced, or has passed. Reports go one
+//! after the other, under a lock that no decision takes.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tollgate::{Clock, Decision, Denial, Entry, Permit, Quota, Timestamp};
+use tollgate_elastic::SparePool;
+
+use crate::counter::RuleTotal;
+
+/// The pool of a domain: `pool: {unit: second, requests_per_unit: 500, burst: 100}` in its file.
+///
+/// It lends at most `headroom * (burst + rate * W)` units in any interval of length W ([`SparePool`]), to all limits of the
+/// domain with `mode: elastic` together. Without a report, or after its time, it lends nothing.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_rules::{RuleCache, RuleText, Settings};
+/// let cache = RuleCache::new(Settings::default());
+/// let text = "{domain: shop, pool: {unit: hour, requests_per_unit: 500, burst: 100}}";
+/// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// let pool = rules.pools().next().ok_or("one pool")?;
+/// assert_eq!((pool.domain(), pool.headroom()), ("shop", 0.0));
+/// cache.report_headroom("shop", 0.25, Duration::from_secs(10))?;
+/// assert_eq!((pool.headroom(), pool.remaining()), (0.25, 25));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct DomainPool {
+    domain: Box<str>,
+    quota: Quota,
+    pool: SparePool,
+    /// Until when the last report counts, in nanoseconds; 0 if none does.
+    until: AtomicU64,
+    /// Held while a report is made, or found to be over.
+    reporting: Mutex<()>,
+    lent: RuleTotal,
+    expired: RuleTotal,
+}
+
+/// What was lent to one request under one limit.
+#[derive(Debug)]
+pub(crate) struct Loan {
+    /// The permit of the request: the figures of its own limit.
+    own: Permit,
+    /// That of the pool; `None` if the rule is in shadow mode, and has taken nothing.
+    loan: Option<Permit>,
+    pool: Arc<DomainPool>,
+}
+
+impl DomainPool {
+    /// The longest time that a report counts.
+    pub const LONGEST: Duration = Duration::from_secs(3_600);
+
+    pub(crate) fn new(domain: &str, quota: Quota, clock: &Clock) -> Self {
+        Self {
+            domain: domain.into(),
+            quota,
+            pool: SparePool::with_clock(quota, clock.clone()),
+            until: AtomicU64::new(0),
+            reporting: Mutex::new(()),
+            lent: RuleTotal::default(),
+            expired: RuleTotal::default(),
+        }
+    }
+
+    /// Its domain.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// What it lends at headroom 1.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    /// The headroom in force: the one that was reported last, 0 after its time. Between 0 and 1.
+    #[must_use]
+    pub fn headroom(&self) -> f64 {
+        if self.is_live(self.pool.now()) { self.pool.headroom() } else { 0.0 }
+    }
+
+    /// The units that it would lend now.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        let now = self.pool.now();
+        if self.is_live(now) { self.pool.remaining_at(now) } else { 0 }
+    }
+
+    /// The units that it has lent so far, those that were given back among them.
+    #[must_use]
+    pub fn lent(&self) -> u64 {
+        self.lent.get()
+    }
+
+    /// How many reports were over before the next one came: see [`expire`](DomainPool::expire).
+    #[must_use]
+    pub fn expired(&self) -> u64 {
+        self.expired.get()
+    }
+
+    /// Whether the last report has gone out of force, and this is the first call since: for a log. Decisions do not need
+    /// it.
+    #[must_use]
+    pub fn expire(&self) -> bool {
+        let _alone = self.reporting();
+        // Relaxed, twice: under the lock no other thread writes it.
+        let until = self.until.load(Ordering::Relaxed);
+        let is_over = until > 0 && self.pool.now().as_nanos() >= until;
+        if is_over {
+            self.until.store(0, Ordering::Relaxed);
+            self.expired.add(1);
+        }
+        is_over
+    }
+
+    pub(crate) fn report(&self, headroom: f64, lasts: Duration) -> Result<(), HeadroomRefusal> {
+        if lasts.is_zero() || lasts > Self::LONGEST {
+            return Err(HeadroomRefusal::Lasts { found: lasts });
+        }
+        let _alone = self.reporting();
+        let reported = self.pool.report_headroom(headroom);
+        reported.map_err(|_| HeadroomRefusal::Headroom { found: headroom })?;
+        // Release: see the header.
+        self.until.store((self.pool.now() + lasts).as_nanos(), Ordering::Release);
+        Ok(())
+    }
+
+    fn reporting(&self) -> MutexGuard<'_, ()> {
+        // A report that panicked has left both words as good as any.
+        self.reporting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_live(&self, now: Timestamp) -> bool {
+        // Acquire: see the header.
+        now.as_nanos() < self.until.load(Ordering::Acquire)
+    }
+
+    /// Charges the own limit, or lends what it denies for now. The time is that of the request, if one was given: the own
+    /// limit may have another, that of its zone. In shadow mode nothing is lent, and answered as if it were.
+    pub(crate) fn check(
+        self: &Arc<Self>,
+        own: Entry<'_>,
+        cost: u64,
+        at: Option<Timestamp>,
+        is_shadow: bool,
+    ) -> Result<(Permit, Option<Loan>), Denial> {
+        let (mut loan, mut is_lent) = (None, false);
+        let decision = own.check_or(cost, |denial, _| {
+            let now = at.unwrap_or_else(|| self.pool.now());
+            is_lent = self.is_live(now)
+                && if is_shadow {
+                    self.pool.would_lend(denial, Some(now))
+                } else {
+                    loan = self.pool.lend(denial, Some(now));
+                    loan.is_some()
+                };
+            is_lent
+        });
+        let own = decision.into_result()?;
+        if loan.is_some() {
+            self.lent.add(cost);
+        }
+        Ok((own, is_lent.then(|| Loan { own, loan, pool: Arc::clone(self) })))
+    }
+
+    /// What [`check`](DomainPool::check) would answer, and whether the pool would lend it.
+    pub(crate) fn peek(
+        &self,
+        own: Entry<'_>,
+        cost: u64,
+        at: Option<Timestamp>,
+    ) -> (Decision, bool) {
+        let mut is_lent = false;
+        let decision = own.peek_or(cost, |denial, _| {
+            let now = at.unwrap_or_else(|| self.pool.now());
+            is_lent = self.is_live(now) && self.pool.would_lend(denial, Some(now));
+            is_lent
+        });
+        (decision, is_lent)
+    }
+}
+
+impl Loan {
+    pub(crate) fn own(&self) -> &Permit {
+        &self.own
+    }
+
+    /// Gives back up to so many units; returns how many came back.
+    pub(crate) fn give_back(&self, units: u64, at: Option<Timestamp>) -> u64 {
+        let cost = self.own.cost();
+        let units = units.min(cost);
+        let Some(loan) = self.loan else { return units };
+        // The loan counts in parts of units. Below 2^64, since the units are no more than its cost.
+        let share = |of: u64, part: u64, whole: u64| {
+            let share = u128::from(of) * u128::from(part) / u128::from(whole.max(1));
+            u64::try_from(share).unwrap_or(u64::MAX)
+        };
+        let parts = share(loan.cost(), units, cost);
+        let given = self.pool.pool.give_back(loan.portion(parts), at);
+        share(cost, given, loan.cost())
+    }
+}
+
+/// Why a headroom was not taken.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_rules::{HeadroomRefusal, RuleCache, Settings};
+/// let cache = RuleCache::new(Settings::default());
+/// let refusal = cache.report_headroom("shop", 0.5, Duration::from_secs(10)).unwrap_err();
+/// assert_eq!(refusal, HeadroomRefusal::UnknownDomain { domain: "shop".to_owned() });
+/// assert_eq!(refusal.to_string(), "domain 'shop' has no rules; report for a domain of the rule files");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum HeadroomRefusal {
+    /// A domain that is in no file.
+    UnknownDomain {
+        /// The domain.
+        domain: String,
+    },
+    /// A domain without a pool.
+    NoPool {
+        /// The domain.
+        domain: String,
+    },
+    /// A headroom below 0 or above 1, or that is no number.
+    Headroom {
+        /// What was reported.
+        found: f64,
+    },
+    /// No time to live, or one above [`DomainPool::LONGEST`].
+    Lasts {
+        /// What was reported.
+        found: Duration,
+    },
+}
+
+impl fmt::Display for HeadroomRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownDomain { domain } => write!(
+                f,
+                "domain '{}' has no rules; report for a domain of the rule files",
+                domain.escape_debug()
+            ),
+            Self::NoPool { domain } => write!(
+                f,
+                "domain '{}' has no pool; write pool: {{unit: second, requests_per_unit: 100}} beside it",
+                domain.escape_debug()
+            ),
+            Self::Headroom { found } => write!(f, "headroom {found} is refused; use 0 to 1"),
+            Self::Lasts { found } => {
+                write!(f, "a time to live of {found:?} is refused; use 1 ms to 1 h")
+            }
+        }
+    }
+}
+
+impl std::error::Error for HeadroomRefusal {}

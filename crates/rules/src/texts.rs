@@ -1,0 +1,69 @@
+//! The files of one load: those that were read, and those that stay.
+//!
+//! A domain that had limits, and of which no rule is left, is compiled from the files that it had last
+//! ([`Settings::allow_empty`](crate::Settings::allow_empty)): so an empty directory, a missing file, and a file that is
+//! truncated before its first rule or within its domain remove no limit.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::error::{Problem, RuleError};
+use crate::file::{self, DescriptorText, RuleFile};
+use crate::rule::Rule;
+use crate::rule_set::RuleSet;
+use crate::source::RuleText;
+
+/// A file as parsed, with its text.
+pub(crate) type ReadText<'t> = (&'t RuleText, RuleFile);
+
+/// What is to be compiled.
+pub(crate) struct LoadedTexts<'t> {
+    pub(crate) files: Vec<ReadText<'t>>,
+    /// The domains whose last files stay.
+    pub(crate) kept_domains: Vec<Box<str>>,
+    pub(crate) errors: Vec<RuleError>,
+}
+
+/// Reads all texts. Domains of `before` that have become empty keep their files.
+pub(crate) fn read<'t>(texts: &'t [RuleText], before: Option<&'t RuleSet>) -> LoadedTexts<'t> {
+    let mut read = LoadedTexts { files: Vec::new(), kept_domains: Vec::new(), errors: Vec::new() };
+    texts.iter().for_each(|text| read.add(text));
+    if let Some(rules) = before {
+        let emptied = emptied(rules, &read.files);
+        read.files.retain(|(_, file)| !emptied.contains(file.domain.as_str()));
+        let kept = emptied.iter().filter_map(|domain| rules.texts.get(*domain)).flatten();
+        kept.for_each(|text| read.add(text));
+        read.errors.extend(too_large(&read.files));
+        read.kept_domains = emptied.into_iter().map(Into::into).collect();
+    }
+    read
+}
+
+impl<'t> LoadedTexts<'t> {
+    fn add(&mut self, text: &'t RuleText) {
+        match file::read(text.bytes()) {
+            Ok(file) => self.files.push((text, file)),
+            Err(fault) => self.errors.push(fault.in_file(text.file())),
+        }
+    }
+}
+
+/// The domains that had a limit before, and of which there is now no rule. A rule that is explicitly unlimited counts
+/// as a rule; a domain without limits has none to lose.
+fn emptied<'r>(before: &'r RuleSet, files: &[ReadText<'_>]) -> BTreeSet<&'r str> {
+    let have_rules: HashSet<&str> = files
+        .iter()
+        .filter(|(_, file)| file.descriptors.iter().any(DescriptorText::has_rule))
+        .map(|(_, file)| file.domain.as_str())
+        .collect();
+    let had_limits = before.rules.iter().filter(|rule| !rule.is_unlimited());
+    had_limits.map(Rule::domain).filter(|domain| !have_rules.contains(domain)).collect()
+}
+
+/// Limits the size of the retained and the new files together: each source reads at most this much, and sources that
+/// change all the time must not add up.
+fn too_large(files: &[ReadText<'_>]) -> Option<RuleError> {
+    let most = RuleText::MAX_BYTES_TOGETHER;
+    let bytes = files.iter().map(|(text, _)| text.bytes().len()).sum::<usize>();
+    let (last, _) = files.last().filter(|_| bytes > most)?;
+    Some(RuleError { file: last.file().to_owned(), at: None, problem: Problem::TooLarge { most } })
+}
