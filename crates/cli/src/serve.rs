@@ -7,6 +7,7 @@ mod environment;
 mod log;
 mod redis_variables;
 mod setting;
+mod xds_variables;
 
 use std::io;
 
@@ -42,7 +43,8 @@ async fn serve(options: Options) -> Result<(), Failure> {
         listen(SignalKind::interrupt())?,
     ];
     let running = start(options, tell).await.map_err(|error| Failure::Serve(error.to_string()))?;
-    tracing::info!("http {}, grpc {}, admin {}", running.http, running.grpc, running.admin);
+    let resp = running.resp.map_or_else(String::new, |address| format!(", resp {address}"));
+    tracing::info!("http {}, grpc {}, admin {}{resp}", running.http, running.grpc, running.admin);
     until_stopped(&running, &mut signals).await;
     tracing::info!("stopping");
     running.stop().await;

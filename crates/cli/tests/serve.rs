@@ -117,7 +117,8 @@ impl Serving {
 #[test]
 fn a_flag_beats_a_variable_and_that_beats_the_default() {
     let given = ["--rules", "here", "--grpc", "127.0.0.1:7", "--shadow=false", "--print-config"];
-    let flags = [&given[..], &["--admin-host", "a.internal", "--admin-host", "b"]].concat();
+    let resp = ["--resp", "127.0.0.1:8", "--override-capacity", "5"];
+    let flags = [&given[..], &["--admin-host", "a.internal", "--admin-host", "b"], &resp].concat();
     let environment = [
         ("RUNTIME_ROOT", "/there"),
         ("PORT", "81"),
@@ -129,6 +130,9 @@ fn a_flag_beats_a_variable_and_that_beats_the_default() {
         ("NEAR_LIMIT_RATIO", "0.5"),
         ("LOG_LEVEL", "WARN"),
         ("LOG_FORMAT", ""),
+        ("TOLLGATE_RESP", "127.0.0.1:9"),
+        ("TOLLGATE_RESP_PASSWORD", "secret"),
+        ("TOLLGATE_OVERRIDE_CAPACITY", "6"),
     ];
     let (ok, printed, errors) = run(&flags, &environment);
     assert!(ok && errors.is_empty(), "{errors}");
@@ -150,6 +154,8 @@ fn a_flag_beats_a_variable_and_that_beats_the_default() {
         ("linger-stop", "0s", "default"),
         ("allow-empty", "false", "default"),
         ("admin-host", "a.internal,b", "--admin-host"),
+        ("resp", "127.0.0.1:8, with a password", "--resp"),
+        ("override-capacity", "5", "--override-capacity"),
     ] {
         assert_eq!(setting(&printed, name), (value.to_owned(), source.to_owned()), "{name}");
     }
@@ -176,6 +182,10 @@ fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
     assert_eq!(of("grpc-tls"), (files, "GRPC_SERVER_USE_TLS".to_owned()));
     let (_, printed, _) = run(&["--print-config"], &[("RUNTIME_SUBDIRECTORY", "rl")]);
     assert_eq!(setting(&printed, "rules").0, "/srv/runtime_data/current/rl/config");
+    let environment = [("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1")];
+    let (_, printed, _) = run(&["--print-config"], &environment);
+    let plane = ("xds://plane:1/default".to_owned(), "CONFIG_TYPE".to_owned());
+    assert_eq!(setting(&printed, "rules"), plane);
 }
 
 #[test]
@@ -188,7 +198,7 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
         (vec![], vec![rules, ("SHADOW_MODE", "yes")], "SHADOW_MODE is 'yes' in the environment"),
         (vec![], vec![rules, ("NEAR_LIMIT_RATIO", "NaN")], "NEAR_LIMIT_RATIO is 'NaN'"),
         (vec![], vec![rules, ("LOG_LEVEL", "loud")], "LOG_LEVEL is 'loud' in the environment; use"),
-        (vec![], vec![rules, ("CONFIG_TYPE", "GRPC_XDS_SOTW")], "CONFIG_TYPE is 'GRPC_XDS_SOTW'"),
+        (vec![], vec![rules, ("CONFIG_TYPE", "GRPC_XDS")], "CONFIG_TYPE is 'GRPC_XDS' in the"),
         (vec![], vec![rules, ("GRPC_CLIENT_TLS_SAN", "a")], "GRPC_CLIENT_TLS_SAN is 'a'"),
         (
             vec![],
@@ -334,14 +344,17 @@ fn a_reload_says_which_limits_keep_what_was_spent_and_which_do_not() {
 /// Each metric has a text that says what it means, and when to worry.
 #[test]
 fn every_metric_is_explained_to_operators() {
-    let (serving, _) = serve("", &[], &[]);
+    let state = concat!(env!("CARGO_TARGET_TMPDIR"), "/explained_state");
+    let (serving, _) = serve("", &["--state", state], &[]);
     let (_, page) = serving.ask("GET /metrics", "");
     let names = page.lines().filter_map(|line| line.strip_prefix("# HELP tollgate_"));
     let names: Vec<&str> = names.filter_map(|line| line.split(' ').next()).collect();
-    assert!(names.len() >= 13, "{names:?}");
+    assert!(names.len() >= 16, "{names:?}");
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/production.md");
     let guide = std::fs::read_to_string(file).expect("the page is there");
     for name in names {
+        // Which names of counters end in, as the guide says at its head.
+        let name = name.strip_suffix("_total").unwrap_or(name);
         assert!(guide.contains(&format!("| `{name}`")), "docs/production.md: what is {name}?");
     }
 }

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
-use tollgate::Clock;
+use tollgate::{Clock, Timestamp};
 
 use crate::compile::{Before, compile};
 use crate::counter::RuleTotal;
 use crate::error::{Problem, RuleError};
+use crate::full::{FullReport, NoCell, NoCellTally};
 use crate::linger::Lingering;
 use crate::pool::HeadroomRefusal;
 use crate::rule::Rule;
@@ -41,16 +42,20 @@ pub struct RuleCache {
     unknown_domains: RuleTotal,
     /// Requests that passed only because of the global shadow mode.
     global_shadow: RuleTotal,
+    /// Under limits that come with requests.
+    own_limits_full: NoCellTally,
     /// Held while loading, so that loads are sequential.
     loading: Mutex<Loading>,
 }
 
 /// What one load leaves for the next, besides the rules.
 #[derive(Debug, Default)]
-struct Loading {
+pub(crate) struct Loading {
     /// The errors of the last load.
     errors: Vec<RuleError>,
     lingering: Lingering,
+    /// The tables of a restored state, until a load takes effect.
+    restored: Option<RuleSet>,
     /// How many limits were forgotten before their time was over.
     forgotten: u64,
 }
@@ -131,6 +136,7 @@ impl RuleCache {
             refused_loads: RuleTotal::default(),
             unknown_domains: RuleTotal::default(),
             global_shadow: RuleTotal::default(),
+            own_limits_full: NoCellTally::default(),
             loading: Mutex::new(Loading::default()),
         }
     }
@@ -175,10 +181,11 @@ impl RuleCache {
         loading.lingering.expire(now);
         let previous = self.rules.load();
         let vet = self.vet.as_ref().map(|vet| |rules: &RuleSet| vet.errors(rules));
-        let before = Before { rules: previous.as_deref(), lingering: &loading.lingering };
+        let restored = loading.restored.take();
+        let previous = previous.as_deref().or(restored.as_ref());
+        let before = Before { rules: previous, lingering: &loading.lingering };
         match compile(texts, &self.settings, &self.clock, before, vet) {
             Ok(mut rules) => {
-                let previous = previous.as_deref();
                 rules.forgotten = loading.lingering.turn(previous, &rules, now, &self.settings);
                 rules.lingering = loading.lingering.tables();
                 loading.forgotten += rules.forgotten.len() as u64;
@@ -189,6 +196,7 @@ impl RuleCache {
                 Ok(rules)
             }
             Err(errors) => {
+                loading.restored = restored;
                 self.refused_loads.add(1);
                 loading.errors.clone_from(&errors);
                 Err(errors)
@@ -209,7 +217,7 @@ impl RuleCache {
         self.loading().lingering.expire(self.clock.now());
     }
 
-    fn loading(&self) -> MutexGuard<'_, Loading> {
+    pub(crate) fn loading(&self) -> MutexGuard<'_, Loading> {
         // A load that panicked has put nothing in force, so the next load can continue.
         self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -318,12 +326,50 @@ impl RuleCache {
         self.global_shadow.get()
     }
 
+    /// Hits so far under limits that came with requests whose client had no cell, because the table of such limits was
+    /// full.
+    ///
+    /// ```
+    /// use tollgate_rules::{NoCell, RuleCache, Settings};
+    /// assert_eq!(RuleCache::new(Settings::default()).own_limits_full(NoCell::Spilled), 0);
+    /// ```
+    #[must_use]
+    pub fn own_limits_full(&self, how: NoCell) -> u64 {
+        self.own_limits_full.read(how)
+    }
+
+    /// Counts hits under a limit that came with a request; returns the report that is due, if one is.
+    pub(crate) fn count_own_limit_full(
+        &self,
+        how: NoCell,
+        hits: u64,
+        now: Timestamp,
+    ) -> Option<FullReport> {
+        self.own_limits_full.count(how, hits, now).then(|| FullReport {
+            domain: "".into(),
+            path: "".into(),
+            capacity: self.settings.override_capacity,
+            hits: self.own_limits_full.since_report(),
+        })
+    }
+
     pub(crate) fn count_unknown_domain(&self) {
         self.unknown_domains.add(1);
     }
 
     pub(crate) fn count_global_shadow(&self) {
         self.global_shadow.add(1);
+    }
+
+    /// The first load keeps these tables; the clock goes on as this says.
+    pub(crate) fn go_on_with(&mut self, restored: RuleSet, resumed: impl FnOnce(Clock) -> Clock) {
+        self.loading().restored = Some(restored);
+        self.clock = resumed(self.clock.clone());
+    }
+
+    /// Whether limits are kept elsewhere.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.vet.is_some()
     }
 
     pub(crate) fn clock(&self) -> &Clock {

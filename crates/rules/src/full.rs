@@ -125,13 +125,13 @@ pub struct FullReport {
 }
 
 impl FullReport {
-    /// The domain of the rule.
+    /// The domain of the rule; empty for limits that come with requests.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
     }
 
-    /// The path of the rule, as [`Rule::path`](crate::Rule::path).
+    /// The path of the rule, as [`Rule::path`](crate::Rule::path); empty for limits that come with requests.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -149,9 +149,15 @@ impl fmt::Display for FullReport {
         let Self { domain, path, capacity, hits: [spilled, denied, allowed] } = self;
         let (domain, path) = (domain.escape_debug(), path.escape_debug());
         let clients = if *capacity == 1 { "client" } else { "clients" };
+        // No rule has an empty domain.
+        if self.domain.is_empty() {
+            f.write_str("limits that come with requests")?;
+        } else {
+            write!(f, "{domain}.{path}")?;
+        }
         write!(
             f,
-            "{domain}.{path}: its table for {capacity} {clients} is full; of the hits of clients without a cell \
+            ": its table for {capacity} {clients} is full; of the hits of clients without a cell \
              {spilled} were decided in the spill, {denied} denied and {allowed} admitted; raise its capacity"
         )
     }

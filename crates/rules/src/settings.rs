@@ -38,8 +38,8 @@ pub struct Settings {
     /// Additional bytes for each client of a limit that is kept elsewhere, counted like those of its table. Default:
     /// 0.
     pub more_bytes_per_client: u64,
-    /// The number of keys, for each of the seven units of time, for which limits that come with requests are counted.
-    /// 0 refuses such requests. Default: 10,000.
+    /// The number of keys for which limits that come with requests are counted, for each of the seven units of time and
+    /// for each grain of a [`Pace`](crate::Pace): 14 to 16 bytes each. 0 refuses such requests. Default: 10,000.
     pub override_capacity: usize,
     /// The share of a limit above which admitted requests count as near it. Default: 0.8, as in envoyproxy/ratelimit.
     pub near_limit_ratio: f64,

@@ -12,6 +12,7 @@ use crate::http::json;
 use crate::metrics::Protocol;
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::resp;
 use crate::service::Service;
 
 /// Rules, and requests without a connection.
@@ -26,13 +27,15 @@ impl Offline {
     /// # Errors
     /// The rules are bad, or the tables cannot be built.
     pub fn new(rules: &str, settings: Settings, clock: impl Into<Clock>) -> Result<Self, String> {
-        let cache = Arc::new(RuleCache::with_clock(settings, clock));
+        let clock = clock.into();
+        let cache = Arc::new(RuleCache::with_clock(settings, clock.clone()));
         cache
             .load(&[RuleText::new("rules.yaml", rules)])
             .map_err(|errors| errors[0].to_string())?;
         let maker = DecisionMaker::new(cache).map_err(|error| error.to_string())?;
         let answers = (AnswerParts { headers: true, metadata: true }, Headers::default());
-        Ok(Self { service: Service::new(maker, answers, MetricsNames::Envoyproxy, None) })
+        let names = MetricsNames::Envoyproxy;
+        Ok(Self { service: Service::new(maker, answers, names, None, None, clock) })
     }
 
     /// The answer to a request as gRPC decodes it.
@@ -72,6 +75,12 @@ impl Offline {
     #[must_use]
     pub fn read_json(body: &[u8]) -> Option<RateLimitRequest> {
         json::read(body)
+    }
+
+    /// The answers to what a client of Redis' protocol sends, and whether they end the connection.
+    #[must_use]
+    pub fn resp(&self, bytes: &[u8]) -> (Vec<u8>, bool) {
+        resp::offline(&self.service, bytes)
     }
 
     /// The page of `/metrics`.

@@ -1,5 +1,6 @@
 //! [`Options`]: the options that a service is started with.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crate::global::Global;
 use crate::host_name::HostName;
 use crate::listen::TlsFiles;
 use crate::rules_from::RulesFrom;
+use crate::state::StateFile;
 
 /// The options that a service is started with. The ports are those of envoyproxy/ratelimit.
 ///
@@ -43,6 +45,8 @@ pub struct Options {
     pub grpc_socket: Option<PathBuf>,
     /// The certificate of the gRPC address; without it gRPC is unencrypted.
     pub grpc_tls: Option<TlsFiles>,
+    /// Where Redis' protocol is spoken; `None` for nowhere, the default.
+    pub resp: Option<RespOptions>,
     /// The address of `/rlconfig` and `/v1/reset`, which show and undo the counts of all clients. Keep it loopback.
     pub admin: SocketAddr,
     /// Host names under which the admin's routes are available, in addition to `localhost` and IP addresses. Default:
@@ -54,6 +58,8 @@ pub struct Options {
     pub headers: Headers,
     /// Where limits that many nodes share are kept; `None` for limits of this process alone.
     pub global: Option<Global>,
+    /// Where what was spent is kept over a restart. Default: nowhere. Not together with `global`.
+    pub state: Option<StateFile>,
     /// The names of metrics.
     pub metrics_names: MetricsNames,
     /// The clock of the limits. Its origin is where the first window begins. Default: Unix time.
@@ -63,6 +69,41 @@ pub struct Options {
     pub linger: Duration,
     /// The maximum time that requests in progress may take to end when the service stops.
     pub grace: Duration,
+}
+
+/// Where Redis' protocol is spoken, and to which clients.
+///
+/// ```
+/// use tollgate_service::RespOptions;
+/// let options = RespOptions { password: Some("secret".into()), ..RespOptions::new(([127, 0, 0, 1], 6379)) };
+/// assert!(!format!("{options:?}").contains("secret"));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct RespOptions {
+    /// The address. Port 0 takes a free port.
+    pub address: SocketAddr,
+    /// What a client must send first, by `AUTH` or `HELLO`; the user is `default`. Without it every client that can
+    /// connect may ask.
+    pub password: Option<String>,
+}
+
+impl RespOptions {
+    /// Without a password.
+    ///
+    /// ```
+    /// assert!(tollgate_service::RespOptions::new(([127, 0, 0, 1], 6379)).password.is_none());
+    /// ```
+    #[must_use]
+    pub fn new(address: impl Into<SocketAddr>) -> Self {
+        Self { address: address.into(), password: None }
+    }
+}
+
+impl fmt::Debug for RespOptions {
+    /// Omits the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RespOptions").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 /// The optional parts of answers to Envoy.
@@ -113,11 +154,13 @@ impl Options {
             grpc: everywhere(8081),
             grpc_socket: None,
             grpc_tls: None,
+            resp: None,
             admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 6070)),
             admin_hosts: Vec::new(),
             answers: AnswerParts::default(),
             headers: Headers::default(),
             global: None,
+            state: None,
             metrics_names: MetricsNames::default(),
             clock: Clock::unix(),
             linger: Duration::ZERO,

@@ -23,6 +23,8 @@ mod mixed;
 mod policy;
 #[cfg(feature = "service")]
 mod replay;
+#[cfg(feature = "service")]
+mod resp;
 mod rules;
 #[cfg(feature = "service")]
 mod service;
@@ -47,6 +49,8 @@ pub use log::LogCase;
 pub use meter::{GcraCase, WindowCase};
 pub use mixed::{FoundFailure, Hunt, Judges, Mixed, MixedCase, SubjectFault, SubjectKind, hunt};
 pub use policy::{Amount, Period, PolicyCase, QuotaCase, WindowShape};
+#[cfg(feature = "service")]
+pub use resp::RespCase;
 pub use rules::{DeniedCharge, PenaltyCase, RulesCase};
 #[cfg(feature = "service")]
 pub use service::{JsonCase, RlsCase};
@@ -72,5 +76,5 @@ pub mod source {
         SketchCase, SlidingLogCase, SubjectKind::*, TextCase, TogetherCase, VerbCase, WindowCase,
     };
     #[cfg(feature = "service")]
-    pub use crate::{HeaderCase, JsonCase, LogCase, RlsCase, YamlCase};
+    pub use crate::{HeaderCase, JsonCase, LogCase, RespCase, RlsCase, YamlCase};
 }

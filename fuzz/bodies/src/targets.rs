@@ -9,7 +9,7 @@ use crate::{
     TextCase, TogetherCase, VerbCase, WindowCase,
 };
 #[cfg(feature = "service")]
-use crate::{HeaderCase, JsonCase, LogCase, RlsCase, YamlCase};
+use crate::{HeaderCase, JsonCase, LogCase, RespCase, RlsCase, YamlCase};
 
 /// One target.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +102,12 @@ pub const TARGETS: &[Target] = &[
         name: "json_body",
         run: |bytes, plant| read::<JsonCase<'_>>(bytes).run_against(plant),
         source: |bytes| source(&read::<JsonCase<'_>>(bytes)),
+    },
+    #[cfg(feature = "service")]
+    Target {
+        name: "resp_bytes",
+        run: |bytes, plant| read::<RespCase<'_>>(bytes).run_against(plant),
+        source: |bytes| source(&read::<RespCase<'_>>(bytes)),
     },
     #[cfg(feature = "service")]
     Target {

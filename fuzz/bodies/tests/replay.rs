@@ -330,6 +330,21 @@ fn rls_request_a_refusal_without_a_reason_is_caught() {
 }
 
 #[test]
+fn resp_bytes_seeds() {
+    replay("resp_bytes");
+}
+
+#[test]
+fn resp_bytes_more_than_the_burst_is_caught() {
+    caught("resp_bytes", Plant::Limit, "was admitted 3 of 2");
+}
+
+#[test]
+fn resp_bytes_an_answer_is_caught() {
+    caught("resp_bytes", Plant::Answer, "answered: Some(");
+}
+
+#[test]
 fn json_body_seeds() {
     replay("json_body");
 }

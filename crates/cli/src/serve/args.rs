@@ -13,6 +13,7 @@ Examples:
   curl localhost:8080/v1/check -d '{\"domain\": \"shop\", \"descriptors\": [{\"user\": \"alice\"}]}' \\
     -H 'content-type: application/json'
   curl 'localhost:8080/v1/peek?domain=shop&user=alice'
+  redis-cli -p 6379 CL.THROTTLE alice 15 30 60        # with --resp 127.0.0.1:6379
   tollgate serve --rules 'redis://reader:secret@10.0.0.7/2#shop:rules'
 
 Rules and certificates are read again when their files change, on SIGHUP, and every 30 s and 10 s; rules
@@ -25,14 +26,16 @@ envoyproxy/ratelimit are honoured where they mean something here; flags beat the
 /// Answer Envoy and HTTP clients by the rules of a directory
 ///
 /// gRPC: Envoy's rate limit service v3, health, reflection. HTTP: /json, /v1/check, /v1/peek,
-/// /healthcheck, /metrics, a status page at /; on the admin address /v1/reset and /rlconfig.
+/// /healthcheck, /metrics, a status page at /; on the admin address /v1/reset and /rlconfig. Redis' protocol, if --resp
+/// says where.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeArgs {
-    /// A directory of .yaml files, one file, or redis://user:password@host:port/database#key
+    /// A directory of .yaml files, one file, redis://user:password@host:port/database#key, or xds://host:port/node
     ///
     /// The address names a hash in Redis: its fields are files, except for `version`, which must change whenever a
-    /// file does. `tollgate rules push` writes it. Without a key it is tollgate:rules.
+    /// file does. `tollgate rules push` writes it. Without a key it is tollgate:rules. xds:// is a control plane, xdss:// one
+    /// over TLS: xdss://host:port/node?ca=FILE&cert=FILE&key=FILE&name=NAME.
     #[arg(long, value_name = "DIR")]
     pub(super) rules: Option<PathBuf>,
 
@@ -79,6 +82,18 @@ pub(crate) struct ServeArgs {
     /// gRPC clients must have a certificate of one of these authorities
     #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
     pub(super) grpc_tls_client_ca: Option<PathBuf>,
+
+    /// Where to listen for Redis' protocol: CL.THROTTLE, THROTTLE and TOLLGATE.CHECK [default: nowhere]
+    ///
+    /// CL.THROTTLE key max_burst count_per_period period [quantity] answers as redis-cell does, THROTTLE with the same
+    /// arguments as throttlecrab does; their limits come with each request and hold in this process, so they are
+    /// refused with --redis. TOLLGATE.CHECK domain cost key value [key value ...] asks the rules.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) resp: Option<SocketAddr>,
+
+    /// What Redis clients must send first, by AUTH or HELLO; other processes of this machine can see it in a flag
+    #[arg(long, value_name = "TEXT")]
+    pub(super) resp_password: Option<String>,
 
     /// The address of the admin's routes; keep it loopback [default: 127.0.0.1:6070]
     #[arg(long, value_name = "ADDRESS")]
@@ -136,9 +151,25 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS")]
     pub(super) linger_rules: Option<u64>,
 
+    /// A file that keeps what was spent over a restart
+    ///
+    /// It is written when the service stops and every --state-every, and read at the start. It contains seeds: only the
+    /// service may read it. A bad file is kept as FILE.bad, and all limits begin anew. Not with --redis, which keeps
+    /// limits itself.
+    #[arg(long, value_name = "FILE")]
+    pub(super) state: Option<PathBuf>,
+
+    /// Seconds between two writes of that file: at most so much is forgotten if the process is killed [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), requires = "state")]
+    pub(super) state_every: Option<u16>,
+
     /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each [default: 65536]
     #[arg(long, value_name = "CLIENTS")]
     pub(super) capacity: Option<usize>,
+
+    /// The number of keys whose limits come with requests, for each unit of time and each grain [default: 10000]
+    #[arg(long, value_name = "KEYS")]
+    pub(super) override_capacity: Option<usize>,
 
     /// The maximum number of bytes for all tables [default: 1073741824]
     #[arg(long, value_name = "BYTES")]

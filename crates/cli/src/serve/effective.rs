@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
 use tollgate_service::{
-    AnswerParts, Global, Headers, HostName, MetricsNames, Options, RulesFrom, TlsFiles,
+    AnswerParts, Global, Headers, HostName, MetricsNames, Options, RespOptions, RulesFrom,
+    StateFile, TlsFiles,
 };
 
 use super::args::{MetricsNamesArg, ServeArgs};
@@ -18,6 +19,7 @@ use super::environment::{BadVariable, Environment};
 use super::log::{Format, LogLevel};
 use super::redis_variables;
 use super::setting::{Setting, SettingError, SettingSource, first, optional};
+use super::xds_variables;
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +32,8 @@ pub(super) struct Effective {
     pub(super) grpc: Setting<SocketAddr>,
     pub(super) grpc_socket: Setting<Option<PathBuf>>,
     pub(super) grpc_tls: Setting<Option<TlsFiles>>,
+    /// Its password is not printed.
+    pub(super) resp: Setting<Option<RespOptions>>,
     pub(super) admin: Setting<SocketAddr>,
     pub(super) admin_hosts: Setting<Vec<HostName>>,
     pub(super) compat: Setting<bool>,
@@ -41,7 +45,10 @@ pub(super) struct Effective {
     pub(super) metadata: Setting<bool>,
     pub(super) allow_empty: Setting<bool>,
     pub(super) linger_rules: Setting<Option<u64>>,
+    pub(super) state: Setting<Option<PathBuf>>,
+    pub(super) state_every: Setting<u16>,
     pub(super) capacity: Setting<usize>,
+    pub(super) override_capacity: Setting<usize>,
     pub(super) table_bytes: Setting<u64>,
     pub(super) near_limit_ratio: Setting<f64>,
     pub(super) metrics_names: Setting<MetricsNamesArg>,
@@ -53,6 +60,10 @@ pub(super) struct Effective {
 }
 
 const NO_VARIABLE: &str = "";
+
+const RESP: &str = "TOLLGATE_RESP";
+const RESP_PASSWORD: &str = "TOLLGATE_RESP_PASSWORD";
+const OVERRIDES: &str = "TOLLGATE_OVERRIDE_CAPACITY";
 
 const HEADERS: &str = "styles of headers as in draft-10,x-ratelimit, or none";
 
@@ -82,6 +93,7 @@ impl Effective {
             grpc: address((args.grpc, "--grpc"), GRPC, (everywhere, 8081), environment)?,
             grpc_socket: optional((args.grpc_socket.clone(), "--grpc-socket"), (uds, "GRPC_UDS")),
             grpc_tls: grpc_tls(args, environment)?,
+            resp: resp(args, environment)?,
             admin: address((args.admin, "--admin"), ADMIN, (loopback, 6070), environment)?,
             admin_hosts: of_flag(
                 (Some(args.admin_host.clone()).filter(|names| !names.is_empty()), "--admin-host"),
@@ -104,7 +116,10 @@ impl Effective {
             metadata: truth(args.metadata, "--metadata", "RESPONSE_DYNAMIC_METADATA")?,
             allow_empty: of_flag((args.allow_empty, "--allow-empty"), false),
             linger_rules: optional((args.linger_rules, "--linger-rules"), (None, NO_VARIABLE)),
+            state: optional((args.state.clone(), "--state"), (None, NO_VARIABLE)),
+            state_every: of_flag((args.state_every, "--state-every"), 60),
             capacity: of_flag((args.capacity, "--capacity"), defaults.default_capacity),
+            override_capacity: override_capacity(args, environment)?,
             table_bytes: of_flag((args.table_bytes, "--table-bytes"), defaults.max_table_bytes),
             near_limit_ratio: first(
                 (None, NO_VARIABLE),
@@ -133,6 +148,7 @@ impl Effective {
             grpc: self.grpc.value,
             grpc_socket: self.grpc_socket.value.clone(),
             grpc_tls: self.grpc_tls.value.clone(),
+            resp: self.resp.value.clone(),
             admin: self.admin.value,
             admin_hosts: self.admin_hosts.value.clone(),
             answers: AnswerParts {
@@ -149,6 +165,10 @@ impl Effective {
                 poll: Duration::from_secs(self.poll.value.into()),
                 ..Timing::default()
             },
+            state: self.state.value.clone().map(|path| StateFile {
+                path,
+                every: Duration::from_secs(self.state_every.value.into()),
+            }),
             global: self.redis.value.clone(),
             ..Options::new(self.rules.value.clone())
         }
@@ -163,6 +183,7 @@ impl Effective {
             allow_empty: self.allow_empty.value,
             linger_rules: self.linger_rules.value.map(Duration::from_secs),
             default_capacity: self.capacity.value,
+            override_capacity: self.override_capacity.value,
             max_table_bytes: self.table_bytes.value,
             near_limit_ratio: self.near_limit_ratio.value,
             ..Settings::default()
@@ -182,6 +203,11 @@ impl Effective {
             row("grpc", &self.grpc, ToString::to_string),
             row("grpc-socket", &self.grpc_socket, path_or_none),
             row("grpc-tls", &self.grpc_tls, files_or_none),
+            row("resp", &self.resp, |resp| match resp {
+                None => "none".to_owned(),
+                Some(RespOptions { address, password: None }) => address.to_string(),
+                Some(RespOptions { address, .. }) => format!("{address}, with a password"),
+            }),
             row("admin", &self.admin, ToString::to_string),
             row("admin-host", &self.admin_hosts, |names| match &names[..] {
                 [] => "none".to_owned(),
@@ -201,7 +227,10 @@ impl Effective {
                     |seconds| format!("{seconds}s"),
                 )
             }),
+            row("state", &self.state, path_or_none),
+            row("state-every", &self.state_every, |seconds| format!("{seconds}s")),
             row("capacity", &self.capacity, ToString::to_string),
+            row("override-capacity", &self.override_capacity, ToString::to_string),
             row("table-bytes", &self.table_bytes, ToString::to_string),
             row("near-limit-ratio", &self.near_limit_ratio, ToString::to_string),
             row("metrics-names", &self.metrics_names, |names| format!("{names:?}").to_lowercase()),
@@ -211,7 +240,6 @@ impl Effective {
             }),
             row("log-level", &self.log_level, ToString::to_string),
             row("log-format", &self.log_format, ToString::to_string),
-            fixed("override-capacity", settings.override_capacity.to_string()),
             fixed("max-descriptors", settings.max_descriptors.to_string()),
             fixed("max-entries", settings.max_entries.to_string()),
             fixed("max-key-bytes", settings.max_key_bytes.to_string()),
@@ -284,6 +312,30 @@ fn address(
     Ok(of_flag.unwrap_or(Setting { value: address, source }))
 }
 
+fn override_capacity(
+    args: &ServeArgs,
+    environment: &Environment,
+) -> Result<Setting<usize>, BadVariable> {
+    let flag = (args.override_capacity, "--override-capacity");
+    let variable = (environment.parsed(OVERRIDES, "a number of keys")?, OVERRIDES);
+    Ok(first(flag, variable, Settings::default().override_capacity))
+}
+
+fn resp(
+    args: &ServeArgs,
+    environment: &Environment,
+) -> Result<Setting<Option<RespOptions>>, SettingError> {
+    let variable = environment.parsed(RESP, "an address and a port, as in 127.0.0.1:6379")?;
+    let address = optional((args.resp, "--resp"), (variable, RESP));
+    let password = environment.text(RESP_PASSWORD).map(str::to_owned);
+    let password = args.resp_password.clone().or(password);
+    let Some(found) = address.value else {
+        let half = SettingError::Half { found: "--resp-password", missing: "--resp" };
+        return if args.resp_password.is_some() { Err(half) } else { Ok(address.map(|_| None)) };
+    };
+    Ok(address.map(|_| Some(RespOptions { password, ..RespOptions::new(found) })))
+}
+
 fn redis(
     args: &ServeArgs,
     environment: &Environment,
@@ -298,11 +350,15 @@ fn redis(
     Ok(Setting { value: args.redis.global(of_variables).map_err(half)?, source })
 }
 
-/// `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, if there is no flag.
+/// The control plane of `CONFIG_TYPE`, or `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, if there is no
+/// flag.
 fn rules(args: &ServeArgs, environment: &Environment) -> Result<Setting<RulesFrom>, SettingError> {
     if let Some(path) = &args.rules {
         let value = RulesFrom::named(path).map_err(SettingError::Address)?;
         return Ok(Setting { value, source: SettingSource::Flag("--rules") });
+    }
+    if let Some(value) = xds_variables::rules(environment)? {
+        return Ok(Setting { value, source: SettingSource::Variable("CONFIG_TYPE") });
     }
     let root = environment.text("RUNTIME_ROOT");
     let subdirectory = environment.text("RUNTIME_SUBDIRECTORY");
@@ -322,7 +378,8 @@ fn rules(args: &ServeArgs, environment: &Environment) -> Result<Setting<RulesFro
 /// Seconds between two readings. Files are also watched; a hash in Redis is not, but polling its version is cheap.
 fn usual_poll(rules: &RulesFrom) -> u16 {
     match rules {
-        RulesFrom::Files(_) => 30,
+        // A control plane says itself when there is something new.
+        RulesFrom::Files(_) | RulesFrom::Xds(_) => 30,
         RulesFrom::Redis(_) => 5,
     }
 }
@@ -337,19 +394,13 @@ fn check_ratio(ratio: f64) -> Result<f64, BadVariable> {
 
 /// Refuses variables of features that do not exist yet, where ignoring them would be unsafe.
 fn refuse_what_would_mislead(environment: &Environment) -> Result<(), BadVariable> {
-    let refuse =
-        |name, found: &str, accepted| Err(BadVariable { name, found: found.to_owned(), accepted });
-    match environment.text("CONFIG_TYPE") {
-        None | Some("FILE") => {}
-        Some(other) => return refuse("CONFIG_TYPE", other, "FILE: rules come from files"),
-    }
     match environment.text("GRPC_CLIENT_TLS_SAN") {
         None => Ok(()),
-        Some(name) => refuse(
-            "GRPC_CLIENT_TLS_SAN",
-            name,
-            "an authority of its own for those who may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
-             names in clients' certificates are not looked at",
-        ),
+        Some(found) => Err(BadVariable {
+            name: "GRPC_CLIENT_TLS_SAN",
+            found: found.to_owned(),
+            accepted: "an authority of its own for those who may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
+                       names in clients' certificates are not looked at",
+        }),
     }
 }

@@ -32,13 +32,20 @@ pub(super) struct Setting<T> {
     pub(super) source: SettingSource,
 }
 
+impl<T> Setting<T> {
+    /// Another value from the same source.
+    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> Setting<U> {
+        Setting { value: change(self.value), source: self.source }
+    }
+}
+
 /// Why the service cannot be started with these settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SettingError {
     Variable(BadVariable),
     /// No setting says where rules are.
     NoRules,
-    /// The address of the rules is not an address of a Redis.
+    /// The address of the rules is one of neither a Redis nor a control plane.
     Address(RulesAddressError),
     /// A setting that has no meaning without another: a certificate without a key.
     Half {

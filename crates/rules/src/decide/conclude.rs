@@ -33,7 +33,7 @@ impl DecisionMaker {
         if with.act.counts() {
             count(&parts, settings);
             let now = || with.moment.read(with.clock);
-            reports.extend(parts.iter().filter_map(|part| count_no_cell(part, now)));
+            reports.extend(parts.iter().filter_map(|part| self.count_no_cell(part, now)));
             if is_shadowed {
                 self.cache.count_global_shadow();
             }
@@ -54,6 +54,15 @@ impl DecisionMaker {
         let statuses = parts.iter().map(status).collect();
         let receipt = (with.act.keeps() && !is_over).then(|| receipt(&mut parts, with));
         Concluded { code, statuses, reports, receipt }
+    }
+
+    /// Counts a client without a cell.
+    fn count_no_cell(&self, part: &Part<'_>, now: impl Fn() -> Timestamp) -> Option<FullReport> {
+        let how = part.verdict?.no_cell?;
+        match part.judge {
+            Judge::Override(_) => self.cache.count_own_limit_full(how, part.cost, now()),
+            _ => part.rule()?.count_no_cell(how, part.cost, now()),
+        }
     }
 }
 
@@ -88,12 +97,6 @@ fn receipt(parts: &mut [Part<'_>], with: Context<'_>) -> Receipt {
     });
     let charges = charges.collect();
     Receipt { keys: with.keys.into(), charges, clock: with.clock.clone() }
-}
-
-/// Counts a client without a cell.
-fn count_no_cell(part: &Part<'_>, now: impl Fn() -> Timestamp) -> Option<FullReport> {
-    let (rule, how) = (part.rule()?, part.verdict?.no_cell?);
-    rule.count_no_cell(how, part.cost, now())
 }
 
 fn count(parts: &[Part<'_>], settings: &Settings) {

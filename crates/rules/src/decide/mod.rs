@@ -15,6 +15,7 @@ mod elsewhere;
 mod joint;
 mod moment;
 mod overrides;
+mod paced;
 mod part;
 mod verdict;
 
@@ -36,6 +37,7 @@ use part::{Enforcement, Judge, Part};
 pub use act::Act;
 pub use elsewhere::{Claim, FoundElsewhere, Question};
 use joint::mark_over;
+pub use paced::PacedAnswer;
 
 /// The maximum size of a thread's buffer between requests.
 const MAX_KEPT_BYTES: usize = 1 << 20;

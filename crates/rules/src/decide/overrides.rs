@@ -1,18 +1,24 @@
-//! Limits that come with requests: `limit` of a descriptor, in place of the rule's limit.
+//! Limits that come with requests: `limit` of a descriptor, in place of the rule's limit, and a [`Pace`] by itself.
 //!
 //! Such a limit may differ from request to request, but a table can enforce only one limit. So there is one table per
-//! unit of time, which only counts, up to [`MOST`]; the count is compared with the request's limit before the charge
-//! and again after it. A request is admitted if the count *after* its own charge is within its limit; otherwise its
-//! charge is refunded. So concurrent requests with the same limit are never admitted above it; both may be denied.
+//! unit of time, and one per grain of a pace, which only count, up to [`MOST`] and to what a grain holds; the count is
+//! compared with the request's limit before the charge and again after it. A request is admitted if the count *after*
+//! its own charge is within its limit; otherwise its charge is refunded. So concurrent requests with the same limit are
+//! never admitted above it; both may be denied.
+//!
+//! A pace counts time: a unit is as many grains as it takes to come back, and a table of GCRA gives back one grain in
+//! each grain of time. So what is counted is the time until all has come back, which is the whole state of GCRA
+//! whatever the rate, and is compared with the time of the request's burst.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, Decision, Permit, Policy, PolicyError};
+use tollgate::{BuildError, Clock, Decision, Permit, Policy, PolicyError, Quota};
 
 use super::moment::DecisionTime;
 use super::verdict::RuleVerdict;
 use crate::full::{NoCell, OnFull};
+use crate::pace::{GRAINS, Pace, PaceGrain};
 use crate::request::Override;
 use crate::rule::RuleTable;
 use crate::unit::Unit;
@@ -23,54 +29,90 @@ const MOST: u32 = i32::MAX as u32;
 
 #[derive(Debug)]
 pub(crate) struct Overrides {
-    /// In the order of [`Unit::ALL`]; empty if such limits are switched off.
+    /// In the order of [`Unit::ALL`], then of [`GRAINS`]; empty if such limits are switched off.
     tables: Vec<Arc<RuleTable>>,
+}
+
+/// A limit that came with a request, as its table counts it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountedLimit {
+    /// The number of the table.
+    table: usize,
+    /// The most that may be counted there.
+    most: u64,
+    /// What is counted for each hit.
+    each: u64,
+    /// The length of the window, or of the grain.
+    time: Duration,
+    is_pace: bool,
+}
+
+impl From<Override> for CountedLimit {
+    fn from(limit: Override) -> Self {
+        let table = Unit::ALL.iter().position(|one| *one == limit.unit).unwrap_or(usize::MAX);
+        let most = u64::from(limit.requests_per_unit.min(MOST));
+        Self { table, most, each: 1, time: limit.unit.length(), is_pace: false }
+    }
+}
+
+impl From<Pace> for CountedLimit {
+    fn from(pace: Pace) -> Self {
+        let time = Duration::from_nanos(GRAINS[pace.grain()].ns);
+        // A pace is built only if this fits.
+        let most = pace.burst() * pace.interval();
+        let table = Unit::ALL.len() + pace.grain();
+        Self { table, most, each: pace.interval(), time, is_pace: true }
+    }
 }
 
 impl Overrides {
     pub(crate) fn new(capacity: usize, clock: &Clock) -> Result<Self, BuildError> {
-        let build = |unit: Unit| {
-            // Always a valid text: the test `every_unit_can_be_counted` parses all of them.
-            let policy: Result<Policy, PolicyError> =
-                format!("fixed-window {MOST}/{}", unit.period()).parse();
-            let table =
-                |policy| RuleTable::with_clock(policy, capacity, clock.clone()).map(Arc::new);
-            policy.ok().map(table)
-        };
         if capacity == 0 {
             return Ok(Self { tables: Vec::new() });
         }
-        let tables = Unit::ALL.into_iter().filter_map(build).collect::<Result<_, _>>()?;
+        let of_unit = |unit: Unit| format!("fixed-window {MOST}/{}", unit.period()).parse();
+        let of_grain = |grain: PaceGrain| -> Result<Policy, PolicyError> {
+            Ok(Quota::try_per(1, Duration::from_nanos(grain.ns))?.try_burst(grain.max)?.into())
+        };
+        let policies = Unit::ALL.into_iter().map(of_unit).chain(GRAINS.into_iter().map(of_grain));
+        // Always valid: the test `every_unit_and_every_grain_can_be_counted` builds all of them.
+        let tables = policies
+            .filter_map(Result::ok)
+            .map(|policy: Policy| {
+                RuleTable::with_clock(policy, capacity, clock.clone()).map(Arc::new)
+            })
+            .collect::<Result<_, _>>()?;
         Ok(Self { tables })
     }
 
-    pub(crate) fn table(&self, unit: Unit) -> Option<&Arc<RuleTable>> {
-        let number = Unit::ALL.iter().position(|one| *one == unit)?;
-        self.tables.get(number)
+    pub(crate) fn table(&self, limit: impl Into<CountedLimit>) -> Option<&Arc<RuleTable>> {
+        self.tables.get(limit.into().table)
     }
 
     /// Whether it would fit. Charges nothing.
     pub(crate) fn ask(
         &self,
-        limit: Override,
+        limit: impl Into<CountedLimit>,
         key: &[u8],
         cost: u64,
         moment: DecisionTime,
     ) -> RuleVerdict {
-        match self.table(limit.unit) {
+        let limit = limit.into();
+        match self.table(limit) {
             Some(table) => compare(limit, &moment.entry(table, key).peek(0), cost),
-            None => RuleVerdict::blocked(0, cost, limit.unit.length()),
+            None => RuleVerdict::blocked(0, cost, limit.time),
         }
     }
 
     /// Charges it if it fits; the permit refunds it.
     pub(crate) fn charge(
         &self,
-        limit: Override,
+        limit: impl Into<CountedLimit>,
         key: &[u8],
         cost: u64,
         moment: DecisionTime,
     ) -> (RuleVerdict, Option<Permit>) {
+        let limit = limit.into();
         let asked = self.ask(limit, key, cost, moment);
         self.charge_asked(asked, limit, key, cost, moment)
     }
@@ -79,62 +121,89 @@ impl Overrides {
     fn charge_asked(
         &self,
         asked: RuleVerdict,
-        limit: Override,
+        limit: CountedLimit,
         key: &[u8],
         cost: u64,
         moment: DecisionTime,
     ) -> (RuleVerdict, Option<Permit>) {
-        let Some(table) = self.table(limit.unit).filter(|_| !asked.is_over) else {
+        let Some(table) = self.table(limit).filter(|_| !asked.is_over) else {
             return (asked, None);
         };
-        match moment.entry(table, key).check(cost) {
-            decision @ Decision::Denied(_) => {
-                (RuleVerdict::of(&decision, 0, OnFull::default()), None)
+        // What was asked fits, so the product does.
+        match moment.entry(table, key).check(cost.saturating_mul(limit.each)) {
+            decision @ Decision::Denied(denial) => {
+                let retry_after = denial.retry_after();
+                let compared = compare(limit, &decision, cost);
+                (RuleVerdict { is_over: true, retry_after, ..compared }, None)
             }
             decision @ Decision::Allowed(permit) => {
                 let verdict = compare(limit, &decision, 0);
                 if verdict.is_over {
-                    self.give_back(limit.unit, key, permit, moment);
+                    self.give_back(limit, key, permit, moment);
                 }
                 (verdict, (!verdict.is_over).then_some(permit))
             }
         }
     }
 
-    pub(crate) fn give_back(&self, unit: Unit, key: &[u8], permit: Permit, moment: DecisionTime) {
-        if let Some(table) = self.table(unit) {
+    pub(crate) fn give_back(
+        &self,
+        limit: impl Into<CountedLimit>,
+        key: &[u8],
+        permit: Permit,
+        moment: DecisionTime,
+    ) {
+        if let Some(table) = self.table(limit) {
             moment.entry(table, key).refund(permit);
         }
     }
 
     /// Charges it whether it fits or not; returns what could not be charged.
-    pub(crate) fn drain(&self, unit: Unit, key: &[u8], cost: u64, moment: DecisionTime) -> u64 {
-        self.table(unit).map_or(cost, |table| moment.entry(table, key).charge(cost))
+    pub(crate) fn drain(
+        &self,
+        limit: impl Into<CountedLimit>,
+        key: &[u8],
+        cost: u64,
+        moment: DecisionTime,
+    ) -> u64 {
+        let limit = limit.into();
+        let Some(table) = self.table(limit) else { return cost };
+        let left = moment.entry(table, key).charge(cost.saturating_mul(limit.each));
+        left.div_ceil(limit.each)
     }
 
-    pub(crate) fn reset(&self, unit: Unit, key: &[u8]) {
-        if let Some(table) = self.table(unit) {
+    pub(crate) fn reset(&self, limit: impl Into<CountedLimit>, key: &[u8]) {
+        if let Some(table) = self.table(limit) {
             table.entry(key).reset();
         }
     }
 }
 
 /// Compares a count with a limit.
-fn compare(limit: Override, counted: &Decision, cost: u64) -> RuleVerdict {
-    let most = u64::from(limit.requests_per_unit.min(MOST));
+fn compare(limit: CountedLimit, counted: &Decision, cost: u64) -> RuleVerdict {
+    let CountedLimit { most, each, .. } = limit;
     let used = counted.limit() - counted.remaining();
-    let is_over = used.saturating_add(cost) > most;
+    let asked = cost.saturating_mul(each);
+    let is_over = used.saturating_add(asked) > most;
     let reset_after = counted.reset_after();
+    let retry_after = if limit.is_pace {
+        // Once so much has come back that what is left and the cost are within the burst.
+        let grain_ns = u64::try_from(limit.time.as_nanos()).unwrap_or(u64::MAX);
+        let excess = used.saturating_add(asked).saturating_sub(most);
+        Duration::from_nanos(excess.saturating_mul(grain_ns))
+    } else {
+        reset_after
+    };
     RuleVerdict {
         is_over,
         is_within_soft: false,
         is_borrowed: false,
         limit: 0,
-        burst: most,
-        remaining: most.saturating_sub(used),
+        burst: most / each,
+        remaining: most.saturating_sub(used) / each,
         reset_after,
-        // A cost above the limit never fits; any other fits in the next window.
-        retry_after: (is_over && cost <= most).then_some(reset_after),
+        // A cost above the limit never fits; any other fits in the next window, or later.
+        retry_after: (is_over && asked <= most).then_some(retry_after),
         wait: Duration::ZERO,
         no_cell: NoCell::of(counted, OnFull::default()),
     }
@@ -142,18 +211,19 @@ fn compare(limit: Override, counted: &Decision, cost: u64) -> RuleVerdict {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tollgate::ManualClock;
 
     use super::*;
 
     #[test]
-    fn every_unit_can_be_counted() {
+    fn every_unit_and_every_grain_can_be_counted() {
         let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
-        assert_eq!(overrides.tables.len(), Unit::ALL.len());
-        for unit in Unit::ALL {
-            let table = overrides.table(unit).expect("it is there");
-            assert_eq!(table.entry(&b"x"[..]).peek(0).limit(), u64::from(MOST));
-        }
+        let of_units = Unit::ALL.map(|_| u64::from(MOST)).into_iter();
+        let of_grains = GRAINS.map(|grain| grain.max);
+        let limits = overrides.tables.iter().map(|table| table.entry(&b"x"[..]).peek(0).limit());
+        assert!(limits.eq(of_units.chain(of_grains)));
     }
 
     #[test]
@@ -181,7 +251,7 @@ mod tests {
         let asked = [ask(), ask()];
         let charged = asked.map(|asked| {
             assert!(!asked.is_over);
-            overrides.charge_asked(asked, limit, b"x", 3, DecisionTime::Now).1.is_some()
+            overrides.charge_asked(asked, limit.into(), b"x", 3, DecisionTime::Now).1.is_some()
         });
         assert_eq!(charged, [true, false]);
         assert_eq!(overrides.ask(limit, b"x", 0, DecisionTime::Now).remaining, 2);
@@ -192,7 +262,7 @@ mod tests {
         let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
         let limit = Override { requests_per_unit: 10, unit: Unit::Day };
         let (_, permit) = overrides.charge(limit, b"x", 10, DecisionTime::Now);
-        overrides.give_back(Unit::Day, b"x", permit.expect("it fits"), DecisionTime::Now);
+        overrides.give_back(limit, b"x", permit.expect("it fits"), DecisionTime::Now);
         assert_eq!(overrides.ask(limit, b"x", 10, DecisionTime::Now).remaining, 10);
     }
 
@@ -217,9 +287,9 @@ mod tests {
         let limit = Override { requests_per_unit: 10, unit: Unit::Hour };
         let (charged, _) = overrides.charge(limit, b"x", 7, DecisionTime::Now);
         assert_eq!(charged.remaining, 3);
-        assert_eq!(overrides.drain(Unit::Hour, b"x", 2, DecisionTime::Now), 0);
+        assert_eq!(overrides.drain(limit, b"x", 2, DecisionTime::Now), 0);
         assert_eq!(overrides.ask(limit, b"x", 0, DecisionTime::Now).remaining, 1);
-        assert_eq!(overrides.drain(Unit::Hour, b"x", 2, DecisionTime::Now), 0);
+        assert_eq!(overrides.drain(limit, b"x", 2, DecisionTime::Now), 0);
         assert_eq!(overrides.ask(limit, b"x", 0, DecisionTime::Now).remaining, 0);
     }
 
@@ -232,7 +302,7 @@ mod tests {
             overrides.charge(limit, key, cost, DecisionTime::Now).0.remaining
         };
         assert_eq!(places.map(|place| left(place, 7)), [3; 3]);
-        overrides.reset(Unit::Hour, b"x");
+        overrides.reset(Override { requests_per_unit: 10, unit: Unit::Hour }, b"x");
         assert_eq!(places.map(|place| left(place, 0)), [10, 3, 3]);
     }
 }

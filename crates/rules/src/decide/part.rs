@@ -188,7 +188,7 @@ impl<'r> Part<'r> {
         let (key, cost) = (self.key(with.keys), self.cost);
         self.uncharged = match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => return,
-            Judge::Override(limit) => with.overrides.drain(limit.unit, key, cost, with.moment),
+            Judge::Override(limit) => with.overrides.drain(limit, key, cost, with.moment),
             Judge::Rule(_, rule) => {
                 let charge = |limit: &Limit| {
                     // A limit of 0 has nothing that could be charged.
@@ -208,7 +208,7 @@ impl<'r> Part<'r> {
         with: Context<'_>,
     ) -> Option<(Arc<RuleTable>, Option<Arc<Zone>>, Charged)> {
         let Judge::Override(limit) = self.judge else { return None };
-        let table = with.overrides.table(limit.unit)?;
+        let table = with.overrides.table(limit)?;
         Some((Arc::clone(table), None, Charged::At(self.permit.take()?)))
     }
 
@@ -219,7 +219,7 @@ impl<'r> Part<'r> {
             _ if !self.is_over() => return,
             Judge::Override(limit) => {
                 // What could not be charged needs no action: the limit is exhausted anyway.
-                let _ = with.overrides.drain(limit.unit, key, self.cost, with.moment);
+                let _ = with.overrides.drain(limit, key, self.cost, with.moment);
             }
             Judge::Rule(_, rule) => {
                 for limit in rule.limits().iter().filter(|limit| limit.drains_denied) {
@@ -238,7 +238,7 @@ impl<'r> Part<'r> {
     /// Refunds the charge of a limit that came with the request.
     pub(crate) fn give_back(&mut self, with: Context<'_>) {
         if let (Judge::Override(limit), Some(permit)) = (self.judge, self.permit.take()) {
-            with.overrides.give_back(limit.unit, self.key(with.keys), permit, with.moment);
+            with.overrides.give_back(limit, self.key(with.keys), permit, with.moment);
         }
     }
 
@@ -248,7 +248,7 @@ impl<'r> Part<'r> {
         match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => 0,
             Judge::Override(limit) => {
-                with.overrides.reset(limit.unit, key);
+                with.overrides.reset(limit, key);
                 1
             }
             Judge::Rule(_, rule) => {

@@ -31,11 +31,12 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    pub(crate) fn observe(&self, took: Duration) {
+    /// So many decisions that took this long each.
+    pub(crate) fn observe(&self, took: Duration, times: u64) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_NS.partition_point(|bound_ns| *bound_ns < took_ns);
-        self.counts[bucket].add(1);
-        self.sum_ns.add(took_ns);
+        self.counts[bucket].add(times);
+        self.sum_ns.add(took_ns.saturating_mul(times));
     }
 
     pub(crate) fn encode(&self, mut metric: MetricEncoder<'_>) -> Result<(), fmt::Error> {

@@ -2,6 +2,7 @@
 //! whatever requests contain.
 
 mod classic;
+mod clients;
 mod counter;
 mod envoyproxy;
 mod gauge;
@@ -19,7 +20,10 @@ use tollgate_rules::RuleCache;
 
 use crate::options::MetricsNames;
 
-pub(crate) use requests::{Protocol, RequestOutcome, Requests};
+pub(crate) use clients::{MAX_RESP_CONNECTIONS, OfRespClients, RespClients};
+pub(crate) use counter::{ServiceTotal, encode_total};
+pub(crate) use gauge::encode_gauge;
+pub(crate) use requests::{OUTCOMES_COUNT, Protocol, RequestOutcome, Requests};
 
 #[derive(Debug)]
 pub(crate) struct Metrics {

@@ -20,6 +20,8 @@ pub(crate) enum Protocol {
     Json,
     /// `/v1/check`.
     Plain,
+    /// Redis'.
+    Resp,
 }
 
 /// The outcome of a request.
@@ -42,10 +44,17 @@ impl RequestOutcome {
     }
 }
 
-const PROTOCOLS: [(Protocol, &str); 3] =
-    [(Protocol::Grpc, "grpc"), (Protocol::Json, "json"), (Protocol::Plain, "check")];
+const PROTOCOLS: [(Protocol, &str); 4] = [
+    (Protocol::Grpc, "grpc"),
+    (Protocol::Json, "json"),
+    (Protocol::Plain, "check"),
+    (Protocol::Resp, "resp"),
+];
 
-const OUTCOMES: [(RequestOutcome, &str); 3] = [
+/// How many outcomes there are.
+pub(crate) const OUTCOMES_COUNT: usize = 3;
+
+const OUTCOMES: [(RequestOutcome, &str); OUTCOMES_COUNT] = [
     (RequestOutcome::Allowed, "allowed"),
     (RequestOutcome::OverLimit, "over_limit"),
     (RequestOutcome::Refused, "refused"),
@@ -61,7 +70,22 @@ pub(crate) struct Requests {
 impl Requests {
     pub(crate) fn answered(&self, protocol: Protocol, outcome: RequestOutcome, took: Duration) {
         self.counts[protocol as usize][outcome as usize].add(1);
-        self.seconds[protocol as usize].observe(took);
+        self.seconds[protocol as usize].observe(took, 1);
+    }
+
+    /// Requests that were read and answered together: each of them has taken as long as all.
+    pub(crate) fn answered_many(
+        &self,
+        protocol: Protocol,
+        outcomes: [u64; OUTCOMES_COUNT],
+        took: Duration,
+    ) {
+        let counts = self.counts[protocol as usize].iter().zip(outcomes);
+        counts.filter(|(_, more)| *more > 0).for_each(|(count, more)| count.add(more));
+        let all = outcomes.iter().sum();
+        if all > 0 {
+            self.seconds[protocol as usize].observe(took, all);
+        }
     }
 
     /// The count of this outcome over all protocols.

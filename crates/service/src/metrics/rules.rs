@@ -9,8 +9,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tollgate::Stats;
-use tollgate_rules::{DomainPool, Rule, RuleCache, RuleCounts, RuleSet};
+use tollgate_rules::{DomainPool, NoCell, Rule, RuleCache, RuleCounts, RuleSet};
 
+use super::counter::encode_total;
 use super::gauge::{encode_gauge, gauge};
 
 /// Reads the rules in force.
@@ -98,13 +99,22 @@ impl OfRules {
                 self.cache.global_shadow_mode(),
             ),
             (
+                "own_limits_spilled",
+                "Hits of clients without a cell under limits that came with requests, decided in the spill",
+                self.cache.own_limits_full(NoCell::Spilled),
+            ),
+            (
+                "own_limits_full_denied",
+                "Hits of clients without a cell under limits that came with requests, denied for that",
+                self.cache.own_limits_full(NoCell::Denied),
+            ),
+            (
                 "lingering_forgotten",
                 "Limits that were gone and forgotten before their time, for want of memory",
                 status.forgotten,
             ),
         ] {
-            let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            ConstCounter::new(count).encode(metric)?;
+            encode_total(encoder, name, help, count)?;
         }
         let help = "1 while the newest rules are refused and older ones are in force";
         let is_refused = u64::from(!status.errors.is_empty());

@@ -10,7 +10,9 @@ mod grpc;
 mod headers;
 mod headroom;
 mod http;
+mod quota;
 mod reserve;
+mod resp;
 mod scenarios;
 mod start;
 mod table_bytes;
@@ -18,3 +20,4 @@ mod tls;
 mod told;
 #[cfg(unix)]
 mod unix_sockets;
+mod xds;

@@ -14,4 +14,5 @@ mod server;
 mod at_limit;
 mod global;
 mod global_kinds;
+mod resp_clients;
 mod rules_redis;

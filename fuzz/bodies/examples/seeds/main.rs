@@ -48,6 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     write_all(&root.join("http_headers"), headers::HEADERS)?;
     write_messages(&root.join("rls_request"))?;
     write_all(&root.join("json_body"), service::BODIES)?;
+    write_all(&root.join("resp_bytes"), service::REDIS)?;
     write_all(&root.join("rules_yaml"), service::RULES)?;
     write_snapshots(&root.join("snapshot_bytes"))?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Seeds of `rls_request`, `json_body` and `rules_yaml`.
+//! Seeds of `rls_request`, `json_body`, `resp_bytes` and `rules_yaml`.
 
 use prost::Message;
 use tollgate_fuzz_bodies::RlsCase;
@@ -83,6 +83,27 @@ pub(crate) fn messages() -> Vec<NamedSeed<Vec<u8>>> {
 fn users() -> Vec<RateLimitRequest> {
     (0..150).map(|n| request(&[descriptor(&[("user", &n.to_string())])])).collect()
 }
+
+pub(crate) const REDIS: [NamedSeed<&[u8]>; 12] = [
+    ("pipeline", b"*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n*1\r\n$4\r\nQUIT\r\n"),
+    ("throttle", b"*6\r\n$11\r\nCL.THROTTLE\r\n$1\r\na\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n$1\r\n3\r\n"),
+    ("throttlecrab", b"THROTTLE a 2 30 60\r\nTHROTTLE a 2 30 60 2\r\nTHROTTLE a 2 30 60 3\r\n"),
+    (
+        "spent",
+        b"CL.THROTTLE a 2 1 3600 1\nCL.THROTTLE a 2 1 3600 2\nCL.THROTTLE a 2 1 3600 1\nCL.THROTTLE a 5 1 3600 0\n",
+    ),
+    (
+        "by_rules",
+        b"*5\r\n$14\r\nTOLLGATE.CHECK\r\n$1\r\nd\r\n$1\r\n8\r\n$4\r\nuser\r\n$1\r\nb\r\nTOLLGATE.PEEK d 1 user b\r\n",
+    ),
+    ("hello", b"HELLO 3 SETNAME x\r\nHELLO 2 AUTH default x\r\nHELLO 9\r\nAUTH x\r\n"),
+    ("connect", b"CLIENT SETINFO LIB-VER 1\r\nSELECT 0\r\nSELECT 1\r\nCOMMAND DOCS\r\nINFO\r\nCLIENT\r\n"),
+    ("numbers", b"CL.THROTTLE a 9223372036854775806 1 1\r\nTHROTTLE a -9223372036854775808 1 1\r\nTHROTTLE a 1 1 +1\r\n"),
+    ("nothing", b"\r\n\r\n*0\r\n*-1\r\n"),
+    ("lengths", b"*2\r\n$4\r\nECHO\r\n$99999999999999999999\r\n"),
+    ("deep", b"*1\r\n*1\r\n*1\r\n*1\r\n"),
+    ("browser", b"GET / HTTP/1.1\r\nHost: x\r\n\r\nCL.THROTTLE a 1 1 1\r\n"),
+];
 
 pub(crate) const BODIES: [NamedSeed<&[u8]>; 12] = [
     ("one", br#"{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"bob"}]}]}"#),

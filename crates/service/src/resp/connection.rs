@@ -1,0 +1,157 @@
+//! One connection: reads what is there, decides all of it, and sends all answers at once.
+
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use super::limit;
+use super::session::{Pause, Session};
+use crate::listen::Io;
+use crate::metrics::Protocol;
+use crate::service::Service;
+
+/// How long a connection may be idle: pools of clients keep connections, and those that died are not noticed otherwise.
+pub(super) const IDLE: Duration = Duration::from_secs(300);
+
+/// The time within which a request that has begun must be there, and answers must be taken.
+pub(super) const WITHIN: Duration = Duration::from_secs(5);
+
+/// The size of both buffers of a connection, while no request or answer needs more.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// Serves until the client leaves, or is too slow, or `stopped` is set. Then what has been read whole is answered
+/// already.
+pub(super) async fn serve(
+    io: Io,
+    (service, password): (&Service, Option<&[u8]>),
+    mut stopped: watch::Receiver<bool>,
+) {
+    let stopped = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
+    let mut connection = RespConnection {
+        io,
+        service,
+        session: Session::new(service, password),
+        input: Vec::with_capacity(BUFFER_BYTES),
+        output: Vec::with_capacity(BUFFER_BYTES),
+        heard: Instant::now(),
+    };
+    // Kept over all waits: only the first of them registers anything.
+    let (mut stopped, mut alarm) = (pin!(stopped), pin!(sleep(IDLE)));
+    while connection.wait(stopped.as_mut(), alarm.as_mut()).await {
+        match connection.answer().await {
+            After::Wait => {}
+            After::Close => break,
+            // It is reset: to close in order would be to read on.
+            After::Reset => return,
+        }
+    }
+    // The client may have left already.
+    let _ = connection.io.shutdown().await;
+}
+
+/// What becomes of a connection after its answers.
+enum After {
+    Wait,
+    Close,
+    /// The client does not take its answers, or is gone.
+    Reset,
+}
+
+struct RespConnection<'s> {
+    io: Io,
+    service: &'s Service,
+    session: Session<'s>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// When the last request was complete.
+    heard: Instant,
+}
+
+impl RespConnection<'_> {
+    /// Waits for more input; returns whether there is some.
+    async fn wait(
+        &mut self,
+        mut stopped: Pin<&mut impl Future<Output = ()>>,
+        mut alarm: Pin<&mut Sleep>,
+    ) -> bool {
+        if self.input.len() == self.input.capacity() {
+            // A request is refused before it gets larger than twice its maximum.
+            self.input.reserve(self.input.capacity());
+        }
+        let end = self.heard + if self.input.is_empty() { IDLE } else { WITHIN };
+        if alarm.deadline() > end {
+            alarm.as_mut().reset(end);
+        }
+        loop {
+            tokio::select! {
+                biased;
+                read = self.io.read_buf(&mut self.input) => return read.is_ok_and(|bytes| bytes > 0),
+                () = stopped.as_mut() => return false,
+                // It may have been set before the last request.
+                () = alarm.as_mut() => {
+                    if end <= Instant::now() {
+                        return false;
+                    }
+                    alarm.as_mut().reset(end);
+                }
+            }
+        }
+    }
+
+    /// Answers all requests that are there.
+    async fn answer(&mut self) -> After {
+        loop {
+            let begun = Instant::now();
+            let (size, pause) = self.session.decide(&self.input, &mut self.output);
+            self.input.drain(..size);
+            if size > 0 {
+                self.heard = begun;
+            }
+            if let Pause::Ask(question) = pause {
+                if let Some(keeper) = &self.service.keeper {
+                    let answer = keeper.answer(&self.service.maker, question).await;
+                    let outcome = limit::write(&answer, &mut self.output);
+                    self.session.count(outcome);
+                }
+                self.told(begun.elapsed());
+                continue;
+            }
+            self.told(begun.elapsed());
+            if !self.send().await {
+                return After::Reset;
+            }
+            match pause {
+                Pause::Incomplete => break,
+                Pause::End => return After::Close,
+                Pause::Full | Pause::Ask(_) => {}
+            }
+        }
+        if self.input.is_empty() {
+            self.input.shrink_to(BUFFER_BYTES);
+        }
+        After::Wait
+    }
+
+    fn told(&mut self, took: Duration) {
+        let outcomes = self.session.take_outcomes();
+        self.service.metrics.requests.answered_many(Protocol::Resp, outcomes, took);
+    }
+
+    /// Sends all answers in one write, if the client takes them; returns whether it has.
+    async fn send(&mut self) -> bool {
+        if self.output.is_empty() {
+            return true;
+        }
+        let sent = timeout(WITHIN, async {
+            self.io.write_all(&self.output).await?;
+            self.io.flush().await
+        });
+        let is_sent = matches!(sent.await, Ok(Ok(())));
+        self.output.clear();
+        self.output.shrink_to(BUFFER_BYTES);
+        is_sent
+    }
+}

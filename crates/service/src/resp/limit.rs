@@ -1,0 +1,184 @@
+//! The commands that ask for a decision.
+
+use std::time::Duration;
+
+use tollgate_rules::{Answer, Descriptor, Pace, PacedAnswer, Question, Request};
+
+use super::parse::{MAX_WORDS, RequestWords, integer};
+use super::refusal::RespRefusal;
+use super::reply;
+use crate::metrics::RequestOutcome;
+use crate::service::Service;
+use crate::wire::{tell_full, whole_seconds};
+
+/// Which server's command it is that brings a limit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// `CL.THROTTLE` of redis-cell: `max_burst` come in addition to the first, and 1 is a denial.
+    RedisCell,
+    /// `THROTTLE` of throttlecrab: `max_burst` is all of them, and 1 is an admission.
+    Throttlecrab,
+}
+
+const THROTTLE_TAKES: &str = "key max_burst count_per_period period [quantity]";
+
+impl Dialect {
+    fn command(self) -> &'static str {
+        match self {
+            Self::RedisCell => "cl.throttle",
+            Self::Throttlecrab => "throttle",
+        }
+    }
+
+    fn burst(self, found: &[u8]) -> Result<u64, RespRefusal<'_>> {
+        match self {
+            Self::RedisCell => Ok(number("max_burst", found, 0, i64::MAX - 1)? + 1),
+            Self::Throttlecrab => number("max_burst", found, 1, i64::MAX),
+        }
+    }
+
+    fn write(self, answer: &PacedAnswer, burst: u64, out: &mut Vec<u8>) {
+        let limited = !answer.is_allowed;
+        let wait = answer.retry_after.map(seconds);
+        let reset = seconds(answer.reset_after);
+        let numbers = match self {
+            Self::RedisCell => [i64::from(limited), wait.unwrap_or(-1), reset],
+            // There is nothing to wait for if it was admitted, and for ever if it never fits.
+            Self::Throttlecrab => [i64::from(!limited), reset, wait.unwrap_or(-i64::from(limited))],
+        };
+        let [first, fourth, fifth] = numbers;
+        reply::array(out, 5);
+        for number in [first, signed(burst), signed(answer.remaining), fourth, fifth] {
+            reply::integer(out, number);
+        }
+    }
+}
+
+/// A limit that comes with the request.
+pub(super) fn throttle<'a>(
+    service: &Service,
+    dialect: Dialect,
+    mut words: RequestWords<'a>,
+    out: &mut Vec<u8>,
+) -> Result<RequestOutcome, RespRefusal<'a>> {
+    let command = dialect.command();
+    if !(4..=5).contains(&words.len()) {
+        return Err(RespRefusal::Words { command, takes: THROTTLE_TAKES });
+    }
+    if service.keeper.is_some() {
+        return Err(RespRefusal::InRedis { command });
+    }
+    let mut next = || words.next().unwrap_or_default();
+    let key = next();
+    let burst = dialect.burst(next())?;
+    let count = number("count_per_period", next(), 1, i64::MAX)?;
+    let period = number("period", next(), 1, i64::MAX)?;
+    let cost = match words.next() {
+        None => 1,
+        Some(found) => number("quantity", found, 0, i64::MAX)?,
+    };
+    let pace = Pace::new(burst, count, Duration::from_secs(period)).map_err(RespRefusal::Pace)?;
+    let answer = service.maker.pace(key, pace, cost).map_err(RespRefusal::Request)?;
+    if let Some(report) = &answer.report {
+        tracing::warn!("{report}");
+    }
+    dialect.write(&answer, burst, out);
+    Ok(if answer.is_allowed { RequestOutcome::Allowed } else { RequestOutcome::OverLimit })
+}
+
+fn number<'a>(
+    name: &'static str,
+    found: &'a [u8],
+    least: i64,
+    most: i64,
+) -> Result<u64, RespRefusal<'a>> {
+    let number = integer(found).filter(|number| (least..=most).contains(number));
+    let number = number.and_then(|number| u64::try_from(number).ok());
+    number.ok_or(RespRefusal::Number { name, found, least, most })
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Rounded up to whole seconds from a millisecond on, as redis-cell does.
+fn seconds(wait: Duration) -> i64 {
+    signed(wait.as_secs() + u64::from(wait.subsec_millis() > 0))
+}
+
+/// Whether a command by rules charges.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ByRules {
+    Check,
+    Peek,
+}
+
+/// What comes of a command by rules: an outcome, or a question for the store in which the limits are.
+pub(super) enum RulesAsked {
+    Answered(RequestOutcome),
+    Elsewhere(Question),
+}
+
+const BY_RULES_TAKES: &str = "domain cost key value [key value ...]";
+
+/// The limit of a rule.
+pub(super) fn by_rules<'a>(
+    service: &Service,
+    what: ByRules,
+    mut words: RequestWords<'a>,
+    out: &mut Vec<u8>,
+) -> Result<RulesAsked, RespRefusal<'a>> {
+    let command = match what {
+        ByRules::Check => "tollgate.check",
+        ByRules::Peek => "tollgate.peek",
+    };
+    if words.len() < 4 || words.len() % 2 == 1 {
+        return Err(RespRefusal::Words { command, takes: BY_RULES_TAKES });
+    }
+    let domain = text("domain", words.next().unwrap_or_default())?;
+    let cost = number("cost", words.next().unwrap_or_default(), 0, i64::MAX)?;
+    let mut entries = [("", ""); MAX_WORDS / 2];
+    let mut found = 0;
+    while let (Some(key), Some(value)) = (words.next(), words.next()) {
+        entries[found] = (text("key", key)?, text("value", value)?);
+        found += 1;
+    }
+    let descriptors = [Descriptor { hits: Some(cost), ..Descriptor::new(&entries[..found]) }];
+    let request = Request::new(domain, &descriptors);
+    let maker = &service.maker;
+    if service.keeper.is_some() {
+        let question = match what {
+            ByRules::Check => maker.question(&request),
+            ByRules::Peek => maker.peek_question(&request),
+        };
+        return question.map(RulesAsked::Elsewhere).map_err(RespRefusal::Request);
+    }
+    let answer = match what {
+        ByRules::Check => maker.check(&request),
+        ByRules::Peek => maker.peek(&request),
+    };
+    answer.map(|answer| RulesAsked::Answered(write(&answer, out))).map_err(RespRefusal::Request)
+}
+
+fn text<'a>(name: &'static str, found: &'a [u8]) -> Result<&'a str, RespRefusal<'a>> {
+    std::str::from_utf8(found).map_err(|_| RespRefusal::Text { name, found })
+}
+
+/// Five numbers as for `CL.THROTTLE`, and the name of the limit; -1 where no limit says anything.
+pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) -> RequestOutcome {
+    tell_full(answer);
+    let is_allowed = answer.is_allowed();
+    let mut numbers = [i64::from(!is_allowed), -1, -1, -1, -1];
+    let status = answer.statuses().first();
+    if let Some((status, limit)) = status.and_then(|status| Some((status, status.limit?))) {
+        let retry_after = status.retry_after.filter(|_| !is_allowed);
+        numbers[1] = limit.requests_per_unit.into();
+        numbers[2] = signed(status.remaining);
+        numbers[3] = retry_after.map_or(-1, |wait| signed(whole_seconds(wait).max(1)));
+        numbers[4] = signed(whole_seconds(status.reset_after));
+    }
+    reply::array(out, 6);
+    numbers.into_iter().for_each(|number| reply::integer(out, number));
+    reply::bulk(out, answer.limit_name(0).unwrap_or_default().as_bytes());
+    if is_allowed { RequestOutcome::Allowed } else { RequestOutcome::OverLimit }
+}

@@ -1,0 +1,111 @@
+//! Redis' protocol, for any Redis client, whose requests may be pipelined: limits that come with requests, as redis-cell
+//! and throttlecrab have them, and limits of rules.
+//!
+//! | Command | Answer |
+//! |---|---|
+//! | `CL.THROTTLE key max_burst count_per_period period [quantity]` | five integers as of redis-cell: 1 if limited, limit (`max_burst` + 1), remaining, seconds until a retry or -1, seconds until the reset |
+//! | `THROTTLE key max_burst count_per_period period [quantity]` | five integers as of throttlecrab: 1 if allowed, limit (`max_burst`), remaining, seconds until the reset, seconds until a retry |
+//! | `TOLLGATE.CHECK domain cost key value [key value ...]` | as `CL.THROTTLE`, and the name of the limit; -1 where no rule says anything |
+//! | `TOLLGATE.PEEK domain cost key value [key value ...]` | the same, charging nothing |
+//! | `PING`, `ECHO`, `HELLO`, `AUTH`, `SELECT 0`, `CLIENT SETNAME`, `CLIENT SETINFO`, `COMMAND`, `INFO`, `QUIT` | as in Redis |
+//!
+//! # Bounds
+//! A request has at most 128 words and 72 KiB. All whole requests that a read finds are decided, and their answers sent
+//! in one write; from 16 KiB of answers on they are sent first, and a client that does not take them within 5 s is
+//! closed. So is one whose request does not arrive within 5 s of the one before, or that is idle for 300 s. At most
+//! 10,000 connections are open at a time. Their buffers have 32 KiB each; together at most 240 KiB while a client sends
+//! the largest requests.
+
+mod connection;
+mod limit;
+mod parse;
+mod refusal;
+mod reply;
+mod session;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::listen::{self, Io, Socket};
+use crate::metrics::{MAX_RESP_CONNECTIONS, Protocol};
+use crate::service::Service;
+
+/// What all connections share.
+#[derive(Debug)]
+struct RespShared {
+    service: Arc<Service>,
+    password: Option<Password>,
+}
+
+/// What a client must send first. Never printed.
+struct Password(String);
+
+impl Password {
+    fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password")
+    }
+}
+
+/// Serves until `stopped` is set; then waits for connections to end.
+pub(crate) async fn listen(
+    socket: Socket,
+    (service, password): (Arc<Service>, Option<String>),
+    stopped: watch::Receiver<bool>,
+    grace: Duration,
+) {
+    let clients = Arc::clone(&service.clients);
+    let shared = Arc::new(RespShared { service, password: password.map(Password) });
+    let serve = || {
+        let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
+        let permit = Arc::clone(&clients.room).try_acquire_owned();
+        move |io: Io| async move {
+            match permit {
+                Ok(_permit) => {
+                    let password = shared.password.as_ref().map(Password::as_bytes);
+                    connection::serve(io, (&shared.service, password), stopped).await;
+                }
+                Err(_) => refuse(io, &shared.service).await,
+            }
+        }
+    };
+    listen::accept(socket, stopped.clone(), serve).await;
+    // Every permit is there again once every connection has ended.
+    let _ = timeout(grace, clients.room.acquire_many(MAX_RESP_CONNECTIONS)).await;
+}
+
+async fn refuse(mut io: Io, service: &Service) {
+    service.clients.refuse();
+    let told = io.write_all(b"-ERR max number of clients reached\r\n");
+    // If it does not take that, it is closed all the same.
+    let _ = timeout(connection::WITHIN, told).await;
+}
+
+/// The answers to these bytes of a client, and whether the connection then ends: without a connection.
+pub(crate) fn offline(service: &Service, mut input: &[u8]) -> (Vec<u8>, bool) {
+    let mut session = session::Session::new(service, None);
+    let mut all = Vec::new();
+    loop {
+        let mut out = Vec::new();
+        let (size, pause) = session.decide(input, &mut out);
+        input = &input[size..];
+        all.append(&mut out);
+        let outcomes = session.take_outcomes();
+        service.metrics.requests.answered_many(Protocol::Resp, outcomes, Duration::ZERO);
+        match pause {
+            session::Pause::Full => {}
+            session::Pause::Incomplete => return (all, false),
+            session::Pause::Ask(_) | session::Pause::End => return (all, true),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! [`Session`]: what a connection has said of itself, and the answers to its requests. Opens no socket.
+
+use tollgate_rules::Question;
+
+use super::limit::{self, ByRules, Dialect, RulesAsked};
+use super::parse::{RequestWords, WordPlaces};
+use super::refusal::RespRefusal;
+use super::reply;
+use crate::metrics::{OUTCOMES_COUNT, RequestOutcome};
+use crate::service::Service;
+
+/// Answers that wait to be sent: from so many bytes on they are sent before further requests are decided, so that a
+/// client that does not read gets no more of them.
+const MAX_WAITING_BYTES: usize = 16 << 10;
+
+/// The longest name of a command.
+const LONGEST_NAME: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Session<'s> {
+    service: &'s Service,
+    /// What the client must send before anything else.
+    password: Option<&'s [u8]>,
+    is_authenticated: bool,
+    is_resp3: bool,
+    places: WordPlaces,
+    /// The outcomes since they were last taken.
+    outcomes: [u64; OUTCOMES_COUNT],
+}
+
+/// Why no more requests are decided for now.
+#[derive(Debug)]
+pub(super) enum Pause {
+    /// The rest, if there is any, is the beginning of a request.
+    Incomplete,
+    /// The answers are to be sent first.
+    Full,
+    /// The store has to be asked: the question of the last request.
+    Ask(Question),
+    /// The connection ends, once its answers are sent.
+    End,
+}
+
+impl<'s> Session<'s> {
+    pub(super) fn new(service: &'s Service, password: Option<&'s [u8]>) -> Self {
+        let (is_authenticated, is_resp3) = (password.is_none(), false);
+        let (places, outcomes) = (WordPlaces::default(), [0; OUTCOMES_COUNT]);
+        Self { service, password, is_authenticated, is_resp3, places, outcomes }
+    }
+
+    /// Decides requests one after the other; returns how many bytes they had, and why there are no more.
+    pub(super) fn decide(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Pause) {
+        let mut at = 0;
+        let mut places = std::mem::take(&mut self.places);
+        let pause = loop {
+            if out.len() >= MAX_WAITING_BYTES {
+                break Pause::Full;
+            }
+            let rest = &input[at..];
+            match places.find(rest) {
+                Ok(None) => break Pause::Incomplete,
+                Ok(Some(size)) => {
+                    at += size;
+                    if let Some(pause) = self.answer(places.words(rest), out) {
+                        break pause;
+                    }
+                }
+                Err(error) => {
+                    self.count(RequestOutcome::Refused);
+                    reply::error(out, "ERR", error);
+                    break Pause::End;
+                }
+            }
+        };
+        self.places = places;
+        (at, pause)
+    }
+
+    /// Counts a request, and what came of it.
+    pub(super) fn count(&mut self, outcome: RequestOutcome) {
+        self.outcomes[outcome as usize] += 1;
+    }
+
+    /// The outcomes since the last call.
+    pub(super) fn take_outcomes(&mut self) -> [u64; OUTCOMES_COUNT] {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// Answers one request. A pause ends what is decided at a time.
+    fn answer(&mut self, mut words: RequestWords<'_>, out: &mut Vec<u8>) -> Option<Pause> {
+        // Redis, too, answers nothing to an empty request.
+        let name = words.next()?;
+        let mut upper = [0; LONGEST_NAME];
+        let upper = upper.get_mut(..name.len()).map(|upper| {
+            upper.copy_from_slice(name);
+            upper.make_ascii_uppercase();
+            &*upper
+        });
+        match self.run((name, upper.unwrap_or_default()), words, out) {
+            Ok(pause) => pause,
+            Err(refusal) => {
+                self.count(RequestOutcome::Refused);
+                reply::error(out, "ERR", refusal);
+                None
+            }
+        }
+    }
+
+    fn run<'a>(
+        &mut self,
+        (name, upper): (&'a [u8], &[u8]),
+        words: RequestWords<'a>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Pause>, RespRefusal<'a>> {
+        match upper {
+            b"QUIT" => {
+                reply::simple(out, "OK");
+                return Ok(Some(Pause::End));
+            }
+            // What a browser sends on behalf of a page: HTTP, whose lines could hold commands.
+            b"POST" | b"HOST:" => return Ok(Some(Pause::End)),
+            b"AUTH" => return self.auth(words, out).map(|()| None),
+            b"HELLO" => return self.hello(words, out).map(|()| None),
+            _ if !self.is_authenticated => {
+                reply::error(out, "NOAUTH", "Authentication required.");
+                self.count(RequestOutcome::Refused);
+                return Ok(None);
+            }
+            _ => {}
+        }
+        let outcome = match upper {
+            b"CL.THROTTLE" => limit::throttle(self.service, Dialect::RedisCell, words, out)?,
+            b"THROTTLE" => limit::throttle(self.service, Dialect::Throttlecrab, words, out)?,
+            b"TOLLGATE.CHECK" => match limit::by_rules(self.service, ByRules::Check, words, out)? {
+                RulesAsked::Answered(outcome) => outcome,
+                RulesAsked::Elsewhere(question) => return Ok(Some(Pause::Ask(question))),
+            },
+            b"TOLLGATE.PEEK" => match limit::by_rules(self.service, ByRules::Peek, words, out)? {
+                RulesAsked::Answered(outcome) => outcome,
+                RulesAsked::Elsewhere(question) => return Ok(Some(Pause::Ask(question))),
+            },
+            _ => return self.manage((name, upper), words, out).map(|()| None),
+        };
+        self.count(outcome);
+        Ok(None)
+    }
+
+    /// Commands that clients send around those that decide. They are not counted.
+    fn manage<'a>(
+        &mut self,
+        (name, upper): (&'a [u8], &[u8]),
+        mut words: RequestWords<'a>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RespRefusal<'a>> {
+        let one = |mut words: RequestWords<'a>, command, takes| match (words.next(), words.next()) {
+            (Some(word), None) => Ok(word),
+            _ => Err(RespRefusal::Words { command, takes }),
+        };
+        match upper {
+            b"PING" if words.len() == 0 => reply::simple(out, "PONG"),
+            b"PING" => reply::bulk(out, one(words, "ping", "[message]")?),
+            b"ECHO" => reply::bulk(out, one(words, "echo", "message")?),
+            b"SELECT" => match one(words, "select", "index")? {
+                b"0" => reply::simple(out, "OK"),
+                other => return Err(RespRefusal::Database(other)),
+            },
+            b"CLIENT" => match words.next() {
+                // A name is of no use here.
+                Some(part) if is_one_of(part, &["SETNAME", "SETINFO"]) => reply::simple(out, "OK"),
+                part => return Err(unknown_part("client", part)),
+            },
+            // RespClients that complete or check commands go without.
+            b"COMMAND" => match words.next() {
+                None => reply::array(out, 0),
+                Some(part) if is_one_of(part, &["DOCS", "INFO"]) => reply::array(out, 0),
+                part => return Err(unknown_part("command", part)),
+            },
+            b"INFO" => reply::bulk(out, INFO.as_bytes()),
+            _ => return Err(RespRefusal::Unknown(name)),
+        }
+        Ok(())
+    }
+
+    /// `AUTH password` or `AUTH user password`, where the user is `default`.
+    fn auth<'a>(
+        &mut self,
+        mut words: RequestWords<'a>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RespRefusal<'a>> {
+        let given = match (words.next(), words.next(), words.next()) {
+            (Some(password), None, _) => (&b"default"[..], password),
+            (Some(user), Some(password), None) => (user, password),
+            _ => return Err(RespRefusal::Words { command: "auth", takes: "[username] password" }),
+        };
+        if self.knows(given) {
+            reply::simple(out, "OK");
+        } else {
+            self.reject(out);
+        }
+        Ok(())
+    }
+
+    /// `HELLO [version [AUTH user password] [SETNAME name]]`.
+    fn hello<'a>(
+        &mut self,
+        mut words: RequestWords<'a>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RespRefusal<'a>> {
+        let takes = "[version [AUTH username password] [SETNAME name]]";
+        let wrong = RespRefusal::Words { command: "hello", takes };
+        let is_resp3 = match words.next() {
+            None => self.is_resp3,
+            Some(b"2") => false,
+            Some(b"3") => true,
+            Some(_) => {
+                reply::error(out, "NOPROTO", "unsupported protocol version; it is 2 or 3");
+                self.count(RequestOutcome::Refused);
+                return Ok(());
+            }
+        };
+        while let Some(part) = words.next() {
+            if is_one_of(part, &["AUTH"]) {
+                let given = (words.next().ok_or(wrong)?, words.next().ok_or(wrong)?);
+                if !self.knows(given) {
+                    self.reject(out);
+                    return Ok(());
+                }
+            } else if is_one_of(part, &["SETNAME"]) {
+                words.next().ok_or(wrong)?;
+            } else {
+                return Err(wrong);
+            }
+        }
+        if !self.is_authenticated {
+            let reason = "HELLO must be called with the client already authenticated, or with AUTH";
+            reply::error(out, "NOAUTH", reason);
+            self.count(RequestOutcome::Refused);
+            return Ok(());
+        }
+        self.is_resp3 = is_resp3;
+        reply::map(out, 6, is_resp3);
+        for (name, value) in [
+            ("server", "tollgate"),
+            ("version", VERSION),
+            ("mode", "standalone"),
+            ("role", "master"),
+        ] {
+            reply::bulk(out, name.as_bytes());
+            reply::bulk(out, value.as_bytes());
+        }
+        reply::bulk(out, b"proto");
+        reply::integer(out, if is_resp3 { 3 } else { 2 });
+        reply::bulk(out, b"modules");
+        reply::array(out, 0);
+        Ok(())
+    }
+
+    /// Whether these are the credentials, if there are any; then the client is authenticated.
+    fn knows(&mut self, (user, password): (&[u8], &[u8])) -> bool {
+        let is_right =
+            self.password.is_some_and(|own| user == b"default" && is_same(own, password));
+        self.is_authenticated |= is_right;
+        is_right
+    }
+
+    fn reject(&mut self, out: &mut Vec<u8>) {
+        self.count(RequestOutcome::Refused);
+        if self.password.is_some() {
+            reply::error(out, "WRONGPASS", "invalid username-password pair; the user is 'default'");
+        } else {
+            reply::error(out, "ERR", "AUTH is called, and this service has no password");
+        }
+    }
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What clients look for before they send anything else: that nothing is loading.
+const INFO: &str = concat!(
+    "# Server\r\nserver_name:tollgate\r\ntollgate_version:",
+    env!("CARGO_PKG_VERSION"),
+    "\r\nredis_mode:standalone\r\n# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\n"
+);
+
+fn is_one_of(word: &[u8], names: &[&str]) -> bool {
+    names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+fn unknown_part<'a>(command: &'static str, part: Option<&'a [u8]>) -> RespRefusal<'a> {
+    RespRefusal::UnknownPart { command, part: part.unwrap_or_default() }
+}
+
+/// Compares in a time that does not tell how much of a guess is right.
+fn is_same(own: &[u8], given: &[u8]) -> bool {
+    let differs = |folded, (one, other): (&u8, &u8)| folded | (one ^ other);
+    own.len() == given.len() && own.iter().zip(given).fold(0, differs) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tollgate_rules::{DecisionMaker, RuleCache, Settings};
+    use tollgate_tower::Headers;
+
+    use super::*;
+    use crate::options::{AnswerParts, MetricsNames};
+
+    #[test]
+    fn from_16_kib_of_answers_on_nothing_more_is_decided_until_they_are_sent() {
+        let cache = Arc::new(RuleCache::new(Settings::default()));
+        let maker = DecisionMaker::new(cache).expect("tables");
+        let told = (AnswerParts::default(), Headers::default());
+        let clock = tollgate::Clock::unix();
+        let service = Service::new(maker, told, MetricsNames::Own, None, None, clock);
+        let mut session = Session::new(&service, None);
+        let request = format!("*2\r\n$4\r\nECHO\r\n$1000\r\n{}\r\n", "x".repeat(1_000));
+        let input = request.repeat(40);
+        let (mut at, mut sent) = (0, Vec::new());
+        loop {
+            let mut out = Vec::new();
+            let (size, pause) = session.decide(&input.as_bytes()[at..], &mut out);
+            at += size;
+            sent.push(size / request.len());
+            if matches!(pause, Pause::Incomplete) {
+                break;
+            }
+            assert!(matches!(pause, Pause::Full));
+        }
+        // An answer has 1,009 bytes.
+        assert_eq!((sent, at), (vec![17, 17, 6], input.len()));
+    }
+}
