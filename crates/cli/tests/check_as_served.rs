@@ -56,16 +56,16 @@ fn the_same_rules_are_refused_in_the_same_words() {
     let scratch = Scratch::new("the_same_rules_are_refused_in_the_same_words");
     let limit = |more: &str| rule(&format!("rate_limit: {{requests_per_unit: 5, {more}}}"));
     let files = [
-        (rule("rate_limit: {unlimited: true}"), [0, 0, 1]),
-        (limit("unit: minute"), [0, 0, 1]),
-        (limit("unit: month, algorithm: calendar-month"), [0, 0, 1]),
+        (rule("rate_limit: {unlimited: true}"), [0, 0, 0]),
+        (limit("unit: minute"), [0, 0, 0]),
+        (limit("unit: month, algorithm: calendar-month"), [0, 0, 0]),
         (limit("unit: minute, algorithm: sliding-log"), [0, 1, 1]),
         (limit("unit: fortnight"), [1, 1, 1]),
         (
             rule(
                 "cidr: 10.0.0.0/8, accuracy: exact, rate_limit: {unit: day, requests_per_unit: 5}",
             ),
-            [0, 0, 1],
+            [0, 0, 0],
         ),
         (rule("value: 10.0.0.0/8"), [1, 1, 1]),
         (rule("regex: '(', rate_limit: {unit: day}"), [1, 1, 1]),

@@ -228,7 +228,7 @@ impl Compiler<'_> {
         let shape = TableShape { capacity, on_full: spec.traits.on_full, bits };
         let limits = self.add_limits(spec.limits, shape, place)?;
         let mut traits = spec.traits;
-        traits.quota_mode |= self.settings.global_quota_mode;
+        traits.quota_mode |= self.settings.global_quota_mode && !traits.usage;
         self.set.identifiers.push(Identifier { parts, bits });
         self.set.rules.push(Rule {
             domain: place.id.domain.clone(),

@@ -36,6 +36,7 @@
 //! |---|---|
 //! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
 //! | `cidr: 10.0.0.0/8`, `regex: '/users/[0-9]+'` | in place of `value`: all addresses of a network, all values of a form. See below |
+//! | `usage: true` | limits what is known only after it was used. See [below](#usage) |
 //! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each |
 //! | `on_full: spill` | what becomes of a client when the table is full of others: `spill` decides it by a count that it shares with others, never above its limit; `deny` refuses it; `allow` admits it. See [`OnFull`] |
 //! | `prefix_v6: 56` | so many bits of an IPv6 address tell clients apart; 64 where nothing is said, 128 counts each address. See below |
@@ -94,7 +95,16 @@
 //! the limit. Under several limits the longest wait counts, and all give a place or none. Whatever asks must keep
 //! the wait: what cannot, asks by [`Act::CheckNow`], and is denied where it would have to wait. A caller that gives up
 //! gives its place back by the [`Receipt`] of [`Act::Reserve`]. See [`DecisionMaker::act`] for rules in shadow and quota
-//! mode. Limits in Redis have no queue: it is refused there when rules are loaded.
+//! mode. Limits that are kept elsewhere have queues as well: see [`Claim::wait`].
+//!
+//! # Usage
+//! The tokens of a language model are known after the response. A rule with `usage: true` answers a question of cost 0 by
+//! whether anything is left, and charges every cost in full: under `gcra` into debt, which drains before a question is
+//! admitted again; of a fixed window it takes what fits ([`Status::uncharged`] tells the rest), and the window's end
+//! forgets it. What was used is charged also if another rule denies the request; and a cost for which nothing had been
+//! left is denied as well, so that a caller that asks no questions is limited, too. Requests between the question and the
+//! cost that it announces are not known to the limit: as many as are under way at once may go beyond it. `usage` excludes
+//! `queue`, `wait`, `quota_mode` and `mode: elastic`.
 //!
 //! # Pools
 //! Beside `domain` and `descriptors` a file may have `pool: {unit: second, requests_per_unit: 500, burst: 100}` (or a
@@ -210,7 +220,7 @@ mod zone;
 pub use answer::{Answer, Code, CurrentLimit, Status};
 pub use cache::{LoadStatus, RuleCache};
 pub use carry::LimitChange;
-pub use decide::{Act, Claim, DecisionMaker, FoundElsewhere, PacedAnswer, Question};
+pub use decide::{Act, Claim, DecisionMaker, FoundElsewhere, FoundLimit, PacedAnswer, Question};
 pub use error::{Problem, RuleError};
 pub use file::{Accuracy, Metadata, OnError};
 pub use file_source::FileSource;

@@ -164,6 +164,13 @@ impl Rule {
         self.traits.quota_mode
     }
 
+    /// Whether what it limits is known only after it was used: a cost is charged in full, into debt where it does not
+    /// fit, and a request, also one of cost 0, is denied if nothing was left before it.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        self.traits.usage
+    }
+
     /// Whether its file asks for the values of requests in metrics (`detailed_metric` or `value_to_metric`). Has no
     /// effect: metrics here never contain parts of requests.
     #[must_use]
@@ -290,6 +297,13 @@ impl Limit {
         self.keeper.0.get()?.downcast_ref()
     }
 
+    /// Whether under [`compat`](crate::Settings::compat) a request that it denies uses up what was left, as in
+    /// envoyproxy/ratelimit: a limit that says no more than envoyproxy/ratelimit can read.
+    #[must_use]
+    pub fn drains_denied(&self) -> bool {
+        self.drains_denied
+    }
+
     /// Whether what it denies for now is borrowed from the pool of its domain (`mode: elastic`).
     ///
     /// ```
@@ -350,6 +364,9 @@ impl fmt::Display for Rule {
         }
         if self.is_quota() {
             f.write_str(", quota")?;
+        }
+        if self.is_usage() {
+            f.write_str(", usage")?;
         }
         Ok(())
     }

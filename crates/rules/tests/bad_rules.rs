@@ -69,7 +69,7 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
         (
             with("{ratelimit: {}}"),
             "3:6: config error, unknown key 'ratelimit'; did you mean 'rate_limit'? use one of key, value, cidr, \
-             regex, rate_limit, limits, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, \
+             regex, rate_limit, limits, descriptors, shadow_mode, quota_mode, usage, detailed_metric, value_to_metric, \
              share_threshold, metadata, capacity, on_error, accuracy, on_full, prefix_v4, prefix_v6",
         ),
         (
@@ -98,7 +98,7 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
         (
             with("{key: k, Value: v}"),
             "3:14: config error, unknown key 'Value'; did you mean 'value'? use one of key, value, cidr, regex, \
-             rate_limit, limits, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, \
+             rate_limit, limits, descriptors, shadow_mode, quota_mode, usage, detailed_metric, value_to_metric, \
              share_threshold, metadata, capacity, on_error, accuracy, on_full, prefix_v4, prefix_v6",
         ),
         (

@@ -7,7 +7,8 @@ use std::time::Duration;
 use common::{World, over_and_left};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_rules::{
-    Answer, Code, Descriptor, DescriptorEntry, FoundElsewhere, Override, Question, Request, Unit,
+    Act, Answer, Code, Descriptor, DescriptorEntry, FoundElsewhere, Override, Question, Request,
+    Unit,
 };
 
 const RULES: &str = "
@@ -40,7 +41,7 @@ fn question(world: &World, charges: bool, keys: &[(&str, u64)]) -> Question {
     let descriptors: Vec<Descriptor<'_>> = keys.iter().enumerate().map(descriptor).collect();
     let request = Request::new("d", &descriptors);
     let maker = &world.maker;
-    let question = if charges { maker.question(&request) } else { maker.peek_question(&request) };
+    let question = maker.question(&request, if charges { Act::Check } else { Act::Peek });
     question.expect("a good request")
 }
 
@@ -56,8 +57,8 @@ fn says(spent: u64) -> Decision {
 #[track_caller]
 fn answer(world: &World, keys: &[&str], admitted: bool, spent: &[u64]) -> Answer {
     let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, 1)).collect();
-    let decisions = spent.iter().copied().map(says).collect();
-    world.maker.answer_found(question(world, true, &keys), &FoundElsewhere { admitted, decisions })
+    let limits = spent.iter().map(|spent| says(*spent).into()).collect();
+    world.maker.answer_found(question(world, true, &keys), &FoundElsewhere { admitted, limits })
 }
 
 /// The keys, named by their rules, and costs to ask for; and whether they are to be charged.
@@ -69,7 +70,7 @@ fn asked(question: &Question) -> (Vec<(&str, u64)>, bool) {
 fn left_of_own(world: &World) -> u64 {
     let answer = world.maker.answer_found(
         question(world, false, &[(OWN, 0)]),
-        &FoundElsewhere { admitted: true, decisions: Vec::new() },
+        &FoundElsewhere { admitted: true, limits: Vec::new() },
     );
     answer.statuses()[0].remaining
 }
@@ -86,7 +87,8 @@ fn what_is_asked_elsewhere_is_each_rule_whose_limits_let_anything_pass() {
     let claim = |client| {
         let entries = [("normal", client)];
         let descriptors = [Descriptor::new(&entries)];
-        let question = world.maker.question(&Request::new("d", &descriptors)).expect("a request");
+        let question =
+            world.maker.question(&Request::new("d", &descriptors), Act::Check).expect("a request");
         question.claims().map(|claim| claim.key.to_vec()).collect::<Vec<_>>()
     };
     assert_eq!(claim("x").len(), 1);
@@ -117,17 +119,17 @@ fn a_limit_that_comes_with_a_request_is_charged_with_the_question_and_given_back
     let world = World::new(RULES);
     let keys = [(OWN, 2), ("normal", 1)];
     for admitted in [true, false] {
-        let found = FoundElsewhere { admitted, decisions: vec![says(5 - u64::from(admitted))] };
+        let found = FoundElsewhere { admitted, limits: vec![says(5 - u64::from(admitted)).into()] };
         let answer = world.maker.answer_found(question(&world, false, &keys), &found);
         assert_eq!(over_and_left(&answer), [(false, 3), (!admitted, 0)], "only asked");
     }
     let denied = question(&world, true, &keys);
     assert_eq!(left_of_own(&world), 1);
-    let found = FoundElsewhere { admitted: false, decisions: vec![says(5)] };
+    let found = FoundElsewhere { admitted: false, limits: vec![says(5).into()] };
     let answer = world.maker.answer_found(denied, &found);
     assert_eq!(over_and_left(&answer), [(false, 3), (true, 0)]);
     assert_eq!(left_of_own(&world), 3);
-    let found = FoundElsewhere { admitted: true, decisions: vec![says(4)] };
+    let found = FoundElsewhere { admitted: true, limits: vec![says(4).into()] };
     let answer = world.maker.answer_found(question(&world, true, &keys), &found);
     assert_eq!(over_and_left(&answer), [(false, 1), (false, 0)]);
     assert_eq!(left_of_own(&world), 1);
@@ -139,7 +141,7 @@ fn of_two_limits_that_come_with_a_request_neither_is_charged_if_one_is_over() {
     for admitted in [false, true] {
         let denied = question(&world, true, &[(OWN, 2), (OWN, 2)]);
         assert_eq!(left_of_own(&world), 3);
-        let found = FoundElsewhere { admitted, decisions: Vec::new() };
+        let found = FoundElsewhere { admitted, limits: Vec::new() };
         let answer = world.maker.answer_found(denied, &found);
         assert_eq!(answer.code(), Code::OverLimit, "whatever is said elsewhere");
         assert_eq!(over_and_left(&answer), [(false, 3), (true, 1)]);
@@ -177,7 +179,7 @@ fn what_is_said_of_a_request_is_counted_and_what_is_only_asked_is_not() {
     let asked = question(&world, false, &[("normal", 1)]);
     let _ = world
         .maker
-        .answer_found(asked, &FoundElsewhere { admitted: false, decisions: vec![says(5)] });
+        .answer_found(asked, &FoundElsewhere { admitted: false, limits: vec![says(5).into()] });
     let counts = denied.rule(0).expect("a rule").counts();
     assert_eq!((counts.within_limit, counts.over_limit), (1, 1));
     assert_eq!(world.maker.cache().unknown_domains(), 0);
@@ -201,7 +203,7 @@ fn a_limit_of_which_nothing_is_said_denies() {
     let world = World::new(RULES);
     for hits in [0, 1] {
         let keys = [("normal", hits), ("stacked", hits)];
-        let found = FoundElsewhere { admitted: true, decisions: vec![says(0), says(0)] };
+        let found = FoundElsewhere { admitted: true, limits: vec![says(0).into(), says(0).into()] };
         let answer = world.maker.answer_found(question(&world, true, &keys), &found);
         assert_eq!(answer.code(), Code::OverLimit);
         assert_eq!(over_and_left(&answer), [(false, 4), (true, 0)], "{hits}");

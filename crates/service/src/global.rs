@@ -4,6 +4,7 @@
 //! refused, and the previous rules stay. A request is decided in one call, whatever the number of its descriptors,
 //! and by each rule's `on_error` if there is no answer in time.
 
+mod acts;
 mod metrics;
 
 use std::collections::HashMap;
@@ -13,15 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tollgate::Policy;
-use tollgate_redis::{
-    Group, Mode, Outage, RedisLimiter, RedisToll, Store, StoreOptions, Weight, check_request,
-    peek_request,
-};
-use tollgate_rules::{
-    Accuracy, Answer, Claim, DecisionMaker, FoundElsewhere, Limit, OnError, Question, Rule,
-    Settings,
-};
+use tollgate_redis::{Fault, Mode, Outage, RedisLimiter, Store, StoreOptions};
+use tollgate_rules::{Accuracy, Answer, DecisionMaker, FoundElsewhere, OnError, Question, Rule};
 
+pub(crate) use acts::StoredCharge;
 pub(crate) use metrics::OfStore;
 
 /// Where limits that many nodes share are kept.
@@ -83,14 +79,13 @@ pub(crate) const BYTES_OF_A_CLIENT: u64 = 80;
 /// Why limits cannot be kept elsewhere.
 ///
 /// ```
-/// let error = tollgate_service::GlobalError::Compat;
-/// assert!(error.to_string().starts_with("limits in Redis are charged all or none"));
+/// let (path, reason) = ("ca.pem".into(), "no such file".to_owned());
+/// let error = tollgate_service::GlobalError::File { path, reason };
+/// assert_eq!(error.to_string(), "ca.pem: cannot be read: no such file");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GlobalError {
-    /// [`compat`](tollgate_rules::Settings::compat) decides descriptors one by one, which the store does not do.
-    Compat,
     /// A file that cannot be read.
     File {
         /// The path.
@@ -105,10 +100,6 @@ pub enum GlobalError {
 impl fmt::Display for GlobalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Compat => f.write_str(
-                "limits in Redis are charged all or none, and compat charges each descriptor on its \
-                 own; leave one of them out",
-            ),
             Self::File { path, reason } => {
                 write!(f, "{}: cannot be read: {reason}", path.display())
             }
@@ -142,10 +133,7 @@ pub(crate) struct GlobalLimits {
 }
 
 impl GlobalLimits {
-    pub(crate) fn open(global: &Global, settings: &Settings) -> Result<Self, GlobalError> {
-        if settings.compat {
-            return Err(GlobalError::Compat);
-        }
+    pub(crate) fn open(global: &Global) -> Result<Self, GlobalError> {
         if global.nodes == 0 {
             return Err(GlobalError::Store(tollgate_redis::BuildError::NoNodes));
         }
@@ -236,10 +224,21 @@ impl GlobalLimits {
         Ok(limiter)
     }
 
-    /// Asks the store and returns the answer.
-    pub(crate) async fn answer(&self, maker: &DecisionMaker, question: Question) -> Answer {
-        let found = find(&question).await;
-        maker.answer_found(question, &found)
+    /// Does in the store what the question asks for; returns the answer, and what gives back what that has charged.
+    pub(crate) async fn answer(
+        &self,
+        maker: &DecisionMaker,
+        question: Question,
+    ) -> (Answer, Vec<StoredCharge>) {
+        let found = acts::act(&question).await;
+        let denied = || (FoundElsewhere { admitted: false, limits: Vec::new() }, Vec::new());
+        let (found, charges) = found.unwrap_or_else(denied);
+        (maker.answer_found(question, &found), charges)
+    }
+
+    /// Forgets in the store what was charged to the clients of a question; returns to how many limits.
+    pub(crate) async fn reset(&self, question: &Question) -> Result<usize, Fault> {
+        acts::reset(question).await
     }
 
     /// Gives back the units that this node holds in leases.
@@ -257,46 +256,6 @@ impl GlobalLimits {
 fn read(path: &Path) -> Result<Vec<u8>, GlobalError> {
     std::fs::read(path)
         .map_err(|error| GlobalError::File { path: path.into(), reason: error.to_string() })
-}
-
-async fn find(question: &Question) -> FoundElsewhere {
-    let claims: Vec<Claim<'_>> = question.claims().collect();
-    let clients: Vec<String> = claims.iter().map(|claim| readable(claim.key)).collect();
-    let mut tolls: Vec<RedisToll<'_>> = Vec::with_capacity(claims.len());
-    for (claim, client) in claims.iter().zip(&clients) {
-        let keepers = claim.rule.limits().iter().map(Limit::keeper::<RedisLimiter>);
-        for keeper in keepers {
-            // Every limit has got its limiter before its rule was put in force.
-            let Some(limiter) = keeper else {
-                return FoundElsewhere { admitted: false, decisions: Vec::new() };
-            };
-            tolls.push(limiter.toll(client, claim.cost));
-        }
-    }
-    let mut rest = &tolls[..];
-    let groups: Vec<Group<'_>> = claims
-        .iter()
-        .map(|claim| {
-            let (tolls, others) = rest.split_at(claim.rule.limits().len());
-            rest = others;
-            Group { tolls, weight: weight(claim.rule) }
-        })
-        .collect();
-    let decision = if question.is_to_be_charged() {
-        check_request(&groups).await
-    } else {
-        peek_request(&groups).await
-    };
-    let (admitted, decisions) = (decision.is_allowed(), decision.decisions().to_vec());
-    FoundElsewhere { admitted, decisions }
-}
-
-fn weight(rule: &Rule) -> Weight {
-    match (rule.is_shadow(), rule.is_quota()) {
-        (true, _) => Weight::Counts,
-        (false, true) => Weight::DeniesTogether,
-        (false, false) => Weight::Denies,
-    }
 }
 
 /// The key of a client as text for the keys in Redis: its values, with `,` between them. In a cluster it decides the

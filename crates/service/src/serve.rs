@@ -73,7 +73,7 @@ fn keep_rules(
     clock: Clock,
     global: Option<&Global>,
 ) -> Result<(Option<GlobalLimits>, RuleCache), StartError> {
-    let keeper = global.map(|global| GlobalLimits::open(global, settings));
+    let keeper = global.map(GlobalLimits::open);
     let keeper = keeper.transpose().map_err(StartError::Global)?;
     let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
     let settings = RulesSettings { more_bytes_per_client, ..*settings };

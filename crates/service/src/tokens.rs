@@ -11,7 +11,10 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 
+use tollgate_redis::Fault;
 use tollgate_rules::Receipt;
+
+use crate::global::StoredCharge;
 
 /// How many receipts are kept.
 pub(crate) const PLACES: usize = 1 << 16;
@@ -23,7 +26,43 @@ pub(crate) struct Token {
     secret: u64,
 }
 
-type TokenPlace = Mutex<Option<(u64, Receipt)>>;
+/// What a reservation was charged, by limits of this process or by those in Redis.
+#[derive(Debug)]
+pub(crate) enum Charged {
+    Here(Receipt),
+    Stored(Vec<StoredCharge>),
+}
+
+impl Charged {
+    /// As [`Receipt::cancel`]. If the store fails, what it has not given back stays charged.
+    pub(crate) async fn cancel(self) -> Result<bool, Fault> {
+        let charges = match self {
+            Self::Here(receipt) => return Ok(receipt.cancel()),
+            Self::Stored(charges) => charges,
+        };
+        let mut all = true;
+        for charge in charges.into_iter().rev() {
+            all &= charge.undo().await?;
+        }
+        Ok(all)
+    }
+
+    /// As [`Receipt::refund`]. If the store fails, what it has not given back stays charged.
+    pub(crate) async fn refund(self, units: u64) -> Result<u64, Fault> {
+        let charges = match self {
+            Self::Here(receipt) => return Ok(receipt.refund(units)),
+            Self::Stored(charges) => charges,
+        };
+        let mut least = None;
+        for charge in charges {
+            let given = charge.refund(units).await?;
+            least = Some(least.map_or(given, |least: u64| least.min(given)));
+        }
+        Ok(least.unwrap_or(0))
+    }
+}
+
+type TokenPlace = Mutex<Option<(u64, Charged)>>;
 
 /// The receipts of the latest reservations.
 #[derive(Debug, Default)]
@@ -37,7 +76,7 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     /// Keeps a receipt, in place of the oldest.
-    pub(crate) fn keep(&self, receipt: Receipt) -> Option<Token> {
+    pub(crate) fn keep(&self, receipt: Charged) -> Option<Token> {
         let places = self.places.get_or_init(|| (0..PLACES).map(|_| Mutex::default()).collect());
         // Relaxed: the number only has to be another one each time; the place has a lock of its own.
         let number = self.given.fetch_add(1, Ordering::Relaxed);
@@ -55,7 +94,7 @@ impl Tokens {
     }
 
     /// The receipt, once.
-    pub(crate) fn take(&self, token: Token) -> Option<Receipt> {
+    pub(crate) fn take(&self, token: Token) -> Option<Charged> {
         let place = self.places.get()?.get(usize::from(token.place))?;
         // Held for a few instructions, and only by a caller of this very place.
         let mut kept = place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,10 +137,10 @@ mod tests {
         DecisionMaker::new(cache).expect("small tables")
     }
 
-    fn receipt(maker: &DecisionMaker) -> Receipt {
+    fn receipt(maker: &DecisionMaker) -> Charged {
         let descriptors = [Descriptor::new(&[("k", "v")])];
         let answer = maker.act(&Request::new("a", &descriptors), Act::Reserve { max_wait: None });
-        answer.expect("a good request").take_receipt().expect("it is admitted")
+        Charged::Here(answer.expect("a good request").take_receipt().expect("it is admitted"))
     }
 
     #[test]

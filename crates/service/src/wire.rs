@@ -55,7 +55,7 @@ pub(crate) fn question(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
 ) -> Result<Question, RequestRefusal> {
-    ask(maker, request, |asked| maker.question(asked))
+    ask(maker, request, |asked| maker.question(asked, Act::CheckNow))
 }
 
 fn ask<T>(

@@ -7,12 +7,13 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tollgate::{Decision, Permit};
+use tollgate::{Algorithm, Decision, Permit, Wait};
 
 use super::joint::quota_is_over;
 use super::moment::DecisionTime;
-use super::part::{Enforcement, Judge, Part};
+use super::part::{Enforcement, Judge, Part, beyond};
 use super::verdict::RuleVerdict;
 use super::{Act, DecisionMaker, is_over, mark_over, resolve};
 use crate::answer::Answer;
@@ -25,20 +26,22 @@ use crate::rule_set::RuleSet;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tollgate_rules::{Claim, DecisionMaker, Descriptor, FoundElsewhere, Request, RuleCache, RuleText, Settings};
+/// use tollgate_rules::{
+///     Act, Claim, DecisionMaker, Descriptor, FoundElsewhere, Request, RuleCache, RuleText, Settings,
+/// };
 /// let cache = Arc::new(RuleCache::new(Settings::default()));
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
 ///             rate_limit: {unit: hour, requests_per_unit: 2}\n";
 /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
 /// let maker = DecisionMaker::new(cache)?;
 /// let descriptors = [Descriptor::new(&[("user", "alice")])];
-/// let question = maker.question(&Request::new("shop", &descriptors))?;
+/// let question = maker.question(&Request::new("shop", &descriptors), Act::Check)?;
 /// let claims: Vec<Claim<'_>> = question.claims().collect();
 /// assert_eq!((claims[0].rule.path(), claims[0].cost), ("user", 1));
 /// // Some limiter elsewhere, asked for this rule, key and cost.
 /// let elsewhere = tollgate::Limiter::new(tollgate::Quota::per_hour(2));
 /// let decision = elsewhere.check_n(claims[0].cost);
-/// let found = FoundElsewhere { admitted: decision.is_allowed(), decisions: vec![decision] };
+/// let found = FoundElsewhere { admitted: decision.is_allowed(), limits: vec![decision.into()] };
 /// assert_eq!(maker.answer_found(question, &found).statuses()[0].remaining, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -51,6 +54,8 @@ pub struct Question {
     is_domain: bool,
     /// Whether the local limits admit it.
     may_go: bool,
+    /// Whether each descriptor is decided by itself.
+    is_separate: bool,
 }
 
 /// An owned [`Part`].
@@ -60,6 +65,7 @@ struct KeptPart {
     key: Range<usize>,
     verdict: Option<RuleVerdict>,
     permit: Option<Permit>,
+    uncharged: u64,
 }
 
 enum KeptJudge {
@@ -78,15 +84,41 @@ pub struct Claim<'a> {
     pub key: &'a [u8],
     /// The units to charge.
     pub cost: u64,
+    act: Act,
 }
 
 /// The answers of the limits that are kept elsewhere.
 #[derive(Clone, Debug)]
 pub struct FoundElsewhere {
-    /// Whether those limits admit the request.
+    /// Whether those limits admit the request. If each descriptor is decided [by itself](Question::is_separate), `true`.
     pub admitted: bool,
-    /// The decision of each limit of each claim, in their order. Missing decisions are taken for denials.
-    pub decisions: Vec<Decision>,
+    /// The answer of each limit of each claim, in their order. Missing ones are taken for denials.
+    pub limits: Vec<FoundLimit>,
+}
+
+/// The answer of a limit that is kept elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct FoundLimit {
+    /// Its decision; after a charge that need not fit, and under a rule of [usage](Rule::is_usage), that about one unit.
+    pub decision: Decision,
+    /// If it gave a place in its queue: how long to wait.
+    pub wait: Duration,
+    /// After a charge that need not fit, which is never denied: the units that the limit could not remember.
+    pub uncharged: Option<u64>,
+}
+
+impl From<Decision> for FoundLimit {
+    fn from(decision: Decision) -> Self {
+        Self { decision, wait: Duration::ZERO, uncharged: None }
+    }
+}
+
+impl Claim<'_> {
+    /// How long this limit of the rule lets the request wait; `None` if it is admitted at once or not at all.
+    #[must_use]
+    pub fn wait(&self, limit: &Limit) -> Option<Wait> {
+        self.act.wait(limit.gate.as_ref()?)
+    }
 }
 
 impl Question {
@@ -96,10 +128,23 @@ impl Question {
             KeptJudge::Rule(index) => {
                 let rule = &self.rules.rules()[index];
                 let key = &self.keys[part.key.clone()];
-                (!rule.blocks()).then_some(Claim { rule, key, cost: part.cost })
+                (!rule.blocks()).then_some(Claim { rule, key, cost: part.cost, act: self.act })
             }
             _ => None,
         })
+    }
+
+    /// What the request asks for.
+    #[must_use]
+    pub fn act(&self) -> Act {
+        self.act
+    }
+
+    /// Whether each claim is decided and charged by itself, and what is denied uses up what was left
+    /// ([`Limit::drains_denied`]): under [`compat`](crate::Settings::compat).
+    #[must_use]
+    pub fn is_separate(&self) -> bool {
+        self.is_separate
     }
 
     /// Whether the claims are to be charged. They are not for a peek, nor if a local limit has denied already.
@@ -117,8 +162,8 @@ impl Question {
                 KeptJudge::Rule(index) => Judge::Rule(index, &rules.rules()[index]),
                 KeptJudge::Override(limit) => Judge::Override(limit),
             };
-            let (verdict, permit) = (kept.verdict, kept.permit.take());
-            Part { verdict, permit, ..Part::new(judge, kept.cost, kept.key.clone()) }
+            let (verdict, permit, uncharged) = (kept.verdict, kept.permit.take(), kept.uncharged);
+            Part { verdict, permit, uncharged, ..Part::new(judge, kept.cost, kept.key.clone()) }
         });
         (parts.collect(), &self.keys)
     }
@@ -132,41 +177,36 @@ impl fmt::Debug for Question {
 }
 
 impl DecisionMaker {
-    /// The first half of [`check`](DecisionMaker::check), for limits that are kept elsewhere. Limits that come with
-    /// requests are charged here, and [`answer_found`](DecisionMaker::answer_found) refunds them if the request is
-    /// denied.
+    /// The first half of [`act`](DecisionMaker::act), for limits that are kept elsewhere. Limits that come with requests
+    /// are charged here, and [`answer_found`](DecisionMaker::answer_found) refunds them if the request is denied.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
-    pub fn question(&self, request: &Request<'_>) -> Result<Question, RequestError> {
-        self.ask(request, Act::Check)
-    }
-
-    /// The first half of [`peek`](DecisionMaker::peek).
-    ///
-    /// # Errors
-    /// As [`check`](DecisionMaker::check).
-    pub fn peek_question(&self, request: &Request<'_>) -> Result<Question, RequestError> {
-        self.ask(request, Act::Peek)
-    }
-
-    fn ask(&self, request: &Request<'_>, act: Act) -> Result<Question, RequestError> {
-        request.check(self.cache.settings())?;
+    pub fn question(&self, request: &Request<'_>, act: Act) -> Result<Question, RequestError> {
+        let settings = self.cache.settings();
+        request.check(settings)?;
         let rules = self.cache.rules().ok_or(RequestError::NotLoaded)?;
+        let is_separate = settings.compat;
         let mut keys = Vec::new();
         let mut parts = resolve(&rules, request, &mut keys);
         let with = self.context(&keys, DecisionTime::Now, act);
         for part in &mut parts {
-            let is_here = match part.judge {
-                Judge::Override(_) => true,
-                Judge::Rule(_, rule) => rule.blocks(),
-                _ => false,
-            };
-            part.verdict = if is_here { part.ask(part.cost, with) } else { None };
+            let own = matches!(part.judge, Judge::Override(_));
+            match act {
+                _ if !own && !part.rule().is_some_and(Rule::blocks) => {}
+                Act::Charge => part.charge_late(with),
+                _ if !own && part.is_usage() => part.look(with),
+                _ if own && is_separate && act.counts() => {
+                    part.charge(with);
+                    part.drain_denied(with);
+                }
+                _ => part.verdict = part.ask(part.cost, with),
+            }
         }
         let is_denied = |part: &Part<'_>| part.say() == Enforcement::Binding && part.is_over();
-        let mut may_go = !parts.iter().any(is_denied) && !quota_is_over(&parts);
-        if act.counts() && may_go {
+        let is_joint = !is_separate && act != Act::Charge;
+        let mut may_go = !is_joint || (!parts.iter().any(is_denied) && !quota_is_over(&parts));
+        if is_joint && act.counts() && may_go {
             for part in &mut parts {
                 if matches!(part.judge, Judge::Override(_)) {
                     part.charge(with);
@@ -179,20 +219,31 @@ impl DecisionMaker {
         }
         let parts = parts.into_iter().map(KeptPart::of).collect();
         let is_domain = rules.domains.contains_key(request.domain);
-        Ok(Question { rules, keys, parts, act, is_domain, may_go })
+        Ok(Question { rules, keys, parts, act, is_domain, may_go, is_separate })
     }
 
     /// The second half: the answer that follows from the decisions found elsewhere.
     #[must_use = "an answer that nobody looks at limits nothing"]
     pub fn answer_found(&self, mut question: Question, found: &FoundElsewhere) -> Answer {
-        let (act, is_domain, may_go) = (question.act, question.is_domain, question.may_go);
+        let Question { act, is_domain, may_go, is_separate, .. } = question;
         let admitted = may_go && found.admitted;
         let (mut parts, keys) = question.parts();
         let with = self.context(keys, DecisionTime::Now, act);
-        let mut decisions = found.decisions.iter();
+        let mut limits = found.limits.iter();
         for part in &mut parts {
             let Some(rule) = part.rule().filter(|rule| !rule.blocks()) else { continue };
-            part.verdict = of_limits(rule.limits(), part.cost, &mut decisions);
+            let own: Vec<&FoundLimit> = limits.by_ref().take(rule.limits().len()).collect();
+            part.uncharged = own.iter().filter_map(|found| found.uncharged).max().unwrap_or(0);
+            // What was charged already is no promise of a place.
+            let asks = !may_go || !found.admitted || !act.counts();
+            let queue = if asks { act } else { Act::CheckNow };
+            part.verdict = of_limits(rule.limits(), part.cost, queue, &own);
+            if let Some(verdict) = part.verdict.as_mut().filter(|verdict| verdict.is_over)
+                && is_separate
+                && act.counts()
+            {
+                verdict.remaining = 0;
+            }
         }
         if !admitted {
             for part in parts.iter_mut().filter(|part| matches!(part.judge, Judge::Override(_))) {
@@ -202,8 +253,10 @@ impl DecisionMaker {
                 }
             }
         }
-        // Denied elsewhere although each limit now has room: two requests ran concurrently.
-        if !found.admitted
+        // Denied elsewhere although each limit now has room: two requests ran concurrently. A look that finds a place
+        // in a queue is not denied.
+        if act.counts()
+            && !found.admitted
             && !is_over(&parts)
             && let Some(part) = parts.iter_mut().find(|part| part.say() != Enforcement::None)
         {
@@ -222,20 +275,43 @@ impl KeptPart {
             Judge::Rule(index, _) => KeptJudge::Rule(index),
             Judge::Override(limit) => KeptJudge::Override(limit),
         };
-        let Part { cost, key, verdict, permit, .. } = part;
-        Self { judge, cost, key, verdict, permit }
+        let Part { cost, key, verdict, permit, uncharged, .. } = part;
+        Self { judge, cost, key, verdict, permit, uncharged }
     }
 }
 
 /// The combined verdict of a rule's limits.
-fn of_limits<'d>(
-    limits: &[Limit],
-    cost: u64,
-    decisions: &mut impl Iterator<Item = &'d Decision>,
-) -> Option<RuleVerdict> {
-    let verdicts = limits.iter().enumerate().map(|(n, limit)| match decisions.next() {
-        Some(decision) => RuleVerdict::of(decision, n, OnFull::default()),
+fn of_limits(limits: &[Limit], cost: u64, act: Act, found: &[&FoundLimit]) -> Option<RuleVerdict> {
+    let verdicts = limits.iter().enumerate().map(|(n, limit)| match found.get(n) {
+        Some(found) => {
+            let verdict = RuleVerdict::of(&found.decision, n, OnFull::default());
+            if found.uncharged.is_some() {
+                return RuleVerdict { is_over: false, ..verdict };
+            }
+            match place_ahead(limit, cost, act, &found.decision) {
+                Some(wait) if verdict.is_over => RuleVerdict { wait, ..verdict.admitted() },
+                _ => RuleVerdict { wait: found.wait, ..verdict },
+            }
+        }
         None => RuleVerdict::blocked(n, cost.max(1), limit.window),
     });
     verdicts.reduce(RuleVerdict::or)
+}
+
+/// How long a request would wait that a limit denies now, if its queue had a place for it.
+fn place_ahead(limit: &Limit, cost: u64, act: Act, asked: &Decision) -> Option<Duration> {
+    let gate = limit.gate.as_ref()?;
+    let wait = act.wait(gate)?;
+    if gate.policy.algorithm() != Algorithm::Gcra {
+        return None;
+    }
+    let ahead = asked.retry_after().unwrap_or_else(|| beyond(gate, asked, cost));
+    let queue = gate.policy.at_limit().queue;
+    let most = queue.map_or(Duration::MAX, |queue| queue.max_wait()).min(wait.max_wait());
+    let behind = queue.map_or(u64::MAX, |queue| queue.max_behind()).min(wait.max_behind());
+    // In units of time: a place behind so many others is this far ahead.
+    let quota = gate.policy.quota();
+    let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
+    let is_near = ahead.as_nanos() <= unit_ns.saturating_mul(u128::from(behind));
+    (ahead <= most && is_near).then_some(ahead)
 }

@@ -5,6 +5,9 @@
 //! denied: nothing. The one exception is that of [`tollgate::check_all`]: of two concurrent requests, a denied one
 //! may leave part of its cost in a limit for a while.
 //!
+//! # Usage
+//! The rules of what was used already (`usage`) have charged it before, and deny what comes with it if nothing was left.
+//!
 //! # Rules in quota mode
 //! It is enough that one rule in quota mode has room. Those without room are left out of the charge; if one loses its
 //! room to a concurrent request, it is left out as well, and the rest is checked again. Each round leaves one out, so
@@ -20,10 +23,13 @@ use crate::full::NoCell;
 
 pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
     if let [part] = parts {
-        return part.charge(with);
+        if !part.is_usage() {
+            part.charge(with);
+        }
+        return;
     }
     let admitted = charge_all(parts, with);
-    for part in parts.iter_mut() {
+    for part in parts.iter_mut().filter(|part| !part.is_usage()) {
         let left_out = part.say() == Enforcement::Quota && part.is_over();
         part.verdict = match (admitted, part.say()) {
             // Read after the charge, so that `remaining` is current.
@@ -73,8 +79,10 @@ fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<us
     }
     let blocks = |part: &Part<'_>| {
         part.say() == Enforcement::Binding
-            && part.cost > 0
-            && part.rule().is_some_and(|rule| rule.blocks())
+            && part.rule().is_some_and(|rule| match rule.is_usage() {
+                true => part.is_over(),
+                false => part.cost > 0 && rule.blocks(),
+            })
     };
     if parts.iter().any(blocks) || quota_is_over(parts) {
         return Err(None);
@@ -103,8 +111,10 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
         let mut dues: Vec<Due<'_, '_>> = Vec::with_capacity(parts.len());
         let mut owners: Vec<usize> = Vec::with_capacity(parts.len());
         for (n, part) in parts.iter().enumerate() {
-            let is_asked =
-                part.say() != Enforcement::None && !part.is_over() && !part.is_full_allowed;
+            let is_asked = part.say() != Enforcement::None
+                && !part.is_usage()
+                && !part.is_over()
+                && !part.is_full_allowed;
             for due in part.dues(with).filter(|_| is_asked) {
                 dues.push(due);
                 owners.push(n);

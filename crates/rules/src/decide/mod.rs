@@ -35,7 +35,7 @@ use overrides::Overrides;
 use part::{Enforcement, Judge, Part};
 
 pub use act::Act;
-pub use elsewhere::{Claim, FoundElsewhere, Question};
+pub use elsewhere::{Claim, FoundElsewhere, FoundLimit, Question};
 use joint::mark_over;
 pub use paced::PacedAnswer;
 
@@ -282,15 +282,15 @@ impl DecisionMaker {
         let concluded = with_keys(|keys| {
             let mut parts = resolve(rules, request, keys);
             let with = self.context(keys, moment, act);
+            if act.counts() && act != Act::Charge {
+                let used = parts.iter_mut().filter(|part| part.is_usage());
+                used.for_each(|part| part.settle(with));
+            }
             match act {
-                Act::Peek => {
-                    for part in &mut parts {
-                        part.verdict = part.ask(part.cost, with);
-                    }
-                }
+                Act::Peek => parts.iter_mut().for_each(|part| part.look(with)),
                 Act::Charge => parts.iter_mut().for_each(|part| part.charge_late(with)),
                 _ if settings.compat => {
-                    for part in &mut parts {
+                    for part in parts.iter_mut().filter(|part| !part.is_usage()) {
                         part.charge(with);
                         part.drain_denied(with);
                     }

@@ -104,6 +104,28 @@ impl<'r> Part<'r> {
         }
     }
 
+    /// Whether its cost was used before it was asked for.
+    pub(crate) fn is_usage(&self) -> bool {
+        self.rule().is_some_and(Rule::is_usage)
+    }
+
+    /// The verdict for its cost. Charges nothing.
+    pub(crate) fn look(&mut self, with: Context<'_>) {
+        self.verdict = self.ask(if self.is_usage() { 1 } else { self.cost }, with);
+    }
+
+    /// Under a usage rule: charges what was used, whatever other rules say, and is over if nothing had been left.
+    pub(crate) fn settle(&mut self, with: Context<'_>) {
+        self.look(with);
+        let was_over = self.is_over();
+        if self.cost > 0 {
+            self.charge_late(with);
+            if let Some(verdict) = &mut self.verdict {
+                verdict.is_over = was_over;
+            }
+        }
+    }
+
     /// The verdict for `cost`. Charges nothing.
     pub(crate) fn ask(&self, cost: u64, with: Context<'_>) -> Option<RuleVerdict> {
         let key = self.key(with.keys);
@@ -287,7 +309,7 @@ fn ask_limit(
 }
 
 /// How long a cost above the burst waits, which no check admits: until what is owed with it is the burst.
-fn beyond(gate: &LocalLimit, asked: &Decision, cost: u64) -> Duration {
+pub(super) fn beyond(gate: &LocalLimit, asked: &Decision, cost: u64) -> Duration {
     let quota = gate.policy.quota();
     let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
     let more_ns = unit_ns.saturating_mul(u128::from(cost.saturating_sub(asked.limit())));

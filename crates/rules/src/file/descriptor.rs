@@ -23,6 +23,7 @@ const KEYS: &[&str] = &[
     "descriptors",
     "shadow_mode",
     "quota_mode",
+    "usage",
     "detailed_metric",
     "value_to_metric",
     "share_threshold",
@@ -68,6 +69,7 @@ pub(crate) struct RuleSpec {
 pub(crate) struct Traits {
     pub(crate) shadow_mode: bool,
     pub(crate) quota_mode: bool,
+    pub(crate) usage: bool,
     pub(crate) detailed_metric: bool,
     pub(crate) value_to_metric: bool,
     pub(crate) on_error: OnError,
@@ -204,7 +206,23 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
             }
         }
     }
-    Ok(Some(rule))
+    let queued = rule
+        .limits
+        .iter()
+        .find(|limit| limit.policy.is_some_and(|policy| policy.at_limit().queue.is_some()));
+    let with = match queued {
+        _ if !rule.traits.usage => None,
+        Some(_) => Some("queue or wait"),
+        None if rule.limits.iter().any(|limit| limit.elastic.is_some()) => Some("mode: elastic"),
+        None => rule.traits.quota_mode.then_some("quota_mode"),
+    };
+    match (with, fields.scalar("usage")?) {
+        // What was used already cannot wait, nor be charged to another rule in its place.
+        (Some(with), Some((_, at))) => {
+            Err(LocatedProblem { at, problem: Problem::Together { key: "usage", with } })
+        }
+        _ => Ok(Some(rule)),
+    }
 }
 
 impl DescriptorText {
@@ -252,6 +270,7 @@ fn read_traits(fields: &MapFields<'_>) -> Result<Traits, LocatedProblem> {
     Ok(Traits {
         shadow_mode: fields.truth("shadow_mode")?,
         quota_mode: fields.truth("quota_mode")?,
+        usage: fields.truth("usage")?,
         detailed_metric: fields.truth("detailed_metric")?,
         value_to_metric: fields.truth("value_to_metric")?,
         on_error,

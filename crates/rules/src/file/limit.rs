@@ -58,24 +58,17 @@ pub(crate) struct LimitText {
 impl LimitText {
     /// Why only tables of this process can keep it, if so.
     pub(crate) fn only_here(&self) -> Option<String> {
-        let policy = self.policy?;
+        self.policy?;
         if let Some(zone) = &self.zone {
             return Some(format!(
                 "time_zone: {zone} is not kept in Redis, where windows are those of UTC; leave it out, or serve the rule \
                  without --redis"
             ));
         }
-        if self.elastic.is_some() {
-            let reason = "mode: elastic borrows from a pool of this process, which is not kept in Redis; leave it out, or \
-                          serve the rule without --redis";
-            return Some(reason.to_owned());
-        }
-        let has_queue = policy.at_limit().queue.is_some();
-        has_queue.then(|| {
-            format!(
-                "{policy} has a queue, which is not kept in Redis; leave out queue and wait, or serve the rule without \
-                 --redis"
-            )
+        self.elastic.is_some().then(|| {
+            "mode: elastic borrows from a pool of this process, which is not kept in Redis; leave it out, or \
+             serve the rule without --redis"
+                .to_owned()
         })
     }
 }

@@ -11,12 +11,12 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use tollgate_redis::Fault;
 use tollgate_rules::{
-    self as rules, Answer, Code, Descriptor, DescriptorEntry, NoCell, Request, RequestError,
+    Act, Answer, Code, Descriptor, DescriptorEntry, NoCell, Request, RequestError,
 };
 use tollgate_tower::{Headers, LimitReport, PolicyName};
 
-use crate::global::GlobalLimits;
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::service::Service;
 use crate::tokens::Token;
@@ -113,12 +113,7 @@ pub(super) type ParsedQuestion = Result<Json<CheckRequest>, JsonRejection>;
 
 pub(crate) async fn check(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
     let begun = Instant::now();
-    let response = match &service.keeper {
-        None => answer(asked, &service.headers, |request| service.maker.check(request)),
-        Some(keeper) => {
-            elsewhere(asked, &service, keeper, |request| service.maker.question(request)).await
-        }
-    };
+    let response = answer(&service, asked, Act::Check).await;
     let outcome = RequestOutcome::of(response.status());
     service.metrics.requests.answered(Protocol::Plain, outcome, begun.elapsed());
     response
@@ -144,79 +139,53 @@ pub(crate) async fn peek(
         }
     }
     question.descriptors.push(Pairs(pairs));
-    let asked = Ok(Json(question));
-    match &service.keeper {
-        None => answer(asked, &service.headers, |request| service.maker.peek(request)),
-        Some(keeper) => {
-            elsewhere(asked, &service, keeper, |request| service.maker.peek_question(request)).await
-        }
-    }
+    answer(&service, Ok(Json(question)), Act::Peek).await
 }
 
 pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
-    if service.keeper.is_some() {
-        let reason = "limits in Redis cannot be reset from here: delete their keys there";
-        return (StatusCode::NOT_IMPLEMENTED, reason).into_response();
-    }
-    let question = match asked {
-        Ok(Json(question)) => question,
+    let asked = match asked {
+        Ok(Json(asked)) => asked,
         Err(rejection) => return rejection.into_response(),
     };
-    match ask(&question, |request| service.maker.reset(request)) {
-        Ok(limits) => Json(serde_json::json!({ "reset": limits })).into_response(),
+    let told = |limits: usize| Json(serde_json::json!({ "reset": limits })).into_response();
+    let Some(keeper) = &service.keeper else {
+        let reset = asked.ask(|request| service.maker.reset(request));
+        return reset.map_or_else(error_response, told);
+    };
+    match asked.ask(|request| service.maker.question(request, Act::Peek)) {
+        Ok(question) => keeper.reset(&question).await.map_or_else(fault_response, told),
         Err(error) => error_response(error),
     }
 }
 
-fn answer(
-    asked: ParsedQuestion,
-    headers: &Headers,
-    decide: impl FnOnce(&Request<'_>) -> Result<Answer, RequestError>,
-) -> Response {
-    let question = match asked {
-        Ok(Json(question)) => question,
+pub(super) async fn answer(service: &Service, asked: ParsedQuestion, act: Act) -> Response {
+    let asked = match asked {
+        Ok(Json(asked)) => asked,
         Err(rejection) => return rejection.into_response(),
     };
-    match ask(&question, decide) {
-        Ok(answer) => reply(&answer, headers, None),
+    match service.act(&asked, act).await {
+        Ok((answer, _)) => reply(&answer, &service.headers, None),
         Err(error) => error_response(error),
     }
 }
 
-/// For limits that are kept elsewhere.
-async fn elsewhere(
-    asked: ParsedQuestion,
-    service: &Service,
-    keeper: &GlobalLimits,
-    prepare: impl FnOnce(&Request<'_>) -> Result<rules::Question, RequestError>,
-) -> Response {
-    let question = match asked {
-        Ok(Json(question)) => ask(&question, prepare),
-        Err(rejection) => return rejection.into_response(),
-    };
-    match question {
-        Ok(question) => {
-            reply(&keeper.answer(&service.maker, question).await, &service.headers, None)
-        }
-        Err(error) => error_response(error),
+impl CheckRequest {
+    /// Builds the request for the rules and passes it on.
+    pub(crate) fn ask<T>(
+        &self,
+        act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
+    ) -> Result<T, RequestError> {
+        let entries: Vec<Vec<DescriptorEntry<'_>>> = self
+            .descriptors
+            .iter()
+            .map(|Pairs(pairs)| pairs.iter().map(|(key, value)| (&**key, &**value)).collect())
+            .collect();
+        let descriptors: Vec<Descriptor<'_>> = entries
+            .iter()
+            .map(|entries| Descriptor { hits: Some(self.cost), ..Descriptor::new(entries) })
+            .collect();
+        act(&Request::new(&self.domain, &descriptors))
     }
-}
-
-/// Builds the request for the rules and passes it on.
-pub(super) fn ask<T>(
-    question: &CheckRequest,
-    act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
-) -> Result<T, RequestError> {
-    let entries: Vec<Vec<DescriptorEntry<'_>>> = question
-        .descriptors
-        .iter()
-        .map(|Pairs(pairs)| pairs.iter().map(|(key, value)| (&**key, &**value)).collect())
-        .collect();
-    let descriptors: Vec<Descriptor<'_>> = entries
-        .iter()
-        .map(|entries| Descriptor { hits: Some(question.cost), ..Descriptor::new(entries) })
-        .collect();
-    act(&Request::new(&question.domain, &descriptors))
 }
 
 pub(super) fn reply(answer: &Answer, headers: &Headers, token: Option<Token>) -> Response {
@@ -289,6 +258,12 @@ pub(super) fn error_response(error: RequestError) -> Response {
         }
         _ => refused(error.to_string()),
     }
+}
+
+/// The store did not do what was asked, or did not say that it has.
+pub(super) fn fault_response(fault: Fault) -> Response {
+    let reason = format!("{fault}; whether Redis has done it is not known: look, and ask again");
+    (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
 }
 
 pub(super) fn refused(reason: impl Into<String>) -> Response {

@@ -12,12 +12,15 @@ use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use tollgate_rules::{Act, Receipt};
+use tollgate_rules::Act;
 
-use super::check::{CheckRequest, Pairs, ParsedQuestion, ask, error_response, one, refused, reply};
+use super::check::{
+    CheckRequest, Pairs, ParsedQuestion, answer, error_response, fault_response, one, refused,
+    reply,
+};
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::service::Service;
-use crate::tokens::{PLACES, Token};
+use crate::tokens::{Charged, PLACES, Token};
 
 /// The most bytes of domain, keys and values of a reservation, which the service keeps.
 const MAX_KEPT_BYTES: usize = 1 << 10;
@@ -55,18 +58,16 @@ pub(crate) async fn reserve(
     asked: Parsed<ReserveRequest>,
 ) -> Response {
     let begun = Instant::now();
-    let answer = here(&service, asked).and_then(|asked| reserve_here(&service, asked));
+    let answer = match asked {
+        Ok(Json(asked)) => take_place(&service, asked).await,
+        Err(rejection) => Err(rejection.into_response()),
+    };
     told(&service, answer, begun)
 }
 
 pub(crate) async fn charge(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
     let begun = Instant::now();
-    let answer = here(&service, asked).and_then(|question| {
-        let charged = ask(&question, |request| service.maker.act(request, Act::Charge));
-        charged.map_err(error_response)
-    });
-    let answer = answer.map(|answer| reply(&answer, &service.headers, None));
-    told(&service, answer, begun)
+    told(&service, Ok(answer(&service, asked, Act::Charge).await), begun)
 }
 
 pub(crate) async fn cancel(
@@ -74,9 +75,14 @@ pub(crate) async fn cancel(
     asked: Parsed<CancelRequest>,
 ) -> Response {
     let begun = Instant::now();
-    let receipt = here(&service, asked).and_then(|asked| receipt(&service, &asked.token));
-    let answer = receipt
-        .map(|receipt| Json(serde_json::json!({ "cancelled": receipt.cancel() })).into_response());
+    let answer = match asked {
+        Ok(Json(CancelRequest { token })) => match charged(&service, &token) {
+            Ok(charged) => charged.cancel().await.map_err(fault_response),
+            Err(refusal) => Err(refusal),
+        },
+        Err(rejection) => Err(rejection.into_response()),
+    };
+    let answer = answer.map(|done| Json(serde_json::json!({ "cancelled": done })).into_response());
     told(&service, answer, begun)
 }
 
@@ -85,26 +91,18 @@ pub(crate) async fn refund(
     asked: Parsed<RefundRequest>,
 ) -> Response {
     let begun = Instant::now();
-    let answer = here(&service, asked).and_then(|RefundRequest { token, units }| {
-        let units = units.unwrap_or(u64::MAX);
-        let refunded = receipt(&service, &token)?.refund(units);
-        Ok(Json(serde_json::json!({ "refunded": refunded })).into_response())
-    });
+    let answer = match asked {
+        Ok(Json(RefundRequest { token, units })) => match charged(&service, &token) {
+            Ok(charged) => charged.refund(units.unwrap_or(u64::MAX)).await.map_err(fault_response),
+            Err(refusal) => Err(refusal),
+        },
+        Err(rejection) => Err(rejection.into_response()),
+    };
+    let answer = answer.map(|units| Json(serde_json::json!({ "refunded": units })).into_response());
     told(&service, answer, begun)
 }
 
-/// The question, if the limits are those of this process.
-fn here<T>(service: &Service, asked: Parsed<T>) -> Result<T, Response> {
-    if service.keeper.is_some() {
-        let reason = "limits in Redis have no reserve, cancel, refund or charge; use /v1/check and /v1/peek, or \
-                      serve these rules without --redis";
-        return Err((StatusCode::NOT_IMPLEMENTED, reason).into_response());
-    }
-    let Json(asked) = asked.map_err(IntoResponse::into_response)?;
-    Ok(asked)
-}
-
-fn reserve_here(service: &Service, asked: ReserveRequest) -> Result<Response, Response> {
+async fn take_place(service: &Service, asked: ReserveRequest) -> Result<Response, Response> {
     let ReserveRequest { domain, descriptors, cost, max_wait_ms } = asked;
     let bytes_of = |Pairs(pairs): &Pairs| -> usize {
         pairs.iter().map(|(key, value)| key.len() + value.len()).sum()
@@ -116,14 +114,13 @@ fn reserve_here(service: &Service, asked: ReserveRequest) -> Result<Response, Re
         )));
     }
     let act = Act::Reserve { max_wait: max_wait_ms.map(Duration::from_millis) };
-    let question = CheckRequest { domain, descriptors, cost };
-    let mut answer =
-        ask(&question, |request| service.maker.act(request, act)).map_err(error_response)?;
-    let token = answer.take_receipt().and_then(|receipt| service.tokens.keep(receipt));
+    let asked = CheckRequest { domain, descriptors, cost };
+    let (answer, charged) = service.act(&asked, act).await.map_err(error_response)?;
+    let token = charged.and_then(|charged| service.tokens.keep(charged));
     Ok(reply(&answer, &service.headers, token))
 }
 
-fn receipt(service: &Service, token: &str) -> Result<Receipt, Response> {
+fn charged(service: &Service, token: &str) -> Result<Charged, Response> {
     let token: Token = token.parse().map_err(|error: String| refused(error))?;
     service.tokens.take(token).ok_or_else(|| {
         let reason = format!(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_rules::{DecisionMaker, Descriptor, DescriptorEntry, Request, RequestError};
+use tollgate_rules::{Act, DecisionMaker, Descriptor, DescriptorEntry, Request, RequestError};
 use tonic::Status;
 
 use super::allowance::Allowance;
@@ -62,7 +62,8 @@ pub(super) fn judge(
         entries.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let descriptors = [Descriptor::new(&pairs)];
     // Nothing is charged: what Envoys let through is paid when it is assigned.
-    let question = maker.question(&Request::new(domain, &descriptors)).map_err(|error| {
+    let request = Request::new(domain, &descriptors);
+    let question = maker.question(&request, Act::Peek).map_err(|error| {
         let told = format!("bucket_quota_usages[{n}]: {error}");
         match error {
             RequestError::NotLoaded => Status::unavailable(told),

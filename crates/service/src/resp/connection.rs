@@ -112,7 +112,7 @@ impl RespConnection<'_> {
             }
             if let Pause::Ask(question) = pause {
                 if let Some(keeper) = &self.service.keeper {
-                    let answer = keeper.answer(&self.service.maker, question).await;
+                    let (answer, _) = keeper.answer(&self.service.maker, question).await;
                     let outcome = limit::write(&answer, &mut self.output);
                     self.session.count(outcome);
                 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_rules::{Answer, Descriptor, Pace, PacedAnswer, Question, Request};
+use tollgate_rules::{Act, Answer, Descriptor, Pace, PacedAnswer, Question, Request};
 
 use super::parse::{MAX_WORDS, RequestWords, integer};
 use super::refusal::RespRefusal;
@@ -146,17 +146,16 @@ pub(super) fn by_rules<'a>(
     let descriptors = [Descriptor { hits: Some(cost), ..Descriptor::new(&entries[..found]) }];
     let request = Request::new(domain, &descriptors);
     let maker = &service.maker;
+    let act = match what {
+        // The answer has no word for a wait: what would have to is denied, and takes no place in a queue.
+        ByRules::Check => Act::CheckNow,
+        ByRules::Peek => Act::Peek,
+    };
     if service.keeper.is_some() {
-        let question = match what {
-            ByRules::Check => maker.question(&request),
-            ByRules::Peek => maker.peek_question(&request),
-        };
+        let question = maker.question(&request, act);
         return question.map(RulesAsked::Elsewhere).map_err(RespRefusal::Request);
     }
-    let answer = match what {
-        ByRules::Check => maker.check(&request),
-        ByRules::Peek => maker.peek(&request),
-    };
+    let answer = maker.act(&request, act);
     answer.map(|answer| RulesAsked::Answered(write(&answer, out))).map_err(RespRefusal::Request)
 }
 

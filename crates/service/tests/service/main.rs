@@ -20,4 +20,5 @@ mod tls;
 mod told;
 #[cfg(unix)]
 mod unix_sockets;
+mod usage;
 mod xds;

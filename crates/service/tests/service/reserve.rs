@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 use tollgate_rules::Settings;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
-use tollgate_service::{Global, Options};
 
-use crate::common::{World, codes, descriptor, request, serve_at_noon, serve_with};
+use crate::common::{World, codes, descriptor, request, serve_at_noon};
 
 const RULES: &str = "
 domain: shop
@@ -189,22 +188,4 @@ async fn envoy_cannot_wait_and_is_denied_without_taking_a_place() {
     let body = json!({"domain": "shop", "descriptors": [{"entries": [{"key": "queue", "value": "alice"}]}]});
     assert_eq!(post(&world, "/json", body).await.0, 429);
     assert_eq!(reserve(&world, "queue", 1).await.1["wait_ms"], 200);
-}
-
-#[tokio::test]
-async fn with_redis_it_is_told_what_there_is_instead() {
-    let rules = "domain: shop\ndescriptors:\n  - {key: hour, rate_limit: {unit: hour, requests_per_unit: 10}}\n";
-    let world = serve_with("reserve_with_redis", rules, |options| Options {
-        global: Some(Global::new("redis://127.0.0.1:1/")),
-        ..options
-    });
-    let world = world.await;
-    for path in ["reserve", "cancel", "refund", "charge"] {
-        let (status, told) = post(&world, &format!("/v1/{path}"), of("hour", 1)).await;
-        assert_eq!(status, 501);
-        assert!(
-            told.as_str().is_some_and(|told| told.contains("use /v1/check and /v1/peek")),
-            "{told}"
-        );
-    }
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use crate::common::{PATIENT, World, descriptor, request};
 use crate::server::Server;
 use serde_json::{Value, json};
-use tollgate_rules::{Settings, Timing};
+use tollgate_rules::Timing;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
-use tollgate_service::{Global, GlobalError, Options, StartError, start};
+use tollgate_service::{Global, Options};
 
 const RULES: &str = "
 domain: shop
@@ -65,8 +65,13 @@ async fn two_services_share_the_limits_of_one_redis() {
     // Clients, rules and domains have separate limits.
     assert!(check(&worlds[0], json!([{"exact": "y"}]), 20).await.0);
     assert!(!check(&worlds[1], json!([{"exact": "y"}]), 1).await.0);
-    let (status, _) = worlds[0].admin("POST", "/v1/reset", "{}").await;
-    assert_eq!(status, 501);
+    // What one service forgets, both admit again.
+    let body = r#"{"domain": "shop", "descriptors": [{"exact": "y"}]}"#;
+    let reset = worlds[1].admin("POST", "/v1/reset", body).await;
+    assert_eq!(reset, (200, r#"{"reset":1}"#.to_owned()));
+    assert!(check(&worlds[0], json!([{"exact": "y"}]), 20).await.0);
+    assert!(!check(&worlds[1], json!([{"exact": "y"}]), 1).await.0);
+    assert_eq!(worlds[1].admin("POST", "/v1/reset", "{}").await.0, 422);
 }
 
 /// What the store has left of a client's `leased`, according to a service that holds none of it.
@@ -157,16 +162,6 @@ async fn what_redis_cannot_keep_is_refused_with_its_rule_and_the_rules_of_before
         let (_, config) = world.await.admin("GET", "/rlconfig", "").await;
         assert_eq!(config.trim_end(), reason);
     }
-    let options = Options {
-        settings: Settings { compat: true, ..Settings::default() },
-        global: Some(global(&server, Duration::from_secs(2))),
-        http: "127.0.0.1:0".parse().expect("an address"),
-        grpc: "127.0.0.1:0".parse().expect("an address"),
-        admin: "127.0.0.1:0".parse().expect("an address"),
-        ..Options::new("examples/rules")
-    };
-    let error = start(options, |_| ()).await.expect_err("compat and Redis");
-    assert!(matches!(error, StartError::Global(GlobalError::Compat)), "{error}");
 }
 
 /// The results of a client of one rule.

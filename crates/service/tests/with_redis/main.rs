@@ -11,6 +11,7 @@ mod sentinel;
 #[path = "../../../redis/tests/common/server.rs"]
 mod server;
 
+mod acts;
 mod at_limit;
 mod global;
 mod global_kinds;

@@ -1,0 +1,306 @@
+//! What a question does to limits in Redis: to look, to check, to take places, to charge, and to forget.
+//!
+//! A check of several limits is one call. Places are taken one after the other, since each is a promise by itself; if a
+//! limit has none, those that were taken go back, the last one first. So a request that is denied costs at most itself:
+//! a place behind which others have queued up meanwhile, or that the store does not take back.
+
+use tollgate::{Decision, Wait};
+use tollgate_redis::{
+    Fault, Group, RedisLimiter, RedisReservation, RedisToll, Weight, check_request, peek_request,
+};
+use tollgate_rules::{Act, Claim, FoundElsewhere, FoundLimit, Limit, OnError, Question, Rule};
+
+/// A rule that a request falls under, and its limits.
+struct StoredRule<'a> {
+    rule: &'a Rule,
+    cost: u64,
+    client: String,
+    limits: Vec<StoredLimit<'a>>,
+}
+
+struct StoredLimit<'a> {
+    limiter: &'a RedisLimiter,
+    wait: Option<Wait>,
+    drains_denied: bool,
+}
+
+/// What a limit in Redis has charged, for giving it back.
+#[derive(Debug)]
+pub(crate) struct StoredCharge {
+    limiter: RedisLimiter,
+    client: String,
+    place: RedisReservation,
+}
+
+/// Answers of limits, and what gives their charges back.
+#[derive(Default)]
+struct Found {
+    is_denied: bool,
+    limits: Vec<FoundLimit>,
+    charges: Vec<StoredCharge>,
+}
+
+/// Does what the question asks for. `None` if a limit has no limiter, which none is without: each has got its own before
+/// its rule was put in force.
+pub(super) async fn act(question: &Question) -> Option<(FoundElsewhere, Vec<StoredCharge>)> {
+    let rules: Vec<StoredRule<'_>> =
+        question.claims().map(|claim| StoredRule::of(&claim)).collect::<Option<_>>()?;
+    let rules: Vec<&StoredRule<'_>> = rules.iter().collect();
+    let (act, charges) = (question.act(), question.is_to_be_charged());
+    let found = match act {
+        Act::Charge => charge(&rules).await,
+        _ if !question.is_separate() => decide(&rules, act, charges).await,
+        _ => {
+            let mut all = Found::default();
+            for rule in rules.chunks(1) {
+                let mut found = decide(rule, act, charges).await;
+                let is_over = found.limits.iter().any(|limit| limit.decision.is_denied());
+                if charges && is_over && !rule[0].rule.is_usage() {
+                    drain(rule).await;
+                }
+                all.limits.append(&mut found.limits);
+                all.charges.append(&mut found.charges);
+            }
+            all
+        }
+    };
+    let Found { is_denied, limits, charges } = found;
+    Some((FoundElsewhere { admitted: !is_denied, limits }, charges))
+}
+
+/// Forgets what was charged to the clients of a question; returns to how many limits.
+pub(super) async fn reset(question: &Question) -> Result<usize, Fault> {
+    let mut done = 0;
+    for rule in question.claims().filter_map(|claim| StoredRule::of(&claim)) {
+        for limit in &rule.limits {
+            limit.limiter.reset(&rule.client).await?;
+            done += 1;
+        }
+    }
+    Ok(done)
+}
+
+/// Decides several rules together. What was used under rules of usage is charged before, whatever the others say.
+async fn decide(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
+    let mut used = Vec::new();
+    let mut is_used_up = false;
+    for rule in rules.iter().filter(|rule| rule.rule.is_usage()) {
+        let found = settle(rule, act != Act::Peek).await;
+        is_used_up |= found.is_denied;
+        used.push(found.limits);
+    }
+    let others: Vec<&StoredRule<'_>> =
+        rules.iter().copied().filter(|rule| !rule.rule.is_usage()).collect();
+    let found = decide_at_once(&others, act, charges && !is_used_up).await;
+    let (mut used, mut limits) = (used.into_iter().flatten(), found.limits.into_iter());
+    let mut all = Vec::new();
+    for rule in rules {
+        let own: &mut dyn Iterator<Item = FoundLimit> =
+            if rule.rule.is_usage() { &mut used } else { &mut limits };
+        all.extend(own.take(rule.limits.len()));
+    }
+    Found { is_denied: found.is_denied || is_used_up, limits: all, charges: found.charges }
+}
+
+/// Charges what was used, if it is to be charged, and denies if nothing had been left.
+async fn settle(rule: &StoredRule<'_>, charges: bool) -> Found {
+    let before = look(&[rule], |_| 1).await;
+    if !charges || rule.cost == 0 {
+        return before;
+    }
+    let after = charge(&[rule]).await;
+    if !before.is_denied {
+        return after;
+    }
+    let limits = after.limits.into_iter().zip(&before.limits);
+    let denied = |(after, before): (FoundLimit, &FoundLimit)| {
+        // What has just come back had not been there.
+        if after.decision.is_denied() { after.decision.into() } else { *before }
+    };
+    Found { is_denied: true, limits: limits.map(denied).collect(), charges: Vec::new() }
+}
+
+async fn decide_at_once(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
+    let is_at_once = || rules.iter().flat_map(|rule| &rule.limits).all(|one| one.wait.is_none());
+    if !charges {
+        return look(rules, |rule| rule.cost).await;
+    }
+    if matches!(act, Act::Reserve { .. }) || !is_at_once() {
+        return take_places(rules).await;
+    }
+    ask(rules, |rule| rule.cost, true).await
+}
+
+async fn look<'a>(rules: &'a [&'a StoredRule<'a>], cost: impl Fn(&StoredRule<'a>) -> u64) -> Found {
+    ask(rules, cost, false).await
+}
+
+/// All in one call.
+async fn ask<'a>(
+    rules: &'a [&'a StoredRule<'a>],
+    cost: impl Fn(&StoredRule<'a>) -> u64,
+    charges: bool,
+) -> Found {
+    let tolls: Vec<Vec<RedisToll<'_>>> = rules
+        .iter()
+        .map(|rule| {
+            let toll = |one: &StoredLimit<'a>| one.limiter.toll(rule.client.as_str(), cost(rule));
+            rule.limits.iter().map(toll).collect()
+        })
+        .collect();
+    let groups: Vec<Group<'_>> = rules
+        .iter()
+        .zip(&tolls)
+        .map(|(rule, tolls)| Group { tolls, weight: rule.weight() })
+        .collect();
+    let decision = if charges { check_request(&groups).await } else { peek_request(&groups).await };
+    let limits = decision.decisions().iter().map(|decision| (*decision).into()).collect();
+    Found { is_denied: !decision.is_allowed(), limits, charges: Vec::new() }
+}
+
+/// Takes a place in each limit: of rules that deny in all of them, of those in quota mode in as many as have one, and
+/// at least in one. Rules in shadow mode come last, so that no request that is denied is charged to them.
+async fn take_places(rules: &[&StoredRule<'_>]) -> Found {
+    let mut asked: Vec<Vec<FoundLimit>> = rules.iter().map(|_| Vec::new()).collect();
+    let mut charges = Vec::new();
+    let (mut quotas, mut is_denied) = ([0_usize; 2], false);
+    for weight in [Weight::Denies, Weight::DeniesTogether, Weight::Counts] {
+        for (rule, asked) in
+            rules.iter().zip(&mut asked).filter(|(rule, _)| rule.weight() == weight)
+        {
+            if is_denied {
+                break;
+            }
+            let mut own = Vec::new();
+            let has_place = rule.take(asked, &mut own).await;
+            if !has_place {
+                give_back(own.drain(..).rev().collect()).await;
+            }
+            charges.append(&mut own);
+            is_denied |= weight == Weight::Denies && !has_place;
+            if weight == Weight::DeniesTogether {
+                quotas[usize::from(has_place)] += 1;
+            }
+        }
+        is_denied |= weight == Weight::DeniesTogether && quotas[0] > 0 && quotas[1] == 0;
+    }
+    if is_denied {
+        charges.reverse();
+        give_back(std::mem::take(&mut charges)).await;
+    }
+    // What was not asked, or given back, is told as it stands; and a limit that has denied, as it did.
+    let is_told = asked.iter().zip(rules).all(|(asked, rule)| asked.len() == rule.limits.len());
+    if is_denied || !is_told {
+        let stands = look(rules, |rule| rule.cost).await.limits;
+        let mut stands = stands.into_iter();
+        for (asked, rule) in asked.iter_mut().zip(rules) {
+            let own: Vec<FoundLimit> = stands.by_ref().take(rule.limits.len()).collect();
+            let is_over = asked.last().is_some_and(|last| last.decision.is_denied());
+            if is_denied || is_over {
+                let denial = asked.pop().filter(|_| is_over);
+                let place = asked.len();
+                *asked = own;
+                if let (Some(denial), Some(told)) = (denial, asked.get_mut(place)) {
+                    *told = denial;
+                }
+            }
+        }
+    }
+    Found { is_denied, limits: asked.into_iter().flatten().collect(), charges }
+}
+
+/// Charges all limits whether it fits or not, and looks how they stand for one unit more.
+async fn charge(rules: &[&StoredRule<'_>]) -> Found {
+    let mut uncharged = Vec::new();
+    for rule in rules {
+        for limit in &rule.limits {
+            uncharged.push(match limit.limiter.charge(&rule.client, rule.cost).await {
+                Ok(units) => units,
+                // Charged to this node's share.
+                Err(_) if rule.rule.on_error() == OnError::Local => 0,
+                Err(_) => rule.cost,
+            });
+        }
+    }
+    let mut found = look(rules, |_| 1).await;
+    for (limit, uncharged) in found.limits.iter_mut().zip(uncharged) {
+        limit.uncharged = Some(uncharged);
+    }
+    Found { is_denied: false, ..found }
+}
+
+/// As in envoyproxy/ratelimit: a request over the limit uses up what was left.
+async fn drain(rules: &[&StoredRule<'_>]) {
+    for rule in rules {
+        for limit in rule.limits.iter().filter(|limit| limit.drains_denied) {
+            // What could not be charged needs no action: the limit is used up anyway, or its store is away.
+            let _ = limit.limiter.charge(&rule.client, rule.cost).await;
+        }
+    }
+}
+
+/// What the store does not take back stays charged, which can only deny.
+async fn give_back(charges: Vec<StoredCharge>) {
+    for charge in charges {
+        let _ = charge.undo().await;
+    }
+}
+
+impl<'a> StoredRule<'a> {
+    fn of(claim: &Claim<'a>) -> Option<Self> {
+        let limit = |limit: &'a Limit| {
+            let limiter = limit.keeper::<RedisLimiter>()?;
+            let (wait, drains_denied) = (claim.wait(limit), limit.drains_denied());
+            Some(StoredLimit { limiter, wait, drains_denied })
+        };
+        let limits = claim.rule.limits().iter().map(limit).collect::<Option<_>>()?;
+        let client = super::readable(claim.key);
+        Some(Self { rule: claim.rule, cost: claim.cost, client, limits })
+    }
+
+    fn weight(&self) -> Weight {
+        match (self.rule.is_shadow(), self.rule.is_quota()) {
+            (true, _) => Weight::Counts,
+            (false, true) => Weight::DeniesTogether,
+            (false, false) => Weight::Denies,
+        }
+    }
+
+    /// Takes a place in each of its limits, until one has none; returns whether all had.
+    async fn take(&self, told: &mut Vec<FoundLimit>, taken: &mut Vec<StoredCharge>) -> bool {
+        for StoredLimit { limiter, wait, .. } in &self.limits {
+            let wait = wait.unwrap_or(Wait::at_most(std::time::Duration::ZERO));
+            match limiter.reserve(&self.client, self.cost, wait).await {
+                Ok(place) => {
+                    let decision = Decision::Allowed(place.permit().permit());
+                    told.push(FoundLimit { wait: place.wait(), ..decision.into() });
+                    let (limiter, client) = ((*limiter).clone(), self.client.clone());
+                    taken.push(StoredCharge { limiter, client, place });
+                }
+                Err(denial) => {
+                    told.push(Decision::Denied(denial).into());
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl StoredCharge {
+    /// Gives everything back as far as it can be; returns whether something came back, or nothing was charged.
+    pub(crate) async fn undo(self) -> Result<bool, Fault> {
+        let Self { limiter, client, place } = self;
+        let (permit, is_turn) = (place.permit(), place.wait().is_zero());
+        if permit.permit().cost() == 0 || limiter.cancel(&client, place).await? {
+            return Ok(true);
+        }
+        // A place behind which others wait is promised away with them; what could be used at once is as a check's.
+        Ok(is_turn && limiter.refund(&client, permit).await? > 0)
+    }
+
+    /// Gives back up to so many units, and returns how many came back.
+    pub(crate) async fn refund(&self, units: u64) -> Result<u64, Fault> {
+        self.limiter.refund(&self.client, self.place.permit().portion(units)).await
+    }
+}

@@ -1,0 +1,84 @@
+//! Limits of what is known only afterwards, as an Envoy in front of a language model asks: before the request a
+//! question that adds nothing, and after the response what it has used.
+
+use serde_json::{Value, json};
+use tollgate_rules::Settings;
+use tollgate_service::protocol::common::RateLimitDescriptor;
+use tollgate_service::protocol::rls::rate_limit_response::Code;
+
+use crate::common::{World, descriptor, request, serve_at_noon};
+
+const RULES: &str = "
+domain: ai
+descriptors:
+  - {key: tokens, usage: true, rate_limit: {unit: hour, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
+  - {key: window, usage: true, rate_limit: {unit: hour, requests_per_unit: 1000}}
+";
+
+async fn world(test: &str, compat: bool) -> World {
+    serve_at_noon(test, RULES, Settings { compat, ..Settings::default() }).await
+}
+
+async fn envoy(world: &World, key: &str, hits: u64) -> Code {
+    let hits = RateLimitDescriptor { hits_addend: Some(hits), ..descriptor(&[(key, "alice")]) };
+    world.ask(request("ai", &[hits])).await.overall_code()
+}
+
+async fn json(world: &World, key: &str, hits: u64) -> Code {
+    let descriptor = json!({"entries": [{"key": key, "value": "alice"}], "hitsAddend": hits});
+    let body = json!({"domain": "ai", "descriptors": [descriptor]});
+    if world.http("POST", "/json", &body.to_string()).await.0 == 200 {
+        Code::Ok
+    } else {
+        Code::OverLimit
+    }
+}
+
+async fn http(world: &World, key: &str, cost: u64) -> Code {
+    let admitted = world.check("ai", &json!([{key: "alice"}]), cost).await.0;
+    if admitted { Code::Ok } else { Code::OverLimit }
+}
+
+#[tokio::test]
+async fn envoy_is_answered_over_limit_once_what_was_used_is_the_limit() {
+    for compat in [false, true] {
+        let world = world(&format!("usage_envoy_{compat}"), compat).await;
+        for key in ["tokens", "window"] {
+            let mut answers = Vec::new();
+            for _ in 0..6 {
+                answers.push(envoy(&world, key, 0).await);
+                if answers.last() == Some(&Code::Ok) {
+                    assert_eq!(envoy(&world, key, 300).await, Code::Ok);
+                }
+            }
+            assert_eq!(
+                answers,
+                [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat(),
+                "{key}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn json_and_http_ask_the_same() {
+    let world = world("usage_json_and_http", false).await;
+    for _ in 0..2 {
+        assert_eq!(
+            [json(&world, "tokens", 0).await, http(&world, "tokens", 0).await],
+            [Code::Ok; 2]
+        );
+        assert_eq!(
+            [json(&world, "tokens", 300).await, http(&world, "tokens", 300).await],
+            [Code::Ok; 2]
+        );
+    }
+    assert_eq!(
+        [json(&world, "tokens", 0).await, http(&world, "tokens", 0).await],
+        [Code::OverLimit; 2]
+    );
+    let (status, told) = world.http("GET", "/v1/peek?domain=ai&tokens=alice&cost=0", "").await;
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    // 201 units come back in 723.6 s.
+    assert_eq!((status, &told["retry_after"]), (429, &json!(724)), "{told}");
+}

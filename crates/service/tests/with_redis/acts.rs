@@ -1,0 +1,208 @@
+//! Places, charges and refunds of limits in Redis: two services give one order of places, and give them back.
+
+use std::time::Duration;
+
+use crate::common::{World, descriptor, request};
+use crate::server::Server;
+use serde_json::{Value, json};
+use tollgate_rules::Settings;
+use tollgate_service::protocol::common::RateLimitDescriptor;
+use tollgate_service::protocol::rls::rate_limit_response::Code;
+use tollgate_service::{Global, Options};
+
+/// A unit takes weeks to come back, or its window a year: none does while a test runs.
+const RULES: &str = "
+domain: shop
+descriptors:
+  - key: queue
+    accuracy: exact
+    rate_limit: {unit: day, requests_per_unit: 1, algorithm: gcra, burst: 1, queue: 2}
+  - {key: bucket, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 10, algorithm: gcra, burst: 10}}
+  - {key: fixed, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 10}}
+  - {key: trial, accuracy: exact, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: leased, rate_limit: {unit: year, requests_per_unit: 10, algorithm: gcra, burst: 10}}
+  - {key: one, accuracy: exact, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: tokens, accuracy: exact, usage: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
+  - {key: lent, usage: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
+  - {key: window, accuracy: exact, usage: true, rate_limit: {unit: year, requests_per_unit: 1000}}
+  - {key: two, accuracy: exact, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 2}}
+";
+
+const DAY_MS: u64 = 86_400_000;
+
+async fn serve(test: &str, server: &Server, compat: bool) -> World {
+    let global =
+        Global { nodes: 2, deadline: Duration::from_secs(10), ..Global::new(server.address()) };
+    let with_store = |options| Options {
+        global: Some(global),
+        settings: Settings { compat, ..Settings::default() },
+        ..options
+    };
+    let world = crate::common::serve_with(test, RULES, with_store).await;
+    world.until("tollgate_store_degraded 0").await;
+    world
+}
+
+async fn post(world: &World, path: &str, body: Value) -> (u16, Value) {
+    let (status, told) = world.http("POST", path, &body.to_string()).await;
+    (status, serde_json::from_str(&told).unwrap_or(Value::String(told)))
+}
+
+/// Of these rules, for one client.
+fn of(keys: &[&str], cost: u64) -> Value {
+    let descriptors: Vec<Value> = keys.iter().map(|key| json!({*key: "alice"})).collect();
+    json!({"domain": "shop", "descriptors": descriptors, "cost": cost})
+}
+
+async fn left(world: &World, key: &str) -> u64 {
+    let path = format!("/v1/peek?domain=shop&{key}=alice&cost=0");
+    let told: Value = serde_json::from_str(&world.http("GET", &path, "").await.1).expect("JSON");
+    told["statuses"][0]["remaining"].as_u64().expect("a number")
+}
+
+/// The days that lie ahead of a place.
+fn days(told: &Value) -> u64 {
+    told["wait_ms"].as_u64().unwrap_or_default().div_ceil(DAY_MS)
+}
+
+#[tokio::test]
+async fn places_of_two_services_are_in_one_order_and_the_last_can_be_given_back() {
+    let server = Server::start();
+    let worlds = [serve("places_a", &server, false).await, serve("places_b", &server, false).await];
+    let mut tokens = Vec::new();
+    for n in 0..3 {
+        let (status, mut told) = post(&worlds[n % 2], "/v1/reserve", of(&["queue"], 1)).await;
+        assert_eq!((status, days(&told)), (200, n as u64), "{told}");
+        tokens.push(told["token"].take());
+    }
+    let (status, denied) = post(&worlds[1], "/v1/reserve", of(&["queue"], 1)).await;
+    assert_eq!((status, &denied["token"]), (429, &Value::Null));
+    // The one before the last has another behind it. Tokens are of the service that gave them.
+    let cancel = async |n: usize, token: usize| {
+        post(&worlds[n], "/v1/cancel", json!({"token": tokens[token]})).await
+    };
+    assert_eq!(cancel(0, 1).await.0, 404);
+    assert_eq!(cancel(1, 1).await, (200, json!({"cancelled": false})));
+    assert_eq!(cancel(0, 2).await, (200, json!({"cancelled": true})));
+    // A look tells the wait and takes nothing; a check takes the place; Envoy, which cannot wait, is denied.
+    let (_, told) = worlds[0].http("GET", "/v1/peek?domain=shop&queue=alice", "").await;
+    assert_eq!(days(&serde_json::from_str(&told).expect("JSON")), 2, "{told}");
+    let body = json!({"domain": "shop", "descriptors": [{"entries": [{"key": "queue", "value": "alice"}]}]});
+    assert_eq!(post(&worlds[0], "/json", body).await.0, 429);
+    assert_eq!(days(&post(&worlds[1], "/v1/check", of(&["queue"], 1)).await.1), 2);
+    assert_eq!(post(&worlds[0], "/v1/check", of(&["queue"], 1)).await.0, 429);
+}
+
+#[tokio::test]
+async fn under_several_limits_all_give_a_place_or_none() {
+    let server = Server::start();
+    let world = serve("places_all", &server, false).await;
+    assert_eq!(post(&world, "/v1/reserve", of(&["bucket", "fixed", "trial"], 6)).await.0, 200);
+    assert_eq!([left(&world, "bucket").await, left(&world, "fixed").await], [4, 4]);
+    assert_eq!(post(&world, "/v1/charge", of(&["fixed"], 2)).await.0, 200);
+    // The second has no room: what the first had given goes back.
+    let (status, told) = post(&world, "/v1/reserve", of(&["bucket", "fixed"], 3)).await;
+    assert_eq!(status, 429);
+    let allowed = [&told["statuses"][0]["allowed"], &told["statuses"][1]["allowed"]];
+    assert_eq!(allowed, [&json!(true), &json!(false)], "{told}");
+    assert_eq!([left(&world, "bucket").await, left(&world, "fixed").await], [4, 2]);
+    // Of rules in quota mode one is enough.
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(post(&world, "/v1/reserve", of(&["one", "two"], 1)).await.0);
+    }
+    assert_eq!(statuses, [200, 200, 429]);
+    assert_eq!(left(&world, "trial").await, 1);
+}
+
+#[tokio::test]
+async fn what_was_not_used_is_refunded_once_in_each_mode() {
+    let server = Server::start();
+    let world = serve("refunds", &server, false).await;
+    for key in ["fixed", "bucket", "leased"] {
+        let (_, told) = post(&world, "/v1/reserve", of(&[key], 8)).await;
+        let asked = || json!({"token": told["token"], "units": 5});
+        assert_eq!(
+            post(&world, "/v1/refund", asked()).await,
+            (200, json!({"refunded": 5})),
+            "{key}"
+        );
+        assert_eq!(post(&world, "/v1/refund", asked()).await.0, 404);
+        assert_eq!(left(&world, key).await, 7, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_charge_need_not_fit_and_both_services_deny_then() {
+    let server = Server::start();
+    let worlds =
+        [serve("charges_a", &server, false).await, serve("charges_b", &server, false).await];
+    let (status, told) = post(&worlds[0], "/v1/charge", of(&["bucket", "fixed"], 12)).await;
+    assert_eq!((status, &told["allowed"]), (200, &json!(true)));
+    // A bucket goes into debt, a window takes what fits.
+    let uncharged = |n: usize| &told["statuses"][n]["uncharged"];
+    assert_eq!([uncharged(0), uncharged(1)], [&Value::Null, &json!(2)], "{told}");
+    for key in ["bucket", "fixed"] {
+        assert_eq!(post(&worlds[1], "/v1/check", of(&[key], 1)).await.0, 429, "{key}");
+    }
+    // Two units of debt and the one asked for: three tenths of a year.
+    let wait = told["statuses"][0]["retry_after"].as_u64().expect("a wait");
+    assert_eq!(wait.div_ceil(365 * 86_400 / 10), 3, "{told}");
+}
+
+#[tokio::test]
+async fn with_compat_each_descriptor_is_decided_by_itself_and_a_denial_uses_up_what_was_left() {
+    let server = Server::start();
+    let worlds = [serve("compat_a", &server, true).await, serve("compat_b", &server, true).await];
+    let (status, told) = post(&worlds[0], "/v1/check", of(&["fixed", "bucket"], 6)).await;
+    assert_eq!((status, &told["statuses"][0]["remaining"]), (200, &json!(4)));
+    let mut both = of(&["fixed"], 6);
+    both["descriptors"] = json!([{"fixed": "alice"}, {"fixed": "bob"}]);
+    let (status, told) = post(&worlds[1], "/v1/check", both).await;
+    assert_eq!(status, 429);
+    // The one that fits is charged; of the one that does not, nothing is left.
+    let remaining = |n: usize| &told["statuses"][n]["remaining"];
+    assert_eq!([remaining(0), remaining(1)], [&json!(0), &json!(4)], "{told}");
+    assert_eq!(post(&worlds[0], "/v1/check", of(&["fixed"], 1)).await.0, 429);
+    // What envoyproxy/ratelimit has no word for does not drain: the bucket has 4 of 10.
+    assert_eq!(post(&worlds[1], "/v1/check", of(&["bucket"], 6)).await.0, 429);
+    assert_eq!(post(&worlds[1], "/v1/check", of(&["bucket"], 4)).await.0, 200);
+}
+
+#[tokio::test]
+async fn what_one_service_charges_afterwards_both_answer_over_limit_to() {
+    let server = Server::start();
+    for compat in [false, true] {
+        let worlds =
+            [serve("usage_a", &server, compat).await, serve("usage_b", &server, compat).await];
+        // Through Envoy's protocol, and then through `/v1/check`.
+        let envoy = async |n: usize, key: &str, hits: u64| {
+            let own = descriptor(&[(key, if compat { "bob" } else { "alice" })]);
+            let asked = RateLimitDescriptor { hits_addend: Some(hits), ..own };
+            worlds[n % 2].ask(request("shop", &[asked])).await.overall_code()
+        };
+        for key in ["tokens", "lent", "window"] {
+            let mut answers = Vec::new();
+            for n in 0..6 {
+                answers.push(envoy(n, key, 0).await);
+                if answers.last() == Some(&Code::Ok) {
+                    assert_eq!(envoy(n + 1, key, 300).await, Code::Ok, "{key}");
+                }
+            }
+            let expected = [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat();
+            assert_eq!(answers, expected, "{key} {compat}");
+            // What is used although nothing is left is denied, and charged.
+            assert_eq!(envoy(0, key, 5).await, Code::OverLimit, "{key}");
+        }
+        let client = if compat { "bob" } else { "alice" };
+        let body = json!({"domain": "shop", "descriptors": [{"tokens": client}, {"fixed": client}], "cost": 1});
+        let (status, told) = post(&worlds[1], "/v1/check", body).await;
+        assert_eq!(status, 429);
+        // Nothing is charged to what comes with it, unless each is decided by itself.
+        let expected = if compat { 9 } else { 10 };
+        assert_eq!(told["statuses"][1]["remaining"], expected, "{told}");
+        // 1,206 of 1,000 a year are owed, and one more is asked for: 207 thousandths of a year.
+        let wait = told["statuses"][0]["retry_after"].as_u64().expect("a wait");
+        assert_eq!(wait.div_ceil(365 * 86_400 / 1_000), 207, "{told}");
+    }
+}
