@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::clock::Clock;
 use crate::error::NO_DATE;
-use crate::policy::{Algorithm, NO_WORD, Policy};
+use crate::policy::{Algorithm, Policy};
 
 /// Why a quota was not changed or not found, or a key not moved. Nothing was changed then.
 ///
@@ -36,7 +36,8 @@ pub enum ChangeError {
         /// The bits that a word has for what a key has spent.
         state_bits: u32,
     },
-    /// A sliding log, which is kept in slots. Limits that change are kept in words.
+    /// Of a sliding log, or to one: a log keeps its window and what it does at its limit, and has as many slots as its
+    /// first count; and what is kept in a word takes no log.
     Log {
         /// The policy.
         policy: Policy,
@@ -64,7 +65,11 @@ impl fmt::Display for ChangeError {
                 "the quota does not fit in the {state_bits} bits that a key's state has here; use a \
                  smaller burst or limit, or name one like it as headroom where Tiers are built",
             ),
-            Self::Log { policy } => write!(f, "{policy} {NO_WORD}"),
+            Self::Log { policy } => write!(
+                f,
+                "{policy} cannot come here: what is kept in a word takes no sliding log, and a log takes another count \
+                 alone, up to that of the policy that it was built with; build another limiter"
+            ),
             Self::NoDate => f.write_str(NO_DATE),
             Self::Busy => f.write_str("another change of quota is under way; try again after it"),
             Self::NoCell => f.write_str("the table is full of live keys; the key stays in its tier"),

@@ -51,7 +51,7 @@ pub struct Limiter {
 pub(crate) enum Apart {
     /// The quota may change.
     Changing(ChangingCell),
-    /// A sliding log.
+    /// A sliding log, whose count may change or not.
     Log(Log),
 }
 
@@ -102,8 +102,11 @@ impl Limiter {
     /// 15 ns, and more than 140 million units per second do not fit. (With a fixed quota: 1 ns, and 2.2 billion.)
     ///
     /// # Errors
-    /// The policy does not fit beside the index that says which quota a word is counted in, asks for a date that the
-    /// clock cannot tell, or is a sliding log.
+    /// The policy does not fit beside the index that says which quota a word is counted in, or asks for a date that the
+    /// clock cannot tell.
+    ///
+    /// A sliding log gets its slots here: its count may change, up to the one that it is built with. Once it has been
+    /// lowered a decision reads all slots.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -135,11 +138,15 @@ impl Limiter {
         clock: impl Into<Clock>,
     ) -> Result<Self, ChangeError> {
         let (policy, clock) = (policy.into(), clock.into());
-        let changing = ChangingCell::new(in_a_word(policy, &clock)?)?;
-        let apart = Some(Box::new(Apart::Changing(changing)));
+        // A log's count changes in its slots, any other quota beside a word that names it.
+        let apart = match LogRule::of(&policy) {
+            Some(rule) => Apart::Log(Log::changing(rule, policy)),
+            None => Apart::Changing(ChangingCell::new(in_a_word(policy, &clock)?)?),
+        };
+        let (cell, apart) = (CachePadded::new(Cell::new(Word::UNUSED)), Some(Box::new(apart)));
         // Its quota is in the changing cell: no path that is laid out for a word is for it.
         let meter = Meter { kernel: Kernel::Log(Answers::NONE), ..Meter::of(policy) };
-        Ok(Self { meter, apart, ..Self::with_clock(policy, clock) })
+        Ok(Self { cell, meter, clock, policy, apart })
     }
 
     /// Changes the quota of a limiter that was built by [`changing`](Limiter::changing). Decisions that begin after
@@ -150,9 +157,15 @@ impl Limiter {
     /// [`KeyedLimiter::set_quota`](crate::KeyedLimiter::set_quota): the larger of the two bursts, once, and what each
     /// rate gives in its own time.
     ///
+    /// Of a sliding log, units that were admitted before a change count after it for the rest of their window, whatever
+    /// the limit was: a request is admitted if these and its cost are at most the limit in force. A
+    /// permit of before gives back nothing, unless the limit is what it was. A change reads all slots some 70 times.
+    ///
     /// # Errors
-    /// The quota is fixed; the new one is none that [`changing`](Limiter::changing) would take; another change is under
-    /// way. Nothing has changed then.
+    /// The quota is fixed; the new one is none that [`changing`](Limiter::changing) would take; it differs from that of a
+    /// sliding log by more than its count, or its count is above that of the first policy; another change is under way,
+    /// or requests of several units that have taken slots of a log and do not know yet if they get all. Nothing has
+    /// changed then.
     ///
     /// ```
     /// use std::time::Duration;
@@ -174,9 +187,14 @@ impl Limiter {
     }
 
     fn change(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
-        // A quota that was fixed when the limiter was built is in plain memory.
-        let changing = self.changing_cell().ok_or(ChangeError::Fixed)?;
-        changing.set_quota(in_a_word(policy, &self.clock)?, now)
+        match self.apart.as_deref() {
+            Some(Apart::Changing(changing)) => {
+                changing.set_quota(in_a_word(policy, &self.clock)?, now)
+            }
+            Some(Apart::Log(log)) => log.set_quota(policy),
+            // A quota that was fixed when the limiter was built is in plain memory.
+            None => Err(ChangeError::Fixed),
+        }
     }
 
     /// What happens at the limit, by the quota in force.
@@ -209,14 +227,21 @@ impl Limiter {
     /// What it enforces now: the policy that it was built with, or was changed to last.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        let changed = self.changing_cell().and_then(ChangingCell::policy);
-        changed.unwrap_or(self.policy)
+        self.changed().unwrap_or(self.policy)
     }
 
     /// Whether its quota may be changed: whether it was built by [`changing`](Limiter::changing).
     #[must_use]
     pub fn may_change(&self) -> bool {
-        self.changing_cell().is_some()
+        self.changed().is_some()
+    }
+
+    /// The policy in force, where it may change.
+    fn changed(&self) -> Option<Policy> {
+        match self.apart.as_deref()? {
+            Apart::Changing(changing) => changing.policy(),
+            Apart::Log(log) => log.policy(),
+        }
     }
 
     /// What the limiter's clock reads: the time that [`check`](Limiter::check) would decide at.

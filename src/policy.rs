@@ -92,8 +92,8 @@ const BURST_ON_WINDOW: PolicyError = PolicyError::fixed(
 );
 
 /// Why some refuse a sliding log, behind its text.
-pub(crate) const NO_WORD: &str = "has a slot for each unit, and one word is kept here; use gcra or a window, or a Limiter \
-                                  or KeyedLimiter of this policy alone";
+const NO_WORD: &str = "has a slot for each unit, and one word is kept here; use gcra or a window, or a Limiter or \
+                       KeyedLimiter of this policy alone";
 
 /// A quota alone is enforced by GCRA.
 impl From<Quota> for Policy {
@@ -206,6 +206,12 @@ pub(crate) fn of_one_word(policy: Policy) -> Result<Policy, BuildError> {
         return Err(BuildError::Policy(format!("{policy} {NO_WORD}")));
     }
     Ok(policy)
+}
+
+/// The policy of a log for another count, which another policy of its period has.
+pub(crate) fn of_count(policy: Policy, count: u64) -> Policy {
+    let quota = Quota::try_per(count, policy.quota.period()).unwrap_or(policy.quota);
+    Policy { quota, ..policy }
 }
 
 /// A ring has 2 to 64 segments, each of the same whole nanoseconds.

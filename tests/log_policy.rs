@@ -71,13 +71,16 @@ fn what_keeps_a_word_refuses_a_log_by_its_name_and_says_what_it_would_take() {
     refused(Meter::new(log).err());
     let size = SketchSize::new(2, 100).unwrap();
     refused(SketchLimiter::<str>::new(log, size).err());
-    refused(Tiers::of(log).and(Quota::per_hour(3)).build::<str>(10).err());
-    refused(Tiers::of(Quota::per_hour(3)).headroom(log).build::<str>(10).err());
-    let changing = Limiter::changing(log).unwrap_err();
-    assert_eq!(
-        (changing, changing.to_string().as_str()),
-        (ChangeError::Log { policy: log }, words)
-    );
+    let words = "sliding-log 3/h has a slot for each unit, and tiers share cells of one size; use gcra or a window, or a \
+                 KeyedLimiter for each plan, and take_up_to there what a key that moves has spent";
+    for tiers in [
+        Tiers::of(log).and(Quota::per_hour(3)),
+        Tiers::of(Quota::per_hour(3)).headroom(log),
+        Tiers::of(log),
+    ] {
+        let refused = tiers.build::<str>(10).unwrap_err();
+        assert_eq!(refused, BuildError::Policy(words.to_string()));
+    }
     let changing = Limiter::changing(Quota::per_hour(3)).unwrap();
     assert_eq!(changing.set_quota(log), Err(ChangeError::Log { policy: log }));
     let one = Limiter::with_clock(log, clock.clone());

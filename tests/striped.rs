@@ -104,6 +104,10 @@ fn what_counts_denials_or_has_slots_is_refused() {
                 or use a Limiter";
     assert_eq!(refused("6/m count-denied"), told);
     assert!(refused("fixed-window 6/m penalty 2m after 3").starts_with("a stripe sees"));
+    let told = "no verb waits for a turn here, so gcra 6/m burst 1 queue 3 cannot be kept; leave out queue and wait, or use \
+                a Limiter";
+    assert_eq!(refused("6/m burst 1 queue 3"), told);
+    assert!(refused("6/m burst 1 queue 3 count-denied").starts_with("a stripe sees"));
     assert!(refused("sliding-log 6/m").starts_with("sliding-log 6/m has a slot for each unit"));
 }
 

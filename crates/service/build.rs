@@ -1,4 +1,4 @@
-//! Compiles the wire protocol, without `protoc`.
+//! Compiles the wire protocols, without `protoc`.
 
 use std::env;
 use std::error::Error;
@@ -7,27 +7,36 @@ use std::path::PathBuf;
 
 use prost::Message;
 
+/// What is served, and so described by reflection.
+const SERVED: [&str; 2] =
+    ["envoy/service/ratelimit/v3/rls.proto", "envoy/service/rate_limit_quota/v3/rlqs.proto"];
+
+/// What is asked of a control plane.
+const ASKED: [&str; 2] =
+    ["envoy/service/discovery/v3/discovery.proto", "ratelimit/config/ratelimit/v3/rls_conf.proto"];
+
 /// `TYPE_BYTES` of `google/protobuf/descriptor.proto`.
 const BYTES: i32 = 12;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    let mut files = protox::compile(["envoy/service/ratelimit/v3/rls.proto"], ["proto"])?;
-    // The descriptors that reflection serves.
-    fs::write(out.join("descriptors.bin"), files.encode_to_vec())?;
+    let served = protox::compile(SERVED, ["proto"])?;
+    fs::write(out.join("descriptors.bin"), served.encode_to_vec())?;
+    let mut all = protox::compile(SERVED.iter().chain(&ASKED), ["proto"])?;
     // Envoy sends in a value whatever a header holds, also what is no UTF-8. A decoder of `string` would refuse all of the
     // request, and Envoy let it pass. `bytes` are the same on the wire.
-    let messages = files.file.iter_mut().flat_map(|file| &mut file.message_type);
+    let messages = all.file.iter_mut().flat_map(|file| &mut file.message_type);
     let entries = messages
         .flat_map(|message| &mut message.nested_type)
-        .filter(|nested| nested.name() == "Entry");
+        // The second is that of the map in a bucket's identifier.
+        .filter(|nested| matches!(nested.name(), "Entry" | "BucketEntry"));
     for field in entries.flat_map(|entry| &mut entry.field).filter(|field| field.name() == "value")
     {
         field.r#type = Some(BYTES);
     }
     // Clients bring their own transport.
     let builder = tonic_prost_build::configure().build_transport(false);
-    builder.include_file("protocol.rs").compile_fds(files)?;
+    builder.include_file("protocol.rs").compile_fds(all)?;
     Ok(())
 }

@@ -16,6 +16,10 @@ use super::seeds::Seeds;
 use super::table::Table;
 use crate::hash::Hashers;
 
+/// Why a log is no tier, behind its text.
+const NO_SHARE: &str = "has a slot for each unit, and tiers share cells of one size; use gcra or a window, or a KeyedLimiter \
+                        for each plan, and take_up_to there what a key that moves has spent";
+
 /// The quotas of a [`KeyedLimiter`] that has several, the *tiers*, or one that may be changed.
 ///
 /// All tiers share one table and its memory. A key is counted apart in each: the tier is part of its
@@ -43,6 +47,23 @@ use crate::hash::Hashers;
 /// does not wrap: quotas of more than 32,767 in a sliding window of a second (8,191 beside 15 other tiers) have no room there, and where a tier has
 /// such a quota no tier is spilled. In a tier whose windows open with the first request (`from-first`), or whose policy
 /// is soft, counts denials or penalises, newcomers are denied. [`when_full`](Tiers::when_full) chooses.
+///
+/// # No sliding logs
+/// A log has a slot for each unit: a cell that serves every tier would be as large as the largest's, for each key of the
+/// smallest. Take a [`KeyedLimiter`] for each plan; a key that moves is charged there what it has spent here:
+///
+/// ```
+/// use tollgate::{KeyedLimiter, ManualClock, Policy};
+/// let clock = ManualClock::new();
+/// let table = |text: &str| -> Result<KeyedLimiter<str>, Box<dyn std::error::Error>> {
+///     Ok(KeyedLimiter::with_clock(text.parse::<Policy>()?, 1_000, clock.clone())?)
+/// };
+/// let [free, paid] = [table("sliding-log 10/m")?, table("sliding-log 50/m")?];
+/// assert!(free.check_n("alice", 8).is_allowed());
+/// let moved = paid.entry("alice").take_up_to(10 - free.entry("alice").peek(0).remaining());
+/// assert_eq!((moved.is_allowed(), moved.remaining()), (true, 42));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// A [`snapshot`](KeyedLimiter::snapshot) of it holds its quotas, too; [`restore`](Tiers::restore) reads it.
 ///
@@ -239,8 +260,11 @@ impl Tiers {
         }
         // Headroom is a quota that may come: it has to be one that can.
         let all = [&self.policies[..], &self.headroom[..]].concat();
-        // Nor one that is kept in slots.
-        all.into_iter().map(of_one_word).collect()
+        // Nor one that is kept in slots: see the type.
+        let of_a_word = |policy| {
+            of_one_word(policy).map_err(|_| BuildError::Policy(format!("{policy} {NO_SHARE}")))
+        };
+        all.into_iter().map(of_a_word).collect()
     }
 
     /// How each quota divides words of this kind; `None` if one does not fit.

@@ -31,6 +31,7 @@
 //!
 //! A `now` far ahead is believed: the units that it takes are gone until time has caught up.
 
+mod changing;
 #[cfg(test)]
 mod cost;
 mod ring;
@@ -39,8 +40,10 @@ mod slots;
 mod survey;
 mod take;
 
+use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::Decision;
+use crate::policy::Policy;
 use crate::refund::Amendment;
 use crate::sync::AtomicU64;
 use crate::verb::Verb;
@@ -48,26 +51,49 @@ use crate::verb::Verb;
 pub(crate) use rule::{LogRequest, LogRule};
 pub(crate) use slots::{ROW_MOST, Slots, is_marked, load, raise, time};
 
+use changing::Changing;
 use ring::Ring;
 
 /// The log of one limit.
 #[derive(Debug)]
 pub(crate) struct Log {
     ring: Ring,
+    /// The one that it was built with.
     rule: LogRule,
+    changing: Option<Box<Changing>>,
 }
 
 impl Log {
     /// All memory is taken here: 8 MiB at most.
     pub(crate) fn new(rule: LogRule) -> Self {
-        Self { ring: Ring::new(rule.slots), rule }
+        Self { ring: Ring::new(rule.slots), rule, changing: None }
     }
 
     /// Goes on from what [`saved`](Self::saved) gave: as many words as the rule has slots, and one.
     pub(crate) fn holding(rule: LogRule, mut words: impl Iterator<Item = u64>) -> Self {
         // As it was saved, so that the next search begins where it would have.
         let cursor = words.next().unwrap_or(0);
-        Self { ring: Ring::holding(cursor, words.map(AtomicU64::new).collect()), rule }
+        let ring = Ring::holding(cursor, words.map(AtomicU64::new).collect());
+        Self { ring, rule, changing: None }
+    }
+
+    /// A log of this policy, whose count may change.
+    pub(crate) fn changing(rule: LogRule, policy: Policy) -> Self {
+        Self { changing: Some(Box::new(Changing::new(policy))), ..Self::new(rule) }
+    }
+
+    /// The policy in force, if it may change.
+    pub(crate) fn policy(&self) -> Option<Policy> {
+        self.changing.as_ref().map(|changing| changing.policy())
+    }
+
+    pub(crate) fn set_quota(&self, policy: Policy) -> Result<(), ChangeError> {
+        self.changing.as_ref().ok_or(ChangeError::Fixed)?.set_quota(&self.ring, policy)
+    }
+
+    fn rule(&self) -> LogRule {
+        // Only the count changes, so it is still one of logs.
+        self.policy().and_then(|policy| LogRule::of(&policy)).unwrap_or(self.rule)
     }
 
     /// What it holds, for a file: where the cursor stands, and from when on each slot is free. A mark is of a request that
@@ -79,17 +105,17 @@ impl Log {
     }
 
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
-        let ask = LogRequest::new(verb, cost, now.as_nanos(), charge);
+        let (rule, ask) = (self.rule(), LogRequest::new(verb, cost, now.as_nanos(), charge));
         loop {
             // Always the first time: a ring has one owner.
-            if let Some(decision) = self.rule.decide(&self.ring, ask) {
+            if let Some(decision) = rule.decide(&self.ring, ask) {
                 return decision;
             }
         }
     }
 
     pub(crate) fn amend(&self, now: Timestamp, amendment: Amendment<'_>) -> u64 {
-        self.rule.amend(&self.ring, now.as_nanos(), amendment)
+        self.rule().amend(&self.ring, now.as_nanos(), amendment)
     }
 }
 

@@ -9,9 +9,11 @@ use crate::sync::{Fault, planted, scale};
 use crate::verb::Verb;
 use crate::verdict::{Mark, Verdict};
 
-use super::slots::{Slots, free_at, queued, within};
+use super::slots::{
+    LATEST_TURN_NS, Slots, closed, free_at, is_closed, is_marked, queued, time, within,
+};
 use super::survey::{answers, count_free, survey};
-use super::take::{Taken, Want, give_back, take, take_each};
+use super::take::{Taken, Want, rewrite, take, take_each};
 
 /// After so many rounds in which a reservation has met only slots that others have marked, it is denied.
 const ROUNDS: u32 = 8;
@@ -194,7 +196,8 @@ impl LogRule {
             // It never fits; or is the second half of a check, which charges nothing.
             _ if ask.is_never(self.limit) || verb == Verb::Refuse => 0,
             Verb::Reserve { wait_ns, behind } => {
-                return self.reserve(slots, want, within(now_ns, wait_ns), behind);
+                let latest_ns = within(now_ns, wait_ns).min(LATEST_TURN_NS);
+                return self.reserve(slots, want, latest_ns, behind);
             }
             _ => match take(slots, want) {
                 Taken::All => cost,
@@ -303,11 +306,16 @@ impl LogRule {
                 // Not of this log, or its units have left the window by themselves.
                 let turn_ns = self.turn_of(charge).filter(|_| mine > now_ns);
                 let Some(turn_ns) = turn_ns else { return 0 };
-                give_back(slots, charge.cost, |word| word == mine, turn_ns)
+                rewrite(slots, charge.cost, |word| (word == mine).then_some(turn_ns))
             }
             // Not 0: requests with an earlier time still wait until then, as in every limiter.
             Amendment::Reset => {
-                let given = give_back(slots, u64::MAX, |word| word > now_ns, now_ns);
+                let is_given = |word| !is_marked(word) && word > now_ns;
+                let given = rewrite(slots, u64::MAX, |word| is_given(word).then_some(now_ns));
+                // What is not in use is forgiven, too: it may be in use again before it is free.
+                rewrite(slots, u64::MAX, |word| {
+                    (is_closed(word) && time(word) > now_ns).then(|| closed(now_ns))
+                });
                 // Also where no slot is given back: a thread that stalled in a reading of before another reset may have
                 // raised the bound behind that one, and this one mends it.
                 (0..slots.rows()).for_each(|row| slots.lower_low(row, now_ns));

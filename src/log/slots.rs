@@ -15,6 +15,8 @@
 //! | an instant and a window | that instant | compare-and-swap: the unit taken for it is given back |
 //! | a time after now | now | compare-and-swap: a reset |
 //! | a time | a later one: now and a window | compare-and-swap: a denied unit is recorded |
+//! | a time | the same, *closed* | compare-and-swap: a limit that may change is lowered (`changing.rs`) |
+//! | closed | the time under it | compare-and-swap: such a limit is raised |
 //!
 //! A reservation is a caller that says a later now: its *turn*, the instant at which its slots are free. A charge into
 //! debt takes each slot for the instant at which it is free.
@@ -38,14 +40,24 @@
 //! `Relaxed`: its slots publish nothing but themselves. The keyed form needs the pair: a thread that reads what a
 //! later owner wrote into a slot also sees that the entry is another key's by now (`src/keyed/log`).
 
+use crate::clock::LATEST_NS;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 
 /// Set in a slot that a request of several units has taken so far.
 const MARK: u64 = 1 << 63;
 
+/// Set beside the mark in a slot that is not in use. No request marks a slot of so late a time.
+const CLOSED: u64 = 1 << 62;
+
 /// The latest instant that a slot can hold: no clock's time comes so late (see `LATEST_NS`), so a slot
 /// that would be free later than that is never free, as it should be.
 const LATEST_FREE_NS: u64 = MARK - 1;
+
+/// The latest instant that a slot is reserved for.
+pub(super) const LATEST_TURN_NS: u64 = CLOSED - 2;
+
+const _: () =
+    assert!(LATEST_NS < LATEST_TURN_NS, "a request may come at any time that a clock tells");
 
 /// So long after now, but before the latest instant: a slot that is taken for it holds a later one.
 pub(crate) fn within(now_ns: u64, wait_ns: u64) -> u64 {
@@ -73,7 +85,7 @@ pub(crate) fn is_free(word: u64, at_ns: u64) -> bool {
 /// The time of a slot; of a marked one the time before. Its slot never holds an earlier one again.
 #[inline]
 pub(crate) fn time(word: u64) -> u64 {
-    word & !MARK
+    if is_closed(word) { word & !(MARK | CLOSED) } else { word & !MARK }
 }
 
 /// Whether a slot is marked: what time it will hold is not known yet.
@@ -86,6 +98,16 @@ pub(crate) fn is_marked(word: u64) -> bool {
 #[inline]
 pub(crate) fn marked(word: u64) -> u64 {
     word | MARK
+}
+
+/// The same slot, not in use. What would be free only after every turn is so then, too, if earlier than before.
+pub(super) fn closed(word: u64) -> u64 {
+    word.min(CLOSED - 1) | MARK | CLOSED
+}
+
+pub(super) fn is_closed(word: u64) -> bool {
+    // A mark of a request is below: what it may have marked was free at a turn, so before the second bit.
+    word >= MARK | CLOSED
 }
 
 /// Reads a slot.

@@ -95,7 +95,8 @@ pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) ->
     let seen = survey(slots, now_ns);
     // Above the limit it never fits, so no caller asks when.
     let ready_ns = if cost > limit { now_ns } else { seen.ready_ns(slots, now_ns, cost) };
-    let (remaining, idle_ns) = (seen.free, seen.latest_ns);
+    // No more than the limit: a limit that may change can have been raised since.
+    let (remaining, idle_ns) = (seen.free.min(limit), seen.latest_ns);
     Answers { limit, remaining, ready_ns, idle_ns, spilled: false }
 }
 

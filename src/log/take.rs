@@ -22,7 +22,7 @@
 use crate::sync::{Fault, planted};
 
 use super::slots::{
-    ROW_MOST, Slots, free_at, is_free, is_marked, load, marked, replace, settle, time,
+    ROW_MOST, Slots, free_at, is_closed, is_free, load, marked, replace, settle, time,
 };
 use super::survey::count_free;
 
@@ -257,34 +257,36 @@ fn settle_all(row: &[crate::sync::AtomicU64], marks: &Marks, free_ns: Option<u64
     }
 }
 
-/// Gives back up to so many of the slots that hold something of the caller's: they hold `to_ns` then. How many.
+/// Rewrites up to so many slots: each with what is next to it, `None` for one that stays as it is. How many.
 ///
 /// A slot is replaced by the exact word that was read before the caller was seen to own the slots. A later owner writes
-/// later times than any in them: so nothing of another key's is given back. A marked word is no time: it is left to
-/// the thread that has marked it.
-pub(crate) fn give_back(
-    slots: &impl Slots,
-    units: u64,
-    is_given: impl Fn(u64) -> bool,
-    to_ns: u64,
-) -> u64 {
-    let mut given = 0;
+/// later times than any in them: so nothing of another key's is given back. A mark of a request is left to the thread
+/// that has made it.
+pub(super) fn rewrite(slots: &impl Slots, units: u64, next: impl Fn(u64) -> Option<u64>) -> u64 {
+    let mut done = 0;
     for row in 0..slots.rows() {
         for slot in slots.row(row) {
             let mut word = load(slot);
-            while given < units && !is_marked(word) && is_given(word) && slots.is_same() {
+            while done < units
+                && let Some(to) = next(word)
+                && slots.is_same()
+            {
+                // Before the slot is written: from here on no instant is known from which all of the row is free.
+                if is_closed(to) {
+                    slots.raise_high(row, to);
+                }
                 if planted(Fault::GivenBackWhatever) {
-                    settle(slot, to_ns);
-                } else if let Err(found) = replace(slot, word, to_ns) {
+                    settle(slot, to);
+                } else if let Err(found) = replace(slot, word, to) {
                     // Lock-free: it was taken, marked or given back by another thread, or the CAS failed for no reason.
                     word = found;
                     continue;
                 }
-                slots.lower_low(row, to_ns);
-                given += 1;
+                slots.lower_low(row, time(to));
+                done += 1;
                 break;
             }
         }
     }
-    given
+    done
 }

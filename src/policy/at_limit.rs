@@ -99,13 +99,20 @@ impl AtLimit {
     }
 }
 
-/// Refuses all but a soft limit, where a denial is not one of this limit and a place cannot be given back.
+/// Refuses all but a soft limit, where a denial is not one of this limit and a turn is of no caller.
 pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), BuildError> {
-    if of.at_limit == (AtLimit { soft_bp: of.at_limit.soft_bp, ..AtLimit::default() }) {
+    let soft = AtLimit { soft_bp: of.at_limit.soft_bp, ..AtLimit::default() };
+    if of.at_limit == soft {
         return Ok(());
     }
+    let (why, but) = match of.at_limit.queue {
+        Some(_) if of.at_limit == (AtLimit { queue: of.at_limit.queue, ..soft }) => {
+            ("no verb waits for a turn here", "queue and wait")
+        }
+        _ => (why, "all but soft"),
+    };
     Err(BuildError::Policy(format!(
-        "{why}, so {of} cannot be kept; leave out all but soft, or use a {other}"
+        "{why}, so {of} cannot be kept; leave out {but}, or use a {other}"
     )))
 }
 

@@ -39,7 +39,8 @@ impl Limiter {
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
         let words = match self.apart.as_deref() {
             None => vec![self.cell.load().to_bits()],
-            Some(Apart::Log(log)) => {
+            // One that cannot change, so it has as many slots as its policy says.
+            Some(Apart::Log(log)) if log.policy().is_none() => {
                 // All memory before the first slot is read.
                 let (saved, mut words) = (log.saved(), Vec::new());
                 let bytes = saved.len() * size_of::<u64>();
@@ -50,7 +51,7 @@ impl Limiter {
                 words
             }
             // The policy of a file is the one that the limiter was built with.
-            Some(Apart::Changing(_)) => return Err(SnapshotError::NotFixed),
+            Some(_) => return Err(SnapshotError::NotFixed),
         };
         // After the word, and in this order: see the head of `crate::snapshot`.
         let now = self.now();

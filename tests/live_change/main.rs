@@ -8,6 +8,7 @@
 mod at_limit;
 #[path = "../common/mod.rs"]
 mod common;
+mod log;
 mod model;
 mod threads;
 

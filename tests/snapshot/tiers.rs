@@ -43,6 +43,19 @@ fn charged() -> Table {
     table
 }
 
+/// The doublings of such an epoch go beyond all times of the clock; widths follow from it all the same.
+#[test]
+fn quotas_of_years_are_restored_as_they_were_laid_out() {
+    for text in ["fixed-window 3/365d", "gcra 1/365d burst 3", "sliding-window 3/365d exact"] {
+        let table = tiers(&[text]).build_with_hashers(20, clock(), HASHERS).unwrap();
+        assert!(table.check_n(&7, 3).is_allowed());
+        let file = saved(&table);
+        let restored = restore(tiers(&[text]), &file).unwrap();
+        assert_eq!(saved(&restored), file, "{text}");
+        assert!(!restored.check(&7).is_allowed(), "{text}");
+    }
+}
+
 #[test]
 fn a_restart_forgets_nothing_of_any_tier() {
     let table = charged();

@@ -7,6 +7,7 @@ mod environment;
 mod log;
 mod redis_variables;
 mod setting;
+mod xds_variables;
 
 use std::io;
 

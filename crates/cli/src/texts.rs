@@ -16,7 +16,7 @@ pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
     match from {
         _ if !texts.is_empty() => Ok(texts),
         RulesFrom::Files(path) => Err(Failure::NoRules { path: path.display().to_string() }),
-        RulesFrom::Redis(rules) => Err(Failure::NoTexts { address: rules.to_string() }),
+        from => Err(Failure::NoTexts { address: from.to_string() }),
     }
 }
 

@@ -182,6 +182,10 @@ fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
     assert_eq!(of("grpc-tls"), (files, "GRPC_SERVER_USE_TLS".to_owned()));
     let (_, printed, _) = run(&["--print-config"], &[("RUNTIME_SUBDIRECTORY", "rl")]);
     assert_eq!(setting(&printed, "rules").0, "/srv/runtime_data/current/rl/config");
+    let environment = [("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1")];
+    let (_, printed, _) = run(&["--print-config"], &environment);
+    let plane = ("xds://plane:1/default".to_owned(), "CONFIG_TYPE".to_owned());
+    assert_eq!(setting(&printed, "rules"), plane);
 }
 
 #[test]
@@ -194,7 +198,7 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
         (vec![], vec![rules, ("SHADOW_MODE", "yes")], "SHADOW_MODE is 'yes' in the environment"),
         (vec![], vec![rules, ("NEAR_LIMIT_RATIO", "NaN")], "NEAR_LIMIT_RATIO is 'NaN'"),
         (vec![], vec![rules, ("LOG_LEVEL", "loud")], "LOG_LEVEL is 'loud' in the environment; use"),
-        (vec![], vec![rules, ("CONFIG_TYPE", "GRPC_XDS_SOTW")], "CONFIG_TYPE is 'GRPC_XDS_SOTW'"),
+        (vec![], vec![rules, ("CONFIG_TYPE", "GRPC_XDS")], "CONFIG_TYPE is 'GRPC_XDS' in the"),
         (vec![], vec![rules, ("GRPC_CLIENT_TLS_SAN", "a")], "GRPC_CLIENT_TLS_SAN is 'a'"),
         (
             vec![],
@@ -340,11 +344,12 @@ fn a_reload_says_which_limits_keep_what_was_spent_and_which_do_not() {
 /// Each metric has a text that says what it means, and when to worry.
 #[test]
 fn every_metric_is_explained_to_operators() {
-    let (serving, _) = serve("", &[], &[]);
+    let state = concat!(env!("CARGO_TARGET_TMPDIR"), "/explained_state");
+    let (serving, _) = serve("", &["--state", state], &[]);
     let (_, page) = serving.ask("GET /metrics", "");
     let names = page.lines().filter_map(|line| line.strip_prefix("# HELP tollgate_"));
     let names: Vec<&str> = names.filter_map(|line| line.split(' ').next()).collect();
-    assert!(names.len() >= 13, "{names:?}");
+    assert!(names.len() >= 16, "{names:?}");
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/production.md");
     let guide = std::fs::read_to_string(file).expect("the page is there");
     for name in names {

@@ -214,7 +214,6 @@ impl SparePool {
     /// assert_eq!(pool.remaining(), 4);
     /// # Ok::<(), tollgate_elastic::HeadroomError>(())
     /// ```
-    #[expect(clippy::must_use_candidate, reason = "what came back need not matter")]
     pub fn give_back(&self, loan: Permit, at: Option<Timestamp>) -> u64 {
         self.entry(at).refund(loan)
     }

@@ -50,10 +50,12 @@ pub struct RuleCache {
 
 /// What one load leaves for the next, besides the rules.
 #[derive(Debug, Default)]
-struct Loading {
+pub(crate) struct Loading {
     /// The errors of the last load.
     errors: Vec<RuleError>,
     lingering: Lingering,
+    /// The tables of a restored state, until a load takes effect.
+    restored: Option<RuleSet>,
     /// How many limits were forgotten before their time was over.
     forgotten: u64,
 }
@@ -179,10 +181,11 @@ impl RuleCache {
         loading.lingering.expire(now);
         let previous = self.rules.load();
         let vet = self.vet.as_ref().map(|vet| |rules: &RuleSet| vet.errors(rules));
-        let before = Before { rules: previous.as_deref(), lingering: &loading.lingering };
+        let restored = loading.restored.take();
+        let previous = previous.as_deref().or(restored.as_ref());
+        let before = Before { rules: previous, lingering: &loading.lingering };
         match compile(texts, &self.settings, &self.clock, before, vet) {
             Ok(mut rules) => {
-                let previous = previous.as_deref();
                 rules.forgotten = loading.lingering.turn(previous, &rules, now, &self.settings);
                 rules.lingering = loading.lingering.tables();
                 loading.forgotten += rules.forgotten.len() as u64;
@@ -193,6 +196,7 @@ impl RuleCache {
                 Ok(rules)
             }
             Err(errors) => {
+                loading.restored = restored;
                 self.refused_loads.add(1);
                 loading.errors.clone_from(&errors);
                 Err(errors)
@@ -213,7 +217,7 @@ impl RuleCache {
         self.loading().lingering.expire(self.clock.now());
     }
 
-    fn loading(&self) -> MutexGuard<'_, Loading> {
+    pub(crate) fn loading(&self) -> MutexGuard<'_, Loading> {
         // A load that panicked has put nothing in force, so the next load can continue.
         self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -355,6 +359,17 @@ impl RuleCache {
 
     pub(crate) fn count_global_shadow(&self) {
         self.global_shadow.add(1);
+    }
+
+    /// The first load keeps these tables; the clock goes on as this says.
+    pub(crate) fn go_on_with(&mut self, restored: RuleSet, resumed: impl FnOnce(Clock) -> Clock) {
+        self.loading().restored = Some(restored);
+        self.clock = resumed(self.clock.clone());
+    }
+
+    /// Whether limits are kept elsewhere.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.vet.is_some()
     }
 
     pub(crate) fn clock(&self) -> &Clock {

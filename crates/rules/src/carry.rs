@@ -148,13 +148,13 @@ pub(crate) struct CarriedTable {
     /// See [`places`].
     pub(crate) place: Box<str>,
     /// Whether it was built without a spill.
-    denies: bool,
+    pub(crate) denies: bool,
     /// How its clients are identified.
-    bits: AddressBits,
+    pub(crate) bits: AddressBits,
     /// The bytes of the table as computed before it was built; 0 if they were not.
     pub(crate) bytes: u64,
     /// The quota for which its words were laid out; `None` if it cannot be changed.
-    planned_for: Option<Policy>,
+    pub(crate) planned_for: Option<Policy>,
 }
 
 impl CarriedTable {
@@ -229,7 +229,7 @@ pub(crate) fn places(windows: &[Duration]) -> Vec<Box<str>> {
 }
 
 /// A table of one quota, which can be changed.
-fn tiers(policy: Policy, denies: bool) -> Tiers {
+pub(crate) fn tiers(policy: Policy, denies: bool) -> Tiers {
     let tiers = Tiers::of(policy);
     if denies { tiers.when_full(Full::Deny) } else { tiers }
 }

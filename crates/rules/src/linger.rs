@@ -98,10 +98,11 @@ impl Lingering {
             after.tables.values().flatten().map(address).collect();
         self.retain(|one| !in_use.contains(&address(&one.kept)));
         if let Some(before) = before {
-            let parts = Parts::of(before);
+            let keepers = keepers(before);
             for (id, tables) in &before.tables {
                 for kept in tables.iter().filter(|kept| !in_use.contains(&address(kept))) {
-                    self.add(id, kept, &parts, now, settings);
+                    let keeper = keepers.get(&address(kept)).copied().cloned();
+                    self.add(id, kept, keeper, now, settings);
                 }
             }
         }
@@ -112,7 +113,7 @@ impl Lingering {
         &mut self,
         id: &RuleId,
         kept: &CarriedTable,
-        parts: &Parts<'_>,
+        keeper: Option<KeptElsewhere>,
         now: Timestamp,
         settings: &Settings,
     ) {
@@ -121,10 +122,10 @@ impl Lingering {
         if linger.is_zero() {
             return;
         }
-        let (path, keeper) = parts.parts.get(&address(kept)).copied().unwrap_or_default();
+        let path = id.path();
         let more = (kept.capacity as u64).saturating_mul(settings.more_bytes_per_client);
-        let bytes = kept.bytes.saturating_add(more).saturating_add(bytes_of_entry(id, path));
-        let (path, keeper, until) = (path.into(), keeper.cloned(), now + linger);
+        let bytes = kept.bytes.saturating_add(more).saturating_add(bytes_of_entry(id, &path));
+        let (path, until) = (path.into(), now + linger);
         let one =
             LingeringTable { path, kept: kept.clone(), keeper, bytes, until, number: self.next };
         self.waiting.entry(id.clone()).or_default().push(one);
@@ -175,25 +176,16 @@ impl Lingering {
     }
 }
 
-/// What the rules hold for each table: the path of its rule, and what keeps its limit elsewhere.
-struct Parts<'r> {
-    parts: HashMap<*const RuleTable, (&'r str, Option<&'r KeptElsewhere>), RandomState>,
-}
-
 /// What keeps a limit elsewhere.
 type KeptElsewhere = Arc<dyn Any + Send + Sync>;
 
-impl<'r> Parts<'r> {
-    fn of(rules: &'r RuleSet) -> Self {
-        let of_limit = |path: &'r str, limit: &'r Limit| {
-            let gate = limit.gate.as_ref()?;
-            Some((Arc::as_ptr(&gate.table), (path, limit.keeper.any())))
-        };
-        let of_rule = |rule: &'r crate::rule::Rule| {
-            rule.limits.iter().filter_map(move |limit| of_limit(&rule.path, limit))
-        };
-        Self { parts: rules.rules.iter().flat_map(of_rule).collect() }
-    }
+/// What keeps limits elsewhere, by their tables.
+fn keepers(rules: &RuleSet) -> HashMap<*const RuleTable, &KeptElsewhere, RandomState> {
+    let limits = rules.rules.iter().flat_map(|rule| &rule.limits);
+    let of_limit = limits.filter_map(|Limit { gate, keeper, .. }| {
+        Some((Arc::as_ptr(&gate.as_ref()?.table), keeper.any()?))
+    });
+    of_limit.collect()
 }
 
 /// Identifies a table: two live tables have different addresses.

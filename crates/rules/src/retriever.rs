@@ -145,11 +145,14 @@ fn wait(signals: &Receiver<()>, timing: Timing) -> bool {
     }
 }
 
+/// What was read, and the errors for which it was refused.
+type Reading = (Result<Vec<RuleText>, RuleError>, Vec<RuleError>);
+
 /// Reads, compares, loads.
 struct Loader<S> {
     source: S,
     cache: Arc<RuleCache>,
-    last: Option<Result<Vec<RuleText>, RuleError>>,
+    last: Option<Reading>,
 }
 
 impl<S: RuleSource> Loader<S> {
@@ -160,17 +163,23 @@ impl<S: RuleSource> Loader<S> {
     fn refresh(&mut self) -> Refresh {
         let read = self.source.read();
         self.cache.expire();
-        if self.last.as_ref() == Some(&read) {
+        if let Some((last, errors)) = self.last.as_ref().filter(|(last, _)| *last == read) {
+            if last.is_ok() {
+                self.source.loaded(errors);
+            }
             return Refresh::Unchanged;
         }
-        let outcome = match &read {
+        let (outcome, errors) = match &read {
             Ok(texts) => match self.cache.load(texts) {
-                Ok(rules) => Refresh::Loaded(rules),
-                Err(errors) => Refresh::Refused(errors),
+                Ok(rules) => (Refresh::Loaded(rules), Vec::new()),
+                Err(errors) => (Refresh::Refused(errors.clone()), errors),
             },
-            Err(error) => Refresh::Refused(self.cache.refuse(error.clone())),
+            Err(error) => (Refresh::Refused(self.cache.refuse(error.clone())), Vec::new()),
         };
-        self.last = Some(read);
+        if read.is_ok() {
+            self.source.loaded(&errors);
+        }
+        self.last = Some((read, errors));
         outcome
     }
 }
@@ -181,12 +190,16 @@ mod tests {
     use crate::error::Problem;
     use crate::settings::Settings;
 
-    /// A source of the texts that a test provides.
-    struct GivenTexts(Vec<Result<Vec<RuleText>, RuleError>>);
+    /// A source of the texts that a test provides; and how many errors it was told of, each time.
+    struct GivenTexts(Vec<Result<Vec<RuleText>, RuleError>>, Vec<usize>);
 
     impl RuleSource for GivenTexts {
         fn read(&mut self) -> Result<Vec<RuleText>, RuleError> {
             self.0.remove(0)
+        }
+
+        fn loaded(&mut self, errors: &[RuleError]) {
+            self.1.push(errors.len());
         }
     }
 
@@ -210,7 +223,7 @@ mod tests {
             domain("two"),
         ];
         let cache = Arc::new(RuleCache::new(Settings::default()));
-        let mut loader = Loader::new(GivenTexts(reads), Arc::clone(&cache));
+        let mut loader = Loader::new(GivenTexts(reads, Vec::new()), Arc::clone(&cache));
         let mut outcomes = Vec::new();
         for _ in 0..7 {
             outcomes.push(match loader.refresh() {
@@ -227,6 +240,8 @@ mod tests {
         let expected =
             ["loaded", "unchanged", "refused", "unchanged", "refused", "unchanged", "loaded"];
         assert_eq!(outcomes, expected);
+        // Of each reading that returned texts, and again if they are as before.
+        assert_eq!(loader.source.1, [0, 0, 1, 1, 0]);
         let status = cache.status();
         assert_eq!((status.loads, status.refused_loads, status.errors), (2, 2, Vec::new()));
     }
@@ -240,8 +255,8 @@ mod tests {
         };
         let clock = tollgate::ManualClock::new();
         let cache = Arc::new(RuleCache::with_clock(Settings::default(), clock.clone()));
-        let mut loader =
-            Loader::new(GivenTexts(vec![with("a"), with("b"), with("b")]), Arc::clone(&cache));
+        let texts = GivenTexts(vec![with("a"), with("b"), with("b")], Vec::new());
+        let mut loader = Loader::new(texts, Arc::clone(&cache));
         assert!(matches!(loader.refresh(), Refresh::Loaded(_)));
         assert!(matches!(loader.refresh(), Refresh::Loaded(_)));
         assert_eq!(cache.status().lingering_tables, 1);

@@ -48,6 +48,18 @@ impl RuleId {
         text
     }
 
+    /// The rule of this [text](RuleId::text); `None` if no rule has it.
+    pub(crate) fn parse(domain: &str, text: &str) -> Option<Self> {
+        let steps = text.split('/').map(PathStep::parse).collect::<Option<_>>()?;
+        // What another text would be read as as well is none that was written.
+        Some(Self { domain: domain.into(), steps }).filter(|id| id.text() == text)
+    }
+
+    /// The names of its levels, as in [`Rule::path`](crate::Rule::path).
+    pub(crate) fn path(&self) -> String {
+        self.steps.iter().map(PathStep::name).collect::<Vec<_>>().join(".")
+    }
+
     /// The same for all rules that match the same requests, whether or not they share a limit.
     pub(crate) fn of_matches(&self) -> Self {
         let mut id = self.clone();
@@ -65,7 +77,40 @@ fn escape(part: &str, text: &mut String) {
     }
 }
 
+fn unescape(part: &str) -> Option<Box<str>> {
+    let mut pieces = part.split('%');
+    let mut text = pieces.next()?.to_owned();
+    for piece in pieces {
+        let (digits, rest) = piece.split_at_checked(2)?;
+        text.push(u8::from_str_radix(digits, 16).ok()?.into());
+        text += rest;
+    }
+    Some(text.into())
+}
+
 impl PathStep {
+    fn parse(text: &str) -> Option<Self> {
+        let (key, is_one, value) = match text.find(['=', '~']) {
+            None => (text, false, None),
+            Some(at) => (&text[..at], text[at..].starts_with('='), Some(&text[at + 1..])),
+        };
+        let key = unescape(key)?;
+        let part = match is_one {
+            true => KeyPart::Fixed,
+            false if key.contains('*') => KeyPart::KeyAndValue,
+            false => KeyPart::Value,
+        };
+        let value = match value {
+            None => None,
+            Some(value) => Some(match value.as_bytes().first() {
+                Some(b'=') => ValueMatch::Range(unescape(&value[1..])?.parse().ok()?),
+                Some(b'~') => ValueMatch::Expression(unescape(&value[1..])?),
+                _ => ValueMatch::Text(unescape(value)?),
+            }),
+        };
+        Some(Self { key, value, part })
+    }
+
     pub(crate) fn of(descriptor: &DescriptorText) -> Self {
         let (key, value) = (descriptor.key.as_str(), descriptor.value.as_ref());
         let part = match value {

@@ -70,6 +70,12 @@ pub trait RuleSource: Send + 'static {
     /// The reason why the rules cannot be read. The rules in force stay.
     fn read(&mut self) -> Result<Vec<RuleText>, RuleError>;
 
+    /// Told after each [`read`](RuleSource::read) that returned texts what became of them: the errors for which they
+    /// were refused, or none if they are in force. For a source whose origin wants to know.
+    fn loaded(&mut self, errors: &[RuleError]) {
+        let _ = errors;
+    }
+
     /// Starts to call [`Changed::notify`] whenever the rules may have changed, until the source is dropped. Without
     /// it, changes are found only by polling.
     ///

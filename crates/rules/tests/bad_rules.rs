@@ -191,19 +191,6 @@ fn what_is_ours_is_checked_as_strictly() {
              must be at most 2.2e9 units per second",
         ),
         (
-            limit("unit: day, requests_per_unit: 5, mode: elastic"),
-            "3:66: mode: elastic borrows from the pool of its domain, and 'd' has none; write pool: {unit: second, \
-             requests_per_unit: 100} beside domain:",
-        ),
-        (
-            limit("unit: day, requests_per_unit: 5, mode: elastic, queue: 3"),
-            "3:82: queue and mode: elastic exclude each other; leave one out",
-        ),
-        (
-            limit("unit: day, requests_per_unit: 5, mode: elastic, penalty: 10m after 5"),
-            "3:84: penalty and mode: elastic exclude each other; leave one out",
-        ),
-        (
             limit("unit: day, mode: strict"),
             "3:44: error checking config: mode 'strict' is not understood; use hard, soft with a share, as \
              in soft 5%, or elastic",

@@ -156,7 +156,8 @@ impl History {
     pub(crate) fn columns(&self) -> Vec<Rates> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let past = &taken.totals.past;
-        let newest = taken.totals.present.back().filter(|_| (taken.ticks - 1) % COLUMN > 0);
+        let newest =
+            taken.totals.present.back().filter(|_| !(taken.ticks - 1).is_multiple_of(COLUMN));
         let after = past.iter().skip(1).chain(newest);
         let mut columns: Vec<Rates> =
             past.iter().zip(after).map(|(before, after)| between(before, after)).collect();

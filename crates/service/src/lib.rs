@@ -3,7 +3,7 @@
 //!
 //! | Where | What |
 //! |---|---|
-//! | gRPC, 8081 | `envoy.service.ratelimit.v3.RateLimitService`, health (`ratelimit`), reflection |
+//! | gRPC, 8081 | `envoy.service.ratelimit.v3.RateLimitService`, `envoy.service.rate_limit_quota.v3.RateLimitQuotaService`, health (`ratelimit`), reflection |
 //! | HTTP, 8080 | `POST /json` (Envoy's protocol as JSON), `POST /v1/check`, `GET /v1/peek`, `/healthcheck`, `/metrics`, a status page at `/` |
 //! | Redis' protocol, if [`Options::resp`] is set | `CL.THROTTLE`, `THROTTLE`, `TOLLGATE.CHECK`, `TOLLGATE.PEEK` |
 //! | HTTP, 6070, loopback | `POST /v1/reset`, `POST /v1/headroom`, `/rlconfig`, `/metrics`, the status page |
@@ -42,8 +42,8 @@
 //! the connection. [`RespOptions::password`] is asked for if it is set.
 //!
 //! # Rules
-//! From files, which are watched and also read again every 30 s; or from a hash in Redis, which is polled: see
-//! [`RedisRules`]. If rules cannot be read, or are refused, the last good rules stay in force; and so do those of a
+//! From files, which are watched and also read again every 30 s; from a hash in Redis, which is polled: see
+//! [`RedisRules`]; or from a control plane that speaks xDS, which is told what is in force: see [`XdsRules`]. If rules cannot be read, or are refused, the last good rules stay in force; and so do those of a
 //! domain of which no rule is left, unless [`Settings::allow_empty`](tollgate_rules::Settings::allow_empty) is set. A
 //! directory that is missing or empty when the service starts is refused: [`StartError::Rules`].
 //!
@@ -62,6 +62,11 @@
 //! With [`Options::global`] the limits are kept in Redis, and are shared by all services that use the same Redis: see
 //! [`Global`], and `tollgate-redis` for the bounds of each `accuracy`.
 //!
+//! # Over a restart
+//! With [`Options::state`] what was spent is written to a file when the service stops, and at intervals, and is restored
+//! at the start, as in a reload. A process that is killed loses what was spent since the last write. Limits that come
+//! with requests, and those of rules that are gone, are not in it; neither are receipts of reservations.
+//!
 //! # Metrics
 //! | `tollgate_` | Labels | |
 //! |---|---|---|
@@ -75,11 +80,19 @@
 //! | `table_bytes`, `config_load_success_total`, `config_load_error_total`, `config_refused` | | all rules |
 //! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |
 //! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
+//! | `state_written_total`, `state_errors_total`, `state_age_seconds` | | the file of [`Options::state`], if there is one |
 //! | `domain_not_found_total`, `global_shadow_mode_total` | | requests that nothing could limit |
 //! | `own_limits_spilled_total`, `own_limits_full_denied_total` | | units of clients without a cell under limits that came with requests |
 //! | `resp_connections`, `resp_connections_refused_total` | | connections of Redis' protocol |
+//! | `quota_streams`, `quota_buckets`, `quota_bytes` | | Envoys that are assigned quotas, their buckets, and the memory |
+//! | `quota_assignments_total`, `quota_abandoned_total`, `quota_refused_total` | | what they were told, and reports that were not answered |
+//! | `quota_reported_allowed_total`, `quota_reported_denied_total` | | requests that they reported |
 //!
 //! With [`MetricsNames::Envoyproxy`] there are also the names of envoyproxy/ratelimit's mapping to Prometheus.
+//!
+//! # Quotas
+//! Envoys with the filter `rate_limit_quota` limit by themselves, and are assigned shares of a rule: over any time t at
+//! most t times its rate, and its burst, of which README.md has the terms. With [`Options::global`] they are refused.
 //!
 //! # Bounds
 //! A message or body has at most 256 KiB, a connection 1,024 streams; headers must arrive within 5 s, and so must a
@@ -99,11 +112,13 @@ pub mod offline;
 mod options;
 mod page;
 pub mod protocol;
+mod quota;
 mod resp;
 mod rls;
 mod rules_from;
 mod serve;
 mod service;
+mod state;
 mod tokens;
 mod wire;
 
@@ -111,6 +126,10 @@ pub use global::{Global, GlobalError};
 pub use host_name::{BadHostName, HostName};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use options::{AnswerParts, MetricsNames, Options, RespOptions};
-pub use rules_from::{PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom};
+pub use rules_from::{
+    PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom, XdsBackoff, XdsRules,
+    XdsTls,
+};
 pub use serve::{Running, StartError, rule_cache, start};
+pub use state::StateFile;
 pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};

@@ -27,13 +27,15 @@ impl Offline {
     /// # Errors
     /// The rules are bad, or the tables cannot be built.
     pub fn new(rules: &str, settings: Settings, clock: impl Into<Clock>) -> Result<Self, String> {
-        let cache = Arc::new(RuleCache::with_clock(settings, clock));
+        let clock = clock.into();
+        let cache = Arc::new(RuleCache::with_clock(settings, clock.clone()));
         cache
             .load(&[RuleText::new("rules.yaml", rules)])
             .map_err(|errors| errors[0].to_string())?;
         let maker = DecisionMaker::new(cache).map_err(|error| error.to_string())?;
         let answers = (AnswerParts { headers: true, metadata: true }, Headers::default());
-        Ok(Self { service: Service::new(maker, answers, MetricsNames::Envoyproxy, None) })
+        let names = MetricsNames::Envoyproxy;
+        Ok(Self { service: Service::new(maker, answers, names, None, None, clock) })
     }
 
     /// The answer to a request as gRPC decodes it.

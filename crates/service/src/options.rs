@@ -13,6 +13,7 @@ use crate::global::Global;
 use crate::host_name::HostName;
 use crate::listen::TlsFiles;
 use crate::rules_from::RulesFrom;
+use crate::state::StateFile;
 
 /// The options that a service is started with. The ports are those of envoyproxy/ratelimit.
 ///
@@ -57,6 +58,8 @@ pub struct Options {
     pub headers: Headers,
     /// Where limits that many nodes share are kept; `None` for limits of this process alone.
     pub global: Option<Global>,
+    /// Where what was spent is kept over a restart. Default: nowhere. Not together with `global`.
+    pub state: Option<StateFile>,
     /// The names of metrics.
     pub metrics_names: MetricsNames,
     /// The clock of the limits. Its origin is where the first window begins. Default: Unix time.
@@ -157,6 +160,7 @@ impl Options {
             answers: AnswerParts::default(),
             headers: Headers::default(),
             global: None,
+            state: None,
             metrics_names: MetricsNames::default(),
             clock: Clock::unix(),
             linger: Duration::ZERO,

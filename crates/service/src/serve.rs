@@ -16,6 +16,8 @@ use tollgate_rules::{
     Settings as RulesSettings,
 };
 use tonic::transport::Server;
+use tonic::transport::server::Router;
+use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::HealthReporter;
 
 use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalError, GlobalLimits};
@@ -24,11 +26,14 @@ use crate::listen::{self, Socket, Tls, TlsError, TlsFiles};
 use crate::options::Options;
 use crate::page;
 use crate::protocol::DESCRIPTORS;
+use crate::protocol::quota::rate_limit_quota_service_server::RateLimitQuotaServiceServer;
 use crate::protocol::rls::rate_limit_service_server::RateLimitServiceServer;
+use crate::quota::{self, Rlqs};
 use crate::resp;
 use crate::rls::Rls;
 use crate::rules_from::RulesFrom;
 use crate::service::Service;
+use crate::state::StateKeeper;
 
 /// The maximum size of a message: the largest request that rules accept has 1 MiB of keys and values.
 const MAX_MESSAGE_BYTES: usize = 2 << 20;
@@ -81,6 +86,8 @@ pub enum StartError {
     Build(BuildError),
     /// The limits cannot be kept in the store.
     Global(GlobalError),
+    /// A state in a file was asked for, and limits are kept in Redis, which outlives the process.
+    State,
     /// The system cannot start the thread that reads rules.
     Thread(io::Error),
     /// The description of the protocol could not be read: the build is broken.
@@ -103,6 +110,9 @@ impl fmt::Display for StartError {
             Self::Rules(error) => error.fmt(f),
             Self::Build(error) => write!(f, "{error}"),
             Self::Global(error) => write!(f, "{error}"),
+            Self::State => f.write_str(
+                "limits in Redis outlive this process by themselves; leave out either the state's file or Redis",
+            ),
             Self::Thread(error) => write!(f, "cannot start a thread for reading rules: {error}"),
             Self::Reflection => f.write_str("the description of the protocol cannot be read"),
         }
@@ -137,7 +147,7 @@ fn keep_rules(
     settings: &RulesSettings,
     clock: Clock,
     global: Option<&Global>,
-) -> Result<(Option<GlobalLimits>, Arc<RuleCache>), StartError> {
+) -> Result<(Option<GlobalLimits>, RuleCache), StartError> {
     let keeper = global.map(GlobalLimits::open);
     let keeper = keeper.transpose().map_err(StartError::Global)?;
     let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
@@ -147,7 +157,7 @@ fn keep_rules(
         Some(keeper) => cache.vetted(keeper.vet()),
         None => cache,
     };
-    Ok((keeper, Arc::new(cache)))
+    Ok((keeper, cache))
 }
 
 /// The cache into which a service with these options loads its rules: it refuses the rules that the service refuses.
@@ -170,7 +180,7 @@ fn keep_rules(
 /// ```
 pub fn rule_cache(options: Options) -> Result<Arc<RuleCache>, StartError> {
     let (_, cache) = keep_rules(&options.settings, options.clock, options.global.as_ref())?;
-    Ok(cache)
+    Ok(Arc::new(cache))
 }
 
 /// Reads the rules, listens, and returns when requests are answered. `observe` is called with the result of each
@@ -184,33 +194,34 @@ pub async fn start(
     options: Options,
     observe: impl FnMut(&Refresh) + Send + 'static,
 ) -> Result<Running, StartError> {
+    if options.state.is_some() && options.global.is_some() {
+        return Err(StartError::State);
+    }
     let sockets = Sockets::bind(&options).await?;
-    let (keeper, cache) = keep_rules(&options.settings, options.clock, options.global.as_ref())?;
+    let (keeper, mut cache) =
+        keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?;
     find_files(&options.rules, options.settings.allow_empty)?;
+    let state = options.state.map(|file| Arc::new(StateKeeper::open(file, &mut cache)));
+    let cache = Arc::new(cache);
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
     let told = (options.answers, options.headers);
-    let service = Arc::new(Service::new(maker, told, options.metrics_names, keeper));
+    let names = options.metrics_names;
+    let service = Arc::new(Service::new(maker, told, names, keeper, state, options.clock));
     let (health, health_service) = tonic_health::server::health_reporter();
     let observe = with_health(observe, &service, &health);
     let retriever = Retriever::start(options.rules.source(), cache, options.timing, observe)
         .map_err(StartError::Thread)?;
     report(&health, service.is_healthy()).await;
-    let reflection_v1 = reflection().build_v1().map_err(|_| StartError::Reflection)?;
-    let reflection_alpha = reflection().build_v1alpha().map_err(|_| StartError::Reflection)?;
-    let rls = RateLimitServiceServer::new(Rls(Arc::clone(&service)))
-        .max_decoding_message_size(MAX_MESSAGE_BYTES);
     let (stop, stopped) = watch::channel(false);
-    let router = Server::builder()
-        .max_concurrent_streams(MAX_STREAMS)
-        .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
-        .http2_keepalive_interval(Some(Duration::from_secs(60)))
-        .add_service(rls)
-        .add_service(health_service)
-        .add_service(reflection_v1)
-        .add_service(reflection_alpha);
+    let router = router(&service, health_service, &stopped)?;
     let (linger, grace) = (options.linger, options.grace);
     let mut tasks = JoinSet::new();
     tasks.spawn(page::watch(Arc::clone(&service), stopped.clone()));
+    tasks.spawn(quota::keep_time(Arc::clone(&service), stopped.clone()));
+    if let Some(state) = &service.state {
+        let cache = Arc::clone(service.cache());
+        tasks.spawn(Arc::clone(state).keep(cache, stopped.clone()));
+    }
     let incoming = listen::incoming(sockets.grpc, &stopped, &mut tasks);
     let mut ends = stopped.clone();
     tasks.spawn(async move {
@@ -251,10 +262,32 @@ pub async fn start(
     })
 }
 
-fn reflection() -> tonic_reflection::server::Builder<'static> {
-    tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+/// What is answered over gRPC.
+fn router(
+    service: &Arc<Service>,
+    health: HealthServer<impl Health>,
+    stopped: &watch::Receiver<bool>,
+) -> Result<Router, StartError> {
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let reflection_v1 = reflection().build_v1().map_err(|_| StartError::Reflection)?;
+    let reflection_alpha = reflection().build_v1alpha().map_err(|_| StartError::Reflection)?;
+    let rls = RateLimitServiceServer::new(Rls(Arc::clone(service)))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let rlqs = Rlqs { service: Arc::clone(service), stopped: stopped.clone() };
+    let rlqs = RateLimitQuotaServiceServer::new(rlqs).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    Ok(Server::builder()
+        .max_concurrent_streams(MAX_STREAMS)
+        .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
+        .http2_keepalive_interval(Some(Duration::from_secs(60)))
+        .add_service(rls)
+        .add_service(rlqs)
+        .add_service(health)
+        .add_service(reflection_v1)
+        .add_service(reflection_alpha))
 }
 
 /// A service that starts with a wrong path would limit nothing.
@@ -364,7 +397,8 @@ impl Running {
     }
 
     /// Fails its health checks, waits as long as [`linger`](Options::linger), accepts no more connections, answers
-    /// requests in progress, for at most [`grace`](Options::grace), and ends.
+    /// requests in progress, for at most [`grace`](Options::grace), writes the
+    /// [state](Options::state), and ends.
     pub async fn stop(mut self) {
         self.service.drain();
         report(&self.health, false).await;
@@ -374,6 +408,9 @@ impl Running {
         let all = async { while self.tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(self.grace, all).await;
         self.tasks.abort_all();
+        if let Some(state) = &self.service.state {
+            state.close(self.service.cache()).await;
+        }
         if let Some(keeper) = &self.service.keeper {
             let _ = tokio::time::timeout(self.grace, keeper.close()).await;
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use tollgate::Clock;
 use tollgate_rules::{DecisionMaker, RuleCache};
 use tollgate_tower::Headers;
 
@@ -13,6 +14,8 @@ use crate::metrics::{Metrics, OfRespClients, Protocol, RequestOutcome, RespClien
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::quota::Quotas;
+use crate::state::{OfState, StateKeeper};
 use crate::tokens::Tokens;
 use crate::wire::{self, RequestRefusal};
 
@@ -24,8 +27,12 @@ pub(crate) struct Service {
     pub(crate) history: History,
     /// Set if limits are kept elsewhere.
     pub(crate) keeper: Option<GlobalLimits>,
+    /// Set if what was spent is kept in a file.
+    pub(crate) state: Option<Arc<StateKeeper>>,
     /// Those of Redis' protocol.
     pub(crate) clients: Arc<RespClients>,
+    /// What Envoys are assigned.
+    pub(crate) quotas: Quotas,
     answers: AnswerParts,
     /// Of plain questions.
     pub(crate) headers: Headers,
@@ -40,16 +47,35 @@ impl Service {
         (answers, headers): (AnswerParts, Headers),
         names: MetricsNames,
         keeper: Option<GlobalLimits>,
+        state: Option<Arc<StateKeeper>>,
+        clock: Clock,
     ) -> Self {
         let mut metrics = Metrics::new(Arc::clone(maker.cache()), names);
+        let quotas = Quotas::new(clock);
+        metrics.show(quotas.metrics());
         if let Some(keeper) = &keeper {
             metrics.show(keeper.metrics());
         }
         let clients = Arc::new(RespClients::default());
         metrics.show(OfRespClients(Arc::clone(&clients)));
+        if let Some(state) = &state {
+            metrics.show(OfState(Arc::clone(state)));
+        }
         let history = History::default();
         let (tokens, draining) = (Tokens::default(), AtomicBool::new(false));
-        Self { maker, metrics, history, keeper, clients, answers, headers, tokens, draining }
+        Self {
+            maker,
+            metrics,
+            history,
+            keeper,
+            state,
+            clients,
+            quotas,
+            answers,
+            headers,
+            tokens,
+            draining,
+        }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {

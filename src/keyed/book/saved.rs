@@ -48,7 +48,7 @@ pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) ->
         time_bits: 0,
         tag_bits: shared.bare().tag_bits,
         fineness: tiers as u64,
-        epoch: shared.bare().epoch,
+        epoch: shared.epoch(),
         back: latest_ns,
         end_quantum_ns: 0,
     }

@@ -95,6 +95,11 @@ impl Shared {
         is_wide.then_some(Self { index_bits, tag_bits, epoch })
     }
 
+    /// In granules, perhaps more than a [`bare`](Self::bare) layout has: widths follow from it.
+    pub(in crate::keyed) fn epoch(self) -> u64 {
+        self.epoch
+    }
+
     /// The bits of a word's state, the index among them.
     fn state_bits(self) -> u32 {
         63 - self.tag_bits

@@ -31,10 +31,11 @@ envoyproxy/ratelimit are honoured where they mean something here; flags beat the
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeArgs {
-    /// A directory of .yaml files, one file, or redis://user:password@host:port/database#key
+    /// A directory of .yaml files, one file, redis://user:password@host:port/database#key, or xds://host:port/node
     ///
     /// The address names a hash in Redis: its fields are files, except for `version`, which must change whenever a
-    /// file does. `tollgate rules push` writes it. Without a key it is tollgate:rules.
+    /// file does. `tollgate rules push` writes it. Without a key it is tollgate:rules. xds:// is a control plane, xdss:// one
+    /// over TLS: xdss://host:port/node?ca=FILE&cert=FILE&key=FILE&name=NAME.
     #[arg(long, value_name = "DIR")]
     pub(super) rules: Option<PathBuf>,
 
@@ -149,6 +150,18 @@ pub(crate) struct ServeArgs {
     /// If the rule comes back within that time, it continues with it. Counts towards --table-bytes; 0: not at all.
     #[arg(long, value_name = "SECONDS")]
     pub(super) linger_rules: Option<u64>,
+
+    /// A file that keeps what was spent over a restart
+    ///
+    /// It is written when the service stops and every --state-every, and read at the start. It contains seeds: only the
+    /// service may read it. A bad file is kept as FILE.bad, and all limits begin anew. Not with --redis, which keeps
+    /// limits itself.
+    #[arg(long, value_name = "FILE")]
+    pub(super) state: Option<PathBuf>,
+
+    /// Seconds between two writes of that file: at most so much is forgotten if the process is killed [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), requires = "state")]
+    pub(super) state_every: Option<u16>,
 
     /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each [default: 65536]
     #[arg(long, value_name = "CLIENTS")]

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
 use tollgate_service::{
-    AnswerParts, Global, Headers, HostName, MetricsNames, Options, RespOptions, RulesFrom, TlsFiles,
+    AnswerParts, Global, Headers, HostName, MetricsNames, Options, RespOptions, RulesFrom,
+    StateFile, TlsFiles,
 };
 
 use super::args::{MetricsNamesArg, ServeArgs};
@@ -18,6 +19,7 @@ use super::environment::{BadVariable, Environment};
 use super::log::{Format, LogLevel};
 use super::redis_variables;
 use super::setting::{Setting, SettingError, SettingSource, first, optional};
+use super::xds_variables;
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +45,8 @@ pub(super) struct Effective {
     pub(super) metadata: Setting<bool>,
     pub(super) allow_empty: Setting<bool>,
     pub(super) linger_rules: Setting<Option<u64>>,
+    pub(super) state: Setting<Option<PathBuf>>,
+    pub(super) state_every: Setting<u16>,
     pub(super) capacity: Setting<usize>,
     pub(super) override_capacity: Setting<usize>,
     pub(super) table_bytes: Setting<u64>,
@@ -112,6 +116,8 @@ impl Effective {
             metadata: truth(args.metadata, "--metadata", "RESPONSE_DYNAMIC_METADATA")?,
             allow_empty: of_flag((args.allow_empty, "--allow-empty"), false),
             linger_rules: optional((args.linger_rules, "--linger-rules"), (None, NO_VARIABLE)),
+            state: optional((args.state.clone(), "--state"), (None, NO_VARIABLE)),
+            state_every: of_flag((args.state_every, "--state-every"), 60),
             capacity: of_flag((args.capacity, "--capacity"), defaults.default_capacity),
             override_capacity: override_capacity(args, environment)?,
             table_bytes: of_flag((args.table_bytes, "--table-bytes"), defaults.max_table_bytes),
@@ -159,6 +165,10 @@ impl Effective {
                 poll: Duration::from_secs(self.poll.value.into()),
                 ..Timing::default()
             },
+            state: self.state.value.clone().map(|path| StateFile {
+                path,
+                every: Duration::from_secs(self.state_every.value.into()),
+            }),
             global: self.redis.value.clone(),
             ..Options::new(self.rules.value.clone())
         }
@@ -217,6 +227,8 @@ impl Effective {
                     |seconds| format!("{seconds}s"),
                 )
             }),
+            row("state", &self.state, path_or_none),
+            row("state-every", &self.state_every, |seconds| format!("{seconds}s")),
             row("capacity", &self.capacity, ToString::to_string),
             row("override-capacity", &self.override_capacity, ToString::to_string),
             row("table-bytes", &self.table_bytes, ToString::to_string),
@@ -338,11 +350,15 @@ fn redis(
     Ok(Setting { value: args.redis.global(of_variables).map_err(half)?, source })
 }
 
-/// `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, if there is no flag.
+/// The control plane of `CONFIG_TYPE`, or `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, if there is no
+/// flag.
 fn rules(args: &ServeArgs, environment: &Environment) -> Result<Setting<RulesFrom>, SettingError> {
     if let Some(path) = &args.rules {
         let value = RulesFrom::named(path).map_err(SettingError::Address)?;
         return Ok(Setting { value, source: SettingSource::Flag("--rules") });
+    }
+    if let Some(value) = xds_variables::rules(environment)? {
+        return Ok(Setting { value, source: SettingSource::Variable("CONFIG_TYPE") });
     }
     let root = environment.text("RUNTIME_ROOT");
     let subdirectory = environment.text("RUNTIME_SUBDIRECTORY");
@@ -362,7 +378,8 @@ fn rules(args: &ServeArgs, environment: &Environment) -> Result<Setting<RulesFro
 /// Seconds between two readings. Files are also watched; a hash in Redis is not, but polling its version is cheap.
 fn usual_poll(rules: &RulesFrom) -> u16 {
     match rules {
-        RulesFrom::Files(_) => 30,
+        // A control plane says itself when there is something new.
+        RulesFrom::Files(_) | RulesFrom::Xds(_) => 30,
         RulesFrom::Redis(_) => 5,
     }
 }
@@ -377,19 +394,13 @@ fn check_ratio(ratio: f64) -> Result<f64, BadVariable> {
 
 /// Refuses variables of features that do not exist yet, where ignoring them would be unsafe.
 fn refuse_what_would_mislead(environment: &Environment) -> Result<(), BadVariable> {
-    let refuse =
-        |name, found: &str, accepted| Err(BadVariable { name, found: found.to_owned(), accepted });
-    match environment.text("CONFIG_TYPE") {
-        None | Some("FILE") => {}
-        Some(other) => return refuse("CONFIG_TYPE", other, "FILE: rules come from files"),
-    }
     match environment.text("GRPC_CLIENT_TLS_SAN") {
         None => Ok(()),
-        Some(name) => refuse(
-            "GRPC_CLIENT_TLS_SAN",
-            name,
-            "an authority of its own for those who may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
-             names in clients' certificates are not looked at",
-        ),
+        Some(found) => Err(BadVariable {
+            name: "GRPC_CLIENT_TLS_SAN",
+            found: found.to_owned(),
+            accepted: "an authority of its own for those who may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
+                       names in clients' certificates are not looked at",
+        }),
     }
 }

@@ -20,12 +20,13 @@ pub(super) enum Fate {
 use Fate::{Honoured, Meaningless, NotYet};
 
 const STATSD: Fate = Meaningless("metrics are Prometheus', at `/metrics`");
-const XDS: Fate = NotYet("rules come from files or a hash in Redis");
+const XDS: Fate = Honoured("of the control plane, with `CONFIG_TYPE=GRPC_XDS_SOTW`");
+const XDS_TLS: Fate = Honoured("with `CONFIG_GRPC_XDS_SERVER_USE_TLS`");
 const MEMCACHE: Fate = Meaningless("there is no memcached");
 const TRACING: Fate = NotYet("there are no traces");
 
 /// All of them, in the order of envoyproxy/ratelimit's settings, and then our own.
-pub(super) const VARIABLES: [(&str, Fate); 95] = [
+pub(super) const VARIABLES: [(&str, Fate); 96] = [
     ("HOST", Honoured("the address of HTTP, with `PORT`")),
     ("PORT", Honoured("8080")),
     (
@@ -48,25 +49,29 @@ pub(super) const VARIABLES: [(&str, Fate); 95] = [
     ),
     ("LOG_LEVEL", Honoured("info by default, there WARN")),
     ("LOG_FORMAT", Honoured("text or json")),
-    ("CONFIG_TYPE", Honoured("FILE; another is refused at start")),
+    ("CONFIG_TYPE", Honoured("FILE or GRPC_XDS_SOTW; another is refused at start")),
     (
         "FORCE_START_WITHOUT_INITIAL_CONFIG",
         Meaningless("bad rules never stop the start; without any there is none"),
     ),
     ("CONFIG_GRPC_XDS_NODE_ID", XDS),
-    ("CONFIG_GRPC_XDS_NODE_METADATA", XDS),
+    ("CONFIG_GRPC_XDS_NODE_METADATA", NotYet("a node says its name alone")),
     ("CONFIG_GRPC_XDS_SERVER_URL", XDS),
-    ("CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", XDS),
-    ("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", XDS),
+    (
+        "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL",
+        Meaningless("`XDS_CLIENT_BACKOFF_INITIAL_INTERVAL` and the next say when"),
+    ),
+    ("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", NotYet("there are none")),
     ("CONFIG_GRPC_XDS_SERVER_USE_TLS", XDS),
-    ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", XDS),
-    ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", XDS),
-    ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", XDS),
-    ("CONFIG_GRPC_XDS_SERVER_TLS_SAN", XDS),
-    ("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", XDS),
-    ("XDS_CLIENT_BACKOFF_MAX_INTERVAL", XDS),
-    ("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", XDS),
-    ("XDS_CLIENT_BACKOFF_JITTER", XDS),
+    ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", XDS_TLS),
+    ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", XDS_TLS),
+    ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", XDS_TLS),
+    ("CONFIG_GRPC_XDS_SERVER_TLS_SAN", XDS_TLS),
+    ("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", Honoured("1s by default, there 10s")),
+    ("XDS_CLIENT_BACKOFF_MAX_INTERVAL", Honoured("60s")),
+    ("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", Honoured("0.5")),
+    ("XDS_CLIENT_BACKOFF_JITTER", Honoured("true: a random share is subtracted")),
+    ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", Honoured("4194304, and at most 67108864")),
     ("USE_DOG_STATSD", STATSD),
     ("USE_DOG_STATSD_MOGRIFIERS", STATSD),
     ("USE_STATSD", STATSD),

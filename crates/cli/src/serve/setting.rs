@@ -45,7 +45,7 @@ pub(super) enum SettingError {
     Variable(BadVariable),
     /// No setting says where rules are.
     NoRules,
-    /// The address of the rules is not an address of a Redis.
+    /// The address of the rules is one of neither a Redis nor a control plane.
     Address(RulesAddressError),
     /// A setting that has no meaning without another: a certificate without a key.
     Half {

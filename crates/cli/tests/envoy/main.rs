@@ -24,6 +24,7 @@ mod failures;
 mod headers;
 mod migrated;
 mod operations;
+mod quota;
 mod rules;
 mod transport;
 mod usage;

@@ -14,11 +14,9 @@ pub(crate) enum Elsewhere {
     Never(&'static str),
     /// There is nothing there that it could mean: why.
     NoMeaning(&'static str),
-    /// It is not built: what it needs.
-    NotYet(&'static str),
 }
 
-use Elsewhere::{Done, Never, NoMeaning, NotYet, Test};
+use Elsewhere::{Done, Never, NoMeaning, Test};
 
 impl Elsewhere {
     /// What is missing, if it names a test that is not there.
@@ -68,7 +66,6 @@ impl Tables {
             }
             Never(why) => ("never", why),
             NoMeaning(why) => ("–", why),
-            NotYet(why) => ("not yet", why),
         };
         let known = self.reasons.iter().position(|known| *known == why);
         let at = known.unwrap_or_else(|| {

@@ -1,6 +1,6 @@
 //! What holds limits, at every place around the library, by the test that shows it.
 
-use crate::cells::Elsewhere::{self, Never, NoMeaning, NotYet, Test};
+use crate::cells::Elsewhere::{self, Never, NoMeaning, Test};
 use crate::cells::{CellRow, Tables};
 use crate::verbs::{
     ANY_LIMIT, COUNTED, EXACT, GLOBAL, IN_THE_PROGRAM, LAYER, LEASED, REPLAY, SIMULATE,
@@ -144,8 +144,9 @@ const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
             NO_CROWD,
             NO_CROWD,
             IN_THE_PROGRAM,
-            NotYet(
-                "The service would have to write its tables when it stops, and read them when it starts.",
+            Test(
+                "crates/rules/tests/state.rs",
+                "what_was_spent_under_every_form_of_rule_is_spent_after_a_restart",
             ),
             // The store keeps limits while nodes come and go.
             Test(GLOBAL, "a_rule_that_changes_leaves_what_was_spent_in_redis"),

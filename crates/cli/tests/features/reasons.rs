@@ -37,10 +37,11 @@ const SKETCH_DENIALS: Refusal = Never(
     "Keys share the cells of a sketch: what is charged for the denials of one, or refused as its penalty, others would \
      pay for.",
 );
-const QUOTAS_OF_A_LOG: Refusal = NotYet(
-    "A limit is kept by one compare-and-swap because there are as many slots as units. Under a smaller one the units in \
-     the slots that are too many would have to be moved first, one by one, and a key's entry to say which quota its \
-     slots are counted in.",
+const TIERS_OF_LOGS: Refusal = Never(
+    "Tiers are several quotas in one memory: a cell that a key of one tier leaves is as large as a key of any other needs. \
+     An entry of a log is as large as its limit: one that may serve every tier would be as large as the largest tier's, \
+     for each key of the smallest. Without that memory nothing is shared: a KeyedLimiter for each plan is the same, and a \
+     key moves by a charge in the new one of what it has spent in the old.",
 );
 const REDIS_LOG: Refusal = Never(
     "Each unit of a log counts from its very instant, and a node that decides by itself tells the store of it before \
@@ -70,7 +71,7 @@ pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
         "sketch" if log => SKETCH_LOG,
         "sketch" if counts_denials => SKETCH_DENIALS,
         "sketch" if says("from-first") => SKETCH_FROM_FIRST,
-        "`Tiers`" | "changing quota" if log => QUOTAS_OF_A_LOG,
+        "`Tiers`" if log => TIERS_OF_LOGS,
         _ if place.starts_with("Redis") && log => REDIS_LOG,
         _ if place.starts_with("Redis") && counts_denials => REDIS_DENIALS,
         "stripes" | "sketch" if queue => DIVIDED_QUEUE,

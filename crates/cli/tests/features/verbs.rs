@@ -21,7 +21,7 @@ pub(crate) struct VerbRow {
     pub(crate) traffic: [Elsewhere; 2],
 }
 
-use Elsewhere::{Done, Never, NoMeaning, NotYet, Test};
+use Elsewhere::{Done, Never, NoMeaning, Test};
 
 pub(crate) const LAYER: &str = "crates/tower/tests/layer.rs";
 const DELAY: &str = "crates/tower/tests/delay.rs";

@@ -21,6 +21,8 @@ use tollgate_rules::RuleCache;
 use crate::options::MetricsNames;
 
 pub(crate) use clients::{MAX_RESP_CONNECTIONS, OfRespClients, RespClients};
+pub(crate) use counter::{ServiceTotal, encode_total};
+pub(crate) use gauge::encode_gauge;
 pub(crate) use requests::{OUTCOMES_COUNT, Protocol, RequestOutcome, Requests};
 
 #[derive(Debug)]

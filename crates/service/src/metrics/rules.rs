@@ -11,6 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use tollgate::Stats;
 use tollgate_rules::{DomainPool, NoCell, Rule, RuleCache, RuleCounts, RuleSet};
 
+use super::counter::encode_total;
 use super::gauge::{encode_gauge, gauge};
 
 /// Reads the rules in force.
@@ -113,8 +114,7 @@ impl OfRules {
                 status.forgotten,
             ),
         ] {
-            let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            ConstCounter::new(count).encode(metric)?;
+            encode_total(encoder, name, help, count)?;
         }
         let help = "1 while the newest rules are refused and older ones are in force";
         let is_refused = u64::from(!status.errors.is_empty());

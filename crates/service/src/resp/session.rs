@@ -311,7 +311,8 @@ mod tests {
         let cache = Arc::new(RuleCache::new(Settings::default()));
         let maker = DecisionMaker::new(cache).expect("tables");
         let told = (AnswerParts::default(), Headers::default());
-        let service = Service::new(maker, told, MetricsNames::Own, None);
+        let clock = tollgate::Clock::unix();
+        let service = Service::new(maker, told, MetricsNames::Own, None, None, clock);
         let mut session = Session::new(&service, None);
         let request = format!("*2\r\n$4\r\nECHO\r\n$1000\r\n{}\r\n", "x".repeat(1_000));
         let input = request.repeat(40);

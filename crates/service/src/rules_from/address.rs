@@ -56,6 +56,11 @@ pub enum RulesAddressError {
     },
     /// The part after the `#` is empty.
     EmptyKey,
+    /// It is not an address of a control plane.
+    ControlPlane {
+        /// What is wrong with it, and what would be accepted.
+        reason: String,
+    },
 }
 
 impl fmt::Display for RulesAddressError {
@@ -71,6 +76,9 @@ impl fmt::Display for RulesAddressError {
                 "the address of the rules has no key behind its #; write the key of a hash, or leave \
                  the # out for tollgate:rules",
             ),
+            Self::ControlPlane { reason } => {
+                write!(f, "the address of the rules is not understood: {reason}")
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
-//! [`RulesFrom`]: where rules come from: files, or a hash in Redis.
+//! [`RulesFrom`]: where rules come from: files, a hash in Redis, or a control plane.
 
 mod address;
 mod hash;
 mod push;
+mod xds;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use tollgate_rules::{Changed, FileSource, RuleError, RuleSource, RuleText};
 pub use address::{RedisRules, RulesAddressError};
 pub use hash::RedisSource;
 pub use push::{PushError, Pushed};
+use xds::XdsSource;
+pub use xds::{XdsBackoff, XdsRules, XdsTls};
 
 /// Where rules come from.
 ///
@@ -23,16 +26,19 @@ pub use push::{PushError, Pushed};
 /// assert_eq!(redis.to_string(), "redis://127.0.0.1:6379/2#shop:rules");
 /// # Ok::<(), tollgate_service::RulesAddressError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum RulesFrom {
     /// A directory of rule files, or one file.
     Files(PathBuf),
     /// A hash of rule texts in Redis.
     Redis(Box<RedisRules>),
+    /// A control plane that speaks xDS. Only a running service follows it: other readings are refused.
+    Xds(Box<XdsRules>),
 }
 
 impl RulesFrom {
-    /// The source that a command line names: an [address](RedisRules) if it has the form of one, else a path.
+    /// The source that a command line names: an [address](RedisRules), or that of a [control
+    /// plane](XdsRules), if it has the form of one, else a path.
     ///
     /// # Errors
     /// An invalid address. Whether its hash or file exists is found out when it is read.
@@ -43,9 +49,12 @@ impl RulesFrom {
     /// ```
     pub fn named(name: impl Into<PathBuf>) -> Result<Self, RulesAddressError> {
         let path = name.into();
-        match path.to_str().filter(|text| RedisRules::is_address(text)) {
-            Some(address) => address.parse().map(|rules| Self::Redis(Box::new(rules))),
-            None => Ok(Self::Files(path)),
+        match path.to_str() {
+            Some(text) if RedisRules::is_address(text) => {
+                text.parse().map(Box::new).map(Self::Redis)
+            }
+            Some(text) if XdsRules::is_address(text) => text.parse().map(Box::new).map(Self::Xds),
+            _ => Ok(Self::Files(path)),
         }
     }
 
@@ -71,6 +80,7 @@ impl RulesFrom {
         match self {
             Self::Files(path) => RulesSource::Files(FileSource::new(path)),
             Self::Redis(rules) => RulesSource::Redis(Box::new(RedisSource::new(*rules))),
+            Self::Xds(rules) => RulesSource::Xds(Box::new(XdsSource::new(*rules))),
         }
     }
 }
@@ -81,6 +91,7 @@ impl fmt::Display for RulesFrom {
         match self {
             Self::Files(path) => path.display().fmt(f),
             Self::Redis(rules) => rules.fmt(f),
+            Self::Xds(rules) => rules.fmt(f),
         }
     }
 }
@@ -116,11 +127,18 @@ impl From<RedisRules> for RulesFrom {
     }
 }
 
-/// Either source.
+impl From<XdsRules> for RulesFrom {
+    fn from(rules: XdsRules) -> Self {
+        Self::Xds(Box::new(rules))
+    }
+}
+
+/// One of the sources.
 #[derive(Debug)]
 pub(crate) enum RulesSource {
     Files(FileSource),
     Redis(Box<RedisSource>),
+    Xds(Box<XdsSource>),
 }
 
 impl RuleSource for RulesSource {
@@ -128,6 +146,15 @@ impl RuleSource for RulesSource {
         match self {
             Self::Files(source) => source.read(),
             Self::Redis(source) => source.read(),
+            Self::Xds(source) => source.read(),
+        }
+    }
+
+    fn loaded(&mut self, errors: &[RuleError]) {
+        match self {
+            Self::Files(source) => source.loaded(errors),
+            Self::Redis(source) => source.loaded(errors),
+            Self::Xds(source) => source.loaded(errors),
         }
     }
 
@@ -135,6 +162,7 @@ impl RuleSource for RulesSource {
         match self {
             Self::Files(source) => source.watch(changed),
             Self::Redis(source) => source.watch(changed),
+            Self::Xds(source) => source.watch(changed),
         }
     }
 }

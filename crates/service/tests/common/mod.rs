@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test file uses only a part
 
+pub(crate) mod control_plane;
+
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -10,6 +10,7 @@ mod grpc;
 mod headers;
 mod headroom;
 mod http;
+mod quota;
 mod reserve;
 mod resp;
 mod scenarios;
@@ -20,3 +21,4 @@ mod told;
 #[cfg(unix)]
 mod unix_sockets;
 mod usage;
+mod xds;

@@ -1,0 +1,149 @@
+//! The control plane of the rules, from the variables of envoyproxy/ratelimit.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_service::{RulesFrom, XdsRules, XdsTls};
+
+use super::environment::{BadVariable, Environment};
+use super::setting::SettingError;
+
+const TYPE: &str = "FILE, or GRPC_XDS_SOTW for a control plane";
+const INTERVAL: &str = "a time from 1ms to 1h, as in 10s";
+const SHARE: &str = "a share from 0 to 1, as in 0.5";
+const BYTES: &str = "a number of bytes, as in 4194304";
+
+/// The control plane, if `CONFIG_TYPE` asks for one.
+pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, SettingError> {
+    match environment.text("CONFIG_TYPE") {
+        None | Some("FILE") => return Ok(None),
+        Some("GRPC_XDS_SOTW") => {}
+        Some(other) => return Err(bad("CONFIG_TYPE", other, TYPE).into()),
+    }
+    // The default is envoyproxy/ratelimit's.
+    let host = environment.text("CONFIG_GRPC_XDS_SERVER_URL").unwrap_or("localhost:18000");
+    let mut rules = XdsRules::new(host).map_err(SettingError::Address)?;
+    if let Some(node) = environment.text("CONFIG_GRPC_XDS_NODE_ID") {
+        node.clone_into(&mut rules.node);
+    }
+    if environment.truth("CONFIG_GRPC_XDS_SERVER_USE_TLS")?.unwrap_or(false) {
+        rules.tls = Some(tls(environment)?);
+    }
+    if let Some(interval) = interval("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", environment)? {
+        rules.backoff.initial = interval;
+    }
+    if let Some(interval) = interval("XDS_CLIENT_BACKOFF_MAX_INTERVAL", environment)? {
+        rules.backoff.max = interval;
+    }
+    if let Some(share) = environment.parsed::<f64>("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", SHARE)? {
+        if !(0.0..=1.0).contains(&share) {
+            let found = share.to_string();
+            return Err(bad("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", &found, SHARE).into());
+        }
+        rules.backoff.random = share;
+    }
+    if environment.truth("XDS_CLIENT_BACKOFF_JITTER")? == Some(false) {
+        rules.backoff.random = 0.0;
+    }
+    if let Some(bytes) = environment.parsed("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", BYTES)? {
+        rules.max_message_bytes = bytes;
+    }
+    Ok(Some(rules.into()))
+}
+
+fn tls(environment: &Environment) -> Result<XdsTls, SettingError> {
+    let file = |name| environment.text(name).map(PathBuf::from);
+    let [certificate_name, key_name] =
+        ["CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "CONFIG_GRPC_XDS_CLIENT_TLS_KEY"];
+    let (certificate, key) = (file(certificate_name), file(key_name));
+    let (found, missing) = match (&certificate, &key) {
+        (Some(_), None) => (certificate_name, key_name),
+        (None, Some(_)) => (key_name, certificate_name),
+        _ => {
+            let authority = file("CONFIG_GRPC_XDS_SERVER_TLS_CACERT");
+            let name = environment.text("CONFIG_GRPC_XDS_SERVER_TLS_SAN").map(str::to_owned);
+            return Ok(XdsTls { authority, certificate, key, name });
+        }
+    };
+    Err(SettingError::Half { found, missing })
+}
+
+fn bad(name: &'static str, found: &str, accepted: &'static str) -> BadVariable {
+    BadVariable { name, found: found.to_owned(), accepted }
+}
+
+/// In the notation of Go, with one unit.
+fn interval(
+    name: &'static str,
+    environment: &Environment,
+) -> Result<Option<Duration>, BadVariable> {
+    let Some(text) = environment.text(name) else { return Ok(None) };
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0)];
+    let read = units.iter().find_map(|(unit, seconds)| {
+        let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+        Some(number * seconds)
+    });
+    match read.filter(|seconds| (0.001..=3_600.0).contains(seconds)) {
+        Some(seconds) => Ok(Some(Duration::from_secs_f64(seconds))),
+        None => Err(bad(name, text, INTERVAL)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pairs: &[(&str, &str)]) -> Result<Option<RulesFrom>, String> {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        rules(&pairs.collect()).map_err(|error| error.to_string())
+    }
+
+    const XDS: (&str, &str) = ("CONFIG_TYPE", "GRPC_XDS_SOTW");
+
+    #[test]
+    fn a_control_plane_is_asked_as_the_variables_say() {
+        assert_eq!(of(&[("CONFIG_GRPC_XDS_SERVER_URL", "a:1")]), Ok(None));
+        let usual = XdsRules::new("localhost:18000").expect("an address");
+        assert_eq!(of(&[XDS]), Ok(Some(usual.into())));
+        let mut expected: XdsRules =
+            "xdss://plane:1/me?ca=/ca&cert=/c&key=/k&name=n".parse().expect("an address");
+        expected.backoff.initial = Duration::from_millis(500);
+        expected.backoff.max = Duration::from_secs(120);
+        expected.backoff.random = 0.0;
+        expected.max_message_bytes = 9;
+        let found = of(&[
+            XDS,
+            ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1"),
+            ("CONFIG_GRPC_XDS_NODE_ID", "me"),
+            ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
+            ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "/c"),
+            ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "/k"),
+            ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "/ca"),
+            ("CONFIG_GRPC_XDS_SERVER_TLS_SAN", "n"),
+            ("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", "500ms"),
+            ("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "2m"),
+            ("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", "0.3"),
+            ("XDS_CLIENT_BACKOFF_JITTER", "false"),
+            ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "9"),
+        ]);
+        assert_eq!(found, Ok(Some(expected.into())));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_by_its_name() {
+        for (more, says) in [
+            (("CONFIG_TYPE", "XDS"), "CONFIG_TYPE is 'XDS' in the environment; use FILE, or GRPC"),
+            (("CONFIG_GRPC_XDS_SERVER_URL", "plane"), "the address of the rules is not understood"),
+            (("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "soon"), "XDS_CLIENT_BACKOFF_MAX_INTERVAL is"),
+            (("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "0s"), "XDS_CLIENT_BACKOFF_MAX_INTERVAL is"),
+            (("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", "2"), "XDS_CLIENT_BACKOFF_RANDOM_FACTOR is '2'"),
+            (("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "-1"), "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is"),
+        ] {
+            let error = of(&[XDS, more]).expect_err(says);
+            assert!(error.starts_with(says), "{error}");
+        }
+        let tls = ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "1");
+        let half = of(&[XDS, tls, ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "/c")]).expect_err("half");
+        assert!(half.contains("is given without CONFIG_GRPC_XDS_CLIENT_TLS_KEY"), "{half}");
+    }
+}

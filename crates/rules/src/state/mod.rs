@@ -1,0 +1,237 @@
+//! Carries what was spent over a restart: [`RuleCache::save`] writes the tables of all limits, and
+//! [`RuleCache::restore`] reads them before the first load.
+//!
+//! The restored tables are to the first load what the tables of previous rules are to any other: a limit whose quota
+//! has changed keeps what was spent ([`crate::carry`]), one that cannot begins anew with its reason, and the tables of
+//! rules that are gone linger ([`crate::linger`]).
+//!
+//! # The file
+//! A head, and for each table a head and a [snapshot](tollgate::KeyedLimiter::snapshot). All numbers are little endian.
+//! A head is its length (4 bytes), its content, and the CRC-32 of the content (4 bytes); a snapshot has a checksum of
+//! its own. The content of the first head is `TOLLRULE`, the version (4 bytes) and the number of tables (4 bytes); that
+//! of a table's is in `entry.rs`. Nothing follows the last snapshot.
+//!
+//! Like every snapshot **the file is a secret**: it contains the seeds of the hashers. A restored table continues with
+//! them, so it finds every key again.
+
+mod entry;
+mod error;
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+
+use ahash::RandomState;
+use tollgate::{Clock, SnapshotError, Timestamp};
+
+use self::entry::{Entry, Fields};
+pub use self::error::StateError;
+use crate::cache::RuleCache;
+use crate::carry::CarriedTable;
+use crate::rule_id::RuleId;
+use crate::rule_set::RuleSet;
+
+const MAGIC: [u8; 8] = *b"TOLLRULE";
+const VERSION: u32 = 1;
+
+/// The maximum length of a head: four texts, of which a rule file has at most 1 MiB.
+const MAX_HEAD: u32 = 4 << 20;
+
+/// A snapshot's bytes besides those of its table: its preamble, its tiers, and its end.
+const BESIDES: usize = 1024;
+
+/// What a state contains.
+///
+/// ```
+/// assert_eq!(tollgate_rules::StateSummary::default().tables, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StateSummary {
+    /// The tables: one for each limit other than 0.
+    pub tables: usize,
+    /// The length of all snapshots, in bytes.
+    pub bytes: u64,
+}
+
+impl RuleCache {
+    /// Writes the tables of all limits in force, while other threads go on deciding. What is charged meanwhile may be
+    /// missing. Tables that linger are not written, nor are limits that come with requests, and what pools have lent. The writer is flushed, not
+    /// synced. A reload waits while one table is copied. Memory: two copies of the largest table.
+    ///
+    /// # Errors
+    /// [`StateError::NoRules`] before the first load; [`StateError::Elsewhere`] where limits are kept elsewhere; the
+    /// writer's; no memory for a copy.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 5}}]}";
+    /// let cache = RuleCache::new(Settings::default());
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let mut state = Vec::new();
+    /// assert_eq!(cache.save(&mut state)?.tables, 1);
+    /// // The process ends, another begins.
+    /// let mut cache = RuleCache::new(Settings::default());
+    /// assert_eq!(cache.restore(&state[..])?.tables, 1);
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn save(&self, mut writer: impl Write) -> Result<StateSummary, StateError> {
+        if self.is_elsewhere() {
+            return Err(StateError::Elsewhere);
+        }
+        let rules = self.rules().ok_or(StateError::NoRules)?;
+        let tables = rules.tables.values().map(Vec::len).sum::<usize>();
+        let mut first = Vec::from(MAGIC);
+        first.extend(VERSION.to_le_bytes());
+        // No machine has memory for more tables: each takes a KiB.
+        first.extend(u32::try_from(tables).unwrap_or(u32::MAX).to_le_bytes());
+        put_head(&mut writer, &first)?;
+        let mut summary = StateSummary { tables, bytes: 0 };
+        for (id, kept) in
+            rules.tables.iter().flat_map(|(id, all)| all.iter().map(move |one| (id, one)))
+        {
+            let (entry, words) = self.copy(id, kept)?;
+            put_head(&mut writer, &entry.to_bytes())?;
+            writer.write_all(&words)?;
+            summary.bytes += entry.bytes;
+        }
+        writer.flush()?;
+        Ok(summary)
+    }
+
+    fn copy(&self, id: &RuleId, kept: &CarriedTable) -> Result<(Entry, Vec<u8>), StateError> {
+        // So that no load changes the quota between the policy and the words.
+        let _loading = self.loading();
+        let bytes = kept.table.stats().bytes.saturating_add(BESIDES);
+        let mut words = Vec::new();
+        let refused = |_| SnapshotError::OutOfMemory { bytes };
+        words.try_reserve(bytes).map_err(refused)?;
+        let summary = kept.table.snapshot(&mut words)?;
+        let entry = Entry {
+            domain: id.domain.to_string(),
+            rule: id.text(),
+            policy: kept.table.policy(),
+            planned_for: kept.planned_for,
+            place: kept.place.to_string(),
+            capacity: kept.capacity as u64,
+            denies: kept.denies,
+            bits: kept.bits,
+            now_ns: summary.now.as_nanos(),
+            bytes: summary.bytes,
+        };
+        Ok((entry, words))
+    }
+
+    /// Reads what [`save`](RuleCache::save) has written, for the first load to keep: all of it or, after an error,
+    /// nothing. The cache's clock never reads less afterwards than when the state was written; one of Unix time
+    /// reads what it would have. A limit never admits more than if the process had not ended at the time of the state;
+    /// what was charged after it is not known.
+    ///
+    /// # Errors
+    /// A file that is not whole, or of another version; tables that would take more than
+    /// [`Settings::max_table_bytes`](crate::Settings::max_table_bytes); [`StateError::Late`] after the first load;
+    /// [`StateError::Elsewhere`] where limits are kept elsewhere.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, Settings, StateError};
+    /// let refused = RuleCache::new(Settings::default()).restore(&b"domain: shop"[..]);
+    /// assert!(matches!(refused, Err(StateError::Damaged(_))));
+    /// ```
+    pub fn restore(&mut self, mut reader: impl Read) -> Result<StateSummary, StateError> {
+        if self.is_elsewhere() {
+            return Err(StateError::Elsewhere);
+        }
+        if self.rules().is_some() {
+            return Err(StateError::Late);
+        }
+        let count = read_first(&mut reader)?;
+        let mut tables: HashMap<RuleId, Vec<CarriedTable>, RandomState> = HashMap::default();
+        let mut summary = StateSummary::default();
+        let (mut own, mut saved) = (0_u64, Timestamp::from_nanos(0));
+        for _ in 0..count {
+            let entry = Entry::from_bytes(&read_head(&mut reader)?)?;
+            let id = entry.id()?;
+            // Before memory is taken for it.
+            own = own.saturating_add(entry.table_bytes()?);
+            let max = self.settings().max_table_bytes;
+            if own > max {
+                return Err(StateError::TooMuchMemory { bytes: own, max });
+            }
+            let kept = entry.table(self.clock(), reader.by_ref().take(entry.bytes))?;
+            tables.entry(id).or_default().push(kept);
+            saved = saved.max(Timestamp::from_nanos(entry.now_ns));
+            summary.tables += 1;
+            summary.bytes += entry.bytes;
+        }
+        if reader.read(&mut [0])? > 0 {
+            return Err(StateError::damaged("goes on after its last table"));
+        }
+        let resumed = |clock: Clock| clock.resumed_at(saved);
+        self.go_on_with(RuleSet { tables, ..RuleSet::default() }, resumed);
+        Ok(summary)
+    }
+}
+
+fn put_head(writer: &mut impl Write, content: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(content.len()).ok().filter(|length| *length <= MAX_HEAD);
+    let length =
+        length.ok_or_else(|| io::Error::other("the name of a rule is longer than a file"))?;
+    writer.write_all(&length.to_le_bytes())?;
+    writer.write_all(content)?;
+    writer.write_all(&crc32fast::hash(content).to_le_bytes())
+}
+
+fn read_head(reader: &mut impl Read) -> Result<Vec<u8>, StateError> {
+    let length = read_u32(reader)?;
+    if length > MAX_HEAD {
+        return Err(StateError::damaged(format!(
+            "has a head of {length} bytes; at most {MAX_HEAD} are accepted"
+        )));
+    }
+    // Grows as it is read: a file that promises more than it has takes no more memory than its own size.
+    let mut content = Vec::new();
+    reader.by_ref().take(length.into()).read_to_end(&mut content)?;
+    if content.len() as u64 != u64::from(length) {
+        return Err(StateError::damaged("ends within a head"));
+    }
+    let (found, computed) = (read_u32(reader)?, crc32fast::hash(&content));
+    if found != computed {
+        let text =
+            format!("has a head whose checksum is {computed:#010x}; {found:#010x} was written");
+        return Err(StateError::damaged(text));
+    }
+    Ok(content)
+}
+
+/// The number of tables.
+fn read_first(reader: &mut impl Read) -> Result<u32, StateError> {
+    let foreign = || StateError::damaged("is none that tollgate has written");
+    let head = read_head(reader).map_err(|error| match error {
+        StateError::Damaged(_) => foreign(),
+        error => error,
+    })?;
+    let mut fields = Fields(&head);
+    if fields.array()? != MAGIC {
+        return Err(foreign());
+    }
+    let version = fields.u32()?;
+    if version != VERSION {
+        return Err(StateError::damaged(format!(
+            "has version {version}; this program reads {VERSION}"
+        )));
+    }
+    let count = fields.u32()?;
+    fields.end()?;
+    Ok(count)
+}
+
+fn read_u32(reader: &mut impl Read) -> Result<u32, StateError> {
+    let mut bytes = [0; 4];
+    match reader.read_exact(&mut bytes) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Err(StateError::damaged("ends before its last table"))
+        }
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(u32::from_le_bytes(bytes)),
+    }
+}

@@ -1,0 +1,381 @@
+//! [`Quotas`]: all streams, their buckets, and the limits that they share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc;
+use tollgate::Clock;
+use tollgate_rules::DecisionMaker;
+use tonic::Status;
+
+use super::counts::{OfQuotas, QuotaCounts};
+use super::holder::{IN_FORCE, Share, TIME_TO_LIVE_S};
+use super::pool::{Action, Pool};
+use super::reports::{self, Entries, Judgement, LimitKey};
+use crate::protocol::kinds::rate_limit_strategy::{BlanketRule, Strategy};
+use crate::protocol::kinds::{RateLimitStrategy, TokenBucket};
+use crate::protocol::quota::rate_limit_quota_response::BucketAction;
+use crate::protocol::quota::rate_limit_quota_response::bucket_action::{
+    AbandonAction, BucketAction as Act, QuotaAssignmentAction,
+};
+use crate::protocol::quota::{BucketId, RateLimitQuotaResponse, RateLimitQuotaUsageReports};
+
+#[cfg(test)]
+mod tests;
+
+/// The most streams at one time: an Envoy has one.
+const MAX_STREAMS: usize = 1024;
+
+/// The most bytes of all buckets and limits, names and values included.
+pub(super) const MAX_BYTES: usize = 64 << 20;
+
+/// What a bucket or a limit takes besides its names and values.
+const OVERHEAD: usize = 512;
+
+/// Responses that wait until a stream takes them. An Envoy that takes none gets no further ones.
+const MAX_WAITING: usize = 64;
+
+pub(super) type QuotaAnswer = Result<RateLimitQuotaResponse, Status>;
+
+/// All quotas of a service. One lock: it is taken for a report, a few per second of each Envoy, and for no request.
+#[derive(Debug)]
+pub(crate) struct Quotas {
+    clock: Clock,
+    /// In nanoseconds of the clock: before, assignments of a service before this one may be in force.
+    from: u64,
+    book: Mutex<Book>,
+    counts: Arc<QuotaCounts>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    last_id: u64,
+    streams: HashMap<u64, QuotaStream>,
+    holders: HashMap<u64, BucketHolder>,
+    pools: HashMap<LimitKey, Pool>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct QuotaStream {
+    answers: mpsc::Sender<QuotaAnswer>,
+    /// Empty before the first report.
+    domain: String,
+    /// The holder of each bucket.
+    buckets: HashMap<Entries, u64>,
+}
+
+/// A bucket of a stream that shares a limit.
+#[derive(Clone, Debug)]
+struct BucketHolder {
+    stream: u64,
+    entries: Entries,
+    limit: LimitKey,
+    fill_s: u32,
+}
+
+/// What the streams are to be told, by stream.
+type Letters = HashMap<u64, Vec<BucketAction>>;
+
+impl Quotas {
+    /// Nothing is assigned for a time to live: assignments of a service before this one may be in force so long.
+    pub(crate) fn new(clock: Clock) -> Self {
+        let from = clock.now().as_nanos().saturating_add(IN_FORCE);
+        Self { clock, from, book: Mutex::default(), counts: Arc::default() }
+    }
+
+    pub(crate) fn metrics(&self) -> OfQuotas {
+        OfQuotas(Arc::clone(&self.counts))
+    }
+
+    /// A stream has opened: its number, and what it is told.
+    pub(super) fn open(&self) -> Result<(u64, mpsc::Receiver<QuotaAnswer>), Status> {
+        let mut book = self.book();
+        if book.streams.len() >= MAX_STREAMS {
+            let told =
+                format!("there are {MAX_STREAMS} streams, and there can be no more; try later");
+            return Err(Status::resource_exhausted(told));
+        }
+        let (answers, received) = mpsc::channel(MAX_WAITING);
+        let id = book.next_id();
+        let (domain, buckets) = (String::new(), HashMap::new());
+        book.streams.insert(id, QuotaStream { answers, domain, buckets });
+        self.count(&book);
+        Ok((id, received))
+    }
+
+    /// Tells a stream why it ends.
+    pub(super) fn refuse(&self, stream: u64, status: Status) {
+        if let Some(stream) = self.book().streams.get(&stream) {
+            // A stream that takes nothing ends without a reason.
+            let _ = stream.answers.try_send(Err(status));
+        }
+    }
+
+    /// A stream has closed.
+    pub(super) fn close(&self, stream: u64) {
+        let now = self.now();
+        let mut book = self.book();
+        let mut letters = Letters::new();
+        book.close(stream, now, &mut letters);
+        self.deliver(&mut book, letters, now);
+    }
+
+    /// A report; the answers go to the streams.
+    ///
+    /// # Errors
+    /// The report is refused, and the stream is to end with that.
+    pub(super) fn report(
+        &self,
+        maker: &DecisionMaker,
+        stream: u64,
+        reports: &RateLimitQuotaUsageReports,
+    ) -> Result<(), Status> {
+        let now = self.now();
+        let mut book = self.book();
+        let mut letters = Letters::new();
+        let outcome = self.read(maker, &mut book, (stream, now), reports, &mut letters);
+        // Also if it is refused: what other streams are to be told counts as told.
+        self.deliver(&mut book, letters, now);
+        outcome
+    }
+
+    fn read(
+        &self,
+        maker: &DecisionMaker,
+        book: &mut Book,
+        (stream, now): (u64, u64),
+        reports: &RateLimitQuotaUsageReports,
+        letters: &mut Letters,
+    ) -> Result<(), Status> {
+        let domain = book.domain(stream, &reports.domain)?;
+        for (n, usage) in reports.bucket_quota_usages.iter().enumerate() {
+            let counts = (usage.num_requests_allowed, usage.num_requests_denied);
+            self.counts.allowed.add(counts.0);
+            self.counts.denied.add(counts.1);
+            let Some(entries) = reports::entries(usage, n)? else {
+                self.counts.refused.add(1);
+                continue;
+            };
+            let judgement = reports::judge(maker, &domain, &entries, n)?;
+            let blanket = match judgement {
+                Judgement::Free => BlanketRule::AllowAll,
+                Judgement::Closed => BlanketRule::DenyAll,
+                Judgement::Shared(limit, allowance) => {
+                    let holder = book.holder(stream, &entries, &limit, now, letters);
+                    let Some(id) = holder else {
+                        self.counts.refused.add(1);
+                        continue;
+                    };
+                    let from = self.from;
+                    let pool = book.pools.entry(limit);
+                    let pool = pool.or_insert_with(|| Pool::new(allowance, now, from));
+                    if pool.allowance() != allowance {
+                        pool.change(allowance, now);
+                    }
+                    let (fill_s, actions) = (allowance.fill_s, pool.report(now, id, counts));
+                    if let Some(holder) = book.holders.get_mut(&id) {
+                        holder.fill_s = fill_s;
+                    }
+                    book.write(actions, letters);
+                    continue;
+                }
+            };
+            book.forget(stream, &entries, now, letters);
+            let strategy = Strategy::BlanketRule(blanket.into());
+            letters.entry(stream).or_default().push(assignment(&entries, strategy));
+        }
+        Ok(())
+    }
+
+    /// Lets time pass: to be called every second.
+    pub(crate) fn tick(&self) {
+        let now = self.now();
+        let mut book = self.book();
+        let mut letters = Letters::new();
+        let mut actions = Vec::new();
+        for pool in book.pools.values_mut() {
+            actions.extend(pool.tick(now));
+        }
+        book.write(actions, &mut letters);
+        let Book { pools, bytes, .. } = &mut *book;
+        pools.retain(|limit, pool| {
+            let is_needed = !pool.is_idle();
+            *bytes -= if is_needed { 0 } else { bytes_of_limit(limit) };
+            is_needed
+        });
+        self.deliver(&mut book, letters, now);
+    }
+
+    /// Sends to each stream what it is to be told. A stream that takes nothing ends.
+    fn deliver(&self, book: &mut Book, mut letters: Letters, now: u64) {
+        while let Some(stream) = letters.keys().next().copied() {
+            let bucket_action = letters.remove(&stream).unwrap_or_default();
+            let Some(to) = book.streams.get(&stream) else { continue };
+            let is_abandoned =
+                |one: &&BucketAction| matches!(one.bucket_action, Some(Act::AbandonAction(_)));
+            let abandoned = bucket_action.iter().filter(is_abandoned).count() as u64;
+            self.counts.abandoned.add(abandoned);
+            self.counts.assigned.add(bucket_action.len() as u64 - abandoned);
+            tracing::debug!("quota stream {stream} is told {bucket_action:?}");
+            let answer = RateLimitQuotaResponse { bucket_action };
+            if to.answers.try_send(Ok(answer)).is_err() {
+                // Its task notices that the sender is gone.
+                book.close(stream, now, &mut letters);
+            }
+        }
+        self.count(book);
+    }
+
+    fn count(&self, book: &Book) {
+        self.counts.streams.set(book.streams.len());
+        self.counts.buckets.set(book.holders.len());
+        self.counts.bytes.set(book.bytes);
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.now().as_nanos()
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        // No entry is half written: what a panic left out is what a lost message would have.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Book {
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// The domain of a stream: the first report names it, and no later one another.
+    fn domain(&mut self, stream: u64, named: &str) -> Result<String, Status> {
+        let gone = || Status::resource_exhausted("the stream does not take its responses");
+        let stream = self.streams.get_mut(&stream).ok_or_else(gone)?;
+        match (stream.domain.as_str(), named) {
+            ("", "") => Err(Status::invalid_argument("domain is empty; the first report names it")),
+            ("", _) => {
+                named.clone_into(&mut stream.domain);
+                Ok(named.to_owned())
+            }
+            (domain, "") => Ok(domain.to_owned()),
+            (domain, _) if domain == named => Ok(domain.to_owned()),
+            (domain, _) => Err(Status::invalid_argument(format!(
+                "domain is '{}', and was '{}' before; open another stream for another domain",
+                named.escape_debug(),
+                domain.escape_debug()
+            ))),
+        }
+    }
+
+    /// The holder of a stream's bucket under a limit: a new one if the bucket is new, or under another limit than
+    /// before. `None` if there is no memory.
+    fn holder(
+        &mut self,
+        stream: u64,
+        entries: &Entries,
+        limit: &LimitKey,
+        now: u64,
+        letters: &mut Letters,
+    ) -> Option<u64> {
+        let known = self.streams.get(&stream)?.buckets.get(entries).copied();
+        if let Some(id) = known {
+            if self.holders.get(&id).is_some_and(|holder| holder.limit == *limit) {
+                return Some(id);
+            }
+            self.forget(stream, entries, now, letters);
+        }
+        let of_limit = if self.pools.contains_key(limit) { 0 } else { bytes_of_limit(limit) };
+        let bytes = self.bytes + bytes_of(entries) + of_limit;
+        if bytes > MAX_BYTES {
+            return None;
+        }
+        self.bytes = bytes;
+        let id = self.next_id();
+        let (entries, limit) = (Arc::clone(entries), Arc::clone(limit));
+        self.streams.get_mut(&stream)?.buckets.insert(Arc::clone(&entries), id);
+        self.holders.insert(id, BucketHolder { stream, entries, limit, fill_s: 1 });
+        Some(id)
+    }
+
+    /// A stream's bucket has no limit any more, or another one.
+    fn forget(&mut self, stream: u64, entries: &Entries, now: u64, letters: &mut Letters) {
+        let of_stream = self.streams.get_mut(&stream);
+        if let Some(id) = of_stream.and_then(|stream| stream.buckets.remove(entries)) {
+            self.end(id, now, letters);
+        }
+    }
+
+    fn close(&mut self, stream: u64, now: u64, letters: &mut Letters) {
+        let Some(stream) = self.streams.remove(&stream) else { return };
+        for id in stream.buckets.into_values() {
+            self.end(id, now, letters);
+        }
+    }
+
+    /// A holder is gone: its leases run out, and then others have them.
+    fn end(&mut self, id: u64, now: u64, letters: &mut Letters) {
+        let Some(holder) = self.holders.remove(&id) else { return };
+        self.bytes -= bytes_of(&holder.entries);
+        let pool = self.pools.get_mut(&holder.limit);
+        let actions = pool.map(|pool| pool.close(now, id)).unwrap_or_default();
+        self.write(actions, letters);
+    }
+
+    /// Actions of a pool as parts of messages.
+    fn write(&mut self, actions: Vec<(u64, Action)>, letters: &mut Letters) {
+        for (id, action) in actions {
+            let Some(holder) = self.holders.get(&id) else { continue };
+            let part = match action {
+                Action::Assign(share) => {
+                    assignment(&holder.entries, token_bucket(share, holder.fill_s))
+                }
+                Action::Abandon => {
+                    let part = bucket_action(&holder.entries, Act::AbandonAction(AbandonAction {}));
+                    letters.entry(holder.stream).or_default().push(part);
+                    let holder = holder.clone();
+                    self.bytes -= bytes_of(&holder.entries);
+                    self.holders.remove(&id);
+                    if let Some(stream) = self.streams.get_mut(&holder.stream) {
+                        stream.buckets.remove(&holder.entries);
+                    }
+                    continue;
+                }
+            };
+            letters.entry(holder.stream).or_default().push(part);
+        }
+    }
+}
+
+fn bytes_of(entries: &Entries) -> usize {
+    let text: usize = entries.iter().map(|(name, value)| name.len() + value.len()).sum();
+    text + OVERHEAD
+}
+
+fn bytes_of_limit(limit: &LimitKey) -> usize {
+    limit.0.len() + limit.1.len() + limit.2.len() + OVERHEAD
+}
+
+fn token_bucket(share: Share, fill_s: u32) -> Strategy {
+    let seconds = i64::from(fill_s);
+    Strategy::TokenBucket(TokenBucket {
+        max_tokens: share.max_tokens,
+        tokens_per_fill: Some(share.per_fill),
+        fill_interval: Some(prost_types::Duration { seconds, nanos: 0 }),
+    })
+}
+
+fn assignment(entries: &Entries, strategy: Strategy) -> BucketAction {
+    let seconds = i64::try_from(TIME_TO_LIVE_S).unwrap_or(i64::MAX);
+    let act = QuotaAssignmentAction {
+        assignment_time_to_live: Some(prost_types::Duration { seconds, nanos: 0 }),
+        rate_limit_strategy: Some(RateLimitStrategy { strategy: Some(strategy) }),
+    };
+    bucket_action(entries, Act::QuotaAssignmentAction(act))
+}
+
+fn bucket_action(entries: &Entries, act: Act) -> BucketAction {
+    let bucket = entries.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+    BucketAction { bucket_id: Some(BucketId { bucket }), bucket_action: Some(act) }
+}

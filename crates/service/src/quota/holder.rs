@@ -1,0 +1,95 @@
+//! [`Holder`]: one bucket of one Envoy: what it asks for, and the leases that may be in force there.
+
+use super::allowance::SECOND;
+
+/// For how long an assignment is in force at Envoy, in seconds: Envoy takes no fractions. Two of its reports
+/// fit into it.
+pub(crate) const TIME_TO_LIVE_S: u64 = 10;
+
+/// How long a message takes at most between Envoy and here, in nanoseconds.
+pub(super) const DELAY: u64 = SECOND;
+
+/// How long a lease may be in force after it was sent.
+pub(super) const IN_FORCE: u64 = TIME_TO_LIVE_S * SECOND + DELAY;
+
+/// The memory of the demand, in nanoseconds: what was before counts as much as so long a report. Envoy reports every 5 s.
+const MEMORY: u64 = SECOND;
+
+/// What an Envoy may let through: a token bucket with the fill interval of the pool's allowance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) per_fill: u32,
+    pub(crate) max_tokens: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShareLease {
+    pub(super) share: Share,
+    pub(super) since: u64,
+    /// When it is certainly over.
+    pub(super) until: u64,
+}
+
+/// One bucket of one Envoy.
+#[derive(Debug)]
+pub(super) struct Holder {
+    pub(super) id: u64,
+    /// In thousandths of a request per second; `None` before the second report.
+    pub(super) demand: Option<u64>,
+    /// Requests since the demand was last computed.
+    asked: u64,
+    measured: u64,
+    pub(super) reported: u64,
+    /// Whether the last report had denials.
+    pub(super) denies: bool,
+    /// All that may be in force, the newest last.
+    pub(super) leases: Vec<ShareLease>,
+    /// Set if it is told nothing any more. Its leases may still be in force.
+    pub(super) is_gone: bool,
+}
+
+impl Holder {
+    pub(super) fn new(id: u64, now: u64) -> Self {
+        Self {
+            id,
+            demand: None,
+            asked: 0,
+            measured: now,
+            reported: now,
+            denies: false,
+            leases: Vec::new(),
+            is_gone: false,
+        }
+    }
+
+    /// The highest rate that may be in force.
+    pub(super) fn rate(&self) -> u32 {
+        self.leases.iter().map(|lease| lease.share.per_fill).max().unwrap_or(0)
+    }
+
+    pub(super) fn report(&mut self, now: u64, allowed: u64, denied: u64, is_first: bool) {
+        (self.reported, self.denies) = (now, denied > 0);
+        self.asked = self.asked.saturating_add(allowed).saturating_add(denied);
+        let elapsed = now - self.measured;
+        // Envoy reports out of turn, too: too soon for a rate. The first report tells of no time at all.
+        if is_first || elapsed < SECOND / 4 {
+            return;
+        }
+        let rate = u128::from(self.asked) * 1_000 * u128::from(SECOND) / u128::from(elapsed);
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        let (new, old) = (u128::from(elapsed), u128::from(MEMORY));
+        let mixed = |before: u64| {
+            let sum = u128::from(rate) * new + u128::from(before) * old;
+            u64::try_from(sum / (new + old)).unwrap_or(u64::MAX)
+        };
+        self.demand = Some(self.demand.map_or(rate, mixed));
+        (self.asked, self.measured) = (0, now);
+    }
+
+    /// Forgets leases that are known to be replaced, as a report at `now` shows.
+    pub(super) fn acknowledge(&mut self, now: u64) {
+        let arrived = |lease: &ShareLease| now >= lease.since.saturating_add(2 * DELAY);
+        let newest = self.leases.iter().rposition(arrived).unwrap_or(0);
+        self.leases.drain(..newest);
+    }
+}

@@ -1,0 +1,16 @@
+//! Envoy's rate limit quota service: Envoys that limit by themselves, and are assigned how much.
+//!
+//! An Envoy groups its requests into buckets, each a map of names and values, and reports how many it has let through
+//! and denied. A bucket is a descriptor whose entries are in the order of their names; the rule that it matches is
+//! divided among all Envoys with such a bucket: see [`pool`].
+
+mod allowance;
+mod book;
+mod counts;
+mod holder;
+mod pool;
+mod reports;
+mod rlqs;
+
+pub(crate) use book::Quotas;
+pub(crate) use rlqs::{Rlqs, keep_time};

@@ -1,0 +1,261 @@
+//! The bound, over worlds of Envoys that take all they can and of messages that are late; and the faults that break it.
+
+mod world;
+
+use proptest::prelude::*;
+
+use super::*;
+use world::{STEP, World};
+
+/// What a pool may do wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// A lease that was replaced counts no longer, although the message is still under way.
+    FreesAtOnce,
+    /// What a closed stream was given counts no longer, although Envoy goes on with it.
+    ForgetsTheClosed,
+    /// The full bucket that a new lease begins with is not paid.
+    FreeBuckets,
+    /// A lease is prolonged although it may be over at Envoy, which then fills its bucket.
+    IsLate,
+}
+
+/// At the place where a lease is given.
+pub(super) fn plant(
+    fault: Option<Fault>,
+    stored: &mut u128,
+    cost: u128,
+    leases: &mut Vec<ShareLease>,
+) {
+    match fault {
+        Some(Fault::FreesAtOnce) => leases.clear(),
+        Some(Fault::FreeBuckets) => *stored += cost,
+        _ => {}
+    }
+}
+
+const HUNDRED: Allowance = Allowance { per_fill: 1_000, fill_s: 10, burst: 100 };
+
+/// Envoys come, break off and fall silent at random, for two minutes.
+fn random_world(seed: u64, fault: Option<Fault>) -> World {
+    let allowances = [
+        HUNDRED,
+        Allowance { per_fill: 1_000, fill_s: 10, burst: 7 },
+        Allowance { per_fill: 1_000, fill_s: 600, burst: 100 },
+        Allowance { per_fill: 5_000, fill_s: 1, burst: 40 },
+    ];
+    let allowance = allowances[usize::try_from(seed % 4).expect("small")];
+    let mut world = World::new(allowance, DELAY, seed);
+    world.pool.fault = fault;
+    for _ in 0..120 {
+        let per_second = u64::from(allowance.per_fill) / u64::from(allowance.fill_s);
+        match world.draw(10) {
+            0 | 1 if world.envoys.len() < 6 => {
+                let (most, interval) =
+                    (3 * per_second + 50, world.draw(20) * SECOND / 2 + SECOND / 4);
+                let demand = world.draw(most);
+                world.join(demand, interval);
+            }
+            2 if !world.envoys.is_empty() => {
+                let place = world.draw(world.envoys.len() as u64);
+                world.reconnect(usize::try_from(place).expect("small"));
+            }
+            3 if !world.envoys.is_empty() => {
+                let place = world.draw(world.envoys.len() as u64);
+                let place = usize::try_from(place).expect("small");
+                // Silent for a while, or in a hurry.
+                world.envoys[place].next_report = world.now + world.draw(20) * SECOND;
+                world.envoys[place].demand = world.draw(6 * per_second) * 1_000 / (SECOND / STEP);
+            }
+            _ => {}
+        }
+        world.run(1);
+    }
+    world
+}
+
+/// An Envoy that reports when its assignment is nearly over, for five minutes.
+fn slow_world(seed: u64, fault: Option<Fault>) -> World {
+    let slow = Allowance { per_fill: 1_000, fill_s: 600, burst: 100 };
+    let mut world = World::new(slow, DELAY, seed);
+    world.pool.fault = fault;
+    world.join(50, TIME_TO_LIVE_S * SECOND - 3 * SECOND / 5);
+    world.run(300);
+    world
+}
+
+/// One Envoy after another, all with more requests than the limit, of which little can be saved.
+fn crowded_world(seed: u64, fault: Option<Fault>) -> World {
+    let mut world = World::new(Allowance { burst: 10, ..HUNDRED }, DELAY, seed);
+    world.pool.fault = fault;
+    for _ in 0..6 {
+        world.join(300, SECOND);
+        world.run(5);
+    }
+    world
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_world_passes_more_than_rate_and_burst_over_any_time(seed in any::<u64>()) {
+        let world = random_world(seed, None);
+        prop_assert!(world.is_within_the_bound(), "{} of {:?}", world.max_above, world.pool.allowance);
+    }
+}
+
+#[test]
+fn every_planted_fault_is_caught() {
+    for fault in [Fault::FreesAtOnce, Fault::ForgetsTheClosed, Fault::FreeBuckets, Fault::IsLate] {
+        let caught = |seed| match fault {
+            Fault::IsLate => !slow_world(seed, Some(fault)).is_within_the_bound(),
+            Fault::FreesAtOnce => !crowded_world(seed, Some(fault)).is_within_the_bound(),
+            _ => !random_world(seed, Some(fault)).is_within_the_bound(),
+        };
+        assert!((0..400).any(caught), "{fault:?}");
+    }
+    for sound in [slow_world, crowded_world] {
+        assert!((0..100).all(|seed| sound(seed, None).is_within_the_bound()));
+    }
+}
+
+/// Requests that passed, of each Envoy.
+fn admitted(world: &World) -> Vec<u64> {
+    world.envoys.iter().map(|envoy| envoy.admitted).collect()
+}
+
+#[test]
+fn two_envoys_at_three_times_the_limit_have_their_shares_of_the_demand() {
+    for interval in [SECOND, 5 * SECOND] {
+        let mut world = World::new(HUNDRED, SECOND / 100, 1);
+        world.join(200, interval);
+        world.run(2);
+        world.join(100, interval);
+        world.run(15);
+        let before = admitted(&world);
+        world.run(30);
+        let after = admitted(&world);
+        let [one, other] = [after[0] - before[0], after[1] - before[1]];
+        let sum = one + other;
+        assert!((2_800..=3_100).contains(&sum), "{one} {other}");
+        // Two thirds and one third, each within a twentieth of it.
+        assert!(one * 60 >= sum * 38 && one * 60 <= sum * 42, "{one} of {sum}");
+        assert!(other * 60 >= sum * 19 && other * 60 <= sum * 21, "{other} of {sum}");
+        assert!(world.is_within_the_bound());
+    }
+}
+
+#[test]
+fn two_envoys_that_were_quiet_share_a_rush_by_their_demand() {
+    for quiet_s in 1..20 {
+        let mut world = World::new(HUNDRED, SECOND / 100, quiet_s);
+        world.join(50, SECOND);
+        world.run(quiet_s);
+        world.envoys[0].demand = 0;
+        world.join(1, SECOND);
+        world.run(quiet_s);
+        let before = admitted(&world);
+        for (envoy, per_second) in world.envoys.iter_mut().zip([200, 100]) {
+            envoy.demand = per_second * 1_000 / (SECOND / STEP);
+        }
+        world.run(30);
+        let after = admitted(&world);
+        let [one, other] = [after[0] - before[0], after[1] - before[1]];
+        let sum = one + other;
+        assert!(sum >= 2_700, "{quiet_s}: {one} {other}");
+        assert!(one * 30 >= sum * 18 && one * 30 <= sum * 22, "{quiet_s}: {one} of {sum}");
+    }
+}
+
+#[test]
+fn a_new_envoy_gets_its_share_of_a_limit_that_is_given_out() {
+    let mut world = World::new(HUNDRED, SECOND / 100, 1);
+    world.join(300, SECOND);
+    world.run(20);
+    let late = world.join(300, SECOND);
+    world.run(10);
+    let before = admitted(&world);
+    world.run(10);
+    let after = admitted(&world);
+    let [one, other] = [after[0] - before[0], after[late] - before[late]];
+    assert!(one.abs_diff(other) <= 100 && one + other >= 900, "{one} {other}");
+}
+
+#[test]
+fn what_a_closed_or_silent_envoy_had_is_given_to_others_when_it_is_over() {
+    for is_silent in [false, true] {
+        let mut world = World::new(HUNDRED, SECOND / 100, 1);
+        world.join(300, SECOND);
+        world.join(300, SECOND);
+        world.run(20);
+        if is_silent {
+            world.envoys[1].next_report = u64::MAX;
+            world.envoys[1].demand = 0;
+        } else {
+            let actions = world.pool.close(world.now, world.envoys[1].id);
+            world.send(actions);
+            world.envoys.truncate(1);
+        }
+        let before = world.envoys[0].admitted;
+        world.run(8);
+        let held = world.envoys[0].admitted - before;
+        assert!(held <= 8 * 60, "it may still be in force: {held}");
+        world.run(7);
+        let before = world.envoys[0].admitted;
+        world.run(10);
+        let alone = world.envoys[0].admitted - before;
+        assert!(alone >= 900, "{is_silent} {alone} {:?}", world.pool);
+    }
+}
+
+#[test]
+fn a_quiet_envoy_keeps_enough_to_say_that_it_is_not_quiet_any_more() {
+    let mut world = World::new(HUNDRED, SECOND / 100, 1);
+    let [busy, quiet] = [world.join(300, SECOND), world.join(0, SECOND)];
+    world.run(20);
+    let before = admitted(&world)[busy];
+    world.run(10);
+    let alone = admitted(&world)[busy] - before;
+    assert!(alone >= 850, "the busy one has nearly all: {alone}");
+    world.envoys[quiet].demand = world.envoys[busy].demand;
+    world.run(15);
+    let before = admitted(&world);
+    world.run(10);
+    let after = admitted(&world);
+    let [one, other] = [busy, quiet].map(|place| after[place] - before[place]);
+    assert!(one.abs_diff(other) <= 120, "{one} {other}");
+}
+
+#[test]
+fn nothing_is_given_while_leases_of_before_may_be_in_force() {
+    let mut pool = Pool::new(HUNDRED, 0, IN_FORCE);
+    assert_eq!(pool.report(SECOND, 1, (1, 0)), []);
+    assert_eq!(pool.tick(IN_FORCE - 1), []);
+    let actions = pool.report(IN_FORCE, 1, (1, 0));
+    assert!(matches!(actions[..], [(1, Action::Assign(_))]), "{actions:?}");
+    // Nor after a change, until what was given before is over.
+    let slower = Allowance { per_fill: 500, ..HUNDRED };
+    let changed = IN_FORCE + SECOND;
+    pool.change(slower, changed);
+    assert_eq!(pool.report(changed, 1, (1, 0)), []);
+    assert_eq!(pool.report(2 * IN_FORCE - 1, 1, (1, 0)), []);
+    let [(1, Action::Assign(share))] = pool.report(2 * IN_FORCE, 1, (1, 0))[..] else {
+        panic!("a share")
+    };
+    assert!(share.per_fill <= 500, "{share:?}");
+}
+
+#[test]
+fn a_silent_holder_is_told_so_and_an_idle_pool_can_be_forgotten() {
+    let mut pool = Pool::new(HUNDRED, 0, 0);
+    assert!(pool.is_idle());
+    pool.report(0, 1, (1, 0));
+    assert!(!pool.is_idle());
+    let silent = TIME_TO_LIVE_S * SECOND;
+    assert!(!pool.tick(silent - 1).contains(&(1, Action::Abandon)));
+    assert_eq!(pool.tick(silent), [(1, Action::Abandon)]);
+    assert_eq!(pool.tick(IN_FORCE), []);
+    pool.tick(2 * IN_FORCE);
+    assert!(pool.is_idle(), "{pool:?}");
+}

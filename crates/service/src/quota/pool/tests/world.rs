@@ -1,0 +1,199 @@
+//! A pool among Envoys that take all they can, with messages that are late.
+
+use std::collections::VecDeque;
+
+use super::super::*;
+
+/// A step of the worlds.
+pub(super) const STEP: u64 = SECOND / 50;
+
+/// The stream, and what was allowed and denied.
+type Report = (u64, (u64, u64));
+
+/// An Envoy as its filter behaves: what it does with assignments was read in Envoy's sources, and is tried with Envoy
+/// itself in other tests.
+pub(super) struct Envoy {
+    /// Of its stream.
+    pub(super) id: u64,
+    share: Option<Share>,
+    ends: u64,
+    tokens: u128,
+    /// In thousandths of a request per step.
+    pub(super) demand: u64,
+    waiting: u64,
+    allowed: u64,
+    denied: u64,
+    interval: u64,
+    pub(super) next_report: u64,
+    /// When each arrives.
+    told: VecDeque<(u64, Action)>,
+    pub(super) admitted: u64,
+}
+
+pub(super) struct World {
+    pub(super) pool: Pool,
+    pub(super) now: u64,
+    pub(super) envoys: Vec<Envoy>,
+    reports: Vec<VecDeque<(u64, Report)>>,
+    next_id: u64,
+    /// The longest delay of a message.
+    delay: u64,
+    random: u64,
+    /// How much of the burst is used: the most that passed above the rate since any instant.
+    above: u128,
+    pub(super) max_above: u128,
+}
+
+/// The next message that has arrived.
+fn next<T>(queue: &mut VecDeque<(u64, T)>, now: u64) -> Option<T> {
+    if queue.front()?.0 > now {
+        return None;
+    }
+    queue.pop_front().map(|(_, message)| message)
+}
+
+impl World {
+    pub(super) fn new(allowance: Allowance, delay: u64, seed: u64) -> Self {
+        let pool = Pool::new(allowance, 0, 0);
+        let (envoys, reports) = (Vec::new(), Vec::new());
+        let random = seed | 1;
+        Self { pool, now: 0, envoys, reports, next_id: 0, delay, random, above: 0, max_above: 0 }
+    }
+
+    pub(super) fn draw(&mut self, below: u64) -> u64 {
+        // Knuth's generator.
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % below.max(1)
+    }
+
+    /// An Envoy with so many requests a second, which reports after each interval.
+    pub(super) fn join(&mut self, per_second: u64, interval: u64) -> usize {
+        self.next_id += 1;
+        self.envoys.push(Envoy {
+            id: self.next_id,
+            share: None,
+            ends: 0,
+            tokens: 0,
+            demand: per_second * 1_000 / (SECOND / STEP),
+            waiting: 0,
+            allowed: 0,
+            denied: 0,
+            interval,
+            next_report: self.now,
+            told: VecDeque::new(),
+            admitted: 0,
+        });
+        self.reports.push(VecDeque::new());
+        self.envoys.len() - 1
+    }
+
+    pub(super) fn send(&mut self, actions: Vec<(u64, Action)>) {
+        for (id, action) in actions {
+            let late = self.draw(self.delay);
+            let Some(envoy) = self.envoys.iter_mut().find(|envoy| envoy.id == id) else { continue };
+            // In order.
+            let before = envoy.told.back().map_or(0, |(at, _)| *at);
+            envoy.told.push_back(((self.now + late).max(before), action));
+        }
+    }
+
+    /// The stream of an Envoy breaks, and it opens another: what was under way is lost.
+    pub(super) fn reconnect(&mut self, place: usize) {
+        let old = self.envoys[place].id;
+        let actions = self.pool.close(self.now, old);
+        self.next_id += 1;
+        self.envoys[place].id = self.next_id;
+        self.envoys[place].told.clear();
+        self.reports[place].clear();
+        self.send(actions);
+    }
+
+    fn step(&mut self) {
+        self.now += STEP;
+        for place in 0..self.envoys.len() {
+            self.receive(place);
+            self.take(place);
+            self.report(place);
+        }
+        let per_step = u128::from(self.pool.allowance.per_fill) * u128::from(STEP);
+        self.max_above = self.max_above.max(self.above);
+        self.above = self.above.saturating_sub(per_step);
+        if self.now.is_multiple_of(SECOND) {
+            let actions = self.pool.tick(self.now);
+            self.send(actions);
+        }
+    }
+
+    fn receive(&mut self, place: usize) {
+        let (now, scale) = (self.now, self.pool.scale());
+        let envoy = &mut self.envoys[place];
+        if envoy.ends <= now {
+            envoy.share = None;
+        }
+        while let Some(action) = next(&mut envoy.told, now) {
+            match action {
+                Action::Assign(share) => {
+                    if envoy.share != Some(share) {
+                        envoy.tokens = u128::from(share.max_tokens) * scale;
+                    }
+                    (envoy.share, envoy.ends) = (Some(share), now + TIME_TO_LIVE_S * SECOND);
+                }
+                Action::Abandon => {
+                    envoy.share = None;
+                    // The next request makes it begin anew.
+                    self.next_id += 1;
+                    envoy.id = self.next_id;
+                    envoy.next_report = if envoy.demand > 0 { now } else { u64::MAX };
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, place: usize) {
+        let scale = self.pool.scale();
+        let envoy = &mut self.envoys[place];
+        envoy.waiting += envoy.demand;
+        let asked = envoy.waiting / 1_000;
+        envoy.waiting %= 1_000;
+        let mut passed = 0;
+        if let Some(share) = envoy.share {
+            let most = u128::from(share.max_tokens) * scale;
+            let filled = u128::from(share.per_fill) * u128::from(STEP);
+            passed = u64::try_from(envoy.tokens / scale).unwrap_or(u64::MAX).min(asked);
+            // Used before it is filled: so a full bucket is used in full.
+            envoy.tokens = (envoy.tokens - u128::from(passed) * scale + filled).min(most);
+        }
+        envoy.allowed += passed;
+        envoy.denied += asked - passed;
+        envoy.admitted += passed;
+        self.above += u128::from(passed) * scale;
+    }
+
+    fn report(&mut self, place: usize) {
+        let (now, late) = (self.now, self.draw(self.delay));
+        let envoy = &mut self.envoys[place];
+        let queue = &mut self.reports[place];
+        if now >= envoy.next_report {
+            let before = queue.back().map_or(0, |(at, _)| *at);
+            let counts = (envoy.allowed, envoy.denied);
+            queue.push_back(((now + late).max(before), (envoy.id, counts)));
+            (envoy.allowed, envoy.denied, envoy.next_report) = (0, 0, now + envoy.interval);
+        }
+        while let Some((id, counts)) = next(&mut self.reports[place], now) {
+            let actions = self.pool.report(now, id, counts);
+            self.send(actions);
+        }
+    }
+
+    pub(super) fn run(&mut self, seconds: u64) {
+        (0..seconds * SECOND / STEP).for_each(|_| self.step());
+    }
+
+    pub(super) fn is_within_the_bound(&self) -> bool {
+        let allowance = self.pool.allowance;
+        self.max_above <= u128::from(allowance.burst) * self.pool.scale()
+    }
+}

@@ -1,0 +1,85 @@
+//! Reads reports: which rule a bucket is limited by, and why a report is refused.
+
+use std::sync::Arc;
+
+use tollgate_rules::{Act, DecisionMaker, Descriptor, DescriptorEntry, Request, RequestError};
+use tonic::Status;
+
+use super::allowance::Allowance;
+use crate::protocol::quota::BucketId;
+use crate::protocol::quota::rate_limit_quota_usage_reports::BucketQuotaUsage;
+
+/// The names and values of a bucket, in the order of the names.
+pub(super) type Entries = Arc<[(String, String)]>;
+
+/// What identifies a limit: the domain, the rule in it, and the client's key under that rule.
+pub(super) type LimitKey = Arc<(Box<str>, Box<str>, Box<[u8]>)>;
+
+/// How a bucket is limited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// By nothing: no rule matches, or it is unlimited or in shadow mode.
+    Free,
+    /// A rule admits nothing.
+    Closed,
+    /// A limit is shared.
+    Shared(LimitKey, Allowance),
+}
+
+/// The entries of a bucket, the `n`th of a message. `None` if a value is no text: Envoy sends what a header holds, but
+/// takes an answer with such a value for a broken one, and ends the stream.
+pub(super) fn entries(usage: &BucketQuotaUsage, n: usize) -> Result<Option<Entries>, Status> {
+    let bad = |what: &str| {
+        Status::invalid_argument(format!(
+            "bucket_quota_usages[{n}].bucket_id {what}; send a map of names and values, none of them empty"
+        ))
+    };
+    let Some(BucketId { bucket }) = &usage.bucket_id else { return Err(bad("is missing")) };
+    if bucket.is_empty() {
+        return Err(bad("is empty"));
+    }
+    if bucket.iter().any(|(name, value)| name.is_empty() || value.is_empty()) {
+        return Err(bad("has an empty name or value"));
+    }
+    let text = |(name, value): (&String, &Vec<u8>)| {
+        Some((name.clone(), String::from_utf8(value.clone()).ok()?))
+    };
+    let Some(mut entries) = bucket.iter().map(text).collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    entries.sort_unstable();
+    Ok(Some(entries.into()))
+}
+
+/// How the rules in force limit a bucket.
+pub(super) fn judge(
+    maker: &DecisionMaker,
+    domain: &str,
+    entries: &Entries,
+    n: usize,
+) -> Result<Judgement, Status> {
+    let pairs: Vec<DescriptorEntry<'_>> =
+        entries.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let descriptors = [Descriptor::new(&pairs)];
+    // Nothing is charged: what Envoys let through is paid when it is assigned.
+    let request = Request::new(domain, &descriptors);
+    let question = maker.question(&request, Act::Peek).map_err(|error| {
+        let told = format!("bucket_quota_usages[{n}]: {error}");
+        match error {
+            RequestError::NotLoaded => Status::unavailable(told),
+            _ => Status::invalid_argument(told),
+        }
+    })?;
+    let settings = maker.cache().settings();
+    let judgement = question.claims().next().map(|claim| {
+        let allowance = Allowance::of_rule(claim.rule)?;
+        let is_shadow = claim.rule.is_shadow() || settings.global_shadow_mode;
+        let limit = (claim.rule.domain().into(), claim.rule.identity().into(), claim.key.into());
+        (!is_shadow).then(|| Judgement::Shared(Arc::new(limit), allowance))
+    });
+    Ok(match judgement {
+        Some(shared) => shared.unwrap_or(Judgement::Free),
+        None if question.is_to_be_charged() || settings.global_shadow_mode => Judgement::Free,
+        None => Judgement::Closed,
+    })
+}

@@ -1,0 +1,87 @@
+//! Envoy's rate limit quota service over gRPC.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::book::{QuotaAnswer, Quotas};
+use crate::protocol::quota::RateLimitQuotaUsageReports;
+use crate::protocol::quota::rate_limit_quota_service_server::RateLimitQuotaService;
+use crate::service::Service;
+
+/// Answers `StreamRateLimitQuotas`.
+#[derive(Clone, Debug)]
+pub(crate) struct Rlqs {
+    pub(crate) service: Arc<Service>,
+    /// True when the service stops: a stream would go on for ever.
+    pub(crate) stopped: watch::Receiver<bool>,
+}
+
+/// Closes a stream when its task ends, however that comes.
+struct OpenStream<'q>(&'q Quotas, u64);
+
+impl Drop for OpenStream<'_> {
+    fn drop(&mut self) {
+        self.0.close(self.1);
+    }
+}
+
+/// Lets time pass for quotas, until the service stops.
+pub(crate) async fn keep_time(service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = seconds.tick() => service.quotas.tick(),
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl RateLimitQuotaService for Rlqs {
+    type StreamRateLimitQuotasStream = ReceiverStream<QuotaAnswer>;
+
+    async fn stream_rate_limit_quotas(
+        &self,
+        request: Request<Streaming<RateLimitQuotaUsageReports>>,
+    ) -> Result<Response<Self::StreamRateLimitQuotasStream>, Status> {
+        if self.service.keeper.is_some() {
+            // Several services would each give out the whole limit.
+            return Err(Status::failed_precondition(
+                "quotas are not given out while limits are kept in Redis; let Envoys have them from one service \
+                 without --redis, or ask for each request (ShouldRateLimit)",
+            ));
+        }
+        let (stream, answers) = self.service.quotas.open()?;
+        let (service, stopped) = (Arc::clone(&self.service), self.stopped.clone());
+        tokio::spawn(listen(service, stream, request.into_inner(), stopped));
+        Ok(Response::new(ReceiverStream::new(answers)))
+    }
+}
+
+async fn listen(
+    service: Arc<Service>,
+    stream: u64,
+    mut reports: Streaming<RateLimitQuotaUsageReports>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let open = OpenStream(&service.quotas, stream);
+    loop {
+        let report = tokio::select! {
+            report = reports.message() => report,
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+        };
+        // Envoy closes a stream without a word, too.
+        let Ok(Some(report)) = report else { return };
+        if let Err(status) = open.0.report(&service.maker, stream, &report) {
+            tracing::warn!("a quota stream is refused: {}", status.message());
+            open.0.refuse(stream, status);
+            return;
+        }
+    }
+}

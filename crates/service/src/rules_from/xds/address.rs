@@ -1,0 +1,210 @@
+//! [`XdsRules`]: the address of a control plane, and how it is asked.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tollgate_rules::RuleText;
+use tonic::transport::Endpoint;
+
+use crate::rules_from::RulesAddressError;
+
+const PLAIN: &str = "xds";
+const SECURE: &str = "xdss";
+
+const SYNTAX: &str =
+    "xds://host:port/node, or xdss://host:port/node?ca=FILE&cert=FILE&key=FILE&name=NAME over TLS";
+
+/// A control plane that sends rules, as `xds://host:port/node`, or `xdss://` over TLS.
+///
+/// It is asked for all resources of the type `ratelimit.config.ratelimit.v3.RateLimitConfig`, over one stream of the
+/// aggregated discovery service (ADS, state of the world). The part after the `/` is the name of this node, `default`
+/// if it is missing. Over TLS the server must have a certificate of an authority of this machine, or of the file `ca`,
+/// for its host or for `name`; `cert` and `key` are presented to it.
+///
+/// ```
+/// use tollgate_service::XdsRules;
+/// let rules: XdsRules = "xds://gateway:18001/limits".parse()?;
+/// assert_eq!((rules.host.as_str(), rules.node.as_str()), ("gateway:18001", "limits"));
+/// let secure: XdsRules = "xdss://gateway:18001?ca=/certs/ca.crt".parse()?;
+/// assert_eq!(secure.to_string(), "xdss://gateway:18001/default");
+/// assert!("xds://gateway:18001?ca=x".parse::<XdsRules>().is_err());
+/// # Ok::<(), tollgate_service::RulesAddressError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct XdsRules {
+    /// Host and port.
+    pub host: String,
+    /// The name of this node.
+    pub node: String,
+    /// Set if the stream is encrypted.
+    pub tls: Option<XdsTls>,
+    /// How long to wait between two attempts.
+    pub backoff: XdsBackoff,
+    /// The maximum number of bytes of a message: 4 MiB by default, and at most 64 MiB.
+    pub max_message_bytes: usize,
+}
+
+/// How the control plane is known, and how this node shows what it is. The files are PEM, and are read for each
+/// connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct XdsTls {
+    /// The authority that must have signed the server's certificate; `None` for those of the machine.
+    pub authority: Option<PathBuf>,
+    /// The certificate of this node.
+    pub certificate: Option<PathBuf>,
+    /// The key of that certificate.
+    pub key: Option<PathBuf>,
+    /// The name in the server's certificate; `None` for its host.
+    pub name: Option<String>,
+}
+
+/// The time between two attempts: it doubles from `initial` to `max`, and starts anew after an answer.
+///
+/// ```
+/// assert_eq!(tollgate_service::XdsBackoff::default().initial.as_secs(), 1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct XdsBackoff {
+    /// After the first failure. Default: 1 s.
+    pub initial: Duration,
+    /// The maximum. Default: 60 s.
+    pub max: Duration,
+    /// The share of it, from 0 to 1, that is subtracted at random at most. Default: 0.5.
+    pub random: f64,
+}
+
+impl Default for XdsBackoff {
+    fn default() -> Self {
+        Self { initial: Duration::from_secs(1), max: Duration::from_secs(60), random: 0.5 }
+    }
+}
+
+impl XdsRules {
+    /// The usual maximum of gRPC.
+    const USUAL_BYTES: usize = 4 << 20;
+
+    /// The control plane at this host and port, unencrypted.
+    ///
+    /// # Errors
+    /// Something other than a host and a port.
+    ///
+    /// ```
+    /// use tollgate_service::XdsRules;
+    /// assert_eq!(XdsRules::new("gateway:18001")?.to_string(), "xds://gateway:18001/default");
+    /// assert!(XdsRules::new("gateway").is_err());
+    /// # Ok::<(), tollgate_service::RulesAddressError>(())
+    /// ```
+    pub fn new(host: impl Into<String>) -> Result<Self, RulesAddressError> {
+        let host = host.into();
+        let endpoint = Endpoint::from_shared(format!("http://{host}"));
+        let has_port = endpoint.is_ok_and(|endpoint| endpoint.uri().port_u16().is_some());
+        if !has_port || host.contains(['/', '?', '#', '@']) {
+            return Err(refused(&format!("'{}' is no host and port", host.escape_debug())));
+        }
+        let (node, tls, backoff) = ("default".to_owned(), None, XdsBackoff::default());
+        Ok(Self { host, node, tls, backoff, max_message_bytes: Self::USUAL_BYTES })
+    }
+
+    /// Whether a text is such an address.
+    pub(in crate::rules_from) fn is_address(text: &str) -> bool {
+        text.split_once("://").is_some_and(|(scheme, _)| scheme == PLAIN || scheme == SECURE)
+    }
+
+    /// The bytes that a message may have in fact.
+    pub(super) fn message_bytes(&self) -> usize {
+        self.max_message_bytes.min(RuleText::MAX_BYTES_TOGETHER)
+    }
+}
+
+fn refused(reason: &str) -> RulesAddressError {
+    RulesAddressError::ControlPlane { reason: format!("{reason}; use {SYNTAX}") }
+}
+
+impl FromStr for XdsRules {
+    type Err = RulesAddressError;
+
+    fn from_str(text: &str) -> Result<Self, RulesAddressError> {
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (host, node) = rest.split_once('/').unwrap_or((rest, ""));
+        let mut rules = Self::new(host)?;
+        if !node.is_empty() {
+            node.clone_into(&mut rules.node);
+        }
+        let mut tls = XdsTls::default();
+        for (name, value) in query.split('&').filter(|part| !part.is_empty()).map(of_query) {
+            match name {
+                _ if value.is_empty() => return Err(refused(&format!("{name} has no value"))),
+                "ca" => tls.authority = Some(value.into()),
+                "cert" => tls.certificate = Some(value.into()),
+                "key" => tls.key = Some(value.into()),
+                "name" => tls.name = Some(value.to_owned()),
+                _ => return Err(refused(&format!("'{}' is no setting", name.escape_debug()))),
+            }
+        }
+        if tls.certificate.is_some() != tls.key.is_some() {
+            return Err(refused("cert and key belong together"));
+        }
+        match scheme {
+            SECURE => rules.tls = Some(tls),
+            PLAIN if tls == XdsTls::default() => {}
+            PLAIN => return Err(refused("certificates need TLS")),
+            _ => return Err(refused(&format!("'{}' is no scheme", scheme.escape_debug()))),
+        }
+        Ok(rules)
+    }
+}
+
+fn of_query(part: &str) -> (&str, &str) {
+    part.split_once('=').unwrap_or((part, ""))
+}
+
+impl fmt::Display for XdsRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls.is_some() { SECURE } else { PLAIN };
+        write!(f, "{scheme}://{}/{}", self.host, self.node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_where_as_which_node_and_how_securely() {
+        let text = "xdss://[::1]:1/a/b?ca=/ca&cert=/c&key=/k&name=plane";
+        let rules: XdsRules = text.parse().expect("an address");
+        let path = |path: &str| Some(PathBuf::from(path));
+        let tls = XdsTls {
+            authority: path("/ca"),
+            certificate: path("/c"),
+            key: path("/k"),
+            name: Some("plane".to_owned()),
+        };
+        assert_eq!((rules.host.as_str(), rules.node.as_str()), ("[::1]:1", "a/b"));
+        assert_eq!(rules.tls, Some(tls));
+        assert_eq!(rules.message_bytes(), 4 << 20);
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_what_would_be() {
+        for (address, begins) in [
+            ("xds://", "'' is no host and port; "),
+            ("xds://host", "'host' is no host and port; "),
+            ("xds://me@host:1", "'me@host:1' is no host and port; "),
+            ("xds://host:70000", "'host:70000' is no host and port; "),
+            ("xds://host:1?ca=x", "certificates need TLS; "),
+            ("xdss://host:1?ca", "ca has no value; "),
+            ("xdss://host:1?cert=x", "cert and key belong together; "),
+            ("xdss://host:1?sni=x", "'sni' is no setting; "),
+            ("http://host:1", "'http' is no scheme; "),
+        ] {
+            let error = address.parse::<XdsRules>().expect_err(address).to_string();
+            let expected = format!("the address of the rules is not understood: {begins}");
+            assert!(error.starts_with(&expected) && error.contains("xdss://host:port"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Rules from a control plane that speaks xDS: [`XdsRules`] says where it is, [`XdsSource`] follows it.
+
+mod address;
+mod answer;
+mod backoff;
+mod shelf;
+mod source;
+mod stream;
+mod text;
+
+pub use address::{XdsBackoff, XdsRules, XdsTls};
+pub(super) use source::XdsSource;
+
+/// The type of the resources.
+const TYPE: &str = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";

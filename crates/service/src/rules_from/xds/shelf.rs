@@ -1,0 +1,50 @@
+//! [`Shelf`]: what a control plane has sent last, between the task that follows it and the thread that reads rules.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tollgate_rules::{RuleError, RuleText};
+
+/// The number of an offer, and the errors for which it was refused.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OfferOutcome {
+    pub(super) offer: u64,
+    pub(super) errors: Vec<RuleError>,
+}
+
+/// What was sent last. Both sides hold the lock for a copy.
+#[derive(Debug, Default)]
+pub(super) struct Shelf(Mutex<OnShelf>);
+
+#[derive(Debug, Default)]
+struct OnShelf {
+    offer: u64,
+    texts: Option<Vec<RuleText>>,
+    /// Why there is no stream.
+    outage: Option<String>,
+}
+
+impl Shelf {
+    /// Puts other texts there; returns the number of the offer.
+    pub(super) fn offer(&self, texts: Vec<RuleText>) -> u64 {
+        let mut shelf = self.lock();
+        shelf.offer += 1;
+        (shelf.texts, shelf.outage) = (Some(texts), None);
+        shelf.offer
+    }
+
+    /// Notes why there is no stream. What is there stays.
+    pub(super) fn out(&self, reason: String) {
+        self.lock().outage = Some(reason);
+    }
+
+    /// The number of the last offer, and its texts, or why there are none.
+    pub(super) fn take_copy(&self) -> (u64, Result<Vec<RuleText>, Option<String>>) {
+        let shelf = self.lock();
+        (shelf.offer, shelf.texts.clone().ok_or_else(|| shelf.outage.clone()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OnShelf> {
+        // Every write leaves it whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

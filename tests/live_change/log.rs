@@ -1,0 +1,239 @@
+//! A sliding log whose count changes: a request is admitted if the units of the window before it and its own are at most
+//! the limit in force, whatever it was when they were admitted.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{
+    ChangeError, KeyedLimiter, Limiter, ManualClock, Policy, Quota, SnapshotError, Timestamp,
+};
+
+use crate::common::policy;
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_millis(6_000_000 + ms)
+}
+
+fn log(count: u64) -> Policy {
+    policy(&format!("sliding-log {count}/10s"))
+}
+
+fn live(count: u64) -> Limiter {
+    Limiter::changing_with_clock(log(count), ManualClock::new()).unwrap()
+}
+
+/// Numbers in no order.
+fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed;
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % below
+    }
+}
+
+/// The definition: a list of the times of all units.
+#[derive(Default)]
+struct Times(Vec<u64>);
+
+impl Times {
+    fn inside(&self, ms: u64) -> u64 {
+        self.0.iter().filter(|&&time| time + 10_000 > ms).count() as u64
+    }
+
+    fn check(&mut self, limit: u64, cost: u64, ms: u64) -> bool {
+        let fits = self.inside(ms) + cost <= limit;
+        self.0.extend((0..if fits { cost } else { 0 }).map(|_| ms));
+        fits
+    }
+}
+
+#[test]
+fn each_limit_in_force_counts_all_units_of_the_window_before() {
+    // One row of slots, and several.
+    for (built, most) in [(1, 1), (7, 3), (64, 9), (200, 60)] {
+        for seed in 0..20 {
+            let (live, mut model, mut next) = (live(built), Times::default(), numbers(seed));
+            let (mut limit, mut ms) = (built, 0);
+            for n in 0..600 {
+                let below = [1, 1, 2, 40_000 / built, 13_000];
+                ms += below.into_iter().nth(n % 5).map_or(0, &mut next);
+                if next(9) == 0 {
+                    limit = 1 + next(built);
+                    live.set_quota(log(limit)).unwrap();
+                    assert_eq!(live.policy(), log(limit));
+                }
+                let cost = 1 + next(most);
+                let decision = live.entry().at(at(ms)).check(cost);
+                let told = (decision.is_allowed(), decision.limit(), decision.remaining());
+                let is_allowed = model.check(limit, cost, ms);
+                let left = limit.saturating_sub(model.inside(ms));
+                assert_eq!(told, (is_allowed, limit, left), "{built}, seed {seed}, {n} at {ms}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_denial_says_when_the_limit_in_force_admits() {
+    let live = live(10);
+    for second in 0..8 {
+        assert!(live.entry().at(at(second * 1_000)).check(1).is_allowed());
+    }
+    live.set_quota(log(5)).unwrap();
+    // Four are in the window when that of 3 s has left it.
+    let denial = live.entry().at(at(8_000)).check(1).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_secs(5)));
+    assert!(!live.entry().at(at(12_999)).check(1).is_allowed());
+    assert!(live.entry().at(at(13_000)).check(1).is_allowed());
+    assert_eq!(live.entry().at(at(13_000)).check(6).into_result().unwrap_err().retry_after(), None);
+}
+
+#[test]
+fn a_limit_that_is_lowered_and_raised_again_gives_nothing() {
+    let live = live(100);
+    assert!(live.entry().at(at(0)).check(80).is_allowed());
+    for count in [10, 100, 1, 99, 100] {
+        live.set_quota(log(count)).unwrap();
+    }
+    assert_eq!(live.entry().at(at(9_999)).peek(0).remaining(), 20);
+    assert_eq!(live.entry().at(at(10_000)).peek(0).remaining(), 100);
+}
+
+/// The times of these slots have the bit that tells a slot that is not in use.
+#[test]
+fn units_that_count_beyond_the_year_2116_are_kept_through_changes() {
+    let of = |count| Policy::sliding_log(Quota::per(count, Duration::from_secs(4_000_000_000)));
+    let live = Limiter::changing_with_clock(of(3).unwrap(), ManualClock::new()).unwrap();
+    let now = Timestamp::from_secs(1_000_000_000);
+    assert!(live.entry().at(now).check(2).is_allowed());
+    for (count, left) in [(1, 0), (3, 1), (2, 0), (3, 1)] {
+        live.set_quota(of(count).unwrap()).unwrap();
+        assert_eq!(live.entry().at(now).peek(0).remaining(), left);
+    }
+    assert!(live.entry().at(now).reserve(2, Duration::MAX).is_err());
+    assert!(live.entry().at(now).check(1).is_allowed());
+    assert!(!live.entry().at(Timestamp::from_secs(4_102_444_800)).check(1).is_allowed());
+}
+
+#[test]
+fn a_reset_forgives_also_what_a_lowered_limit_does_not_use() {
+    let live = live(100);
+    assert!(live.entry().at(at(0)).check(80).is_allowed());
+    live.set_quota(log(10)).unwrap();
+    live.entry().at(at(1)).reset();
+    assert_eq!(live.entry().at(at(1)).peek(0).remaining(), 10);
+    live.set_quota(log(100)).unwrap();
+    assert_eq!(live.entry().at(at(1)).peek(0).remaining(), 100);
+}
+
+#[test]
+fn a_place_in_the_future_stays_promised_and_a_permit_of_before_gives_back_nothing() {
+    let live = live(2);
+    let first = live.entry().at(at(0)).check(1).into_result().unwrap();
+    let place = live.entry().at(at(0)).reserve(2, Duration::MAX).unwrap();
+    assert_eq!(place.wait(), Duration::from_secs(10));
+    live.set_quota(log(1)).unwrap();
+    assert_eq!(live.entry().at(at(0)).refund(first), 0);
+    // One slot is in use, and it is promised from 10 s to 20 s.
+    assert!(!live.entry().at(at(19_999)).check(1).is_allowed());
+    assert!(live.entry().at(at(20_000)).check(1).is_allowed());
+}
+
+#[test]
+fn what_happens_at_the_limit_goes_by_the_limit_in_force() {
+    let of = |count| policy(&format!("sliding-log {count}/10s soft 50% count-denied"));
+    let live = Limiter::changing_with_clock(of(8), ManualClock::new()).unwrap();
+    live.set_quota(of(2)).unwrap();
+    let over = |ms| live.entry().at(at(ms)).check(1).into_result().map(|permit| permit.is_over());
+    assert_eq!([over(0), over(0), over(0)].map(Result::ok), [Some(false), Some(false), Some(true)]);
+    // This one is denied, and counts.
+    assert!(over(5_000).is_err());
+    live.set_quota(of(3)).unwrap();
+    assert_eq!(live.entry().at(at(10_000)).peek(0).remaining(), 2);
+}
+
+#[test]
+fn another_window_another_rule_and_more_units_than_slots_are_refused() {
+    let live = live(10);
+    for text in [
+        "sliding-log 11/10s",
+        "sliding-log 5/20s",
+        "sliding-log 5/10s soft 50%",
+        "fixed-window 5/10s",
+        "5/10s",
+    ] {
+        let policy = policy(text);
+        assert_eq!(live.set_quota(policy), Err(ChangeError::Log { policy }), "{text}");
+        assert_eq!(live.policy(), log(10));
+    }
+    let told = "sliding-log 11/10s cannot come here: what is kept in a word takes no sliding log, and a log takes another \
+                count alone, up to that of the policy that it was built with; build another limiter";
+    assert_eq!(live.set_quota(log(11)).unwrap_err().to_string(), told);
+    let word = Limiter::changing_with_clock(policy("5/s"), ManualClock::new()).unwrap();
+    assert_eq!(word.set_quota(log(5)), Err(ChangeError::Log { policy: log(5) }));
+    assert_eq!(Limiter::new(log(5)).set_quota(log(4)), Err(ChangeError::Fixed));
+    assert!(live.may_change() && !Limiter::new(log(5)).may_change());
+    assert!(matches!(live.snapshot(Vec::new()), Err(SnapshotError::NotFixed)));
+}
+
+/// What is admitted at one instant is at most the largest limit, and afterwards as many slots are in use as the limit
+/// says.
+#[test]
+fn threads_that_ask_while_others_change_are_admitted_no_more_than_the_largest_limit() {
+    for built in [5_u64, 300] {
+        let (live, over) = (live(built), AtomicBool::new(false));
+        for round in 0..40 {
+            let now = at(20_000 * round);
+            let (admitted, changed) = (AtomicU64::new(0), AtomicU64::new(0));
+            over.store(false, Ordering::Relaxed);
+            thread::scope(|scope| {
+                for cost in [1, 2, 1] {
+                    let (live, over, admitted) = (&live, &over, &admitted);
+                    scope.spawn(move || {
+                        while !over.load(Ordering::Relaxed) {
+                            let is_allowed = live.entry().at(now).check(cost).is_allowed();
+                            admitted
+                                .fetch_add(if is_allowed { cost } else { 0 }, Ordering::Relaxed);
+                        }
+                    });
+                }
+                for n in 0..30 {
+                    match live.set_quota(log(1 + n * 7 % built)) {
+                        Ok(()) => changed.fetch_add(1, Ordering::Relaxed),
+                        // Too many slots were marked just then.
+                        Err(error) => {
+                            assert_eq!(error, ChangeError::Busy);
+                            0
+                        }
+                    };
+                }
+                over.store(true, Ordering::Relaxed);
+            });
+            assert!(admitted.into_inner() <= built);
+            assert!(changed.into_inner() > 0);
+            let (later, limit) = (at(20_000 * round + 10_000), live.policy().quota().count());
+            assert_eq!(live.entry().at(later).peek(0).remaining(), limit);
+            assert!(live.entry().at(later).check(limit).is_allowed());
+            assert!(!live.entry().at(later).check(1).is_allowed());
+            live.set_quota(log(built)).unwrap();
+            assert_eq!(live.entry().at(later).peek(0).remaining(), built - limit);
+        }
+    }
+}
+
+/// What takes the place of tiers, whose cells logs cannot share.
+#[test]
+fn a_key_moves_between_two_tables_of_logs_with_what_it_has_spent() {
+    let [free, paid]: [KeyedLimiter<str>; 2] = [10, 50]
+        .map(|count| KeyedLimiter::with_clock(log(count), 100, ManualClock::new()).unwrap());
+    assert!(free.entry("a").at(at(0)).check(8).is_allowed());
+    let spent = 10 - free.entry("a").at(at(1_000)).peek(0).remaining();
+    assert_eq!(paid.entry("a").at(at(1_000)).take_up_to(spent).into_result().unwrap().cost(), 8);
+    assert_eq!(paid.entry("a").at(at(1_000)).peek(0).remaining(), 42);
+    // Back again within the window: what it had spent there is there.
+    assert!(paid.entry("a").at(at(1_000)).check(30).is_allowed());
+    let spent = 50 - paid.entry("a").at(at(2_000)).peek(0).remaining();
+    let _ = free.entry("a").at(at(2_000)).take_up_to(spent);
+    assert!(!free.entry("a").at(at(9_000)).check(1).is_allowed());
+}
