@@ -258,27 +258,6 @@ fn read(path: &Path) -> Result<Vec<u8>, GlobalError> {
         .map_err(|error| GlobalError::File { path: path.into(), reason: error.to_string() })
 }
 
-/// The key of a client as text for the keys in Redis: its values, with `,` between them. In a cluster it decides the
-/// slot, so limits of rules that leave the same values open are in one. A rule leaves a fixed number of values open,
-/// and none of them contains a comma as it is written, so no two keys have the same text.
-fn readable(mut key: &[u8]) -> String {
-    let mut text = String::with_capacity(key.len());
-    while let Some((length, rest)) = key.split_first_chunk() {
-        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
-        let (value, others) = rest.split_at(length.min(rest.len()));
-        for letter in String::from_utf8_lossy(value).chars() {
-            match letter {
-                '%' => text += "%25",
-                ',' => text += "%2C",
-                _ => text.push(letter),
-            }
-        }
-        text.extend((!others.is_empty()).then_some(','));
-        key = others;
-    }
-    text
-}
-
 /// Escapes the separators of a key, so that different texts stay different.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -293,25 +272,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{escaped, readable};
-
-    #[test]
-    fn the_key_of_a_client_is_its_values_and_no_two_become_one() {
-        let of = |values: &[&str]| {
-            let mut key = Vec::new();
-            for value in values {
-                key.extend_from_slice(&(value.len() as u64).to_le_bytes());
-                key.extend_from_slice(value.as_bytes());
-            }
-            readable(&key)
-        };
-        assert_eq!(of(&[]), "");
-        assert_eq!(of(&["203.0.113.7"]), "203.0.113.7");
-        assert_eq!(of(&["alice", "/login"]), "alice,/login");
-        assert_eq!(of(&["a,b", "%2C"]), "a%2Cb,%252C");
-        assert_ne!(of(&["", "a"]), of(&["a", ""]));
-        assert_ne!(of(&["a,b", "c"]), of(&["a", "b,c"]));
-    }
+    use super::escaped;
 
     #[test]
     fn names_are_free_of_separators_and_no_two_become_one() {

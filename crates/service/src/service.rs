@@ -5,19 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tollgate::Clock;
-use tollgate_rules::{Act, Answer, DecisionMaker, RequestError, RuleCache};
+use tollgate_rules::{DecisionMaker, RuleCache};
 use tollgate_tower::Headers;
 
 use crate::global::GlobalLimits;
 use crate::history::History;
-use crate::http::CheckRequest;
 use crate::metrics::{Metrics, OfRespClients, Protocol, RequestOutcome, RespClients};
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::quota::Quotas;
 use crate::state::{OfState, StateKeeper};
-use crate::tokens::{Charged, Tokens};
+use crate::tokens::Tokens;
 use crate::wire::{self, RequestRefusal};
 
 /// The decision maker, its metrics, and whether the service is stopping.
@@ -108,23 +107,6 @@ impl Service {
     ) -> Result<RateLimitResponse, RequestRefusal> {
         let begun = Instant::now();
         self.answered(wire::decide(&self.maker, request, self.answers), protocol, begun)
-    }
-
-    /// Does what a request over HTTP asks for; returns the answer, and what gives back what that has charged.
-    pub(crate) async fn act(
-        &self,
-        asked: &CheckRequest,
-        act: Act,
-    ) -> Result<(Answer, Option<Charged>), RequestError> {
-        let Some(keeper) = &self.keeper else {
-            let mut answer = asked.ask(|request| self.maker.act(request, act))?;
-            let receipt = answer.take_receipt().map(Charged::Here);
-            return Ok((answer, receipt));
-        };
-        let question = asked.ask(|request| self.maker.question(request, act))?;
-        let (answer, charges) = keeper.answer(&self.maker, question).await;
-        let keeps = matches!(act, Act::Reserve { .. }) && answer.is_allowed();
-        Ok((answer, keeps.then_some(Charged::Stored(charges))))
     }
 
     fn answered(

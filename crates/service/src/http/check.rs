@@ -19,7 +19,7 @@ use tollgate_tower::{Headers, LimitReport, PolicyName};
 
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::service::Service;
-use crate::tokens::Token;
+use crate::tokens::{Charged, Token};
 use crate::wire::{nearest_limit, tell_full, whole_seconds};
 
 /// `{"domain": "shop", "descriptors": [{"user": "alice"}], "cost": 1}`
@@ -163,15 +163,32 @@ pub(super) async fn answer(service: &Service, asked: ParsedQuestion, act: Act) -
         Ok(Json(asked)) => asked,
         Err(rejection) => return rejection.into_response(),
     };
-    match service.act(&asked, act).await {
+    match asked.act(service, act).await {
         Ok((answer, _)) => reply(&answer, &service.headers, None),
         Err(error) => error_response(error),
     }
 }
 
 impl CheckRequest {
+    /// Does what it asks for; returns the answer, and what gives back what that has charged.
+    pub(super) async fn act(
+        &self,
+        service: &Service,
+        act: Act,
+    ) -> Result<(Answer, Option<Charged>), RequestError> {
+        let Some(keeper) = &service.keeper else {
+            let mut answer = self.ask(|request| service.maker.act(request, act))?;
+            let receipt = answer.take_receipt().map(Charged::Here);
+            return Ok((answer, receipt));
+        };
+        let question = self.ask(|request| service.maker.question(request, act))?;
+        let (answer, charges) = keeper.answer(&service.maker, question).await;
+        let keeps = matches!(act, Act::Reserve { .. }) && answer.is_allowed();
+        Ok((answer, keeps.then_some(Charged::Stored(charges))))
+    }
+
     /// Builds the request for the rules and passes it on.
-    pub(crate) fn ask<T>(
+    fn ask<T>(
         &self,
         act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
     ) -> Result<T, RequestError> {

@@ -23,7 +23,6 @@ use crate::host_name::HostName;
 use crate::page;
 use crate::service::Service;
 
-pub(crate) use check::CheckRequest;
 pub(crate) use connections::listen;
 
 /// The maximum size of a body. Rules accept larger requests, for Envoy, which lets pass what is refused.
