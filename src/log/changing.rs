@@ -29,14 +29,14 @@ const CHANGING: u64 = 1 << 63;
 
 /// What may change.
 #[derive(Debug)]
-pub(super) struct Changing {
+pub(super) struct ChangingCount {
     /// The first policy, which has the largest count.
     built: Policy,
     /// The count in force. It is never less than that of the slots in use: so no more is told to be left.
     count: AtomicU64,
 }
 
-impl Changing {
+impl ChangingCount {
     pub(super) fn new(built: Policy) -> Self {
         Self { built, count: AtomicU64::new(built.quota().count()) }
     }

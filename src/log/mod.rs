@@ -51,7 +51,7 @@ use crate::verb::Verb;
 pub(crate) use rule::{LogRequest, LogRule};
 pub(crate) use slots::{ROW_MOST, Slots, is_marked, load, raise, time};
 
-use changing::Changing;
+use changing::ChangingCount;
 use ring::Ring;
 
 /// The log of one limit.
@@ -60,7 +60,7 @@ pub(crate) struct Log {
     ring: Ring,
     /// The one that it was built with.
     rule: LogRule,
-    changing: Option<Box<Changing>>,
+    changing: Option<Box<ChangingCount>>,
 }
 
 impl Log {
@@ -79,7 +79,7 @@ impl Log {
 
     /// A log of this policy, whose count may change.
     pub(crate) fn changing(rule: LogRule, policy: Policy) -> Self {
-        Self { changing: Some(Box::new(Changing::new(policy))), ..Self::new(rule) }
+        Self { changing: Some(Box::new(ChangingCount::new(policy))), ..Self::new(rule) }
     }
 
     /// The policy in force, if it may change.

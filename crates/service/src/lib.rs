@@ -126,12 +126,11 @@ mod wire;
 pub use global::{Global, GlobalError};
 pub use host_name::{BadHostName, HostName};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
-pub use options::{AnswerParts, MetricsNames, Options, RespOptions};
+pub use options::{AnswerParts, MetricsNames, Options, RespOptions, StateFile};
 pub use rules_from::{
     PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom, XdsBackoff, XdsRules,
     XdsTls,
 };
 pub use serve::{Running, rule_cache, start};
 pub use start_error::StartError;
-pub use state::StateFile;
 pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};

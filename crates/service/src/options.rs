@@ -13,7 +13,6 @@ use crate::global::Global;
 use crate::host_name::HostName;
 use crate::listen::TlsFiles;
 use crate::rules_from::RulesFrom;
-use crate::state::StateFile;
 
 /// The options that a service is started with. The ports are those of envoyproxy/ratelimit.
 ///
@@ -104,6 +103,24 @@ impl fmt::Debug for RespOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RespOptions").field("address", &self.address).finish_non_exhaustive()
     }
+}
+
+/// Where what was spent is kept over a restart, and how often it is written.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_service::{Options, StateFile};
+/// let state = StateFile { path: "/var/lib/tollgate/state".into(), every: Duration::from_secs(60) };
+/// let options = Options { state: Some(state), ..Options::new("rules") };
+/// assert!(options.state.is_some());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateFile {
+    /// The file. Only its owner may read it: it contains the seeds of the tables' hashers. `FILE.new` and `FILE.bad`
+    /// beside it are the service's, too.
+    pub path: PathBuf,
+    /// The time between two writes, at least a second: what was spent since the last is lost if the process is killed.
+    pub every: Duration,
 }
 
 /// The optional parts of answers to Envoy.

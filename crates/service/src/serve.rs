@@ -129,8 +129,7 @@ pub async fn start(
     let state = options.state.map(|file| Arc::new(StateKeeper::open(file, &mut cache)));
     let cache = Arc::new(cache);
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
-    let told = (options.answers, options.headers);
-    let names = options.metrics_names;
+    let (told, names) = ((options.answers, options.headers), options.metrics_names);
     let service = Arc::new(Service::new(maker, told, names, keeper, state, options.clock));
     let (health, health_service) = tonic_health::server::health_reporter();
     let observe = with_health(observe, &service, &health);

@@ -22,24 +22,7 @@ use tokio::time::{MissedTickBehavior, interval_at};
 use tollgate_rules::{RuleCache, StateError};
 
 use crate::metrics::{ServiceTotal, encode_gauge, encode_total};
-
-/// Where what was spent is kept over a restart, and how often it is written.
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate_service::{Options, StateFile};
-/// let state = StateFile { path: "/var/lib/tollgate/state".into(), every: Duration::from_secs(60) };
-/// let options = Options { state: Some(state), ..Options::new("rules") };
-/// assert!(options.state.is_some());
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateFile {
-    /// The file. Only its owner may read it: it contains the seeds of the tables' hashers. `FILE.new` and `FILE.bad`
-    /// beside it are the service's, too.
-    pub path: PathBuf,
-    /// The time between two writes, at least a second: what was spent since the last is lost if the process is killed.
-    pub every: Duration,
-}
+use crate::options::StateFile;
 
 /// Reads and writes the file.
 #[derive(Debug)]
@@ -205,6 +188,7 @@ pub(crate) struct OfState(pub(crate) Arc<StateKeeper>);
 impl Collector for OfState {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Self(keeper) = self;
+        // Relaxed: a figure to be shown, which orders nothing.
         let last = Duration::from_millis(keeper.last_ms.load(Ordering::Relaxed));
         let age = keeper.begun.elapsed().saturating_sub(last).as_secs();
         let written = keeper.written.get();

@@ -24,12 +24,9 @@ impl Cell {
     ) -> Result<Self, String> {
         match answers {
             Ok(answers) if answers == reference => Ok(Self { place, refusal: None }),
-            // What has no turns decides as if there were no queue; what is half built decides otherwise.
+            // What has no turns decides as if there were no queue.
             Ok(answers) => match reason(row.policy, place) {
                 Some(reason @ Refusal::NoMeaning(_)) if answers == Self::at_once(row) => {
-                    Ok(Self { place, refusal: Some((String::new(), reason)) })
-                }
-                Some(reason @ Refusal::NotYet(_)) => {
                     Ok(Self { place, refusal: Some((String::new(), reason)) })
                 }
                 _ => Err(format!(
@@ -60,7 +57,6 @@ by the rules.
 * *never*: it is refused, with a typed error when the limit is built, never kept in part; or there is no call for it.
   The argument has the number or letter that follows.
 * *–*: there is nothing that it could mean.
-* *not yet*: it is not built. What is missing has the number or letter that follows.
 
 ## Policies, and what happens at the limit
 
@@ -140,7 +136,6 @@ fn shown<'a>(cell: &'a Cell, refusals: &mut Vec<(&'a str, Refusal)>) -> String {
     let word = match refusal {
         Refusal::Never(_) => "never",
         Refusal::NoMeaning(_) => "–",
-        Refusal::NotYet(_) => "not yet",
     };
     format!("{word} {}", at + 1)
 }

@@ -1,21 +1,19 @@
 //! Why a place refuses a policy. A refusal without a reason here fails the test.
 
-/// Whether a refusal is for good.
+/// Why there is no *yes*: it is nowhere for want of work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// It cannot be, or has no meaning: the argument.
     Never(&'static str),
     /// There is nothing that it could mean there, and the place decides as without it: why.
     NoMeaning(&'static str),
-    /// It could be, and is not built: what it needs.
-    NotYet(&'static str),
 }
 
-use Refusal::{Never, NoMeaning, NotYet};
+use Refusal::{Never, NoMeaning};
 
 impl Refusal {
     pub(crate) fn why(self) -> &'static str {
-        let (Never(why) | NoMeaning(why) | NotYet(why)) = self;
+        let (Never(why) | NoMeaning(why)) = self;
         why
     }
 }

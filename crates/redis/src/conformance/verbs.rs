@@ -33,7 +33,7 @@ struct Queue {
 }
 
 /// What is asked, and what the model makes of it.
-struct Step {
+struct VerbStep {
     verb: ScriptVerb,
     units: Units,
     /// Units that are charged or given back; of a denial `None`.
@@ -75,7 +75,7 @@ impl Queue {
         low
     }
 
-    fn step(&mut self, random: &mut Random) -> Step {
+    fn step(&mut self, random: &mut Random) -> VerbStep {
         self.sequence.go_on(random);
         self.sequence.now_us = self.sequence.now_us.max(self.since_us);
         let cost = self.sequence.cost(random).max(1);
@@ -94,15 +94,15 @@ impl Queue {
         self.sequence.newest_us = self.sequence.now_ns() / 1_000;
     }
 
-    fn take(&mut self, want: u64, least: u64) -> Step {
+    fn take(&mut self, want: u64, least: u64) -> VerbStep {
         let taken = want.min(self.room().max(least));
         let verdict = self.sequence.check(taken);
         let expected = (verdict == Verdict::Allowed).then_some(taken);
         let units = Units { want, least, share: 1, stamp: 0 };
-        Step { verb: ScriptVerb::Check, units, expected, place: None }
+        VerbStep { verb: ScriptVerb::Check, units, expected, place: None }
     }
 
-    fn owe(&mut self, units: u64) -> Step {
+    fn owe(&mut self, units: u64) -> VerbStep {
         let now_ns = self.sequence.now_ns();
         let charged = match self.sequence.plan.kind {
             _ if self.sequence.oracle.is_penalised(now_ns) => 0,
@@ -115,18 +115,18 @@ impl Queue {
             self.entered();
         }
         let (verb, units) = (ScriptVerb::Charge, Units::owed(units));
-        Step { verb, units, expected: Some(charged), place: None }
+        VerbStep { verb, units, expected: Some(charged), place: None }
     }
 
-    fn reset(&mut self) -> Step {
+    fn reset(&mut self) -> VerbStep {
         let now_ns = self.sequence.now_ns();
         self.sequence.oracle.reset(now_ns);
         (self.since_us, self.sequence.newest_us, self.last) = (self.sequence.now_us, 0, None);
         let (verb, units) = (ScriptVerb::Reset, Units::exactly(0));
-        Step { verb, units, expected: Some(0), place: None }
+        VerbStep { verb, units, expected: Some(0), place: None }
     }
 
-    fn reserve(&mut self, cost: u64, random: &mut Random) -> Step {
+    fn reserve(&mut self, cost: u64, random: &mut Random) -> VerbStep {
         if !self.is_gcra() {
             return self.take(cost, cost);
         }
@@ -142,32 +142,32 @@ impl Queue {
         if !fits {
             // A denial like that of a check.
             assert_eq!(oracle.check(now_ns, cost), Verdict::Denied);
-            return Step { verb, units, expected: None, place: None };
+            return VerbStep { verb, units, expected: None, place: None };
         }
         oracle.charge(now_ns, cost);
         let turn = oracle.retry_after(now_ns, 0).unwrap();
         let place = Some((cost, u64::try_from(turn).unwrap()));
-        Step { verb, units, expected: Some(cost), place }
+        VerbStep { verb, units, expected: Some(cost), place }
     }
 
-    fn cancel(&mut self) -> Step {
+    fn cancel(&mut self) -> VerbStep {
         let verb = ScriptVerb::Cancel;
         let Some(last) = self.last.take() else {
             // Of no charge.
             let units = Units { stamp: LARGEST, ..Units::owed(1) };
-            return Step { verb, units, expected: Some(0), place: None };
+            return VerbStep { verb, units, expected: Some(0), place: None };
         };
         let now_ns = self.sequence.now_ns();
         let oracle = &mut self.sequence.oracle;
         let is_last = *oracle == last.after && oracle.place(now_ns) == last.window;
         let back = if is_last { oracle.undo(now_ns, last.then_ns, last.cost) } else { 0 };
         let units = Units { share: last.left, stamp: last.stamp, ..Units::owed(last.cost) };
-        Step { verb, units, expected: Some(back), place: None }
+        VerbStep { verb, units, expected: Some(back), place: None }
     }
 
-    fn compare(&mut self, step: &Step, reply: &ScriptReply) {
+    fn compare(&mut self, step: &VerbStep, reply: &ScriptReply) {
         let (plan, now_ns) = (self.sequence.plan, self.sequence.now_ns());
-        let Step { verb, units, expected, place } = step;
+        let VerbStep { verb, units, expected, place } = step;
         let what =
             format!("{verb:?} {units:?} of {} at {} us", plan.policy(), self.sequence.now_us);
         let seen = &reply.parts[0];

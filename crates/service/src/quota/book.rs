@@ -43,12 +43,12 @@ pub(crate) struct Quotas {
     clock: Clock,
     /// In nanoseconds of the clock: before, assignments of a service before this one may be in force.
     from: u64,
-    book: Mutex<Book>,
+    book: Mutex<QuotaBook>,
     counts: Arc<QuotaCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct QuotaBook {
     last_id: u64,
     streams: HashMap<u64, QuotaStream>,
     holders: HashMap<u64, BucketHolder>,
@@ -143,7 +143,7 @@ impl Quotas {
     fn read(
         &self,
         maker: &DecisionMaker,
-        book: &mut Book,
+        book: &mut QuotaBook,
         (stream, now): (u64, u64),
         reports: &RateLimitQuotaUsageReports,
         letters: &mut Letters,
@@ -198,7 +198,7 @@ impl Quotas {
             actions.extend(pool.tick(now));
         }
         book.write(actions, &mut letters);
-        let Book { pools, bytes, .. } = &mut *book;
+        let QuotaBook { pools, bytes, .. } = &mut *book;
         pools.retain(|limit, pool| {
             let is_needed = !pool.is_idle();
             *bytes -= if is_needed { 0 } else { bytes_of_limit(limit) };
@@ -208,7 +208,7 @@ impl Quotas {
     }
 
     /// Sends to each stream what it is to be told. A stream that takes nothing ends.
-    fn deliver(&self, book: &mut Book, mut letters: Letters, now: u64) {
+    fn deliver(&self, book: &mut QuotaBook, mut letters: Letters, now: u64) {
         while let Some(stream) = letters.keys().next().copied() {
             let bucket_action = letters.remove(&stream).unwrap_or_default();
             let Some(to) = book.streams.get(&stream) else { continue };
@@ -227,7 +227,7 @@ impl Quotas {
         self.count(book);
     }
 
-    fn count(&self, book: &Book) {
+    fn count(&self, book: &QuotaBook) {
         self.counts.streams.set(book.streams.len());
         self.counts.buckets.set(book.holders.len());
         self.counts.bytes.set(book.bytes);
@@ -237,13 +237,13 @@ impl Quotas {
         self.clock.now().as_nanos()
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, QuotaBook> {
         // No entry is half written: what a panic left out is what a lost message would have.
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Book {
+impl QuotaBook {
     fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id

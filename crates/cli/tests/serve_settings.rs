@@ -1,0 +1,150 @@
+//! The settings of `tollgate serve`: where each value comes from, and what is refused.
+#![cfg(unix)]
+
+use std::process::Command;
+
+/// Runs it to its end with these flags and only these environment variables.
+fn run(flags: &[&str], environment: &[(&str, &str)]) -> (bool, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.env_clear().envs(environment.iter().copied()).arg("serve").args(flags);
+    let output = command.output().expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+/// The value and the source of a setting, as `--print-config` prints them.
+fn setting(printed: &str, name: &str) -> (String, String) {
+    let line = printed.lines().find(|line| line.split(' ').next() == Some(name));
+    let rest = line.unwrap_or_else(|| panic!("{name} in\n{printed}"))[name.len()..].trim();
+    let (value, source) = rest.split_once("  ").expect("a source");
+    (value.to_owned(), source.trim().to_owned())
+}
+
+#[test]
+fn a_flag_beats_a_variable_and_that_beats_the_default() {
+    let given = ["--rules", "here", "--grpc", "127.0.0.1:7", "--shadow=false", "--print-config"];
+    let resp = ["--resp", "127.0.0.1:8", "--override-capacity", "5"];
+    let flags = [&given[..], &["--admin-host", "a.internal", "--admin-host", "b"], &resp].concat();
+    let environment = [
+        ("RUNTIME_ROOT", "/there"),
+        ("PORT", "81"),
+        ("DEBUG_HOST", "10.0.0.1"),
+        ("DEBUG_PORT", "82"),
+        ("GRPC_PORT", "83"),
+        ("SHADOW_MODE", "true"),
+        ("QUOTA_MODE", "1"),
+        ("NEAR_LIMIT_RATIO", "0.5"),
+        ("LOG_LEVEL", "WARN"),
+        ("LOG_FORMAT", ""),
+        ("TOLLGATE_RESP", "127.0.0.1:9"),
+        ("TOLLGATE_RESP_PASSWORD", "secret"),
+        ("TOLLGATE_OVERRIDE_CAPACITY", "6"),
+    ];
+    let (ok, printed, errors) = run(&flags, &environment);
+    assert!(ok && errors.is_empty(), "{errors}");
+    for (name, value, source) in [
+        ("rules", "here", "--rules"),
+        ("http", "0.0.0.0:81", "PORT"),
+        ("grpc", "127.0.0.1:7", "--grpc"),
+        ("admin", "10.0.0.1:82", "DEBUG_HOST, DEBUG_PORT"),
+        ("grpc-tls", "none", "default"),
+        ("shadow", "false", "--shadow"),
+        ("quota-mode", "true", "QUOTA_MODE"),
+        ("compat", "false", "default"),
+        ("capacity", "65536", "default"),
+        ("near-limit-ratio", "0.5", "NEAR_LIMIT_RATIO"),
+        ("log-level", "warn", "LOG_LEVEL"),
+        ("log-format", "text", "default"),
+        ("grace", "10s", "default"),
+        ("linger-rules", "600s, or the window if longer", "default"),
+        ("linger-stop", "0s", "default"),
+        ("allow-empty", "false", "default"),
+        ("admin-host", "a.internal,b", "--admin-host"),
+        ("resp", "127.0.0.1:8, with a password", "--resp"),
+        ("override-capacity", "5", "--override-capacity"),
+    ] {
+        assert_eq!(setting(&printed, name), (value.to_owned(), source.to_owned()), "{name}");
+    }
+}
+
+#[test]
+fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
+    let environment = [
+        ("RUNTIME_ROOT", "/data"),
+        ("RUNTIME_SUBDIRECTORY", "ratelimit"),
+        ("GRPC_UDS", "/run/rl.sock"),
+        ("GRPC_SERVER_USE_TLS", "true"),
+        ("GRPC_SERVER_TLS_CERT", "/tls/crt"),
+        ("GRPC_SERVER_TLS_KEY", "/tls/key"),
+        ("GRPC_CLIENT_TLS_CACERT", "/tls/ca"),
+    ];
+    let (ok, printed, errors) = run(&["--print-config"], &environment);
+    assert!(ok, "{errors}");
+    let of = |name| setting(&printed, name);
+    let both = "RUNTIME_ROOT, RUNTIME_SUBDIRECTORY".to_owned();
+    assert_eq!(of("rules"), ("/data/ratelimit/config".to_owned(), both));
+    assert_eq!(of("grpc-socket"), ("/run/rl.sock".to_owned(), "GRPC_UDS".to_owned()));
+    let files = "/tls/crt with /tls/key, clients of /tls/ca".to_owned();
+    assert_eq!(of("grpc-tls"), (files, "GRPC_SERVER_USE_TLS".to_owned()));
+    let (_, printed, _) = run(&["--print-config"], &[("RUNTIME_SUBDIRECTORY", "rl")]);
+    assert_eq!(setting(&printed, "rules").0, "/srv/runtime_data/current/rl/config");
+    let environment = [("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1")];
+    let (_, printed, _) = run(&["--print-config"], &environment);
+    let plane = ("xds://plane:1/default".to_owned(), "CONFIG_TYPE".to_owned());
+    assert_eq!(setting(&printed, "rules"), plane);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
+    let rules = ("RUNTIME_ROOT", "/data");
+    for (flags, environment, expected) in [
+        (vec![], vec![], "nobody says where rules are; give --rules DIR"),
+        (vec![], vec![rules, ("PORT", "http")], "PORT is 'http' in the environment; use a port"),
+        (vec![], vec![rules, ("HOST", "db")], "HOST is 'db' in the environment; use an IP address"),
+        (vec![], vec![rules, ("SHADOW_MODE", "yes")], "SHADOW_MODE is 'yes' in the environment"),
+        (vec![], vec![rules, ("NEAR_LIMIT_RATIO", "NaN")], "NEAR_LIMIT_RATIO is 'NaN'"),
+        (vec![], vec![rules, ("LOG_LEVEL", "loud")], "LOG_LEVEL is 'loud' in the environment; use"),
+        (vec![], vec![rules, ("CONFIG_TYPE", "GRPC_XDS")], "CONFIG_TYPE is 'GRPC_XDS' in the"),
+        (vec![], vec![rules, ("GRPC_CLIENT_TLS_SAN", "a")], "GRPC_CLIENT_TLS_SAN is 'a'"),
+        (
+            vec![],
+            vec![rules, ("GRPC_SERVER_USE_TLS", "true")],
+            "GRPC_SERVER_USE_TLS is given without GRPC_SERVER_TLS_CERT; give both",
+        ),
+        (
+            vec![],
+            vec![rules, ("GRPC_SERVER_USE_TLS", "true"), ("GRPC_SERVER_TLS_CERT", "c")],
+            "GRPC_SERVER_TLS_CERT is given without GRPC_SERVER_TLS_KEY; give both",
+        ),
+        (
+            vec!["--rules", RULES, "--http-tls-cert", "no/cert", "--http-tls-key", "no/key"],
+            vec![("PORT", "0"), ("GRPC_PORT", "0"), ("DEBUG_PORT", "0")],
+            "no/cert: cannot be read: ",
+        ),
+    ] {
+        let (ok, _, errors) = run(&flags, &environment);
+        assert!(
+            !ok && errors.starts_with(&format!("tollgate: {expected}")),
+            "{expected}\n{errors}"
+        );
+    }
+    let (ok, _, errors) = run(&["--rules", RULES, "--grpc-tls-cert", "c"], &[]);
+    assert!(!ok && errors.contains("--grpc-tls-key"), "{errors}");
+}
+
+#[test]
+fn rules_in_redis_are_named_without_their_password_and_polled_often() {
+    let address = "redis://me:secret@10.0.0.7/2#shop:rules";
+    let (ended_well, printed, _) = run(&["--rules", address, "--print-config"], &[]);
+    assert!(ended_well && !printed.contains("secret"), "{printed}");
+    let shown = "redis://10.0.0.7:6379/2#shop:rules".to_owned();
+    assert_eq!(setting(&printed, "rules"), (shown, "--rules".to_owned()));
+    assert_eq!(setting(&printed, "poll"), ("5s".to_owned(), "default".to_owned()));
+    let (_, printed, _) = run(&["--rules", "here", "--print-config"], &[]);
+    assert_eq!(setting(&printed, "poll"), ("30s".to_owned(), "default".to_owned()));
+    let (_, printed, _) = run(&["--rules", address, "--poll", "60", "--print-config"], &[]);
+    assert_eq!(setting(&printed, "poll"), ("60s".to_owned(), "--poll".to_owned()));
+    let (ended_well, _, error) = run(&["--rules", "redis://:secret@10.0.0.7/x"], &[]);
+    assert!(!ended_well && !error.contains("secret"), "{error}");
+    assert!(error.contains("the address of the rules is not understood: "), "{error}");
+}
