@@ -3,6 +3,8 @@
 
 use std::process::Command;
 
+const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
+
 /// Runs it to its end with these flags and only these environment variables.
 fn run(flags: &[&str], environment: &[(&str, &str)]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
@@ -98,7 +100,7 @@ fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
 fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
     let rules = ("RUNTIME_ROOT", "/data");
     for (flags, environment, expected) in [
-        (vec![], vec![], "nobody says where rules are; give --rules DIR"),
+        (vec![], vec![], "no setting says where rules are; give --rules DIR"),
         (vec![], vec![rules, ("PORT", "http")], "PORT is 'http' in the environment; use a port"),
         (vec![], vec![rules, ("HOST", "db")], "HOST is 'db' in the environment; use an IP address"),
         (vec![], vec![rules, ("SHADOW_MODE", "yes")], "SHADOW_MODE is 'yes' in the environment"),

@@ -65,7 +65,7 @@ impl fmt::Display for SettingError {
         match self {
             Self::Variable(error) => error.fmt(f),
             Self::NoRules => f.write_str(
-                "nobody says where rules are; give --rules DIR, or set RUNTIME_ROOT or \
+                "no setting says where rules are; give --rules DIR, or set RUNTIME_ROOT or \
                  RUNTIME_SUBDIRECTORY in the environment",
             ),
             Self::Address(error) => error.fmt(f),
