@@ -184,6 +184,12 @@ impl Cell {
         step.decision(meter.kernel, meter.rules.soft_bp)
     }
 
+    /// The same, only asked for: nothing is charged.
+    pub(crate) fn look(&self, meter: &Meter, now: Timestamp, verb: Verb, cost: u64) -> Decision {
+        let step = Step::wished(meter, self.load(), now, meter.wish(verb, cost)).asked();
+        step.decision(meter.kernel, meter.rules.soft_bp)
+    }
+
     /// Amends the word, and says how many units that gave back, rounded up.
     ///
     /// `now` is read only after the word: so it is no earlier than the clock of any thread that has charged it.

@@ -313,7 +313,8 @@ impl Limiter {
             Some(Apart::Changing(changing)) => changing.ask(verb, cost, now, charge),
             Some(Apart::Log(log)) => log.ask(verb, cost, now, charge),
             // Not for checks: these have a path in line.
-            None => self.cell.wish(&self.meter, now, verb, cost),
+            None if charge => self.cell.wish(&self.meter, now, verb, cost),
+            None => self.cell.look(&self.meter, now, verb, cost),
         }
     }
 

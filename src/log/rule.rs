@@ -134,11 +134,19 @@ impl LogRule {
         if charged.units > 0 {
             return Some(self.permit(ask, charged, answers));
         }
+        let is_there = || match ask.verb {
+            // Asked whether there is a place.
+            Verb::Reserve { wait_ns, behind } if !ask.is_never(self.limit) && cost > 0 => {
+                let want = self.want(now_ns, cost);
+                self.turn(slots, want, within(now_ns, wait_ns), behind).is_some()
+            }
+            _ => cost <= answers.remaining,
+        };
+        let is_allowed = !is_denied && (charge || is_there());
         // What was read is of another key. A unit that was taken was confirmed with it.
         if !slots.is_same() {
             return None;
         }
-        let is_allowed = !is_denied && (charge || cost <= answers.remaining);
         let verdict = if is_allowed { Verdict::Allowed } else { Verdict::Denied };
         Some(self.decision(ask, verdict, answers, now_ns))
     }
@@ -238,6 +246,20 @@ impl LogRule {
         }
     }
 
+    /// The first instant at which all units are free, if that comes in time and not behind too many. Takes nothing.
+    fn turn(&self, slots: &impl Slots, want: Want, latest_ns: u64, behind: u64) -> Option<u64> {
+        let seen = survey(slots, want.now_ns);
+        let turn_ns = seen.ready_ns(slots, want.now_ns, want.units);
+        let waiting = want.units.saturating_sub(seen.free);
+        // Read only for a caller that limits the queue.
+        let queue = if behind == u64::MAX || waiting == 0 {
+            0
+        } else {
+            queued(slots, want.now_ns, self.window_ns).saturating_add(waiting)
+        };
+        (turn_ns <= latest_ns && queue <= behind).then_some(turn_ns)
+    }
+
     /// Takes all units for the first instant at which they are free, if that comes in time and not behind too many.
     fn reserve(
         &self,
@@ -251,18 +273,7 @@ impl LogRule {
         // Lock-free: if a round ends without the places that it has found, other threads have taken some, and the next
         // finds later ones; or have marked some, which are waited for through a few rounds only.
         while round < ROUNDS {
-            let seen = survey(slots, want.now_ns);
-            let turn_ns = seen.ready_ns(slots, want.now_ns, want.units);
-            let waiting = want.units.saturating_sub(seen.free);
-            // Read only for a caller that limits the queue.
-            let queue = if behind == u64::MAX || waiting == 0 {
-                0
-            } else {
-                queued(slots, want.now_ns, self.window_ns).saturating_add(waiting)
-            };
-            if turn_ns > latest_ns || queue > behind {
-                return denied;
-            }
+            let Some(turn_ns) = self.turn(slots, want, latest_ns, behind) else { return denied };
             // For a model's fault alone: a window from now on, which is over too early.
             let late_ns = if planted(Fault::ReservedFromNow) { turn_ns - want.now_ns } else { 0 };
             let window_ns = self.window_ns.saturating_sub(late_ns);

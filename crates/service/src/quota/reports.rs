@@ -63,7 +63,7 @@ pub(super) fn judge(
     let descriptors = [Descriptor::new(&pairs)];
     // Nothing is charged: what Envoys let through is paid when it is assigned.
     let request = Request::new(domain, &descriptors);
-    let question = maker.question(&request, Act::Peek).map_err(|error| {
+    let question = maker.question(&request, Act::Check).map_err(|error| {
         let told = format!("bucket_quota_usages[{n}]: {error}");
         match error {
             RequestError::NotLoaded => Status::unavailable(told),
