@@ -339,9 +339,9 @@ mod tests {
         let before = cache.rules().expect("they were loaded");
         let four = RuleRates { hits: 2.0, over: 0.5, past_hits: 4, past_over: 1 };
         assert_eq!(history.of_rules(&before), [four]);
-        let others = load(&cache, "ba");
+        let others = load(&cache, "ca");
         assert_eq!(history.of_rules(&others), []);
-        ask(&maker, "b", 1);
+        ask(&maker, "c", 1);
         history.take(begin + Duration::from_secs(4), &requests, &cache);
         let one = RuleRates { hits: 0.25, over: 0.0, past_hits: 1, past_over: 0 };
         let four = RuleRates { hits: 1.0, over: 0.25, past_hits: 4, past_over: 1 };
