@@ -179,7 +179,7 @@ impl Cell {
     pub(crate) fn wish(&self, meter: &Meter, now: Timestamp, verb: Verb, cost: u64) -> Decision {
         let step = self.update(|word| {
             let step = Step::wished(meter, word, now, meter.wish(verb, cost));
-            (step.word, step)
+            (step.word, step.told(&meter.ruled(), 0))
         });
         step.decision(meter.kernel, meter.rules.soft_bp)
     }
@@ -187,7 +187,7 @@ impl Cell {
     /// The same, only asked for: nothing is charged.
     pub(crate) fn look(&self, meter: &Meter, now: Timestamp, verb: Verb, cost: u64) -> Decision {
         let step = Step::wished(meter, self.load(), now, meter.wish(verb, cost)).asked();
-        step.decision(meter.kernel, meter.rules.soft_bp)
+        step.told(&meter.ruled(), cost).decision(meter.kernel, meter.rules.soft_bp)
     }
 
     /// Amends the word, and says how many units that gave back, rounded up.

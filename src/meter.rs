@@ -188,7 +188,7 @@ impl Step {
         let held = fields.unpack(word, moment);
         let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
         let same = Self { verdict, mark, before: held, held, word, at_ns, now_ns, cost: wish.cost };
-        let step = match ruled.apply(wish, held, moment, 0) {
+        match ruled.apply(wish, held, moment, 0) {
             // Admitted, and nothing charged: not a bit of the word changes.
             Some(Charged { cost: 0, .. }) => Self { verdict: Verdict::Allowed, cost: 0, ..same },
             Some(Charged { held, cost }) => Self {
@@ -208,8 +208,7 @@ impl Step {
                     _ => same,
                 }
             }
-        };
-        step.told(&ruled, 0)
+        }
     }
 
     /// The same request, only asked for: nothing is charged.

@@ -291,7 +291,7 @@ impl Rows {
         loop {
             // At once: all cells are counted in the one quota.
             let Some((_, word)) = cells.least(&ask(0), places) else { continue };
-            let step = Step::wished(meter, word, now, wish);
+            let step = Step::wished(meter, word, now, wish).told(&meter.ruled(), 0);
             let told = step.decision(meter.kernel, meter.rules.soft_bp);
             // Nothing that fits, nothing to charge.
             if step.word == word {
