@@ -392,7 +392,7 @@ fn refuse_what_would_mislead(environment: &Environment) -> Result<(), BadVariabl
         Some(found) => Err(BadVariable {
             name: "GRPC_CLIENT_TLS_SAN",
             found: found.to_owned(),
-            accepted: "an authority of its own for those who may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
+            accepted: "an authority of its own for the clients that may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
                        names in clients' certificates are not looked at",
         }),
     }
