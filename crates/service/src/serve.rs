@@ -19,7 +19,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalLimits};
 use crate::http;
-use crate::listen::{self, Socket, Tls, TlsFiles};
+use crate::listen::{self, Socket, Threads, Tls, TlsFiles};
 use crate::options::Options;
 use crate::page;
 use crate::protocol::DESCRIPTORS;
@@ -153,17 +153,18 @@ pub async fn start(
         // An error here would be the listener's own, and the health check reports it.
         let _ = router.serve_with_incoming_shutdown(incoming, ended).await;
     });
+    let threads = Threads::start().map_err(StartError::Thread)?;
     let routes = http::routes(Arc::clone(&service));
     let admin = (sockets.admin, http::admin_routes(Arc::clone(&service), &options.admin_hosts));
     for (socket, routes) in sockets.http.into_iter().map(|one| (one, routes.clone())).chain([admin])
     {
-        tasks.spawn(http::listen(socket, routes, stopped.clone(), grace));
+        tasks.spawn(http::listen(socket, threads.clone(), routes, stopped.clone(), grace));
     }
     let resp_address = sockets.resp.as_ref().map(|(_, address)| *address);
     if let Some((socket, _)) = sockets.resp {
         let password = options.resp.and_then(|options| options.password);
         let shared = (Arc::clone(&service), password);
-        tasks.spawn(resp::listen(socket, shared, stopped.clone(), grace));
+        tasks.spawn(resp::listen(socket, threads, shared, stopped.clone(), grace));
     }
     let certificates = Arc::new(Notify::new());
     if !sockets.tls.is_empty() {

@@ -51,7 +51,7 @@ pub enum StartError {
     Global(GlobalError),
     /// A state in a file was asked for, and limits are kept in Redis, which outlives the process.
     State,
-    /// The system cannot start the thread that reads rules.
+    /// The system cannot start a thread: the one that reads rules, or those of connections.
     Thread(io::Error),
     /// The description of the protocol could not be read: the build is broken.
     Reflection,
@@ -76,7 +76,7 @@ impl fmt::Display for StartError {
             Self::State => f.write_str(
                 "limits in Redis outlive this process by themselves; leave out either the state's file or Redis",
             ),
-            Self::Thread(error) => write!(f, "cannot start a thread for reading rules: {error}"),
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::Reflection => f.write_str("the description of the protocol cannot be read"),
         }
     }

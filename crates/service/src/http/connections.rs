@@ -11,7 +11,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
 
-use crate::listen::{self, Io, Socket};
+use crate::listen::{self, Io, Socket, Threads};
 
 /// The time within which all headers of a request must arrive.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
@@ -19,6 +19,7 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 /// Serves until `stopped` is set; then waits for the requests that have begun.
 pub(crate) async fn listen(
     socket: Socket,
+    threads: Threads,
     routes: Router,
     stopped: watch::Receiver<bool>,
     grace: Duration,
@@ -37,6 +38,6 @@ pub(crate) async fn listen(
             drop(open.watch(connection.into_owned()).await);
         }
     };
-    listen::accept(socket, stopped, serve).await;
+    listen::accept(socket, &threads, stopped, serve).await;
     let _ = tokio::time::timeout(grace, open.shutdown()).await;
 }

@@ -49,7 +49,35 @@ pub(crate) enum Raw {
     Unix(UnixStream),
 }
 
+/// A connection between two runtimes: that of its listener and that of its thread.
+#[derive(Debug)]
+pub(super) enum Moving {
+    Tcp(std::net::TcpStream),
+    #[cfg(unix)]
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Moving {
+    /// Has the runtime of the calling task watch it.
+    pub(super) fn enter(self) -> io::Result<Raw> {
+        match self {
+            Self::Tcp(stream) => TcpStream::from_std(stream).map(Raw::Tcp),
+            #[cfg(unix)]
+            Self::Unix(stream) => UnixStream::from_std(stream).map(Raw::Unix),
+        }
+    }
+}
+
 impl Raw {
+    /// Has no runtime watch it any more.
+    pub(super) fn leave(self) -> io::Result<Moving> {
+        match self {
+            Self::Tcp(stream) => stream.into_std().map(Moving::Tcp),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.into_std().map(Moving::Unix),
+        }
+    }
+
     /// The connection once the handshake is done, if TLS is configured; `None` if the client failed it.
     pub(super) async fn ready(self, tls: Option<Arc<Tls>>) -> Option<Io> {
         let stream: Box<dyn ByteStream> = match (self, tls) {

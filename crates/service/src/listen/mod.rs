@@ -2,6 +2,7 @@
 
 mod io;
 mod socket;
+mod threads;
 pub(crate) mod tls;
 mod tls_error;
 mod tls_watch;
@@ -14,7 +15,9 @@ use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 
 pub(crate) use io::Io;
+use io::Raw;
 pub(crate) use socket::Socket;
+pub(crate) use threads::Threads;
 pub(crate) use tls::Tls;
 pub use tls::TlsFiles;
 pub use tls_error::{TlsError, TlsProblem};
@@ -23,10 +26,11 @@ pub(crate) use tls_watch::keep_fresh;
 /// The pause after a system error, such as no file descriptor left: until some are closed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts connections until `stopped` is set, and hands each, once it is ready, to `serve`. No client delays
-/// another: each handshake runs in a task of its own.
+/// Accepts connections until `stopped` is set, deals them out to `threads`, and hands each, once it is ready, to `serve`.
+/// No client delays another: each handshake runs in a task of its own.
 pub(crate) async fn accept<F, S>(
     socket: Socket,
+    threads: &Threads,
     mut stopped: watch::Receiver<bool>,
     mut serve: impl FnMut() -> S,
 ) where
@@ -40,13 +44,15 @@ pub(crate) async fn accept<F, S>(
             // Also if the sender is gone.
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
-        let Ok(raw) = accepted else {
+        let Ok(raw) = accepted.and_then(Raw::leave) else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
         // Here and not in the task, so that a count of connections includes this one from now on.
         let (tls, serve) = (socket.tls(), serve());
-        tokio::spawn(async move {
+        threads.spawn(async move {
+            // An error means that this thread can have no more events; the client finds its connection closed.
+            let Ok(raw) = raw.enter() else { return };
             // A client that fails its handshake has not sent a request.
             if let Some(io) = raw.ready(tls).await {
                 serve(io).await;
@@ -55,7 +61,8 @@ pub(crate) async fn accept<F, S>(
     }
 }
 
-/// The connections of several sockets, for gRPC.
+/// The connections of several sockets, for gRPC, in the runtime of the caller: Envoy has few connections with many requests
+/// each, which its threads share.
 pub(crate) fn incoming(
     sockets: Vec<Socket>,
     stopped: &watch::Receiver<bool>,
@@ -70,7 +77,8 @@ pub(crate) fn incoming(
             // An error means that the receiver of connections is gone.
             move |io| async move { drop(give.send(Ok(io)).await) }
         };
-        tasks.spawn(accept(socket, stopped.clone(), serve));
+        let stopped = stopped.clone();
+        tasks.spawn(async move { accept(socket, &Threads::default(), stopped, serve).await });
     }
     ReceiverStream::new(take)
 }

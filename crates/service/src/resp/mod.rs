@@ -31,7 +31,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::listen::{self, Io, Socket};
+use crate::listen::{self, Io, Socket, Threads};
 use crate::metrics::{MAX_RESP_CONNECTIONS, Protocol};
 use crate::service::Service;
 
@@ -60,6 +60,7 @@ impl fmt::Debug for Password {
 /// Serves until `stopped` is set; then waits for connections to end.
 pub(crate) async fn listen(
     socket: Socket,
+    threads: Threads,
     (service, password): (Arc<Service>, Option<String>),
     stopped: watch::Receiver<bool>,
     grace: Duration,
@@ -79,7 +80,7 @@ pub(crate) async fn listen(
             }
         }
     };
-    listen::accept(socket, stopped.clone(), serve).await;
+    listen::accept(socket, &threads, stopped.clone(), serve).await;
     // Every permit is there again once every connection has ended.
     let _ = timeout(grace, clients.room.acquire_many(MAX_RESP_CONNECTIONS)).await;
 }

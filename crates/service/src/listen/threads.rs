@@ -1,0 +1,156 @@
+//! [`Threads`]: connections are dealt out to threads, each with a runtime of its own.
+//!
+//! Requests over HTTP and Redis' protocol are decided in a few microseconds and wait for nothing but their socket. Threads
+//! that wake each other and take over each other's connections cost more than the decision, and lengthen the tail:
+//! `benches/README.md` has the figures. So a connection stays where it begins.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
+use tokio::sync::watch;
+
+/// The threads of connections; if there are none, connections run in the runtime that accepts them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Threads {
+    threads: Arc<[Thread]>,
+    /// Threads end when the last clone is dropped.
+    #[expect(dead_code, reason = "its end is what threads wait for")]
+    running: Option<Arc<watch::Sender<()>>>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    runtime: Handle,
+    connections: Arc<AtomicUsize>,
+}
+
+/// Counts a connection as long as it is open.
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // Relaxed: the count only says which thread is the least busy.
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Threads {
+    /// One for each core; none in a runtime that has a single thread, whose owner wants no more (and whose tests may
+    /// have stopped its time).
+    ///
+    /// # Errors
+    /// The system gives no thread, or no file descriptor for its events.
+    pub(crate) fn start() -> io::Result<Self> {
+        if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+            return Ok(Self::default());
+        }
+        let (running, stopped) = watch::channel(());
+        let cores = thread::available_parallelism()?.get();
+        let threads = (0..cores).map(|_| Thread::start(stopped.clone()));
+        let threads = threads.collect::<io::Result<Arc<[_]>>>()?;
+        Ok(Self { threads, running: Some(Arc::new(running)) })
+    }
+
+    /// Runs a connection on the thread with the fewest.
+    pub(super) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
+        // Relaxed: as in `Open`. Two acceptors may choose the same thread at once; the next connection mends that.
+        let count = |thread: &&Thread| thread.connections.load(Ordering::Relaxed);
+        let Some(thread) = self.threads.iter().min_by_key(count) else {
+            tokio::spawn(connection);
+            return;
+        };
+        thread.connections.fetch_add(1, Ordering::Relaxed);
+        let open = Open(Arc::clone(&thread.connections));
+        thread.runtime.spawn(async move {
+            let _open = open;
+            connection.await;
+        });
+    }
+}
+
+impl Thread {
+    fn start(mut stopped: watch::Receiver<()>) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        // What still runs there when the last `Threads` is gone is dropped with the runtime.
+        let run = move || runtime.block_on(async move { while stopped.changed().await.is_ok() {} });
+        thread::Builder::new().name("tollgate-http".to_owned()).spawn(run)?;
+        Ok(Self { runtime: handle, connections: Arc::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::thread::ThreadId;
+
+    use tokio::sync::{mpsc, oneshot};
+
+    use super::*;
+
+    /// Starts so many connections that stay open; where each runs, and what ends them.
+    async fn open(threads: &Threads, count: usize) -> Vec<(ThreadId, oneshot::Sender<()>)> {
+        let mut open = Vec::new();
+        for _ in 0..count {
+            let (end, ended) = oneshot::channel();
+            let (tell, mut told) = mpsc::channel(1);
+            threads.spawn(async move {
+                let _ = tell.send(thread::current().id()).await;
+                let _ = ended.await;
+            });
+            open.push((told.recv().await.expect("it runs"), end));
+        }
+        open
+    }
+
+    fn by_thread(open: &[(ThreadId, oneshot::Sender<()>)]) -> HashMap<ThreadId, usize> {
+        let mut counts = HashMap::new();
+        open.iter().for_each(|(thread, _)| *counts.entry(*thread).or_default() += 1);
+        counts
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn connections_are_dealt_out_evenly_also_after_some_have_ended() {
+        let threads = Threads::start().expect("threads");
+        let cores = threads.threads.len();
+        let mut all = open(&threads, 8 * cores).await;
+        assert_eq!(by_thread(&all).len(), cores);
+        assert!(by_thread(&all).values().all(|&count| count == 8));
+        // All but one of a thread end; the next ones fill that thread.
+        let (emptied, _) = all[0];
+        all.retain(|(thread, _)| *thread != emptied);
+        while threads.threads.iter().all(|thread| thread.connections.load(Ordering::Relaxed) == 8) {
+            tokio::task::yield_now().await;
+        }
+        while threads.threads.iter().all(|thread| thread.connections.load(Ordering::Relaxed) != 0) {
+            tokio::task::yield_now().await;
+        }
+        all.extend(open(&threads, 8).await);
+        assert!(by_thread(&all).values().all(|&count| count == 8));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn connections_end_with_the_last_clone() {
+        let threads = Threads::start().expect("threads");
+        let (tell, mut told) = mpsc::channel::<()>(1);
+        let clone = threads.clone();
+        clone.spawn(async move {
+            std::future::pending::<()>().await;
+            drop(tell);
+        });
+        drop(clone);
+        assert_eq!(told.try_recv(), Err(mpsc::error::TryRecvError::Empty));
+        drop(threads);
+        assert_eq!(told.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_runtime_of_one_thread_keeps_its_connections() {
+        let threads = Threads::start().expect("none");
+        let here = thread::current().id();
+        assert!(open(&threads, 3).await.iter().all(|(thread, _)| *thread == here));
+    }
+}
