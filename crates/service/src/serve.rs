@@ -143,8 +143,7 @@ pub async fn start(
     tasks.spawn(page::watch(Arc::clone(&service), stopped.clone()));
     tasks.spawn(quota::keep_time(Arc::clone(&service), stopped.clone()));
     if let Some(state) = &service.state {
-        let cache = Arc::clone(service.cache());
-        tasks.spawn(Arc::clone(state).keep(cache, stopped.clone()));
+        tasks.spawn(Arc::clone(state).keep(Arc::clone(service.cache()), stopped.clone()));
     }
     let incoming = listen::incoming(sockets.grpc, &stopped, &mut tasks);
     let mut ends = stopped.clone();
