@@ -3,7 +3,7 @@
 # there (`cargo install throttlecrab-server`, which needs protoc). Each round asks every contender in turn, so that what
 # disturbs the machine disturbs all; what is printed at the end are medians of the rounds' ratios.
 #
-#   benches/resp/run.sh                          3 rounds of 5 s for each row: 3 minutes
+#   benches/resp/run.sh                          3 rounds of 5 s for each row: 4 minutes
 #   ROUNDS=1 SECS=2 CONNECTIONS=16 benches/resp/run.sh
 #   TOLLGATE=path/to/tollgate THROTTLECRAB=path/to/throttlecrab-server benches/resp/run.sh
 #
@@ -25,13 +25,19 @@ pids=()
 trap 'kill "${pids[@]}" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 # A limit that denies nothing of a bench, and one that denies the fourth.
-cat >"$work/rules.yaml" <<'RULES'
+mkdir "$work/rules"
+cat >"$work/rules/bench.yaml" <<'RULES'
 domain: bench
 descriptors:
   - {key: user, rate_limit: {window: 1s, requests_per_unit: 1000000, algorithm: gcra}}
   - {key: few, rate_limit: {unit: hour, requests_per_unit: 3, algorithm: gcra}}
 RULES
-"$TOLLGATE" serve --rules "$work/rules.yaml" --http 127.0.0.1:$HTTP --grpc 127.0.0.1:$GRPC --admin 127.0.0.1:$ADMIN \
+# And 10,000 rules that no request meets, whose metrics are read in the rows called scraped.
+{
+  printf 'domain: many\ndescriptors:\n'
+  printf '  - {key: k%d, value: v, rate_limit: {unit: hour, requests_per_unit: 5}}\n' $(seq 10000)
+} >"$work/rules/many.yaml"
+"$TOLLGATE" serve --rules "$work/rules" --http 127.0.0.1:$HTTP --grpc 127.0.0.1:$GRPC --admin 127.0.0.1:$ADMIN \
   --resp 127.0.0.1:$RESP --log-level warn &
 pids+=($!)
 if [ -n "$THROTTLECRAB" ]; then
@@ -85,6 +91,18 @@ over_http() { # URL SCRIPT CONNECTIONS: requests a second, and p99 in millisecon
     /Requests\/sec/ { rate = $2 } END { printf "%.0f %.3f", rate, ms }' <<<"$said"
 }
 
+scraped() { # the same of tollgate over HTTP, while its metrics are read twice a second
+  local reader said
+  while :; do curl -s "http://127.0.0.1:$HTTP/metrics" >/dev/null; sleep 0.5; done &
+  reader=$!
+  said=$(over_http $HTTP/v1/check "$work/ours.lua" "$1")
+  kill $reader
+  wait $reader 2>/dev/null || true
+  [ "$(curl -s "http://127.0.0.1:$HTTP/metrics" | grep -c 'rule_hits_total{domain="many"')" = 10000 ] ||
+    fail "these are not the metrics of 10,000 rules"
+  echo "$said"
+}
+
 declare -A rate_seen
 over_resp() { # PORT CONNECTIONS PIPELINE COMMAND...: the same
   local port=$1 clients=$2 deep=$3 key requests said
@@ -112,6 +130,7 @@ printf '%-13s%-10s%12s%7s%12s%9s\n' contender protocol connections round request
 for round in $(seq "$ROUNDS"); do
   for n in "${connections[@]}"; do
     row tollgate http "$n" "$round" "$(over_http $HTTP/v1/check "$work/ours.lua" "$n")"
+    row tollgate scraped "$n" "$round" "$(scraped "$n")"
     [ -z "$THROTTLECRAB" ] || row throttlecrab http "$n" "$round" "$(over_http $THEIR_HTTP/throttle "$work/theirs.lua" "$n")"
     for deep in 1 32; do
       row tollgate "resp P$deep" "$n" "$round" \
@@ -148,7 +167,9 @@ awk -v both="$THROTTLECRAB" '
   END {
     print "\nratios, medians of the rounds:"
     for (c in seen) {
-      printf "%5d connections: resp P32 / http %.2f", c, median("tollgate resp P32", "tollgate http", c, "rate")
+      printf "%5d connections: resp P32 / http %.2f; scraped / http: rate %.2f, p99 %.2f", c, \
+        median("tollgate resp P32", "tollgate http", c, "rate"), median("tollgate scraped", "tollgate http", c, "rate"), \
+        median("tollgate scraped", "tollgate http", c, "p99")
       if (both != "") {
         split("http,resp P1,resp P32", names, ",")
         for (k = 1; k <= 3; k++)

@@ -113,6 +113,9 @@ pub fn rule_cache(options: Options) -> Result<Arc<RuleCache>, StartError> {
 /// no rules, until good ones are loaded. But the path of rule files must exist, and contain one, unless
 /// [`allow_empty`](RulesSettings::allow_empty) is set.
 ///
+/// In a runtime with several threads it starts one more for each core, on which connections of HTTP and Redis' protocol
+/// stay.
+///
 /// # Errors
 /// See [`StartError`].
 pub async fn start(

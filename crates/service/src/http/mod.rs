@@ -1,5 +1,6 @@
 //! The public routes, and those for the admin's address.
 
+mod apart;
 mod check;
 mod connections;
 mod guard;
@@ -91,18 +92,29 @@ async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Res
     } else {
         "text/plain; version=0.0.4; charset=utf-8"
     };
-    service.tell_expired();
-    match service.metrics.text(is_open_metrics) {
-        Ok(page) => {
+    let made = apart::make(move || {
+        service.tell_expired();
+        service.metrics.text(is_open_metrics)
+    });
+    match made.await {
+        Some(Ok(page)) => {
             ([(header::CONTENT_TYPE, kind), (header::VARY, "accept")], page).into_response()
         }
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
 /// One line per rule, as `tollgate check` prints it; pools, and the headroom in force; domains that keep their last good rules because they have no
 /// others; and the errors of the last load.
-async fn config(State(service): State<Arc<Service>>) -> String {
+async fn config(State(service): State<Arc<Service>>) -> Response {
+    let made = apart::make(move || in_force(&service)).await;
+    made.map_or_else(
+        || StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        IntoResponse::into_response,
+    )
+}
+
+fn in_force(service: &Service) -> String {
     let mut page = String::new();
     if let Some(rules) = service.cache().rules() {
         rules.rules().iter().for_each(|rule| page += &format!("{rule}\n"));
