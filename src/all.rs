@@ -278,7 +278,7 @@ fn undo_one((cell, meter): (&Cell, &Meter), clock: &Clock, [found, left]: [Word;
                 return;
             }
             let now = Timestamp::from_nanos(now.as_nanos().saturating_add(SKEW_NS));
-            meter.given_back(word, charge, now).0
+            meter.amended(word, Amendment::Refund(charge), now).0
         };
         // Lock-free: it fails if another thread has changed the word, or for no reason.
         if next == word || cell.replace(word, next) {

@@ -201,15 +201,11 @@ impl Cell {
         amendment: Amendment<'_>,
     ) -> u64 {
         self.update(|word| match amendment {
-            Amendment::Refund(charge) => {
-                let times = if planted(Fault::ReturnTwice) { 2 } else { 1 };
-                let charge = View { cost: charge.cost * times, ..*charge };
-                meter.given_back(word, &charge, now())
+            Amendment::Refund(charge) if planted(Fault::ReturnTwice) => {
+                let charge = View { cost: charge.cost * 2, ..*charge };
+                meter.amended(word, Amendment::Refund(&charge), now())
             }
-            // If the word is still the one that the charge left.
-            Amendment::Undo(charge) => meter.undone(word, charge, now()),
-            // As never used from now on: an earlier time still waits until then.
-            Amendment::Reset => (meter.idle(now()), 0),
+            _ => meter.amended(word, amendment, now()),
         })
     }
 

@@ -275,6 +275,25 @@ impl<'a> Entry<'a> {
         refund.map_or(0, |refund| self.limit.amend(self.at, refund))
     }
 
+    /// Takes back up to so many units, whichever charges they are of, and returns how many, rounded up: for a cost
+    /// that turns out lower when its permit is gone. Where there is one, [`refund`](Entry::refund) is better.
+    ///
+    /// Never below a limit that is as never used. Under GCRA it is of what is owed now, a debt included; of a window what
+    /// its newest count has; of a sliding log any places within its window. During a penalty, and for a key without a
+    /// cell, it is nothing. At most what is given back is admitted above the bound: later, if it was owed for a
+    /// [reservation](Entry::reserve), which still goes at its turn.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_hour(10), ManualClock::new());
+    /// assert_eq!((limiter.entry().charge(14), limiter.entry().uncharge(5)), (0, 5));
+    /// assert_eq!((limiter.entry().peek(1).remaining(), limiter.entry().uncharge(u64::MAX)), (1, 9));
+    /// ```
+    #[expect(clippy::must_use_candidate, reason = "what came back need not matter")]
+    pub fn uncharge(&self, units: u64) -> u64 {
+        self.limit.amend(self.at, Amendment::Uncharge(units))
+    }
+
     /// Gives a reservation's place back if no request has queued up behind it, and says whether it did: before
     /// its turn ([`Reservation::ready_at`]) all of it, so that the limit is as if it had not been made, and
     /// afterwards what has not drained since. Otherwise it stays charged, since the places behind it are

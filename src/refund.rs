@@ -37,6 +37,10 @@
 //!   was paid for. After its turn no charge in a word as high as this has a turn still to come, so `L <=
 //!   now`.
 //!
+//! Units that are taken back without a permit, [`uncharge`](crate::Entry::uncharge), may be any that are owed, those of
+//! a turn to come among them. Nothing pays for that: at that turn up to as much is admitted above the bound as was
+//! taken back before.
+//!
 //! All this as long as `now` is no earlier than the time of any charge in the word. A time of the
 //! caller's own may be, and a [reset](crate::Entry::reset) forgives what permits still stand for:
 //! both is said where they are offered.
@@ -59,16 +63,18 @@ pub(crate) enum Amendment<'a> {
     Refund(&'a View),
     /// Undo a charge as far as it has not drained, if the word is still the one that it left.
     Undo(&'a View),
+    /// Take back so many units, whichever charges they are of.
+    Uncharge(u64),
     /// Forget everything that was charged.
     Reset,
 }
 
 impl Amendment<'_> {
-    /// The charge that is given back; of a reset there is none.
+    /// The charge that is given back, if it is one.
     pub(crate) fn charge(&self) -> Option<&View> {
         match self {
             Self::Refund(charge) | Self::Undo(charge) => Some(charge),
-            Self::Reset => None,
+            Self::Uncharge(_) | Self::Reset => None,
         }
     }
 }
@@ -118,6 +124,23 @@ impl Kernel {
             // A window knows no turns: what it admits may be used at once.
             _ => self.given_back(found, charge),
         }
+    }
+
+    /// What a word holds with so many units less, whichever charges they are of, and how many units that is, rounded
+    /// up.
+    fn uncharged(&self, found: Found, units: u64) -> (Held, u64) {
+        let Found { held, at_ns, now_ns } = found;
+        if let Self::Gcra(gcra) | Self::RuledGcra(gcra) = self {
+            let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
+            return gcra.less_owed((held, owed), units, 0);
+        }
+        // As seen from now, which may be beyond the word's reach: there a window may be over that is not at `at_ns`.
+        let seen = held.seen_later(self.passed(at_ns, now_ns));
+        // The window in force is that to which a charge of one unit turns: one of nothing begins none `from-first`. Only
+        // its time is read; its counts, up to 1, fit in any ring.
+        let current = self.charge_up_to(seen, self.moment(now_ns), 1, 1);
+        let is_over = self.time(current, now_ns) != self.time(seen, now_ns);
+        if is_over { (held, 0) } else { self.uncounted(held, units) }
     }
 
     /// Whether all of a charge was still owed: whether `next` is `held` without the whole of it.
@@ -182,6 +205,9 @@ impl Ruled<'_> {
             Amendment::Refund(charge) => self.given_back(found, charge),
             Amendment::Undo(charge) if is_left(charge) => self.undone(found, charge),
             Amendment::Undo(_) => (found.held, 0),
+            Amendment::Uncharge(units) => {
+                self.amended(found, |found| self.kernel.uncharged(found, units))
+            }
             // The word stays, idle from now on; a key's until a sweep or a newcomer takes its cell.
             Amendment::Reset => (Held::IDLE, 0),
         }
@@ -229,33 +255,23 @@ impl Ruled<'_> {
 }
 
 impl Meter {
-    /// The word after as much of a charge is given back as has not drained by `now`, and how many units
-    /// that is, rounded up.
-    pub(crate) fn given_back(&self, word: Word, charge: &View, now: Timestamp) -> (Word, u64) {
-        self.amended(word, now, |ruled, found| ruled.given_back(found, charge))
-    }
-
-    /// The same for a cancellation: nothing, if the word is not the one that the charge left.
-    pub(crate) fn undone(&self, word: Word, charge: &View, now: Timestamp) -> (Word, u64) {
-        let ruled = self.ruled();
-        let left = self.fields.pack(ruled.left(charge), ruled.moment(charge.at_ns));
-        // Others have charged on top: their places are promised behind this one.
-        if word != left && !planted(Fault::UndoWhatChanged) {
-            return (word, 0);
-        }
-        self.amended(word, now, |ruled, found| ruled.undone(found, charge))
-    }
-
-    fn amended(
+    /// The word after an amendment, and how many units that gives back, rounded up.
+    pub(crate) fn amended(
         &self,
         word: Word,
+        amendment: Amendment<'_>,
         now: Timestamp,
-        amend: impl FnOnce(Ruled<'_>, Found) -> (Held, u64),
     ) -> (Word, u64) {
         let (found, moment) = self.found(word, now);
-        let (held, units) = amend(self.ruled(), found);
+        let ruled = self.ruled();
+        let (held, units) = ruled.amend(found, amendment, |charge| {
+            // Others have charged on top: their places are promised behind this one.
+            let left = self.fields.pack(ruled.left(charge), ruled.moment(charge.at_ns));
+            word == left || planted(Fault::UndoWhatChanged)
+        });
         // The very bits, where nothing is given back: packed again, a word of the past would differ.
-        if units == 0 { (word, 0) } else { (self.fields.pack(held, moment), units) }
+        let stays = units == 0 && !matches!(amendment, Amendment::Reset);
+        (if stays { word } else { self.fields.pack(held, moment) }, units)
     }
 
     /// A word that a charge has left after the charge is rolled back, and the word that it found.
@@ -276,10 +292,5 @@ impl Meter {
         let now_ns = now.as_nanos().min(LATEST_NS);
         let moment = self.ruled().moment(now_ns);
         (Found { held: self.fields.unpack(word, moment), at_ns: now_ns, now_ns }, moment)
-    }
-
-    /// The word of a limit that is as never used from `now` on.
-    pub(crate) fn idle(&self, now: Timestamp) -> Word {
-        self.fields.pack(Held::IDLE, self.kernel.moment(now.as_nanos().min(LATEST_NS)))
     }
 }

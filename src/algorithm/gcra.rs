@@ -122,7 +122,13 @@ impl Gcra {
         self.less_owed((held, owed), units, drained)
     }
 
-    fn less_owed(&self, (held, owed): (Held, u64), units: u64, drained: u64) -> (Held, u64) {
+    /// So many units less, but for ticks that have drained, and never less than nothing.
+    pub(crate) fn less_owed(
+        &self,
+        (held, owed): (Held, u64),
+        units: u64,
+        drained: u64,
+    ) -> (Held, u64) {
         let back = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
         // No more than is owed by now, nor than the word holds where it is read.
         let back = back.min(owed).min(held.ahead);

@@ -319,6 +319,12 @@ impl LogRule {
                 let Some(turn_ns) = turn_ns else { return 0 };
                 rewrite(slots, charge.cost, |word| (word == mine).then_some(turn_ns))
             }
+            // What counts now. What is promised for later is another request's place.
+            Amendment::Uncharge(units) => {
+                let latest = free_at(now_ns, self.window_ns);
+                let is_used = |word| !is_marked(word) && word > now_ns && word <= latest;
+                rewrite(slots, units, |word| is_used(word).then_some(now_ns))
+            }
             // Not 0: requests with an earlier time still wait until then, as in every limiter.
             Amendment::Reset => {
                 let is_given = |word| !is_marked(word) && word > now_ns;

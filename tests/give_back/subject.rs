@@ -1,0 +1,57 @@
+//! The limits of every kind that a charge can be given back to.
+
+use std::time::Duration;
+
+use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp};
+
+use crate::common::policy;
+
+pub(crate) const KEY: u64 = 7;
+pub(crate) const START: Timestamp = Timestamp::from_secs(1_000);
+
+/// A limit of each kind that can be given back to.
+pub(crate) enum Subject {
+    One(Box<Limiter>),
+    Keyed(Box<KeyedLimiter<u64>>),
+    Tier(Box<KeyedLimiter<u64>>),
+    Live(Box<Limiter>),
+}
+
+impl Subject {
+    pub(crate) fn entry(&self) -> Entry<'_> {
+        match self {
+            Self::One(limiter) => limiter.entry(),
+            Self::Keyed(limiter) => limiter.entry(&KEY),
+            Self::Tier(limiter) => limiter.entry(&KEY).tier(1).unwrap(),
+            Self::Live(limiter) => limiter.entry(),
+        }
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.entry().peek(1).remaining()
+    }
+
+    pub(crate) fn owed(&self) -> Duration {
+        self.entry().peek(0).reset_after()
+    }
+}
+
+/// One of each kind, on a clock of its own.
+pub(crate) fn subjects(text: &str) -> [(Subject, ManualClock, &'static str); 4] {
+    let clocks: [ManualClock; 4] = std::array::from_fn(|_| ManualClock::new());
+    clocks.iter().for_each(|clock| clock.set(START));
+    let (policy, of) = (policy(text), |nth: usize| clocks[nth].clone());
+    let tiers = Tiers::of(policy).and(policy);
+    let subjects = [
+        Subject::One(Box::new(Limiter::with_clock(policy, of(0)))),
+        Subject::Keyed(Box::new(KeyedLimiter::with_clock(policy, 10, of(1)).unwrap())),
+        Subject::Tier(Box::new(tiers.build_with_clock(10, of(2)).unwrap())),
+        Subject::Live(Box::new(Limiter::changing_with_clock(policy, of(3)).unwrap())),
+    ];
+    let names = ["one", "keyed", "tier", "live"];
+    let mut nth = 0;
+    subjects.map(|subject| {
+        nth += 1;
+        (subject, of(nth - 1), names[nth - 1])
+    })
+}

@@ -1,0 +1,150 @@
+//! Giving back without a permit: whichever charges it is of, never below a limit that is as never used.
+
+use std::time::Duration;
+
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Timestamp};
+
+use crate::common::policy;
+use crate::millis;
+use crate::subject::KEY;
+use crate::subject::subjects;
+
+const WINDOWS: [&str; 5] = [
+    "fixed-window 10/h",
+    "fixed-window 10/h from-first",
+    "sliding-window 10/h",
+    "segmented-window 10/h x6",
+    "calendar-month 10",
+];
+
+#[test]
+fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
+    for policy in WINDOWS.into_iter().chain(["gcra 10/h"]) {
+        for (subject, _, name) in subjects(policy) {
+            assert_eq!(subject.entry().uncharge(3), 0, "{policy} {name}: nothing was charged");
+            assert!(subject.entry().check(4).is_allowed() && subject.entry().check(3).is_allowed());
+            assert_eq!(subject.entry().uncharge(5), 5, "{policy} {name}: of two charges");
+            assert_eq!(subject.left(), 8, "{policy} {name}");
+            assert_eq!(subject.entry().uncharge(u64::MAX), 2, "{policy} {name}");
+            assert_eq!(subject.left(), 10, "{policy} {name}");
+            assert!(
+                !subject.entry().check(11).is_allowed(),
+                "{policy} {name}: no more than unused"
+            );
+        }
+    }
+    let log = policy("sliding-log 10/h");
+    let (one, keyed) = (Limiter::new(log), KeyedLimiter::<u64>::new(log, 10).unwrap());
+    for entry in [one.entry(), keyed.entry(&KEY), Limiter::changing(log).unwrap().entry()] {
+        assert!(entry.check(7).is_allowed());
+        assert_eq!((entry.uncharge(5), entry.peek(1).remaining()), (5, 8));
+        assert_eq!((entry.uncharge(9), entry.peek(1).remaining()), (2, 10));
+    }
+}
+
+#[test]
+fn of_a_window_that_is_over_nothing_comes_back_without_a_permit() {
+    for policy in WINDOWS {
+        for (subject, clock, name) in subjects(policy) {
+            clock.set(Timestamp::from_secs(3_600));
+            assert!(subject.entry().check(7).is_allowed());
+            // The next window, segment or month.
+            let month = policy.starts_with("calendar");
+            clock.advance(Duration::from_secs(if month { 31 * 86_400 } else { 3_600 }));
+            let left = subject.left();
+            assert_eq!(subject.entry().uncharge(7), 0, "{policy} {name}");
+            assert_eq!(
+                subject.left(),
+                left,
+                "{policy} {name}: of a sliding one, what still counts"
+            );
+        }
+    }
+    let clock = ManualClock::new();
+    let log = Limiter::with_clock(policy("sliding-log 10/h"), clock.clone());
+    assert!(log.check_n(7).is_allowed());
+    clock.advance(Duration::from_secs(3_600));
+    assert_eq!(log.entry().uncharge(7), 0);
+}
+
+#[test]
+fn what_is_owed_is_taken_back_debt_first_and_during_a_penalty_nothing() {
+    for (subject, clock, name) in subjects("gcra 10/h") {
+        assert_eq!(subject.entry().charge(16), 0, "{name}");
+        assert_eq!(subject.entry().uncharge(5), 5, "{name}");
+        assert_eq!(subject.left(), 0, "{name}: one is still owed beyond the burst");
+        clock.advance(Duration::from_secs(360));
+        // Ten of them are left, the last of them whole.
+        assert_eq!((subject.entry().uncharge(99), subject.left()), (10, 10), "{name}");
+    }
+    for (subject, _, name) in subjects("gcra 10/h penalty 1h after 1") {
+        assert!(subject.entry().check(10).is_allowed() && !subject.entry().check(1).is_allowed());
+        assert_eq!(subject.entry().uncharge(10), 0, "{name}");
+    }
+}
+
+#[test]
+fn a_place_that_is_taken_back_is_admitted_at_its_turn_beside_what_fits_then() {
+    for (subject, clock, name) in subjects("gcra 1/s burst 10") {
+        assert!(subject.entry().check(10).is_allowed(), "{name}");
+        let place = subject.entry().reserve(10, Duration::from_secs(10)).expect("it fits later");
+        assert_eq!(subject.entry().uncharge(20), 20, "{name}");
+        assert!(subject.entry().check(10).is_allowed(), "{name}");
+        clock.advance(Duration::from_secs(10));
+        assert!(place.ready_at() <= clock.now(), "{name}");
+        assert_eq!(
+            (subject.entry().check(10).is_allowed(), subject.entry().check(1).is_allowed()),
+            (true, false),
+            "{name}: ten beside the ten of the place, as many as were taken back of it"
+        );
+    }
+}
+
+/// The most that is admitted above a burst and what comes back, in any interval of a random run, less what is given back
+/// in it as `counts` counts that.
+fn excess(policy: &str, counts: fn(u64) -> u64) -> i64 {
+    let (rate, burst) = (10_i64, 10_i64);
+    let mut most = i64::MIN;
+    for seed in 1..40_u64 {
+        for (subject, clock, _) in subjects(policy) {
+            let (mut now, mut random) = (0_i64, seed);
+            // For each instant so far: the admitted, less the given back, since then.
+            let mut since: Vec<(i64, i64)> = Vec::new();
+            for _ in 0..150 {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                let units = (random >> 40) % 7;
+                since.push((now, 0));
+                let gained = match (random >> 60) % 4 {
+                    0 => -i64::try_from(counts(subject.entry().uncharge(units))).unwrap(),
+                    1 => {
+                        clock.advance(millis(100 * units));
+                        now += 100 * i64::try_from(units).unwrap();
+                        0
+                    }
+                    _ => {
+                        i64::try_from(units).unwrap()
+                            * i64::from(subject.entry().check(units).is_allowed())
+                    }
+                };
+                for (begin, sum) in &mut since {
+                    *sum += gained;
+                    let back = (now - *begin) * rate / 1_000 + 1;
+                    most = most.max(*sum - burst - back);
+                }
+            }
+        }
+    }
+    most
+}
+
+#[test]
+fn in_any_interval_no_more_is_admitted_above_the_bound_than_was_given_back_in_it() {
+    assert!(excess("gcra 10/s burst 10", |units| units) <= 0);
+}
+
+#[test]
+fn what_is_given_back_and_not_counted_is_caught() {
+    assert!(excess("gcra 10/s burst 10", |_| 0) > 0);
+}
