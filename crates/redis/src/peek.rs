@@ -52,7 +52,7 @@ impl Inner {
         let Some(counts) = &self.local.counts else {
             return self.looked(&ask().await?, 0, cost);
         };
-        self.report_before_asking(key).await;
+        self.report_before_asking(key, Some(self.terms.era)).await;
         loop {
             looks += 1;
             let before = reported(counts, key, due).await?;

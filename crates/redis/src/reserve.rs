@@ -109,7 +109,7 @@ impl RedisLimiter {
         let (inner, key) = (&self.inner, key.as_ref());
         let wait = inner.plan.bounded(wait);
         let (verb, asked) = Units::place(&inner.plan, units, wait);
-        inner.report_before_asking(key).await;
+        inner.report_before_asking(key, Some(inner.terms.era)).await;
         let reply = inner.ask(verb, key, asked, inner.due()).await;
         let found = reply.and_then(|reply| {
             let view = inner.view(&reply)?;

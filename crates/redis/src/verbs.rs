@@ -81,7 +81,7 @@ impl RedisLimiter {
         {
             return Ok(owed.want - decision.into_result().map_or(0, |it| it.permit().cost()));
         }
-        inner.report_before_asking(key).await;
+        inner.report_before_asking(key, Some(inner.terms.era)).await;
         let reply = inner.ask(ScriptVerb::Charge, key, owed, inner.due()).await;
         let reply = reply.inspect_err(|_| {
             if inner.on_error == OnError::Local {
@@ -94,6 +94,40 @@ impl RedisLimiter {
             held.after(Glance::default(), charged);
         }
         Ok(owed.want.saturating_sub(charged))
+    }
+
+    /// Takes back up to so many units of what was charged to a key, whichever charge they are of, and returns how many that
+    /// was, rounded up. The opposite of [`charge`](RedisLimiter::charge), for a cost that turns out lower when its permit
+    /// is gone. As [`Entry::uncharge`](tollgate::Entry::uncharge): never below a limit that is as never used, of a window
+    /// what its newest count has, of a sliding log the newest units; nothing during a penalty, and only under the policy
+    /// of this limiter.
+    ///
+    /// What nodes hold in leases counts as charged. A caller that gives back no more than it was charged therefore
+    /// never gives back what they hold; one that gives back more forgives at most that, `max_held` for each node. In mode
+    /// `Async` a node reports the key first, and learns at its next report that units came back.
+    ///
+    /// # Errors
+    /// Why the store did not do it. It may nevertheless have, so it is not done again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{Fault, RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// assert_eq!(limiter.uncharge("alice", 5).await, Err(Fault::Unreachable));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn uncharge(&self, key: impl AsRef<[u8]>, units: u64) -> Result<u64, Fault> {
+        let (inner, key) = (&self.inner, key.as_ref());
+        if units == 0 {
+            return Ok(0);
+        }
+        inner.report_before_asking(key, None).await;
+        let reply = inner.ask(ScriptVerb::Uncharge, key, Units::owed(units), inner.due()).await?;
+        inner.view(&reply)?;
+        Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 
     /// Forgets what was charged to a key: from now on its limit is as never used. In the store that is all policies of
@@ -140,7 +174,7 @@ impl RedisLimiter {
         if let Some(decision) = counts.and_then(|counts| inner.count(counts, key, check, units)) {
             return decision;
         }
-        inner.report_before_asking(key).await;
+        inner.report_before_asking(key, Some(inner.terms.era)).await;
         inner.ask_store(key, units).await
     }
 }

@@ -267,3 +267,92 @@ async fn a_place_that_cannot_be_given_back_stays_charged_and_nothing_is_forgiven
         assert!(!limiter.check("key").await.is_allowed(), "{on_error:?}");
     }
 }
+
+#[tokio::test]
+async fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let policies = [
+        "10/d",
+        "fixed-window 10/d",
+        "fixed-window 10/d from-first",
+        "sliding-window 10/d",
+        "segmented-window 10/d x6",
+        "sliding-log 10/d",
+        "calendar-month 10",
+    ];
+    for policy in policies {
+        let limiter = limiter_named(&store, policy, Mode::Exact, policy);
+        assert_eq!(limiter.uncharge("key", 5).await, Ok(0), "{policy}: nothing was charged");
+        assert_eq!(admitted(&limiter, 3).await, 3, "{policy}");
+        assert_eq!(units(limiter.check_n("key", 5).await), 5, "{policy}");
+        assert_eq!(limiter.uncharge("key", 6).await, Ok(6), "{policy}: of several charges");
+        assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 8, "{policy}");
+        assert_eq!(limiter.uncharge("key", 99).await, Ok(2), "{policy}");
+        assert_eq!(admitted(&limiter, 12).await, 10, "{policy}: no more than unused");
+    }
+    // A debt is paid back, and during a penalty nothing is.
+    let limiter = limiter_named(&store, "10/d", Mode::Exact, "debt");
+    assert_eq!(limiter.charge("key", 30).await, Ok(0));
+    assert_eq!(limiter.uncharge("key", 22).await, Ok(22));
+    assert_eq!(admitted(&limiter, 3).await, 2);
+    let limiter = limiter_named(&store, "10/d penalty 1d after 1", Mode::Exact, "penalty");
+    assert_eq!(admitted(&limiter, 11).await, 10);
+    assert_eq!(limiter.uncharge("key", 10).await, Ok(0));
+}
+
+#[tokio::test]
+async fn of_a_log_the_newest_units_come_back_and_of_one_that_cannot_be_read_none() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let long = limiter_named(&store, "sliding-log 3000/d", Mode::Exact, "long");
+    assert_eq!(admitted(&long, 1_500).await, 1_500);
+    assert_eq!(long.uncharge("key", 1_000).await, Ok(1_000));
+    assert_eq!(long.peek("key", 1).await.decision().remaining(), 2_500);
+    assert_eq!(long.uncharge("key", u64::MAX).await, Ok(500));
+    assert_eq!(long.peek("key", 1).await.decision().remaining(), 3_000);
+    // Two policies of one key: of what the wide one keeps, the narrow one gives back no more than it counts.
+    let [wide, narrow] = ["sliding-log 100/d count-denied", "sliding-log 10/d count-denied"]
+        .map(|policy| limiter_named(&store, policy, Mode::Exact, "two"));
+    assert_eq!((admitted(&wide, 1).await, admitted(&narrow, 19).await), (1, 9));
+    assert_eq!(narrow.uncharge("key", 15).await, Ok(10));
+    assert_eq!(narrow.uncharge("key", 15).await, Ok(10));
+    assert_eq!(admitted(&narrow, 11).await, 10);
+    let broken = limiter_named(&store, "sliding-log 10/d", Mode::Exact, "broken");
+    assert_eq!(admitted(&broken, 1).await, 1);
+    let keys: Vec<String> = server.run(&["KEYS", "*broken*"]);
+    server.run::<String>(&["SET", &keys[0], "x"]);
+    assert_eq!(broken.uncharge("key", 10).await, Ok(0));
+    assert_eq!((store.stats().broken, admitted(&broken, 1).await), (1, 0));
+}
+
+#[tokio::test]
+async fn units_that_come_back_are_there_in_each_mode_and_what_a_node_holds_is_not_forgiven() {
+    let server = Server::start();
+    let store = store(&server).await;
+    for mode in [Mode::Leased, Mode::Async] {
+        let limiter = of_mode(&store, "10/d", mode);
+        assert_eq!(admitted(&limiter, 12).await, 10, "{mode:?}");
+        assert_eq!(limiter.uncharge("key", 4).await, Ok(4), "{mode:?}");
+        let looks = tokio::time::timeout(PATIENT, async {
+            // A denial is kept for a moment, and a count until the next report.
+            let mut found = 0;
+            while found < 4 {
+                found += admitted(&limiter, 1).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        looks.await.unwrap();
+        assert_eq!(admitted(&limiter, 3).await, 0, "{mode:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_store_nothing_comes_back() {
+    let mut server = Server::start();
+    let store = store(&server).await;
+    let limiter = limiter(&store, "10/d", Mode::Exact, 1);
+    assert_eq!(admitted(&limiter, 10).await, 10);
+    server.kill();
+    assert!(limiter.uncharge("key", 5).await.is_err());
+}

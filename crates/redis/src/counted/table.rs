@@ -120,13 +120,15 @@ impl CountTable {
         self.answered.notify_waiters();
     }
 
-    /// What is to be reported of a key before the store is asked about it: what was admitted under another policy.
-    pub(crate) fn report_first(&self, era: u64, key: &[u8]) -> Option<u64> {
+    /// What is to be reported of a key before the store is asked about it: what was admitted, under another policy than that
+    /// of `era` if there is one.
+    pub(crate) fn report_first(&self, era: Option<u64>, key: &[u8]) -> Option<u64> {
         let mut set = locked(&self.sets[self.index(key)]);
         let (_, cell) = found(&mut set, key)?;
         // With nothing to report no report is begun: one that is begun must be sent, or the next would wait for its
         // answer for ever.
-        if cell.is_of(era) || cell.unreported() == 0 { None } else { cell.report() }
+        let is_known = era.is_some_and(|era| cell.is_of(era));
+        if is_known || cell.unreported() == 0 { None } else { cell.report() }
     }
 
     /// Forgets a key, and what was admitted of it here and not reported.
@@ -239,7 +241,7 @@ mod tests {
         assert_eq!([decides(0), decides(1)], [true, false]);
         // The store must hear of the unit under the old policy before it is asked about the new one.
         assert_eq!(
-            [counts.report_first(0, b"key"), counts.report_first(1, b"key")],
+            [counts.report_first(Some(0), b"key"), counts.report_first(Some(1), b"key")],
             [None, Some(1)]
         );
         counts.learn((&plan, 1), b"key", &reply(), [0, 0]);
@@ -271,7 +273,7 @@ mod tests {
     fn a_key_that_admitted_nothing_under_the_old_policy_is_reported_under_the_new() {
         let (plan, counts) = of_one_key();
         let _ = counts.decide((&plan, 0), b"key", ScriptVerb::Check, Units::exactly(11), 0);
-        assert_eq!(counts.report_first(1, b"key"), None);
+        assert_eq!(counts.report_first(Some(1), b"key"), None);
         counts.learn((&plan, 1), b"key", &reply(), [0, 0]);
         let _ = counts.decide((&plan, 1), b"key", ScriptVerb::Check, Units::exactly(1), 0);
         assert_eq!(counts.reports(), [(b"key"[..].into(), 1)]);

@@ -7,7 +7,8 @@
 --   verb                  check (0), peek (1), refund (2), add (3): charged whether it fits or not; refuse (4): a
 --                         denial counts as that of a check does, and an admission charges nothing; charge (5): gcra
 --                         goes into debt, a window takes what fits; reset (6): deletes the key; reserve (7), of
---                         gcra: a check that may fit later; cancel (8): a refund of what was charged last
+--                         gcra: a check that may fit later; cancel (8): a refund of what was charged last; uncharge (9):
+--                         gives back of whatever is charged
 --   say                   what the group does if it is over a limit: deny (0), nothing (1), or deny if all such
 --                         groups of the request are over their limits (2)
 --   kind, tick, a, b, c   the policy, see plan.rs; a kind of 8 and above has rules in its mark, see at_limit.lua
@@ -53,7 +54,7 @@ local BLOCK, MARK = '<BBBBdddddddd', 69
 -- States of a key: enough for rules that are changed three times while nodes with the first of them are still there.
 local STATES = 4
 local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED, MONTH = 1, 2, 3, 4, 5, 7
-local CHECK, PEEK, REFUND, ADD, REFUSE, CHARGE, RESET, RESERVE, CANCEL = 0, 1, 2, 3, 4, 5, 6, 7, 8
+local CHECK, PEEK, REFUND, ADD, REFUSE, CHARGE, RESET, RESERVE, CANCEL, UNCHARGE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local DENIES, DENIES_TOGETHER = 0, 2
 local fmod, min, max = math.fmod, math.min, math.max
 local byte, find, match, sub = string.byte, string.find, string.match, string.sub

@@ -211,6 +211,23 @@ local function logs()
     return units
   end
 
+  -- Gives back the newest units of a window, of which `gone` units are not: the entries behind them are cut off.
+  local function uncharge(log, units, gone)
+    local given = max(min(units, log.total - gone), 0)
+    if given == 0 or log.broken then return 0 end
+    local stays = log.total - given
+    local n = search(log, 0, function(_, sum) return sum >= stays end)
+    -- Of an entry with units that had left the window before there may be nothing to keep.
+    local kept = stays > log.before and 1 or 0
+    local last = 0
+    if kept == 1 then
+      last = entry(log, n)
+      write(log, n, last, stays)
+    end
+    log.count, log.total, log.last = n + kept, stays, max(last, 0)
+    return given
+  end
+
   -- How long until `least` units fit, as far as they ever do.
   local function wait_of(limit)
     local log = limit.log
@@ -238,6 +255,8 @@ local function logs()
       if units > 0 then push(log, units) end
     elseif limit.verb == REFUND or limit.verb == CANCEL and limit.stamp == log.last then
       units = give_back(log, limit.want, limit.stamp, limit.a)
+    elseif limit.verb == UNCHARGE then
+      units = uncharge(log, limit.want, limit.gone)
     end
     -- What another group admits was not denied.
     if limit.denies and (limit.say ~= DENIES_TOGETHER or not admitted) and (limit.verb == CHECK or limit.verb == REFUSE) then

@@ -65,6 +65,8 @@ pub(crate) enum ScriptVerb {
     Reserve,
     /// Gives back what has not drained since it may be used, if nothing was charged after it.
     Cancel,
+    /// Gives back what is charged now, whichever charge it is of.
+    Uncharge,
 }
 
 impl ScriptVerb {
@@ -79,6 +81,7 @@ impl ScriptVerb {
             Self::Reset => 6,
             Self::Reserve => 7,
             Self::Cancel => 8,
+            Self::Uncharge => 9,
         }
     }
 }

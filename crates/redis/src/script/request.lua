@@ -73,6 +73,15 @@
     return units
   end
 
+  -- Gives back units that are owed now, or that the newest count has, whichever charges they are of.
+  local function uncharge(state, units)
+    local held, at, size = state.held, newest(state), state.kind == GCRA and state.b or 1
+    if not state.is_stored or state.moved or state.most and state.ends > 0 or held[at] >= MOST then return 0 end
+    local owed = min(units * size, held[at])
+    held[at] = held[at] - owed
+    return div(owed, size) + (fmod(owed, size) > 0 and 1 or 0)
+  end
+
   -- Gives back what has not drained of units that may be used since their turn, if the newest count is what it was
   -- `left` at by their charge: then nothing was charged since. A window knows no turns.
   local function undo(state, units, stamp, left)
@@ -136,10 +145,12 @@
   local function carry_out(limit, admitted, charged)
     local record, state = limit.record, limit.state
     local units, changed = units_for(limit, charged), record.broken or record.has_changed
-    if limit.verb == REFUND or limit.verb == CANCEL then
+    if limit.verb == REFUND or limit.verb == CANCEL or limit.verb == UNCHARGE then
       local before = state.held[1]
       if limit.verb == REFUND then
         units = give_back(state, limit.want, limit.stamp)
+      elseif limit.verb == UNCHARGE then
+        units = uncharge(state, limit.want)
       else
         units = undo(state, limit.want, limit.stamp, limit.share)
       end
