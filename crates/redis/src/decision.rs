@@ -60,15 +60,27 @@ pub struct RedisDecision {
     source: Source,
     fault: Option<Fault>,
     stamp: u64,
+    /// Whether it waited for what the store answered.
+    waited: bool,
 }
 
 impl RedisDecision {
     pub(crate) fn new(told: Told, source: Source, stamp: u64) -> Self {
-        Self { decision: told.into(), source, fault: None, stamp }
+        Self { decision: told.into(), source, fault: None, stamp, waited: false }
     }
 
     pub(crate) fn degraded(told: Told, source: Source, fault: Fault) -> Self {
-        Self { decision: told.into(), source, fault: Some(fault), stamp: 0 }
+        Self { decision: told.into(), source, fault: Some(fault), stamp: 0, waited: false }
+    }
+
+    /// The same, after the store was asked.
+    pub(crate) fn after_asking(self) -> Self {
+        Self { waited: true, ..self }
+    }
+
+    /// Whether it is a denial by what the store had said before, which was not asked about this request.
+    pub(crate) fn is_remembered(&self) -> bool {
+        self.source == Source::Lease && !self.waited && self.decision.is_denied()
     }
 
     /// Whether the request may go.
@@ -288,5 +300,14 @@ mod tests {
         assert_eq!([admitted.is_allowed(), denied.is_allowed()], [true, false]);
         let denial = denied.into_result().unwrap_err();
         assert_eq!((denial.cost(), denial.retry_after()), (3, Some(Duration::from_secs(1))));
+    }
+
+    #[test]
+    fn a_denial_is_remembered_if_the_store_was_not_asked() {
+        let of = |allowed, source| RedisDecision::new(told(allowed), source, 0);
+        assert!(of(false, Source::Lease).is_remembered());
+        assert!(!of(false, Source::Lease).after_asking().is_remembered());
+        assert!(!of(true, Source::Lease).is_remembered());
+        assert!(!of(false, Source::Store).is_remembered());
     }
 }

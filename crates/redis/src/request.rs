@@ -88,6 +88,7 @@ pub struct RequestDecision {
     decisions: Vec<Decision>,
     source: Source,
     fault: Option<Fault>,
+    is_remembered: bool,
 }
 
 impl RequestDecision {
@@ -104,14 +105,30 @@ impl RequestDecision {
         self.allowed
     }
 
+    /// The answer for all limits together.
+    fn by(source: Source, allowed: bool, decisions: Vec<Decision>, fault: Option<Fault>) -> Self {
+        Self { allowed, decisions, source, fault, is_remembered: false }
+    }
+
     /// The answer for one limit alone.
     fn of(decision: &RedisDecision, weight: Weight) -> Self {
-        Self {
-            allowed: decision.is_allowed() || weight == Weight::Counts,
-            decisions: vec![decision.decision()],
-            source: decision.source(),
-            fault: decision.fault(),
-        }
+        let allowed = decision.is_allowed() || weight == Weight::Counts;
+        let by = Self::by(decision.source(), allowed, vec![decision.decision()], decision.fault());
+        Self { is_remembered: decision.is_remembered(), ..by }
+    }
+
+    /// Whether it is a denial by what the store had said before, which was not asked about this request: a limit alone,
+    /// in leases.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(!tollgate_redis::check_request(&[]).await.is_remembered());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_remembered(&self) -> bool {
+        self.is_remembered
     }
 
     /// The decision of each limit, in the order of the groups and of their tolls.
@@ -202,8 +219,7 @@ impl Weight {
 async fn decide(groups: &[Group<'_>], verb: ScriptVerb) -> RequestDecision {
     let tolls = || groups.iter().flat_map(|group| group.tolls);
     let Some(first) = tolls().next() else {
-        let (decisions, source) = (Vec::new(), Source::Store);
-        return RequestDecision { allowed: true, decisions, source, fault: None };
+        return RequestDecision::by(Source::Store, true, Vec::new(), None);
     };
     let inner = first.inner();
     let is_one_store = tolls().all(|toll| toll.inner().is_same_store(inner));
@@ -300,8 +316,7 @@ fn by_store(groups: &[Group<'_>], verb: ScriptVerb, verdict: &StoreVerdict) -> R
         let charged = if verb == ScriptVerb::Peek && told.allowed { 0 } else { told.cost };
         Told { cost: charged, ..told }.into()
     });
-    let (decisions, source) = (decisions.collect(), Source::Store);
-    RequestDecision { allowed: verdict.admitted, decisions, source, fault: None }
+    RequestDecision::by(Source::Store, verdict.admitted, decisions.collect(), None)
 }
 
 /// A limit in its group, and its decision without the store.
@@ -362,7 +377,7 @@ fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDec
     let is_ruled = seen.iter().all(|one| !one.is_local());
     let source = if is_ruled { Source::Rule } else { Source::Share };
     let decisions = seen.into_iter().map(|one| one.told.into()).collect();
-    RequestDecision { allowed, decisions, source, fault: Some(fault) }
+    RequestDecision::by(source, allowed, decisions, Some(fault))
 }
 
 /// Charges the shares of some groups, all or none. If none, returns the limit that denied.

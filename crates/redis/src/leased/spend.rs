@@ -104,7 +104,7 @@ impl RedisLimiter {
             // again.
             answered.as_mut().enable();
             match self.spend_since(came_ns, table, key, cost) {
-                Ok(decision) => return decision,
+                Ok(decision) => return decision.after_asking(),
                 Err(WaitReason::NoPlace) => {
                     return self.inner.ask_store(key, Units::exactly(cost)).await;
                 }
