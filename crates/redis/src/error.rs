@@ -56,6 +56,11 @@ pub enum BuildError {
         /// Why not.
         reason: String,
     },
+    /// A policy that envoyproxy/ratelimit does not count by.
+    NotOfEnvoyproxy {
+        /// The policy.
+        policy: Box<Policy>,
+    },
     /// A setting that is out of range.
     Setting {
         /// Which.
@@ -95,6 +100,11 @@ impl fmt::Display for BuildError {
             Self::Share { policy, nodes, reason } => {
                 write!(f, "the share of {policy} for one of {nodes} nodes: {reason}")
             }
+            Self::NotOfEnvoyproxy { policy } => write!(
+                f,
+                "{policy} cannot be counted in the keys of envoyproxy/ratelimit; use a fixed window of a second, minute, \
+                 hour, day, week, 30 days or 365 days",
+            ),
             Self::Setting { setting, accepted } => {
                 write!(f, "{setting} is out of range; use {accepted}")
             }

@@ -4,6 +4,7 @@
 mod all;
 mod counted;
 mod decision;
+mod envoyproxy;
 mod error;
 mod fallback;
 mod hash_slot;
@@ -32,6 +33,7 @@ mod simulation;
 
 pub use all::{RedisJointDecision, check_all};
 pub use decision::{RedisDecision, RedisPermit, Source};
+pub use envoyproxy::EnvoyproxyLimiter;
 pub use error::{BuildError, Fault};
 pub use limiter::RedisLimiter;
 pub use pool::SharedPool;

@@ -8,14 +8,16 @@
 --                         denial counts as that of a check does, and an admission charges nothing; charge (5): gcra
 --                         goes into debt, a window takes what fits; reset (6): deletes the key; reserve (7), of
 --                         gcra: a check that may fit later; cancel (8): a refund of what was charged last; uncharge (9):
---                         gives back of whatever is charged
+--                         gives back of whatever is charged; count (10), look at count (11), uncount (12): of a
+--                         count under a key of envoyproxy/ratelimit
 --   say                   what the group does if it is over a limit: deny (0), nothing (1), or deny if all such
 --                         groups of the request are over their limits (2)
 --   kind, tick, a, b, c   the policy, see plan.rs; a kind of 8 and above has rules in its mark, see at_limit.lua
 --   want, least, share    units: take `want`, or as many as fit in 1/share of what is left, but no fewer
 --                         than `least`; less than `least` is a denial
 --                         reserve: by `share` parts the debt may exceed the capacity. cancel: `share` is what the
---                         newest count (GCRA: the debt) was after the charge
+--                         newest count (GCRA: the debt) was after the charge. count, uncount: `share` is the time to
+--                         live in seconds
 --   stamp                 in a refund or cancel: when, or in which window, the units were charged
 --   months                of calendar months: see months.lua
 --   mark                  the policy once more, as text in the key: its five numbers, each followed by a space
@@ -55,6 +57,7 @@ local BLOCK, MARK = '<BBBBdddddddd', 69
 local STATES = 4
 local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED, MONTH = 1, 2, 3, 4, 5, 7
 local CHECK, PEEK, REFUND, ADD, REFUSE, CHARGE, RESET, RESERVE, CANCEL, UNCHARGE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+local COUNT, LOOK_AT_COUNT = 10, 11
 local DENIES, DENIES_TOGETHER = 0, 2
 local fmod, min, max = math.fmod, math.min, math.max
 local byte, find, match, sub = string.byte, string.find, string.match, string.sub

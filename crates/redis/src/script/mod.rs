@@ -67,6 +67,12 @@ pub(crate) enum ScriptVerb {
     Cancel,
     /// Gives back what is charged now, whichever charge it is of.
     Uncharge,
+    /// Adds to a count of envoyproxy/ratelimit, whose time to live is the `share`; tells the count after it.
+    Count,
+    /// Tells such a count.
+    LookAtCount,
+    /// Takes from such a count, if it is there, and never below 0.
+    Uncount,
 }
 
 impl ScriptVerb {
@@ -82,6 +88,9 @@ impl ScriptVerb {
             Self::Reserve => 7,
             Self::Cancel => 8,
             Self::Uncharge => 9,
+            Self::Count => 10,
+            Self::LookAtCount => 11,
+            Self::Uncount => 12,
         }
     }
 }

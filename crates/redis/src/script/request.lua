@@ -203,9 +203,43 @@
     return admitted and (any or not together)
   end
 
+  -- What a command says of a count; nil if the key holds none. Other errors are the store's own: sent again, the command
+  -- ends the call with them.
+  local function number_of(...)
+    local reply = redis.pcall(...)
+    if type(reply) ~= 'table' then return tonumber(reply) end
+    local err = reply.err
+    if find(err, '^WRONGTYPE') or find(err, '^ERR value is not') or find(err, '^ERR increment') then return nil end
+    return call(...)
+  end
+
+  -- A count of envoyproxy/ratelimit: no state, but a number under a key that names its window. What is no number, or
+  -- too large to count on, is told as broken, and left as it is.
+  local function counted(key, block)
+    local _, verb, _, _, _, _, _, _, want, _, ttl_s = numbers_of(BLOCK, block)
+    local count, given, text = nil, 0, function(number) return format('%.0f', number) end
+    if verb == COUNT then
+      count = number_of('INCRBY', key, text(want))
+    else
+      local stored, broken = read(key)
+      if not stored and not broken then stored = '0' end
+      -- As INCRBY reads it: neither 1.5 nor 007.
+      if stored == '0' or stored and match(stored, '^-?[1-9]%d*$') then count = tonumber(stored) end
+      if count and verb ~= LOOK_AT_COUNT then given = min(want, max(count, 0)) end
+      if given > 0 then count = number_of('DECRBY', key, text(given)) end
+    end
+    if count and (verb == COUNT or given > 0) then call('EXPIRE', key, text(ttl_s)) end
+    if not count then given = 0 end
+    return bytes_of('<Bddd', flags_of(true, true, not count), given, 0, count and min(max(count, 0), MOST) or 0)
+  end
+
   -- Decides the limits of one request, and returns their replies in order.
   local function together(first, last)
     local limits, seen, replies = {}, {}, {}
+    if byte(ARGV[first], 2) >= COUNT then
+      for at = first, last do replies[#replies + 1] = counted(KEYS[at], ARGV[at]) end
+      return concat(replies)
+    end
     for at = first, last do
       local key = KEYS[at]
       if byte(ARGV[at], 2) == RESET then call('DEL', key) end

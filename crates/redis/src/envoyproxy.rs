@@ -1,0 +1,267 @@
+//! [`EnvoyproxyLimiter`]: counts in the keys of envoyproxy/ratelimit, so that its nodes and these share each limit.
+//!
+//! ```text
+//! PREFIX DOMAIN _ KEY _ VALUE _ KEY _ VALUE _ START        shop_user_alice_1764046800
+//! INCRBY key hits, EXPIRE key (length of the window + up to `jitter`)
+//! over the limit: the count after it is above the limit
+//! ```
+//!
+//! START is when the window began, in seconds of Unix time by this node's clock, a multiple of the window's length. The
+//! same two commands, but sent to the script of the other limits: so a batch of them is one call, with the same
+//! deadline, breaker and metrics.
+//!
+//! # What is bounded
+//! The store tells each count to one request. So in a window of a key no more units are admitted than the limit, by all
+//! nodes of both programs together, and what is given back in it. What is denied is counted, too, so it can be fewer.
+//! Limits of one request are counted one by one: what one denies stays charged to the others. Clocks that differ by d
+//! count in different windows for d: as at any edge of fixed windows, up to twice the limit passes around it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tollgate::{Algorithm, Limiter, Quota, Told};
+
+use crate::decision::{RedisDecision, Source};
+use crate::error::{BuildError, Fault};
+use crate::hash_slot;
+use crate::limiter::RedisLimiter;
+use crate::script::state::State;
+use crate::script::{ScriptPart, ScriptRequest, ScriptVerb, Units};
+use crate::settings::{Mode, Settings};
+use crate::store::Store;
+use crate::store::stats::StoreEvent;
+
+/// The lengths of the windows that envoyproxy/ratelimit has, in seconds: a second, a minute, an hour, a day, a week, 30
+/// days and 365 days.
+const LENGTHS: [u64; 7] = [1, 60, 3_600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400];
+
+/// A limit that is counted in the keys of envoyproxy/ratelimit.
+///
+/// A client is named by its *stem*: the domain and each key and value of its descriptor, each with a `_` behind it, as in
+/// `shop_user_alice_`. Different descriptors may have one stem, as there.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tollgate_redis::{EnvoyproxyLimiter, OnError, Settings, Store};
+/// let store = Store::open("redis://127.0.0.1:1/")?;
+/// let settings = Settings::new("fixed-window 5/h".parse()?).on_error(OnError::Deny);
+/// let limiter = EnvoyproxyLimiter::new(&store, settings, "")?;
+/// // The store is away.
+/// assert!(!limiter.check_n("shop_user_alice_", 1).await.is_allowed());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct EnvoyproxyLimiter {
+    limiter: RedisLimiter,
+    prefix: Box<[u8]>,
+    window_s: u64,
+    /// Of this process.
+    random: RandomState,
+    /// How often keys without a count are logged.
+    log: Arc<Limiter>,
+}
+
+/// The window of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeyWindow {
+    key: Vec<u8>,
+    /// How long it lasts from now on.
+    left: Duration,
+}
+
+impl EnvoyproxyLimiter {
+    /// The longest time by which a key outlives its window: a random part of it is added to each, as
+    /// envoyproxy/ratelimit does by default (`EXPIRATION_JITTER_MAX_SECONDS`).
+    pub const MAX_JITTER: Duration = Duration::from_secs(300);
+
+    /// A limit whose keys begin with `prefix` (`CACHE_KEY_PREFIX`; there empty by default). Of the settings the mode, the
+    /// name and the part mean nothing here.
+    ///
+    /// # Errors
+    /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is no fixed window of one of its units.
+    pub fn new(store: &Store, settings: Settings, prefix: &str) -> Result<Self, BuildError> {
+        let policy = settings.policy;
+        let window_s = policy.quota().period().as_secs();
+        let is_plain = policy.algorithm() == Algorithm::FixedWindow
+            && policy.at_limit() == tollgate::AtLimit::default()
+            && policy.quota().period().subsec_nanos() == 0;
+        if !is_plain || !LENGTHS.contains(&window_s) {
+            return Err(BuildError::NotOfEnvoyproxy { policy: policy.into() });
+        }
+        let limiter = RedisLimiter::new(store, settings.mode(Mode::Exact))?;
+        let (prefix, random) = (prefix.as_bytes().into(), RandomState::new());
+        let log = Arc::new(Limiter::new(Quota::per_minute(1)));
+        Ok(Self { limiter, prefix, window_s, random, log })
+    }
+
+    /// Counts a request, and admits it if the count is then within the limit. A request of 0 hits is counted as 0, and
+    /// denied if the limit is exceeded already.
+    ///
+    /// Without the store [`OnError`](crate::OnError) decides.
+    pub async fn check_n(&self, stem: impl AsRef<[u8]>, hits: u64) -> RedisDecision {
+        let (inner, stem) = (&self.limiter.inner, stem.as_ref());
+        let decision = match self.ask(ScriptVerb::Count, stem, hits).await {
+            Ok((window, count, _)) => self.decision(count, hits, window.left),
+            Err(fault) => inner.fall_back(stem, Units::exactly(hits), fault),
+        };
+        inner.counters().decision(decision.source(), decision.is_allowed());
+        decision
+    }
+
+    /// Whether a request would be admitted. Counts nothing, and writes no key.
+    pub async fn peek(&self, stem: impl AsRef<[u8]>, hits: u64) -> RedisDecision {
+        let (inner, stem) = (&self.limiter.inner, stem.as_ref());
+        match self.ask(ScriptVerb::LookAtCount, stem, 0).await {
+            Ok((window, count, _)) => {
+                let decision = self.decision(count.saturating_add(hits), hits, window.left);
+                // What is told to be left is that without the request.
+                if decision.is_allowed() { self.decision(count, 0, window.left) } else { decision }
+            }
+            Err(fault) => inner.peek_fallen_back(stem, hits, fault),
+        }
+    }
+
+    /// Gives hits back in the window in force, never below a count of 0, and returns how many came back.
+    ///
+    /// # Errors
+    /// Why the store did not do it. It may nevertheless have.
+    pub async fn uncharge(&self, stem: impl AsRef<[u8]>, hits: u64) -> Result<u64, Fault> {
+        self.ask(ScriptVerb::Uncount, stem.as_ref(), hits).await.map(|(_, _, given)| given)
+    }
+
+    /// Forgets the count of the window in force.
+    ///
+    /// # Errors
+    /// Why the store did not do it. It may nevertheless have.
+    pub async fn reset(&self, stem: impl AsRef<[u8]>) -> Result<(), Fault> {
+        self.ask(ScriptVerb::Reset, stem.as_ref(), 0).await.map(|_| ())
+    }
+
+    /// The window, the count after it, and what was given back.
+    async fn ask(
+        &self,
+        verb: ScriptVerb,
+        stem: &[u8],
+        hits: u64,
+    ) -> Result<(KeyWindow, u64, u64), Fault> {
+        let inner = &self.limiter.inner;
+        // Before 1970 there were no windows.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let window = self.window(stem, now);
+        // So that keys whose windows end together do not all expire at once.
+        let jitter_s = self.random.hash_one(&window.key) % Self::MAX_JITTER.as_secs();
+        let units = Units { share: self.window_s + jitter_s, ..Units::owed(hits) };
+        let links = &inner.store.links;
+        let slot = if links.is_cluster() { hash_slot::of_key(&window.key) } else { 0 };
+        let parts = vec![ScriptPart::new(window.key.clone(), inner.plan, units)];
+        let reply = links.of(slot).call(ScriptRequest { verb, parts }, inner.due()).await?;
+        let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
+        match seen.state {
+            State::Fixed { count, .. } if !seen.broken => Ok((window, count, seen.units)),
+            // The key holds something that is no count.
+            _ => {
+                inner.counters().add(StoreEvent::Broken, 1);
+                inner.counters().fault(Fault::Unexpected);
+                if self.log.check().is_allowed() {
+                    let key = String::from_utf8_lossy(&window.key);
+                    tracing::warn!(key = %key.escape_debug(), "no count under a key of envoyproxy/ratelimit");
+                }
+                Err(Fault::Unexpected)
+            }
+        }
+    }
+
+    fn window(&self, stem: &[u8], now: Duration) -> KeyWindow {
+        let start_s = now.as_secs() / self.window_s * self.window_s;
+        let mut key = Vec::with_capacity(self.prefix.len() + stem.len() + 20);
+        key.extend_from_slice(&self.prefix);
+        key.extend_from_slice(stem);
+        key.extend_from_slice(start_s.to_string().as_bytes());
+        let end = Duration::from_secs(start_s.saturating_add(self.window_s));
+        KeyWindow { key, left: end.saturating_sub(now) }
+    }
+
+    fn decision(&self, count: u64, hits: u64, left: Duration) -> RedisDecision {
+        let limit = self.limiter.inner.plan.limit;
+        let told = Told {
+            allowed: count <= limit,
+            cost: hits,
+            limit,
+            soft_bp: 0,
+            remaining: limit.saturating_sub(count),
+            retry_after: left,
+            reset_after: left,
+            penalty: false,
+        };
+        RedisDecision::new(told, Source::Store, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limiter(policy: &str, prefix: &str) -> Result<EnvoyproxyLimiter, BuildError> {
+        let store = Store::open("redis://127.0.0.1:1/").unwrap();
+        EnvoyproxyLimiter::new(&store, Settings::new(policy.parse().unwrap()), prefix)
+    }
+
+    /// The keys that the tests of envoyproxy/ratelimit expect at these times, and others of the same form.
+    #[tokio::test]
+    async fn a_key_is_the_prefix_the_stem_and_when_the_window_began() {
+        for (policy, prefix, stem, now_s, key, left_s) in [
+            ("10/s", "", "domain_key_value_", 1_234, "domain_key_value_1234", 1),
+            ("10/m", "", "domain_key_value_", 1_234, "domain_key_value_1200", 26),
+            (
+                "10/m",
+                "",
+                "domain_key2_value2_subkey2_subvalue2_",
+                1_234,
+                "domain_key2_value2_subkey2_subvalue2_1200",
+                26,
+            ),
+            ("10/h", "", "domain_key3_value3_", 1_000_000, "domain_key3_value3_997200", 800),
+            ("10/d", "", "domain_key3_value3_", 1_000_000, "domain_key3_value3_950400", 36_800),
+            ("10/7d", "", "domain_key_value_", 1_000_000, "domain_key_value_604800", 209_600),
+            ("10/30d", "", "domain_key_value_", 3_000_000, "domain_key_value_2592000", 2_184_000),
+            (
+                "10/365d",
+                "",
+                "domain_key_value_",
+                40_000_000,
+                "domain_key_value_31536000",
+                23_072_000,
+            ),
+            ("10/s", "prefix:", "domain_key_value_", 1_234, "prefix:domain_key_value_1234", 1),
+            ("10/s", "", "domain_key__", 1_234, "domain_key__1234", 1),
+            ("10/s", "", "domain_key_{a} %:\n_", 1_234, "domain_key_{a} %:\n_1234", 1),
+        ] {
+            let window = limiter(&format!("fixed-window {policy}"), prefix).unwrap();
+            let window = window.window(stem.as_bytes(), Duration::from_secs(now_s));
+            assert_eq!(String::from_utf8(window.key).unwrap(), key);
+            assert_eq!(window.left, Duration::from_secs(left_s), "{key}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_envoyproxy_cannot_count_is_refused() {
+        let refused = [
+            "gcra 10/s",
+            "sliding-window 10/h",
+            "fixed-window 10/m from-first",
+            "fixed-window 10/90m",
+            "fixed-window 10/500ms",
+            "fixed-window 10/m soft 10%",
+            "fixed-window 10/m count-denied",
+            "calendar-month 10",
+        ];
+        for policy in refused {
+            let error = limiter(policy, "").unwrap_err();
+            assert!(matches!(error, BuildError::NotOfEnvoyproxy { .. }), "{policy}: {error}");
+            assert!(error.to_string().starts_with(policy), "{error}");
+        }
+    }
+}
