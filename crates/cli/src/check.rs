@@ -135,6 +135,7 @@ fn print(files: usize, rules: &RuleSet) -> io::Result<()> {
             (false, clients) => writeln!(out, ", for {clients} clients")?,
         }
     }
+    rules.all_forwards().try_for_each(|forward| writeln!(out, "{forward}"))?;
     let what = amounts(files, rules.domains().count(), rules.rules().len());
     writeln!(out, "{what}; tables of {} bytes", rules.table_bytes())?;
     out.flush()

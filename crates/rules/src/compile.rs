@@ -13,6 +13,7 @@ use crate::carry::{CarriedTable, Fits, LimitChange, TableShape, WAYS, pair, plac
 use crate::error::{Problem, RuleError};
 use crate::expression::Expressions;
 use crate::file::{DescriptorText, LimitText, PoolText, RuleFile, RuleSpec};
+use crate::forwards;
 use crate::hidden::hidden;
 use crate::identifier::{AddressBits, Identifier, KeyPart, is_constant};
 use crate::linger::Lingering;
@@ -69,6 +70,7 @@ pub(crate) fn compile(
     }
     compiler.set.domains.values_mut().for_each(Level::finish);
     compiler.set.hidden = hidden(compiler.set.domains.values());
+    compiler.set.hidden.extend(forwards::in_vain(&compiler.set));
     if errors.is_empty() { Ok(compiler.set) } else { Err(errors) }
 }
 
@@ -160,6 +162,7 @@ impl Compiler<'_> {
             return Err(RuleError { file: name.to_owned(), at: Some(file.at), problem });
         }
         self.domain_files.entry(domain.clone()).or_insert_with(|| name.to_owned());
+        forwards::add(&mut self.set, &domain, name, file.forwards, self.settings)?;
         let mut level = self.set.domains.remove(domain.as_str()).unwrap_or_default();
         let id = RuleId { domain: domain.clone().into(), steps: Vec::new() };
         let mut place = CompilerPlace { file: name, id, path: String::new() };

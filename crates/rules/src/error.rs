@@ -4,6 +4,7 @@ use std::fmt::{self, Write};
 
 use tollgate::{BuildError, ChangeError, PolicyError};
 
+use crate::forward::ForwardError;
 use crate::match_error::MatchError;
 use crate::position::Position;
 
@@ -182,6 +183,11 @@ pub enum Problem {
     Match {
         /// Why.
         error: MatchError,
+    },
+    /// What a forwarded request becomes cannot be used.
+    Forward {
+        /// Why.
+        error: ForwardError,
     },
     /// `share_threshold` where no value can be shared.
     ShareWithoutWildcard,
@@ -365,6 +371,7 @@ impl Problem {
                  here is none of them",
             ),
             Self::Match { error } => write!(f, "{error}"),
+            Self::Forward { error } => write!(f, "{error}"),
             _ => Ok(()),
         }
     }

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-use crate::request::DescriptorEntry;
+use crate::value::DescriptorEntry;
 
 /// The parts that a rule leaves open, and how values are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]

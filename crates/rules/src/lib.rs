@@ -50,6 +50,12 @@
 //! of 8 bytes for each unit of each client's limit, up to 2^20, in place of one word for each client: see what
 //! `tollgate rules check` says of its memory.
 //!
+//! Beside `domain` and `descriptors` a file may have a `pool` ([below](#pools)), and `forward_auth`: what a request becomes
+//! which a proxy forwards for a decision ([`RuleSet::forwards`]). Each of its descriptors names for each key the part of
+//! the request: `address`, `method`, `host` or `path`, also `of` a header that is named; `header x-user`; `text web`; and
+//! with `else anonymous` what stands for a part that is absent. A descriptor that no rule matches is told with those
+//! entries that can never match.
+//!
 //! `mode: soft`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: words that the core does not
 //! support yet are refused, with their place in the file. Merge keys and aliases of YAML are supported.
 //!
@@ -187,6 +193,8 @@ mod expression;
 mod file;
 mod file_source;
 mod forgotten;
+mod forward;
+mod forwards;
 mod full;
 mod hidden;
 mod identifier;
@@ -225,6 +233,7 @@ pub use error::{Problem, RuleError};
 pub use file::{Accuracy, Metadata, OnError};
 pub use file_source::FileSource;
 pub use forgotten::Forgotten;
+pub use forward::{Forward, ForwardEntry, ForwardError, ForwardPart, ForwardSource};
 pub use full::{FullReport, NoCell, OnFull};
 pub use loss::Loss;
 pub use match_error::MatchError;
@@ -232,7 +241,7 @@ pub use pace::{Pace, PaceError};
 pub use pool::{DomainPool, HeadroomRefusal};
 pub use position::Position;
 pub use receipt::Receipt;
-pub use request::{Descriptor, DescriptorEntry, Override, Request, RequestError};
+pub use request::{Descriptor, Override, Request, RequestError};
 pub use retriever::{Refresh, Retriever, Timing};
 pub use rule::{Limit, Rule};
 pub use rule_counts::RuleCounts;
@@ -241,3 +250,4 @@ pub use settings::Settings;
 pub use source::{Changed, RuleSource, RuleText};
 pub use state::{StateError, StateSummary};
 pub use unit::{Unit, UnknownUnit};
+pub use value::DescriptorEntry;

@@ -1,12 +1,12 @@
 //! [`Request`]: borrowed from the caller.
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 use crate::unit::Unit;
-
-/// A key and a value of a descriptor. The value may be empty.
-pub type DescriptorEntry<'a> = (&'a str, &'a str);
+use crate::value::DescriptorEntry;
 
 /// The question whether a request with these descriptors is admitted.
 ///
@@ -24,6 +24,9 @@ pub struct Request<'a> {
     pub descriptors: &'a [Descriptor<'a>],
     /// The cost of descriptors that do not give their own. 0 counts as 1, as in Envoy.
     pub hits: u32,
+    /// The rules that decide: those that the descriptors were made by ([`RuleSet::forwards`]), so that no load comes in
+    /// between. `None` for those in force. Rules of another cache have tables of their own.
+    pub rules: Option<&'a Arc<RuleSet>>,
 }
 
 /// One description of a request: keys and values, in the order of a rule's levels.
@@ -73,7 +76,7 @@ impl<'a> Request<'a> {
     /// ```
     #[must_use]
     pub fn new(domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Self {
-        Self { domain, descriptors, hits: 1 }
+        Self { domain, descriptors, hits: 1, rules: None }
     }
 
     pub(crate) fn cost(&self, descriptor: &Descriptor<'_>) -> u64 {

@@ -8,14 +8,15 @@ use ahash::RandomState;
 use crate::carry::{CarriedTable, LimitChange};
 use crate::error::RuleError;
 use crate::forgotten::Forgotten;
+use crate::forward::Forward;
 use crate::identifier::{AddressBits, Identifier};
 use crate::pool::DomainPool;
-use crate::request::DescriptorEntry;
 use crate::rule::Rule;
 use crate::rule_counts::Counters;
 use crate::rule_id::RuleId;
 use crate::source::RuleText;
 use crate::tree::Level;
+use crate::value::DescriptorEntry;
 
 /// The rules of one load.
 ///
@@ -37,6 +38,8 @@ pub struct RuleSet {
     pub(crate) tables: HashMap<RuleId, Vec<CarriedTable>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
     pub(crate) pools: BTreeMap<Box<str>, Arc<DomainPool>>,
+    /// What forwarded requests become, for each domain.
+    pub(crate) forwards: BTreeMap<Box<str>, Vec<Forward>>,
     pub(crate) table_bytes: u64,
     pub(crate) changes: Vec<LimitChange>,
     /// The files of each domain, which stay in force if the domain becomes empty.
@@ -71,6 +74,29 @@ impl RuleSet {
     /// The pools of its domains, in the order of their names: see [`DomainPool`].
     pub fn pools(&self) -> impl Iterator<Item = &DomainPool> {
         self.pools.values().map(|pool| &**pool)
+    }
+
+    /// The descriptors that a request becomes which a proxy forwards for a decision in this domain, in the order of the
+    /// file; `None` if the domain is in no file.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let text = "{domain: shop, forward_auth: [{remote_address: address}]}";
+    /// let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("shop.yaml", text)]);
+    /// let rules = loaded.map_err(|errors| errors[0].clone())?;
+    /// assert_eq!(rules.forwards("shop").map(<[_]>::len), Some(1));
+    /// assert!(rules.forwards("bank").is_none());
+    /// # Ok::<(), tollgate_rules::RuleError>(())
+    /// ```
+    #[must_use]
+    pub fn forwards(&self, domain: &str) -> Option<&[Forward]> {
+        self.domains.get(domain)?;
+        Some(self.forwards.get(domain).map_or(&[], Vec::as_slice))
+    }
+
+    /// The same of all domains, in the order of their names.
+    pub fn all_forwards(&self) -> impl Iterator<Item = &Forward> {
+        self.forwards.values().flatten()
     }
 
     /// The bytes of all tables together.
@@ -117,9 +143,10 @@ impl RuleSet {
         &self.forgotten
     }
 
-    /// Entries that can never match, because another matches all that they would: each as an error
-    /// ([`MatchError::Hidden`](crate::MatchError::Hidden)), though it is in force with the rest, as in
-    /// envoyproxy/ratelimit.
+    /// Entries that can never match, because another matches all that they would
+    /// ([`MatchError::Hidden`](crate::MatchError::Hidden)), and descriptors of `forward_auth` that no rule matches
+    /// ([`ForwardError::InVain`](crate::ForwardError::InVain)): each as an error, though it is in force with the rest, as
+    /// in envoyproxy/ratelimit.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};

@@ -13,8 +13,7 @@ use crate::expression::{Expression, ExpressionSet};
 use crate::pattern::Pattern;
 use crate::position::Origin;
 use crate::ranges::Ranges;
-use crate::request::DescriptorEntry;
-use crate::value::ValueMatch;
+use crate::value::{DescriptorEntry, ValueMatch};
 
 /// The node that one entry matches. Rules are stored by index, because callers need the index.
 #[derive(Debug, Default)]
@@ -127,6 +126,18 @@ impl Level {
         }
     }
 
+    /// Whether a rule is for descriptors with these keys, whatever their values.
+    pub(crate) fn has_rule(&self, keys: &[&str]) -> bool {
+        let Some((key, rest)) = keys.split_first() else { return false };
+        let of_key = self.keys.get(*key).into_iter().flat_map(|of_key| of_key.nodes());
+        let of_patterns = self.patterns.iter().filter(|pattern| pattern.key.matches(key));
+        let mut nodes = of_key.chain(of_patterns.map(|pattern| &pattern.node));
+        nodes.any(|node| match rest {
+            [] => node.rule.is_some(),
+            rest => node.below.has_rule(rest),
+        })
+    }
+
     fn step(&self, (key, value): DescriptorEntry<'_>) -> Option<&Node> {
         let of_key = self.keys.get(key);
         if let Some(node) = of_key.and_then(|of_key| of_key.values.get(value)) {
@@ -158,6 +169,16 @@ impl Level {
             (level, rule) = (&node.below, node.rule);
         }
         rule
+    }
+}
+
+impl OfKey {
+    fn nodes(&self) -> impl Iterator<Item = &Node> {
+        let matched = self.matched.iter().flat_map(|matched| {
+            let of_expressions = matched.expressions.iter().map(|(_, node)| node);
+            matched.ranges.all().chain(of_expressions)
+        });
+        self.values.values().chain(self.any.as_deref()).chain(matched)
     }
 }
 

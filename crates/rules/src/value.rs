@@ -1,8 +1,11 @@
-//! [`ValueMatch`]: which values of its key a descriptor matches.
+//! [`ValueMatch`]: which values of its key a descriptor matches; and the keys and values that are asked for.
 
 use std::fmt;
 
 use ipnet::{IpNet, Ipv4Net};
+
+/// A key and a value of a descriptor. The value may be empty.
+pub type DescriptorEntry<'a> = (&'a str, &'a str);
 
 /// Which values a descriptor matches, where it does not match all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

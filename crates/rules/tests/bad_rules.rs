@@ -303,7 +303,7 @@ fn row_127_control_characters_of_a_file_are_escaped_in_its_errors() {
     }
     assert_eq!(
         refused("doma\u{7f}n: d\n"),
-        "test.yaml:1:1: config error, unknown key 'doma\\u{7f}n'; did you mean 'domain'? use one of domain, descriptors, pool"
+        "test.yaml:1:1: config error, unknown key 'doma\\u{7f}n'; did you mean 'domain'? use one of domain, descriptors, pool, forward_auth"
     );
     let cache = RuleCache::new(Settings::default());
     let errors = cache.load(&[RuleText::new("a\nb.yaml", "domain: ''")]).expect_err("no domain");

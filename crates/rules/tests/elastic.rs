@@ -331,7 +331,7 @@ fn a_bad_pool_is_refused_with_its_place() {
     let rules = text(POOL, &[]).replace("pool", "pol");
     assert_eq!(
         refused(rules),
-        "test.yaml:2:1: config error, unknown key 'pol'; did you mean 'pool'? use one of domain, descriptors, pool"
+        "test.yaml:2:1: config error, unknown key 'pol'; did you mean 'pool'? use one of domain, descriptors, pool, forward_auth"
     );
 }
 

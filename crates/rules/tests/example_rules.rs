@@ -1,6 +1,6 @@
 //! `examples/rules` of the repository.
 
-use tollgate_rules::{FileSource, RuleCache, RuleSource, Settings};
+use tollgate_rules::{FileSource, Rule, RuleCache, RuleSource, RuleText, Settings};
 
 #[test]
 fn the_example_rules_mean_what_their_comments_say() {
@@ -17,4 +17,31 @@ fn the_example_rules_mean_what_their_comments_say() {
         "shop.health: unlimited",
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn the_rules_for_proxies_are_those_of_their_page_and_none_is_in_vain() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let load = |texts: &[RuleText]| {
+        let rules = RuleCache::new(Settings::default()).load(texts).expect("good rules");
+        assert!(rules.hidden().is_empty(), "{:?}", rules.hidden());
+        let policies =
+            |rule: &Rule| rule.limits().iter().map(|one| one.policy()).collect::<Vec<_>>();
+        let forwards: Vec<String> = rules.all_forwards().map(ToString::to_string).collect();
+        (forwards, rules.rules().iter().map(policies).collect::<Vec<_>>())
+    };
+    let page = std::fs::read_to_string(format!("{root}/docs/forward-auth.md")).expect("the page");
+    let (_, block) = page.split_once("```yaml\n").expect("rules");
+    let (block, _) = block.split_once("```").expect("their end");
+    let texts = FileSource::new(format!("{root}/examples/forward-auth/rules")).read();
+    let (example, page) = (load(&texts.expect("a file")), load(&[RuleText::new("page", block)]));
+    assert_eq!(example, page);
+    assert_eq!(
+        example.0,
+        [
+            "shop: forward_auth {remote_address: address of x-forwarded-for}",
+            "shop: forward_auth {path: path of x-forwarded-uri, remote_address: address of x-forwarded-for}",
+            "shop: forward_auth {api_key: header x-api-key}",
+        ]
+    );
 }

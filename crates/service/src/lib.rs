@@ -4,7 +4,7 @@
 //! | Where | What |
 //! |---|---|
 //! | gRPC, 8081 | `envoy.service.ratelimit.v3.RateLimitService`, `envoy.service.rate_limit_quota.v3.RateLimitQuotaService`, health (`ratelimit`), reflection |
-//! | HTTP, 8080 | `POST /json` (Envoy's protocol as JSON), `POST /v1/check`, `GET /v1/peek`, `/healthcheck`, `/metrics`, a status page at `/` |
+//! | HTTP, 8080 | `POST /json` (Envoy's protocol as JSON), `POST /v1/check`, `GET /v1/peek`, `/v1/auth` for proxies, `/healthcheck`, `/metrics`, a status page at `/` |
 //! | Redis' protocol, if [`Options::resp`] is set | `CL.THROTTLE`, `THROTTLE`, `TOLLGATE.CHECK`, `TOLLGATE.PEEK` |
 //! | HTTP, 6070, loopback | `POST /v1/reset`, `POST /v1/headroom`, `/rlconfig`, `/metrics`, the status page |
 //!
@@ -29,7 +29,9 @@
 //! * `duration_until_reset` is in whole seconds, rounded up: Envoy ignores fractions.
 //! * `is_negative_hits` is refused: clients that may ask may not give back what other clients have spent.
 //! * A window that is not one of Envoy's units is answered with the unit UNKNOWN.
-//! * `/v1/check` and `/v1/peek` carry the headers of [`Options::headers`] for the limit that denies, or has the least left.
+//! * `/v1/auth` decides for a proxy: its descriptors are what `forward_auth` of the rules makes of the headers. A request
+//!   to which none of these applies passes, and is counted.
+//! * `/v1/check`, `/v1/peek` and `/v1/auth` carry the headers of [`Options::headers`] for the limit that denies, or has the least left.
 //! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`AnswerParts`] says so;
 //!   `quota`, `raw_body` and `request_headers_to_add` are not used.
 //!
@@ -81,7 +83,7 @@
 //! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |
 //! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
 //! | `state_written_total`, `state_errors_total`, `state_age_seconds` | | the file of [`Options::state`], if there is one |
-//! | `domain_not_found_total`, `global_shadow_mode_total` | | requests that nothing could limit |
+//! | `domain_not_found_total`, `global_shadow_mode_total`, `auth_unmapped_total` | | requests that nothing could limit |
 //! | `own_limits_spilled_total`, `own_limits_full_denied_total` | | units of clients without a cell under limits that came with requests |
 //! | `resp_connections`, `resp_connections_refused_total` | | connections of Redis' protocol |
 //! | `quota_streams`, `quota_buckets`, `quota_bytes` | | Envoys that are assigned quotas, their buckets, and the memory |
@@ -121,6 +123,7 @@ mod service;
 mod start_error;
 mod state;
 mod tokens;
+mod trusted_proxies;
 mod wire;
 
 pub use global::{Global, GlobalError};
@@ -134,3 +137,4 @@ pub use rules_from::{
 pub use serve::{Running, rule_cache, start};
 pub use start_error::StartError;
 pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};
+pub use trusted_proxies::{BadTrustedProxies, TrustedProxies};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prost::Message;
 use tollgate::Clock;
 use tollgate_rules::{DecisionMaker, RuleCache, RuleText, Settings};
-use tollgate_tower::Headers;
+use tollgate_tower::{ClientAddress, Headers};
 
 use crate::http::json;
 use crate::metrics::Protocol;
@@ -33,7 +33,8 @@ impl Offline {
             .load(&[RuleText::new("rules.yaml", rules)])
             .map_err(|errors| errors[0].to_string())?;
         let maker = DecisionMaker::new(cache).map_err(|error| error.to_string())?;
-        let answers = (AnswerParts { headers: true, metadata: true }, Headers::default());
+        let answers = AnswerParts { headers: true, metadata: true };
+        let answers = (answers, Headers::default(), ClientAddress::peer());
         let names = MetricsNames::Envoyproxy;
         Ok(Self { service: Service::new(maker, answers, names, None, None, clock) })
     }

@@ -13,6 +13,7 @@ use crate::global::Global;
 use crate::host_name::HostName;
 use crate::listen::TlsFiles;
 use crate::rules_from::RulesFrom;
+use crate::trusted_proxies::TrustedProxies;
 
 /// The options that a service is started with. The ports are those of envoyproxy/ratelimit.
 ///
@@ -53,7 +54,10 @@ pub struct Options {
     pub admin_hosts: Vec<HostName>,
     /// The optional parts of answers.
     pub answers: AnswerParts,
-    /// The headers of `/v1/check` and `/v1/peek`. Default: those of draft 10.
+    /// The proxies that are believed when they tell a client's address to `/v1/auth`, in `X-Forwarded-For`. A client of a
+    /// [socket](Options::http_socket) has the address 127.0.0.1. Default: those of this machine.
+    pub trusted_proxies: TrustedProxies,
+    /// The headers of `/v1/check`, `/v1/peek` and `/v1/auth`. Default: those of draft 10.
     pub headers: Headers,
     /// Where limits that many nodes share are kept; `None` for limits of this process alone.
     pub global: Option<Global>,
@@ -175,6 +179,7 @@ impl Options {
             admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 6070)),
             admin_hosts: Vec::new(),
             answers: AnswerParts::default(),
+            trusted_proxies: TrustedProxies::default(),
             headers: Headers::default(),
             global: None,
             state: None,

@@ -132,7 +132,8 @@ pub async fn start(
     let state = options.state.map(|file| Arc::new(StateKeeper::open(file, &mut cache)));
     let cache = Arc::new(cache);
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
-    let (told, names) = ((options.answers, options.headers), options.metrics_names);
+    let told = (options.answers, options.headers, options.trusted_proxies.client_address());
+    let (linger, grace, names) = (options.linger, options.grace, options.metrics_names);
     let service = Arc::new(Service::new(maker, told, names, keeper, state, options.clock));
     let (health, health_service) = tonic_health::server::health_reporter();
     let observe = with_health(observe, &service, &health);
@@ -141,7 +142,6 @@ pub async fn start(
     report(&health, service.is_healthy()).await;
     let (stop, stopped) = watch::channel(false);
     let router = router(&service, health_service, &stopped)?;
-    let (linger, grace) = (options.linger, options.grace);
     let mut tasks = JoinSet::new();
     tasks.spawn(page::watch(Arc::clone(&service), stopped.clone()));
     tasks.spawn(quota::keep_time(Arc::clone(&service), stopped.clone()));

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tollgate::Clock;
 use tollgate_rules::{DecisionMaker, RuleCache};
-use tollgate_tower::Headers;
+use tollgate_tower::{ClientAddress, Headers};
 
 use crate::global::GlobalLimits;
 use crate::history::History;
@@ -36,6 +36,8 @@ pub(crate) struct Service {
     answers: AnswerParts,
     /// Of plain questions.
     pub(crate) headers: Headers,
+    /// How the address of a client is found for which a proxy asks.
+    pub(crate) client_address: ClientAddress,
     /// What reservations were charged.
     pub(crate) tokens: Tokens,
     draining: AtomicBool,
@@ -44,7 +46,7 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn new(
         maker: DecisionMaker,
-        (answers, headers): (AnswerParts, Headers),
+        (answers, headers, client_address): (AnswerParts, Headers, ClientAddress),
         names: MetricsNames,
         keeper: Option<GlobalLimits>,
         state: Option<Arc<StateKeeper>>,
@@ -73,6 +75,7 @@ impl Service {
             quotas,
             answers,
             headers,
+            client_address,
             tokens,
             draining,
         }

@@ -122,5 +122,10 @@ fn print(rules: &RuleSet, plant: Plant) -> Vec<String> {
         assert!(rule.limits().len() <= 1_000 && rule.capacity() > 0);
         line
     };
-    rules.rules().iter().map(line).collect()
+    let forwards = rules.all_forwards().map(|forward| {
+        let line = forward.to_string();
+        assert!(!line.contains(char::is_control), "control characters: {line:?}");
+        line
+    });
+    rules.rules().iter().map(line).chain(forwards).collect()
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tollgate_service::{Headers, HostName};
+use tollgate_service::{Headers, HostName, TrustedProxies};
 
 use super::log::{Format, LogLevel};
 
@@ -25,7 +25,7 @@ envoyproxy/ratelimit are honoured where they mean something here; flags beat the
 
 /// Answer Envoy and HTTP clients by the rules of a directory
 ///
-/// gRPC: Envoy's rate limit service v3, health, reflection. HTTP: /json, /v1/check, /v1/peek,
+/// gRPC: Envoy's rate limit service v3, health, reflection. HTTP: /json, /v1/check, /v1/peek, /v1/auth for proxies,
 /// /healthcheck, /metrics, a status page at /; on the admin address /v1/reset and /rlconfig. Redis' protocol, if --resp
 /// says where.
 #[derive(clap::Args)]
@@ -126,13 +126,20 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) response_headers: Option<bool>,
 
-    /// The headers of /v1/check and /v1/peek: styles with commas between them, or none [default: draft-10]
+    /// The headers of /v1/check, /v1/peek and /v1/auth: styles with commas between them, or none [default: draft-10]
     ///
     /// Styles are draft-3 to draft-10, x-ratelimit, x-ratelimit-unix, x-ratelimit-retry-after, x-rate-limit,
     /// x-rate-limit-unix, and names of your own for limit, remaining, reset and, if you like, the wait, as in
     /// My-Limit:My-Left:My-Reset=unix:My-Wait. Without =unix the reset is in seconds from now.
     #[arg(long, value_name = "STYLES")]
     pub(super) headers: Option<Headers>,
+
+    /// The proxies that may tell /v1/auth a client's address, or none [default: 127.0.0.1,::1]
+    ///
+    /// Addresses and networks with commas between them. X-Forwarded-For is read from the right, up to the first address
+    /// that is none of them: what a client has written itself is never believed.
+    #[arg(long, value_name = "NETWORKS")]
+    pub(super) trusted_proxies: Option<TrustedProxies>,
 
     /// Pass the metadata of rules to Envoy
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]

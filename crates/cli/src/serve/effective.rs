@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
 use tollgate_service::{
-    AnswerParts, Global, Headers, HostName, MetricsNames, Options, RespOptions, RulesFrom,
-    StateFile, TlsFiles,
+    AnswerParts, BadTrustedProxies, Global, Headers, HostName, MetricsNames, Options, RespOptions,
+    RulesFrom, StateFile, TlsFiles, TrustedProxies,
 };
 
 use super::args::{MetricsNamesArg, ServeArgs};
 use super::certificates::{grpc_tls, http_tls};
-use super::environment::{BadVariable, Environment};
+use super::environment::{BadVariable, Environment, refuse_what_would_mislead};
 use super::log::{Format, LogLevel};
 use super::redis_variables;
 use super::setting::{Setting, SettingError, SettingSource, first, of_flag, optional};
@@ -42,6 +42,7 @@ pub(super) struct Effective {
     pub(super) merge_domains: Setting<bool>,
     pub(super) response_headers: Setting<bool>,
     pub(super) headers: Setting<Headers>,
+    pub(super) trusted_proxies: Setting<TrustedProxies>,
     pub(super) metadata: Setting<bool>,
     pub(super) allow_empty: Setting<bool>,
     pub(super) linger_rules: Setting<Option<u64>>,
@@ -63,6 +64,7 @@ const NO_VARIABLE: &str = "";
 
 const RESP: &str = "TOLLGATE_RESP";
 const RESP_PASSWORD: &str = "TOLLGATE_RESP_PASSWORD";
+const PROXIES: &str = "TOLLGATE_TRUSTED_PROXIES";
 const OVERRIDES: &str = "TOLLGATE_OVERRIDE_CAPACITY";
 
 const HEADERS: &str = "styles of headers as in draft-10,x-ratelimit, or none";
@@ -113,6 +115,7 @@ impl Effective {
                 (environment.parsed("TOLLGATE_HEADERS", HEADERS)?, "TOLLGATE_HEADERS"),
                 Headers::default(),
             ),
+            trusted_proxies: trusted_proxies(args, environment)?,
             metadata: truth(args.metadata, "--metadata", "RESPONSE_DYNAMIC_METADATA")?,
             allow_empty: of_flag((args.allow_empty, "--allow-empty"), false),
             linger_rules: optional((args.linger_rules, "--linger-rules"), (None, NO_VARIABLE)),
@@ -157,6 +160,7 @@ impl Effective {
                 metadata: self.metadata.value,
             },
             headers: self.headers.value.clone(),
+            trusted_proxies: self.trusted_proxies.value.clone(),
             metrics_names: match self.metrics_names.value {
                 MetricsNamesArg::Own => MetricsNames::Own,
                 MetricsNamesArg::Envoyproxy => MetricsNames::Envoyproxy,
@@ -217,6 +221,7 @@ impl Effective {
             row("merge-domains", &self.merge_domains, ToString::to_string),
             row("response-headers", &self.response_headers, ToString::to_string),
             row("headers", &self.headers, ToString::to_string),
+            row("trusted-proxies", &self.trusted_proxies, ToString::to_string),
             row("metadata", &self.metadata, ToString::to_string),
             row("allow-empty", &self.allow_empty, ToString::to_string),
             row("linger-rules", &self.linger_rules, |seconds| {
@@ -305,6 +310,15 @@ fn address(
     Ok(of_flag.unwrap_or(Setting { value: address, source }))
 }
 
+fn trusted_proxies(
+    args: &ServeArgs,
+    environment: &Environment,
+) -> Result<Setting<TrustedProxies>, BadVariable> {
+    let variable = environment.parsed(PROXIES, BadTrustedProxies::ACCEPTED)?;
+    let flag = (args.trusted_proxies.clone(), "--trusted-proxies");
+    Ok(first(flag, (variable, PROXIES), TrustedProxies::default()))
+}
+
 fn override_capacity(
     args: &ServeArgs,
     environment: &Environment,
@@ -383,17 +397,4 @@ fn check_ratio(ratio: f64) -> Result<f64, BadVariable> {
     let found =
         || BadVariable { name: "NEAR_LIMIT_RATIO", found: ratio.to_string(), accepted: RATIO };
     if (0.0..=1.0).contains(&ratio) { Ok(ratio) } else { Err(found()) }
-}
-
-/// Refuses variables of features that do not exist yet, where ignoring them would be unsafe.
-fn refuse_what_would_mislead(environment: &Environment) -> Result<(), BadVariable> {
-    match environment.text("GRPC_CLIENT_TLS_SAN") {
-        None => Ok(()),
-        Some(found) => Err(BadVariable {
-            name: "GRPC_CLIENT_TLS_SAN",
-            found: found.to_owned(),
-            accepted: "an authority of its own for the clients that may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
-                       names in clients' certificates are not looked at",
-        }),
-    }
 }

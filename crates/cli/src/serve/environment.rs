@@ -26,7 +26,7 @@ const MEMCACHE: Fate = Meaningless("there is no memcached");
 const TRACING: Fate = NotYet("there are no traces");
 
 /// All of them, in the order of envoyproxy/ratelimit's settings, and then our own.
-pub(super) const VARIABLES: [(&str, Fate); 96] = [
+pub(super) const VARIABLES: [(&str, Fate); 97] = [
     ("HOST", Honoured("the address of HTTP, with `PORT`")),
     ("PORT", Honoured("8080")),
     (
@@ -153,6 +153,7 @@ pub(super) const VARIABLES: [(&str, Fate); 96] = [
     ("TOLLGATE_RESP", Honoured("as `--resp`")),
     ("TOLLGATE_RESP_PASSWORD", Honoured("as `--resp-password`")),
     ("TOLLGATE_OVERRIDE_CAPACITY", Honoured("as `--override-capacity`")),
+    ("TOLLGATE_TRUSTED_PROXIES", Honoured("as `--trusted-proxies`")),
 ];
 
 /// The variables that are set.
@@ -230,6 +231,19 @@ impl Environment {
 impl FromIterator<(String, String)> for Environment {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
         Self { values: pairs.into_iter().collect() }
+    }
+}
+
+/// Refuses variables of features that do not exist yet, where ignoring them would be unsafe.
+pub(super) fn refuse_what_would_mislead(environment: &Environment) -> Result<(), BadVariable> {
+    match environment.text("GRPC_CLIENT_TLS_SAN") {
+        None => Ok(()),
+        Some(found) => Err(BadVariable {
+            name: "GRPC_CLIENT_TLS_SAN",
+            found: found.to_owned(),
+            accepted: "an authority of its own for the clients that may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
+                       names in clients' certificates are not looked at",
+        }),
     }
 }
 

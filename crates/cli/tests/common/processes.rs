@@ -6,6 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Longer than anything that a busy machine delays.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A process that ends with the test.
 pub(crate) struct Process(pub(crate) Child);
 

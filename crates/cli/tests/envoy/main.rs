@@ -28,6 +28,3 @@ mod quota;
 mod rules;
 mod transport;
 mod usage;
-
-/// Longer than anything that a busy machine delays.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);

@@ -6,10 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use crate::PATIENCE;
 use crate::client::Client;
 use crate::common::Scratch;
-use crate::processes::Process;
+use crate::processes::{PATIENCE, Process};
 
 const ANY: &str = "127.0.0.1:0";
 

@@ -5,10 +5,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::PATIENCE;
 use crate::client::{Answer, Client, Load};
 use crate::common::Scratch;
-use crate::processes::Process;
+use crate::processes::{PATIENCE, Process};
 use crate::service::Service;
 use crate::upstream::Upstream;
 

@@ -185,7 +185,8 @@ impl DecisionMaker {
     pub fn question(&self, request: &Request<'_>, act: Act) -> Result<Question, RequestError> {
         let settings = self.cache.settings();
         request.check(settings)?;
-        let rules = self.cache.rules().ok_or(RequestError::NotLoaded)?;
+        let rules = request.rules.cloned().or_else(|| self.cache.rules());
+        let rules = rules.ok_or(RequestError::NotLoaded)?;
         let is_separate = settings.compat;
         let mut keys = Vec::new();
         let mut parts = resolve(&rules, request, &mut keys);

@@ -22,6 +22,7 @@ mod verdict;
 use std::cell::Cell;
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use tollgate::{BuildError, Timestamp};
 
 use crate::answer::Answer;
@@ -256,13 +257,21 @@ impl DecisionMaker {
     /// ```
     pub fn reset(&self, request: &Request<'_>) -> Result<usize, RequestError> {
         request.check(self.cache.settings())?;
-        let rules = self.cache.current();
+        let rules = self.rules(request);
         let rules = rules.as_deref().ok_or(RequestError::NotLoaded)?;
         Ok(with_keys(|keys| {
             let parts = resolve(rules, request, keys);
             let with = self.context(keys, DecisionTime::Now, Act::Peek);
             parts.iter().map(|part| part.reset(with)).sum()
         }))
+    }
+
+    /// The rules that a request is decided by, from its start to its end.
+    fn rules(&self, request: &Request<'_>) -> Guard<Option<Arc<RuleSet>>> {
+        match request.rules {
+            Some(rules) => Guard::from_inner(Some(Arc::clone(rules))),
+            None => self.cache.current(),
+        }
     }
 
     fn context<'a>(&'a self, keys: &'a [u8], moment: DecisionTime, act: Act) -> Context<'a> {
@@ -277,7 +286,7 @@ impl DecisionMaker {
     ) -> Result<Answer, RequestError> {
         let settings = self.cache.settings();
         request.check(settings)?;
-        let guard = self.cache.current();
+        let guard = self.rules(request);
         let rules = guard.as_deref().ok_or(RequestError::NotLoaded)?;
         let concluded = with_keys(|keys| {
             let mut parts = resolve(rules, request, keys);

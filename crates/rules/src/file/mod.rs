@@ -2,6 +2,7 @@
 
 mod descriptor;
 mod fields;
+mod forward;
 mod limit;
 mod metadata;
 mod pool;
@@ -14,6 +15,7 @@ use crate::yaml::{self, Data};
 pub use descriptor::{Accuracy, OnError};
 pub(crate) use descriptor::{DescriptorText, RuleSpec, Traits};
 use fields::MapFields;
+pub(crate) use forward::ForwardText;
 pub(crate) use limit::LimitText;
 pub use metadata::Metadata;
 pub(crate) use pool::PoolText;
@@ -24,6 +26,7 @@ pub(crate) struct RuleFile {
     pub(crate) at: Position,
     pub(crate) domain: String,
     pub(crate) pool: Option<PoolText>,
+    pub(crate) forwards: Vec<ForwardText>,
     pub(crate) descriptors: Vec<DescriptorText>,
 }
 
@@ -42,11 +45,13 @@ pub(crate) fn read(text: &[u8]) -> Result<RuleFile, LocatedProblem> {
     {
         return Err(LocatedProblem { at: start, problem: Problem::EmptyDomain });
     }
-    let fields = MapFields::of(&node, "the file", &["domain", "descriptors", "pool"])?;
+    let fields =
+        MapFields::of(&node, "the file", &["domain", "descriptors", "pool", "forward_auth"])?;
     let Some(domain) = fields.text("domain")?.filter(|domain| !domain.is_empty()) else {
         return Err(LocatedProblem { at: node.at, problem: Problem::EmptyDomain });
     };
     let descriptors = descriptor::read_all(fields.maps("descriptors")?)?;
     let pool = fields.get("pool").map(pool::read).transpose()?;
-    Ok(RuleFile { at: node.at, domain: domain.to_owned(), pool, descriptors })
+    let forwards = forward::read_all(fields.maps("forward_auth")?)?;
+    Ok(RuleFile { at: node.at, domain: domain.to_owned(), pool, forwards, descriptors })
 }

@@ -13,7 +13,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use tollgate_redis::Fault;
 use tollgate_rules::{
-    Act, Answer, Code, Descriptor, DescriptorEntry, NoCell, Request, RequestError,
+    Act, Answer, Code, Descriptor, DescriptorEntry, NoCell, Request, RequestError, RuleSet,
 };
 use tollgate_tower::{Headers, LimitReport, PolicyName};
 
@@ -23,13 +23,16 @@ use crate::tokens::{Charged, Token};
 use crate::wire::{nearest_limit, tell_full, whole_seconds};
 
 /// `{"domain": "shop", "descriptors": [{"user": "alice"}], "cost": 1}`
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckRequest {
     pub(super) domain: String,
     pub(super) descriptors: Vec<Pairs>,
     #[serde(default = "one")]
     pub(super) cost: u64,
+    /// Those that it was made by; without them those in force.
+    #[serde(skip)]
+    pub(super) rules: Option<Arc<RuleSet>>,
 }
 
 pub(super) fn one() -> u64 {
@@ -124,7 +127,7 @@ pub(crate) async fn peek(
     State(service): State<Arc<Service>>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Response {
-    let mut question = CheckRequest { domain: String::new(), descriptors: Vec::new(), cost: 1 };
+    let mut question = CheckRequest { cost: one(), ..CheckRequest::default() };
     let mut pairs = Vec::new();
     for (key, value) in query {
         match key.as_str() {
@@ -201,7 +204,8 @@ impl CheckRequest {
             .iter()
             .map(|entries| Descriptor { hits: Some(self.cost), ..Descriptor::new(entries) })
             .collect();
-        act(&Request::new(&self.domain, &descriptors))
+        let request = Request::new(&self.domain, &descriptors);
+        act(&Request { rules: self.rules.as_ref(), ..request })
     }
 }
 

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
+use tollgate_tower::PeerAddress;
+use tower_layer::Layer;
 
 use crate::listen::{self, Io, Socket, Threads};
 
@@ -32,7 +34,7 @@ pub(crate) async fn listen(
     let serve = || {
         let (server, routes, open) = (Arc::clone(&server), routes.clone(), open.watcher());
         move |io: Io| async move {
-            let service = TowerToHyperService::new(routes);
+            let service = TowerToHyperService::new(Extension(PeerAddress(io.peer())).layer(routes));
             let connection = server.serve_connection(TokioIo::new(io), service);
             // An error here is caused by the client: it has gone, or did not speak HTTP.
             drop(open.watch(connection.into_owned()).await);

@@ -1,6 +1,7 @@
 //! The public routes, and those for the admin's address.
 
 mod apart;
+mod auth;
 mod check;
 mod connections;
 mod guard;
@@ -16,7 +17,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use tollgate_redis::Outage;
 
 use crate::global::GlobalLimits;
@@ -35,6 +36,7 @@ pub(crate) fn routes(service: Arc<Service>) -> Router {
         .route("/json", post(json::should_rate_limit))
         .route("/v1/check", post(check::check))
         .route("/v1/peek", get(check::peek))
+        .route("/v1/auth", any(auth::auth))
         .route("/v1/reserve", post(reserve::reserve))
         .route("/v1/cancel", post(reserve::cancel))
         .route("/v1/refund", post(reserve::refund))
@@ -104,8 +106,8 @@ async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Res
     }
 }
 
-/// One line per rule, as `tollgate check` prints it; pools, and the headroom in force; domains that keep their last good rules because they have no
-/// others; and the errors of the last load.
+/// One line per rule, as `tollgate check` prints it, and per descriptor of `forward_auth`; pools, and the headroom in
+/// force; domains that keep their last good rules because they have no others; and the errors of the last load.
 async fn config(State(service): State<Arc<Service>>) -> Response {
     let made = apart::make(move || in_force(&service)).await;
     made.map_or_else(
@@ -118,6 +120,7 @@ fn in_force(service: &Service) -> String {
     let mut page = String::new();
     if let Some(rules) = service.cache().rules() {
         rules.rules().iter().for_each(|rule| page += &format!("{rule}\n"));
+        rules.all_forwards().for_each(|forward| page += &format!("{forward}\n"));
         for pool in rules.pools() {
             let (domain, quota, headroom) = (pool.domain(), pool.quota(), pool.headroom());
             page += &format!("{}: pool {quota}, headroom {headroom}\n", domain.escape_debug());

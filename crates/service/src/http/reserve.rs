@@ -114,7 +114,7 @@ async fn take_place(service: &Service, asked: ReserveRequest) -> Result<Response
         )));
     }
     let act = Act::Reserve { max_wait: max_wait_ms.map(Duration::from_millis) };
-    let asked = CheckRequest { domain, descriptors, cost };
+    let asked = CheckRequest { domain, descriptors, cost, rules: None };
     let (answer, charged) = asked.act(service, act).await.map_err(error_response)?;
     let token = charged.and_then(|charged| service.tokens.keep(charged));
     Ok(reply(&answer, &service.headers, token))

@@ -8,6 +8,7 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -37,6 +38,8 @@ impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> ByteStream for S {}
 #[derive(Debug)]
 pub(crate) struct Io {
     stream: Box<dyn ByteStream>,
+    /// The address at the other end.
+    peer: IpAddr,
     /// Set once the sending side is closed: until when the client has time to close its own.
     closing: Option<Pin<Box<Sleep>>>,
 }
@@ -44,7 +47,7 @@ pub(crate) struct Io {
 /// A connection as it was accepted.
 #[derive(Debug)]
 pub(crate) enum Raw {
-    Tcp(TcpStream),
+    Tcp(TcpStream, IpAddr),
     #[cfg(unix)]
     Unix(UnixStream),
 }
@@ -52,7 +55,7 @@ pub(crate) enum Raw {
 /// A connection between two runtimes: that of its listener and that of its thread.
 #[derive(Debug)]
 pub(super) enum Moving {
-    Tcp(std::net::TcpStream),
+    Tcp(std::net::TcpStream, IpAddr),
     #[cfg(unix)]
     Unix(std::os::unix::net::UnixStream),
 }
@@ -61,7 +64,7 @@ impl Moving {
     /// Has the runtime of the calling task watch it.
     pub(super) fn enter(self) -> io::Result<Raw> {
         match self {
-            Self::Tcp(stream) => TcpStream::from_std(stream).map(Raw::Tcp),
+            Self::Tcp(stream, peer) => Ok(Raw::Tcp(TcpStream::from_std(stream)?, peer)),
             #[cfg(unix)]
             Self::Unix(stream) => UnixStream::from_std(stream).map(Raw::Unix),
         }
@@ -72,7 +75,7 @@ impl Raw {
     /// Has no runtime watch it any more.
     pub(super) fn leave(self) -> io::Result<Moving> {
         match self {
-            Self::Tcp(stream) => stream.into_std().map(Moving::Tcp),
+            Self::Tcp(stream, peer) => Ok(Moving::Tcp(stream.into_std()?, peer)),
             #[cfg(unix)]
             Self::Unix(stream) => stream.into_std().map(Moving::Unix),
         }
@@ -80,21 +83,22 @@ impl Raw {
 
     /// The connection once the handshake is done, if TLS is configured; `None` if the client failed it.
     pub(super) async fn ready(self, tls: Option<Arc<Tls>>) -> Option<Io> {
-        let stream: Box<dyn ByteStream> = match (self, tls) {
+        let (stream, peer): (Box<dyn ByteStream>, IpAddr) = match (self, tls) {
+            // A process of this machine, as at a loopback address.
             #[cfg(unix)]
-            (Self::Unix(stream), _) => Box::new(stream),
-            (Self::Tcp(stream), None) => Box::new(stream),
-            (Self::Tcp(stream), Some(tls)) => {
+            (Self::Unix(stream), _) => (Box::new(stream), Ipv4Addr::LOCALHOST.into()),
+            (Self::Tcp(stream, peer), None) => (Box::new(stream), peer),
+            (Self::Tcp(stream, peer), Some(tls)) => {
                 let handshake = tls.acceptor().accept(stream);
                 let shaken = tokio::time::timeout(HANDSHAKE_WITHIN, handshake).await;
-                Box::new(shaken.ok()?.ok()?)
+                (Box::new(shaken.ok()?.ok()?), peer)
             }
         };
-        Some(Io { stream, closing: None })
+        Some(Io { stream, peer, closing: None })
     }
 }
 
-/// No information about the client is kept.
+/// gRPC is told nothing about the client.
 impl Connected for Io {
     type ConnectInfo = ();
 
@@ -102,6 +106,10 @@ impl Connected for Io {
 }
 
 impl Io {
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
     /// Discards further input until the client has closed its side or its time is over.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<()> {
         // Checked first, because a client that never stops sending would otherwise prevent it.
@@ -183,8 +191,8 @@ mod tests {
     async fn a_connection_that_ends_is_read_until_its_client_has_closed_it() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut io = Raw::Tcp(stream).ready(None).await.unwrap();
+        let (stream, peer) = listener.accept().await.unwrap();
+        let mut io = Raw::Tcp(stream, peer.ip()).ready(None).await.unwrap();
         client.write_all(b"a question that is not read").await.unwrap();
         let ends = tokio::spawn(async move {
             io.write_all(b"answer").await.unwrap();
@@ -206,7 +214,7 @@ mod tests {
     async fn a_client_that_never_stops_sending_is_closed_when_its_time_is_over() {
         let stream: Box<dyn ByteStream> =
             Box::new(tokio::io::join(tokio::io::repeat(7), tokio::io::sink()));
-        let mut io = Io { stream, closing: None };
+        let mut io = Io { stream, peer: Ipv4Addr::LOCALHOST.into(), closing: None };
         let mut is_closed = async || {
             poll_fn(|context| Poll::Ready(Pin::new(&mut io).poll_shutdown(context).is_ready()))
                 .await

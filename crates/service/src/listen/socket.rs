@@ -52,10 +52,10 @@ impl Socket {
     pub(super) async fn accept(&self) -> io::Result<Raw> {
         match self {
             Self::Tcp(listener, _) => {
-                let (stream, _) = listener.accept().await?;
+                let (stream, peer) = listener.accept().await?;
                 // Answers are small, and are sent without delay.
                 let _ = stream.set_nodelay(true);
-                Ok(Raw::Tcp(stream))
+                Ok(Raw::Tcp(stream, peer.ip()))
             }
             #[cfg(unix)]
             Self::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Raw::Unix(stream)),

@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
-use super::counter::ServiceTotal;
+use super::counter::{ServiceTotal, encode_total};
 use super::histogram::Histogram;
 
 /// The protocol of a request.
@@ -22,6 +22,8 @@ pub(crate) enum Protocol {
     Plain,
     /// Redis'.
     Resp,
+    /// `/v1/auth`, for proxies.
+    Auth,
 }
 
 /// The outcome of a request.
@@ -44,11 +46,12 @@ impl RequestOutcome {
     }
 }
 
-const PROTOCOLS: [(Protocol, &str); 4] = [
+const PROTOCOLS: [(Protocol, &str); 5] = [
     (Protocol::Grpc, "grpc"),
     (Protocol::Json, "json"),
     (Protocol::Plain, "check"),
     (Protocol::Resp, "resp"),
+    (Protocol::Auth, "auth"),
 ];
 
 /// How many outcomes there are.
@@ -65,6 +68,8 @@ pub(crate) struct Requests {
     /// By protocol, and by outcome.
     counts: [[ServiceTotal; OUTCOMES.len()]; PROTOCOLS.len()],
     seconds: [Histogram; PROTOCOLS.len()],
+    /// Requests of proxies to which no descriptor of `forward_auth` applied.
+    pub(crate) unmapped: ServiceTotal,
 }
 
 impl Requests {
@@ -118,7 +123,8 @@ impl Requests {
         for (protocol, name) in PROTOCOLS {
             self.seconds(protocol).encode(metric.encode_family(&[("protocol", name)])?)?;
         }
-        Ok(())
+        let help = "Requests of /v1/auth that passed, as no descriptor of forward_auth applied";
+        encode_total(encoder, "auth_unmapped", help, self.unmapped.get())
     }
 }
 

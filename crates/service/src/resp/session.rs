@@ -301,7 +301,7 @@ mod tests {
     use std::sync::Arc;
 
     use tollgate_rules::{DecisionMaker, RuleCache, Settings};
-    use tollgate_tower::Headers;
+    use tollgate_tower::{ClientAddress, Headers};
 
     use super::*;
     use crate::options::{AnswerParts, MetricsNames};
@@ -310,7 +310,7 @@ mod tests {
     fn from_16_kib_of_answers_on_nothing_more_is_decided_until_they_are_sent() {
         let cache = Arc::new(RuleCache::new(Settings::default()));
         let maker = DecisionMaker::new(cache).expect("tables");
-        let told = (AnswerParts::default(), Headers::default());
+        let told = (AnswerParts::default(), Headers::default(), ClientAddress::peer());
         let clock = tollgate::Clock::unix();
         let service = Service::new(maker, told, MetricsNames::Own, None, None, clock);
         let mut session = Session::new(&service, None);

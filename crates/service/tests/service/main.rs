@@ -5,6 +5,7 @@ mod certificates;
 #[path = "../common/mod.rs"]
 mod common;
 
+mod auth;
 mod bad_inputs;
 mod grpc;
 mod headers;

@@ -28,6 +28,33 @@ async fn serve(test: &str, path: &Path) -> World {
     .await
 }
 
+/// A process of this machine asks there, as at a loopback address: a proxy, which is believed.
+#[tokio::test]
+async fn a_proxy_may_ask_there_and_is_believed() {
+    let path = directory("auth");
+    let rules = "{domain: d, forward_auth: [{a: address}], \
+                 descriptors: [{key: a, rate_limit: {unit: year, requests_per_unit: 1}}]}";
+    let socket = path.join("http");
+    let world = serve_with("unix_auth", rules, |options| Options {
+        http_socket: Some(socket.clone()),
+        ..options
+    })
+    .await;
+    for (client, expected) in [("192.0.2.1", "200"), ("192.0.2.1", "429"), ("192.0.2.2", "200")] {
+        let mut stream = UnixStream::connect(&socket).await.expect("it listens");
+        let ask = format!(
+            "GET /v1/auth?domain=d HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+             x-forwarded-for: {client}\r\n\r\n"
+        );
+        stream.write_all(ask.as_bytes()).await.expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("it answers");
+        assert_eq!(answer.split(' ').nth(1), Some(expected), "{client}");
+    }
+    world.running.stop().await;
+    fs::remove_dir(&path).expect("it is empty");
+}
+
 async fn channel(path: PathBuf) -> Channel {
     let connector = tower::service_fn(move |_| {
         let path = path.clone();

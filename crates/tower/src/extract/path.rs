@@ -1,6 +1,5 @@
 //! [`NormalPath`]: a path in one normal form for all of its spellings.
 
-use arrayvec::ArrayVec;
 use percent_encoding::percent_decode;
 
 use super::{Extract, Head, NoKey};
@@ -32,43 +31,66 @@ const PATH_MAX: usize = 512;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NormalPath;
 
+impl NormalPath {
+    /// The normal form of a path, whatever its length; `/` for the root. Bytes that are no UTF-8 become U+FFFD. A query
+    /// or a fragment is left out.
+    ///
+    /// ```
+    /// use tollgate_tower::NormalPath;
+    /// assert_eq!(NormalPath::of("/x/..//%6Cogin;v=1/?next=/"), "/login");
+    /// assert_eq!(NormalPath::of(""), "/");
+    /// ```
+    #[must_use]
+    pub fn of(path: &str) -> String {
+        let mut room = vec![0; path.len() + 1];
+        match normal(path, &mut room) {
+            None | Some(b"") => "/".to_owned(),
+            Some(path) => String::from_utf8_lossy(path).into_owned(),
+        }
+    }
+}
+
 impl Extract for NormalPath {
     fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
-        match normal(head.uri.path()) {
-            Some(path) => key.push(&path),
+        match normal(head.uri.path(), &mut [0; PATH_MAX + 1]) {
+            Some(path) => key.push(path),
             None => key.push_absent(),
         }
         Ok(())
     }
 }
 
-type Path = ArrayVec<u8, PATH_MAX>;
-
-/// Each segment after a slash, in lower case, without parameters; no empty segments, no dots.
-fn normal(path: &str) -> Option<Path> {
-    let mut decoded = Path::new();
+/// Each segment after a slash, in lower case, without parameters; no empty segments, no dots. `None` if there is no room
+/// for the path, decoded, and a slash before it.
+fn normal<'r>(path: &str, room: &'r mut [u8]) -> Option<&'r [u8]> {
+    // The first byte is for the slash that a path may lack.
+    let mut end = 1;
     for byte in percent_decode(path.as_bytes()) {
         // Some servers treat a backslash as a slash.
         let byte = if byte == b'\\' { b'/' } else { byte.to_ascii_lowercase() };
-        decoded.try_push(byte).ok()?;
+        *room.get_mut(end)? = byte;
+        end += 1;
     }
-    let end = decoded.iter().position(|&byte| matches!(byte, b'?' | b'#')).unwrap_or(decoded.len());
-    let mut normal = Path::new();
-    for segment in decoded[..end].split(|&byte| byte == b'/') {
-        let bare = segment.split(|&byte| byte == b';').next().unwrap_or_default();
-        match bare {
+    let is_end = |byte: &u8| matches!(byte, b'?' | b'#');
+    let end = room[1..end].iter().position(is_end).map_or(end, |at| at + 1);
+    // What is kept moves to the left: a segment is never written behind where it was read.
+    let (mut start, mut kept) = (1, 0);
+    while start <= end {
+        let length = room[start..end].iter().position(|&byte| byte == b'/').unwrap_or(end - start);
+        let segment = &room[start..start + length];
+        let bare = segment.iter().position(|&byte| byte == b';').unwrap_or(length);
+        match &segment[..bare] {
             b"" | b"." => {}
-            b".." => {
-                let parent = normal.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-                normal.truncate(parent);
-            }
-            segment => {
-                normal.try_push(b'/').ok()?;
-                normal.try_extend_from_slice(segment).ok()?;
+            b".." => kept = room[..kept].iter().rposition(|&byte| byte == b'/').unwrap_or(0),
+            _ => {
+                room[kept] = b'/';
+                room.copy_within(start..start + bare, kept + 1);
+                kept += 1 + bare;
             }
         }
+        start += length + 1;
     }
-    Some(normal)
+    Some(&room[..kept])
 }
 
 #[cfg(test)]
@@ -76,7 +98,8 @@ mod tests {
     use super::*;
 
     fn text(path: &str) -> Option<String> {
-        normal(path).map(|path| String::from_utf8_lossy(&path).into_owned())
+        let mut room = [0; PATH_MAX + 1];
+        normal(path, &mut room).map(|path| String::from_utf8_lossy(path).into_owned())
     }
 
     #[test]
@@ -122,7 +145,19 @@ mod tests {
 
     #[test]
     fn a_path_that_is_too_long_is_one_of_many() {
-        assert!(text(&"/x".repeat(256)).is_some());
+        assert_eq!(text(&"/x".repeat(256)), Some("/x".repeat(256)));
         assert_eq!(text(&"/x".repeat(257)), None);
+    }
+
+    #[test]
+    fn a_text_has_its_normal_form_whatever_its_length() {
+        let long = "/X".repeat(10_000);
+        assert_eq!(NormalPath::of(&long), "/x".repeat(10_000));
+        assert_eq!(NormalPath::of(&format!("{long}/{}admin", "../".repeat(10_000))), "/admin");
+        assert_eq!(NormalPath::of(&"x".repeat(600)), format!("/{}", "x".repeat(600)));
+        for root in ["", "/", "//", "?a=/b", "/..", "/;v=1", "\\"] {
+            assert_eq!(NormalPath::of(root), "/", "{root}");
+        }
+        assert_eq!(NormalPath::of("/%ff%C3%9C"), "/\u{fffd}\u{dc}");
     }
 }

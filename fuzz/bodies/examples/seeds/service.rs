@@ -120,7 +120,7 @@ pub(crate) const BODIES: [NamedSeed<&[u8]>; 12] = [
     ("deep", b"[[[[[[[[[[[[[[[[[[[[[[[["),
 ];
 
-pub(crate) const RULES: [NamedSeed<&[u8]>; 13] = [
+pub(crate) const RULES: [NamedSeed<&[u8]>; 14] = [
     ("nested", b"domain: d\ndescriptors:\n  - key: a\n    value: b\n    rate_limit: {unit: minute, requests_per_unit: 5}\n    descriptors:\n      - {key: c, rate_limit: {unit: hour, requests_per_unit: 7, name: n, replaces: [{name: m}]}}\n"),
     ("matched", b"domain: d\ndescriptors:\n  - {key: ip, cidr: 10.0.0.0/8, prefix_v4: 24, rate_limit: {unit: day, requests_per_unit: 1}}\n  - {key: ip, cidr: 10.1.0.0/16}\n  - {key: ip, regex: '(?i)[a-z]+/x', share_threshold: true, rate_limit: {unit: day, requests_per_unit: 2}}\n# ip 10.1.2.3 ip abc/x ip 10.2.0.0/24\n"),
     ("wild", b"domain: d\ndescriptors:\n  - {key: a, value: 'x*y', share_threshold: true, rate_limit: {unit: day, requests_per_unit: 1}}\n  - {key: 'b*', rate_limit: {unit: WEEK, requests_per_unit: 2}}\n"),
@@ -130,6 +130,7 @@ pub(crate) const RULES: [NamedSeed<&[u8]>; 13] = [
     ("merge_key", b"domain: d\nx: &x {unit: minute, requests_per_unit: 5}\ndescriptors:\n  - {key: a, rate_limit: {<<: *x, name: n}}\n"),
     ("bomb", b"domain: d\na: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d]\n"),
     ("escapes", b"domain: \"d\\e[31m\\r\\n\"\ndescriptors:\n  - {key: \"\\x07\", rate_limit: {unit: \"\\0\"}}\n"),
+    ("forwarded", b"domain: d\nforward_auth:\n  - {a: address of x-real-ip, b: path else /}\n  - c: header X-C else \"\\e[31m\"\n  - d: text e\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1}}\n"),
     ("twice", b"domain: d\ndescriptors:\n  - {key: a}\n  - {key: a}\n"),
     ("too_much", b"domain: d\ndescriptors: [{key: a, capacity: 9000000000, rate_limit: {unit: day, requests_per_unit: 1}}]\n"),
     ("two_documents", b"domain: d\n---\ndomain: e\n"),

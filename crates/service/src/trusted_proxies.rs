@@ -1,0 +1,95 @@
+//! [`TrustedProxies`]: the proxies that are believed when they tell a client's address.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use ipnet::IpNet;
+use tollgate_tower::ClientAddress;
+
+/// The networks of proxies that are believed when they tell a client's address to `/v1/auth`; by default this machine
+/// alone, 127.0.0.1 and ::1.
+///
+/// ```
+/// use tollgate_service::TrustedProxies;
+/// let proxies: TrustedProxies = "10.0.0.7, fd00::/8".parse()?;
+/// assert_eq!(proxies.to_string(), "10.0.0.7/32,fd00::/8");
+/// assert_eq!(TrustedProxies::default().to_string(), "127.0.0.1/32,::1/128");
+/// assert_eq!("none".parse::<TrustedProxies>()?.to_string(), "none");
+/// # Ok::<(), tollgate_service::BadTrustedProxies>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustedProxies(Vec<IpNet>);
+
+impl TrustedProxies {
+    /// The address of a client behind them.
+    pub(crate) fn client_address(&self) -> ClientAddress {
+        ClientAddress::trusting(self.0.iter().copied())
+    }
+}
+
+impl Default for TrustedProxies {
+    fn default() -> Self {
+        let here = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        Self(here.map(IpNet::from).to_vec())
+    }
+}
+
+impl FromStr for TrustedProxies {
+    type Err = BadTrustedProxies;
+
+    fn from_str(text: &str) -> Result<Self, BadTrustedProxies> {
+        if text.trim() == "none" {
+            return Ok(Self(Vec::new()));
+        }
+        let network = |part: &str| {
+            let address = || part.parse::<IpAddr>().map(IpNet::from);
+            let network = part.parse::<IpNet>().or_else(|_| address()).ok();
+            let network = network.filter(|network| *network == network.trunc());
+            network.ok_or_else(|| BadTrustedProxies { found: part.to_owned() })
+        };
+        text.split(',').map(|part| network(part.trim())).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for TrustedProxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        for (n, network) in self.0.iter().enumerate() {
+            write!(f, "{}{network}", if n == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+/// The text is not a list of networks.
+///
+/// ```
+/// use tollgate_service::TrustedProxies;
+/// let error = "10.0.0.7/8".parse::<TrustedProxies>().unwrap_err().to_string();
+/// assert!(error.starts_with("'10.0.0.7/8' is neither an address nor a network whose bits behind the prefix are 0"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadTrustedProxies {
+    found: String,
+}
+
+impl fmt::Display for BadTrustedProxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "'{}' is neither an address nor a network whose bits behind the prefix are 0; use {}",
+            self.found.escape_debug(),
+            Self::ACCEPTED
+        )
+    }
+}
+
+impl BadTrustedProxies {
+    /// What would be accepted.
+    pub const ACCEPTED: &str = "some with commas between them, as in 127.0.0.1,10.0.0.0/8, or none";
+}
+
+impl std::error::Error for BadTrustedProxies {}
