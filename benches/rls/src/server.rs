@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::{env, fs, thread};
 
@@ -93,9 +92,9 @@ async fn ours(descriptors: usize) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(&directory)?;
     let file = directory.join("bench.yaml");
     fs::write(&file, rules(descriptors))?;
-    let any: SocketAddr = ([127, 0, 0, 1], 0).into();
+    let any = || ([127, 0, 0, 1], 0).into();
     let mut options = tollgate_service::Options::new(&file);
-    (options.http, options.grpc, options.admin) = (any, any, any);
+    (options.http, options.grpc, options.admin) = (any(), any(), any());
     let running = tollgate_service::start(options, |_| ()).await?;
     // They have been read: a failure to delete them changes nothing.
     fs::remove_dir_all(&directory)?;

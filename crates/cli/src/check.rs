@@ -82,7 +82,8 @@ fn load_as_served(
 ) -> Result<Arc<RuleSet>, Failure> {
     use tollgate_service::{Options, rule_cache};
 
-    let half = |name| Failure::Serve(format!("{name} is given without --redis; give both"));
+    let half =
+        |(name, missing)| Failure::Serve(format!("{name} is given without {missing}; give both"));
     let global = redis.global(None).map_err(half)?;
     // A thread that runs no task: limits are made, and nothing connects.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

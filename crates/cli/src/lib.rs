@@ -29,7 +29,7 @@ mod written;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
 
@@ -49,7 +49,7 @@ enum Command {
     #[cfg(feature = "serve")]
     Rules(rules::RulesArgs),
     #[cfg(all(unix, feature = "serve"))]
-    Serve(Box<serve::ServeArgs>), // more flags than all other commands together
+    Serve(Box<serve::ServeArgs>), // boxed: it has more flags than all other commands together
     #[cfg(not(feature = "serve"))]
     Rules(without_service::UnavailableArgs),
     #[cfg(not(feature = "serve"))]
@@ -59,14 +59,22 @@ enum Command {
 /// Runs the command line, and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let command = Cli::command();
+    #[cfg(all(unix, feature = "serve"))]
+    let command = command.mut_subcommand("serve", serve::with_names);
+    let matches = command.get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let outcome = match cli.command {
         Command::Replay(args) => replay::run(&args),
         Command::Simulate(args) => simulate::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "serve")]
         Command::Rules(args) => rules::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(all(unix, feature = "serve"))]
-        Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Serve(args) => {
+            let flags = matches.subcommand().map(|(_, flags)| flags.clone()).unwrap_or_default();
+            serve::run(&args, flags).map(|()| ExitCode::SUCCESS)
+        }
         #[cfg(not(feature = "serve"))]
         Command::Rules(_) => Err(Failure::WithoutService { what: "`tollgate rules`" }),
         #[cfg(not(feature = "serve"))]

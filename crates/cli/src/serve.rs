@@ -4,108 +4,93 @@ mod args;
 mod certificates;
 mod effective;
 mod environment;
+mod given;
 mod log;
+mod print;
 mod redis_variables;
+mod reload;
 mod setting;
+mod settings_file;
 mod xds_variables;
 
 use std::io;
 
+use clap::ArgMatches;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tollgate_rules::{Refresh, RuleSet};
-use tollgate_service::{Options, Running, start};
+use tollgate_service::{HostPort, Running, StartError, start};
 
 pub(crate) use self::args::ServeArgs;
 use self::effective::Effective;
 use self::environment::Environment;
+pub(crate) use self::given::with_names;
+use self::given::{Given, unknown_variables};
+use self::reload::{AtStart, Teller};
+use self::setting::{Setting, SettingError};
 use crate::failure::Failure;
 
-/// Serves until it is told to stop.
-pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
+/// Serves until it is told to stop. The command line is needed as it was written, too: other values come from elsewhere.
+pub(crate) fn run(args: &ServeArgs, flags: ArgMatches) -> Result<(), Failure> {
     let environment = Environment::of_process();
-    let effective = Effective::resolve(args, &environment);
-    let effective = effective.map_err(|error| Failure::Serve(error.to_string()))?;
+    let refused = |error: SettingError| Failure::Serve(error.to_string());
+    let given = Given::resolve(&flags, args.config.as_deref(), &environment).map_err(refused)?;
+    let effective = Effective::resolve(&given, &environment).map_err(refused)?;
     if args.print_config {
-        return effective.print(io::stdout().lock()).map_err(Failure::Output);
+        return print::print(&effective, &given, io::stdout().lock()).map_err(Failure::Output);
     }
     log::begin(effective.log_level.value, effective.log_format.value);
-    environment.unheeded().iter().for_each(|line| tracing::warn!("{line}"));
+    let unheeded = environment.unheeded().into_iter().chain(unknown_variables(&environment));
+    unheeded.for_each(|line| tracing::warn!("{line}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let refused = |error: io::Error| Failure::Serve(error.to_string());
-    runtime.map_err(refused)?.block_on(serve(effective.options()))
+    let at_start = AtStart { flags, environment, given, effective };
+    runtime.map_err(refused)?.block_on(serve(&at_start))
 }
 
-async fn serve(options: Options) -> Result<(), Failure> {
+async fn serve(at_start: &AtStart) -> Result<(), Failure> {
     let listen = |kind| signal(kind).map_err(|error| Failure::Serve(error.to_string()));
     let mut signals = [
         listen(SignalKind::hangup())?,
         listen(SignalKind::terminate())?,
         listen(SignalKind::interrupt())?,
     ];
-    let running = start(options, tell).await.map_err(|error| Failure::Serve(error.to_string()))?;
+    let effective = &at_start.effective;
+    let mut teller = Teller::default();
+    let running = start(effective.options(), move |refresh| teller.tell(refresh)).await;
+    let running = running.map_err(|error| Failure::Serve(named(&error, effective)))?;
     let resp = running.resp.map_or_else(String::new, |address| format!(", resp {address}"));
     tracing::info!("http {}, grpc {}, admin {}{resp}", running.http, running.grpc, running.admin);
-    until_stopped(&running, &mut signals).await;
+    until_stopped(&running, at_start, &mut signals).await;
     tracing::info!("stopping");
     running.stop().await;
     Ok(())
 }
 
-async fn until_stopped(running: &Running, [hangup, terminate, interrupt]: &mut [Signal; 3]) {
+/// An error about an address, with the setting that it comes from.
+fn named(error: &StartError, effective: &Effective) -> String {
+    let StartError::Resolve { address, .. } = error else { return error.to_string() };
+    let setting = |setting: &Setting<HostPort>| {
+        (setting.value == *address).then(|| setting.source.to_string())
+    };
+    let resp = effective.resp.clone().map(|resp| resp.map(|resp| resp.address));
+    let of_resp = (resp.value.as_ref() == Some(address)).then(|| resp.source.to_string());
+    let all = [&effective.http, &effective.grpc, &effective.admin];
+    let source = all.into_iter().find_map(setting).or(of_resp);
+    source.map_or_else(|| error.to_string(), |source| format!("{source}: {error}"))
+}
+
+async fn until_stopped(
+    running: &Running,
+    at_start: &AtStart,
+    [hangup, terminate, interrupt]: &mut [Signal; 3],
+) {
     loop {
         tokio::select! {
-            _ = hangup.recv() => running.reload(),
+            _ = hangup.recv() => {
+                at_start.tell_reload();
+                running.reload();
+            }
             _ = terminate.recv() => return,
             _ = interrupt.recv() => return,
         }
-    }
-}
-
-/// Logs the result of a load: what is in force, what was kept, and what was lost.
-fn tell_of(rules: &RuleSet) {
-    let (count, domains) = (rules.rules().len(), rules.domains().count());
-    let s = if domains == 1 { "" } else { "s" };
-    if count == 0 {
-        tracing::warn!("rules loaded: 0 in {domains} domain{s}; nothing is limited");
-    } else {
-        tracing::info!("rules loaded: {count} in {domains} domain{s}");
-    }
-    for domain in rules.kept_domains() {
-        let domain = domain.escape_debug();
-        tracing::warn!(
-            "domain {domain} has no rules any more; its last good ones stay in force (to end them, write a \
-             rule there that is unlimited, or start with --allow-empty)"
-        );
-    }
-    for change in rules.changes() {
-        if change.is_kept() {
-            tracing::info!("limit changed: {change}");
-        } else {
-            tracing::warn!("limit changed: {change}");
-        }
-    }
-    if rules.lingering() > 0 {
-        let s = if rules.lingering() == 1 { "" } else { "s" };
-        tracing::info!(
-            "{} limit{s} gone; what was spent is kept for a while, in case of a return",
-            rules.lingering()
-        );
-    }
-    rules
-        .hidden()
-        .iter()
-        .for_each(|entry| tracing::warn!("rules loaded with an entry in vain: {entry}"));
-    rules.forgotten().iter().for_each(|limit| tracing::warn!("limit forgotten: {limit}"));
-}
-
-/// Logs the result of reading the rules.
-fn tell(refresh: &Refresh) {
-    match refresh {
-        Refresh::Loaded(rules) => tell_of(rules),
-        Refresh::Refused(errors) => {
-            errors.iter().for_each(|error| tracing::error!("rules refused: {error}"));
-        }
-        Refresh::Unwatched(error) => tracing::warn!("{error}"),
-        _ => {}
     }
 }

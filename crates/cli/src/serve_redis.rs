@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use tollgate_service::Global;
 
+const CERTIFICATE: &str = "--redis-tls-cert";
+const KEY: &str = "--redis-tls-key";
+
 /// Limits that all nodes share
 #[derive(clap::Args)]
 #[command(next_help_heading = "Over many nodes")]
@@ -35,17 +38,21 @@ pub(crate) struct RedisArgs {
     redis_tls_ca: Option<PathBuf>,
 
     /// The client certificate (PEM), for a Redis that asks for one
-    #[arg(long, value_name = "FILE", requires = "redis_tls_key")]
+    #[arg(long, value_name = "FILE")]
     redis_tls_cert: Option<PathBuf>,
 
     /// The key of that certificate
-    #[arg(long, value_name = "FILE", requires = "redis_tls_cert")]
+    #[arg(long, value_name = "FILE")]
     redis_tls_key: Option<PathBuf>,
 }
 
 impl RedisArgs {
-    /// The settings of the flags, on top of those of the variables; or a flag that has no meaning without a Redis.
-    pub(crate) fn global(&self, variables: Option<Global>) -> Result<Option<Global>, &'static str> {
+    /// The settings of the flags, on top of those of the variables; or a flag that is given without another that it
+    /// needs.
+    pub(crate) fn global(
+        &self,
+        variables: Option<Global>,
+    ) -> Result<Option<Global>, (&'static str, &'static str)> {
         let base = match (&self.redis, variables) {
             (Some(address), Some(global)) => Some(Global { address: address.clone(), ..global }),
             (Some(address), None) => Some(Global::new(address)),
@@ -57,11 +64,13 @@ impl RedisArgs {
                 (self.redis_deadline.is_some(), "--redis-deadline"),
                 (self.redis_prefix.is_some(), "--redis-prefix"),
                 (self.redis_tls_ca.is_some(), "--redis-tls-ca"),
-                (self.redis_tls_cert.is_some(), "--redis-tls-cert"),
+                (self.redis_tls_cert.is_some(), CERTIFICATE),
+                (self.redis_tls_key.is_some(), KEY),
             ];
-            return given.iter().find(|(given, _)| *given).map_or(Ok(None), |(_, name)| Err(name));
+            let given = given.iter().find(|(given, _)| *given);
+            return given.map_or(Ok(None), |(_, name)| Err((*name, "--redis")));
         };
-        Ok(Some(Global {
+        let global = Global {
             nodes: self.nodes.unwrap_or(global.nodes),
             deadline: self.redis_deadline.map_or(global.deadline, Duration::from_millis),
             prefix: self.redis_prefix.clone().unwrap_or(global.prefix),
@@ -69,6 +78,11 @@ impl RedisArgs {
             certificate: self.redis_tls_cert.clone().or(global.certificate),
             key: self.redis_tls_key.clone().or(global.key),
             address: global.address,
-        }))
+        };
+        match (&global.certificate, &global.key) {
+            (Some(_), None) => Err((CERTIFICATE, KEY)),
+            (None, Some(_)) => Err((KEY, CERTIFICATE)),
+            _ => Ok(Some(global)),
+        }
     }
 }

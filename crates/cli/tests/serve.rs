@@ -1,101 +1,13 @@
 //! `tollgate serve` as a process: its log, its reloads, and a system without free file descriptors.
 #![cfg(unix)]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+#[path = "common/serving.rs"]
+mod serving;
 
-const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
+use std::net::TcpStream;
+use std::process::Command;
 
-/// A test that waits longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A service that runs, and the lines of its log.
-struct Serving {
-    process: Child,
-    lines: Receiver<String>,
-    http: SocketAddr,
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// Serves the example rules on free ports; `limit` is a shell command that runs first.
-fn serve(limit: &str, flags: &[&str], environment: &[(&str, &str)]) -> (Serving, Vec<String>) {
-    serve_rules(RULES, limit, flags, environment)
-}
-
-fn serve_rules(
-    rules: &str,
-    limit: &str,
-    flags: &[&str],
-    environment: &[(&str, &str)],
-) -> (Serving, Vec<String>) {
-    let any = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    let mut command = Command::new("/bin/sh");
-    command.env_clear().envs(environment.iter().copied());
-    command.args(["-c", &format!("{limit} exec \"$@\""), "sh", env!("CARGO_BIN_EXE_tollgate")]);
-    command.args(["serve", "--rules", rules]).args(any).args(flags);
-    let mut process = command.stderr(Stdio::piped()).spawn().expect("it starts");
-    let stderr = BufReader::new(process.stderr.take().expect("a pipe"));
-    let (give, lines) = channel();
-    std::thread::spawn(move || {
-        for line in stderr.lines().map_while(Result::ok) {
-            let _ = give.send(line);
-        }
-    });
-    let mut begun = Vec::new();
-    let http = loop {
-        let line = lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no address: {begun:?}"));
-        let address = line.split_once("http ").and_then(|(_, rest)| rest.split_once(','));
-        begun.push(line.clone());
-        if let Some(address) = address.and_then(|(address, _)| address.parse().ok()) {
-            break address;
-        }
-    };
-    (Serving { process, lines, http }, begun)
-}
-
-impl Serving {
-    fn signal(&self, name: &str) {
-        let id = self.process.id().to_string();
-        let status = Command::new("kill").args([&format!("-{name}"), &id]).status();
-        assert!(status.expect("it runs").success());
-    }
-
-    /// The status of a request, and its body.
-    fn ask(&self, head: &str, body: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.http).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
-        let request = format!(
-            "{head} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
-        (status.expect("a status"), body.expect("a body"))
-    }
-
-    fn wait_for(&self, text: &str) -> String {
-        loop {
-            let line = self.lines.recv_timeout(PATIENCE).expect("the line comes");
-            if line.contains(text) {
-                return line;
-            }
-        }
-    }
-}
+use serving::{PATIENCE, RULES, serve, serve_rules};
 
 #[test]
 fn a_bad_start_ends_with_2_and_what_would_be_accepted() {

@@ -14,12 +14,20 @@ fn run(flags: &[&str], environment: &[(&str, &str)]) -> (bool, String, String) {
     (output.status.success(), text(output.stdout), text(output.stderr))
 }
 
-/// The value and the source of a setting, as `--print-config` prints them.
+/// The value and the source of a setting, as `--print-config` prints them: `# FILE` if there is no value.
 fn setting(printed: &str, name: &str) -> (String, String) {
-    let line = printed.lines().find(|line| line.split(' ').next() == Some(name));
-    let rest = line.unwrap_or_else(|| panic!("{name} in\n{printed}"))[name.len()..].trim();
-    let (value, source) = rest.split_once("  ").expect("a source");
-    (value.to_owned(), source.trim().to_owned())
+    let assigned = |line: &str| {
+        let (comment, line) = line.strip_prefix("# ").map_or(("", line), |line| ("# ", line));
+        let value = line.strip_prefix(name)?.strip_prefix(" = ")?;
+        Some(format!("{comment}{value}"))
+    };
+    let line = printed.lines().find_map(assigned);
+    let line = line.unwrap_or_else(|| panic!("{name} in\n{printed}"));
+    let (value, source) = line.split_once("  # ").expect("a source");
+    let (source, names) = source.split_once("; ").expect("names");
+    let variable = format!("TOLLGATE_{}", name.to_uppercase().replace('-', "_"));
+    assert_eq!(names, format!("--{name}, {variable}"));
+    (value.to_owned(), source.to_owned())
 }
 
 #[test]
@@ -41,29 +49,34 @@ fn a_flag_beats_a_variable_and_that_beats_the_default() {
         ("TOLLGATE_RESP", "127.0.0.1:9"),
         ("TOLLGATE_RESP_PASSWORD", "secret"),
         ("TOLLGATE_OVERRIDE_CAPACITY", "6"),
+        ("GRPC_MAX_CONNECTION_AGE", "1h30m"),
     ];
     let (ok, printed, errors) = run(&flags, &environment);
     assert!(ok && errors.is_empty(), "{errors}");
     for (name, value, source) in [
-        ("rules", "here", "--rules"),
-        ("http", "0.0.0.0:81", "PORT"),
-        ("grpc", "127.0.0.1:7", "--grpc"),
-        ("admin", "10.0.0.1:82", "DEBUG_HOST, DEBUG_PORT"),
-        ("grpc-tls", "none", "default"),
+        ("rules", r#""here""#, "--rules"),
+        ("http", r#""0.0.0.0:81""#, "PORT"),
+        ("grpc", r#""127.0.0.1:7""#, "--grpc"),
+        ("admin", r#""10.0.0.1:82""#, "DEBUG_HOST, DEBUG_PORT"),
+        ("grpc-tls-cert", "# FILE", "default"),
+        ("grpc-max-age", "5400", "GRPC_MAX_CONNECTION_AGE"),
+        ("grpc-max-age-grace", "# SECONDS", "default"),
         ("shadow", "false", "--shadow"),
         ("quota-mode", "true", "QUOTA_MODE"),
         ("compat", "false", "default"),
         ("capacity", "65536", "default"),
         ("near-limit-ratio", "0.5", "NEAR_LIMIT_RATIO"),
-        ("log-level", "warn", "LOG_LEVEL"),
-        ("log-format", "text", "default"),
-        ("grace", "10s", "default"),
-        ("linger-rules", "600s, or the window if longer", "default"),
-        ("linger-stop", "0s", "default"),
+        ("log-level", r#""warn""#, "LOG_LEVEL"),
+        ("log-format", r#""text""#, "default"),
+        ("linger-rules", "# SECONDS", "default"),
+        ("linger-stop", "0", "default"),
         ("allow-empty", "false", "default"),
-        ("admin-host", "a.internal,b", "--admin-host"),
-        ("resp", "127.0.0.1:8, with a password", "--resp"),
+        ("admin-host", r#"["a.internal", "b"]"#, "--admin-host"),
+        ("resp", r#""127.0.0.1:8""#, "--resp"),
+        ("resp-password", "# (set, and not shown)", "TOLLGATE_RESP_PASSWORD"),
         ("override-capacity", "5", "--override-capacity"),
+        ("state-every", "# 60", "default"),
+        ("nodes", "# 1", "default"),
     ] {
         assert_eq!(setting(&printed, name), (value.to_owned(), source.to_owned()), "{name}");
     }
@@ -82,17 +95,19 @@ fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
     ];
     let (ok, printed, errors) = run(&["--print-config"], &environment);
     assert!(ok, "{errors}");
-    let of = |name| setting(&printed, name);
+    let of = |name: &str| setting(&printed, name);
     let both = "RUNTIME_ROOT, RUNTIME_SUBDIRECTORY".to_owned();
-    assert_eq!(of("rules"), ("/data/ratelimit/config".to_owned(), both));
-    assert_eq!(of("grpc-socket"), ("/run/rl.sock".to_owned(), "GRPC_UDS".to_owned()));
-    let files = "/tls/crt with /tls/key, clients of /tls/ca".to_owned();
-    assert_eq!(of("grpc-tls"), (files, "GRPC_SERVER_USE_TLS".to_owned()));
+    assert_eq!(of("rules"), (r#""/data/ratelimit/config""#.to_owned(), both));
+    assert_eq!(of("grpc-socket"), (r#""/run/rl.sock""#.to_owned(), "GRPC_UDS".to_owned()));
+    for (name, file) in [("cert", "crt"), ("key", "key"), ("client-ca", "ca")] {
+        let expected = (format!(r#""/tls/{file}""#), "GRPC_SERVER_USE_TLS".to_owned());
+        assert_eq!(of(&format!("grpc-tls-{name}")), expected);
+    }
     let (_, printed, _) = run(&["--print-config"], &[("RUNTIME_SUBDIRECTORY", "rl")]);
-    assert_eq!(setting(&printed, "rules").0, "/srv/runtime_data/current/rl/config");
+    assert_eq!(setting(&printed, "rules").0, r#""/srv/runtime_data/current/rl/config""#);
     let environment = [("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1")];
     let (_, printed, _) = run(&["--print-config"], &environment);
-    let plane = ("xds://plane:1/default".to_owned(), "CONFIG_TYPE".to_owned());
+    let plane = (r#""xds://plane:1/default""#.to_owned(), "CONFIG_TYPE".to_owned());
     assert_eq!(setting(&printed, "rules"), plane);
 }
 
@@ -102,7 +117,11 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
     for (flags, environment, expected) in [
         (vec![], vec![], "no setting says where rules are; give --rules DIR"),
         (vec![], vec![rules, ("PORT", "http")], "PORT is 'http' in the environment; use a port"),
-        (vec![], vec![rules, ("HOST", "db")], "HOST is 'db' in the environment; use an IP address"),
+        (
+            vec![],
+            vec![rules, ("HOST", "a b")],
+            "HOST is 'a b' in the environment; use an IP address or a host name",
+        ),
         (vec![], vec![rules, ("SHADOW_MODE", "yes")], "SHADOW_MODE is 'yes' in the environment"),
         (vec![], vec![rules, ("NEAR_LIMIT_RATIO", "NaN")], "NEAR_LIMIT_RATIO is 'NaN'"),
         (vec![], vec![rules, ("LOG_LEVEL", "loud")], "LOG_LEVEL is 'loud' in the environment; use"),
@@ -117,6 +136,31 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
             vec![],
             vec![rules, ("GRPC_SERVER_USE_TLS", "true"), ("GRPC_SERVER_TLS_CERT", "c")],
             "GRPC_SERVER_TLS_CERT is given without GRPC_SERVER_TLS_KEY; give both",
+        ),
+        (
+            vec![],
+            vec![rules, ("GRPC_MAX_CONNECTION_AGE", "1d")],
+            "GRPC_MAX_CONNECTION_AGE is '1d' in the environment; use a time up to 8760h, as in 24h",
+        ),
+        (
+            vec![],
+            vec![rules, ("GRPC_MAX_CONNECTION_AGE_GRACE", "1h")],
+            "GRPC_MAX_CONNECTION_AGE_GRACE is given without --grpc-max-age; give both",
+        ),
+        (
+            vec!["--http-tls-client-ca", "ca"],
+            vec![rules],
+            "--http-tls-client-ca is given without --http-tls-cert; give both",
+        ),
+        (
+            vec!["--state-every", "5"],
+            vec![rules],
+            "--state-every is given without --state; give both",
+        ),
+        (
+            vec!["--redis-tls-key", "k", "--redis", "rediss://10.0.0.7/"],
+            vec![rules],
+            "--redis-tls-key is given without --redis-tls-cert; give both",
         ),
         (
             vec!["--rules", RULES, "--http-tls-cert", "no/cert", "--http-tls-key", "no/key"],
@@ -139,13 +183,13 @@ fn rules_in_redis_are_named_without_their_password_and_polled_often() {
     let address = "redis://me:secret@10.0.0.7/2#shop:rules";
     let (ended_well, printed, _) = run(&["--rules", address, "--print-config"], &[]);
     assert!(ended_well && !printed.contains("secret"), "{printed}");
-    let shown = "redis://10.0.0.7:6379/2#shop:rules".to_owned();
+    let shown = r#""redis://10.0.0.7:6379/2#shop:rules""#.to_owned();
     assert_eq!(setting(&printed, "rules"), (shown, "--rules".to_owned()));
-    assert_eq!(setting(&printed, "poll"), ("5s".to_owned(), "default".to_owned()));
+    assert_eq!(setting(&printed, "poll"), ("5".to_owned(), "default".to_owned()));
     let (_, printed, _) = run(&["--rules", "here", "--print-config"], &[]);
-    assert_eq!(setting(&printed, "poll"), ("30s".to_owned(), "default".to_owned()));
+    assert_eq!(setting(&printed, "poll"), ("30".to_owned(), "default".to_owned()));
     let (_, printed, _) = run(&["--rules", address, "--poll", "60", "--print-config"], &[]);
-    assert_eq!(setting(&printed, "poll"), ("60s".to_owned(), "--poll".to_owned()));
+    assert_eq!(setting(&printed, "poll"), ("60".to_owned(), "--poll".to_owned()));
     let (ended_well, _, error) = run(&["--rules", "redis://:secret@10.0.0.7/x"], &[]);
     assert!(!ended_well && !error.contains("secret"), "{error}");
     assert!(error.contains("the address of the rules is not understood: "), "{error}");

@@ -39,7 +39,7 @@ impl Default for Timing {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Refresh {
-    /// The texts, or the error, are the same as before.
+    /// The texts, or the error, are the same as before. Told only if [`Retriever::reload`] asked.
     Unchanged,
     /// These rules are in force now.
     Loaded(Arc<RuleSet>),
@@ -68,6 +68,8 @@ pub enum Refresh {
 #[derive(Debug)]
 pub struct Retriever {
     changed: Changed,
+    /// Whether the next outcome is told even if nothing has changed.
+    asked: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -94,25 +96,50 @@ impl Retriever {
         let mut loader = Loader::new(source, cache);
         observe(&loader.refresh());
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        let asked = Arc::new(AtomicBool::new(false));
+        let (stopped, is_asked) = (Arc::clone(&stop), Arc::clone(&asked));
         let thread =
             std::thread::Builder::new().name("tollgate-rules".into()).spawn(move || {
                 // Acquire: pairs with the Release store in `drop`. The signal that follows that store wakes this
                 // thread at the latest, so rules are not read once more after the end.
                 while wait(&signals, timing) && !stopped.load(Ordering::Acquire) {
+                    // Relaxed: nothing else is handed over. What is stored later has a signal of its own.
+                    let is_told = is_asked.swap(false, Ordering::Relaxed);
                     match loader.refresh() {
-                        Refresh::Unchanged => {}
+                        Refresh::Unchanged if !is_told => {}
                         refresh => observe(&refresh),
                     }
                 }
             })?;
-        Ok(Self { changed, stop, thread: Some(thread) })
+        Ok(Self { changed, asked, stop, thread: Some(thread) })
     }
 
-    /// Makes it read again: on a signal, or at an operator's request.
+    /// Makes it read again when something may have changed.
     #[must_use]
     pub fn changed(&self) -> Changed {
         self.changed.clone()
+    }
+
+    /// Makes it read again at an operator's request: `observe` is called even if nothing has changed.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::mpsc::channel;
+    /// use tollgate_rules::{FileSource, Refresh, Retriever, RuleCache, Settings, Timing};
+    /// let cache = Arc::new(RuleCache::new(Settings::default()));
+    /// let (tell, told) = channel();
+    /// let observe = move |refresh: &Refresh| drop(tell.send(refresh.clone()));
+    /// let retriever = Retriever::start(FileSource::new("no/such"), cache, Timing::default(), observe)?;
+    /// retriever.reload();
+    /// # let told: Vec<_> = told.iter().filter(|refresh| !matches!(refresh, Refresh::Unwatched(_))).take(2).collect();
+    /// # let told: [_; 2] = told.try_into().expect("two");
+    /// assert!(matches!(told, [Refresh::Refused(_), Refresh::Unchanged]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn reload(&self) {
+        // Relaxed: the signal that follows wakes the thread, or one that it has not taken yet does.
+        self.asked.store(true, Ordering::Relaxed);
+        self.changed.notify();
     }
 }
 

@@ -13,8 +13,8 @@
 //! use tollgate_service::{Options, start};
 //! let rules = std::env::temp_dir().join(format!("tollgate-rules-{}.yaml", std::process::id()));
 //! std::fs::write(&rules, "{domain: shop, descriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 5}}]}")?;
-//! let any: std::net::SocketAddr = "127.0.0.1:0".parse()?;
-//! let options = Options { http: any, grpc: any, admin: any, ..Options::new(&rules) };
+//! let any = || ([127, 0, 0, 1], 0).into();
+//! let options = Options { http: any(), grpc: any(), admin: any(), ..Options::new(&rules) };
 //! let running = start(options, |refresh| eprintln!("{refresh:?}")).await?;
 //! println!("curl {}/healthcheck", running.http);
 //! running.stop().await;
@@ -106,6 +106,7 @@
 mod global;
 mod history;
 mod host_name;
+mod host_port;
 mod http;
 mod listen;
 mod metrics;
@@ -128,6 +129,7 @@ mod wire;
 
 pub use global::{Global, GlobalError};
 pub use host_name::{BadHostName, HostName};
+pub use host_port::{BadHostPort, HostPort};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use options::{AnswerParts, MetricsNames, Options, RespOptions, StateFile};
 pub use rules_from::{

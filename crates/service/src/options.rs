@@ -1,7 +1,7 @@
 //! [`Options`]: the options that a service is started with.
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tollgate_tower::Headers;
 
 use crate::global::Global;
 use crate::host_name::HostName;
+use crate::host_port::HostPort;
 use crate::listen::TlsFiles;
 use crate::rules_from::RulesFrom;
 use crate::trusted_proxies::TrustedProxies;
@@ -21,7 +22,7 @@ use crate::trusted_proxies::TrustedProxies;
 /// use tollgate_service::Options;
 /// let options = Options::new("examples/rules");
 /// assert_eq!((options.http.port(), options.grpc.port(), options.admin.port()), (8080, 8081, 6070));
-/// assert!(options.admin.ip().is_loopback());
+/// assert_eq!(options.admin.to_string(), "127.0.0.1:6070");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -31,8 +32,8 @@ pub struct Options {
     pub settings: Settings,
     /// When rules are read again.
     pub timing: Timing,
-    /// The address for HTTP. Port 0 takes a free port.
-    pub http: SocketAddr,
+    /// The address for HTTP.
+    pub http: HostPort,
     /// A unix socket for HTTP in addition to the address, without TLS: permission to open the file is permission to
     /// ask.
     pub http_socket: Option<PathBuf>,
@@ -40,15 +41,21 @@ pub struct Options {
     /// unencrypted.
     pub http_tls: Option<TlsFiles>,
     /// The address for gRPC.
-    pub grpc: SocketAddr,
+    pub grpc: HostPort,
     /// A unix socket for gRPC in addition to the address, without TLS.
     pub grpc_socket: Option<PathBuf>,
     /// The certificate of the gRPC address; without it gRPC is unencrypted.
     pub grpc_tls: Option<TlsFiles>,
+    /// The age at which a connection of gRPC is told to go (GOAWAY): its requests in progress are answered, and the
+    /// client connects anew, perhaps to another process. Default: none.
+    pub grpc_max_age: Option<Duration>,
+    /// How long after that it is closed even if requests are in progress. Default: not at all. It has no meaning
+    /// without an age.
+    pub grpc_max_age_grace: Option<Duration>,
     /// Where Redis' protocol is spoken; `None` for nowhere, the default.
     pub resp: Option<RespOptions>,
     /// The address of `/rlconfig` and `/v1/reset`, which show and undo the counts of all clients. Keep it loopback.
-    pub admin: SocketAddr,
+    pub admin: HostPort,
     /// Host names under which the admin's routes are available, in addition to `localhost` and IP addresses. Default:
     /// none.
     pub admin_hosts: Vec<HostName>,
@@ -83,8 +90,8 @@ pub struct Options {
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct RespOptions {
-    /// The address. Port 0 takes a free port.
-    pub address: SocketAddr,
+    /// The address.
+    pub address: HostPort,
     /// What a client must send first, by `AUTH` or `HELLO`; the user is `default`. Without it every client that can
     /// connect may ask.
     pub password: Option<String>,
@@ -97,7 +104,7 @@ impl RespOptions {
     /// assert!(tollgate_service::RespOptions::new(([127, 0, 0, 1], 6379)).password.is_none());
     /// ```
     #[must_use]
-    pub fn new(address: impl Into<SocketAddr>) -> Self {
+    pub fn new(address: impl Into<HostPort>) -> Self {
         Self { address: address.into(), password: None }
     }
 }
@@ -164,7 +171,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn new(rules: impl Into<RulesFrom>) -> Self {
-        let everywhere = |port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+        let everywhere = |port| HostPort::from((Ipv4Addr::UNSPECIFIED, port));
         Self {
             rules: rules.into(),
             settings: Settings::default(),
@@ -175,8 +182,10 @@ impl Options {
             grpc: everywhere(8081),
             grpc_socket: None,
             grpc_tls: None,
+            grpc_max_age: None,
+            grpc_max_age_grace: None,
             resp: None,
-            admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 6070)),
+            admin: HostPort::from((Ipv4Addr::LOCALHOST, 6070)),
             admin_hosts: Vec::new(),
             answers: AnswerParts::default(),
             trusted_proxies: TrustedProxies::default(),
@@ -188,5 +197,11 @@ impl Options {
             linger: Duration::ZERO,
             grace: Duration::from_secs(10),
         }
+    }
+
+    /// How long a connection of gRPC can be used, whatever it is doing.
+    pub(crate) fn grpc_max_life(&self) -> Option<Duration> {
+        let (age, grace) = self.grpc_max_age.zip(self.grpc_max_age_grace)?;
+        Some(age.saturating_add(grace))
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tollgate::Clock;
 use tollgate_rules::{
@@ -18,8 +18,9 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::HealthReporter;
 
 use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalLimits};
+use crate::host_port::HostPort;
 use crate::http;
-use crate::listen::{self, Socket, Threads, Tls, TlsFiles};
+use crate::listen::{self, Rereading, Socket, Threads, Tls, TlsFiles};
 use crate::options::Options;
 use crate::page;
 use crate::protocol::DESCRIPTORS;
@@ -52,7 +53,7 @@ pub struct Running {
     service: Arc<Service>,
     retriever: Retriever,
     health: HealthReporter,
-    certificates: Arc<Notify>,
+    certificates: Arc<Rereading>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     linger: Duration,
@@ -125,6 +126,7 @@ pub async fn start(
     if options.state.is_some() && options.global.is_some() {
         return Err(StartError::State);
     }
+    let (linger, grace, max_life) = (options.linger, options.grace, options.grpc_max_life());
     let sockets = Sockets::bind(&options).await?;
     let (keeper, mut cache) =
         keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?;
@@ -133,7 +135,7 @@ pub async fn start(
     let cache = Arc::new(cache);
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
     let told = (options.answers, options.headers, options.trusted_proxies.client_address());
-    let (linger, grace, names) = (options.linger, options.grace, options.metrics_names);
+    let names = options.metrics_names;
     let service = Arc::new(Service::new(maker, told, names, keeper, state, options.clock));
     let (health, health_service) = tonic_health::server::health_reporter();
     let observe = with_health(observe, &service, &health);
@@ -141,14 +143,10 @@ pub async fn start(
         .map_err(StartError::Thread)?;
     report(&health, service.is_healthy()).await;
     let (stop, stopped) = watch::channel(false);
-    let router = router(&service, health_service, &stopped)?;
+    let router = router(&service, health_service, options.grpc_max_age, &stopped)?;
     let mut tasks = JoinSet::new();
-    tasks.spawn(page::watch(Arc::clone(&service), stopped.clone()));
-    tasks.spawn(quota::keep_time(Arc::clone(&service), stopped.clone()));
-    if let Some(state) = &service.state {
-        tasks.spawn(Arc::clone(state).keep(Arc::clone(service.cache()), stopped.clone()));
-    }
-    let incoming = listen::incoming(sockets.grpc, &stopped, &mut tasks);
+    keep_time(&service, &stopped, &mut tasks);
+    let incoming = listen::incoming(sockets.grpc, max_life, &stopped, &mut tasks);
     let mut ends = stopped.clone();
     tasks.spawn(async move {
         let ended = async move { drop(ends.wait_for(|stopped| *stopped).await) };
@@ -168,7 +166,7 @@ pub async fn start(
         let shared = (Arc::clone(&service), password);
         tasks.spawn(resp::listen(socket, threads, shared, stopped.clone(), grace));
     }
-    let certificates = Arc::new(Notify::new());
+    let certificates = Arc::new(Rereading::default());
     if !sockets.tls.is_empty() {
         tasks.spawn(listen::keep_fresh(sockets.tls, Arc::clone(&certificates), stopped));
     }
@@ -189,10 +187,21 @@ pub async fn start(
     })
 }
 
+/// What happens at its time, whatever is asked.
+fn keep_time(service: &Arc<Service>, stopped: &watch::Receiver<bool>, tasks: &mut JoinSet<()>) {
+    tasks.spawn(page::watch(Arc::clone(service), stopped.clone()));
+    tasks.spawn(quota::keep_time(Arc::clone(service), stopped.clone()));
+    if let Some(state) = &service.state {
+        let cache = Arc::clone(service.cache());
+        tasks.spawn(Arc::clone(state).keep(cache, stopped.clone()));
+    }
+}
+
 /// What is answered over gRPC.
 fn router(
     service: &Arc<Service>,
     health: HealthServer<impl Health>,
+    max_age: Option<Duration>,
     stopped: &watch::Receiver<bool>,
 ) -> Result<Router, StartError> {
     let reflection = || {
@@ -206,7 +215,13 @@ fn router(
         .max_decoding_message_size(MAX_MESSAGE_BYTES);
     let rlqs = Rlqs { service: Arc::clone(service), stopped: stopped.clone() };
     let rlqs = RateLimitQuotaServiceServer::new(rlqs).max_decoding_message_size(MAX_MESSAGE_BYTES);
-    Ok(Server::builder()
+    let server = Server::builder();
+    // Its own grace would close connections at the end of both times without telling them before: see `Io`.
+    let server = match max_age {
+        Some(age) => server.max_connection_age(age),
+        None => server,
+    };
+    Ok(server
         .max_concurrent_streams(MAX_STREAMS)
         .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
         .http2_keepalive_interval(Some(Duration::from_secs(60)))
@@ -249,11 +264,11 @@ impl Sockets {
         // The protocols to negotiate: HTTP/1.1 for HTTP, and HTTP/2 for gRPC.
         let http_tls = load(options.http_tls.as_ref(), b"http/1.1")?;
         let grpc_tls = load(options.grpc_tls.as_ref(), b"h2")?;
-        let (http, http_address) = bind(options.http, http_tls.clone()).await?;
-        let (grpc, grpc_address) = bind(options.grpc, grpc_tls.clone()).await?;
-        let (admin, admin_address) = bind(options.admin, None).await?;
+        let (http, http_address) = bind(&options.http, http_tls.clone()).await?;
+        let (grpc, grpc_address) = bind(&options.grpc, grpc_tls.clone()).await?;
+        let (admin, admin_address) = bind(&options.admin, None).await?;
         let resp = match &options.resp {
-            Some(options) => Some(bind(options.address, None).await?),
+            Some(options) => Some(bind(&options.address, None).await?),
             None => None,
         };
         let with = |socket, path: &Option<PathBuf>| -> Result<Vec<Socket>, StartError> {
@@ -276,11 +291,25 @@ fn load(files: Option<&TlsFiles>, protocol: &'static [u8]) -> Result<Option<Arc<
     files.map(load).transpose().map_err(StartError::Tls)
 }
 
-async fn bind(
-    address: SocketAddr,
-    tls: Option<Arc<Tls>>,
-) -> Result<(Socket, SocketAddr), StartError> {
-    Socket::tcp(address, tls).await.map_err(|error| StartError::Listen { address, error })
+/// Listens on the first address of a name that can be had.
+async fn bind(at: &HostPort, tls: Option<Arc<Tls>>) -> Result<(Socket, SocketAddr), StartError> {
+    let unknown = |error| StartError::Resolve { address: at.clone(), error };
+    let all = at.addresses().await.map_err(unknown)?;
+    let mut refused = None;
+    for address in &all {
+        match Socket::tcp(*address, tls.clone()).await {
+            Ok(bound) => {
+                if all.len() > 1 {
+                    tracing::info!("{at} has {} addresses; listening on {}", all.len(), bound.1);
+                }
+                return Ok(bound);
+            }
+            Err(error) => refused = refused.or(Some((*address, error))),
+        }
+    }
+    // There is at least one.
+    let (address, error) = refused.ok_or_else(|| unknown(std::io::ErrorKind::NotFound.into()))?;
+    Err(StartError::Listen { address, error })
 }
 
 fn bind_unix(path: &Path) -> Result<Socket, StartError> {
@@ -317,10 +346,11 @@ impl Running {
         self.retriever.changed()
     }
 
-    /// Makes it read rules and certificates again: on SIGHUP.
+    /// Makes it read rules and certificates again, and say what became of them even if they are unchanged: on SIGHUP.
+    /// Of rules `observe` is told, of certificates the log.
     pub fn reload(&self) {
-        self.changed().notify();
-        self.certificates.notify_one();
+        self.retriever.reload();
+        self.certificates.by_operator();
     }
 
     /// Fails its health checks, waits as long as [`linger`](Options::linger), accepts no more connections, answers

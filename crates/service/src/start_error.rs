@@ -9,6 +9,7 @@ use tollgate::BuildError;
 use tollgate_rules::RuleError;
 
 use crate::global::GlobalError;
+use crate::host_port::HostPort;
 use crate::listen::TlsError;
 
 /// Why a service did not start.
@@ -18,7 +19,7 @@ use crate::listen::TlsError;
 /// use tollgate_service::{Options, start};
 /// let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
 /// let address = taken.local_addr().unwrap();
-/// let options = Options { http: address, ..Options::new("examples/rules") };
+/// let options = Options { http: address.into(), ..Options::new("examples/rules") };
 /// let error = start(options, |_| ()).await.unwrap_err();
 /// assert!(error.to_string().starts_with(&format!("cannot listen on {address}: ")));
 /// # });
@@ -30,6 +31,13 @@ pub enum StartError {
     Listen {
         /// The address.
         address: SocketAddr,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The name of an address is not known.
+    Resolve {
+        /// The address.
+        address: HostPort,
         /// The system's error.
         error: io::Error,
     },
@@ -63,6 +71,10 @@ impl fmt::Display for StartError {
             Self::Listen { address, error } => {
                 write!(f, "cannot listen on {address}: {error}; choose another address")
             }
+            Self::Resolve { address, error } => write!(
+                f,
+                "{address} does not resolve: {error}; give a name that does, or an IP address with the port"
+            ),
             Self::Socket { path, error } => write!(
                 f,
                 "cannot listen on {}: {error}; choose a path in a directory that may be written, where no \

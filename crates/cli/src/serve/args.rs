@@ -1,9 +1,8 @@
 //! The arguments of `tollgate serve`. Their help texts are its manual.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tollgate_service::{Headers, HostName, TrustedProxies};
+use tollgate_service::{Headers, HostName, HostPort, TrustedProxies};
 
 use super::log::{Format, LogLevel};
 
@@ -18,10 +17,14 @@ Examples:
 
 Rules and certificates are read again when their files change, on SIGHUP, and every 30 s and 10 s; rules
 in Redis every 5 s.
+SIGHUP says in the log what became of each, and which settings of the file of --config have changed: they need a restart.
 SIGTERM and Ctrl-C let requests that have begun end. Check rules before they are served: tollgate check
 DIR. A rule that is gone and comes back, as while a file is written, finds what was spent under it; a
-domain whose rules are all gone keeps the last good ones. The environment variables of
-envoyproxy/ratelimit are honoured where they mean something here; flags beat them, and --print-config says which value comes from where.";
+domain whose rules are all gone keeps the last good ones.
+
+Every setting has three names: the flag --log-level, the variable TOLLGATE_LOG_LEVEL, and in the file of --config the
+key log-level. A flag beats a variable, a variable the file, and the file the environment variables of
+envoyproxy/ratelimit, which are honoured where they mean something here. --print-config says which value comes from where.";
 
 /// Answer Envoy and HTTP clients by the rules of a directory
 ///
@@ -43,45 +46,60 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) poll: Option<u16>,
 
-    /// Where to listen for HTTP [default: 0.0.0.0:8080]
+    /// Where to listen for HTTP: a host name or an IP address, and a port [default: 0.0.0.0:8080]
+    ///
+    /// As in localhost:8080, 10.0.0.7:80 or [::1]:8080. A name is resolved when the service starts; of several addresses
+    /// the first that can be listened on is taken, and logged.
     #[arg(long, value_name = "ADDRESS")]
-    pub(super) http: Option<SocketAddr>,
+    pub(super) http: Option<HostPort>,
 
     /// A unix socket to listen on for HTTP as well
     #[arg(long, value_name = "PATH")]
     pub(super) http_socket: Option<PathBuf>,
 
     /// The certificate (PEM) of the HTTP address; without it HTTP is unencrypted
-    #[arg(long, value_name = "FILE", requires = "http_tls_key")]
+    #[arg(long, value_name = "FILE")]
     pub(super) http_tls_cert: Option<PathBuf>,
 
     /// The key of that certificate
-    #[arg(long, value_name = "FILE", requires = "http_tls_cert")]
+    #[arg(long, value_name = "FILE")]
     pub(super) http_tls_key: Option<PathBuf>,
 
     /// HTTP clients must have a certificate of one of these authorities
-    #[arg(long, value_name = "FILE", requires = "http_tls_cert")]
+    #[arg(long, value_name = "FILE")]
     pub(super) http_tls_client_ca: Option<PathBuf>,
 
     /// Where to listen for gRPC [default: 0.0.0.0:8081]
     #[arg(long, value_name = "ADDRESS")]
-    pub(super) grpc: Option<SocketAddr>,
+    pub(super) grpc: Option<HostPort>,
 
     /// A unix socket to listen on for gRPC as well
     #[arg(long, value_name = "PATH")]
     pub(super) grpc_socket: Option<PathBuf>,
 
     /// The certificate (PEM) of the gRPC address; without it gRPC is unencrypted
-    #[arg(long, value_name = "FILE", requires = "grpc_tls_key")]
+    #[arg(long, value_name = "FILE")]
     pub(super) grpc_tls_cert: Option<PathBuf>,
 
     /// The key of that certificate
-    #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
+    #[arg(long, value_name = "FILE")]
     pub(super) grpc_tls_key: Option<PathBuf>,
 
     /// gRPC clients must have a certificate of one of these authorities
-    #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
+    #[arg(long, value_name = "FILE")]
     pub(super) grpc_tls_client_ca: Option<PathBuf>,
+
+    /// Seconds after which a connection of gRPC is told to go, so that its client connects anew [default: never]
+    ///
+    /// By GOAWAY: requests in progress are answered. New processes behind a load balancer of connections get clients so.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) grpc_max_age: Option<u32>,
+
+    /// Seconds after that until it is closed even if requests are in progress [default: never]
+    ///
+    /// A stream of quotas is a request that does not end by itself.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) grpc_max_age_grace: Option<u32>,
 
     /// Where to listen for Redis' protocol: CL.THROTTLE, THROTTLE and TOLLGATE.CHECK [default: nowhere]
     ///
@@ -89,7 +107,7 @@ pub(crate) struct ServeArgs {
     /// arguments as throttlecrab does; their limits come with each request and hold in this process, so they are
     /// refused with --redis. TOLLGATE.CHECK domain cost key value [key value ...] asks the rules.
     #[arg(long, value_name = "ADDRESS")]
-    pub(super) resp: Option<SocketAddr>,
+    pub(super) resp: Option<HostPort>,
 
     /// What Redis clients must send first, by AUTH or HELLO; other processes of this machine can see it in a flag
     #[arg(long, value_name = "TEXT")]
@@ -97,7 +115,7 @@ pub(crate) struct ServeArgs {
 
     /// The address of the admin's routes; keep it loopback [default: 127.0.0.1:6070]
     #[arg(long, value_name = "ADDRESS")]
-    pub(super) admin: Option<SocketAddr>,
+    pub(super) admin: Option<HostPort>,
 
     /// A host name for the admin's routes, in addition to localhost and IP addresses; may be repeated
     ///
@@ -167,7 +185,7 @@ pub(crate) struct ServeArgs {
     pub(super) state: Option<PathBuf>,
 
     /// Seconds between two writes of that file: at most so much is forgotten if the process is killed [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), requires = "state")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) state_every: Option<u16>,
 
     /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each [default: 65536]
@@ -182,15 +200,26 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BYTES")]
     pub(super) table_bytes: Option<u64>,
 
+    /// The share of a limit above which a request counts as near it, in metrics [default: 0.8]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(super) near_limit_ratio: Option<f64>,
+
     /// The minimum level of logged events [default: info]
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", ignore_case = true)]
     pub(super) log_level: Option<LogLevel>,
 
     /// The format of the log [default: text]
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", ignore_case = true)]
     pub(super) log_format: Option<Format>,
 
-    /// Print every setting, its value and its source, and exit
+    /// A TOML file with settings: keys are flags without their hyphens, as in log-level = "warn" [default: none]
+    ///
+    /// A flag beats its variable, that beats this file, and that the variables of envoyproxy/ratelimit. A repeated flag is
+    /// a list, as in admin-host = ["a", "b"]. --print-config prints such a file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+
+    /// Print every setting as a file for --config, with its value, its source and its names, and exit
     #[arg(long)]
     pub(super) print_config: bool,
 
@@ -204,6 +233,11 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(super) redis: crate::serve_redis::RedisArgs,
+}
+
+fn share(text: &str) -> Result<f64, &'static str> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or("no share from 0 to 1, as in 0.8")
 }
 
 /// Names of metrics.

@@ -4,47 +4,71 @@ use std::path::PathBuf;
 
 use tollgate_service::TlsFiles;
 
-use super::args::ServeArgs;
 use super::environment::Environment;
-use super::setting::{Setting, SettingError, optional};
+use super::given::Given;
+use super::setting::{Setting, SettingError, SettingSource, optional};
 
-pub(super) fn http_tls(args: &ServeArgs) -> Result<Option<TlsFiles>, SettingError> {
-    let names = ["--http-tls-cert", "--http-tls-key"];
-    let files = pair([&args.http_tls_cert, &args.http_tls_key], names)?;
-    Ok(files.map(|files| TlsFiles { client_ca: args.http_tls_client_ca.clone(), ..files }))
+/// The flags of a certificate, its key, and the authority of its clients.
+type TlsNames = [&'static str; 3];
+
+const HTTP: TlsNames = ["--http-tls-cert", "--http-tls-key", "--http-tls-client-ca"];
+const GRPC: TlsNames = ["--grpc-tls-cert", "--grpc-tls-key", "--grpc-tls-client-ca"];
+const OF_ENVOYPROXY: TlsNames =
+    ["GRPC_SERVER_TLS_CERT", "GRPC_SERVER_TLS_KEY", "GRPC_CLIENT_TLS_CACERT"];
+
+pub(super) fn http_tls(given: &Given) -> Result<Setting<Option<TlsFiles>>, SettingError> {
+    let args = &given.args;
+    let files = [&args.http_tls_cert, &args.http_tls_key, &args.http_tls_client_ca];
+    Ok(optional(of_flags(given, files, HTTP)?, (None, "")))
 }
 
 pub(super) fn grpc_tls(
-    args: &ServeArgs,
+    given: &Given,
     environment: &Environment,
 ) -> Result<Setting<Option<TlsFiles>>, SettingError> {
-    let names = ["--grpc-tls-cert", "--grpc-tls-key"];
-    let of_flags = pair([&args.grpc_tls_cert, &args.grpc_tls_key], names)?
-        .map(|files| TlsFiles { client_ca: args.grpc_tls_client_ca.clone(), ..files });
+    let args = &given.args;
+    let files = [&args.grpc_tls_cert, &args.grpc_tls_key, &args.grpc_tls_client_ca];
+    let of_flags = of_flags(given, files, GRPC)?;
     let uses_tls = environment.truth("GRPC_SERVER_USE_TLS")?.unwrap_or(false);
-    let names = ["GRPC_SERVER_TLS_CERT", "GRPC_SERVER_TLS_KEY"];
-    let path = |name| environment.text(name).map(PathBuf::from);
-    let of_variables = match (uses_tls && of_flags.is_none()).then(|| names.map(path)) {
-        Some([None, None]) => {
-            let (found, missing) = ("GRPC_SERVER_USE_TLS", "GRPC_SERVER_TLS_CERT");
+    let of_variables = if uses_tls && of_flags.0.is_none() {
+        let [certificate, key, authority] =
+            OF_ENVOYPROXY.map(|name| environment.text(name).map(PathBuf::from));
+        if certificate.is_none() && key.is_none() {
+            let (found, missing) = ("GRPC_SERVER_USE_TLS".to_owned(), "GRPC_SERVER_TLS_CERT");
             return Err(SettingError::Half { found, missing });
         }
-        Some([certificate, key]) => pair([&certificate, &key], names)?
-            .map(|files| TlsFiles { client_ca: path("GRPC_CLIENT_TLS_CACERT"), ..files }),
-        None => None,
+        whole([&certificate, &key, &authority], OF_ENVOYPROXY, str::to_owned)?
+    } else {
+        None
     };
-    Ok(optional((of_flags, "--grpc-tls-cert"), (of_variables, "GRPC_SERVER_USE_TLS")))
+    Ok(optional(of_flags, (of_variables, "GRPC_SERVER_USE_TLS")))
 }
 
-/// A certificate and its key, both or none.
-fn pair(
-    [certificate, key]: [&Option<PathBuf>; 2],
-    [certificate_name, key_name]: [&'static str; 2],
+fn of_flags(
+    given: &Given,
+    files: [&Option<PathBuf>; 3],
+    names: TlsNames,
+) -> Result<(Option<TlsFiles>, SettingSource), SettingError> {
+    let name = |flag: &str| flag.trim_start_matches('-').to_owned();
+    let files = whole(files, names, |flag| given.name_of(&name(flag)))?;
+    Ok((files, given.source(&name(names[0]))))
+}
+
+/// A certificate and its key, both or none, and no authority without them. `told` is how the user has named a setting.
+fn whole(
+    [certificate, key, authority]: [&Option<PathBuf>; 3],
+    names: TlsNames,
+    told: impl Fn(&str) -> String,
 ) -> Result<Option<TlsFiles>, SettingError> {
-    match (certificate, key) {
-        (None, None) => Ok(None),
-        (Some(certificate), Some(key)) => Ok(Some(TlsFiles::new(certificate, key))),
-        (Some(_), None) => Err(SettingError::Half { found: certificate_name, missing: key_name }),
-        (None, Some(_)) => Err(SettingError::Half { found: key_name, missing: certificate_name }),
-    }
+    let (found, missing) = match (certificate, key) {
+        (None, None) if authority.is_none() => return Ok(None),
+        (Some(certificate), Some(key)) => {
+            let files = TlsFiles::new(certificate, key);
+            return Ok(Some(TlsFiles { client_ca: authority.clone(), ..files }));
+        }
+        (Some(_), None) => (names[0], names[1]),
+        (None, Some(_)) => (names[1], names[0]),
+        (None, None) => (names[2], names[0]),
+    };
+    Err(SettingError::Half { found: told(found), missing })
 }

@@ -1,10 +1,13 @@
 //! The environment variables of envoyproxy/ratelimit: which are honoured here, and what happens with the others.
+//! (Our own follow from the flags: see given.rs.)
 //!
 //! A variable that is set to an empty text counts as not set.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// How a variable is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +28,8 @@ const XDS_TLS: Fate = Honoured("with `CONFIG_GRPC_XDS_SERVER_USE_TLS`");
 const MEMCACHE: Fate = Meaningless("there is no memcached");
 const TRACING: Fate = NotYet("there are no traces");
 
-/// All of them, in the order of envoyproxy/ratelimit's settings, and then our own.
-pub(super) const VARIABLES: [(&str, Fate); 97] = [
+/// All of them, in the order of envoyproxy/ratelimit's settings.
+pub(super) const VARIABLES: [(&str, Fate); 92] = [
     ("HOST", Honoured("the address of HTTP, with `PORT`")),
     ("PORT", Honoured("8080")),
     (
@@ -37,8 +40,11 @@ pub(super) const VARIABLES: [(&str, Fate); 97] = [
     ("GRPC_UDS", Honoured("a unix socket; the address is listened on as well")),
     ("GRPC_HOST", Honoured("the address of gRPC, with `GRPC_PORT`")),
     ("GRPC_PORT", Honoured("8081")),
-    ("GRPC_MAX_CONNECTION_AGE", NotYet("connections have no age")),
-    ("GRPC_MAX_CONNECTION_AGE_GRACE", NotYet("connections have no age")),
+    ("GRPC_MAX_CONNECTION_AGE", Honoured("as `--grpc-max-age`: none by default, there 24h")),
+    (
+        "GRPC_MAX_CONNECTION_AGE_GRACE",
+        Honoured("as `--grpc-max-age-grace`: none by default, there 1h"),
+    ),
     ("GRPC_SERVER_USE_TLS", Honoured("needs `GRPC_SERVER_TLS_CERT` and `GRPC_SERVER_TLS_KEY`")),
     ("GRPC_SERVER_TLS_CERT", Honoured("with `GRPC_SERVER_USE_TLS`")),
     ("GRPC_SERVER_TLS_KEY", Honoured("with `GRPC_SERVER_USE_TLS`")),
@@ -149,11 +155,6 @@ pub(super) const VARIABLES: [(&str, Fate); 97] = [
     ("TRACING_SERVICE_NAMESPACE", TRACING),
     ("TRACING_EXPORTER_PROTOCOL", TRACING),
     ("TRACING_SAMPLING_RATE", TRACING),
-    ("TOLLGATE_HEADERS", Honoured("as `--headers`; envoyproxy/ratelimit has no such variable")),
-    ("TOLLGATE_RESP", Honoured("as `--resp`")),
-    ("TOLLGATE_RESP_PASSWORD", Honoured("as `--resp-password`")),
-    ("TOLLGATE_OVERRIDE_CAPACITY", Honoured("as `--override-capacity`")),
-    ("TOLLGATE_TRUSTED_PROXIES", Honoured("as `--trusted-proxies`")),
 ];
 
 /// The variables that are set.
@@ -186,7 +187,17 @@ impl Environment {
 
     pub(super) fn text(&self, name: &'static str) -> Option<&str> {
         debug_assert!(VARIABLES.iter().any(|(known, _)| *known == name));
+        self.own(name)
+    }
+
+    /// The value of a variable that is not one of envoyproxy/ratelimit's.
+    pub(super) fn own(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The names of all that are set.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.values.keys().map(String::as_str).filter(move |name| self.own(name).is_some())
     }
 
     pub(super) fn parsed<T: FromStr>(
@@ -200,12 +211,39 @@ impl Environment {
         self.text(name).map(parse).transpose()
     }
 
+    /// Refuses variables of features that do not exist yet, where ignoring them would be unsafe.
+    pub(super) fn refuse_what_would_mislead(&self) -> Result<(), BadVariable> {
+        match self.text("GRPC_CLIENT_TLS_SAN") {
+            None => Ok(()),
+            Some(found) => Err(BadVariable {
+                name: "GRPC_CLIENT_TLS_SAN",
+                found: found.to_owned(),
+                accepted: "an authority of its own for the clients that may ask (GRPC_CLIENT_TLS_CACERT), and leave it \
+                           out: names in clients' certificates are not looked at",
+            }),
+        }
+    }
+
     /// In the notation of Go.
     pub(super) fn truth(&self, name: &'static str) -> Result<Option<bool>, BadVariable> {
         let read = |text: &str| match text {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
             _ => Err(BadVariable { name, found: text.to_owned(), accepted: "true or false" }),
+        };
+        self.text(name).map(read).transpose()
+    }
+
+    /// A time in the notation of Go, as in 1h30m, in this range.
+    pub(super) fn duration(
+        &self,
+        name: &'static str,
+        range: RangeInclusive<Duration>,
+        accepted: &'static str,
+    ) -> Result<Option<Duration>, BadVariable> {
+        let read = |text: &str| {
+            let time = go_duration(text).filter(|time| range.contains(time));
+            time.ok_or_else(|| BadVariable { name, found: text.to_owned(), accepted })
         };
         self.text(name).map(read).transpose()
     }
@@ -234,17 +272,22 @@ impl FromIterator<(String, String)> for Environment {
     }
 }
 
-/// Refuses variables of features that do not exist yet, where ignoring them would be unsafe.
-pub(super) fn refuse_what_would_mislead(environment: &Environment) -> Result<(), BadVariable> {
-    match environment.text("GRPC_CLIENT_TLS_SAN") {
-        None => Ok(()),
-        Some(found) => Err(BadVariable {
-            name: "GRPC_CLIENT_TLS_SAN",
-            found: found.to_owned(),
-            accepted: "an authority of its own for the clients that may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
-                       names in clients' certificates are not looked at",
-        }),
+/// Numbers with their units one after the other; a zero needs none.
+fn go_duration(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
     }
+    let units = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3_600.0)];
+    let (mut rest, mut seconds) = (text, 0.0);
+    while !rest.is_empty() {
+        let is_of_number = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+        let number = rest.bytes().take_while(|byte| is_of_number(*byte)).count();
+        let unit = rest[number..].bytes().take_while(u8::is_ascii_lowercase).count();
+        let (name, value) = (&rest[number..number + unit], rest[..number].parse::<f64>().ok()?);
+        seconds += value * units.iter().find(|(known, _)| *known == name)?.1;
+        rest = &rest[number + unit..];
+    }
+    (!text.is_empty()).then(|| Duration::try_from_secs_f64(seconds).ok())?
 }
 
 #[cfg(test)]
@@ -290,5 +333,27 @@ mod tests {
             "MERGE_DOMAIN_CONFIG is 'yes' in the environment; use true or false"
         );
         assert!(environment.parsed::<u16>("PORT", "a port").is_err());
+    }
+
+    #[test]
+    fn times_are_read_as_go_reads_them() {
+        for (text, expected) in [
+            ("24h", Some(86_400_000)),
+            ("1h30m", Some(5_400_000)),
+            ("1.5s", Some(1_500)),
+            ("0", Some(0)),
+            ("250ms", Some(250)),
+            ("24", None),
+            ("h", None),
+            ("1 h", None),
+            ("-1s", None),
+            ("1d", None),
+            ("1hm", None),
+            ("9999999999999999999999h", None),
+            ("1\u{b5}s", None),
+        ] {
+            let found = go_duration(text).map(|time| time.as_millis());
+            assert_eq!(found, expected, "{text}");
+        }
     }
 }

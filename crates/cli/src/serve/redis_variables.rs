@@ -1,5 +1,6 @@
 //! The address of Redis, from the variables of envoyproxy/ratelimit.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use super::environment::{BadVariable, Environment};
 
 const TYPES: &str = "SINGLE, SENTINEL or CLUSTER";
 const SOCKETS: &str = "tcp, tls or unix";
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 const TIMEOUT: &str = "a time from 1ms to 60s, as in 5ms";
 const SENTINELS: &str =
     "the master's name and the Sentinels, as in main,10.0.0.1:26379,10.0.0.2:26379";
@@ -43,8 +45,7 @@ pub(super) fn global(environment: &Environment) -> Result<Option<Global>, BadVar
         _ => return Err(refuse("REDIS_TYPE", kind, TYPES)),
     };
     let mut global = Global::new(address);
-    if let Some(text) = environment.text("REDIS_TIMEOUT") {
-        let timeout = timeout(text).ok_or_else(|| refuse("REDIS_TIMEOUT", text, TIMEOUT))?;
+    if let Some(timeout) = environment.duration("REDIS_TIMEOUT", TIMEOUTS, TIMEOUT)? {
         global.deadline = timeout;
     }
     if let Some(prefix) = environment.text("CACHE_KEY_PREFIX") {
@@ -89,16 +90,6 @@ fn encoded(text: &str) -> String {
         }
     }
     encoded
-}
-
-/// A time in milliseconds or seconds.
-fn timeout(text: &str) -> Option<Duration> {
-    let (number, unit_s) = match text.strip_suffix("ms") {
-        Some(number) => (number, 0.001),
-        None => (text.strip_suffix('s')?, 1.0),
-    };
-    let seconds = number.parse::<f64>().ok()? * unit_s;
-    (0.001..=60.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }
 
 #[cfg(test)]

@@ -1,27 +1,35 @@
 //! [`Setting`]: a value and where it comes from; and why a value is refused.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::path::PathBuf;
 
 use tollgate_service::RulesAddressError;
 
 use super::environment::BadVariable;
+use super::settings_file::FileError;
 
 /// Where a value comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SettingSource {
     Default,
-    Flag(&'static str),
-    Variable(&'static str),
-    /// Combined from these, and defaults.
-    Variables(&'static str),
+    Flag(String),
+    /// One of ours, or one or several of envoyproxy/ratelimit.
+    Variable(Cow<'static, str>),
+    Line {
+        file: PathBuf,
+        line: usize,
+    },
 }
 
 impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Default => "default",
-            Self::Flag(name) | Self::Variable(name) | Self::Variables(name) => name,
-        })
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Flag(name) => f.write_str(name),
+            Self::Variable(name) => f.write_str(name),
+            Self::Line { file, line } => write!(f, "{}:{line}", file.display()),
+        }
     }
 }
 
@@ -43,15 +51,27 @@ impl<T> Setting<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SettingError {
     Variable(BadVariable),
+    File(FileError),
+    Value(Box<BadValue>),
     /// No setting says where rules are.
     NoRules,
     /// The address of the rules is one of neither a Redis nor a control plane.
     Address(RulesAddressError),
     /// A setting that has no meaning without another: a certificate without a key.
     Half {
-        found: &'static str,
+        found: String,
         missing: &'static str,
     },
+}
+
+/// A value that its flag does not take, from a variable of ours or from a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BadValue {
+    pub(super) name: String,
+    pub(super) source: SettingSource,
+    pub(super) found: String,
+    pub(super) reason: Option<String>,
+    pub(super) accepted: String,
 }
 
 impl From<BadVariable> for SettingError {
@@ -60,13 +80,21 @@ impl From<BadVariable> for SettingError {
     }
 }
 
+impl From<FileError> for SettingError {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}
+
 impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Variable(error) => error.fmt(f),
+            Self::File(error) => error.fmt(f),
+            Self::Value(error) => error.fmt(f),
             Self::NoRules => f.write_str(
-                "no setting says where rules are; give --rules DIR, or set RUNTIME_ROOT or \
-                 RUNTIME_SUBDIRECTORY in the environment",
+                "no setting says where rules are; give --rules DIR, TOLLGATE_RULES or rules = \"DIR\" in the file of \
+                 --config, or set RUNTIME_ROOT or RUNTIME_SUBDIRECTORY in the environment",
             ),
             Self::Address(error) => error.fmt(f),
             Self::Half { found, missing } => {
@@ -76,26 +104,41 @@ impl fmt::Display for SettingError {
     }
 }
 
-/// A flag, else a variable, else the default.
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, source, found, reason, accepted } = self;
+        let found = found.escape_debug();
+        match source {
+            SettingSource::Line { .. } => write!(f, "{source}: {name} is '{found}'")?,
+            _ => write!(f, "{source} is '{found}' in the environment")?,
+        }
+        if let Some(reason) = reason {
+            write!(f, ": {reason}")?;
+        }
+        write!(f, "; use {accepted}")
+    }
+}
+
+/// A value that was given, else a variable of envoyproxy/ratelimit, else the default.
 pub(super) fn first<T>(
-    flag: (Option<T>, &'static str),
+    given: (Option<T>, SettingSource),
     variable: (Option<T>, &'static str),
     default: T,
 ) -> Setting<T> {
-    let flag = flag.0.map(|value| Setting { value, source: SettingSource::Flag(flag.1) });
-    let variable =
-        variable.0.map(|value| Setting { value, source: SettingSource::Variable(variable.1) });
-    flag.or(variable).unwrap_or(Setting { value: default, source: SettingSource::Default })
+    let (source, name) = (given.1, SettingSource::Variable(variable.1.into()));
+    let given = given.0.map(|value| Setting { value, source });
+    let variable = variable.0.map(|value| Setting { value, source: name });
+    given.or(variable).unwrap_or(Setting { value: default, source: SettingSource::Default })
 }
 
 pub(super) fn optional<T>(
-    flag: (Option<T>, &'static str),
+    given: (Option<T>, SettingSource),
     variable: (Option<T>, &'static str),
 ) -> Setting<Option<T>> {
-    first((flag.0.map(Some), flag.1), (variable.0.map(Some), variable.1), None)
+    first((given.0.map(Some), given.1), (variable.0.map(Some), variable.1), None)
 }
 
-/// A setting that has a flag and no variable.
-pub(super) fn of_flag<T>(flag: (Option<T>, &'static str), default: T) -> Setting<T> {
-    first(flag, (None, ""), default)
+/// A setting that envoyproxy/ratelimit does not have.
+pub(super) fn own<T>(given: (Option<T>, SettingSource), default: T) -> Setting<T> {
+    first(given, (None, ""), default)
 }

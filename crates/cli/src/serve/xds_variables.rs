@@ -1,5 +1,6 @@
 //! The control plane of the rules, from the variables of envoyproxy/ratelimit.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use super::environment::{BadVariable, Environment};
 use super::setting::SettingError;
 
 const TYPE: &str = "FILE, or GRPC_XDS_SOTW for a control plane";
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3_600);
 const INTERVAL: &str = "a time from 1ms to 1h, as in 10s";
 const SHARE: &str = "a share from 0 to 1, as in 0.5";
 const BYTES: &str = "a number of bytes, as in 4194304";
@@ -29,10 +31,14 @@ pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, Sett
     if environment.truth("CONFIG_GRPC_XDS_SERVER_USE_TLS")?.unwrap_or(false) {
         rules.tls = Some(tls(environment)?);
     }
-    if let Some(interval) = interval("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", environment)? {
+    if let Some(interval) =
+        environment.duration("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", INTERVALS, INTERVAL)?
+    {
         rules.backoff.initial = interval;
     }
-    if let Some(interval) = interval("XDS_CLIENT_BACKOFF_MAX_INTERVAL", environment)? {
+    if let Some(interval) =
+        environment.duration("XDS_CLIENT_BACKOFF_MAX_INTERVAL", INTERVALS, INTERVAL)?
+    {
         rules.backoff.max = interval;
     }
     if let Some(share) = environment.parsed::<f64>("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", SHARE)? {
@@ -65,28 +71,11 @@ fn tls(environment: &Environment) -> Result<XdsTls, SettingError> {
             return Ok(XdsTls { authority, certificate, key, name });
         }
     };
-    Err(SettingError::Half { found, missing })
+    Err(SettingError::Half { found: found.to_owned(), missing })
 }
 
 fn bad(name: &'static str, found: &str, accepted: &'static str) -> BadVariable {
     BadVariable { name, found: found.to_owned(), accepted }
-}
-
-/// In the notation of Go, with one unit.
-fn interval(
-    name: &'static str,
-    environment: &Environment,
-) -> Result<Option<Duration>, BadVariable> {
-    let Some(text) = environment.text(name) else { return Ok(None) };
-    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0)];
-    let read = units.iter().find_map(|(unit, seconds)| {
-        let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
-        Some(number * seconds)
-    });
-    match read.filter(|seconds| (0.001..=3_600.0).contains(seconds)) {
-        Some(seconds) => Ok(Some(Duration::from_secs_f64(seconds))),
-        None => Err(bad(name, text, INTERVAL)),
-    }
 }
 
 #[cfg(test)]

@@ -35,11 +35,12 @@ impl Service {
         let test = thread.name().unwrap_or("worked").replace("::", "_");
         let scratch = Scratch::new(&format!("worked_service_{test}"));
         scratch.file("worked.yaml", rule_file(policies));
-        let (any, clock) = ("127.0.0.1:0".parse().unwrap(), ManualClock::new());
+        let any = || ([127, 0, 0, 1], 0).into();
+        let clock = ManualClock::new();
         let options = Options {
-            http: any,
-            grpc: any,
-            admin: any,
+            http: any(),
+            grpc: any(),
+            admin: any(),
             settings: Settings { default_capacity: 1_000, ..Settings::default() },
             clock: clock.clone().into(),
             ..Options::new(scratch.path())

@@ -42,6 +42,8 @@ pub(crate) struct Io {
     peer: IpAddr,
     /// Set once the sending side is closed: until when the client has time to close its own.
     closing: Option<Pin<Box<Sleep>>>,
+    /// Until when it may be used at all.
+    life: Option<Pin<Box<Sleep>>>,
 }
 
 /// A connection as it was accepted.
@@ -64,7 +66,9 @@ impl Moving {
     /// Has the runtime of the calling task watch it.
     pub(super) fn enter(self) -> io::Result<Raw> {
         match self {
-            Self::Tcp(stream, peer) => Ok(Raw::Tcp(TcpStream::from_std(stream)?, peer)),
+            Self::Tcp(stream, peer) => {
+                TcpStream::from_std(stream).map(|stream| Raw::Tcp(stream, peer))
+            }
             #[cfg(unix)]
             Self::Unix(stream) => UnixStream::from_std(stream).map(Raw::Unix),
         }
@@ -75,7 +79,7 @@ impl Raw {
     /// Has no runtime watch it any more.
     pub(super) fn leave(self) -> io::Result<Moving> {
         match self {
-            Self::Tcp(stream, peer) => Ok(Moving::Tcp(stream.into_std()?, peer)),
+            Self::Tcp(stream, peer) => stream.into_std().map(|stream| Moving::Tcp(stream, peer)),
             #[cfg(unix)]
             Self::Unix(stream) => stream.into_std().map(Moving::Unix),
         }
@@ -94,7 +98,7 @@ impl Raw {
                 (Box::new(shaken.ok()?.ok()?), peer)
             }
         };
-        Some(Io { stream, peer, closing: None })
+        Some(Io { stream, peer, closing: None, life: None })
     }
 }
 
@@ -108,6 +112,11 @@ impl Connected for Io {
 impl Io {
     pub(crate) fn peer(&self) -> IpAddr {
         self.peer
+    }
+
+    /// The same connection, for at most this time from now on: then reading it fails, so that it is closed.
+    pub(super) fn living(self, max_life: Option<Duration>) -> Self {
+        Self { life: max_life.map(|life| Box::pin(tokio::time::sleep(life))), ..self }
     }
 
     /// Discards further input until the client has closed its side or its time is over.
@@ -137,7 +146,11 @@ impl AsyncRead for Io {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(context, into)
+        let io = self.get_mut();
+        if io.life.as_mut().is_some_and(|life| life.as_mut().poll(context).is_ready()) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Pin::new(&mut io.stream).poll_read(context, into)
     }
 }
 
@@ -214,7 +227,7 @@ mod tests {
     async fn a_client_that_never_stops_sending_is_closed_when_its_time_is_over() {
         let stream: Box<dyn ByteStream> =
             Box::new(tokio::io::join(tokio::io::repeat(7), tokio::io::sink()));
-        let mut io = Io { stream, peer: Ipv4Addr::LOCALHOST.into(), closing: None };
+        let mut io = Io { stream, peer: Ipv4Addr::LOCALHOST.into(), closing: None, life: None };
         let mut is_closed = async || {
             poll_fn(|context| Poll::Ready(Pin::new(&mut io).poll_shutdown(context).is_ready()))
                 .await
@@ -224,5 +237,19 @@ mod tests {
         assert!(!is_closed().await);
         tokio::time::advance(Duration::from_millis(2)).await;
         assert!(is_closed().await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_read_until_its_life_is_over_even_if_there_is_more() {
+        let stream: Box<dyn ByteStream> =
+            Box::new(tokio::io::join(tokio::io::repeat(7), tokio::io::sink()));
+        let life = Duration::from_secs(9);
+        let peer = Ipv4Addr::LOCALHOST.into();
+        let mut io = Io { stream, peer, closing: None, life: None }.living(Some(life));
+        tokio::time::advance(life - Duration::from_millis(1)).await;
+        assert_eq!(io.read_u8().await.expect("it lives"), 7);
+        tokio::time::advance(Duration::from_millis(2)).await;
+        let error = io.read_u8().await.expect_err("it is over");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

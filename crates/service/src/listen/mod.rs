@@ -21,7 +21,7 @@ pub(crate) use threads::Threads;
 pub(crate) use tls::Tls;
 pub use tls::TlsFiles;
 pub use tls_error::{TlsError, TlsProblem};
-pub(crate) use tls_watch::keep_fresh;
+pub(crate) use tls_watch::{Rereading, keep_fresh};
 
 /// The pause after a system error, such as no file descriptor left: until some are closed.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -62,9 +62,10 @@ pub(crate) async fn accept<F, S>(
 }
 
 /// The connections of several sockets, for gRPC, in the runtime of the caller: Envoy has few connections with many requests
-/// each, which its threads share.
+/// each, which its threads share. Each is closed after `max_life`, whatever it is doing.
 pub(crate) fn incoming(
     sockets: Vec<Socket>,
+    max_life: Option<Duration>,
     stopped: &watch::Receiver<bool>,
     tasks: &mut JoinSet<()>,
 ) -> ReceiverStream<std::io::Result<Io>> {
@@ -75,7 +76,7 @@ pub(crate) fn incoming(
         let serve = move || {
             let give = give.clone();
             // An error means that the receiver of connections is gone.
-            move |io| async move { drop(give.send(Ok(io)).await) }
+            move |io: Io| async move { drop(give.send(Ok(io.living(max_life))).await) }
         };
         let stopped = stopped.clone();
         tasks.spawn(async move { accept(socket, &Threads::default(), stopped, serve).await });

@@ -57,8 +57,14 @@ pub(crate) struct Tls {
     /// The protocol that the handshake negotiates (ALPN).
     protocol: &'static [u8],
     config: ArcSwap<ServerConfig>,
-    /// The result of the last reading. Locked while reading; handshakes do not lock it.
-    last: Mutex<Result<Texts, TlsError>>,
+    /// The last reading. Locked while reading; handshakes do not lock it.
+    last: Mutex<LastReading>,
+}
+
+/// What was read, and why it is not in force.
+struct LastReading {
+    texts: Result<Texts, TlsError>,
+    refused: Option<TlsError>,
 }
 
 /// The contents of the files, in the order of [`TlsFiles::all`].
@@ -76,25 +82,25 @@ impl Tls {
     pub(crate) fn load(files: TlsFiles, protocol: &'static [u8]) -> Result<Self, TlsError> {
         let texts = read(&files)?;
         let config = config(&files, &texts, protocol)?;
-        let (config, last) = (ArcSwap::from_pointee(config), Mutex::new(Ok(texts)));
-        Ok(Self { files, protocol, config, last })
+        let last = LastReading { texts: Ok(texts), refused: None };
+        Ok(Self { files, protocol, config: ArcSwap::from_pointee(config), last: Mutex::new(last) })
     }
 
     pub(crate) fn files(&self) -> &TlsFiles {
         &self.files
     }
 
-    /// Reads the files again. True if a new certificate is in force; each error is returned only once.
-    pub(crate) fn reload(&self) -> Result<bool, TlsError> {
+    /// Reads the files again: whether what is found has changed, and whether it is in force.
+    pub(crate) fn reload(&self) -> (bool, Result<(), TlsError>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let texts = read(&self.files);
-        if *last == texts {
-            return Ok(false);
+        let has_changed = last.texts != texts;
+        if has_changed {
+            let config = texts.clone().and_then(|texts| config(&self.files, &texts, self.protocol));
+            let refused = config.map(|config| self.config.store(Arc::new(config))).err();
+            *last = LastReading { texts, refused };
         }
-        last.clone_from(&texts);
-        let config = config(&self.files, &texts?, self.protocol)?;
-        self.config.store(Arc::new(config));
-        Ok(true)
+        (has_changed, last.refused.clone().map_or(Ok(()), Err))
     }
 
     /// The acceptor for one handshake.
@@ -201,30 +207,31 @@ mod tests {
     }
 
     #[test]
-    fn files_that_turn_bad_leave_the_last_good_certificate_and_are_told_once() {
+    fn files_that_turn_bad_leave_the_last_good_certificate_and_are_new_once() {
         let path = std::env::temp_dir().join(format!("tollgate-{}-turn-bad", std::process::id()));
         fs::create_dir_all(&path).expect("a directory for temporary files");
         let files = TlsFiles::new(path.join("tls.crt"), path.join("tls.key"));
         issue(&files);
         let tls = Tls::load(files.clone(), b"h2").expect("good files");
         let first = tls.config.load_full();
-        assert_eq!(tls.reload(), Ok(false), "nothing has changed");
+        assert_eq!(tls.reload(), (false, Ok(())), "nothing has changed");
         let good = fs::read(&files.certificate).expect("the file");
         fs::write(&files.certificate, &good[..100]).expect("a file");
-        let error = tls.reload().expect_err("half a certificate");
-        assert!(matches!(error.problem, TlsProblem::Pem { .. }), "{error}");
-        assert_eq!(tls.reload(), Ok(false), "told once");
+        let (has_changed, refused) = tls.reload();
+        let error = refused.expect_err("half a certificate");
+        assert!(has_changed && matches!(error.problem, TlsProblem::Pem { .. }), "{error}");
+        assert_eq!(tls.reload(), (false, Err(error)), "still the same");
         fs::remove_file(&files.certificate).expect("the file");
         assert!(matches!(
-            tls.reload().expect_err("no file").problem,
-            TlsProblem::Unreadable { .. }
+            tls.reload(),
+            (true, Err(TlsError { problem: TlsProblem::Unreadable { .. }, .. }))
         ));
         assert!(Arc::ptr_eq(&tls.config.load_full(), &first));
         // The previous files are in force already; a new certificate is accepted.
         fs::write(&files.certificate, &good).expect("a file");
-        assert_eq!(tls.reload(), Ok(true));
+        assert_eq!(tls.reload(), (true, Ok(())));
         issue(&files);
-        assert_eq!(tls.reload(), Ok(true));
+        assert_eq!(tls.reload(), (true, Ok(())));
         assert!(!Arc::ptr_eq(&tls.config.load_full(), &first));
         assert_eq!(tls.config.load().alpn_protocols, [b"h2".to_vec()]);
         let _ = fs::remove_dir_all(&path);

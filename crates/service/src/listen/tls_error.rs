@@ -9,8 +9,8 @@ use std::path::PathBuf;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// use tollgate_service::{Options, TlsFiles, start};
 /// let files = TlsFiles::new("no/such/tls.crt", "no/such/tls.key");
-/// let any = "127.0.0.1:0".parse().unwrap();
-/// let options = Options { http: any, grpc: any, admin: any, grpc_tls: Some(files), ..Options::new("rules") };
+/// let any = || ([127, 0, 0, 1], 0).into();
+/// let options = Options { http: any(), grpc: any(), admin: any(), grpc_tls: Some(files), ..Options::new("rules") };
 /// let error = start(options, |_| ()).await.unwrap_err();
 /// assert!(error.to_string().starts_with("no/such/tls.crt: cannot be read: "));
 /// # });

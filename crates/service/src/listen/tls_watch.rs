@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
@@ -21,10 +22,27 @@ const POLL: Duration = Duration::from_secs(10);
 /// The time for the other file to follow.
 const SETTLE: Duration = Duration::from_millis(100);
 
+/// A request to read the files again.
+#[derive(Debug, Default)]
+pub(crate) struct Rereading {
+    wake: Notify,
+    /// By an operator: then the log says also that nothing has changed.
+    by_operator: AtomicBool,
+}
+
+impl Rereading {
+    /// Of an operator.
+    pub(crate) fn by_operator(&self) {
+        // Relaxed: nothing else is handed over, and `notify_one` publishes it to the task that it wakes.
+        self.by_operator.store(true, Ordering::Relaxed);
+        self.wake.notify_one();
+    }
+}
+
 /// Reads the files again when they change, when `asked`, and at intervals, until `stopped` is set.
 pub(crate) async fn keep_fresh(
     all: Vec<Arc<Tls>>,
-    asked: Arc<Notify>,
+    asked: Arc<Rereading>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let watcher = watch_files(&all, &asked);
@@ -33,7 +51,7 @@ pub(crate) async fn keep_fresh(
     }
     loop {
         let has_changed = tokio::select! {
-            () = asked.notified() => true,
+            () = asked.wake.notified() => true,
             () = tokio::time::sleep(POLL) => false,
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
@@ -41,27 +59,40 @@ pub(crate) async fn keep_fresh(
             tokio::time::sleep(SETTLE).await;
         }
         let all = all.clone();
+        // Relaxed: see `Rereading::by_operator`. A request that comes later is told of in another reading.
+        let is_told = asked.by_operator.swap(false, Ordering::Relaxed);
         // In a blocking task, because the disk may be slow.
-        let read = tokio::task::spawn_blocking(move || all.iter().for_each(|tls| reload(tls)));
+        let read =
+            tokio::task::spawn_blocking(move || all.iter().for_each(|tls| reload(tls, is_told)));
         // An error means that it panicked; it will be tried again.
         let _ = read.await;
     }
 }
 
-fn reload(tls: &Tls) {
+/// Logs what has changed, and what has not if that is to be told.
+fn reload(tls: &Tls, is_told: bool) {
+    let file = tls.files().certificate.display();
     match tls.reload() {
-        Ok(true) => tracing::info!("certificate loaded: {}", tls.files().certificate.display()),
-        Ok(false) => {}
-        Err(error) => tracing::warn!("certificate refused, the last good one stays: {error}"),
+        (true, Ok(())) => tracing::info!("certificate loaded: {file}"),
+        (true, Err(error)) => {
+            tracing::warn!("certificate refused, the last good one stays: {error}");
+        }
+        (false, Ok(())) if is_told => tracing::info!("certificate unchanged: {file}"),
+        (false, Err(error)) if is_told => {
+            tracing::warn!(
+                "certificate unchanged and still refused, the last good one stays: {error}"
+            );
+        }
+        (false, _) => {}
     }
 }
 
-fn watch_files(all: &[Arc<Tls>], asked: &Arc<Notify>) -> notify::Result<RecommendedWatcher> {
+fn watch_files(all: &[Arc<Tls>], asked: &Arc<Rereading>) -> notify::Result<RecommendedWatcher> {
     let asked = Arc::clone(asked);
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
         // Reading a file also causes an event, which must not cause another reading.
         if event.map_or(true, |event| !matches!(event.kind, EventKind::Access(_))) {
-            asked.notify_one();
+            asked.wake.notify_one();
         }
     })?;
     let files = all.iter().flat_map(|tls| tls.files().all());

@@ -72,11 +72,11 @@ pub(crate) async fn serve_with(
     if !rules.is_empty() {
         fs::write(path.join("basic.yaml"), rules).expect("a file below target");
     }
-    let any = "127.0.0.1:0".parse().expect("an address");
+    let any = || ([127, 0, 0, 1], 0).into();
     let options = more(Options {
-        http: any,
-        grpc: any,
-        admin: any,
+        http: any(),
+        grpc: any(),
+        admin: any(),
         answers: AnswerParts { headers: true, metadata: true },
         ..Options::new(&path)
     });

@@ -17,11 +17,11 @@ use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate_rules::Settings;
-use tollgate_service::Options;
 use tollgate_service::protocol::common::rate_limit_descriptor::RateLimitOverride;
 use tollgate_service::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::Entry};
 use tollgate_service::protocol::rls::RateLimitRequest;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
+use tollgate_service::{HostPort, Options};
 use tonic::Code as Grpc;
 
 /// A test that waits longer has failed.
@@ -332,8 +332,12 @@ async fn row_129_what_is_left_is_told_of_ones_own_key_only() {
 #[tokio::test]
 async fn row_130_what_shows_or_undoes_is_on_the_loopback_address_only() {
     let options = Options::new("rules");
-    assert!(options.admin.ip().is_loopback());
-    assert!(!options.http.ip().is_loopback() && !options.grpc.ip().is_loopback());
+    let is_loopback = |listen: &HostPort| match listen {
+        HostPort::Address(address) => address.ip().is_loopback(),
+        HostPort::Name(..) => false,
+    };
+    assert!(is_loopback(&options.admin));
+    assert!(!is_loopback(&options.http) && !is_loopback(&options.grpc));
     let world = world("130").await;
     for path in ["/rlconfig", "/v1/reset", "/stats", "/debug/pprof/", "/admin", "/..%2frlconfig"] {
         for method in ["GET", "POST"] {

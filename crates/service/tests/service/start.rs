@@ -10,8 +10,8 @@ use tollgate_service::{Global, Options, StartError, start};
 
 /// Why a service does not start.
 async fn refused(options: Options) -> StartError {
-    let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
-    let options = Options { http: any, grpc: any, admin: any, ..options };
+    let any = || ([127, 0, 0, 1], 0).into();
+    let options = Options { http: any(), grpc: any(), admin: any(), ..options };
     start(options, |_| ()).await.expect_err("refused")
 }
 

@@ -157,9 +157,10 @@ async fn every_bad_file_is_an_error_that_names_it() {
             "holds no certificate",
         ),
     ];
-    let any = "127.0.0.1:0".parse().expect("an address");
+    let any = || ([127, 0, 0, 1], 0).into();
     for (files, name, expected) in cases {
-        let options = Options { http: any, grpc: any, admin: any, ..Options::new("no/rules") };
+        let options =
+            Options { http: any(), grpc: any(), admin: any(), ..Options::new("no/rules") };
         let error = start(Options { grpc_tls: Some(files), ..options }, |_| ()).await;
         let Err(StartError::Tls(error)) = error else { panic!("{name} {expected}: {error:?}") };
         assert!(error.file.ends_with(name), "{error}");

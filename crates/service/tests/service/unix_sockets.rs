@@ -95,9 +95,10 @@ async fn what_another_left_is_replaced_and_what_is_in_use_is_not() {
     let world = serve("left", &path).await;
     channel(path.join("grpc")).await;
     fs::write(path.join("file"), "precious").expect("a file");
-    let any = "127.0.0.1:0".parse().expect("an address");
+    let any = || ([127, 0, 0, 1], 0).into();
     for name in ["grpc", "file"] {
-        let options = Options { http: any, grpc: any, admin: any, ..Options::new("no/rules") };
+        let options =
+            Options { http: any(), grpc: any(), admin: any(), ..Options::new("no/rules") };
         let grpc_socket = Some(path.join(name));
         let error = start(Options { grpc_socket, ..options }, |_| ()).await.expect_err("in use");
         assert!(matches!(&error, StartError::Socket { path, .. } if path.ends_with(name)));

@@ -1,0 +1,275 @@
+//! [`Given`]: what `tollgate serve` is told, by flags, by variables of its own, and by a file.
+//!
+//! All names of a setting follow from its flag: `--http-socket`, the variable `TOLLGATE_HTTP_SOCKET`, and the key
+//! `http-socket` of the file. So there is no list of them: whatever [`ServeArgs`] declares is looked up in all three,
+//! and parsed once, by clap.
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::error::{ContextKind, ContextValue};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+use super::args::ServeArgs;
+use super::environment::Environment;
+use super::setting::{BadValue, SettingError, SettingSource};
+use super::settings_file::{FileError, FileProblem, SettingsFile};
+
+/// What the names of all variables of our own begin with.
+const PREFIX: &str = "TOLLGATE_";
+
+/// The flag that names the file: the only one with a value that the file cannot have.
+const FILE: &str = "config";
+
+/// What all settings are given.
+pub(super) struct Given {
+    /// As if the command line had said all of it.
+    pub(super) args: ServeArgs,
+    /// The file that was read.
+    pub(super) file: Option<PathBuf>,
+    values: BTreeMap<String, GivenValue>,
+}
+
+/// The value of a flag, or several, in words.
+#[derive(Clone, Debug)]
+struct GivenValue {
+    texts: Vec<OsString>,
+    source: SettingSource,
+}
+
+/// The arguments of `serve`, as a command of their own.
+pub(super) fn command() -> Command {
+    ServeArgs::augment_args(Command::new("tollgate serve")).no_binary_name(true)
+}
+
+/// The flags that take a value, and their names.
+pub(super) fn settings(command: &Command) -> impl Iterator<Item = (&str, &Arg)> {
+    let named = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
+    named.filter(|(name, arg)| *name != FILE && arg.get_action().takes_values())
+}
+
+/// The variable of a flag.
+pub(super) fn variable(name: &str) -> String {
+    format!("{PREFIX}{}", name.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// The help texts, with the names that each setting has besides its flag.
+pub(crate) fn with_names(command: Command) -> Command {
+    command.mut_args(|arg| {
+        let Some(name) = arg.get_long().filter(|_| arg.get_action().takes_values()) else {
+            return arg;
+        };
+        let key = if name == FILE { String::new() } else { format!(", key {name}") };
+        let names = format!("[variable {}{key}]", variable(name));
+        let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string);
+        arg.long_help(format!("{}\n\n{names}", help.unwrap_or_default()))
+    })
+}
+
+impl Given {
+    /// Finds the value of each flag, and parses them. `path` is what `--config` says.
+    pub(super) fn resolve(
+        flags: &ArgMatches,
+        path: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<Self, SettingError> {
+        let command = command();
+        let of_variable = || environment.own(&variable(FILE)).map(PathBuf::from);
+        let path = path.map(Path::to_owned).or_else(of_variable);
+        let file = path.as_deref().map(SettingsFile::read).transpose()?;
+        if let Some(file) = &file {
+            refuse_unknown_keys(file, &command)?;
+        }
+        let mut values = BTreeMap::new();
+        for (name, arg) in settings(&command) {
+            let value = of_flag(arg, name, flags).or_else(|| of_own_variable(name, environment));
+            let value = match (value, &file) {
+                (None, Some(file)) => of_file(arg, name, file)?,
+                (value, _) => value,
+            };
+            values.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        let words = values.iter().flat_map(|(name, value): (&String, &GivenValue)| {
+            value.texts.iter().map(move |text| {
+                let mut word = OsString::from(format!("--{name}="));
+                word.push(text);
+                word
+            })
+        });
+        let parsed = command.clone().try_get_matches_from(words);
+        let args = parsed.and_then(|parsed| ServeArgs::from_arg_matches(&parsed));
+        match args {
+            Ok(args) => Ok(Self { args, file: path, values }),
+            Err(error) => Err(SettingError::Value(Box::new(bad_value(&error, &command, &values)))),
+        }
+    }
+
+    /// Where the value of a flag comes from.
+    pub(super) fn source(&self, name: &str) -> SettingSource {
+        debug_assert!(settings(&command()).any(|(known, _)| known == name), "{name}");
+        self.values.get(name).map_or(SettingSource::Default, |value| value.source.clone())
+    }
+
+    /// How the user has named a setting.
+    pub(super) fn name_of(&self, name: &str) -> String {
+        match self.source(name) {
+            SettingSource::Variable(variable) => variable.into_owned(),
+            SettingSource::Line { .. } => format!("{name} ({})", self.source(name)),
+            SettingSource::Default | SettingSource::Flag(_) => format!("--{name}"),
+        }
+    }
+
+    /// The settings that have other values there.
+    pub(super) fn different<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
+        let texts = |given: &'a Self, name: &str| given.values.get(name).map(|value| &value.texts);
+        let names = self.values.keys().chain(other.values.keys());
+        let differs = |name: &&String| texts(self, name) != texts(other, name);
+        let mut names: Vec<_> = names.filter(differs).map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+fn of_flag(arg: &Arg, name: &str, flags: &ArgMatches) -> Option<GivenValue> {
+    let id = arg.get_id().as_str();
+    if flags.value_source(id) != Some(ValueSource::CommandLine) {
+        return None;
+    }
+    let texts = flags.get_raw(id)?.map(ToOwned::to_owned).collect();
+    Some(GivenValue { texts, source: SettingSource::Flag(format!("--{name}")) })
+}
+
+fn of_own_variable(name: &str, environment: &Environment) -> Option<GivenValue> {
+    let variable = variable(name);
+    let texts = vec![environment.own(&variable)?.into()];
+    Some(GivenValue { texts, source: SettingSource::Variable(variable.into()) })
+}
+
+fn of_file(arg: &Arg, name: &str, file: &SettingsFile) -> Result<Option<GivenValue>, FileError> {
+    let Some(entry) = file.entries.get(name) else { return Ok(None) };
+    if entry.is_list && !matches!(arg.get_action(), ArgAction::Append) {
+        return Err(file.refused(entry.line, FileProblem::List { key: name.to_owned() }));
+    }
+    let source = SettingSource::Line { file: file.path.clone(), line: entry.line };
+    Ok(Some(GivenValue { texts: entry.texts.iter().map(OsString::from).collect(), source }))
+}
+
+fn refuse_unknown_keys(file: &SettingsFile, command: &Command) -> Result<(), FileError> {
+    let is_known = |key: &str| settings(command).any(|(name, _)| name == key);
+    let unknown = file.entries.iter().filter(|(key, _)| !is_known(key));
+    match unknown.min_by_key(|(_, entry)| entry.line) {
+        None => Ok(()),
+        Some((key, entry)) => {
+            let problem = FileProblem::UnknownKey { key: key.clone(), meant: meant(key, command) };
+            Err(file.refused(entry.line, problem))
+        }
+    }
+}
+
+/// The setting that an unknown name may mean: what clap would suggest for it as a flag.
+fn meant(name: &str, command: &Command) -> Option<String> {
+    let refused = command.clone().try_get_matches_from([format!("--{name}")]).err()?;
+    let Some(ContextValue::String(flag)) = refused.get(ContextKind::SuggestedArg) else {
+        return None;
+    };
+    let flag = flag.strip_prefix("--")?;
+    settings(command).map(|(name, _)| name).find(|name| *name == flag).map(str::to_owned)
+}
+
+/// The variables that begin as ours do and are none, with a sentence for each.
+pub(super) fn unknown_variables(environment: &Environment) -> Vec<String> {
+    let command = command();
+    let is_known = |found: &str| {
+        found == variable(FILE) || settings(&command).any(|(name, _)| found == variable(name))
+    };
+    let unknown = environment.names().filter_map(|name| Some((name, name.strip_prefix(PREFIX)?)));
+    let unknown =
+        unknown.filter(|(name, rest)| !is_known(name) && !is_of_a_kubernetes_service(rest));
+    let told = unknown.map(|(name, rest)| {
+        let flag = rest.to_ascii_lowercase().replace('_', "-");
+        let meant = meant(&flag, &command);
+        let meant =
+            meant.map_or_else(String::new, |name| format!("; did you mean {}?", variable(&name)));
+        format!("{name} is set and is no setting{meant}")
+    });
+    told.collect()
+}
+
+/// Kubernetes tells each pod of the Services beside it: of one named `tollgate` by `TOLLGATE_SERVICE_HOST`,
+/// `TOLLGATE_PORT` and so on. A test keeps our own names apart from these.
+fn is_of_a_kubernetes_service(rest: &str) -> bool {
+    rest.ends_with("PORT") || rest.contains("PORT_") || rest.ends_with("SERVICE_HOST")
+}
+
+/// Which value clap has refused, and why.
+fn bad_value(
+    error: &clap::Error,
+    command: &Command,
+    values: &BTreeMap<String, GivenValue>,
+) -> BadValue {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    // As in `--poll <SECONDS>` and `--shadow[=<TRUTH>]`.
+    let flag = text(ContextKind::InvalidArg);
+    let name = flag.trim_start_matches('-').split([' ', '=', '[']).next().unwrap_or_default();
+    let arg = settings(command).find(|(known, _)| *known == name).map(|(_, arg)| arg);
+    let accepted = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(words)) if !words.is_empty() => words.join(" or "),
+        _ => {
+            let help = arg.and_then(Arg::get_help).map(ToString::to_string);
+            format!("what --{name} takes: {}", help.unwrap_or_default())
+        }
+    };
+    BadValue {
+        name: name.to_owned(),
+        source: values.get(name).map_or(SettingSource::Default, |value| value.source.clone()),
+        found: text(ContextKind::InvalidValue),
+        reason: error.source().map(ToString::to_string),
+        accepted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_setting_has_a_name_that_kubernetes_sets() {
+        let command = command();
+        for (name, _) in settings(&command) {
+            let variable = variable(name);
+            let rest = variable.strip_prefix(PREFIX).expect("ours");
+            assert!(!is_of_a_kubernetes_service(rest), "{variable}");
+        }
+        for of_kubernetes in [
+            "TOLLGATE_PORT",
+            "TOLLGATE_SERVICE_HOST",
+            "TOLLGATE_SERVICE_PORT",
+            "TOLLGATE_SERVICE_PORT_GRPC",
+            "TOLLGATE_PORT_8080_TCP_ADDR",
+            "TOLLGATE_CANARY_PORT_8080_TCP",
+        ] {
+            let environment = [(of_kubernetes.to_owned(), "tcp://10.0.0.1:8080".to_owned())];
+            assert_eq!(unknown_variables(&environment.into_iter().collect()), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_variable_that_is_near_a_setting_is_told_with_it() {
+        let environment = [("TOLLGATE_POL", "5"), ("TOLLGATE_ZZZZZ", "5"), ("TOLLGATE_POLL", "5")];
+        let pairs = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(
+            unknown_variables(&pairs.into_iter().collect()),
+            [
+                "TOLLGATE_POL is set and is no setting; did you mean TOLLGATE_POLL?",
+                "TOLLGATE_ZZZZZ is set and is no setting",
+            ]
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! `--print-config`: all settings as a file that `--config` reads, each with its value, its source and its names.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Arg;
+use tollgate_service::{Global, HostPort, RespOptions};
+
+use super::effective::Effective;
+use super::given::{Given, command, settings, variable};
+use super::setting::{Setting, SettingSource};
+
+const HEAD: &str = "\
+# The settings of tollgate serve, in a file that --config reads. Each line ends with where its value comes from, with its
+# flag and with its variable. A flag beats a variable, that this file, that the variables of envoyproxy/ratelimit, and
+# these the default.
+";
+
+/// The value of a setting, as it is shown.
+enum Shown {
+    /// As it is written in the file.
+    Written(String),
+    /// It has no meaning without another setting; or there is none.
+    Idle(Option<String>),
+    /// It may contain a password.
+    Secret,
+}
+
+type SettingRows = BTreeMap<&'static str, (Shown, SettingSource)>;
+
+/// Prints a line for each setting, below its help.
+pub(super) fn print(effective: &Effective, given: &Given, mut out: impl Write) -> io::Result<()> {
+    let (rows, command) = (rows(effective), command());
+    write!(out, "{HEAD}")?;
+    for (name, arg) in settings(&command) {
+        let (shown, source) = rows.get(name).ok_or_else(|| io::Error::other(name.to_owned()))?;
+        // Of several settings that are one here, each has its own source.
+        let source = match given.source(name) {
+            SettingSource::Default => source.clone(),
+            source => source,
+        };
+        let line = match shown {
+            Shown::Written(value) => format!("{name} = {value}"),
+            Shown::Idle(value) => {
+                format!("# {name} = {}", value.clone().unwrap_or_else(|| placeholder(arg)))
+            }
+            Shown::Secret => format!("# {name} = (set, and not shown)"),
+        };
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        writeln!(out, "\n# {help}\n{line}  # {source}; --{name}, {}", variable(name))?;
+    }
+    let (settings, options) = (effective.settings(), effective.options());
+    writeln!(out, "\n# What cannot be set: max-descriptors {}", settings.max_descriptors)?;
+    writeln!(
+        out,
+        "# max-entries {}, max-key-bytes {}",
+        settings.max_entries, settings.max_key_bytes
+    )?;
+    writeln!(out, "# settle {:?}, grace {:?}", options.timing.settle, options.grace)?;
+    out.flush()
+}
+
+/// What stands for a value that is not there: `FILE`.
+fn placeholder(arg: &Arg) -> String {
+    arg.get_value_names().and_then(<[_]>::first).map(ToString::to_string).unwrap_or_default()
+}
+
+/// A basic string of TOML; those of JSON are.
+fn text(value: &impl ToString) -> String {
+    serde_json::Value::String(value.to_string()).to_string()
+}
+
+fn path(path: &Path) -> Shown {
+    Shown::Written(text(&path.display()))
+}
+
+fn optional<T>(value: Option<T>, shown: impl FnOnce(T) -> Shown) -> Shown {
+    value.map_or(Shown::Idle(None), shown)
+}
+
+fn number(value: &Option<impl ToString>) -> Shown {
+    optional(value.as_ref(), plain)
+}
+
+/// A number, or a truth.
+fn plain(value: &impl ToString) -> Shown {
+    Shown::Written(value.to_string())
+}
+
+fn quoted(value: &impl ToString) -> Shown {
+    Shown::Written(text(value))
+}
+
+fn row<T>(setting: &Setting<T>, shown: impl FnOnce(&T) -> Shown) -> (Shown, SettingSource) {
+    (shown(&setting.value), setting.source.clone())
+}
+
+/// The value of each setting, by its name.
+fn rows(all: &Effective) -> SettingRows {
+    let optional_path = |value: &Option<PathBuf>| optional(value.as_deref(), path);
+    let mut rows = BTreeMap::from([
+        ("rules", row(&all.rules, quoted)),
+        ("poll", row(&all.poll, plain)),
+        ("http", row(&all.http, quoted)),
+        ("http-socket", row(&all.http_socket, optional_path)),
+        ("grpc", row(&all.grpc, quoted)),
+        ("grpc-socket", row(&all.grpc_socket, optional_path)),
+        ("grpc-max-age", row(&all.grpc_max_age, number)),
+        ("grpc-max-age-grace", row(&all.grpc_max_age_grace, number)),
+        ("admin", row(&all.admin, quoted)),
+        (
+            "admin-host",
+            row(&all.admin_hosts, |names| {
+                let names: Vec<_> = names.iter().map(text).collect();
+                Shown::Written(format!("[{}]", names.join(", ")))
+            }),
+        ),
+        ("compat", row(&all.compat, plain)),
+        ("shadow", row(&all.shadow, plain)),
+        ("quota-mode", row(&all.quota_mode, plain)),
+        ("merge-domains", row(&all.merge_domains, plain)),
+        ("response-headers", row(&all.response_headers, plain)),
+        ("headers", row(&all.headers, quoted)),
+        ("trusted-proxies", row(&all.trusted_proxies, quoted)),
+        ("metadata", row(&all.metadata, plain)),
+        ("allow-empty", row(&all.allow_empty, plain)),
+        ("linger-rules", row(&all.linger_rules, number)),
+        ("state", row(&all.state, optional_path)),
+        (
+            "state-every",
+            row(&all.state_every, |seconds| match all.state.value {
+                Some(_) => plain(seconds),
+                None => Shown::Idle(Some(seconds.to_string())),
+            }),
+        ),
+        ("capacity", row(&all.capacity, plain)),
+        ("override-capacity", row(&all.override_capacity, plain)),
+        ("table-bytes", row(&all.table_bytes, plain)),
+        ("near-limit-ratio", row(&all.near_limit_ratio, plain)),
+        (
+            "metrics-names",
+            row(&all.metrics_names, |names| quoted(&format!("{names:?}").to_lowercase())),
+        ),
+        ("linger-stop", row(&all.linger_stop, plain)),
+        ("log-level", row(&all.log_level, quoted)),
+        ("log-format", row(&all.log_format, quoted)),
+    ]);
+    rows.extend(of_certificates(all));
+    rows.extend(of_resp(&all.resp));
+    rows.extend(of_redis(&all.redis));
+    rows
+}
+
+/// The names of the files, never their contents.
+fn of_certificates(all: &Effective) -> SettingRows {
+    let http = ["http-tls-cert", "http-tls-key", "http-tls-client-ca"];
+    let grpc = ["grpc-tls-cert", "grpc-tls-key", "grpc-tls-client-ca"];
+    let mut rows = SettingRows::new();
+    for (names, setting) in [(http, &all.http_tls), (grpc, &all.grpc_tls)] {
+        let files = setting.value.as_ref();
+        let files = [
+            files.map(|files| &files.certificate),
+            files.map(|files| &files.key),
+            files.and_then(|files| files.client_ca.as_ref()),
+        ];
+        for (name, file) in names.into_iter().zip(files) {
+            rows.insert(name, one_of(file.map(|file| path(file)), &setting.source));
+        }
+    }
+    rows
+}
+
+/// One of several settings that are one here: it has no source if it is not given.
+fn one_of(shown: Option<Shown>, source: &SettingSource) -> (Shown, SettingSource) {
+    match shown {
+        Some(shown) => (shown, source.clone()),
+        None => (Shown::Idle(None), SettingSource::Default),
+    }
+}
+
+fn of_resp(resp: &Setting<Option<RespOptions>>) -> SettingRows {
+    let value = resp.value.as_ref();
+    let address = value.map(|resp: &RespOptions| -> &HostPort { &resp.address });
+    let password = value.and_then(|resp| resp.password.as_ref()).map(|_| Shown::Secret);
+    SettingRows::from([
+        ("resp", one_of(address.map(quoted), &resp.source)),
+        ("resp-password", one_of(password, &resp.source)),
+    ])
+}
+
+fn of_redis(redis: &Setting<Option<Global>>) -> SettingRows {
+    // What it would be with one.
+    let usual = Global::new("");
+    let global = redis.value.as_ref().unwrap_or(&usual);
+    let with_redis = |value: String, usual: String| match redis.value {
+        Some(_) if value != usual => (Shown::Written(value), redis.source.clone()),
+        Some(_) => (Shown::Written(value), SettingSource::Default),
+        None => (Shown::Idle(Some(value)), SettingSource::Default),
+    };
+    let of = |global: &Global| {
+        [global.nodes.to_string(), global.deadline.as_millis().to_string(), text(&global.prefix)]
+    };
+    let ([nodes, deadline, prefix], [one, usual_deadline, usual_prefix]) = (of(global), of(&usual));
+    let file = |file: &Option<PathBuf>| one_of(file.as_deref().map(path), &redis.source);
+    // A user with a password stands before an @, or among the arguments.
+    let address = redis.value.as_ref().map(|global| match global.address.find(['@', '?']) {
+        Some(_) => Shown::Secret,
+        None => quoted(&global.address),
+    });
+    SettingRows::from([
+        ("redis", one_of(address, &redis.source)),
+        ("nodes", with_redis(nodes, one)),
+        ("redis-deadline", with_redis(deadline, usual_deadline)),
+        ("redis-prefix", with_redis(prefix, usual_prefix)),
+        ("redis-tls-ca", file(&global.authority)),
+        ("redis-tls-cert", file(&global.certificate)),
+        ("redis-tls-key", file(&global.key)),
+    ])
+}

@@ -1,0 +1,139 @@
+//! What SIGHUP asks for, and what is told of rules that are read.
+
+use clap::ArgMatches;
+use tollgate_rules::{Refresh, RuleSet};
+use tollgate_service::RulesFrom;
+
+use super::effective::Effective;
+use super::environment::Environment;
+use super::given::Given;
+
+/// What the settings were when the service started.
+pub(super) struct AtStart {
+    pub(super) flags: ArgMatches,
+    pub(super) environment: Environment,
+    pub(super) given: Given,
+    pub(super) effective: Effective,
+}
+
+impl AtStart {
+    /// Logs what SIGHUP makes the service read, and whether the settings have changed, which it does not take over.
+    pub(super) fn tell_reload(&self) {
+        let rules = &self.effective.rules.value;
+        let rules = match rules {
+            RulesFrom::Xds(_) => {
+                format!("what {rules} sent last, which sends changes without being asked")
+            }
+            _ => format!("rules of {rules}"),
+        };
+        let tls = [&self.effective.http_tls.value, &self.effective.grpc_tls.value];
+        let certificates = match tls.into_iter().flatten().count() {
+            0 => "no certificates",
+            1 => "1 certificate",
+            _ => "2 certificates",
+        };
+        tracing::info!("SIGHUP: reading again {rules}; {certificates}");
+        let Some(file) = &self.given.file else { return };
+        let file = file.display();
+        let path = self.given.file.as_deref();
+        let now = Given::resolve(&self.flags, path, &self.environment).and_then(|given| {
+            Effective::resolve(&given, &self.environment)?;
+            Ok(given)
+        });
+        match now {
+            Err(error) => {
+                tracing::error!("settings refused, those of the start stay in force: {error}");
+            }
+            Ok(now) => match self.given.different(&now)[..] {
+                [] => tracing::info!("settings unchanged: {file}"),
+                ref names => {
+                    let names = names.join(", ");
+                    tracing::warn!(
+                        "settings changed in {file} and not in force before a restart: {names}"
+                    );
+                }
+            },
+        }
+    }
+}
+
+/// Logs each reading of the rules.
+#[derive(Default)]
+pub(super) struct Teller {
+    /// As in `6 in 1 domain`, once there are some.
+    in_force: Option<String>,
+    /// Why the newest are not.
+    refused: Option<String>,
+}
+
+impl Teller {
+    pub(super) fn tell(&mut self, refresh: &Refresh) {
+        match refresh {
+            Refresh::Loaded(rules) => {
+                self.refused = None;
+                let amount = amount(rules);
+                tell_of(rules, &amount);
+                self.in_force = Some(amount);
+            }
+            Refresh::Refused(errors) => {
+                errors.iter().for_each(|error| tracing::error!("rules refused: {error}"));
+                self.refused = errors.first().map(ToString::to_string);
+            }
+            Refresh::Unwatched(error) => tracing::warn!("{error}"),
+            Refresh::Unchanged => match (&self.refused, &self.in_force) {
+                (Some(error), Some(amount)) => {
+                    tracing::error!(
+                        "rules unchanged and still refused, {amount} stay in force: {error}"
+                    );
+                }
+                (Some(error), None) => {
+                    tracing::error!("rules unchanged and still refused, there are none: {error}");
+                }
+                (None, Some(amount)) => tracing::info!("rules unchanged: {amount}"),
+                (None, None) => {}
+            },
+            _ => {}
+        }
+    }
+}
+
+fn amount(rules: &RuleSet) -> String {
+    let (count, domains) = (rules.rules().len(), rules.domains().count());
+    let s = if domains == 1 { "" } else { "s" };
+    format!("{count} in {domains} domain{s}")
+}
+
+/// Logs the result of a load: what is in force, what was kept, and what was lost.
+fn tell_of(rules: &RuleSet, amount: &str) {
+    if rules.rules().is_empty() {
+        tracing::warn!("rules loaded: {amount}; nothing is limited");
+    } else {
+        tracing::info!("rules loaded: {amount}");
+    }
+    for domain in rules.kept_domains() {
+        let domain = domain.escape_debug();
+        tracing::warn!(
+            "domain {domain} has no rules any more; its last good ones stay in force (to end them, write a \
+             rule there that is unlimited, or start with --allow-empty)"
+        );
+    }
+    for change in rules.changes() {
+        if change.is_kept() {
+            tracing::info!("limit changed: {change}");
+        } else {
+            tracing::warn!("limit changed: {change}");
+        }
+    }
+    if rules.lingering() > 0 {
+        let s = if rules.lingering() == 1 { "" } else { "s" };
+        tracing::info!(
+            "{} limit{s} gone; what was spent is kept for a while, in case of a return",
+            rules.lingering()
+        );
+    }
+    rules
+        .hidden()
+        .iter()
+        .for_each(|entry| tracing::warn!("rules loaded with an entry in vain: {entry}"));
+    rules.forgotten().iter().for_each(|limit| tracing::warn!("limit forgotten: {limit}"));
+}
