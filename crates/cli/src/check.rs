@@ -84,7 +84,7 @@ fn load_as_served(
 
     let half =
         |(name, missing)| Failure::Serve(format!("{name} is given without {missing}; give both"));
-    let global = redis.global(None).map_err(half)?;
+    let global = redis.global(None, None).map_err(half)?;
     // A thread that runs no task: limits are made, and nothing connects.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;

@@ -29,9 +29,16 @@ pub(crate) struct RedisArgs {
     #[arg(long, value_name = "MS")]
     redis_deadline: Option<u64>,
 
-    /// The prefix of all keys in Redis [default: tollgate]
+    /// The prefix of all keys in Redis [default: tollgate; with `--redis-keys envoyproxy` none]
     #[arg(long, value_name = "TEXT")]
     redis_prefix: Option<String>,
+
+    /// Which keys in Redis are counted in [default: own]
+    ///
+    /// With `envoyproxy` those of envoyproxy/ratelimit, as it counts in them, so that its nodes and these share each
+    /// limit while one replaces the other. Needs `--compat`, and rules that envoyproxy/ratelimit knows.
+    #[arg(long, value_name = "LAYOUT")]
+    redis_keys: Option<RedisKeys>,
 
     /// Redis must have a certificate (PEM) of one of these authorities [default: those of the machine]
     #[arg(long, value_name = "FILE")]
@@ -46,12 +53,22 @@ pub(crate) struct RedisArgs {
     redis_tls_key: Option<PathBuf>,
 }
 
+/// Whose keys are counted in.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RedisKeys {
+    /// Tollgate's, for every rule
+    Own,
+    /// Those of envoyproxy/ratelimit
+    Envoyproxy,
+}
+
 impl RedisArgs {
-    /// The settings of the flags, on top of those of the variables; or a flag that is given without another that it
-    /// needs.
+    /// The settings of the flags, on top of those of the variables, of which `prefix` is one; or a flag that is given without
+    /// another that it needs.
     pub(crate) fn global(
         &self,
         variables: Option<Global>,
+        prefix: Option<&str>,
     ) -> Result<Option<Global>, (&'static str, &'static str)> {
         let base = match (&self.redis, variables) {
             (Some(address), Some(global)) => Some(Global { address: address.clone(), ..global }),
@@ -63,6 +80,7 @@ impl RedisArgs {
                 (self.nodes.is_some(), "--nodes"),
                 (self.redis_deadline.is_some(), "--redis-deadline"),
                 (self.redis_prefix.is_some(), "--redis-prefix"),
+                (self.redis_keys.is_some(), "--redis-keys"),
                 (self.redis_tls_ca.is_some(), "--redis-tls-ca"),
                 (self.redis_tls_cert.is_some(), CERTIFICATE),
                 (self.redis_tls_key.is_some(), KEY),
@@ -70,10 +88,19 @@ impl RedisArgs {
             let given = given.iter().find(|(given, _)| *given);
             return given.map_or(Ok(None), |(_, name)| Err((*name, "--redis")));
         };
+        // Under the own prefix there are then no limits, but what tells whether the store works.
+        let given = self.redis_prefix.as_deref().or(prefix);
+        let (prefix, envoyproxy) = match self.redis_keys {
+            Some(RedisKeys::Envoyproxy) => {
+                (Global::new("").prefix, Some(given.unwrap_or_default().to_owned()))
+            }
+            _ => (self.redis_prefix.clone().unwrap_or(global.prefix), None),
+        };
         let global = Global {
             nodes: self.nodes.unwrap_or(global.nodes),
             deadline: self.redis_deadline.map_or(global.deadline, Duration::from_millis),
-            prefix: self.redis_prefix.clone().unwrap_or(global.prefix),
+            prefix,
+            envoyproxy,
             authority: self.redis_tls_ca.clone().or(global.authority),
             certificate: self.redis_tls_cert.clone().or(global.certificate),
             key: self.redis_tls_key.clone().or(global.key),

@@ -98,10 +98,29 @@ fn flags_that_serve_refuses_are_refused() {
         &["--redis", "http://127.0.0.1:1/"],
         &["--redis", "redis://127.0.0.1:1/", "--redis-deadline", "0"],
         &["--redis", "redis://127.0.0.1:1/", "--redis-prefix", "a:b"],
+        &["--redis", "redis://127.0.0.1:1/", "--redis-keys", "envoyproxy"],
+        &["--redis-keys", "envoyproxy", "--compat"],
         &["--redis", "rediss://127.0.0.1:1/", "--redis-tls-ca", "missing.pem"],
     ] {
         let told = checked(&scratch, flags);
         assert_eq!(told.len(), 1, "{flags:?} {told:?}");
         assert_eq!(told, served(&scratch, flags), "{flags:?}");
+    }
+}
+
+#[test]
+fn what_envoyproxy_does_not_know_is_refused_where_its_keys_are_counted_in() {
+    let scratch = Scratch::new("what_envoyproxy_does_not_know_is_refused");
+    let redis = ["--redis", "redis://127.0.0.1:1/", "--redis-keys", "envoyproxy"];
+    let compat = [&redis[..], &["--compat"]].concat();
+    let limit = "rate_limit: {unit: minute, requests_per_unit: 5";
+    for (more, is_refused) in [("}", false), (", algorithm: gcra}", true)] {
+        scratch.file("rules.yaml", rule(&format!("{limit}{more}")));
+        let [checked, served] = [checked(&scratch, &compat), served(&scratch, &compat)];
+        assert_eq!(checked, served, "{more}");
+        assert_eq!(checked.len(), usize::from(is_refused), "{checked:?}");
+        assert!(
+            checked.iter().all(|error| error.starts_with("d.k: ") && error.contains("envoyproxy"))
+        );
     }
 }

@@ -33,7 +33,7 @@ fn setting(printed: &str, name: &str) -> (String, String) {
 #[test]
 fn a_flag_beats_a_variable_and_that_beats_the_default() {
     let given = ["--rules", "here", "--grpc", "127.0.0.1:7", "--shadow=false", "--print-config"];
-    let resp = ["--resp", "127.0.0.1:8", "--override-capacity", "5"];
+    let resp = ["--resp", "127.0.0.1:8", "--override-capacity", "5", "--max-series", "7"];
     let flags = [&given[..], &["--admin-host", "a.internal", "--admin-host", "b"], &resp].concat();
     let environment = [
         ("RUNTIME_ROOT", "/there"),
@@ -75,6 +75,7 @@ fn a_flag_beats_a_variable_and_that_beats_the_default() {
         ("resp", r#""127.0.0.1:8""#, "--resp"),
         ("resp-password", "# (set, and not shown)", "TOLLGATE_RESP_PASSWORD"),
         ("override-capacity", "5", "--override-capacity"),
+        ("max-series", "7", "--max-series"),
         ("state-every", "# 60", "default"),
         ("nodes", "# 1", "default"),
     ] {

@@ -94,8 +94,12 @@ pub struct Status {
     /// be.
     pub wait: Duration,
     /// Of a charge that need not fit ([`Act::Charge`](crate::Act::Charge)): the units that a limit could not remember,
-    /// the most of any. A window counts no more than its limit, and debts have bounds ([`tollgate::Entry::charge`]).
+    /// the most of any. A window counts no more than its limit, and debts have bounds ([`tollgate::Entry::charge`]). Of what
+    /// is given back: the units that were not charged, or whose window is over.
     pub uncharged: u64,
+    /// Whether it was the first question of cost 0 that its rule was asked: from now on what does not fit there is charged
+    /// nevertheless. See [Usage](crate#usage).
+    pub is_first_question: bool,
     /// How the request was decided, if its client had no cell because the rule's table was full: such a denial does
     /// not mean that the client has spent its limit.
     pub no_cell: Option<NoCell>,
@@ -133,6 +137,7 @@ impl Status {
         retry_after: None,
         wait: Duration::ZERO,
         uncharged: 0,
+        is_first_question: false,
         no_cell: None,
         rule: None,
     };

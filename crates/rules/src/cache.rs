@@ -15,8 +15,10 @@ use crate::linger::Lingering;
 use crate::pool::HeadroomRefusal;
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
+use crate::series::{SeriesRoom, SeriesStatus};
 use crate::settings::Settings;
 use crate::source::RuleText;
+use crate::worst::WorstClient;
 
 /// The rules in force, and the status of loading. The loading thread and the deciding threads share it in an [`Arc`].
 ///
@@ -44,6 +46,8 @@ pub struct RuleCache {
     global_shadow: RuleTotal,
     /// Under limits that come with requests.
     own_limits_full: NoCellTally,
+    /// For the series of all rules.
+    series: Arc<SeriesRoom>,
     /// Held while loading, so that loads are sequential.
     loading: Mutex<Loading>,
 }
@@ -53,7 +57,7 @@ pub struct RuleCache {
 pub(crate) struct Loading {
     /// The errors of the last load.
     errors: Vec<RuleError>,
-    lingering: Lingering,
+    pub(crate) lingering: Lingering,
     /// The tables of a restored state, until a load takes effect.
     restored: Option<RuleSet>,
     /// How many limits were forgotten before their time was over.
@@ -127,6 +131,7 @@ impl RuleCache {
     /// ```
     #[must_use]
     pub fn with_clock(settings: Settings, clock: impl Into<Clock>) -> Self {
+        let series = Arc::new(SeriesRoom::new(settings.max_series));
         Self {
             settings,
             clock: clock.into(),
@@ -137,6 +142,7 @@ impl RuleCache {
             unknown_domains: RuleTotal::default(),
             global_shadow: RuleTotal::default(),
             own_limits_full: NoCellTally::default(),
+            series,
             loading: Mutex::new(Loading::default()),
         }
     }
@@ -183,7 +189,8 @@ impl RuleCache {
         let vet = self.vet.as_ref().map(|vet| |rules: &RuleSet| vet.errors(rules));
         let restored = loading.restored.take();
         let previous = previous.as_deref().or(restored.as_ref());
-        let before = Before { rules: previous, lingering: &loading.lingering };
+        let lingering = &loading.lingering;
+        let before = Before { rules: previous, lingering, room: &self.series };
         match compile(texts, &self.settings, &self.clock, before, vet) {
             Ok(mut rules) => {
                 rules.forgotten = loading.lingering.turn(previous, &rules, now, &self.settings);
@@ -210,11 +217,6 @@ impl RuleCache {
         self.refused_loads.add(1);
         loading.errors = vec![error];
         loading.errors.clone()
-    }
-
-    /// Drops lingering tables whose time is over. Each load does so as well; this call is for times without a load.
-    pub(crate) fn expire(&self) {
-        self.loading().lingering.expire(self.clock.now());
     }
 
     pub(crate) fn loading(&self) -> MutexGuard<'_, Loading> {
@@ -336,6 +338,20 @@ impl RuleCache {
     #[must_use]
     pub fn own_limits_full(&self, how: NoCell) -> u64 {
         self.own_limits_full.read(how)
+    }
+
+    /// How many [series](crate::Series) the rules have, of as many as they may.
+    #[must_use]
+    pub fn series(&self) -> SeriesStatus {
+        self.series.status()
+    }
+
+    /// The ten clients of a rule of which most hits were denied in the last 7.5 to 15 minutes, or would have been, had it
+    /// not been in shadow mode; the worst first. None without [`Settings::worst_clients`], and of a rule under which all
+    /// clients have one limit. Waits for no more than another call like this one.
+    #[must_use]
+    pub fn worst_clients(&self, rule: &Rule) -> Vec<WorstClient> {
+        rule.counts.worst.read(self.clock.now())
     }
 
     /// Counts hits under a limit that came with a request; returns the report that is due, if one is.

@@ -3,6 +3,8 @@
 //!
 //! The rules in force do not change until all files have turned out to be good.
 
+mod place;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use tollgate::{Clock, Policy};
 use crate::carry::{CarriedTable, Fits, LimitChange, TableShape, WAYS, pair, places};
 use crate::error::{Problem, RuleError};
 use crate::expression::Expressions;
-use crate::file::{DescriptorText, LimitText, PoolText, RuleFile, RuleSpec};
+use crate::file::{DescriptorText, LimitText, PoolText, RuleFile, RuleSpec, Usage};
 use crate::forwards;
 use crate::hidden::hidden;
 use crate::identifier::{AddressBits, Identifier, KeyPart, is_constant};
@@ -24,16 +26,21 @@ use crate::position::Position;
 use crate::rule::{Keeper, Limit, LocalLimit, Rule};
 use crate::rule_id::{PathStep, RuleId};
 use crate::rule_set::RuleSet;
+use crate::series::{SeriesRoom, SeriesTable};
 use crate::settings::Settings;
 use crate::source::RuleText;
+use crate::stem::Stem;
 use crate::texts::{self, LoadedTexts, ReadText};
 use crate::tree::{Level, Node};
+use place::CompilerPlace;
 
 /// What previous loads have left.
 #[derive(Clone, Copy)]
 pub(crate) struct Before<'a> {
     pub(crate) rules: Option<&'a RuleSet>,
     pub(crate) lingering: &'a Lingering,
+    /// For series, of which there is a maximum.
+    pub(crate) room: &'a Arc<SeriesRoom>,
 }
 
 /// The rules; or all errors of all files, or those that `vet` returns for all rules together.
@@ -98,19 +105,6 @@ struct PreviousLimit {
     table: Option<CarriedTable>,
 }
 
-/// The position of the compiler: the file, and the path down to the descriptor.
-struct CompilerPlace<'f> {
-    file: &'f str,
-    id: RuleId,
-    path: String,
-}
-
-impl CompilerPlace<'_> {
-    fn error(&self, at: Position, problem: Problem) -> RuleError {
-        RuleError { file: self.file.to_owned(), at: Some(at), problem }
-    }
-}
-
 impl Compiler<'_> {
     /// The pool of each domain: the one before, with what it has lent and the headroom in force, if its quota is the
     /// same. Returns an error for each second pool of a domain.
@@ -164,8 +158,7 @@ impl Compiler<'_> {
         self.domain_files.entry(domain.clone()).or_insert_with(|| name.to_owned());
         forwards::add(&mut self.set, &domain, name, file.forwards, self.settings)?;
         let mut level = self.set.domains.remove(domain.as_str()).unwrap_or_default();
-        let id = RuleId { domain: domain.clone().into(), steps: Vec::new() };
-        let mut place = CompilerPlace { file: name, id, path: String::new() };
+        let mut place = CompilerPlace::new(name, &domain);
         let added = self.add_level(&mut level, file.descriptors, &mut place);
         self.set.texts.entry(domain.as_str().into()).or_default().push(text.clone());
         self.set.domains.insert(domain.into(), level);
@@ -179,14 +172,9 @@ impl Compiler<'_> {
         place: &mut CompilerPlace<'_>,
     ) -> Result<(), RuleError> {
         for descriptor in descriptors {
-            let outer = place.path.len();
-            if outer > 0 {
-                place.path.push('.');
-            }
             let step = PathStep::of(&descriptor);
             let origin = step.origin(place.file, descriptor.value_at);
-            place.path += &step.name();
-            place.id.steps.push(step);
+            let outer = place.enter(&descriptor, step);
             self.claim(&descriptor, place)?;
             let refused = |error| place.error(descriptor.value_at, Problem::Match { error });
             let expression = self.expressions.of(descriptor.value.as_ref()).map_err(refused)?;
@@ -197,8 +185,7 @@ impl Compiler<'_> {
             self.add_level(&mut node.below, descriptor.children, place)?;
             let value = descriptor.value.as_ref();
             level.insert(&descriptor.key, value, expression, node);
-            place.id.steps.pop();
-            place.path.truncate(outer);
+            place.leave(outer);
         }
         Ok(())
     }
@@ -225,15 +212,17 @@ impl Compiler<'_> {
         let counts = self.before.rules.and_then(|before| before.counters.get(&place.id));
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
+        let series = self.series(spec.traits.detailed_metric, place);
         // What a rule does not say is the default of the rule set, which under `compat` counts values as
         // envoyproxy/ratelimit does.
         let bits = spec.bits.or(self.set.bits);
         let shape = TableShape { capacity, on_full: spec.traits.on_full, bits };
         let limits = self.add_limits(spec.limits, shape, place)?;
         let mut traits = spec.traits;
-        traits.quota_mode |= self.settings.global_quota_mode && !traits.usage;
+        traits.quota_mode |= self.settings.global_quota_mode && traits.usage != Usage::Always;
         self.set.identifiers.push(Identifier { parts, bits });
         self.set.rules.push(Rule {
+            stem: Stem::of(&place.id.steps, bits, limits.len()),
             domain: place.id.domain.clone(),
             path: place.path.as_str().into(),
             levels: place.id.steps.iter().map(|step| step.name().into()).collect(),
@@ -244,9 +233,20 @@ impl Compiler<'_> {
             metadata: spec.metadata,
             capacity,
             counts,
+            series,
             identity: place.id.text().into(),
         });
         Ok(self.set.rules.len() - 1)
+    }
+
+    /// The series of the rule here: those before, if it names them alike.
+    fn series(&mut self, is_detailed: bool, place: &CompilerPlace<'_>) -> Option<Arc<SeriesTable>> {
+        let names = place.series(is_detailed)?;
+        let before = self.before.rules.and_then(|before| before.series.get(&place.id));
+        let kept = before.filter(|table| table.has(&names)).map(Arc::clone);
+        let table = kept.unwrap_or_else(|| Arc::new(SeriesTable::new(names, self.before.room)));
+        self.set.series.insert(place.id.clone(), Arc::clone(&table));
+        Some(table)
     }
 
     fn add_limits(

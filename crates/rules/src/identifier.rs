@@ -130,6 +130,26 @@ fn append_part(key: &mut Vec<u8>, part: &str) {
     key.extend_from_slice(part.as_bytes());
 }
 
+/// A key as text: its values, with `,` between them. A rule leaves a fixed number of values open, and none of them
+/// contains a comma as it is written, so no two keys of a rule have the same text.
+pub(crate) fn readable(mut key: &[u8]) -> String {
+    let mut text = String::with_capacity(key.len());
+    while let Some((length, rest)) = key.split_first_chunk() {
+        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let (value, others) = rest.split_at(length.min(rest.len()));
+        for letter in String::from_utf8_lossy(value).chars() {
+            match letter {
+                '%' => text += "%25",
+                ',' => text += "%2C",
+                _ => text.push(letter),
+            }
+        }
+        text.extend((!others.is_empty()).then_some(','));
+        key = others;
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,5 +227,20 @@ mod tests {
         let key = built(&parts, &[("plan", "free"), ("user", "alice")]);
         assert_eq!(key, [&5_u64.to_le_bytes()[..], b"alice"].concat());
         assert!(is_constant(&[KeyPart::Fixed; 3]) && !is_constant(&parts));
+    }
+
+    #[test]
+    fn a_key_as_text_is_its_values_and_no_two_become_one() {
+        let of = |values: &[&str]| {
+            let mut key = Vec::new();
+            values.iter().for_each(|value| append_part(&mut key, value));
+            readable(&key)
+        };
+        assert_eq!(of(&[]), "");
+        assert_eq!(of(&["203.0.113.7"]), "203.0.113.7");
+        assert_eq!(of(&["alice", "/login"]), "alice,/login");
+        assert_eq!(of(&["a,b", "%2C"]), "a%2Cb,%252C");
+        assert_ne!(of(&["", "a"]), of(&["a", ""]));
+        assert_ne!(of(&["a,b", "c"]), of(&["a", "b,c"]));
     }
 }

@@ -36,7 +36,7 @@
 //! |---|---|
 //! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
 //! | `cidr: 10.0.0.0/8`, `regex: '/users/[0-9]+'` | in place of `value`: all addresses of a network, all values of a form. See below |
-//! | `usage: true` | limits what is known only after it was used. See [below](#usage) |
+//! | `usage: true`, `usage: false` | limits what is known only after it was used, or never does. See [below](#usage) |
 //! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each |
 //! | `on_full: spill` | what becomes of a client when the table is full of others: `spill` decides it by a count that it shares with others, never above its limit; `deny` refuses it; `allow` admits it. See [`OnFull`] |
 //! | `prefix_v6: 56` | so many bits of an IPv6 address tell clients apart; 64 where nothing is said, 128 counts each address. See below |
@@ -112,6 +112,21 @@
 //! cost that it announces are not known to the limit: as many as are under way at once may go beyond it. `usage` excludes
 //! `queue`, `wait`, `quota_mode` and `mode: elastic`.
 //!
+//! A rule that does not say `usage` learns it from what it is asked, since a message does not tell a cost that was used
+//! from one that is yet to be: from the first question of cost 0 by [`Act::CheckNow`] on, which
+//! [`Status::is_first_question`] tells for the log, it takes costs for used ones. Questions are answered as above. A cost
+//! that fits is charged and admitted, by itself, whatever other rules say; one that does not fit is denied, **and charged in
+//! full**. So what is admitted is never above the limit, by however many questions; what a question costs is that requests
+//! of the rule that are denied count from then on, up to a debt of twice the burst: a client that goes on far above its
+//! limit is denied until it slows down. That hits only clients that are over their limits, and lasts as long as the
+//! process does. `usage: false` excludes it; so do a queue, a pool, `quota_mode` and policies that count denials.
+//!
+//! Hits that are given back (`is_negative_hits`, [`Descriptor::is_negative`]) are given back before anything else of the
+//! request is decided, whatever comes of it, and are never over a limit: see [`tollgate::Entry::uncharge`] for how
+//! much of what. Nothing comes back to a client that has no cell, during a penalty, or of a window that is over;
+//! [`Status::uncharged`] tells how much of it, and [`RuleCounts::negative`] and [`RuleCounts::given_back`] count it. What is
+//! not known is which client asks: a caller that may ask may give back all that a limit was charged, and no more.
+//!
 //! # Pools
 //! Beside `domain` and `descriptors` a file may have `pool: {unit: second, requests_per_unit: 500, burst: 100}` (or a
 //! `window`; without `burst` that of `requests_per_unit`): what all limits of the domain with `mode: elastic` together may
@@ -155,11 +170,18 @@
 //! * A denied request is charged nowhere. With [`Settings::compat`] each descriptor is decided on its own instead,
 //!   and a denied one uses up what was left.
 //! * Key and value are never joined: `a_b` with `c` and `a` with `b_c` are different.
-//! * Metrics contain nothing of requests: `detailed_metric` and `value_to_metric` are accepted, and have no effect.
+//! * Series of metrics for values of requests (`detailed_metric`, `value_to_metric`) are bounded: see [`Series`].
 //! * `value: 10.0.0.0/8` is refused (see above).
 //! * A request that has to wait for its turn is denied over Envoy's protocol, because Envoy cannot wait.
 //! * More than 2.2e9 requests per second cannot be counted exactly and are refused.
 //! * Duplicate keys in one map are refused, and so is a second document in one file.
+//!
+//! # Values in metrics
+//! The counts of a rule ([`Rule::counts`]) are those of all its clients. `detailed_metric: true` at a rule counts its hits
+//! also by the keys and values of requests, at all its levels ([`Rule::series`]); `value_to_metric: true` at a descriptor
+//! by the value of this level, also for rules below it, where `detailed_metric` is not set. A value that all share
+//! (`share_threshold`) stays the pattern. Names are those of envoyproxy/ratelimit. They may contain what clients sent, and
+//! there are at most [`Settings::max_series`] of them, the first to come, of 256 bytes; other hits are counted as `other`.
 //!
 //! # Reloading
 //! [`Retriever`] reads again when a [`RuleSource`] signals a change, and every 30 s. If one file is bad, all of the
@@ -215,20 +237,25 @@ mod rule;
 mod rule_counts;
 mod rule_id;
 mod rule_set;
+mod series;
 mod settings;
 mod source;
 mod state;
+mod stem;
 mod texts;
 mod tree;
 mod unit;
 mod value;
+mod worst;
 mod yaml;
 mod zone;
 
 pub use answer::{Answer, Code, CurrentLimit, Status};
 pub use cache::{LoadStatus, RuleCache};
 pub use carry::LimitChange;
-pub use decide::{Act, Claim, DecisionMaker, FoundElsewhere, FoundLimit, PacedAnswer, Question};
+pub use decide::{
+    Act, Claim, DecisionMaker, FoundElsewhere, FoundLimit, Manner, PacedAnswer, Question,
+};
 pub use error::{Problem, RuleError};
 pub use file::{Accuracy, Metadata, OnError};
 pub use file_source::FileSource;
@@ -246,8 +273,10 @@ pub use retriever::{Refresh, Retriever, Timing};
 pub use rule::{Limit, Rule};
 pub use rule_counts::RuleCounts;
 pub use rule_set::RuleSet;
+pub use series::{Series, SeriesStatus};
 pub use settings::Settings;
 pub use source::{Changed, RuleSource, RuleText};
 pub use state::{StateError, StateSummary};
 pub use unit::{Unit, UnknownUnit};
 pub use value::DescriptorEntry;
+pub use worst::WorstClient;

@@ -49,6 +49,8 @@ pub struct Descriptor<'a> {
     pub hits: Option<u64>,
     /// A limit that comes with the request, and applies in place of the rule's.
     pub limit: Option<Override>,
+    /// Whether the cost is given back instead of charged: see [Usage](crate#usage).
+    pub is_negative: bool,
 }
 
 /// A limit that comes with a request: the units in a window of the clock.
@@ -123,7 +125,7 @@ impl<'a> Descriptor<'a> {
     /// ```
     #[must_use]
     pub fn new(entries: &'a [DescriptorEntry<'a>]) -> Self {
-        Self { entries, hits: None, limit: None }
+        Self { entries, hits: None, limit: None, is_negative: false }
     }
 }
 

@@ -189,7 +189,8 @@ impl<S: RuleSource> Loader<S> {
 
     fn refresh(&mut self) -> Refresh {
         let read = self.source.read();
-        self.cache.expire();
+        // Each load drops tables whose time is over as well; this is for times without a load.
+        self.cache.loading().lingering.expire(self.cache.clock().now());
         if let Some((last, errors)) = self.last.as_ref().filter(|(last, _)| *last == read) {
             if last.is_ok() {
                 self.source.loaded(errors);

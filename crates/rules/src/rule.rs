@@ -5,12 +5,14 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate::{KeyedLimiter, Policy, Timestamp};
+use tollgate::{CountDenied, KeyedLimiter, Policy, Timestamp};
 
-use crate::file::{Accuracy, Metadata, OnError, Traits};
+use crate::file::{Accuracy, Metadata, OnError, Traits, Usage};
 use crate::full::{FullReport, NoCell, OnFull};
 use crate::pool::DomainPool;
 use crate::rule_counts::{Counters, RuleCounts};
+use crate::series::{Series, SeriesTable};
+use crate::stem::Stem;
 use crate::unit::Unit;
 use crate::zone::Zone;
 
@@ -44,7 +46,10 @@ pub struct Rule {
     pub(crate) metadata: Option<Metadata>,
     pub(crate) capacity: usize,
     pub(crate) counts: Arc<Counters>,
+    /// Its counts by the values of requests, if its file asks for them.
+    pub(crate) series: Option<Arc<SeriesTable>>,
     pub(crate) identity: Box<str>,
+    pub(crate) stem: Stem,
 }
 
 /// One limit of a rule. A rule has several if they are stacked.
@@ -168,14 +173,18 @@ impl Rule {
     /// fit, and a request, also one of cost 0, is denied if nothing was left before it.
     #[must_use]
     pub fn is_usage(&self) -> bool {
-        self.traits.usage
+        self.traits.usage == Usage::Always
     }
 
-    /// Whether its file asks for the values of requests in metrics (`detailed_metric` or `value_to_metric`). Has no
-    /// effect: metrics here never contain parts of requests.
-    #[must_use]
-    pub fn asks_for_values_in_metrics(&self) -> bool {
-        self.traits.detailed_metric || self.traits.value_to_metric
+    /// Whether a question of cost 0 says that its costs are known only after they were used: unless the rule says that
+    /// itself, and for limits that can be charged so.
+    pub(crate) fn sees_usage(&self) -> bool {
+        let is_plain = |gate: &LocalLimit| {
+            let at_limit = gate.policy.at_limit();
+            let is_free = at_limit.count_denied == CountDenied::default();
+            is_free && at_limit.penalty.is_none() && gate.pool.is_none() && !gate.has_queue
+        };
+        self.traits.usage == Usage::Seen && !self.is_quota() && self.gates().all(is_plain)
     }
 
     /// What it answers while the store is unavailable.
@@ -202,6 +211,13 @@ impl Rule {
         self.metadata.as_ref()
     }
 
+    /// Whether envoyproxy/ratelimit could read what it says of keys and values, and tells the same clients apart: it has no
+    /// network, regular expression, pattern of keys or grouped addresses, and one limit at most.
+    #[must_use]
+    pub fn is_of_envoyproxy(&self) -> bool {
+        self.stem.is_known
+    }
+
     /// The keys and values from the root of its domain, as a text that is unique in the domain: the same in every
     /// process that has loaded the rule, whatever else its file contains.
     #[must_use]
@@ -219,6 +235,13 @@ impl Rule {
     #[must_use]
     pub fn counts(&self) -> RuleCounts {
         self.counts.read()
+    }
+
+    /// Its hits by the values of requests, if its file says `detailed_metric` or `value_to_metric`; with one more series,
+    /// without levels, of hits that found no room. In the order of their names.
+    #[must_use]
+    pub fn series(&self) -> Vec<Arc<Series>> {
+        self.series.as_ref().map_or_else(Vec::new, |table| table.all())
     }
 
     /// How many of its keys are live now, and how many new keys were denied because a table was full. Reads whole

@@ -1,7 +1,10 @@
 //! What rules have decided, in numbers.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::counter::RuleTotal;
 use crate::full::{NoCell, NoCellTally};
+use crate::worst::WorstClients;
 
 /// The decisions of a rule, counted in hits: the units that requests asked for.
 ///
@@ -23,6 +26,16 @@ pub struct RuleCounts {
     pub borrowed: u64,
     /// Of the hits over the limit: those that passed because the rule is in shadow mode.
     pub shadow: u64,
+    /// Of the hits over the limit: those that lay beyond it. The others would have fitted, had their request asked for no
+    /// more. Envoyproxy/ratelimit counts these hits alone as over the limit.
+    pub beyond_limit: u64,
+    /// Of the hits over the limit: those that would have fitted, above the near-limit share.
+    pub near_denied: u64,
+    /// Of the hits in shadow mode: those that lay beyond the limit.
+    pub shadow_beyond: u64,
+    /// Of the hits over the limit: those that were denied without asking the store that keeps it, which had said when to
+    /// ask again.
+    pub remembered: u64,
     /// Of all hits: those of clients without a cell that were decided by the spill of a full table.
     pub spilled: u64,
     /// Of the hits over the limit: those of clients that were denied because they had no cell.
@@ -30,6 +43,10 @@ pub struct RuleCounts {
     /// Of the hits within the limit: those of clients that were admitted because they had no cell
     /// ([`OnFull::Allow`](crate::OnFull::Allow)).
     pub full_allowed: u64,
+    /// Hits that requests asked to give back. They are none of the hits above.
+    pub negative: u64,
+    /// Of those: what was given back. The others were not charged, or not any more.
+    pub given_back: u64,
 }
 
 impl RuleCounts {
@@ -40,48 +57,131 @@ impl RuleCounts {
     }
 }
 
-/// Counters of a rule. No decision reads them.
+/// Counters of a rule, and what it has learnt about its requests. No decision reads a count.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    within_limit: RuleTotal,
-    over_limit: RuleTotal,
-    near_limit: RuleTotal,
-    borrowed: RuleTotal,
-    shadow: RuleTotal,
+    pub(crate) hits: HitCounters,
+    negative: RuleTotal,
+    given_back: RuleTotal,
+    /// Whether it has been asked by a question of cost 0.
+    questions: AtomicBool,
     pub(crate) no_cell: NoCellTally,
+    pub(crate) worst: WorstClients,
 }
 
 impl Counters {
-    pub(crate) fn admitted(&self, hits: u64, near: u64) {
-        self.within_limit.add(hits);
-        if near > 0 {
-            self.near_limit.add(near);
-        }
+    pub(crate) fn given_back(&self, asked: u64, given: u64) {
+        self.negative.add(asked);
+        self.given_back.add(given);
     }
 
-    pub(crate) fn borrowed(&self, hits: u64) {
-        if hits > 0 {
-            self.borrowed.add(hits);
-        }
+    /// Notes a question of cost 0, and says whether it is the first.
+    pub(crate) fn question(&self) -> bool {
+        // Relaxed, as below: nothing else is published with the flag. Most questions only read it.
+        !self.has_questions() && !self.questions.swap(true, Ordering::Relaxed)
     }
 
-    pub(crate) fn over(&self, hits: u64, is_shadow: bool) {
-        self.over_limit.add(hits);
-        if is_shadow {
-            self.shadow.add(hits);
-        }
+    pub(crate) fn has_questions(&self) -> bool {
+        // Relaxed: a cost that is decided by a thread that does not see the flag yet came before the question.
+        self.questions.load(Ordering::Relaxed)
     }
 
     pub(crate) fn read(&self) -> RuleCounts {
         RuleCounts {
-            within_limit: self.within_limit.get(),
-            over_limit: self.over_limit.get(),
-            near_limit: self.near_limit.get(),
-            borrowed: self.borrowed.get(),
-            shadow: self.shadow.get(),
             spilled: self.no_cell.read(NoCell::Spilled),
             full_denied: self.no_cell.read(NoCell::Denied),
             full_allowed: self.no_cell.read(NoCell::Allowed),
+            negative: self.negative.get(),
+            given_back: self.given_back.get(),
+            ..self.hits.read()
         }
+    }
+}
+
+/// What was decided about the hits of a rule, or of one of its series. Each counter counts what no other does, so that
+/// a sum of them never falls.
+#[derive(Debug, Default)]
+pub(crate) struct HitCounters {
+    within: RuleTotal,
+    /// Of those within.
+    near: RuleTotal,
+    /// Of those within.
+    borrowed: RuleTotal,
+    denied: DeniedCounters,
+    /// Denied, were the rule not in shadow mode; these are none of `denied`.
+    shadow: DeniedCounters,
+}
+
+/// Hits of requests that did not fit.
+#[derive(Debug, Default)]
+struct DeniedCounters {
+    /// What lay beyond the limit.
+    beyond: RuleTotal,
+    /// What would have fitted, below the near-limit share.
+    below: RuleTotal,
+    /// What would have fitted, above it.
+    near: RuleTotal,
+    /// Of those beyond: denied by what the store had said before.
+    remembered: RuleTotal,
+}
+
+/// Where the hits of one request lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HitSplit {
+    /// All hits, if the request was admitted, and otherwise none.
+    pub(crate) within: u64,
+    /// Above the near-limit share, and not beyond the limit.
+    pub(crate) near: u64,
+    /// Beyond the limit.
+    pub(crate) beyond: u64,
+}
+
+impl HitCounters {
+    /// Counts an admitted request.
+    pub(crate) fn admitted(&self, split: HitSplit, is_borrowed: bool) {
+        add(&self.within, split.within);
+        add(&self.near, split.near);
+        add(&self.borrowed, if is_borrowed { split.within } else { 0 });
+    }
+
+    /// Counts a request of so many hits that did not fit.
+    pub(crate) fn over(&self, hits: u64, split: HitSplit, is_shadow: bool, is_remembered: bool) {
+        let denied = if is_shadow { &self.shadow } else { &self.denied };
+        add(&denied.beyond, split.beyond);
+        add(&denied.near, split.near);
+        add(&denied.below, hits.saturating_sub(split.beyond).saturating_sub(split.near));
+        add(&denied.remembered, if is_remembered { split.beyond } else { 0 });
+    }
+
+    pub(crate) fn read(&self) -> RuleCounts {
+        let both = |read: fn(&DeniedCounters) -> u64| {
+            [read(&self.denied), read(&self.shadow)].into_iter().fold(0, u64::saturating_add)
+        };
+        RuleCounts {
+            within_limit: self.within.get(),
+            over_limit: both(DeniedCounters::hits),
+            near_limit: self.near.get(),
+            borrowed: self.borrowed.get(),
+            shadow: self.shadow.hits(),
+            beyond_limit: both(|denied| denied.beyond.get()),
+            near_denied: both(|denied| denied.near.get()),
+            shadow_beyond: self.shadow.beyond.get(),
+            remembered: both(|denied| denied.remembered.get()),
+            ..RuleCounts::default()
+        }
+    }
+}
+
+impl DeniedCounters {
+    fn hits(&self) -> u64 {
+        let all = [&self.beyond, &self.below, &self.near];
+        all.into_iter().map(RuleTotal::get).fold(0, u64::saturating_add)
+    }
+}
+
+/// Most requests have nothing for most counters.
+fn add(counter: &RuleTotal, hits: u64) {
+    if hits > 0 {
+        counter.add(hits);
     }
 }

@@ -122,11 +122,20 @@ impl PathStep {
         Self { key: key.into(), value: value.cloned(), part }
     }
 
+    /// Whether it matches one text alone.
+    pub(crate) fn is_one(&self) -> bool {
+        !self.key.contains('*') && self.value.as_ref().is_some_and(ValueMatch::is_one)
+    }
+
+    /// Whether all that it matches has one limit.
+    pub(crate) fn is_shared(&self) -> bool {
+        !self.is_one() && self.part == KeyPart::Fixed
+    }
+
     /// Where it stands, if it matches more than one text, which nothing hides.
     pub(crate) fn origin(&self, file: &str, at: Position) -> Option<Box<Origin>> {
-        let is_one = !self.key.contains('*') && self.value.as_ref().is_some_and(ValueMatch::is_one);
         let origin = || Box::new(Origin { file: file.into(), at, name: self.name().into() });
-        (!is_one).then(origin)
+        (!self.is_one()).then(origin)
     }
 
     /// The name of one level of a rule's path.

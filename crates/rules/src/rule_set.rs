@@ -14,6 +14,7 @@ use crate::pool::DomainPool;
 use crate::rule::Rule;
 use crate::rule_counts::Counters;
 use crate::rule_id::RuleId;
+use crate::series::SeriesTable;
 use crate::source::RuleText;
 use crate::tree::Level;
 use crate::value::DescriptorEntry;
@@ -37,6 +38,7 @@ pub struct RuleSet {
     /// For each rule the tables of its limits other than 0, for the next load to keep.
     pub(crate) tables: HashMap<RuleId, Vec<CarriedTable>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
+    pub(crate) series: HashMap<RuleId, Arc<SeriesTable>, RandomState>,
     pub(crate) pools: BTreeMap<Box<str>, Arc<DomainPool>>,
     /// What forwarded requests become, for each domain.
     pub(crate) forwards: BTreeMap<Box<str>, Vec<Forward>>,

@@ -15,6 +15,9 @@ pub struct Settings {
     /// charged to the limits that had room; and a denied descriptor uses up what was left of its limit, where the
     /// rule names no algorithm. Default: off, all descriptors are charged or none.
     pub compat: bool,
+    /// Whether questions to limits that are kept elsewhere carry the text that envoyproxy/ratelimit counts a descriptor
+    /// under: [`Claim::envoyproxy_stem`](crate::Claim). Default: no.
+    pub envoyproxy_stems: bool,
     /// Whether several files may hold parts of one domain. Default: no, as in envoyproxy/ratelimit.
     pub merge_domains: bool,
     /// Whether no request is denied: statuses and counters show what would be denied. Default: no.
@@ -43,6 +46,13 @@ pub struct Settings {
     pub override_capacity: usize,
     /// The share of a limit above which admitted requests count as near it. Default: 0.8, as in envoyproxy/ratelimit.
     pub near_limit_ratio: f64,
+    /// The maximum number of [series](crate::Series) of all rules with `detailed_metric` or `value_to_metric` together:
+    /// further values are counted as one. A series takes about 1 KiB at most, and a line in each of five metrics. Default:
+    /// 10,000.
+    pub max_series: usize,
+    /// Whether each rule remembers the clients that it denies most: see
+    /// [`RuleCache::worst_clients`](crate::RuleCache::worst_clients). 32 KiB at most for each rule that denies. Default: no.
+    pub worst_clients: bool,
     /// The maximum number of descriptors in a request. Default: 100.
     pub max_descriptors: usize,
     /// The maximum number of entries in a descriptor. Default: 32.
@@ -56,6 +66,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             compat: false,
+            envoyproxy_stems: false,
             merge_domains: false,
             global_shadow_mode: false,
             global_quota_mode: false,
@@ -66,6 +77,8 @@ impl Default for Settings {
             more_bytes_per_client: 0,
             override_capacity: 10_000,
             near_limit_ratio: 0.8,
+            max_series: 10_000,
+            worst_clients: false,
             max_descriptors: 100,
             max_entries: 32,
             max_key_bytes: 1 << 20,

@@ -160,7 +160,7 @@ fn a_descriptor_that_no_rule_matches_is_told() {
     assert_eq!(hidden("{remote_address: address}"), [""; 0]);
     assert_eq!(hidden("{path: path, user: header x-user}"), [""; 0]);
     for (forward, keys) in [
-        ("{remote_addr: address}", "remote_addr"),
+        ("{remote_adress: address}", "remote_adress"),
         ("{path: path}", "path"),
         ("{user: header x-user, path: path}", "user, path"),
         ("{path: path, user: header x-user, method: method}", "path, user, method"),

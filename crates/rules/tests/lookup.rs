@@ -74,7 +74,7 @@ fn names_and_unlimited_rules_are_answered_as_such() {
     assert_eq!(day.limit.and_then(|limit| limit.unit), Some(Unit::Day));
     assert_eq!((unlimited.remaining, unlimited.limit), (4_294_967_295, None));
     assert_eq!(detailed.remaining, 69);
-    // Nothing of the request, although the rule asks for it.
+    // Nothing of the request: what its values are counted as is a series of its own.
     assert_eq!(answer.rule(2).map(|rule| rule.path()), Some("key7"));
 }
 

@@ -5,6 +5,7 @@
 //! and by each rule's `on_error` if there is no answer in time.
 
 mod acts;
+mod envoyproxy;
 mod metrics;
 
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tollgate::Policy;
-use tollgate_redis::{Fault, Mode, Outage, RedisLimiter, Store, StoreOptions};
+use tollgate_redis::{EnvoyproxyLimiter, Fault, Mode, Outage, RedisLimiter, Store, StoreOptions};
 use tollgate_rules::{Accuracy, Answer, DecisionMaker, FoundElsewhere, OnError, Question, Rule};
 
 pub(crate) use acts::StoredCharge;
@@ -38,6 +39,10 @@ pub struct Global {
     pub deadline: Duration,
     /// The prefix of all keys.
     pub prefix: String,
+    /// Count in the keys of envoyproxy/ratelimit, which begin with this text (its `CACHE_KEY_PREFIX`, by default empty): so
+    /// that its nodes and these share the limits. Only with [`compat`](tollgate_rules::Settings::compat), and rules that
+    /// envoyproxy/ratelimit knows. Default: no.
+    pub envoyproxy: Option<String>,
     /// With TLS, a file with the authorities that may issue the store's certificate.
     pub authority: Option<PathBuf>,
     /// With TLS, a file with the client certificate, for a store that asks for one.
@@ -56,8 +61,8 @@ impl Global {
     pub fn new(address: impl Into<String>) -> Self {
         let (deadline, prefix) = (StoreOptions::DEADLINE, "tollgate".to_owned());
         let (authority, certificate, key) = (None, None, None);
-        let address = address.into();
-        Self { address, nodes: 1, deadline, prefix, authority, certificate, key }
+        let (address, envoyproxy) = (address.into(), None);
+        Self { address, nodes: 1, deadline, prefix, envoyproxy, authority, certificate, key }
     }
 }
 
@@ -68,6 +73,7 @@ impl fmt::Debug for Global {
             .field("nodes", &self.nodes)
             .field("deadline", &self.deadline)
             .field("prefix", &self.prefix)
+            .field("envoyproxy", &self.envoyproxy)
             .finish_non_exhaustive()
     }
 }
@@ -95,6 +101,9 @@ pub enum GlobalError {
     },
     /// The store's address or settings are refused.
     Store(tollgate_redis::BuildError),
+    /// Counts in the keys of envoyproxy/ratelimit are asked for, and each descriptor is not decided on its own, as it
+    /// decides them.
+    NotCompat,
 }
 
 impl fmt::Display for GlobalError {
@@ -104,6 +113,9 @@ impl fmt::Display for GlobalError {
                 write!(f, "{}: cannot be read: {reason}", path.display())
             }
             Self::Store(error) => write!(f, "{error}"),
+            Self::NotCompat => f.write_str(
+                "the keys of envoyproxy/ratelimit are counted as there, each descriptor on its own: give --compat, too",
+            ),
         }
     }
 }
@@ -128,6 +140,8 @@ struct LimiterIdentity {
 pub(crate) struct GlobalLimits {
     store: Store,
     nodes: u64,
+    /// What keys of envoyproxy/ratelimit begin with, if it is counted in those.
+    envoyproxy: Option<Arc<str>>,
     /// The limiters that some rules still use.
     known: Arc<Mutex<HashMap<LimiterIdentity, Weak<RedisLimiter>>>>,
 }
@@ -147,7 +161,8 @@ impl GlobalLimits {
             options = options.identity(read(certificate)?, read(key)?);
         }
         let store = options.open().map_err(GlobalError::Store)?;
-        Ok(Self { store, nodes: global.nodes, known: Arc::default() })
+        let envoyproxy = global.envoyproxy.as_deref().map(Arc::from);
+        Ok(Self { store, nodes: global.nodes, envoyproxy, known: Arc::default() })
     }
 
     pub(crate) fn metrics(&self) -> OfStore {
@@ -163,13 +178,47 @@ impl GlobalLimits {
     pub(crate) fn vet(&self) -> impl Fn(&Rule) -> Result<(), String> + Send + Sync + 'static {
         let this = self.clone();
         move |rule| {
+            if this.envoyproxy.is_some()
+                && let Some(refusal) = envoyproxy::refusal(rule)
+            {
+                return Err(refusal);
+            }
             for limit in rule.limits() {
                 if let Some(policy) = limit.policy() {
-                    limit.keep(this.limiter(rule, limit.place(), policy)?);
+                    match &this.envoyproxy {
+                        None => limit.keep(this.limiter(rule, limit.place(), policy)?),
+                        Some(prefix) => limit.keep(this.counter(rule, prefix, policy)?),
+                    };
                 }
             }
             Ok(())
         }
+    }
+
+    /// What counts a limit in the keys of envoyproxy/ratelimit.
+    fn counter(
+        &self,
+        rule: &Rule,
+        prefix: &str,
+        policy: Policy,
+    ) -> Result<Arc<EnvoyproxyLimiter>, String> {
+        let settings = self.settings(rule, policy);
+        let limiter = EnvoyproxyLimiter::new(&self.store, settings, prefix);
+        limiter.map(Arc::new).map_err(|error| error.to_string())
+    }
+
+    /// What all limiters of a rule have in common.
+    fn settings(&self, rule: &Rule, policy: Policy) -> tollgate_redis::Settings {
+        let on_error = match rule.on_error() {
+            OnError::Local => tollgate_redis::OnError::Local,
+            OnError::Allow => tollgate_redis::OnError::Allow,
+            OnError::Deny => tollgate_redis::OnError::Deny,
+        };
+        tollgate_redis::Settings::new(policy)
+            .name(escaped(rule.domain()))
+            .on_error(on_error)
+            .nodes(self.nodes)
+            .keys(rule.capacity())
     }
 
     fn limiter(
@@ -199,23 +248,12 @@ impl GlobalLimits {
             Accuracy::Leased => Mode::Leased,
             Accuracy::Async => Mode::Async,
         };
-        let on_error = match on_error {
-            OnError::Local => tollgate_redis::OnError::Local,
-            OnError::Allow => tollgate_redis::OnError::Allow,
-            OnError::Deny => tollgate_redis::OnError::Deny,
-        };
         // Does not contain the policy, so that what was spent stays spent when the policy changes.
         let mut part = escaped(rule.identity());
         if !place.is_empty() {
             part += &format!("#{place}");
         }
-        let settings = tollgate_redis::Settings::new(policy)
-            .name(escaped(rule.domain()))
-            .part(part)
-            .mode(mode)
-            .on_error(on_error)
-            .nodes(self.nodes)
-            .keys(capacity);
+        let settings = self.settings(rule, policy).part(part).mode(mode);
         let limiter =
             RedisLimiter::new(&self.store, settings).map_err(|error| error.to_string())?;
         let limiter = Arc::new(limiter);
@@ -230,15 +268,26 @@ impl GlobalLimits {
         maker: &DecisionMaker,
         question: Question,
     ) -> (Answer, Vec<StoredCharge>) {
-        let found = acts::act(&question).await;
+        let found = match self.envoyproxy {
+            None => acts::act(&question).await,
+            Some(_) => envoyproxy::act(&question).await.map(|found| (found, Vec::new())),
+        };
         let denied = || (FoundElsewhere { admitted: false, limits: Vec::new() }, Vec::new());
         let (found, charges) = found.unwrap_or_else(denied);
         (maker.answer_found(question, &found), charges)
     }
 
+    /// Whether what a request was charged can be given back. A count of envoyproxy/ratelimit does not say whose it is.
+    pub(crate) fn remembers_charges(&self) -> bool {
+        self.envoyproxy.is_none()
+    }
+
     /// Forgets in the store what was charged to the clients of a question; returns to how many limits.
     pub(crate) async fn reset(&self, question: &Question) -> Result<usize, Fault> {
-        acts::reset(question).await
+        match self.envoyproxy {
+            None => acts::reset(question).await,
+            Some(_) => envoyproxy::reset(question).await,
+        }
     }
 
     /// Gives back the units that this node holds in leases.

@@ -27,7 +27,7 @@
 //! * Empty and too large requests are refused with INVALID_ARGUMENT, and 400 over HTTP; without rules the answer is
 //!   UNAVAILABLE, and 503 (400 under `/json`, as in envoyproxy/ratelimit). Never UNKNOWN, which Envoy lets pass.
 //! * `duration_until_reset` is in whole seconds, rounded up: Envoy ignores fractions.
-//! * `is_negative_hits` is refused: clients that may ask may not give back what other clients have spent.
+//! * `is_negative_hits` gives back what was charged, and never more; its answer is always OK.
 //! * A window that is not one of Envoy's units is answered with the unit UNKNOWN.
 //! * `/v1/auth` decides for a proxy: its descriptors are what `forward_auth` of the rules makes of the headers. A request
 //!   to which none of these applies passes, and is counted.

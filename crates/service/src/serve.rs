@@ -17,7 +17,7 @@ use tonic::transport::server::Router;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::HealthReporter;
 
-use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalLimits};
+use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalError, GlobalLimits};
 use crate::host_port::HostPort;
 use crate::http;
 use crate::listen::{self, Rereading, Socket, Threads, Tls, TlsFiles};
@@ -74,10 +74,16 @@ fn keep_rules(
     clock: Clock,
     global: Option<&Global>,
 ) -> Result<(Option<GlobalLimits>, RuleCache), StartError> {
+    let envoyproxy_stems = global.is_some_and(|global| global.envoyproxy.is_some());
+    if envoyproxy_stems && !settings.compat {
+        return Err(StartError::Global(GlobalError::NotCompat));
+    }
     let keeper = global.map(GlobalLimits::open);
     let keeper = keeper.transpose().map_err(StartError::Global)?;
     let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
-    let settings = RulesSettings { more_bytes_per_client, ..*settings };
+    // Worst clients are for the status page on the admin's address.
+    let settings =
+        RulesSettings { more_bytes_per_client, envoyproxy_stems, worst_clients: true, ..*settings };
     let cache = RuleCache::with_clock(settings, clock);
     let cache = match &keeper {
         Some(keeper) => cache.vetted(keeper.vet()),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tollgate::Clock;
-use tollgate_rules::{DecisionMaker, RuleCache};
+use tollgate_rules::{DecisionMaker, RuleCache, SeriesStatus};
 use tollgate_tower::{ClientAddress, Headers};
 
 use crate::global::GlobalLimits;
@@ -41,6 +41,8 @@ pub(crate) struct Service {
     /// What reservations were charged.
     pub(crate) tokens: Tokens,
     draining: AtomicBool,
+    /// Whether it was logged that series were refused.
+    series_told: AtomicBool,
 }
 
 impl Service {
@@ -78,6 +80,7 @@ impl Service {
             client_address,
             tokens,
             draining,
+            series_told: AtomicBool::new(false),
         }
     }
 
@@ -134,6 +137,18 @@ impl Service {
             tracing::warn!(
                 "{}: no headroom was reported in time; nothing is lent until the next report",
                 pool.domain().escape_debug()
+            );
+        }
+    }
+
+    /// Logs once that series were refused: a rule may have been written in the belief that its key has few values.
+    pub(crate) fn tell_series(&self) {
+        let SeriesStatus { live, max, refused, .. } = self.cache().series();
+        // Relaxed: the flag by itself decides which call logs.
+        if refused > 0 && !self.series_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "{live} of {max} series for values in metrics; what has no room, or a name of more than 256 bytes, is \
+                 counted as other from now on; see --max-series, detailed_metric and value_to_metric"
             );
         }
     }

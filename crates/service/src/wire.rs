@@ -19,8 +19,6 @@ use crate::protocol::rls::{RateLimitRequest, RateLimitResponse, rate_limit_respo
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestRefusal {
     Request(RequestError),
-    /// Hits to give back: permission to ask does not include undoing what other clients have spent.
-    NegativeHits,
     /// A limit that comes with the request has a unit that does not exist.
     Unit(i32),
 }
@@ -29,9 +27,6 @@ impl fmt::Display for RequestRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Request(error) => error.fmt(f),
-            Self::NegativeHits => {
-                f.write_str("is_negative_hits is refused: hits cannot be given back; leave it out")
-            }
             Self::Unit(unit) => {
                 write!(f, "limit.unit {unit} is no unit; use SECOND 1 to YEAR 6, or WEEK 7")
             }
@@ -91,11 +86,9 @@ fn read<'a>(
     descriptor: &RateLimitDescriptor,
     entries: &'a [DescriptorEntry<'a>],
 ) -> Result<Descriptor<'a>, RequestRefusal> {
-    if descriptor.is_negative_hits {
-        return Err(RequestRefusal::NegativeHits);
-    }
     let limit = descriptor.limit.as_ref().map(read_override).transpose()?;
-    Ok(Descriptor { entries, hits: descriptor.hits_addend, limit })
+    let (hits, is_negative) = (descriptor.hits_addend, descriptor.is_negative_hits);
+    Ok(Descriptor { entries, hits, limit, is_negative })
 }
 
 fn read_override(limit: &RateLimitOverride) -> Result<Override, RequestRefusal> {
@@ -113,15 +106,24 @@ fn read_override(limit: &RateLimitOverride) -> Result<Override, RequestRefusal> 
     Ok(Override { requests_per_unit: limit.requests_per_unit, unit })
 }
 
-/// Logs which rules' tables are full: at most once a minute for each.
-pub(crate) fn tell_full(answer: &Answer) {
+/// Logs which rules' tables are full, at most once a minute for each; and which rule was asked by its first question.
+pub(crate) fn tell(answer: &Answer) {
     for report in answer.reports() {
         tracing::warn!("{report}");
+    }
+    let questions = answer.statuses().iter().enumerate().filter(|(_, told)| told.is_first_question);
+    for rule in questions.filter_map(|(n, _)| answer.rule(n)) {
+        tracing::warn!(
+            "{}.{}: asked with hits_addend 0, so its costs are known only after they were used: from now on what does \
+             not fit is denied and charged nevertheless; say `usage: true` or `usage: false` in the rule to decide that",
+            rule.domain().escape_debug(),
+            rule.path().escape_debug()
+        );
     }
 }
 
 pub(crate) fn response(answer: &Answer, answers: AnswerParts) -> RateLimitResponse {
-    tell_full(answer);
+    tell(answer);
     let statuses = answer.statuses().iter().enumerate();
     let statuses = statuses.map(|(n, status)| descriptor_status(answer, n, status)).collect();
     let mut headers = if answers.headers { headers(answer) } else { Vec::new() };

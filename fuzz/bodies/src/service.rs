@@ -123,7 +123,7 @@ fn refused(reason: &str, request: &RateLimitRequest, plant: Plant) {
     let expected = request.domain.is_empty()
         || all.is_empty()
         || all.len() > 20
-        || all.iter().any(|one| one.is_negative_hits || units(one) || one.entries.len() > 32)
+        || all.iter().any(|one| units(one) || one.entries.len() > 32)
         || request.domain.len() + all.iter().map(bytes).sum::<usize>() > 1 << 20;
     assert_eq!(expected, plant != Plant::Answer, "refused: {reason}");
 }
@@ -140,10 +140,17 @@ fn decided(
     assert_eq!(answer.statuses.len(), request.descriptors.len(), "one status for each descriptor");
     assert_ne!(answer.overall_code(), Code::Unknown, "which Envoy lets pass");
     let admitted = answer.overall_code() == Code::Ok;
-    for (asked, status) in request.descriptors.iter().zip(&answer.statuses) {
+    let told = || request.descriptors.iter().zip(&answer.statuses);
+    // What is given back is given back before anything is charged.
+    let (back, others) = (told().filter(|(one, _)| one.is_negative_hits), told());
+    for (asked, status) in back.chain(others.filter(|(one, _)| !one.is_negative_hits)) {
         let Some((client, most)) = counted(request, asked, status) else { continue };
         let cost = asked.hits_addend.unwrap_or_else(|| u64::from(request.hits_addend.max(1)));
-        if admitted && status.code() == Code::Ok {
+        if asked.is_negative_hits {
+            assert_eq!(status.code(), Code::Ok, "{client:?}: denied what was given back");
+            let spent = spent.entry(client.clone()).or_default();
+            *spent = spent.saturating_sub(u128::from(cost));
+        } else if admitted && status.code() == Code::Ok {
             *spent.entry(client.clone()).or_default() += u128::from(cost);
         }
         let spent = spent.get(&client).copied().unwrap_or_default();

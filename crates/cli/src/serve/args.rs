@@ -200,6 +200,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BYTES")]
     pub(super) table_bytes: Option<u64>,
 
+    /// The maximum number of series for values in metrics, of all rules with detailed_metric or value_to_metric [default:
+    /// 10000]
+    ///
+    /// Further values are counted as one, with a warning.
+    #[arg(long, value_name = "SERIES")]
+    pub(super) max_series: Option<usize>,
     /// The share of a limit above which a request counts as near it, in metrics [default: 0.8]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(super) near_limit_ratio: Option<f64>,

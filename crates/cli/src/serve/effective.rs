@@ -54,6 +54,7 @@ pub(super) struct Effective {
     pub(super) capacity: Setting<usize>,
     pub(super) override_capacity: Setting<usize>,
     pub(super) table_bytes: Setting<u64>,
+    pub(super) max_series: Setting<usize>,
     pub(super) near_limit_ratio: Setting<f64>,
     pub(super) metrics_names: Setting<MetricsNamesArg>,
     pub(super) linger_stop: Setting<u16>,
@@ -121,6 +122,7 @@ impl Effective {
                 defaults.override_capacity,
             ),
             table_bytes: own((args.table_bytes, from("table-bytes")), defaults.max_table_bytes),
+            max_series: own((args.max_series, from("max-series")), defaults.max_series),
             near_limit_ratio: first(
                 (args.near_limit_ratio, from("near-limit-ratio")),
                 (ratio, "NEAR_LIMIT_RATIO"),
@@ -183,6 +185,7 @@ impl Effective {
             default_capacity: self.capacity.value,
             override_capacity: self.override_capacity.value,
             max_table_bytes: self.table_bytes.value,
+            max_series: self.max_series.value,
             near_limit_ratio: self.near_limit_ratio.value,
             ..Settings::default()
         }
@@ -283,7 +286,8 @@ fn redis(
         let found = given.name_of(found.trim_start_matches('-'));
         SettingError::Half { found, missing }
     };
-    Ok(Setting { value: given.args.redis.global(of_variables).map_err(half)?, source })
+    let prefix = environment.text("CACHE_KEY_PREFIX");
+    Ok(Setting { value: given.args.redis.global(of_variables, prefix).map_err(half)?, source })
 }
 
 /// The control plane of `CONFIG_TYPE`, or `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, if no other is

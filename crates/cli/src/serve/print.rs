@@ -137,6 +137,7 @@ fn rows(all: &Effective) -> SettingRows {
         ("capacity", row(&all.capacity, plain)),
         ("override-capacity", row(&all.override_capacity, plain)),
         ("table-bytes", row(&all.table_bytes, plain)),
+        ("max-series", row(&all.max_series, plain)),
         ("near-limit-ratio", row(&all.near_limit_ratio, plain)),
         (
             "metrics-names",
@@ -198,9 +199,12 @@ fn of_redis(redis: &Setting<Option<Global>>) -> SettingRows {
         Some(_) => (Shown::Written(value), SettingSource::Default),
         None => (Shown::Idle(Some(value)), SettingSource::Default),
     };
+    let prefix = |global: &Global| text(global.envoyproxy.as_ref().unwrap_or(&global.prefix));
     let of = |global: &Global| {
-        [global.nodes.to_string(), global.deadline.as_millis().to_string(), text(&global.prefix)]
+        [global.nodes.to_string(), global.deadline.as_millis().to_string(), prefix(global)]
     };
+    let keys =
+        |global: &Global| text(if global.envoyproxy.is_some() { &"envoyproxy" } else { &"own" });
     let ([nodes, deadline, prefix], [one, usual_deadline, usual_prefix]) = (of(global), of(&usual));
     let file = |file: &Option<PathBuf>| one_of(file.as_deref().map(path), &redis.source);
     // A user with a password stands before an @, or among the arguments.
@@ -213,6 +217,7 @@ fn of_redis(redis: &Setting<Option<Global>>) -> SettingRows {
         ("nodes", with_redis(nodes, one)),
         ("redis-deadline", with_redis(deadline, usual_deadline)),
         ("redis-prefix", with_redis(prefix, usual_prefix)),
+        ("redis-keys", with_redis(keys(global), keys(&usual))),
         ("redis-tls-ca", file(&global.authority)),
         ("redis-tls-cert", file(&global.certificate)),
         ("redis-tls-key", file(&global.key)),

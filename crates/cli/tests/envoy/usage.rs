@@ -72,3 +72,51 @@ fn a_denied_request_is_charged_no_cost_after_it() {
     assert_eq!(world.upstream.seen(), 0);
     until_left(&world, 10);
 }
+
+/// As Envoy AI Gateway asks: a question before the request, and after the response what that has cost.
+const AS_A_GATEWAY: &str = "rate_limits: [{hits_addend: {number: 0}, USER}, {apply_on_stream_done: true, \
+    hits_addend: {format: \"%DYNAMIC_METADATA(usage:cost)%\"}, USER}]";
+
+/// Sends requests that cost 4, 3 and 8 of 10, and then others.
+#[track_caller]
+fn used_up(rules: &str) {
+    let limits = AS_A_GATEWAY.replace("USER", USER);
+    let setup = Setup { rules, filter: &[&limits], first: &[COST_OF_RESPONSE], ..Setup::default() };
+    let world = World::start(&setup);
+    for (cost, left) in [(4, 6), (3, 3), (8, 0)] {
+        let cost = format!("x-cost: {cost}");
+        assert_eq!(world.ask("/", &["x-user: alice", &cost]).status, 200);
+        until_left(&world, left);
+    }
+    assert_eq!(world.ask("/", &["x-user: alice", "x-cost: 1"]).status, 429);
+    assert_eq!(world.ask("/", &["x-user: bob", "x-cost: 1"]).status, 200);
+    assert_eq!(world.upstream.seen(), 4);
+}
+
+#[test]
+fn once_responses_have_used_a_limit_up_requests_are_denied() {
+    used_up(&RULES.replace("rate_limit", "usage: true, rate_limit"));
+}
+
+#[test]
+fn what_envoy_sends_says_that_a_limit_is_one_of_usage() {
+    used_up(RULES);
+}
+
+#[test]
+fn what_a_response_did_not_use_is_given_back_by_negative_hits() {
+    // Each request is charged 6 before, and its response tells what of that was not used.
+    let limits = format!(
+        "rate_limits: [{{hits_addend: {{number: 6}}, {USER}}}, {{apply_on_stream_done: true, hits_addend: \
+         {{format: \"%DYNAMIC_METADATA(usage:cost)%\", is_negative_hits: true}}, {USER}}}]"
+    );
+    let setup =
+        Setup { rules: RULES, filter: &[&limits], first: &[COST_OF_RESPONSE], ..Setup::default() };
+    let world = World::start(&setup);
+    for (unused, left) in [(4, 8), (5, 7), (1, 2)] {
+        let unused = format!("x-cost: {unused}");
+        assert_eq!(world.ask("/", &["x-user: alice", &unused]).status, 200);
+        until_left(&world, left);
+    }
+    assert_eq!(world.ask("/", &["x-user: alice", "x-cost: 6"]).status, 429);
+}

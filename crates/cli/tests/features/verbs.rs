@@ -28,6 +28,7 @@ const DELAY: &str = "crates/tower/tests/delay.rs";
 pub(crate) const ANY_LIMIT: &str = "crates/tower/tests/any_limit.rs";
 const SETTLE: &str = "crates/tower/tests/settle.rs";
 const DECISIONS: &str = "crates/rules/tests/decisions.rs";
+const USAGE: &str = "crates/rules/tests/usage.rs";
 const ACTS: &str = "crates/rules/tests/verbs.rs";
 pub(crate) const EXACT: &str = "crates/redis/tests/exact.rs";
 pub(crate) const LEASED: &str = "crates/redis/tests/leased.rs";
@@ -45,6 +46,10 @@ const REDIS: &str = "crates/redis/tests/verbs.rs";
 const TAKES_WHAT_FITS: Elsewhere =
     Test(REDIS, "as_much_as_fits_is_taken_also_beside_what_a_node_holds");
 const OWES: Elsewhere = Test(REDIS, "what_is_owed_is_charged_in_full_and_keeps_later_requests_out");
+const COMES_BACK: Elsewhere = Test(
+    REDIS,
+    "units_that_come_back_are_there_in_each_mode_and_what_a_node_holds_is_not_forgiven",
+);
 const PLACES: Elsewhere =
     Test(REDIS, "places_of_all_nodes_are_in_one_order_and_the_last_one_can_be_given_back");
 const TURN: Elsewhere =
@@ -74,7 +79,7 @@ const NO_WAIT: Elsewhere =
 pub(crate) const IN_THE_PROGRAM: Elsewhere =
     NoMeaning("The program has the limiter itself, in an `Arc`, and its verbs with it.");
 
-pub(crate) const VERBS: [VerbRow; 12] = [
+pub(crate) const VERBS: [VerbRow; 13] = [
     VerbRow {
         name: "check",
         does: |entry| {
@@ -195,6 +200,26 @@ pub(crate) const VERBS: [VerbRow; 12] = [
                 "What is admitted here was not charged by the store yet, and its report is a sum: a permit of mode async has nothing that could be given back.",
             ),
         ],
+        sketch: SHARED,
+        traffic: REQUESTS_ALONE,
+    },
+    VerbRow {
+        name: "uncharge",
+        does: |entry| {
+            ensure(entry().uncharge(1) == 0, "nothing was charged")?;
+            let _ = entry().charge(5);
+            ensure(entry().uncharge(3) == 3 && entry().peek(3).is_allowed(), "three come back")?;
+            ensure(entry().uncharge(9) == 2 && !entry().peek(6).is_allowed(), "and two, no more")
+        },
+        elsewhere: [
+            Never(
+                "It is not known which stripe was charged: one that holds less than comes back would forgive another's.",
+            ),
+            NoMeaning("The program has the permit of each request, and refunds by that."),
+            Test(USAGE, "negative_hits_give_back_what_was_charged_and_never_more"),
+            Test(REDIS, "units_come_back_without_a_permit_and_never_more_than_are_charged"),
+        ],
+        modes: [COMES_BACK; 2],
         sketch: SHARED,
         traffic: REQUESTS_ALONE,
     },

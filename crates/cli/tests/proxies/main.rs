@@ -60,7 +60,7 @@ fn clients_have_limits_of_their_own_and_a_forged_address_does_not_help() {
 #[test]
 fn behind_a_further_proxy_that_is_trusted_the_client_is_the_one_that_it_names() {
     // Caddy leaves out what a client sends, unless its own configuration trusts it.
-    for proxy in [Proxy::Nginx, Proxy::Haproxy] {
+    for proxy in [Proxy::Nginx, Proxy::Ha] {
         let trusted = ["--trusted-proxies", "127.0.0.1,127.0.0.9"];
         let world = World::start_with("further_proxy", proxy, &trusted, |config| config);
         let statuses = |from: &str, named: &str| {
@@ -124,13 +124,13 @@ fn what_the_application_refuses_stays_what_it_said() {
 
 #[test]
 fn without_the_service_nothing_passes_or_everything_as_the_configuration_says() {
-    for (proxy, status) in [(Proxy::Nginx, 500), (Proxy::Haproxy, 503), (Proxy::Caddy, 502)] {
+    for (proxy, status) in [(Proxy::Nginx, 500), (Proxy::Ha, 503), (Proxy::Caddy, 502)] {
         let world = World::start("service_gone", proxy);
         assert_eq!(world.ask("127.0.0.2", "/", &[]).status, 200, "{proxy:?}");
         let world = world.without_service();
         assert_eq!(world.ask("127.0.0.2", "/", &[]).status, status, "{proxy:?}");
     }
-    for proxy in [Proxy::Nginx, Proxy::Haproxy] {
+    for proxy in [Proxy::Nginx, Proxy::Ha] {
         let world = World::start_with("fails_open", proxy, &[], |config| match proxy {
             Proxy::Nginx => config.replace("# error_page 500", "error_page 500"),
             _ => {

@@ -59,11 +59,11 @@ const CADDY: &str = "{\n\tadmin off\n\tauto_https off\n}\n";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proxy {
     Nginx,
-    Haproxy,
+    Ha,
     Caddy,
 }
 
-pub(crate) const ALL: [Proxy; 3] = [Proxy::Nginx, Proxy::Haproxy, Proxy::Caddy];
+pub(crate) const ALL: [Proxy; 3] = [Proxy::Nginx, Proxy::Ha, Proxy::Caddy];
 
 impl Proxy {
     /// Whether a response that passes tells what is left: the examples of the others tell denied clients alone.
@@ -78,7 +78,7 @@ impl Proxy {
                 let text = include_str!("../../../../examples/forward-auth/nginx.conf");
                 (text, "listen 8000;", format!("listen {own};"))
             }
-            Self::Haproxy => {
+            Self::Ha => {
                 let text = include_str!("../../../../examples/forward-auth/haproxy.cfg");
                 (text, "bind :8000", format!("bind {own}"))
             }
@@ -106,7 +106,7 @@ impl Proxy {
                 command.args(["-e", "stderr", "-c", "nginx.conf", "-p", "."]);
                 command
             }
-            Self::Haproxy => {
+            Self::Ha => {
                 let lua = include_str!("../../../../examples/forward-auth/tollgate.lua");
                 scratch.file("haproxy.cfg", config).file("tollgate.lua", lua);
                 let mut command = Command::new("haproxy");

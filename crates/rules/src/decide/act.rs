@@ -1,4 +1,4 @@
-//! [`Act`]: what a request asks for.
+//! [`Act`]: what a request asks for, and [`Manner`]: what that is for one of its descriptors.
 
 use std::time::Duration;
 
@@ -33,6 +33,24 @@ pub enum Act {
     /// cost that was not known before. What a limit cannot remember is told:
     /// [`Status::uncharged`](crate::Status::uncharged). The answer is never a denial.
     Charge,
+}
+
+/// What is done with the cost of a descriptor.
+///
+/// ```
+/// assert_eq!(tollgate_rules::Manner::default(), tollgate_rules::Manner::Together);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Manner {
+    /// Charged together with the others, if all fit.
+    #[default]
+    Together,
+    /// Charged in full, since it was used already. Over the limit if nothing had been left. Of cost 0 a question.
+    Used,
+    /// Charged if it fits, whatever the others say; if not, over the limit, and charged in full.
+    Tried,
+    /// Given back. Never over the limit.
+    Back,
 }
 
 impl Act {

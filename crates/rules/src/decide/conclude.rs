@@ -6,12 +6,15 @@ use std::time::Duration;
 use arc_swap::Guard;
 use tollgate::Timestamp;
 
+use super::DecisionMaker;
+use super::act::Manner;
 use super::context::Context;
+use super::joint::is_over;
 use super::part::{Enforcement, Judge, Part};
-use super::{DecisionMaker, is_over};
 use crate::answer::{Answer, Code, CurrentLimit, Status};
 use crate::full::FullReport;
 use crate::receipt::{Receipt, ReceiptLine};
+use crate::rule_counts::HitSplit;
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 
@@ -31,7 +34,7 @@ impl DecisionMaker {
         let is_over = is_over(&parts);
         let is_shadowed = is_over && settings.global_shadow_mode;
         if with.act.counts() {
-            count(&parts, settings);
+            count(&parts, with, settings);
             let now = || with.moment.read(with.clock);
             reports.extend(parts.iter().filter_map(|part| self.count_no_cell(part, now)));
             if is_shadowed {
@@ -99,19 +102,36 @@ fn receipt(parts: &mut [Part<'_>], with: Context<'_>) -> Receipt {
     Receipt { keys: with.keys.into(), charges, clock: with.clock.clone() }
 }
 
-fn count(parts: &[Part<'_>], settings: &Settings) {
+fn count(parts: &[Part<'_>], with: Context<'_>, settings: &Settings) {
     for part in parts {
-        match (part.judge, part.verdict) {
-            (Judge::Unlimited(_, rule), _) => rule.counts.admitted(part.cost, 0),
-            (Judge::Rule(_, rule), Some(verdict)) if verdict.is_over => {
-                rule.counts.over(part.cost, rule.is_shadow());
+        let (rule, verdict) = match (part.judge, part.verdict) {
+            (Judge::Rule(_, rule) | Judge::Unlimited(_, rule), _)
+                if part.manner == Manner::Back =>
+            {
+                rule.counts.given_back(part.cost, part.cost.saturating_sub(part.uncharged));
+                continue;
             }
-            (Judge::Rule(_, rule), Some(verdict)) => {
-                let near = verdict.near(part.cost, settings.near_limit_ratio);
-                rule.counts.admitted(part.cost, near);
-                rule.counts.borrowed(if verdict.is_borrowed { part.cost } else { 0 });
+            (Judge::Unlimited(_, rule), _) => (rule, None),
+            (Judge::Rule(_, rule), Some(verdict)) => (rule, Some(verdict)),
+            _ => continue,
+        };
+        let all = HitSplit { within: part.cost, ..HitSplit::default() };
+        let split =
+            verdict.map_or(all, |verdict| verdict.split(part.cost, settings.near_limit_ratio));
+        let of_series = part.series.as_ref().map(|series| &series.hits);
+        for hits in [Some(&rule.counts.hits), of_series].into_iter().flatten() {
+            match verdict.filter(|verdict| verdict.is_over) {
+                Some(verdict) => {
+                    hits.over(part.cost, split, rule.is_shadow(), verdict.is_remembered);
+                }
+                None => hits.admitted(split, verdict.is_some_and(|verdict| verdict.is_borrowed)),
             }
-            _ => {}
+        }
+        let is_told = settings.worst_clients && part.cost > 0 && part.is_over();
+        // Without a key all clients are one.
+        if is_told && !part.key.is_empty() {
+            let now = with.moment.read(with.clock);
+            rule.counts.worst.add(part.key(with.keys), part.cost, now);
         }
     }
 }
@@ -145,6 +165,7 @@ fn status(part: &Part<'_>) -> Status {
         is_over: verdict.is_over,
         wait: verdict.wait,
         uncharged: part.uncharged,
+        is_first_question: part.is_first_question,
         is_within_soft: verdict.is_within_soft,
         is_borrowed: verdict.is_borrowed,
         limit,

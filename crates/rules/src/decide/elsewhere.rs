@@ -11,16 +11,19 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, Decision, Permit, Wait};
 
-use super::joint::quota_is_over;
+use super::act::Manner;
+use super::joint::{is_over, quota_is_over};
 use super::moment::DecisionTime;
 use super::part::{Enforcement, Judge, Part, beyond};
 use super::verdict::RuleVerdict;
-use super::{Act, DecisionMaker, is_over, mark_over, resolve};
+use super::{Act, DecisionMaker, find_series, mark_over, resolve};
 use crate::answer::Answer;
 use crate::full::OnFull;
+use crate::identifier::readable;
 use crate::request::{Override, Request, RequestError};
 use crate::rule::{Limit, Rule};
 use crate::rule_set::RuleSet;
+use crate::series::Series;
 
 /// A request whose limits must be checked elsewhere. It holds the rules by which it is decided.
 ///
@@ -61,11 +64,16 @@ pub struct Question {
 /// An owned [`Part`].
 struct KeptPart {
     judge: KeptJudge,
+    manner: Manner,
+    is_first_question: bool,
     cost: u64,
     key: Range<usize>,
+    /// Its range in the same buffer, if it is asked for.
+    stem: Option<Range<usize>>,
     verdict: Option<RuleVerdict>,
     permit: Option<Permit>,
     uncharged: u64,
+    series: Option<Arc<Series>>,
 }
 
 enum KeptJudge {
@@ -82,8 +90,13 @@ pub struct Claim<'a> {
     pub rule: &'a Rule,
     /// The key of the client: no other client of this rule has the same bytes.
     pub key: &'a [u8],
-    /// The units to charge.
+    /// What envoyproxy/ratelimit counts it under, before the time at which the window began: the domain, and each key and
+    /// value, all with `_` behind them. Under [`envoyproxy_stems`](crate::Settings::envoyproxy_stems).
+    pub envoyproxy_stem: Option<&'a [u8]>,
+    /// The units to charge, or to give back.
     pub cost: u64,
+    /// What is done with them.
+    pub manner: Manner,
     act: Act,
 }
 
@@ -99,21 +112,32 @@ pub struct FoundElsewhere {
 /// The answer of a limit that is kept elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundLimit {
-    /// Its decision; after a charge that need not fit, and under a rule of [usage](Rule::is_usage), that about one unit.
+    /// Its decision; after a charge that need not fit, of what was [used](Manner::Used) or is given back that about one
+    /// unit.
     pub decision: Decision,
     /// If it gave a place in its queue: how long to wait.
     pub wait: Duration,
-    /// After a charge that need not fit, which is never denied: the units that the limit could not remember.
+    /// After a charge that need not fit, and of what is given back, which are never denied: the units that the limit
+    /// could not remember, or give back.
     pub uncharged: Option<u64>,
+    /// Whether it denies by what the store had said before, which was not asked again.
+    pub is_remembered: bool,
 }
 
 impl From<Decision> for FoundLimit {
     fn from(decision: Decision) -> Self {
-        Self { decision, wait: Duration::ZERO, uncharged: None }
+        Self { decision, wait: Duration::ZERO, uncharged: None, is_remembered: false }
     }
 }
 
 impl Claim<'_> {
+    /// The key as text: the values that the rule leaves open, with `,` between them, and `%2C` for one within. No other
+    /// client of this rule has the same.
+    #[must_use]
+    pub fn client(&self) -> String {
+        readable(self.key)
+    }
+
     /// How long this limit of the rule lets the request wait; `None` if it is admitted at once or not at all.
     #[must_use]
     pub fn wait(&self, limit: &Limit) -> Option<Wait> {
@@ -128,7 +152,9 @@ impl Question {
             KeptJudge::Rule(index) => {
                 let rule = &self.rules.rules()[index];
                 let key = &self.keys[part.key.clone()];
-                (!rule.blocks()).then_some(Claim { rule, key, cost: part.cost, act: self.act })
+                let (cost, manner, act) = (part.cost, part.manner, self.act);
+                let envoyproxy_stem = part.stem.clone().map(|range| &self.keys[range]);
+                (!rule.blocks()).then_some(Claim { rule, key, envoyproxy_stem, cost, manner, act })
             }
             _ => None,
         })
@@ -162,8 +188,10 @@ impl Question {
                 KeptJudge::Rule(index) => Judge::Rule(index, &rules.rules()[index]),
                 KeptJudge::Override(limit) => Judge::Override(limit),
             };
-            let (verdict, permit, uncharged) = (kept.verdict, kept.permit.take(), kept.uncharged);
-            Part { verdict, permit, uncharged, ..Part::new(judge, kept.cost, kept.key.clone()) }
+            let KeptPart { manner, is_first_question, verdict, uncharged, .. } = *kept;
+            let (permit, series) = (kept.permit.take(), kept.series.take());
+            let part = Part::new(judge, kept.cost, kept.key.clone());
+            Part { manner, is_first_question, verdict, permit, uncharged, series, ..part }
         });
         (parts.collect(), &self.keys)
     }
@@ -189,14 +217,16 @@ impl DecisionMaker {
         let rules = rules.ok_or(RequestError::NotLoaded)?;
         let is_separate = settings.compat;
         let mut keys = Vec::new();
-        let mut parts = resolve(&rules, request, &mut keys);
+        let mut parts = resolve(&rules, request, act, &mut keys);
         let with = self.context(&keys, DecisionTime::Now, act);
+        find_series(&mut parts, request, act);
         for part in &mut parts {
             let own = matches!(part.judge, Judge::Override(_));
             match act {
                 _ if !own && !part.rule().is_some_and(Rule::blocks) => {}
+                _ if part.is_apart() && act.counts() => part.settle(with),
+                _ if part.is_apart() => part.look(with),
                 Act::Charge => part.charge_late(with),
-                _ if !own && part.is_usage() => part.look(with),
                 _ if own && is_separate && act.counts() => {
                     part.charge(with);
                     part.drain_denied(with);
@@ -209,7 +239,7 @@ impl DecisionMaker {
         let mut may_go = !is_joint || (!parts.iter().any(is_denied) && !quota_is_over(&parts));
         if is_joint && act.counts() && may_go {
             for part in &mut parts {
-                if matches!(part.judge, Judge::Override(_)) {
+                if matches!(part.judge, Judge::Override(_)) && !part.is_apart() {
                     part.charge(with);
                     may_go &= !part.is_over();
                 }
@@ -218,7 +248,18 @@ impl DecisionMaker {
                 parts.iter_mut().for_each(|part| part.give_back(with));
             }
         }
-        let parts = parts.into_iter().map(KeptPart::of).collect();
+        let mut parts: Vec<KeptPart> = parts.into_iter().map(KeptPart::of).collect();
+        if settings.envoyproxy_stems {
+            for (part, descriptor) in parts.iter_mut().zip(request.descriptors) {
+                let KeptJudge::Rule(index) = part.judge else { continue };
+                let start = keys.len();
+                let stem = &rules.rules()[index].stem;
+                stem.append(&mut keys, request.domain, descriptor.entries);
+                part.stem = Some(start..keys.len());
+                // Every cost is counted there, whatever it was asked by.
+                part.is_first_question = false;
+            }
+        }
         let is_domain = rules.domains.contains_key(request.domain);
         Ok(Question { rules, keys, parts, act, is_domain, may_go, is_separate })
     }
@@ -247,7 +288,8 @@ impl DecisionMaker {
             }
         }
         if !admitted {
-            for part in parts.iter_mut().filter(|part| matches!(part.judge, Judge::Override(_))) {
+            let own = |part: &&mut Part<'_>| matches!(part.judge, Judge::Override(_));
+            for part in parts.iter_mut().filter(own).filter(|part| !part.is_apart()) {
                 part.give_back(with);
                 if !part.is_over() {
                     part.verdict = part.ask(part.cost, with);
@@ -276,8 +318,21 @@ impl KeptPart {
             Judge::Rule(index, _) => KeptJudge::Rule(index),
             Judge::Override(limit) => KeptJudge::Override(limit),
         };
-        let Part { cost, key, verdict, permit, uncharged, .. } = part;
-        Self { judge, cost, key, verdict, permit, uncharged }
+        let Part { manner, is_first_question, cost, key, verdict, .. } = part;
+        let (permit, uncharged, series) = (part.permit, part.uncharged, part.series);
+        let stem = None;
+        Self {
+            judge,
+            manner,
+            is_first_question,
+            cost,
+            key,
+            stem,
+            verdict,
+            permit,
+            uncharged,
+            series,
+        }
     }
 }
 
@@ -291,7 +346,10 @@ fn of_limits(limits: &[Limit], cost: u64, act: Act, found: &[&FoundLimit]) -> Op
             }
             match place_ahead(limit, cost, act, &found.decision) {
                 Some(wait) if verdict.is_over => RuleVerdict { wait, ..verdict.admitted() },
-                _ => RuleVerdict { wait: found.wait, ..verdict },
+                _ => {
+                    let is_remembered = found.is_remembered;
+                    RuleVerdict { wait: found.wait, is_remembered, ..verdict }
+                }
             }
         }
         None => RuleVerdict::blocked(n, cost.max(1), limit.window),

@@ -5,8 +5,9 @@
 //! denied: nothing. The one exception is that of [`tollgate::check_all`]: of two concurrent requests, a denied one
 //! may leave part of its cost in a limit for a while.
 //!
-//! # Usage
-//! The rules of what was used already (`usage`) have charged it before, and deny what comes with it if nothing was left.
+//! # What is decided apart
+//! Costs that were used already ([`Manner::Used`](super::Manner::Used), [`Manner::Tried`](super::Manner::Tried)) were charged before, and deny what comes with them
+//! if they are over; what is given back ([`Manner::Back`](super::Manner::Back)) was given back. Neither is taken back if the request is denied.
 //!
 //! # Rules in quota mode
 //! It is enough that one rule in quota mode has room. Those without room are left out of the charge; if one loses its
@@ -23,13 +24,13 @@ use crate::full::NoCell;
 
 pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
     if let [part] = parts {
-        if !part.is_usage() {
+        if !part.is_apart() {
             part.charge(with);
         }
         return;
     }
     let admitted = charge_all(parts, with);
-    for part in parts.iter_mut().filter(|part| !part.is_usage()) {
+    for part in parts.iter_mut().filter(|part| !part.is_apart()) {
         let left_out = part.say() == Enforcement::Quota && part.is_over();
         part.verdict = match (admitted, part.say()) {
             // Read after the charge, so that `remaining` is current.
@@ -79,7 +80,7 @@ fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<us
     }
     let blocks = |part: &Part<'_>| {
         part.say() == Enforcement::Binding
-            && part.rule().is_some_and(|rule| match rule.is_usage() {
+            && part.rule().is_some_and(|rule| match part.is_apart() {
                 true => part.is_over(),
                 false => part.cost > 0 && rule.blocks(),
             })
@@ -96,7 +97,7 @@ fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<us
 
 fn charge_overrides(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
     for (n, part) in parts.iter_mut().enumerate() {
-        if matches!(part.judge, Judge::Override(_)) {
+        if matches!(part.judge, Judge::Override(_)) && !part.is_apart() {
             part.charge(with);
             if part.is_over() {
                 return Err(Some(n));
@@ -112,7 +113,7 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
         let mut owners: Vec<usize> = Vec::with_capacity(parts.len());
         for (n, part) in parts.iter().enumerate() {
             let is_asked = part.say() != Enforcement::None
-                && !part.is_usage()
+                && !part.is_apart()
                 && !part.is_over()
                 && !part.is_full_allowed;
             for due in part.dues(with).filter(|_| is_asked) {
@@ -152,6 +153,12 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
             _ => return Err(denied),
         }
     }
+}
+
+/// Whether the request is denied by the parts that count.
+pub(super) fn is_over(parts: &[Part<'_>]) -> bool {
+    let denies = |part: &Part<'_>| part.say() == Enforcement::Binding && part.is_over();
+    parts.iter().any(denies) || quota_is_over(parts)
 }
 
 /// Whether there are rules in quota mode, and all of them are over their limits.

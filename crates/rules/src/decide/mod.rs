@@ -5,9 +5,10 @@
 //! ```
 //!
 //! A decision allocates the parts and the statuses of the answer; the keys' bytes go into a buffer that each thread
-//! keeps. No text is formatted.
+//! keeps. No text is formatted, but for the name of a series under a rule that has them.
 
 mod act;
+mod apart;
 mod conclude;
 mod context;
 mod dues;
@@ -33,9 +34,9 @@ use crate::rule_set::RuleSet;
 use context::Context;
 use moment::DecisionTime;
 use overrides::Overrides;
-use part::{Enforcement, Judge, Part};
+use part::{Judge, Part};
 
-pub use act::Act;
+pub use act::{Act, Manner};
 pub use elsewhere::{Claim, FoundElsewhere, FoundLimit, Question};
 use joint::mark_over;
 pub use paced::PacedAnswer;
@@ -260,7 +261,7 @@ impl DecisionMaker {
         let rules = self.rules(request);
         let rules = rules.as_deref().ok_or(RequestError::NotLoaded)?;
         Ok(with_keys(|keys| {
-            let parts = resolve(rules, request, keys);
+            let parts = resolve(rules, request, Act::Peek, keys);
             let with = self.context(keys, DecisionTime::Now, Act::Peek);
             parts.iter().map(|part| part.reset(with)).sum()
         }))
@@ -289,17 +290,17 @@ impl DecisionMaker {
         let guard = self.rules(request);
         let rules = guard.as_deref().ok_or(RequestError::NotLoaded)?;
         let concluded = with_keys(|keys| {
-            let mut parts = resolve(rules, request, keys);
+            let mut parts = resolve(rules, request, act, keys);
             let with = self.context(keys, moment, act);
-            if act.counts() && act != Act::Charge {
-                let used = parts.iter_mut().filter(|part| part.is_usage());
-                used.for_each(|part| part.settle(with));
+            find_series(&mut parts, request, act);
+            if act.counts() {
+                apart::settle(&mut parts, with);
             }
             match act {
                 Act::Peek => parts.iter_mut().for_each(|part| part.look(with)),
-                Act::Charge => parts.iter_mut().for_each(|part| part.charge_late(with)),
+                Act::Charge => apart::others(&mut parts).for_each(|part| part.charge_late(with)),
                 _ if settings.compat => {
-                    for part in parts.iter_mut().filter(|part| !part.is_usage()) {
+                    for part in apart::others(&mut parts) {
                         part.charge(with);
                         part.drain_denied(with);
                     }
@@ -325,7 +326,12 @@ fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 }
 
 /// Finds the rule and builds the key of each descriptor.
-fn resolve<'r>(rules: &'r RuleSet, request: &Request<'_>, keys: &mut Vec<u8>) -> Vec<Part<'r>> {
+fn resolve<'r>(
+    rules: &'r RuleSet,
+    request: &Request<'_>,
+    act: Act,
+    keys: &mut Vec<u8>,
+) -> Vec<Part<'r>> {
     let mut replaces = false;
     let mut parts: Vec<Part<'r>> = Vec::with_capacity(request.descriptors.len());
     for descriptor in request.descriptors {
@@ -357,7 +363,16 @@ fn resolve<'r>(rules: &'r RuleSet, request: &Request<'_>, keys: &mut Vec<u8>) ->
     if replaces {
         replace(&mut parts);
     }
+    // Only now: what is replaced is not asked.
+    apart::find(&mut parts, request.descriptors, act);
     parts
+}
+
+/// Finds where the values of what is to be counted are counted.
+fn find_series(parts: &mut [Part<'_>], request: &Request<'_>, act: Act) {
+    for (part, descriptor) in parts.iter_mut().zip(request.descriptors).filter(|_| act.counts()) {
+        part.find_series(descriptor.entries);
+    }
 }
 
 /// Removes the rules that other rules of the same request replace, by name.
@@ -381,10 +396,4 @@ fn replace(parts: &mut [Part<'_>]) {
     for (part, _) in parts.iter_mut().zip(replaced).filter(|(_, replaced)| *replaced) {
         part.judge = Judge::Nobody;
     }
-}
-
-/// Whether the request is denied by the parts that count.
-fn is_over(parts: &[Part<'_>]) -> bool {
-    let denies = |part: &Part<'_>| part.say() == Enforcement::Binding && part.is_over();
-    parts.iter().any(denies) || joint::quota_is_over(parts)
 }

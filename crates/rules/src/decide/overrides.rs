@@ -172,6 +172,19 @@ impl Overrides {
         left.div_ceil(limit.each)
     }
 
+    /// Gives it back, as far as it is charged; returns how much that was.
+    pub(crate) fn uncharge(
+        &self,
+        limit: impl Into<CountedLimit>,
+        key: &[u8],
+        cost: u64,
+        moment: DecisionTime,
+    ) -> u64 {
+        let limit = limit.into();
+        let Some(table) = self.table(limit) else { return 0 };
+        moment.entry(table, key).uncharge(cost.saturating_mul(limit.each)) / limit.each
+    }
+
     pub(crate) fn reset(&self, limit: impl Into<CountedLimit>, key: &[u8]) {
         if let Some(table) = self.table(limit) {
             table.entry(key).reset();
@@ -201,6 +214,8 @@ fn compare(limit: CountedLimit, counted: &Decision, cost: u64) -> RuleVerdict {
         limit: 0,
         burst: most / each,
         remaining: most.saturating_sub(used) / each,
+        left: most.saturating_sub(used) / each,
+        is_remembered: false,
         reset_after,
         // A cost above the limit never fits; any other fits in the next window, or later.
         retry_after: (is_over && asked <= most).then_some(retry_after),

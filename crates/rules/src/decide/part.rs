@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tollgate::{Decision, Permit};
 
+use super::act::Manner;
 use super::context::Context;
 use super::dues::{Due, Outcome, charge_dues};
 use super::verdict::RuleVerdict;
@@ -13,6 +14,8 @@ use crate::full::OnFull;
 use crate::receipt::Charged;
 use crate::request::Override;
 use crate::rule::{Limit, LocalLimit, Rule, RuleTable};
+use crate::series::Series;
+use crate::value::DescriptorEntry;
 use crate::zone::Zone;
 
 /// The source of the decision about a descriptor.
@@ -29,6 +32,7 @@ pub(crate) enum Judge<'r> {
 #[derive(Debug)]
 pub(crate) struct Part<'r> {
     pub(crate) judge: Judge<'r>,
+    pub(crate) manner: Manner,
     pub(crate) cost: u64,
     /// Its range in the buffer of all keys.
     pub(crate) key: Range<usize>,
@@ -41,10 +45,14 @@ pub(crate) struct Part<'r> {
     pub(crate) wait: Duration,
     /// Whether one of its rule's limits was lent the units.
     pub(crate) is_borrowed: bool,
-    /// What a charge that need not fit has left.
+    /// What a charge that need not fit has left, or what could not be given back.
     pub(crate) uncharged: u64,
     /// Whether it is admitted, and not charged, because a table has no cell for its client.
     pub(crate) is_full_allowed: bool,
+    /// Whether it is the first question of its rule.
+    pub(crate) is_first_question: bool,
+    /// Where its values are counted, if its rule asks for that.
+    pub(crate) series: Option<Arc<Series>>,
 }
 
 /// How a verdict counts for the request.
@@ -62,6 +70,7 @@ impl<'r> Part<'r> {
     pub(crate) fn new(judge: Judge<'r>, cost: u64, key: Range<usize>) -> Self {
         Self {
             judge,
+            manner: Manner::Together,
             cost,
             key,
             verdict: None,
@@ -71,6 +80,8 @@ impl<'r> Part<'r> {
             is_borrowed: false,
             uncharged: 0,
             is_full_allowed: false,
+            is_first_question: false,
+            series: None,
         }
     }
 
@@ -104,26 +115,10 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Whether its cost was used before it was asked for.
-    pub(crate) fn is_usage(&self) -> bool {
-        self.rule().is_some_and(Rule::is_usage)
-    }
-
-    /// The verdict for its cost. Charges nothing.
-    pub(crate) fn look(&mut self, with: Context<'_>) {
-        self.verdict = self.ask(if self.is_usage() { 1 } else { self.cost }, with);
-    }
-
-    /// Under a usage rule: charges what was used, whatever other rules say, and is over if nothing had been left.
-    pub(crate) fn settle(&mut self, with: Context<'_>) {
-        self.look(with);
-        let was_over = self.is_over();
-        if self.cost > 0 {
-            self.charge_late(with);
-            if let Some(verdict) = &mut self.verdict {
-                verdict.is_over = was_over;
-            }
-        }
+    /// Finds where its values are counted.
+    pub(crate) fn find_series(&mut self, entries: &[DescriptorEntry<'_>]) {
+        let (Judge::Rule(_, rule) | Judge::Unlimited(_, rule)) = self.judge else { return };
+        self.series = rule.series.as_ref().map(|table| table.of(entries));
     }
 
     /// The verdict for `cost`. Charges nothing.
@@ -219,8 +214,6 @@ impl<'r> Part<'r> {
                 rule.limits().iter().map(charge).max().unwrap_or(0)
             }
         };
-        // Nothing is denied any more; what is told is until when the next unit is.
-        let told = |verdict| RuleVerdict { is_over: false, is_borrowed: false, ..verdict };
         self.verdict = self.ask(1, with).map(told);
     }
 
@@ -279,6 +272,11 @@ impl<'r> Part<'r> {
             }
         }
     }
+}
+
+/// What is told where nothing is denied any more: until when the next unit is.
+pub(super) fn told(verdict: RuleVerdict) -> RuleVerdict {
+    RuleVerdict { is_over: false, is_borrowed: false, ..verdict }
 }
 
 fn ask_limit(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tollgate::Decision;
 
 use crate::full::{NoCell, OnFull};
+use crate::rule_counts::HitSplit;
 
 /// The decision of the limit that represents all limits of a rule.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,10 @@ pub(crate) struct RuleVerdict {
     /// Its burst.
     pub(crate) burst: u64,
     pub(crate) remaining: u64,
+    /// What was left when it was decided: a denial may use that up.
+    pub(crate) left: u64,
+    /// Denied by what the store had said before.
+    pub(crate) is_remembered: bool,
     pub(crate) reset_after: Duration,
     /// For a denial: `None` if the cost never fits.
     pub(crate) retry_after: Option<Duration>,
@@ -44,6 +49,8 @@ impl RuleVerdict {
             limit,
             burst: decision.limit(),
             remaining: decision.remaining(),
+            left: decision.remaining(),
+            is_remembered: false,
             reset_after: decision.reset_after(),
             retry_after,
             wait: Duration::ZERO,
@@ -63,6 +70,8 @@ impl RuleVerdict {
             limit,
             burst,
             remaining,
+            left: 0,
+            is_remembered: false,
             reset_after,
             retry_after,
             wait,
@@ -92,17 +101,28 @@ impl RuleVerdict {
         Self { is_within_soft, is_borrowed, wait, ..told }
     }
 
-    /// For an admitted request: how many of its units lie above this share of the limit.
-    pub(crate) fn near(&self, cost: u64, ratio: f64) -> u64 {
+    /// Where the units of the request lie to this share of the limit and to the limit, as envoyproxy/ratelimit has it:
+    /// as if a denied request had been charged as well.
+    pub(crate) fn split(&self, cost: u64, ratio: f64) -> HitSplit {
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a statistic: rounding moves where it begins, not what is decided"
+            reason = "a statistic, of which envoyproxy/ratelimit has single precision"
         )]
-        let near = (self.burst as f64 * ratio) as u64;
-        let used = self.burst.saturating_sub(self.remaining);
-        used.saturating_sub(near).min(cost)
+        let near = (self.burst as f32 * ratio as f32) as u64;
+        if !self.is_over {
+            let used = self.burst.saturating_sub(self.remaining);
+            return HitSplit { within: cost, near: used.saturating_sub(near).min(cost), beyond: 0 };
+        }
+        let before = self.burst.saturating_sub(self.left);
+        // What is denied although it would fit (during a penalty, for want of a cell, or because another request came
+        // between) is denied whole; and what the store is not asked about, as in envoyproxy/ratelimit's local cache.
+        if self.is_remembered || cost <= self.left {
+            return HitSplit { within: 0, near: 0, beyond: cost };
+        }
+        let near = self.burst.saturating_sub(before.max(near));
+        HitSplit { within: 0, near, beyond: cost - self.left }
     }
 }
 
@@ -146,5 +166,62 @@ mod tests {
     fn what_was_admitted_is_not_over_and_has_nothing_to_wait_for() {
         let admitted = verdict(0, true, 2, Some(5)).admitted();
         assert_eq!((admitted.is_over, admitted.remaining, admitted.retry_after), (false, 2, None));
+    }
+
+    /// As envoyproxy/ratelimit counts them, which charges what it denies: before the request, its hits, the limit; then
+    /// within, near and over.
+    #[test]
+    fn hits_are_split_at_the_near_limit_share_and_at_the_limit() {
+        let million = 4_294_967_000;
+        for (before, hits, limit, expected) in [
+            // Below, on and above the share of 80 %.
+            (0, 1, 10, (1, 0, 0)),
+            (7, 1, 10, (1, 0, 0)),
+            (8, 1, 10, (1, 1, 0)),
+            (9, 1, 10, (1, 1, 0)),
+            (10, 1, 10, (0, 0, 1)),
+            // Across the share.
+            (0, 10, 10, (10, 2, 0)),
+            (5, 3, 10, (3, 0, 0)),
+            (5, 4, 10, (4, 1, 0)),
+            (8, 2, 10, (2, 2, 0)),
+            // Across the limit, from below the share and from above it.
+            (5, 10, 10, (0, 2, 5)),
+            (8, 3, 10, (0, 2, 1)),
+            (9, 3, 10, (0, 1, 2)),
+            (0, 11, 10, (0, 2, 1)),
+            (0, 100, 10, (0, 2, 90)),
+            (10, 5, 10, (0, 0, 5)),
+            // A share of 80 % of so little is 0 or nothing less than it.
+            (0, 1, 1, (1, 1, 0)),
+            (1, 1, 1, (0, 0, 1)),
+            (0, 3, 2, (0, 1, 1)),
+            (0, 7, 7, (7, 2, 0)),
+            (0, 0, 10, (0, 0, 0)),
+            (10, 0, 10, (0, 0, 0)),
+            // 80 % in single precision, which is more than in double precision here.
+            (0, million, million, (million, million - 3_435_973_632, 0)),
+            (0, 1, 0, (0, 0, 1)),
+        ] {
+            let is_over = before + hits > limit;
+            let verdict = RuleVerdict {
+                is_over,
+                burst: limit,
+                left: limit - before,
+                remaining: if is_over { limit - before } else { limit - before - hits },
+                ..RuleVerdict::blocked(0, hits, Duration::ZERO)
+            };
+            let HitSplit { within, near, beyond } = verdict.split(hits, 0.8);
+            assert_eq!((within, near, beyond), expected, "{before} {hits} {limit}");
+        }
+    }
+
+    #[test]
+    fn what_is_denied_though_it_would_fit_and_what_the_store_is_not_asked_is_over_whole() {
+        let penalized = RuleVerdict { burst: 10, left: 5, ..verdict(0, true, 5, Some(1)) };
+        assert_eq!(penalized.split(5, 0.8), HitSplit { within: 0, near: 0, beyond: 5 });
+        assert_eq!(penalized.split(6, 0.8), HitSplit { within: 0, near: 2, beyond: 1 });
+        let remembered = RuleVerdict { is_remembered: true, ..penalized };
+        assert_eq!(remembered.split(6, 0.8), HitSplit { within: 0, near: 0, beyond: 6 });
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct DescriptorText {
     /// `None` if the descriptor has no limit: such a request passes uncounted.
     pub(crate) rule: Option<RuleSpec>,
     pub(crate) share_threshold: bool,
+    /// Whether its value is part of the names of series, also of those below it.
+    pub(crate) value_to_metric: bool,
     pub(crate) children: Vec<DescriptorText>,
 }
 
@@ -69,12 +71,21 @@ pub(crate) struct RuleSpec {
 pub(crate) struct Traits {
     pub(crate) shadow_mode: bool,
     pub(crate) quota_mode: bool,
-    pub(crate) usage: bool,
+    pub(crate) usage: Usage,
     pub(crate) detailed_metric: bool,
-    pub(crate) value_to_metric: bool,
     pub(crate) on_error: OnError,
     pub(crate) accuracy: Accuracy,
     pub(crate) on_full: OnFull,
+}
+
+/// Whether costs of a rule are known only after they were used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Usage {
+    Always,
+    Never,
+    /// Once it has been asked by a question of cost 0.
+    #[default]
+    Seen,
 }
 
 /// What a rule answers while the store that holds its counts is unavailable. Applies only to rules whose counts are
@@ -131,6 +142,7 @@ fn read(node: &YamlNode) -> Result<DescriptorText, LocatedProblem> {
         value_at: value_at.unwrap_or(node.at),
         rule: read_rule(&fields)?,
         share_threshold,
+        value_to_metric: fields.truth("value_to_metric")?,
         children: read_all(fields.maps("descriptors")?)?,
     })
 }
@@ -211,7 +223,7 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
         .iter()
         .find(|limit| limit.policy.is_some_and(|policy| policy.at_limit().queue.is_some()));
     let with = match queued {
-        _ if !rule.traits.usage => None,
+        _ if rule.traits.usage != Usage::Always => None,
         Some(_) => Some("queue or wait"),
         None if rule.limits.iter().any(|limit| limit.elastic.is_some()) => Some("mode: elastic"),
         None => rule.traits.quota_mode.then_some("quota_mode"),
@@ -240,6 +252,11 @@ impl RuleSpec {
 }
 
 fn read_traits(fields: &MapFields<'_>) -> Result<Traits, LocatedProblem> {
+    let usage = match (fields.scalar("usage")?, fields.truth("usage")?) {
+        (None, _) => Usage::Seen,
+        (Some(_), true) => Usage::Always,
+        (Some(_), false) => Usage::Never,
+    };
     let on_error = match fields.scalar("on_error")? {
         None => OnError::default(),
         Some((scalar, at)) => match scalar.text.as_str() {
@@ -270,9 +287,8 @@ fn read_traits(fields: &MapFields<'_>) -> Result<Traits, LocatedProblem> {
     Ok(Traits {
         shadow_mode: fields.truth("shadow_mode")?,
         quota_mode: fields.truth("quota_mode")?,
-        usage: fields.truth("usage")?,
+        usage,
         detailed_metric: fields.truth("detailed_metric")?,
-        value_to_metric: fields.truth("value_to_metric")?,
         on_error,
         accuracy,
         on_full,

@@ -13,7 +13,7 @@ use crate::source::RuleText;
 use crate::yaml::{self, Data};
 
 pub use descriptor::{Accuracy, OnError};
-pub(crate) use descriptor::{DescriptorText, RuleSpec, Traits};
+pub(crate) use descriptor::{DescriptorText, RuleSpec, Traits, Usage};
 use fields::MapFields;
 pub(crate) use forward::ForwardText;
 pub(crate) use limit::LimitText;

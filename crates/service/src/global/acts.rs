@@ -8,12 +8,15 @@ use tollgate::{Decision, Wait};
 use tollgate_redis::{
     Fault, Group, RedisLimiter, RedisReservation, RedisToll, Weight, check_request, peek_request,
 };
-use tollgate_rules::{Act, Claim, FoundElsewhere, FoundLimit, Limit, OnError, Question, Rule};
+use tollgate_rules::{
+    Act, Claim, FoundElsewhere, FoundLimit, Limit, Manner, OnError, Question, Rule,
+};
 
 /// A rule that a request falls under, and its limits.
 struct StoredRule<'a> {
     rule: &'a Rule,
     cost: u64,
+    manner: Manner,
     client: String,
     limits: Vec<StoredLimit<'a>>,
 }
@@ -40,6 +43,16 @@ struct Found {
     charges: Vec<StoredCharge>,
 }
 
+impl Found {
+    /// Of what is never denied.
+    fn not_denied(mut self) -> Self {
+        for limit in &mut self.limits {
+            limit.uncharged = Some(0);
+        }
+        Self { is_denied: false, ..self }
+    }
+}
+
 /// Does what the question asks for. `None` if a limit has no limiter, which none is without: each has got its own before
 /// its rule was put in force.
 pub(super) async fn act(question: &Question) -> Option<(FoundElsewhere, Vec<StoredCharge>)> {
@@ -48,14 +61,14 @@ pub(super) async fn act(question: &Question) -> Option<(FoundElsewhere, Vec<Stor
     let rules: Vec<&StoredRule<'_>> = rules.iter().collect();
     let (act, charges) = (question.act(), question.is_to_be_charged());
     let found = match act {
-        Act::Charge => charge(&rules).await,
+        Act::Charge => charge_or_give_back(&rules).await,
         _ if !question.is_separate() => decide(&rules, act, charges).await,
         _ => {
             let mut all = Found::default();
             for rule in rules.chunks(1) {
                 let mut found = decide(rule, act, charges).await;
                 let is_over = found.limits.iter().any(|limit| limit.decision.is_denied());
-                if charges && is_over && !rule[0].rule.is_usage() {
+                if charges && is_over && !rule[0].is_apart() {
                     drain(rule).await;
                 }
                 all.limits.append(&mut found.limits);
@@ -80,32 +93,43 @@ pub(super) async fn reset(question: &Question) -> Result<usize, Fault> {
     Ok(done)
 }
 
-/// Decides several rules together. What was used under rules of usage is charged before, whatever the others say.
+/// Decides several rules together. What is decided apart is settled before, whatever the others say.
 async fn decide(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
-    let mut used = Vec::new();
-    let mut is_used_up = false;
-    for rule in rules.iter().filter(|rule| rule.rule.is_usage()) {
-        let found = settle(rule, act != Act::Peek).await;
-        is_used_up |= found.is_denied;
-        used.push(found.limits);
+    let mut told: Vec<Vec<FoundLimit>> = rules.iter().map(|_| Vec::new()).collect();
+    let mut is_over = false;
+    // What is given back first, as for limits of this process.
+    for gives_back in [true, false] {
+        for (rule, told) in rules.iter().zip(&mut told) {
+            if rule.is_apart() && (rule.manner == Manner::Back) == gives_back {
+                let found = settle(rule, act).await;
+                is_over |= found.is_denied;
+                *told = found.limits;
+            }
+        }
     }
     let others: Vec<&StoredRule<'_>> =
-        rules.iter().copied().filter(|rule| !rule.rule.is_usage()).collect();
-    let found = decide_at_once(&others, act, charges && !is_used_up).await;
-    let (mut used, mut limits) = (used.into_iter().flatten(), found.limits.into_iter());
-    let mut all = Vec::new();
-    for rule in rules {
-        let own: &mut dyn Iterator<Item = FoundLimit> =
-            if rule.rule.is_usage() { &mut used } else { &mut limits };
-        all.extend(own.take(rule.limits.len()));
+        rules.iter().copied().filter(|rule| !rule.is_apart()).collect();
+    let found = decide_at_once(&others, act, charges && !is_over).await;
+    let mut limits = found.limits.into_iter();
+    for (rule, told) in rules.iter().zip(&mut told).filter(|(rule, _)| !rule.is_apart()) {
+        told.extend(limits.by_ref().take(rule.limits.len()));
     }
-    Found { is_denied: found.is_denied || is_used_up, limits: all, charges: found.charges }
+    let limits = told.into_iter().flatten().collect();
+    Found { is_denied: found.is_denied || is_over, limits, charges: found.charges }
 }
 
-/// Charges what was used, if it is to be charged, and denies if nothing had been left.
-async fn settle(rule: &StoredRule<'_>, charges: bool) -> Found {
-    let before = look(&[rule], |_| 1).await;
-    if !charges || rule.cost == 0 {
+/// Settles a rule that is decided apart; only looks, if that is all that the request asks for.
+async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
+    let charges = act != Act::Peek;
+    let before = match rule.manner {
+        Manner::Back if charges => return give_back_units(rule).await,
+        Manner::Back => return look(&[rule], |_| 1).await.not_denied(),
+        Manner::Tried => decide_at_once(&[rule], act, charges).await,
+        Manner::Used | Manner::Together => look(&[rule], |_| 1).await,
+    };
+    // What was tried and fits is charged by that.
+    let is_settled = rule.manner == Manner::Tried && !before.is_denied;
+    if !charges || rule.cost == 0 || is_settled {
         return before;
     }
     let after = charge(&[rule]).await;
@@ -118,6 +142,34 @@ async fn settle(rule: &StoredRule<'_>, charges: bool) -> Found {
         if after.decision.is_denied() { after.decision.into() } else { *before }
     };
     Found { is_denied: true, limits: limits.map(denied).collect(), charges: Vec::new() }
+}
+
+/// Gives back as far as it is charged, and looks how the limits stand for one unit. What the store does not take back
+/// stays charged, which can only deny.
+async fn give_back_units(rule: &StoredRule<'_>) -> Found {
+    let mut kept = Vec::new();
+    for limit in &rule.limits {
+        let back = limit.limiter.uncharge(&rule.client, rule.cost).await;
+        kept.push(rule.cost.saturating_sub(back.unwrap_or(0)));
+    }
+    let mut found = look(&[rule], |_| 1).await.not_denied();
+    for (limit, kept) in found.limits.iter_mut().zip(kept) {
+        limit.uncharged = Some(kept);
+    }
+    found
+}
+
+/// Charges, fit or not, all but what is given back.
+async fn charge_or_give_back(rules: &[&StoredRule<'_>]) -> Found {
+    let mut all = Found::default();
+    for rule in rules.iter().copied() {
+        let mut found = match rule.manner {
+            Manner::Back => give_back_units(rule).await,
+            _ => charge(&[rule]).await,
+        };
+        all.limits.append(&mut found.limits);
+    }
+    all
 }
 
 async fn decide_at_once(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
@@ -154,7 +206,9 @@ async fn ask<'a>(
         .map(|(rule, tolls)| Group { tolls, weight: rule.weight() })
         .collect();
     let decision = if charges { check_request(&groups).await } else { peek_request(&groups).await };
-    let limits = decision.decisions().iter().map(|decision| (*decision).into()).collect();
+    let is_remembered = decision.is_remembered();
+    let limits = decision.decisions().iter();
+    let limits = limits.map(|one| FoundLimit { is_remembered, ..(*one).into() }).collect();
     Found { is_denied: !decision.is_allowed(), limits, charges: Vec::new() }
 }
 
@@ -254,8 +308,14 @@ impl<'a> StoredRule<'a> {
             Some(StoredLimit { limiter, wait, drains_denied })
         };
         let limits = claim.rule.limits().iter().map(limit).collect::<Option<_>>()?;
-        let client = readable(claim.key);
-        Some(Self { rule: claim.rule, cost: claim.cost, client, limits })
+        // In a cluster it decides the slot, so limits of rules that leave the same values open are in one.
+        let client = claim.client();
+        let (rule, cost, manner) = (claim.rule, claim.cost, claim.manner);
+        Some(Self { rule, cost, manner, client, limits })
+    }
+
+    fn is_apart(&self) -> bool {
+        self.manner != Manner::Together
     }
 
     fn weight(&self) -> Weight {
@@ -302,49 +362,5 @@ impl StoredCharge {
     /// Gives back up to so many units, and returns how many came back.
     pub(crate) async fn refund(&self, units: u64) -> Result<u64, Fault> {
         self.limiter.refund(&self.client, self.place.permit().portion(units)).await
-    }
-}
-
-/// The key of a client as text for the keys in Redis: its values, with `,` between them. In a cluster it decides the
-/// slot, so limits of rules that leave the same values open are in one. A rule leaves a fixed number of values open,
-/// and none of them contains a comma as it is written, so no two keys have the same text.
-fn readable(mut key: &[u8]) -> String {
-    let mut text = String::with_capacity(key.len());
-    while let Some((length, rest)) = key.split_first_chunk() {
-        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
-        let (value, others) = rest.split_at(length.min(rest.len()));
-        for letter in String::from_utf8_lossy(value).chars() {
-            match letter {
-                '%' => text += "%25",
-                ',' => text += "%2C",
-                _ => text.push(letter),
-            }
-        }
-        text.extend((!others.is_empty()).then_some(','));
-        key = others;
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::readable;
-
-    #[test]
-    fn the_key_of_a_client_is_its_values_and_no_two_become_one() {
-        let of = |values: &[&str]| {
-            let mut key = Vec::new();
-            for value in values {
-                key.extend_from_slice(&(value.len() as u64).to_le_bytes());
-                key.extend_from_slice(value.as_bytes());
-            }
-            readable(&key)
-        };
-        assert_eq!(of(&[]), "");
-        assert_eq!(of(&["203.0.113.7"]), "203.0.113.7");
-        assert_eq!(of(&["alice", "/login"]), "alice,/login");
-        assert_eq!(of(&["a,b", "%2C"]), "a%2Cb,%252C");
-        assert_ne!(of(&["", "a"]), of(&["a", ""]));
-        assert_ne!(of(&["a,b", "c"]), of(&["a", "b,c"]));
     }
 }

@@ -20,7 +20,7 @@ use tollgate_tower::{Headers, LimitReport, PolicyName};
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::service::Service;
 use crate::tokens::{Charged, Token};
-use crate::wire::{nearest_limit, tell_full, whole_seconds};
+use crate::wire::{nearest_limit, tell, whole_seconds};
 
 /// `{"domain": "shop", "descriptors": [{"user": "alice"}], "cost": 1}`
 #[derive(Debug, Default, Deserialize)]
@@ -186,7 +186,8 @@ impl CheckRequest {
         };
         let question = self.ask(|request| service.maker.question(request, act))?;
         let (answer, charges) = keeper.answer(&service.maker, question).await;
-        let keeps = matches!(act, Act::Reserve { .. }) && answer.is_allowed();
+        let is_place = matches!(act, Act::Reserve { .. }) && keeper.remembers_charges();
+        let keeps = is_place && answer.is_allowed();
         Ok((answer, keeps.then_some(Charged::Stored(charges))))
     }
 
@@ -210,7 +211,7 @@ impl CheckRequest {
 }
 
 pub(super) fn reply(answer: &Answer, headers: &Headers, token: Option<Token>) -> Response {
-    tell_full(answer);
+    tell(answer);
     let statuses = answer.statuses().iter().enumerate().map(|(n, status)| {
         let allowed = status.code == Code::Ok;
         let Some(limit) = status.limit else {

@@ -56,7 +56,7 @@ pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> Router 
         .route("/v1/headroom", post(headroom::report))
         .route("/rlconfig", get(config))
         .route("/metrics", get(metrics))
-        .route("/", get(page::page))
+        .route("/", get(page::admin_page))
         .route("/status.js", get(page::script))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn_with_state(names.into(), guard::guard))

@@ -2,7 +2,12 @@
 //! Prometheus.
 //!
 //! There a rule has the labels `domain`, `key1` and, below the first level, `key2`; deeper levels are dropped, so
-//! rules that differ only there are added up in one series. The names of its counters do not end in `_total`, as
+//! rules that differ only there are added up in one series. A rule with `detailed_metric` or `value_to_metric` has those
+//! labels with values of requests; what finds no room for that has them without. A rule that is unlimited is not counted.
+//!
+//! What is counted as near or over is another thing than in our own metrics: of a request that is denied, only the hits
+//! that lie beyond the limit are over it, those between the near-limit share and the limit are near it, and those below are
+//! neither; as if each hit had come by itself. The names of its counters do not end in `_total`, as
 //! OpenMetrics requires; so the type is given as `unknown`, which readers that use these names accept. Counts without
 //! a name there, or with labels from requests, are left out.
 
@@ -26,12 +31,22 @@ pub(crate) struct Theirs {
 }
 
 /// Each with the end of its name.
-const RULE_COUNTERS: [RuleCounter; 5] = [
+const RULE_COUNTERS: [RuleCounter; 7] = [
     ("total_hits", "Hits that a rule decided", RuleCounts::total),
-    ("within_limit", "Hits that fitted a rule's limit", |counts| counts.within_limit),
-    ("over_limit", "Hits over a rule's limit", |counts| counts.over_limit),
-    ("near_limit", "Hits within a rule's limit, and close to it", |counts| counts.near_limit),
-    ("shadow_mode", "Hits over the limit of a rule in shadow mode", |counts| counts.shadow),
+    ("within_limit", "Hits of requests that fitted a rule's limit", |counts| counts.within_limit),
+    ("over_limit", "Hits beyond a rule's limit", |counts| counts.beyond_limit),
+    ("near_limit", "Hits up to a rule's limit, and close to it", |counts| {
+        counts.near_limit.saturating_add(counts.near_denied)
+    }),
+    ("shadow_mode", "Hits beyond the limit of a rule in shadow mode", |counts| {
+        counts.shadow_beyond
+    }),
+    (
+        "over_limit_with_local_cache",
+        "Hits over a rule's limit without a question to Redis",
+        |counts| counts.remembered,
+    ),
+    ("total_negative_hits", "Hits that requests asked to give back", |counts| counts.negative),
 ];
 
 /// `domain`, `key1`, `key2`.
@@ -102,13 +117,30 @@ fn plain(
 }
 
 fn added_up(rules: &[Rule]) -> BTreeMap<Series<'_>, Vec<RuleCounts>> {
-    let mut series: BTreeMap<Series<'_>, Vec<RuleCounts>> = BTreeMap::new();
-    for rule in rules {
-        let mut levels = rule.levels().map(sanitized);
-        let key1 = levels.next().unwrap_or_default();
-        series.entry((rule.domain(), key1, levels.next())).or_default().push(rule.counts());
+    let mut added: BTreeMap<Series<'_>, Vec<RuleCounts>> = BTreeMap::new();
+    for rule in rules.iter().filter(|rule| !rule.is_unlimited()) {
+        let domain = rule.domain();
+        let series = rule.series();
+        if series.is_empty() {
+            added.entry(labels(domain, rule.levels())).or_default().push(rule.counts());
+        }
+        for one in series {
+            let counts = one.counts();
+            let key = match one.levels().next() {
+                Some(_) => labels(domain, one.levels()),
+                // Of what found no room there are no values. Until there is such a hit it is not shown.
+                None if counts.total() > 0 => labels(domain, rule.levels()),
+                None => continue,
+            };
+            added.entry(key).or_default().push(counts);
+        }
     }
-    series
+    added
+}
+
+fn labels<'r, 'l>(domain: &'r str, levels: impl Iterator<Item = &'l str>) -> Series<'r> {
+    let mut levels = levels.map(sanitized);
+    (domain, levels.next().unwrap_or_default(), levels.next())
 }
 
 /// Statsd separates names by these characters; in that mapping they become underscores.

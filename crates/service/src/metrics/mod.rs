@@ -1,5 +1,5 @@
-//! Metrics in Prometheus' text format. Labels come only from rules: their number is known when rules are loaded,
-//! whatever requests contain.
+//! Metrics in Prometheus' text format. Labels come only from rules, so that their number is known when rules are loaded,
+//! whatever requests contain; but for rules that ask for values of requests, of which there is a maximum.
 
 mod classic;
 mod clients;
@@ -9,6 +9,7 @@ mod gauge;
 mod histogram;
 mod requests;
 mod rules;
+mod series;
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ impl Metrics {
         let own = registry.sub_registry_with_prefix("tollgate");
         own.register_collector(Box::new(OfRequests(Arc::clone(&requests))));
         own.register_collector(Box::new(rules::OfRules { cache: Arc::clone(&cache) }));
+        own.register_collector(Box::new(series::OfSeries { cache: Arc::clone(&cache) }));
         if names == MetricsNames::Envoyproxy {
             let requests = Arc::clone(&requests);
             registry.register_collector(Box::new(envoyproxy::Theirs { cache, requests }));

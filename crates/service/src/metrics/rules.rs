@@ -23,7 +23,7 @@ pub(crate) struct OfRules {
 /// A counter of each rule: its name, its description, and its reader.
 pub(super) type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
 
-const RULE_COUNTERS: [RuleCounter; 9] = [
+const RULE_COUNTERS: [RuleCounter; 11] = [
     ("rule_hits", "Hits that a rule decided", RuleCounts::total),
     ("rule_within_limit", "Hits that fitted a rule's limit", |counts| counts.within_limit),
     ("rule_over_limit", "Hits over a rule's limit", |counts| counts.over_limit),
@@ -38,6 +38,10 @@ const RULE_COUNTERS: [RuleCounter; 9] = [
     }),
     ("rule_full_allowed", "Hits of clients without a cell, admitted all the same", |counts| {
         counts.full_allowed
+    }),
+    ("rule_negative_hits", "Hits that requests asked to give back", |counts| counts.negative),
+    ("rule_given_back", "Of those, the hits that were charged and came back", |counts| {
+        counts.given_back
     }),
 ];
 

@@ -1,9 +1,11 @@
 //! The status page: how much is decided, how much of it is denied, and by which rules.
 //!
-//! It shows rules and counts, as `/metrics` does, and no part of any request. Counts are sampled each second, apart
-//! from all requests; a page is made from the samples, and reads no table.
+//! It shows rules and counts, and no part of any request; on the admin's address also the clients that rules deny most.
+//! Counts are sampled each second, apart from all requests; a page is made from the samples, and reads no table.
 
+mod figures;
 mod render;
+mod worst;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::service::Service;
+use render::Reader;
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(1);
@@ -23,14 +26,23 @@ const EVERY: Duration = Duration::from_secs(1);
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The page.
+/// The page for all.
 pub(crate) async fn page(State(service): State<Arc<Service>>) -> Response {
+    respond(&service, Reader::Anyone)
+}
+
+/// The page for the admin, which names clients.
+pub(crate) async fn admin_page(State(service): State<Arc<Service>>) -> Response {
+    respond(&service, Reader::Admin)
+}
+
+fn respond(service: &Service, reader: Reader) -> Response {
     let headers = [
         (header::CACHE_CONTROL, "no-store"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    (headers, Html(render::page(&service).into_string())).into_response()
+    (headers, Html(render::page(service, reader).into_string())).into_response()
 }
 
 /// The script that refreshes the page.
@@ -42,7 +54,7 @@ pub(crate) async fn script() -> Response {
     (headers, include_str!("status.js")).into_response()
 }
 
-/// Samples the counts, and tells of headrooms that are over, until `stopped` is set.
+/// Samples the counts, and tells of headrooms that are over and of series without room, until `stopped` is set.
 pub(crate) async fn watch(service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -51,6 +63,7 @@ pub(crate) async fn watch(service: Arc<Service>, mut stopped: watch::Receiver<bo
             _ = ticks.tick() => {
                 service.history.take(Instant::now(), &service.metrics.requests, service.cache());
                 service.tell_expired();
+                service.tell_series();
             }
             // Also if the sender is gone.
             _ = stopped.wait_for(|stopped| *stopped) => return,

@@ -7,8 +7,17 @@ use std::sync::Arc;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tollgate_rules::{Rule, RuleSet};
 
+use super::figures::{grouped, name, part, rate, share};
+use super::worst;
 use crate::history::{COLUMN, Rates, RuleRates, SECONDS};
 use crate::service::Service;
+
+/// The reader of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    Anyone,
+    Admin,
+}
 
 /// The maximum number of rules in the table: `/rlconfig` shows all.
 const MAX_ROWS: usize = 200;
@@ -23,7 +32,7 @@ const COLUMNS: usize = SECONDS / COLUMN;
 const HEIGHT: f64 = 100.0;
 
 /// The whole page.
-pub(crate) fn page(service: &Service) -> Markup {
+pub(super) fn page(service: &Service, reader: Reader) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -39,14 +48,14 @@ pub(crate) fn page(service: &Service) -> Markup {
                     h1 { "Tollgate" }
                     span #stale hidden { "no answer: these figures are old" }
                 }
-                (content(service))
+                (content(service, reader))
                 script src="/status.js" defer {}
             }
         }
     }
 }
 
-fn content(service: &Service) -> Markup {
+fn content(service: &Service, reader: Reader) -> Markup {
     let status = service.cache().status();
     let rules = service.cache().rules();
     let now = service.history.now();
@@ -69,6 +78,7 @@ fn content(service: &Service) -> Markup {
             @if let Some(rules) = &rules {
                 @let rates = service.history.of_rules(rules);
                 (top(rules, &rates))
+                @if reader == Reader::Admin { (worst::section(service.cache(), rules, &rates)) }
                 (table(rules, &rates))
             }
         }
@@ -192,11 +202,6 @@ fn top(rules: &RuleSet, rates: &[RuleRates]) -> Markup {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share, to be shown")]
-fn part(of: u64, all: u64) -> f64 {
-    if all > 0 { of as f64 / all as f64 } else { 0.0 }
-}
-
 fn table(rules: &Arc<RuleSet>, rates: &[RuleRates]) -> Markup {
     let more = rules.rules().len().saturating_sub(MAX_ROWS);
     html! {
@@ -235,46 +240,10 @@ fn row(rule: &Rule, rates: RuleRates) -> Markup {
     }
 }
 
-fn name(rule: &Rule) -> String {
-    format!("{}.{}", rule.domain().escape_debug(), rule.path().escape_debug())
-}
-
 /// The limits of a rule, as in its line in `/rlconfig`.
 fn limits(rule: &Rule) -> String {
     let line = rule.to_string();
     line.strip_prefix(&format!("{}: ", name(rule))).map(str::to_owned).unwrap_or(line)
-}
-
-/// A rate with few digits, and with thousands grouped.
-fn rate(value: f64) -> String {
-    match value {
-        v if v >= 1e6 => format!("{:.1} M", v / 1e6),
-        v if v >= 1e3 => format!("{:.1} k", v / 1e3),
-        v if v >= 10.0 => format!("{v:.0}"),
-        v if v > 0.0 => format!("{v:.1}"),
-        _ => "0".to_owned(),
-    }
-}
-
-fn share(value: f64) -> String {
-    match 100.0 * value {
-        percent if percent > 0.0 && percent < 0.1 => "< 0.1 %".to_owned(),
-        percent if percent > 0.0 && percent < 10.0 => format!("{percent:.1} %"),
-        percent => format!("{percent:.0} %"),
-    }
-}
-
-/// A number with its thousands grouped.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -282,14 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_short() {
-        let rates = [0.0, 0.25, 9.99, 10.0, 9_999.0, 12_345.0, 12_345_678.0].map(rate);
-        assert_eq!(rates, ["0", "0.2", "10.0", "10", "10.0 k", "12.3 k", "12.3 M"]);
-        assert_eq!(
-            [0.0, 0.0001, 0.05, 0.5, 1.0].map(share),
-            ["0 %", "< 0.1 %", "5.0 %", "50 %", "100 %"]
-        );
-        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    fn the_top_of_the_plot_is_a_round_number() {
         assert_eq!(
             [0.0, 1.0, 3.0, 5.0, 70.0, 101.0].map(round_up),
             [1.0, 1.0, 5.0, 5.0, 100.0, 200.0]

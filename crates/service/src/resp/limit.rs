@@ -9,7 +9,7 @@ use super::refusal::RespRefusal;
 use super::reply;
 use crate::metrics::RequestOutcome;
 use crate::service::Service;
-use crate::wire::{tell_full, whole_seconds};
+use crate::wire::{tell, whole_seconds};
 
 /// Which server's command it is that brings a limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -165,7 +165,7 @@ fn text<'a>(name: &'static str, found: &'a [u8]) -> Result<&'a str, RespRefusal<
 
 /// Five numbers as for `CL.THROTTLE`, and the name of the limit; -1 where no limit says anything.
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) -> RequestOutcome {
-    tell_full(answer);
+    tell(answer);
     let is_allowed = answer.is_allowed();
     let mut numbers = [i64::from(!is_allowed), -1, -1, -1, -1];
     let status = answer.statuses().first();

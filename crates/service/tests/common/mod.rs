@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses only a part
 
 pub(crate) mod control_plane;
+pub(crate) mod near_over;
 
 use std::fs;
 use std::path::PathBuf;

@@ -299,7 +299,7 @@ async fn the_admin_sees_what_a_request_becomes_and_a_reload_changes_it() {
     assert_eq!(world.reloaded().await, []);
     let headers = ["x-user: a", "x-forwarded-for: 192.0.2.1"];
     assert_eq!(limits(&world, &headers).await, (200, names(&[("per-client", 4)])));
-    world.put("basic.yaml", &RULES.replace("header x-user", "heading x-user"));
+    world.put("basic.yaml", &RULES.replace("header x-user", "heder x-user"));
     assert_eq!(world.reloaded().await.len(), 1);
     let headers = ["x-account: a", "x-forwarded-for: 192.0.2.1"];
     let expected = names(&[("per-client", 3), ("per-user", 0)]);

@@ -142,7 +142,6 @@ async fn requests_that_say_nothing_or_too_much_are_refused() {
     let world = world("requests_that_say_nothing").await;
     let mut client = world.client().await;
     let one = || descriptor(&[("key3", "x")]);
-    let negative = RateLimitDescriptor { is_negative_hits: true, ..one() };
     let no_unit = RateLimitDescriptor {
         limit: Some(RateLimitOverride { requests_per_unit: 1, unit: 0 }),
         ..one()
@@ -152,7 +151,6 @@ async fn requests_that_say_nothing_or_too_much_are_refused() {
         (request("", &[one()]), "rate limit domain must not be empty"),
         (request("basic", &[]), "rate limit descriptor list must not be empty"),
         (request("basic", &vec![one(); 10_000]), "10000 descriptors; a request may have 100"),
-        (request("basic", &[negative]), "is_negative_hits is refused"),
         (request("basic", &[no_unit]), "limit.unit 0 is no unit"),
         (request("basic", &[descriptor(&[("key3", &long)])]), "1048585 bytes of keys and values"),
     ] {

@@ -312,14 +312,14 @@ async fn readers_that_accept_open_metrics_get_it_and_others_the_older_format() {
 }
 
 #[tokio::test]
-async fn the_status_page_shows_rules_and_nothing_of_requests() {
+async fn the_status_page_shows_rules_and_to_the_admin_alone_the_clients_that_they_deny() {
     let rules = "
 domain: d
 descriptors:
   - {key: '<b>&', rate_limit: {unit: hour, requests_per_unit: 2}}
 ";
     let world = serve("status_page", rules, Settings::default()).await;
-    let check = r#"{"domain": "d", "descriptors": [{"<b>&": "secret"}]}"#;
+    let check = r#"{"domain": "d", "descriptors": [{"<b>&": "<i>secret\n"}]}"#;
     for _ in 0..3 {
         world.http("POST", "/v1/check", check).await;
     }
@@ -333,7 +333,11 @@ descriptors:
                 && page.contains(">fixed-window 2/h<"),
             "{page}"
         );
-        assert!(!page.contains("secret") && !page.contains("<b>&"), "{page}");
+        assert!(!page.contains("<i>secret") && !page.contains("<b>&"), "{page}");
+        // Names of clients are the admin's.
+        let is_admins = address == world.running.admin;
+        assert_eq!(page.contains(">&lt;i&gt;secret\\n<"), is_admins, "{page}");
+        assert_eq!(page.contains("secret"), is_admins, "{page}");
         let (status, headers, script) = exchange(address, "GET", "/status.js", "").await;
         assert!(status == 200 && headers.contains("content-type: text/javascript"), "{headers}");
         assert!(script.contains("replaceWith"));

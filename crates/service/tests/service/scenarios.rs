@@ -14,8 +14,8 @@
 //! TLS, Cluster, Sentinel) and A3's counts of the local cache, A7 (the content of Redis), H's failing Redis. Those
 //! that are covered are in `crates/redis/tests`, and `tests/with_redis`. A6 with rules over xDS is not supported.
 //!
-//! Answered differently on purpose: a denied request is charged nowhere (A4, unless `compat`); metrics contain
-//! nothing of requests, so B1's `key7_abc` is `key7`, and B2's overrides have no series of their own.
+//! Answered differently on purpose: a denied request is charged nowhere (A4, unless `compat`); B2's overrides have
+//! no series of their own.
 
 mod drain;
 mod full;
@@ -208,10 +208,14 @@ async fn b1_lookups_find_the_rule_at_the_last_entry() {
     }
     let response = world.ask(request("test-domain", &[descriptor(&[("key4", "x")])])).await;
     assert_eq!(limit(&response.statuses[0]), Some((1, Unit::Day, "key4_rate_limit")));
-    // Nothing of the request, although the rule asks for it.
     assert_eq!(finds(&world, "test-domain", &[("key7", "abc")]).await.2, 69);
-    let series = "tollgate_rule_hits_total{domain=\"test-domain\",rule=\"key7\"}";
-    assert_eq!(world.metric(series).await.as_deref(), Some("1"));
+    let labels = "domain=\"test-domain\",rule=\"key7\"";
+    for series in [
+        format!("tollgate_rule_hits_total{{{labels}}}"),
+        format!("tollgate_series_hits_total{{{labels},descriptor=\"key7_abc\"}}"),
+    ] {
+        assert_eq!(world.metric(&series).await.as_deref(), Some("1"), "{series}");
+    }
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ descriptors:
   - {key: roomy, rate_limit: {unit: hour, requests_per_unit: 90}}
   - {key: over, rate_limit: {unit: hour, requests_per_unit: 8}}
   - {key: few, rate_limit: {unit: minute, requests_per_unit: 2}}
-  - {key: late, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: late, usage: false, rate_limit: {unit: hour, requests_per_unit: 1}}
   - {key: soon, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: tried, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - key: stacked

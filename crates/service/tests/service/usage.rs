@@ -82,3 +82,61 @@ async fn json_and_http_ask_the_same() {
     // 201 units come back in 723.6 s.
     assert_eq!((status, &told["retry_after"]), (429, &json!(724)), "{told}");
 }
+
+const BY_SIGHT: &str = "
+domain: ai
+descriptors:
+  - {key: tokens, rate_limit: {unit: hour, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
+  - {key: window, rate_limit: {unit: hour, requests_per_unit: 1000}}
+";
+
+#[tokio::test]
+async fn what_envoy_sends_says_that_costs_come_afterwards() {
+    for compat in [false, true] {
+        let test = format!("usage_by_sight_{compat}");
+        let settings = Settings { compat, ..Settings::default() };
+        let world = serve_at_noon(&test, BY_SIGHT, settings).await;
+        for key in ["tokens", "window"] {
+            let mut answers = Vec::new();
+            for _ in 0..6 {
+                answers.push(envoy(&world, key, 0).await);
+                if answers.last() == Some(&Code::Ok) {
+                    // Envoy reads no answer to this.
+                    let _ = envoy(&world, key, 300).await;
+                }
+            }
+            let expected = [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat();
+            assert_eq!(answers, expected, "{key}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn negative_hits_give_back_over_grpc_and_json_and_are_counted() {
+    let world = world("usage_negative", false).await;
+    assert_eq!(envoy(&world, "tokens", 1_200).await, Code::Ok);
+    assert_eq!(envoy(&world, "tokens", 0).await, Code::OverLimit);
+    let own = RateLimitDescriptor {
+        hits_addend: Some(150),
+        is_negative_hits: true,
+        ..descriptor(&[("tokens", "alice")])
+    };
+    // Still in debt: to give back is never answered as being over the limit.
+    assert_eq!(world.ask(request("ai", &[own])).await.overall_code(), Code::Ok);
+    assert_eq!(envoy(&world, "tokens", 0).await, Code::OverLimit);
+    let entries = json!([{"key": "tokens", "value": "alice"}]);
+    let descriptor = json!({"entries": entries, "hitsAddend": 60, "isNegativeHits": true});
+    let body = json!({"domain": "ai", "descriptors": [descriptor]}).to_string();
+    let (status, told) = world.http("POST", "/json", &body).await;
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!((status, &told["statuses"][0]["limitRemaining"]), (200, &json!(10)));
+    assert_eq!(envoy(&world, "tokens", 0).await, Code::Ok);
+    let (_, metrics) = world.http("GET", "/metrics", "").await;
+    for line in [
+        "tollgate_rule_negative_hits_total{domain=\"ai\",rule=\"tokens\"} 210",
+        "tollgate_rule_given_back_total{domain=\"ai\",rule=\"tokens\"} 210",
+        "tollgate_rule_hits_total{domain=\"ai\",rule=\"tokens\"} 1200",
+    ] {
+        assert!(metrics.contains(line), "{line}");
+    }
+}

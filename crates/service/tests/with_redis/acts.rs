@@ -25,6 +25,8 @@ descriptors:
   - {key: tokens, accuracy: exact, usage: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
   - {key: lent, usage: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
   - {key: window, accuracy: exact, usage: true, rate_limit: {unit: year, requests_per_unit: 1000}}
+  - {key: seen, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
+  - {key: seen_lent, rate_limit: {unit: year, requests_per_unit: 1000}}
   - {key: two, accuracy: exact, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 2}}
 ";
 
@@ -204,5 +206,42 @@ async fn what_one_service_charges_afterwards_both_answer_over_limit_to() {
         // 1,206 of 1,000 a year are owed, and one more is asked for: 207 thousandths of a year.
         let wait = told["statuses"][0]["retry_after"].as_u64().expect("a wait");
         assert_eq!(wait.div_ceil(365 * 86_400 / 1_000), 207, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn over_redis_what_envoy_sends_says_that_costs_come_afterwards_and_what_comes_back() {
+    let server = Server::start();
+    for compat in [false, true] {
+        let world = serve("usage_by_sight", &server, compat).await;
+        let ask = async |key: &str, hits: u64, is_negative_hits: bool| {
+            let own = descriptor(&[(key, if compat { "bob" } else { "alice" })]);
+            let asked = RateLimitDescriptor { hits_addend: Some(hits), is_negative_hits, ..own };
+            let response = world.ask(request("shop", &[asked])).await;
+            (response.overall_code(), response.statuses[0].limit_remaining)
+        };
+        for key in ["seen", "seen_lent"] {
+            let mut answers = Vec::new();
+            for _ in 0..6 {
+                answers.push(ask(key, 0, false).await.0);
+                if answers.last() == Some(&Code::Ok) {
+                    let fits = ask(key, 300, false).await.0 == Code::Ok;
+                    assert_eq!(
+                        fits,
+                        answers.len() < 4,
+                        "{key}: no more than the limit is admitted"
+                    );
+                }
+            }
+            let expected = [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat();
+            assert_eq!(answers, expected, "{key} {compat}");
+        }
+        // 200 are owed, beside the limit; the window has none of them.
+        assert_eq!(ask("seen", 100, true).await, (Code::Ok, 0));
+        assert_eq!(ask("seen", 0, false).await.0, Code::OverLimit);
+        assert_eq!(ask("seen", 150, true).await, (Code::Ok, 50));
+        assert_eq!(ask("seen_lent", 50, true).await, (Code::Ok, 50));
+        assert_eq!(ask("seen", 5_000, true).await, (Code::Ok, 1_000));
+        assert_eq!(ask("seen", 1_001, false).await.0, Code::OverLimit);
     }
 }

@@ -13,7 +13,9 @@ mod server;
 
 mod acts;
 mod at_limit;
+mod envoyproxy;
 mod global;
 mod global_kinds;
+mod near_over;
 mod resp_clients;
 mod rules_redis;

@@ -187,12 +187,13 @@ mod tests {
     fn a_message_is_read_as_the_file_that_says_the_same() {
         let mut user = limited("user", RateLimitUnit::Week, 5);
         user.value = "a \"b\"\\\n\u{85}: {#".to_owned();
-        (user.shadow_mode, user.quota_mode, user.detailed_metric) = (true, true, true);
+        (user.shadow_mode, user.quota_mode) = (true, true);
         if let Some(policy) = &mut user.rate_limit {
             policy.name = "own".to_owned();
             policy.replaces = vec![RateLimitReplace { name: "other".to_owned() }];
         }
-        user.descriptors = vec![limited("path", RateLimitUnit::Second, 0)];
+        let path = limited("path", RateLimitUnit::Second, 0);
+        user.descriptors = vec![RateLimitDescriptor { detailed_metric: true, ..path }];
         let free = RateLimitPolicy { unlimited: true, ..RateLimitPolicy::default() };
         let free = RateLimitDescriptor {
             key: "free".to_owned(),
@@ -205,7 +206,8 @@ mod tests {
         let [user, path, free] = rules.rules() else { panic!("three rules: {rules:?}") };
         assert_eq!(user.levels().collect::<Vec<_>>(), ["user_a \"b\"\\\n\u{85}: {#"]);
         assert_eq!((user.name(), user.is_shadow(), user.is_quota()), (Some("own"), true, true));
-        assert!(user.asks_for_values_in_metrics());
+        // The one of what finds no room.
+        assert_eq!((user.series().len(), path.series().len()), (0, 1));
         assert_eq!(user.limits()[0].window().as_secs(), 604_800);
         assert_eq!(path.limits()[0].requests_per_unit(), 0);
         assert!(free.is_unlimited());

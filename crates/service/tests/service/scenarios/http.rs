@@ -6,7 +6,6 @@ use tollgate_rules::Settings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::RateLimitRequest;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
-use tonic::Code as Grpc;
 
 const RULES: &str = "
 domain: d
@@ -127,15 +126,20 @@ async fn gb_a_leaky_bucket_has_a_burst() {
     }
 }
 
-/// In envoyproxy/ratelimit this restores credit; here permission to ask does not include undoing.
+/// In Gubernator this banks credit above the limit; here a limit is never more than unused.
 #[tokio::test]
-async fn row_11_gb_negative_hits_are_refused() {
+async fn row_11_gb_negative_hits_give_back_what_was_charged() {
     let world = world("gb_negative").await;
-    let negative = RateLimitDescriptor { is_negative_hits: true, ..hits("ten", 1) };
-    let asked = request("d", &[negative]);
-    let status = world.client().await.should_rate_limit(asked).await.expect_err("refused");
-    assert_eq!(status.code(), Grpc::InvalidArgument);
-    assert_eq!(codes(&world.ask(request("d", &[hits("ten", 0)])).await), [(Code::Ok, 10)]);
+    let negative = |cost| RateLimitDescriptor { is_negative_hits: true, ..hits("ten", cost) };
+    for (asked, expected) in [
+        (negative(3), (Code::Ok, 10)),
+        (hits("ten", 8), (Code::Ok, 2)),
+        (negative(5), (Code::Ok, 7)),
+        (negative(u64::MAX), (Code::Ok, 10)),
+        (hits("ten", 11), (Code::OverLimit, 10)),
+    ] {
+        assert_eq!(codes(&world.ask(request("d", &[asked])).await), [expected]);
+    }
 }
 
 #[tokio::test]

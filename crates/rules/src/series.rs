@@ -1,0 +1,254 @@
+//! [`Series`]: the hits of a rule by the values of its requests (`detailed_metric`, `value_to_metric`), bounded.
+//!
+//! A rule without these keys has no table, and its decisions do not come here. One with them looks its name up in a map
+//! that never changes, and adds it, if there is room, by putting a copy of that map in its place: no thread waits for
+//! another, and copies are small, because names are spread over [`SHARDS`] maps.
+//!
+//! There is room for [`Settings::max_series`](crate::Settings::max_series) series of all rules together, with names of
+//! [`MAX_NAME_BYTES`]. What finds no room is counted as one more series, `other`. No series leaves before its rule: a
+//! counter that falls is taken for a process that began anew. So the first values to come have one each, until the rule
+//! is gone, its keys change, or the process ends.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ahash::RandomState;
+use arc_swap::ArcSwap;
+
+use crate::counter::RuleTotal;
+use crate::rule_counts::{HitCounters, RuleCounts};
+use crate::rule_id::PathStep;
+use crate::value::DescriptorEntry;
+
+/// The longest name of a series. It may be made of what a client sends.
+const MAX_NAME_BYTES: usize = 256;
+
+/// The maps of one rule: with the usual maximum of series, each has some 150 names.
+const SHARDS: usize = 64;
+
+/// The name of what found no room.
+const OTHER: &str = "other";
+
+/// The hits of one rule under certain values.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+/// let cache = Arc::new(RuleCache::new(Settings { max_series: 1, ..Settings::default() }));
+/// let text = "domain: shop\ndescriptors:\n  - key: user\n    detailed_metric: true\n    \
+///             rate_limit: {unit: hour, requests_per_unit: 2}\n";
+/// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// let maker = DecisionMaker::new(cache)?;
+/// for user in ["alice", "bob", "alice", "carol"] {
+///     maker.check(&Request::new("shop", &[Descriptor::new(&[("user", user)])]))?;
+/// }
+/// let series = rules.rules()[0].series();
+/// let told: Vec<_> = series.iter().map(|one| (one.to_string(), one.counts().total())).collect();
+/// assert_eq!(told, [("other".to_owned(), 2), ("user_alice".to_owned(), 2)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Series {
+    /// None if it is the one of what found no room.
+    levels: Box<[Box<str>]>,
+    pub(crate) hits: HitCounters,
+}
+
+impl Series {
+    /// The parts of its name, as [`Rule::levels`](crate::Rule::levels), with values of requests. None for hits that found no room.
+    pub fn levels(&self) -> impl Iterator<Item = &str> {
+        self.levels.iter().map(|level| &**level)
+    }
+
+    /// What was decided about its hits. What is counted for want of a cell is counted for the whole rule only.
+    #[must_use]
+    pub fn counts(&self) -> RuleCounts {
+        self.hits.read()
+    }
+}
+
+/// Its name: the levels with dots between them, or `other` for hits that found no room.
+impl fmt::Display for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.levels.is_empty() {
+            f.write_str(OTHER)
+        } else {
+            f.write_str(&self.levels.join("."))
+        }
+    }
+}
+
+/// How many series there are.
+///
+/// ```
+/// use tollgate_rules::{RuleCache, Settings};
+/// let status = RuleCache::new(Settings::default()).series();
+/// assert_eq!((status.live, status.max, status.refused), (0, 10_000, 0));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SeriesStatus {
+    /// The series of all rules, without those called `other`.
+    pub live: usize,
+    /// As many as there may be: [`Settings::max_series`](crate::Settings::max_series).
+    pub max: usize,
+    /// Descriptors so far that were counted as `other`, because there was no room, or their name was too long.
+    pub refused: u64,
+}
+
+/// The room for the series of all rules.
+#[derive(Debug)]
+pub(crate) struct SeriesRoom {
+    max: usize,
+    live: AtomicUsize,
+    refused: RuleTotal,
+}
+
+impl SeriesRoom {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, live: AtomicUsize::new(0), refused: RuleTotal::default() }
+    }
+
+    pub(crate) fn status(&self) -> SeriesStatus {
+        // Relaxed: a figure, to be shown.
+        let (live, refused) = (self.live.load(Ordering::Relaxed), self.refused.get());
+        SeriesStatus { live, max: self.max, refused }
+    }
+
+    fn take(&self) -> bool {
+        // Relaxed: the number by itself keeps the bound, and no memory is published with it.
+        let more = |live| (live < self.max).then_some(live + 1);
+        self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn give_back(&self, series: usize) {
+        // Relaxed: as in `take`.
+        self.live.fetch_sub(series, Ordering::Relaxed);
+    }
+}
+
+/// What a level of a rule contributes to the names of its series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LevelName {
+    /// What the file says.
+    Fixed(Box<str>),
+    /// The key and the value of the request, with `_` between them; the key alone if the value is empty.
+    Value,
+    /// The same, with the `_` whatever the value.
+    Joined,
+}
+
+impl LevelName {
+    /// Those of a rule, as envoyproxy/ratelimit names them; `None` if all its requests have one name. `shown` says of each
+    /// level whether it has `value_to_metric`.
+    pub(crate) fn of(steps: &[PathStep], shown: &[bool], is_detailed: bool) -> Option<Box<[Self]>> {
+        let is_shared = steps.iter().any(PathStep::is_shared);
+        let open = match (is_detailed, is_shared) {
+            (true, false) => Self::Joined,
+            _ => Self::Value,
+        };
+        let name = |(step, shown): (&PathStep, &bool)| {
+            let is_open = !step.is_one() && !step.is_shared() && (is_detailed || *shown);
+            if is_open { open.clone() } else { Self::Fixed(step.name().into()) }
+        };
+        let names: Box<[Self]> = steps.iter().zip(shown).map(name).collect();
+        names.iter().any(|name| !matches!(name, Self::Fixed(_))).then_some(names)
+    }
+
+    /// The parts of its text.
+    fn text<'a>(&'a self, (key, value): DescriptorEntry<'a>) -> [&'a str; 3] {
+        match self {
+            Self::Fixed(name) => [name, "", ""],
+            Self::Value if value.is_empty() => [key, "", ""],
+            Self::Value | Self::Joined => [key, "_", value],
+        }
+    }
+}
+
+type SeriesByName = HashMap<Arc<str>, Arc<Series>, RandomState>;
+
+/// The series of one rule.
+#[derive(Debug)]
+pub(crate) struct SeriesTable {
+    names: Box<[LevelName]>,
+    shards: [ArcSwap<SeriesByName>; SHARDS],
+    hasher: RandomState,
+    other: Arc<Series>,
+    room: Arc<SeriesRoom>,
+}
+
+impl SeriesTable {
+    pub(crate) fn new(names: Box<[LevelName]>, room: &Arc<SeriesRoom>) -> Self {
+        let other = Series { levels: Box::default(), hits: HitCounters::default() };
+        let shards = std::array::from_fn(|_| ArcSwap::default());
+        let (hasher, other, room) = (RandomState::new(), Arc::new(other), Arc::clone(room));
+        Self { names, shards, hasher, other, room }
+    }
+
+    /// Whether it can go on after a load in which its rule has these names.
+    pub(crate) fn has(&self, names: &[LevelName]) -> bool {
+        *self.names == *names
+    }
+
+    /// The series of a descriptor.
+    pub(crate) fn of(&self, entries: &[DescriptorEntry<'_>]) -> Arc<Series> {
+        self.find(entries).unwrap_or_else(|| {
+            self.room.refused.add(1);
+            Arc::clone(&self.other)
+        })
+    }
+
+    fn find(&self, entries: &[DescriptorEntry<'_>]) -> Option<Arc<Series>> {
+        let levels = || self.names.iter().zip(entries).map(|(name, entry)| name.text(*entry));
+        // With a dot for each level, of which the last has none.
+        let bytes = levels().flatten().map(str::len).sum::<usize>() + self.names.len();
+        if bytes > MAX_NAME_BYTES + 1 {
+            return None;
+        }
+        let mut name = String::with_capacity(bytes);
+        for (n, level) in levels().enumerate() {
+            name.push_str(if n > 0 { "." } else { "" });
+            level.into_iter().for_each(|part| name.push_str(part));
+        }
+        let shard = usize::try_from(self.hasher.hash_one(name.as_str()) % SHARDS as u64);
+        let shard = self.shards.get(shard.ok()?)?;
+        if let Some(found) = shard.load().get(name.as_str()) {
+            return Some(Arc::clone(found));
+        }
+        // A name that reads as that of what found no room is counted there.
+        if name == OTHER || !self.room.take() {
+            return None;
+        }
+        let levels = levels().map(|level| level.concat().into()).collect();
+        let new = Arc::new(Series { levels, hits: HitCounters::default() });
+        let name: Arc<str> = name.into();
+        let before = shard.rcu(|named| {
+            let mut named = SeriesByName::clone(named);
+            named.entry(Arc::clone(&name)).or_insert_with(|| Arc::clone(&new));
+            named
+        });
+        let Some(there) = before.get(&name) else { return Some(new) };
+        // Another thread has added it meanwhile.
+        self.room.give_back(1);
+        Some(Arc::clone(there))
+    }
+
+    /// All series, by their names.
+    pub(crate) fn all(&self) -> Vec<Arc<Series>> {
+        let shards: Vec<_> = self.shards.iter().map(ArcSwap::load).collect();
+        let of_values = shards.iter().flat_map(|named| named.iter());
+        let of_values = of_values.map(|(name, series)| (&**name, series));
+        let mut named: Vec<(&str, &Arc<Series>)> =
+            of_values.chain([(OTHER, &self.other)]).collect();
+        named.sort_unstable_by_key(|(name, _)| *name);
+        named.into_iter().map(|(_, series)| Arc::clone(series)).collect()
+    }
+}
+
+impl Drop for SeriesTable {
+    fn drop(&mut self) {
+        self.room.give_back(self.shards.iter().map(|named| named.load().len()).sum());
+    }
+}

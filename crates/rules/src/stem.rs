@@ -1,0 +1,47 @@
+//! [`Stem`]: what envoyproxy/ratelimit counts the descriptors of a rule under.
+
+use crate::identifier::{AddressBits, KeyPart};
+use crate::rule_id::PathStep;
+use crate::value::{DescriptorEntry, ValueMatch};
+
+/// How a rule's descriptors are named there.
+#[derive(Debug)]
+pub(crate) struct Stem {
+    /// For each level: the pattern whose values share one limit, if it is such a one.
+    shared: Box<[Option<Box<str>>]>,
+    /// Whether envoyproxy/ratelimit reads the rule, and tells the same clients apart.
+    pub(crate) is_known: bool,
+}
+
+impl Stem {
+    /// Of a rule with so many limits.
+    pub(crate) fn of(steps: &[PathStep], bits: AddressBits, limits: usize) -> Self {
+        let is_known = |step: &PathStep| {
+            !step.key.contains('*') && matches!(step.value, None | Some(ValueMatch::Text(_)))
+        };
+        let shared = |step: &PathStep| match &step.value {
+            Some(ValueMatch::Text(text)) if text.contains('*') && step.part == KeyPart::Fixed => {
+                Some(text.clone())
+            }
+            _ => None,
+        };
+        Self {
+            shared: steps.iter().map(shared).collect(),
+            is_known: bits == AddressBits::default() && limits <= 1 && steps.iter().all(is_known),
+        }
+    }
+
+    /// Appends the domain, and each key and value, all with `_` behind them: the key there, up to where it says when the
+    /// window began.
+    pub(crate) fn append(&self, to: &mut Vec<u8>, domain: &str, entries: &[DescriptorEntry<'_>]) {
+        let mut append = |part: &str| {
+            to.extend_from_slice(part.as_bytes());
+            to.push(b'_');
+        };
+        append(domain);
+        for (n, (key, value)) in entries.iter().enumerate() {
+            append(key);
+            append(self.shared.get(n).and_then(Option::as_deref).unwrap_or(value));
+        }
+    }
+}

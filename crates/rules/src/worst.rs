@@ -1,0 +1,320 @@
+//! [`WorstClients`]: the clients that a rule denies most, in a fixed number of entries.
+//!
+//! A list of [`ENTRIES`] clients by Metwally's Space-Saving: a client that is not in the list takes the place of the one
+//! with the least hits, and goes on from its count. So of n hits no count is more than n / [`ENTRIES`] too large, and
+//! every client with more hits than that is in the list, whatever the order. Two lists take turns, each for half of the
+//! time that is told.
+//!
+//! The crate `heavykeeper` was looked at for this: its counts have a bound only with a probability, it decays them in a
+//! loop over the hits, and it is 20 times as much code.
+//!
+//! Only denials come here, and none waits: one that finds the lists in use is counted by itself, as of any client.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use ahash::RandomState;
+use tollgate::Timestamp;
+
+use crate::identifier::readable;
+
+/// The clients in a list.
+const ENTRIES: usize = 64;
+
+/// The clients that are told.
+const TOLD: usize = 10;
+
+/// For how long hits go into one list.
+const TURN: Duration = Duration::from_secs(450);
+
+/// The bytes of a client's key that are kept: what is longer is cut off in its name, and told apart all the same.
+const MAX_NAME_BYTES: usize = 128;
+
+/// A client, and how many of its hits were denied in the last 7.5 to 15 minutes.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate::ManualClock;
+/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+/// let settings = Settings { worst_clients: true, ..Settings::default() };
+/// let cache = Arc::new(RuleCache::with_clock(settings, ManualClock::new()));
+/// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+///             rate_limit: {unit: hour, requests_per_unit: 1}\n";
+/// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// let maker = DecisionMaker::new(Arc::clone(&cache))?;
+/// for user in ["alice", "bob", "bob", "bob"] {
+///     maker.check(&Request::new("shop", &[Descriptor::new(&[("user", user)])]))?;
+/// }
+/// let worst = cache.worst_clients(&rules.rules()[0]);
+/// assert_eq!((worst.len(), &*worst[0].client, worst[0].at_least, worst[0].at_most), (1, "bob", 2, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorstClient {
+    /// The values that tell it from other clients of the rule, with commas between them; at most about 128 bytes of
+    /// them. Whatever a request contained is in it.
+    pub client: String,
+    /// So many hits were denied for certain.
+    pub at_least: u64,
+    /// No more than so many were: more than `at_least` where other clients had its place in the list meanwhile.
+    pub at_most: u64,
+}
+
+/// The lists of one rule.
+#[derive(Debug, Default)]
+pub(crate) struct WorstClients {
+    lists: Mutex<Lists>,
+    /// Hits of denials that found the lists in use.
+    missed: AtomicU64,
+    /// With seeds, so that no client can choose a key that counts as another's.
+    hasher: RandomState,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    /// The number of this turn since the origin of the clock.
+    turn: u64,
+    now: List,
+    before: List,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    entries: Vec<Entry>,
+    missed: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// The hash of its key.
+    id: u64,
+    hits: u64,
+    /// Of the hits, those that others may have had in its place.
+    others: u64,
+    /// The beginning of its key.
+    key: Box<[u8]>,
+    is_cut: bool,
+}
+
+impl WorstClients {
+    /// Counts denied hits of a client.
+    pub(crate) fn add(&self, key: &[u8], hits: u64, now: Timestamp) {
+        let mut lists = match self.lists.try_lock() {
+            Ok(lists) => lists,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                // Relaxed: a count by itself. It is added to the list by whichever denial finds it next.
+                self.missed.fetch_add(hits, Ordering::Relaxed);
+                return;
+            }
+        };
+        // Relaxed, twice: as above. Most denials find nothing, and do not write.
+        let missed = match self.missed.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.missed.swap(0, Ordering::Relaxed),
+        };
+        let list = lists.at(now);
+        list.missed = list.missed.saturating_add(missed);
+        list.add(self.hasher.hash_one(key), key, hits);
+    }
+
+    /// Those with the most denied hits, the worst first.
+    pub(crate) fn read(&self, now: Timestamp) -> Vec<WorstClient> {
+        let mut lists: MutexGuard<'_, Lists> =
+            self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed: a count by itself.
+        let waiting = self.missed.load(Ordering::Relaxed);
+        lists.at(now);
+        lists.worst(waiting)
+    }
+}
+
+impl Lists {
+    /// The list of this time. A time that lies back counts as now.
+    fn at(&mut self, now: Timestamp) -> &mut List {
+        let turn = now.as_nanos() / u64::try_from(TURN.as_nanos()).unwrap_or(u64::MAX);
+        if turn > self.turn {
+            let last = std::mem::take(&mut self.now);
+            self.before = if turn - self.turn == 1 { last } else { List::default() };
+            self.turn = turn;
+        }
+        &mut self.now
+    }
+
+    fn worst(&self, waiting: u64) -> Vec<WorstClient> {
+        let missed = waiting.saturating_add(self.now.missed).saturating_add(self.before.missed);
+        let mut found: Vec<([u64; 2], &Entry)> = Vec::with_capacity(2 * ENTRIES);
+        for entry in &self.now.entries {
+            let before = self.before.find(entry.id);
+            found.push((entry.bounds(before.map_or([0, self.before.floor()], Entry::own)), entry));
+        }
+        for entry in &self.before.entries {
+            if self.now.find(entry.id).is_none() {
+                found.push((entry.bounds([0, self.now.floor()]), entry));
+            }
+        }
+        // What is certain comes first: a client that has just taken another's place has that one's count.
+        found.sort_by(|(one, _), (other, _)| other.cmp(one));
+        found.truncate(TOLD);
+        let told = |([at_least, at_most], entry): ([u64; 2], &Entry)| {
+            let at_most = at_most.saturating_add(missed);
+            WorstClient { client: entry.name(), at_least, at_most }
+        };
+        found.into_iter().map(told).collect()
+    }
+}
+
+impl List {
+    fn add(&mut self, id: u64, key: &[u8], hits: u64) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == id) {
+            entry.hits = entry.hits.saturating_add(hits);
+            return;
+        }
+        let is_cut = key.len() > MAX_NAME_BYTES;
+        let key = key[..key.len().min(MAX_NAME_BYTES)].into();
+        let new = Entry { id, hits, others: 0, key, is_cut };
+        if self.entries.len() < ENTRIES {
+            self.entries.push(new);
+        } else if let Some(least) = self.entries.iter_mut().min_by_key(|entry| entry.hits) {
+            let others = least.hits;
+            *least = Entry { hits: others.saturating_add(hits), others, ..new };
+        }
+    }
+
+    fn find(&self, id: u64) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.id == id)
+    }
+
+    /// What a client may have that is not in the list.
+    fn floor(&self) -> u64 {
+        let is_full = self.entries.len() == ENTRIES;
+        let least = self.entries.iter().map(|entry| entry.hits).min();
+        least.filter(|_| is_full).unwrap_or(0)
+    }
+}
+
+impl Entry {
+    /// The least and the most hits that it may have had.
+    fn own(&self) -> [u64; 2] {
+        [self.hits - self.others, self.hits]
+    }
+
+    /// The same with those in the other list.
+    fn bounds(&self, others: [u64; 2]) -> [u64; 2] {
+        let [least, most] = self.own();
+        [least.saturating_add(others[0]), most.saturating_add(others[1])]
+    }
+
+    fn name(&self) -> String {
+        let name = readable(&self.key);
+        if self.is_cut { name + "…" } else { name }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(client: &str) -> Vec<u8> {
+        [&(client.len() as u64).to_le_bytes()[..], client.as_bytes()].concat()
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_secs(seconds)
+    }
+
+    fn told(worst: &WorstClients, seconds: u64) -> Vec<(String, u64, u64)> {
+        let told = worst.read(at(seconds)).into_iter();
+        told.map(|one| (one.client, one.at_least, one.at_most)).collect()
+    }
+
+    /// 10,000 clients with a denied hit each, and now and then one of the heavy client.
+    fn heavy_among_light(heavy_every: Option<usize>) -> WorstClients {
+        let worst = WorstClients::default();
+        for light in 0..10_000 {
+            worst.add(&key(&format!("light {light}")), 1, at(1));
+            if heavy_every.is_some_and(|every| light % every == 0) {
+                worst.add(&key("heavy"), 1, at(1));
+            }
+        }
+        worst
+    }
+
+    #[test]
+    fn a_heavy_client_among_ten_thousand_light_ones_is_named_first_within_the_bound() {
+        let worst = heavy_among_light(Some(10));
+        let told = told(&worst, 2);
+        let (name, at_least, at_most) = &told[0];
+        assert_eq!((told.len(), &**name), (10, "heavy"));
+        // 11,000 hits over 64 entries.
+        let bound = 11_000 / ENTRIES as u64;
+        assert!((*at_least..=*at_most).contains(&1_000), "{at_least} to {at_most}");
+        assert!(at_most - at_least <= bound, "{at_least} to {at_most}, bound {bound}");
+        // Of the others no more than their one hit is certain.
+        assert!(
+            told[1..].iter().all(|(_, least, most)| *least == 1 && *most <= bound + 1),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn a_list_of_ten_thousand_light_clients_that_names_a_heavy_one_is_caught() {
+        let told = told(&heavy_among_light(None), 2);
+        assert!(told.iter().all(|(name, least, _)| name != "heavy" && *least == 1), "{told:?}");
+    }
+
+    #[test]
+    fn memory_is_the_same_after_a_hundred_thousand_clients() {
+        let worst = WorstClients::default();
+        for client in 0..100_000_u64 {
+            worst.add(&client.to_le_bytes().repeat(100), 1, at(client / 100));
+        }
+        let lists = worst.lists.lock().unwrap();
+        for list in [&lists.now, &lists.before] {
+            assert_eq!((list.entries.len(), list.entries.capacity()), (ENTRIES, ENTRIES));
+            assert!(list.entries.iter().all(|entry| entry.key.len() == MAX_NAME_BYTES));
+        }
+    }
+
+    #[test]
+    fn hits_are_told_for_half_to_a_whole_quarter_of_an_hour() {
+        let worst = WorstClients::default();
+        worst.add(&key("a"), 3, at(449));
+        worst.add(&key("b"), 2, at(450));
+        worst.add(&key("a"), 4, at(451));
+        // A time that lies back counts as now.
+        worst.add(&key("b"), 1, at(3));
+        assert_eq!(told(&worst, 899), [("a".into(), 7, 7), ("b".into(), 3, 3)]);
+        assert_eq!(told(&worst, 900), [("a".into(), 4, 4), ("b".into(), 3, 3)]);
+        assert_eq!(told(&worst, 1_350), []);
+        worst.add(&key("a"), 1, at(9_000));
+        assert_eq!(told(&worst, 9_000), [("a".into(), 1, 1)]);
+    }
+
+    #[test]
+    fn a_denial_that_finds_the_lists_in_use_does_not_wait_and_widens_what_is_told() {
+        let worst = WorstClients::default();
+        worst.add(&key("a"), 2, at(1));
+        {
+            let _in_use = worst.lists.lock().unwrap();
+            worst.add(&key("b"), 5, at(1));
+        }
+        assert_eq!(told(&worst, 1), [("a".into(), 2, 7)]);
+        worst.add(&key("a"), 1, at(1));
+        assert_eq!(told(&worst, 1), [("a".into(), 3, 8)]);
+        assert_eq!(told(&worst, 451), [("a".into(), 3, 8)]);
+    }
+
+    #[test]
+    fn a_long_name_is_cut_and_clients_with_one_beginning_are_two() {
+        let worst = WorstClients::default();
+        let long = "x".repeat(1_000);
+        worst.add(&key(&format!("{long}1")), 2, at(1));
+        worst.add(&key(&format!("{long}2")), u64::MAX, at(1));
+        worst.add(&key(&format!("{long}2")), 1, at(1));
+        let cut = format!("{}…", "x".repeat(120));
+        assert_eq!(told(&worst, 1), [(cut.clone(), u64::MAX, u64::MAX), (cut, 2, 2)]);
+    }
+}

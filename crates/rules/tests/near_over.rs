@@ -1,0 +1,102 @@
+//! Hits within, near and over a limit, as envoyproxy/ratelimit counts them.
+
+mod common;
+
+use common::World;
+use tollgate_rules::{Descriptor, Request, RuleCounts, Settings};
+
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: ten, rate_limit: {unit: year, requests_per_unit: 10}}
+  - {key: one, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: seven, rate_limit: {unit: year, requests_per_unit: 7}}
+  - {key: tried, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 10}}
+  - {key: none, rate_limit: {unit: year, requests_per_unit: 0}}
+";
+
+/// The key, the hits before, the hits of the request; then what is within, near and over.
+const CASES: [(&str, u64, u64, [u64; 3]); 17] = [
+    ("ten", 0, 8, [8, 0, 0]),
+    ("ten", 7, 1, [1, 0, 0]),
+    ("ten", 8, 1, [1, 1, 0]),
+    ("ten", 9, 1, [1, 1, 0]),
+    ("ten", 10, 1, [0, 0, 1]),
+    ("ten", 0, 10, [10, 2, 0]),
+    ("ten", 5, 4, [4, 1, 0]),
+    ("ten", 5, 10, [0, 2, 5]),
+    ("ten", 8, 3, [0, 2, 1]),
+    ("ten", 9, 3, [0, 1, 2]),
+    ("ten", 0, 11, [0, 2, 1]),
+    ("ten", 10, 7, [0, 0, 7]),
+    ("one", 0, 1, [1, 1, 0]),
+    ("one", 1, 2, [0, 0, 2]),
+    ("seven", 4, 3, [3, 2, 0]),
+    ("tried", 5, 10, [0, 2, 5]),
+    ("none", 0, 3, [0, 0, 3]),
+];
+
+/// What is within, near and over.
+type Read = fn(&RuleCounts) -> [u64; 3];
+
+const AS_ENVOYPROXY: Read =
+    |counts| [counts.within_limit, counts.near_limit + counts.near_denied, counts.beyond_limit];
+
+/// The cases that come out otherwise.
+fn wrong(settings: &Settings, read: Read) -> Vec<usize> {
+    let is_wrong = |n: &usize| {
+        let (key, before, hits, expected) = CASES[*n];
+        let world = World::with(RULES, settings.clone());
+        let ask = |hits| {
+            let entries = [(key, "x")];
+            let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&entries) }];
+            let answer = world.ask(&Request::new("d", &descriptors)).expect("a good request");
+            let counts = answer.rule(0).expect("its rule").counts();
+            (counts, read(&counts))
+        };
+        let (_, start) = ask(before);
+        let (counts, end) = ask(hits);
+        assert_eq!(counts.total(), before + hits);
+        let shadow = if key == "tried" { expected[2] } else { 0 };
+        assert_eq!(counts.shadow_beyond, shadow, "{key}");
+        [0, 1, 2].map(|n| end[n] - start[n]) != expected
+    };
+    (0..CASES.len()).filter(is_wrong).collect()
+}
+
+#[test]
+fn hits_of_one_request_are_split_at_the_near_limit_share_and_at_the_limit() {
+    for compat in [false, true] {
+        let settings = Settings { compat, ..Settings::default() };
+        assert_eq!(wrong(&settings, AS_ENVOYPROXY), [0_usize; 0], "compat {compat}");
+    }
+}
+
+#[test]
+fn a_denied_request_that_is_counted_whole_is_caught() {
+    let whole: Read = |counts| [counts.within_limit, counts.near_limit, counts.over_limit];
+    assert_eq!(wrong(&Settings::default(), whole), [7, 8, 9, 10, 15]);
+}
+
+#[test]
+fn a_near_limit_share_of_another_number_is_caught() {
+    let settings = Settings { near_limit_ratio: 0.7, ..Settings::default() };
+    assert_eq!(wrong(&settings, AS_ENVOYPROXY), [0, 1, 5, 6, 7, 10, 14, 15]);
+}
+
+/// Under `compat` a denied request uses up what was left, so that what follows is over in full.
+#[test]
+fn with_compat_what_follows_a_denial_is_over_and_without_it_is_split_again() {
+    for (compat, expected) in [(true, [0, 2, 15]), (false, [0, 4, 10])] {
+        let world = World::with(RULES, Settings { compat, ..Settings::default() });
+        let entries = [("ten", "x")];
+        let ask = |hits| {
+            let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&entries) }];
+            world.ask(&Request::new("d", &descriptors)).expect("a good request")
+        };
+        let start = AS_ENVOYPROXY(&ask(5).rule(0).expect("its rule").counts());
+        ask(10);
+        let end = AS_ENVOYPROXY(&ask(10).rule(0).expect("its rule").counts());
+        assert_eq!([0, 1, 2].map(|n| end[n] - start[n]), expected, "compat {compat}");
+    }
+}

@@ -1,0 +1,89 @@
+//! The clients that a rule denies most.
+
+mod common;
+
+use common::World;
+use tollgate_rules::{Descriptor, Request, Settings};
+
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: tried, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: all, value: '*', share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - key: plan
+    descriptors:
+      - {key: ip, rate_limit: {unit: hour, requests_per_unit: 1}}
+";
+
+fn world(worst_clients: bool) -> World {
+    World::with(RULES, Settings { worst_clients, ..Settings::default() })
+}
+
+/// The clients of a rule, and the most hits that each may have had.
+fn told(world: &World, rule: usize) -> Vec<(String, u64)> {
+    let cache = world.maker.cache();
+    let rules = cache.rules().expect("rules");
+    let worst = cache.worst_clients(&rules.rules()[rule]).into_iter();
+    worst.map(|one| (one.client, one.at_most)).collect()
+}
+
+fn ask(world: &World, entries: &[(&str, &str)], hits: u64) {
+    let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(entries) }];
+    assert!(world.ask(&Request::new("d", &descriptors)).is_ok());
+}
+
+#[test]
+fn clients_are_named_by_their_values_and_counted_by_denied_hits() {
+    let world = world(true);
+    for (user, hits) in [("alice", 1), ("alice", 1), ("bob", 5), ("carol", 1), ("bob", 0)] {
+        ask(&world, &[("user", user)], hits);
+        ask(&world, &[("tried", user)], hits);
+        ask(&world, &[("all", user)], hits);
+    }
+    let expected = [("bob".to_owned(), 5), ("alice".to_owned(), 1)];
+    assert_eq!(told(&world, 0), expected);
+    // Would have been denied.
+    assert_eq!(told(&world, 1), expected);
+    // One limit for all: there are no clients to name.
+    assert_eq!(told(&world, 2), []);
+    for ip in ["2001:db8:1:2::1", "2001:db8:1:2::2", "2001:db8:1:2::3"] {
+        ask(&world, &[("plan", "a,b"), ("ip", ip)], 1);
+    }
+    assert_eq!(told(&world, 3), [("a%2Cb,2001:db8:1:2::".to_owned(), 2)]);
+    // A load that keeps the rule keeps its clients.
+    assert_eq!(world.load(RULES), Ok(()));
+    assert_eq!(told(&world, 0), expected);
+}
+
+#[test]
+fn nothing_is_kept_unless_it_is_asked_for() {
+    let world = world(false);
+    ask(&world, &[("user", "alice")], 5);
+    assert_eq!(told(&world, 0), []);
+}
+
+/// Users with a denied hit each, and some of the heavy client after every tenth.
+fn first(heavy_hits: u64) -> (String, u64) {
+    let world = world(true);
+    for light in 0..10_000 {
+        ask(&world, &[("user", &light.to_string())], 2);
+        if light % 10 == 0 && heavy_hits > 0 {
+            ask(&world, &[("user", "heavy")], heavy_hits + 1);
+        }
+    }
+    told(&world, 0).swap_remove(0)
+}
+
+#[test]
+fn a_heavy_client_among_ten_thousand_light_ones_is_named_first_within_a_64th_of_all_hits() {
+    let (client, at_most) = first(4);
+    // 1,000 times 5 hits, of 25,000 in all.
+    assert_eq!(client, "heavy");
+    assert!((5_000..=5_000 + 25_000 / 64).contains(&at_most), "{at_most}");
+}
+
+#[test]
+fn a_list_that_names_a_heavy_client_that_is_not_there_is_caught() {
+    assert_ne!(first(0).0, "heavy");
+}

@@ -1,0 +1,92 @@
+//! Rules that are counted in the keys of envoyproxy/ratelimit: each by itself, as there.
+
+use tokio::task::JoinSet;
+use tollgate_redis::{EnvoyproxyLimiter, Fault};
+use tollgate_rules::{Act, FoundElsewhere, FoundLimit, Manner, Question, Rule};
+
+/// What is asked of one rule. It owns all that it needs, so that rules are asked at the same time.
+struct CountedClaim {
+    limiter: EnvoyproxyLimiter,
+    stem: Vec<u8>,
+    cost: u64,
+    manner: Manner,
+}
+
+/// Why a rule cannot be counted so.
+pub(super) fn refusal(rule: &Rule) -> Option<String> {
+    let why = if rule.is_usage() {
+        "`usage: true`: there every cost is counted in full, so leave it out"
+    } else if rule.is_of_envoyproxy() {
+        return None;
+    } else {
+        "its limits and values have to be such as envoyproxy/ratelimit reads: one `rate_limit` with a unit and no word of \
+         Tollgate's, and values that are texts, with `*` at most"
+    };
+    Some(format!("cannot be counted in the keys of envoyproxy/ratelimit: {why}"))
+}
+
+/// Does what the question asks for. `None` if a limit has no limiter, which none is without.
+pub(super) async fn act(question: &Question) -> Option<FoundElsewhere> {
+    let act = question.act();
+    let claims: Vec<CountedClaim> =
+        question.claims().map(|claim| CountedClaim::of(&claim)).collect::<Option<_>>()?;
+    let mut limits: Vec<Option<FoundLimit>> = vec![None; claims.len()];
+    let (back, others): (Vec<_>, Vec<_>) =
+        claims.into_iter().enumerate().partition(|(_, claim)| claim.manner == Manner::Back);
+    // What is given back first, as for all limits.
+    for claims in [back, others] {
+        let mut under_way = JoinSet::new();
+        for (n, claim) in claims {
+            under_way.spawn(async move { (n, claim.act(act).await) });
+        }
+        while let Some(ended) = under_way.join_next().await {
+            // A task that did not end has found nothing: its limit denies.
+            if let Ok((n, found)) = ended {
+                limits[n] = Some(found);
+            }
+        }
+    }
+    Some(FoundElsewhere { admitted: true, limits: limits.into_iter().map_while(|it| it).collect() })
+}
+
+/// Forgets the counts of a question; returns of how many limits.
+pub(super) async fn reset(question: &Question) -> Result<usize, Fault> {
+    let mut done = 0;
+    for claim in question.claims().filter_map(|claim| CountedClaim::of(&claim)) {
+        claim.limiter.reset(&claim.stem).await?;
+        done += 1;
+    }
+    Ok(done)
+}
+
+impl CountedClaim {
+    fn of(claim: &tollgate_rules::Claim<'_>) -> Option<Self> {
+        let limiter = claim.rule.limits().first()?.keeper::<EnvoyproxyLimiter>()?.clone();
+        let stem = claim.envoyproxy_stem?.to_vec();
+        Some(Self { limiter, stem, cost: claim.cost, manner: claim.manner })
+    }
+
+    async fn act(self, act: Act) -> FoundLimit {
+        let Self { limiter, stem, cost, manner } = self;
+        let never_denied =
+            |found: FoundLimit, uncharged| FoundLimit { uncharged: Some(uncharged), ..found };
+        match (act, manner) {
+            (Act::Peek, Manner::Back) => {
+                never_denied(limiter.peek(stem, 1).await.decision().into(), 0)
+            }
+            (Act::Peek, _) => limiter.peek(stem, cost).await.decision().into(),
+            (_, Manner::Back) => {
+                // What the store does not take back stays counted, which can only deny.
+                let back = limiter.uncharge(&stem, cost).await.unwrap_or(0);
+                never_denied(
+                    limiter.peek(stem, 1).await.decision().into(),
+                    cost.saturating_sub(back),
+                )
+            }
+            (Act::Charge, _) => {
+                never_denied(limiter.check_n(stem, cost).await.decision().into(), 0)
+            }
+            _ => limiter.check_n(stem, cost).await.decision().into(),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Cases of hits before a request and of its own, and what the metrics of envoyproxy/ratelimit make of them.
+
+use serde_json::json;
+
+use super::World;
+
+pub(crate) const RULES: &str = "
+domain: d
+descriptors:
+  - {key: ten, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 10}}
+  - {key: seven, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 7}}
+  - {key: tried, accuracy: exact, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 10}}
+";
+
+pub(crate) const METRICS: [&str; 6] = [
+    "total_hits",
+    "within_limit",
+    "near_limit",
+    "over_limit",
+    "shadow_mode",
+    "over_limit_with_local_cache",
+];
+
+/// The key, the hits before, the hits of the request; then the growth of each metric. The clients differ.
+const CASES: [(&str, u64, u64, [u64; 6]); 12] = [
+    ("ten", 7, 1, [1, 1, 0, 0, 0, 0]),
+    ("ten", 8, 1, [1, 1, 1, 0, 0, 0]),
+    ("ten", 9, 1, [1, 1, 1, 0, 0, 0]),
+    ("ten", 10, 1, [1, 0, 0, 1, 0, 0]),
+    ("ten", 5, 4, [4, 4, 1, 0, 0, 0]),
+    ("ten", 5, 10, [10, 0, 2, 5, 0, 0]),
+    ("ten", 9, 3, [3, 0, 1, 2, 0, 0]),
+    ("ten", 1, 10, [10, 0, 2, 1, 0, 0]),
+    ("ten", 10, 7, [7, 0, 0, 7, 0, 0]),
+    ("seven", 4, 3, [3, 3, 2, 0, 0, 0]),
+    ("tried", 5, 10, [10, 0, 2, 5, 5, 0]),
+    ("tried", 10, 2, [2, 0, 0, 2, 2, 0]),
+];
+
+/// The metrics of a rule.
+pub(crate) async fn figures(world: &World, key: &str) -> [u64; 6] {
+    let mut figures = [0; 6];
+    for (figure, name) in figures.iter_mut().zip(METRICS) {
+        let series = format!("ratelimit_service_rate_limit_{name}{{domain=\"d\",key1=\"{key}\"}}");
+        let value = world.metric(&series).await.expect("a series");
+        *figure = value.parse().expect("a number");
+    }
+    figures
+}
+
+/// Asks all of it.
+pub(crate) async fn hold(world: &World) {
+    for (n, (key, before, hits, expected)) in CASES.into_iter().enumerate() {
+        let client = json!([{ key: format!("client {n}") }]);
+        world.check("d", &client, before).await;
+        let start = figures(world, key).await;
+        world.check("d", &client, hits).await;
+        let end = figures(world, key).await;
+        let grown: Vec<u64> = end.iter().zip(start).map(|(end, start)| end - start).collect();
+        assert_eq!(grown, expected, "{METRICS:?} of {key}: {before}, then {hits}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Metrics by values of requests.
+
+use serde_json::json;
+use tollgate_rules::Settings;
+use tollgate_service::{MetricsNames, Options};
+
+use crate::common::{World, raw, serve_with};
+
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: user, detailed_metric: true, rate_limit: {unit: year, requests_per_unit: 2}}
+  - key: area
+    value_to_metric: true
+    descriptors:
+      - {key: method, descriptors: [{key: path, rate_limit: {unit: year, requests_per_unit: 9}}]}
+";
+
+async fn world(test: &str, max_series: usize) -> World {
+    let world = serve_with(test, RULES, |options| Options {
+        settings: Settings { max_series, ..Settings::default() },
+        metrics_names: MetricsNames::Envoyproxy,
+        ..options
+    });
+    let world = world.await;
+    for user in ["a\"b\\\n", "1.2.3.4", "1.2.3.4", "1.2.3.4"] {
+        world.check("d", &json!([{"user": user}]), 1).await;
+    }
+    // JSON's members are in the order of their names here.
+    for path in ["/", "/more"] {
+        world.check("d", &json!([{"area": "api", "method": "GET", "path": path}]), 1).await;
+    }
+    world
+}
+
+async fn page(world: &World, accept: &str) -> Vec<String> {
+    let head = format!("GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{accept}\r\n");
+    let page = raw(world.running.http, &head).await;
+    let is_ours = |line: &&str| line.contains("series") || line.contains("rate_limit_total_hits");
+    page.lines().filter(is_ours).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn both_formats_have_a_series_for_each_value() {
+    let world = world("series", 10).await;
+    for (accept, hits) in [
+        ("", "# TYPE tollgate_series_hits_total counter"),
+        ("accept: application/openmetrics-text\r\n", "# TYPE tollgate_series_hits counter"),
+    ] {
+        let page = page(&world, accept).await;
+        for line in [
+            hits,
+            "tollgate_series 3",
+            "tollgate_series_max 10",
+            "tollgate_series_refused_total 0",
+            r#"tollgate_series_hits_total{domain="d",rule="user",descriptor="other"} 0"#,
+            r#"tollgate_series_hits_total{domain="d",rule="user",descriptor="user_1.2.3.4"} 3"#,
+            r#"tollgate_series_hits_total{domain="d",rule="user",descriptor="user_a\"b\\\n"} 1"#,
+            r#"tollgate_series_over_limit_total{domain="d",rule="user",descriptor="user_1.2.3.4"} 1"#,
+            r#"tollgate_series_hits_total{domain="d",rule="area.method.path",descriptor="area_api.method.path"} 2"#,
+        ] {
+            assert_eq!(page.iter().filter(|found| *found == line).count(), 1, "{line} {page:#?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn dashboards_of_envoyproxy_ratelimit_find_values_in_their_labels() {
+    let theirs = |page: Vec<String>| -> Vec<String> {
+        let prefix = "ratelimit_service_rate_limit_total_hits{domain=\"d\",";
+        page.iter().filter_map(|line| Some(line.strip_prefix(prefix)?.to_owned())).collect()
+    };
+    let page_of = |max_series| async move {
+        theirs(page(&world(&format!("series_theirs_{max_series}"), max_series).await, "").await)
+    };
+    assert_eq!(
+        page_of(10).await,
+        [
+            r#"key1="area_api",key2="method"} 2"#,
+            r#"key1="user_1_2_3_4"} 3"#,
+            r#"key1="user_a\"b\\\n"} 1"#,
+        ]
+    );
+    // What has no room is counted under the names of the rules, as without these keys.
+    assert_eq!(
+        page_of(1).await,
+        [r#"key1="area",key2="method"} 2"#, r#"key1="user"} 3"#, r#"key1="user_a\"b\\\n"} 1"#]
+    );
+}

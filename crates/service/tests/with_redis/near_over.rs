@@ -1,0 +1,46 @@
+//! Hits near and over a limit under the names of envoyproxy/ratelimit, of limits in Redis.
+
+use serde_json::json;
+use tollgate_rules::Settings;
+use tollgate_service::{Global, MetricsNames, Options};
+
+use crate::common::near_over::{RULES, figures, hold};
+use crate::common::{World, serve_with};
+use crate::server::Server;
+
+async fn serve(test: &str, rules: &str, server: &Server, compat: bool) -> World {
+    let deadline = std::time::Duration::from_secs(2);
+    let world = serve_with(test, rules, |options| Options {
+        metrics_names: MetricsNames::Envoyproxy,
+        settings: Settings { compat, ..Settings::default() },
+        global: Some(Global { deadline, ..Global::new(server.address()) }),
+        ..options
+    });
+    let world = world.await;
+    world.until("tollgate_store_degraded 0").await;
+    world
+}
+
+#[tokio::test]
+async fn the_metrics_of_envoyproxy_ratelimit_split_the_hits_of_a_request() {
+    for compat in [false, true] {
+        let server = Server::start();
+        hold(&serve(&format!("near_over_redis_{compat}"), RULES, &server, compat).await).await;
+    }
+}
+
+/// As with the local cache there: the first denial asks Redis, and what follows does not.
+#[tokio::test]
+async fn what_a_lease_denies_is_counted_as_of_the_local_cache() {
+    let server = Server::start();
+    let leased = RULES.replace("accuracy: exact, ", "");
+    let world = serve("near_over_leased", &leased, &server, false).await;
+    let client = json!([{"ten": "x"}]);
+    for _ in 0..10 {
+        assert!(world.check("d", &client, 1).await.0);
+    }
+    for _ in 0..5 {
+        assert!(!world.check("d", &client, 1).await.0);
+    }
+    assert_eq!(figures(&world, "ten").await, [15, 10, 2, 5, 0, 4]);
+}
