@@ -38,7 +38,8 @@ pub(crate) fn run(args: &ServeArgs, flags: ArgMatches) -> Result<(), Failure> {
         return print::print(&effective, &given, io::stdout().lock()).map_err(Failure::Output);
     }
     log::begin(effective.log_level.value, effective.log_format.value);
-    let unheeded = environment.unheeded().into_iter().chain(unknown_variables(&environment));
+    let unheeded = environment.unheeded().into_iter().chain(effective.unheeded(&environment));
+    let unheeded = unheeded.chain(unknown_variables(&environment));
     unheeded.for_each(|line| tracing::warn!("{line}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let refused = |error: io::Error| Failure::Serve(error.to_string());

@@ -113,6 +113,27 @@ fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
 }
 
 #[test]
+fn a_grace_of_envoyproxy_ratelimit_without_an_age_has_no_effect() {
+    for age in ["", "0"] {
+        let environment = [
+            ("RUNTIME_ROOT", "/data"),
+            ("GRPC_MAX_CONNECTION_AGE", age),
+            ("GRPC_MAX_CONNECTION_AGE_GRACE", "1h"),
+        ];
+        let (ok, printed, errors) = run(&["--print-config"], &environment);
+        assert!(ok, "{errors}");
+        let expected = ("# SECONDS".to_owned(), "default".to_owned());
+        assert_eq!(setting(&printed, "grpc-max-age-grace"), expected);
+    }
+    // Nothing is served, so the service ends after what it warns of.
+    let environment = [("RUNTIME_ROOT", "no/rules"), ("GRPC_MAX_CONNECTION_AGE_GRACE", "1h")];
+    let ports = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let (ok, _, errors) = run(&ports, &environment);
+    let told = "GRPC_MAX_CONNECTION_AGE_GRACE is set and means nothing here: no age is set, so it has none to follow";
+    assert!(!ok && errors.contains(told), "{errors}");
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
     let rules = ("RUNTIME_ROOT", "/data");
     for (flags, environment, expected) in [
@@ -144,9 +165,14 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
             "GRPC_MAX_CONNECTION_AGE is '1d' in the environment; use a time up to 8760h, as in 24h",
         ),
         (
+            vec!["--grpc-max-age-grace", "5"],
+            vec![rules, ("GRPC_MAX_CONNECTION_AGE", "0")],
+            "--grpc-max-age-grace is given without --grpc-max-age; give both",
+        ),
+        (
             vec![],
-            vec![rules, ("GRPC_MAX_CONNECTION_AGE_GRACE", "1h")],
-            "GRPC_MAX_CONNECTION_AGE_GRACE is given without --grpc-max-age; give both",
+            vec![rules, ("TOLLGATE_GRPC_MAX_AGE_GRACE", "5")],
+            "TOLLGATE_GRPC_MAX_AGE_GRACE is given without --grpc-max-age; give both",
         ),
         (
             vec!["--http-tls-client-ca", "ca"],

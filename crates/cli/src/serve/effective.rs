@@ -65,6 +65,14 @@ pub(super) struct Effective {
 }
 
 impl Effective {
+    /// A sentence for the variable that means nothing beside these settings, if it is set.
+    pub(super) fn unheeded(&self, environment: &Environment) -> Option<String> {
+        environment.text(GRACE).filter(|_| self.grpc_max_age.value.is_none())?;
+        Some(format!(
+            "{GRACE} is set and means nothing here: no age is set, so it has none to follow"
+        ))
+    }
+
     pub(super) fn resolve(given: &Given, environment: &Environment) -> Result<Self, SettingError> {
         environment.refuse_what_would_mislead()?;
         let (args, defaults) = (&given.args, Settings::default());
@@ -223,6 +231,8 @@ fn address(
     Ok(first((given.clone(), from), variable, address))
 }
 
+const GRACE: &str = "GRPC_MAX_CONNECTION_AGE_GRACE";
+
 /// The maximum age of gRPC connections, and what follows it.
 fn grpc_max_age(
     given: &Given,
@@ -239,15 +249,18 @@ fn grpc_max_age(
     let age = (args.grpc_max_age, given.source("grpc-max-age"));
     let age = optional(age, variable("GRPC_MAX_CONNECTION_AGE")?);
     let grace = (args.grpc_max_age_grace, given.source("grpc-max-age-grace"));
-    let grace = optional(grace, variable("GRPC_MAX_CONNECTION_AGE_GRACE")?);
-    if age.value.is_none() && grace.value.is_some() {
-        let found = match &grace.source {
-            SettingSource::Variable(name) => name.to_string(),
-            _ => given.name_of("grpc-max-age-grace"),
-        };
-        return Err(SettingError::Half { found, missing: "--grpc-max-age" });
+    let grace = optional(grace, variable(GRACE)?);
+    match grace.source {
+        _ if age.value.is_some() || grace.value.is_none() => Ok([age, grace]),
+        // There connections have an age unless it is set; here the grace has nothing to follow, which is logged.
+        SettingSource::Variable(name) if name == GRACE => {
+            Ok([age, Setting { value: None, source: SettingSource::Default }])
+        }
+        _ => {
+            let found = given.name_of("grpc-max-age-grace");
+            Err(SettingError::Half { found, missing: "--grpc-max-age" })
+        }
     }
-    Ok([age, grace])
 }
 
 fn resp(given: &Given) -> Result<Setting<Option<RespOptions>>, SettingError> {

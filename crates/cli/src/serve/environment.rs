@@ -43,7 +43,9 @@ pub(super) const VARIABLES: [(&str, Fate); 92] = [
     ("GRPC_MAX_CONNECTION_AGE", Honoured("as `--grpc-max-age`: none by default, there 24h")),
     (
         "GRPC_MAX_CONNECTION_AGE_GRACE",
-        Honoured("as `--grpc-max-age-grace`: none by default, there 1h"),
+        Honoured(
+            "as `--grpc-max-age-grace`: none by default, there 1h; without an age it is ignored, with a warning",
+        ),
     ),
     ("GRPC_SERVER_USE_TLS", Honoured("needs `GRPC_SERVER_TLS_CERT` and `GRPC_SERVER_TLS_KEY`")),
     ("GRPC_SERVER_TLS_CERT", Honoured("with `GRPC_SERVER_USE_TLS`")),
