@@ -1,6 +1,6 @@
 //! Rules that are counted in the keys of envoyproxy/ratelimit: each by itself, as there.
 
-use tokio::task::JoinSet;
+use futures_util::future::join_all;
 use tollgate_redis::{EnvoyproxyLimiter, Fault};
 use tollgate_rules::{Act, FoundElsewhere, FoundLimit, Manner, Question, Rule};
 
@@ -30,23 +30,16 @@ pub(super) async fn act(question: &Question) -> Option<FoundElsewhere> {
     let act = question.act();
     let claims: Vec<CountedClaim> =
         question.claims().map(|claim| CountedClaim::of(&claim)).collect::<Option<_>>()?;
-    let mut limits: Vec<Option<FoundLimit>> = vec![None; claims.len()];
+    let mut limits: Vec<(usize, FoundLimit)> = Vec::with_capacity(claims.len());
     let (back, others): (Vec<_>, Vec<_>) =
         claims.into_iter().enumerate().partition(|(_, claim)| claim.manner == Manner::Back);
     // What is given back first, as for all limits.
     for claims in [back, others] {
-        let mut under_way = JoinSet::new();
-        for (n, claim) in claims {
-            under_way.spawn(async move { (n, claim.act(act).await) });
-        }
-        while let Some(ended) = under_way.join_next().await {
-            // A task that did not end has found nothing: its limit denies.
-            if let Ok((n, found)) = ended {
-                limits[n] = Some(found);
-            }
-        }
+        let asked = claims.into_iter().map(async |(n, claim)| (n, claim.act(act).await));
+        limits.extend(join_all(asked).await);
     }
-    Some(FoundElsewhere { admitted: true, limits: limits.into_iter().map_while(|it| it).collect() })
+    limits.sort_unstable_by_key(|(n, _)| *n);
+    Some(FoundElsewhere { admitted: true, limits: limits.into_iter().map(|(_, it)| it).collect() })
 }
 
 /// Forgets the counts of a question; returns of how many limits.
