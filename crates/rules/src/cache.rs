@@ -13,9 +13,10 @@ use crate::error::{Problem, RuleError};
 use crate::full::{FullReport, NoCell, NoCellTally};
 use crate::linger::Lingering;
 use crate::pool::HeadroomRefusal;
+use crate::room::Room;
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
-use crate::series::{SeriesRoom, SeriesStatus};
+use crate::series::SeriesStatus;
 use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::worst::WorstClient;
@@ -47,7 +48,9 @@ pub struct RuleCache {
     /// Under limits that come with requests.
     own_limits_full: NoCellTally,
     /// For the series of all rules.
-    series: Arc<SeriesRoom>,
+    series: Arc<Room>,
+    /// For the lists of worst clients.
+    pub(crate) lists: Arc<Room>,
     /// Held while loading, so that loads are sequential.
     loading: Mutex<Loading>,
 }
@@ -131,7 +134,7 @@ impl RuleCache {
     /// ```
     #[must_use]
     pub fn with_clock(settings: Settings, clock: impl Into<Clock>) -> Self {
-        let series = Arc::new(SeriesRoom::new(settings.max_series));
+        let series = Arc::new(Room::new(settings.max_series));
         Self {
             settings,
             clock: clock.into(),
@@ -143,6 +146,7 @@ impl RuleCache {
             global_shadow: RuleTotal::default(),
             own_limits_full: NoCellTally::default(),
             series,
+            lists: Arc::new(Room::new(WorstClient::MAX_RULES)),
             loading: Mutex::new(Loading::default()),
         }
     }
@@ -343,12 +347,12 @@ impl RuleCache {
     /// How many [series](crate::Series) the rules have, of as many as they may.
     #[must_use]
     pub fn series(&self) -> SeriesStatus {
-        self.series.status()
+        SeriesStatus::of(&self.series)
     }
 
     /// The ten clients of a rule of which most hits were denied in the last 7.5 to 15 minutes, or would have been, had it
     /// not been in shadow mode; the worst first. None without [`Settings::worst_clients`], and of a rule under which all
-    /// clients have one limit. Waits for no more than another call like this one.
+    /// clients have one limit, or that [found no room](WorstClient::MAX_RULES). Waits for no more than another call like this one.
     #[must_use]
     pub fn worst_clients(&self, rule: &Rule) -> Vec<WorstClient> {
         rule.counts.worst.read(self.clock.now())

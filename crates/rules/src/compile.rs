@@ -26,7 +26,7 @@ use crate::position::Position;
 use crate::rule::{Keeper, Limit, LocalLimit, Rule};
 use crate::rule_id::{PathStep, RuleId};
 use crate::rule_set::RuleSet;
-use crate::series::{SeriesRoom, SeriesTable};
+use crate::series::SeriesTable;
 use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::stem::Stem;
@@ -40,7 +40,7 @@ pub(crate) struct Before<'a> {
     pub(crate) rules: Option<&'a RuleSet>,
     pub(crate) lingering: &'a Lingering,
     /// For series, of which there is a maximum.
-    pub(crate) room: &'a Arc<SeriesRoom>,
+    pub(crate) room: &'a Arc<crate::room::Room>,
 }
 
 /// The rules; or all errors of all files, or those that `vet` returns for all rules together.

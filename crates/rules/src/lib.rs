@@ -233,6 +233,7 @@ mod ranges;
 mod receipt;
 mod request;
 mod retriever;
+mod room;
 mod rule;
 mod rule_counts;
 mod rule_id;

@@ -12,12 +12,11 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ahash::RandomState;
 use arc_swap::ArcSwap;
 
-use crate::counter::RuleTotal;
+use crate::room::Room;
 use crate::rule_counts::{HitCounters, RuleCounts};
 use crate::rule_id::PathStep;
 use crate::value::DescriptorEntry;
@@ -98,34 +97,9 @@ pub struct SeriesStatus {
     pub refused: u64,
 }
 
-/// The room for the series of all rules.
-#[derive(Debug)]
-pub(crate) struct SeriesRoom {
-    max: usize,
-    live: AtomicUsize,
-    refused: RuleTotal,
-}
-
-impl SeriesRoom {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { max, live: AtomicUsize::new(0), refused: RuleTotal::default() }
-    }
-
-    pub(crate) fn status(&self) -> SeriesStatus {
-        // Relaxed: a figure, to be shown.
-        let (live, refused) = (self.live.load(Ordering::Relaxed), self.refused.get());
-        SeriesStatus { live, max: self.max, refused }
-    }
-
-    fn take(&self) -> bool {
-        // Relaxed: the number by itself keeps the bound, and no memory is published with it.
-        let more = |live| (live < self.max).then_some(live + 1);
-        self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
-    }
-
-    fn give_back(&self, series: usize) {
-        // Relaxed: as in `take`.
-        self.live.fetch_sub(series, Ordering::Relaxed);
+impl SeriesStatus {
+    pub(crate) fn of(room: &Room) -> Self {
+        Self { live: room.live(), max: room.max, refused: room.refused.get() }
     }
 }
 
@@ -176,11 +150,11 @@ pub(crate) struct SeriesTable {
     shards: [ArcSwap<SeriesByName>; SHARDS],
     hasher: RandomState,
     other: Arc<Series>,
-    room: Arc<SeriesRoom>,
+    room: Arc<Room>,
 }
 
 impl SeriesTable {
-    pub(crate) fn new(names: Box<[LevelName]>, room: &Arc<SeriesRoom>) -> Self {
+    pub(crate) fn new(names: Box<[LevelName]>, room: &Arc<Room>) -> Self {
         let other = Series { levels: Box::default(), hits: HitCounters::default() };
         let shards = std::array::from_fn(|_| ArcSwap::default());
         let (hasher, other, room) = (RandomState::new(), Arc::new(other), Arc::clone(room));

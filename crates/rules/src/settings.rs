@@ -51,7 +51,7 @@ pub struct Settings {
     /// 10,000.
     pub max_series: usize,
     /// Whether each rule remembers the clients that it denies most: see
-    /// [`RuleCache::worst_clients`](crate::RuleCache::worst_clients). 32 KiB at most for each rule that denies. Default: no.
+    /// [`RuleCache::worst_clients`](crate::RuleCache::worst_clients). 8 MiB at most. Default: no.
     pub worst_clients: bool,
     /// The maximum number of descriptors in a request. Default: 100.
     pub max_descriptors: usize,

@@ -11,13 +11,14 @@
 //! Only denials come here, and none waits: one that finds the lists in use is counted by itself, as of any client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use ahash::RandomState;
 use tollgate::Timestamp;
 
 use crate::identifier::readable;
+use crate::room::Room;
 
 /// The clients in a list.
 const ENTRIES: usize = 64;
@@ -62,6 +63,12 @@ pub struct WorstClient {
     pub at_most: u64,
 }
 
+impl WorstClient {
+    /// The rules that have lists: the first to deny a client, until they are gone. With 32 KiB at most for each, all lists
+    /// take 8 MiB at most. Of the other rules no client is told.
+    pub const MAX_RULES: usize = 256;
+}
+
 /// The lists of one rule.
 #[derive(Debug, Default)]
 pub(crate) struct WorstClients {
@@ -78,6 +85,24 @@ struct Lists {
     turn: u64,
     now: List,
     before: List,
+    /// Without it they stay empty.
+    place: Option<Place>,
+}
+
+/// A rule's place among those that have lists.
+#[derive(Debug)]
+struct Place(Arc<Room>);
+
+impl Place {
+    fn of(room: &Arc<Room>) -> Option<Self> {
+        room.take().then(|| Self(Arc::clone(room)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.give_back(1);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -99,8 +124,8 @@ struct Entry {
 }
 
 impl WorstClients {
-    /// Counts denied hits of a client.
-    pub(crate) fn add(&self, key: &[u8], hits: u64, now: Timestamp) {
+    /// Counts denied hits of a client, if there is room for the lists.
+    pub(crate) fn add(&self, key: &[u8], hits: u64, now: Timestamp, room: &Arc<Room>) {
         let mut lists = match self.lists.try_lock() {
             Ok(lists) => lists,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -110,6 +135,12 @@ impl WorstClients {
                 return;
             }
         };
+        if lists.place.is_none() {
+            lists.place = Place::of(room);
+        }
+        if lists.place.is_none() {
+            return room.refused.add(hits);
+        }
         // Relaxed, twice: as above. Most denials find nothing, and do not write.
         let missed = match self.missed.load(Ordering::Relaxed) {
             0 => 0,
@@ -225,6 +256,10 @@ mod tests {
         Timestamp::from_secs(seconds)
     }
 
+    fn add(worst: &WorstClients, key: &[u8], hits: u64, now: Timestamp) {
+        worst.add(key, hits, now, &Arc::new(Room::new(1)));
+    }
+
     fn told(worst: &WorstClients, seconds: u64) -> Vec<(String, u64, u64)> {
         let told = worst.read(at(seconds)).into_iter();
         told.map(|one| (one.client, one.at_least, one.at_most)).collect()
@@ -234,9 +269,9 @@ mod tests {
     fn heavy_among_light(heavy_every: Option<usize>) -> WorstClients {
         let worst = WorstClients::default();
         for light in 0..10_000 {
-            worst.add(&key(&format!("light {light}")), 1, at(1));
+            add(&worst, &key(&format!("light {light}")), 1, at(1));
             if heavy_every.is_some_and(|every| light % every == 0) {
-                worst.add(&key("heavy"), 1, at(1));
+                add(&worst, &key("heavy"), 1, at(1));
             }
         }
         worst
@@ -269,7 +304,7 @@ mod tests {
     fn memory_is_the_same_after_a_hundred_thousand_clients() {
         let worst = WorstClients::default();
         for client in 0..100_000_u64 {
-            worst.add(&client.to_le_bytes().repeat(100), 1, at(client / 100));
+            add(&worst, &client.to_le_bytes().repeat(100), 1, at(client / 100));
         }
         let lists = worst.lists.lock().unwrap();
         for list in [&lists.now, &lists.before] {
@@ -281,28 +316,28 @@ mod tests {
     #[test]
     fn hits_are_told_for_half_to_a_whole_quarter_of_an_hour() {
         let worst = WorstClients::default();
-        worst.add(&key("a"), 3, at(449));
-        worst.add(&key("b"), 2, at(450));
-        worst.add(&key("a"), 4, at(451));
+        add(&worst, &key("a"), 3, at(449));
+        add(&worst, &key("b"), 2, at(450));
+        add(&worst, &key("a"), 4, at(451));
         // A time that lies back counts as now.
-        worst.add(&key("b"), 1, at(3));
+        add(&worst, &key("b"), 1, at(3));
         assert_eq!(told(&worst, 899), [("a".into(), 7, 7), ("b".into(), 3, 3)]);
         assert_eq!(told(&worst, 900), [("a".into(), 4, 4), ("b".into(), 3, 3)]);
         assert_eq!(told(&worst, 1_350), []);
-        worst.add(&key("a"), 1, at(9_000));
+        add(&worst, &key("a"), 1, at(9_000));
         assert_eq!(told(&worst, 9_000), [("a".into(), 1, 1)]);
     }
 
     #[test]
     fn a_denial_that_finds_the_lists_in_use_does_not_wait_and_widens_what_is_told() {
         let worst = WorstClients::default();
-        worst.add(&key("a"), 2, at(1));
+        add(&worst, &key("a"), 2, at(1));
         {
             let _in_use = worst.lists.lock().unwrap();
-            worst.add(&key("b"), 5, at(1));
+            add(&worst, &key("b"), 5, at(1));
         }
         assert_eq!(told(&worst, 1), [("a".into(), 2, 7)]);
-        worst.add(&key("a"), 1, at(1));
+        add(&worst, &key("a"), 1, at(1));
         assert_eq!(told(&worst, 1), [("a".into(), 3, 8)]);
         assert_eq!(told(&worst, 451), [("a".into(), 3, 8)]);
     }
@@ -311,9 +346,9 @@ mod tests {
     fn a_long_name_is_cut_and_clients_with_one_beginning_are_two() {
         let worst = WorstClients::default();
         let long = "x".repeat(1_000);
-        worst.add(&key(&format!("{long}1")), 2, at(1));
-        worst.add(&key(&format!("{long}2")), u64::MAX, at(1));
-        worst.add(&key(&format!("{long}2")), 1, at(1));
+        add(&worst, &key(&format!("{long}1")), 2, at(1));
+        add(&worst, &key(&format!("{long}2")), u64::MAX, at(1));
+        add(&worst, &key(&format!("{long}2")), 1, at(1));
         let cut = format!("{}…", "x".repeat(120));
         assert_eq!(told(&worst, 1), [(cut.clone(), u64::MAX, u64::MAX), (cut, 2, 2)]);
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::World;
-use tollgate_rules::{Descriptor, Request, Settings};
+use tollgate_rules::{Descriptor, Request, Settings, WorstClient};
 
 const RULES: &str = "
 domain: d
@@ -86,4 +86,31 @@ fn a_heavy_client_among_ten_thousand_light_ones_is_named_first_within_a_64th_of_
 #[test]
 fn a_list_that_names_a_heavy_client_that_is_not_there_is_caught() {
     assert_ne!(first(0).0, "heavy");
+}
+
+/// So many rules, from this one on.
+fn many(from: usize, rules: usize) -> String {
+    let rule = |n| format!("  - {{key: k{n}, rate_limit: {{unit: hour}}}}\n");
+    let rules: String = (from..from + rules).map(rule).collect();
+    format!("domain: d\ndescriptors:\n{rules}")
+}
+
+#[test]
+fn a_rule_beyond_the_maximum_has_no_list_until_another_is_gone() {
+    let most = WorstClient::MAX_RULES;
+    let settings = Settings { worst_clients: true, default_capacity: 1, ..Settings::default() };
+    let world = World::with(&many(0, most + 1), settings);
+    let deny = |n: usize| ask(&world, &[(&format!("k{n}"), "x")], 1);
+    (0..=most).for_each(deny);
+    let named = |rule| told(&world, rule).len();
+    let all: Vec<usize> = (0..=most).map(named).collect();
+    assert_eq!(all, [vec![1; most], vec![0]].concat());
+    // What has a list keeps it.
+    deny(0);
+    deny(most);
+    assert_eq!((told(&world, 0), named(most)), (vec![("x".to_owned(), 2)], 0));
+    assert_eq!(world.load(&many(1, most)), Ok(()));
+    assert_eq!(named(most - 1), 0, "it has missed what was before");
+    deny(most);
+    assert_eq!(told(&world, most - 1), [("x".to_owned(), 1)]);
 }

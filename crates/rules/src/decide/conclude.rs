@@ -16,7 +16,6 @@ use crate::full::FullReport;
 use crate::receipt::{Receipt, ReceiptLine};
 use crate::rule_counts::HitSplit;
 use crate::rule_set::RuleSet;
-use crate::settings::Settings;
 
 /// What envoyproxy/ratelimit reports as remaining under an unlimited rule.
 const UNLIMITED_REMAINING: u64 = u32::MAX as u64;
@@ -34,7 +33,7 @@ impl DecisionMaker {
         let is_over = is_over(&parts);
         let is_shadowed = is_over && settings.global_shadow_mode;
         if with.act.counts() {
-            count(&parts, with, settings);
+            self.count(&parts, with);
             let now = || with.moment.read(with.clock);
             reports.extend(parts.iter().filter_map(|part| self.count_no_cell(part, now)));
             if is_shadowed {
@@ -57,6 +56,43 @@ impl DecisionMaker {
         let statuses = parts.iter().map(status).collect();
         let receipt = (with.act.keeps() && !is_over).then(|| receipt(&mut parts, with));
         Concluded { code, statuses, reports, receipt }
+    }
+
+    fn count(&self, parts: &[Part<'_>], with: Context<'_>) {
+        let settings = self.cache.settings();
+        for part in parts {
+            let (rule, verdict) = match (part.judge, part.verdict) {
+                (Judge::Rule(_, rule) | Judge::Unlimited(_, rule), _)
+                    if part.manner == Manner::Back =>
+                {
+                    rule.counts.given_back(part.cost, part.cost.saturating_sub(part.uncharged));
+                    continue;
+                }
+                (Judge::Unlimited(_, rule), _) => (rule, None),
+                (Judge::Rule(_, rule), Some(verdict)) => (rule, Some(verdict)),
+                _ => continue,
+            };
+            let all = HitSplit { within: part.cost, ..HitSplit::default() };
+            let split =
+                verdict.map_or(all, |verdict| verdict.split(part.cost, settings.near_limit_ratio));
+            let of_series = part.series.as_ref().map(|series| &series.hits);
+            for hits in [Some(&rule.counts.hits), of_series].into_iter().flatten() {
+                match verdict.filter(|verdict| verdict.is_over) {
+                    Some(verdict) => {
+                        hits.over(part.cost, split, rule.is_shadow(), verdict.is_remembered);
+                    }
+                    None => {
+                        hits.admitted(split, verdict.is_some_and(|verdict| verdict.is_borrowed));
+                    }
+                }
+            }
+            let is_told = settings.worst_clients && part.cost > 0 && part.is_over();
+            // Without a key all clients are one.
+            if is_told && !part.key.is_empty() {
+                let now = with.moment.read(with.clock);
+                rule.counts.worst.add(part.key(with.keys), part.cost, now, &self.cache.lists);
+            }
+        }
     }
 
     /// Counts a client without a cell.
@@ -100,40 +136,6 @@ fn receipt(parts: &mut [Part<'_>], with: Context<'_>) -> Receipt {
     });
     let charges = charges.collect();
     Receipt { keys: with.keys.into(), charges, clock: with.clock.clone() }
-}
-
-fn count(parts: &[Part<'_>], with: Context<'_>, settings: &Settings) {
-    for part in parts {
-        let (rule, verdict) = match (part.judge, part.verdict) {
-            (Judge::Rule(_, rule) | Judge::Unlimited(_, rule), _)
-                if part.manner == Manner::Back =>
-            {
-                rule.counts.given_back(part.cost, part.cost.saturating_sub(part.uncharged));
-                continue;
-            }
-            (Judge::Unlimited(_, rule), _) => (rule, None),
-            (Judge::Rule(_, rule), Some(verdict)) => (rule, Some(verdict)),
-            _ => continue,
-        };
-        let all = HitSplit { within: part.cost, ..HitSplit::default() };
-        let split =
-            verdict.map_or(all, |verdict| verdict.split(part.cost, settings.near_limit_ratio));
-        let of_series = part.series.as_ref().map(|series| &series.hits);
-        for hits in [Some(&rule.counts.hits), of_series].into_iter().flatten() {
-            match verdict.filter(|verdict| verdict.is_over) {
-                Some(verdict) => {
-                    hits.over(part.cost, split, rule.is_shadow(), verdict.is_remembered);
-                }
-                None => hits.admitted(split, verdict.is_some_and(|verdict| verdict.is_borrowed)),
-            }
-        }
-        let is_told = settings.worst_clients && part.cost > 0 && part.is_over();
-        // Without a key all clients are one.
-        if is_told && !part.key.is_empty() {
-            let now = with.moment.read(with.clock);
-            rule.counts.worst.add(part.key(with.keys), part.cost, now);
-        }
-    }
 }
 
 fn status(part: &Part<'_>) -> Status {

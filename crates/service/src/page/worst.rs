@@ -36,6 +36,10 @@ pub(super) fn section(cache: &RuleCache, rules: &RuleSet, rates: &[RuleRates]) -
                     "Hits that were refused, by the values that a rule leaves open. Each rule keeps 64 clients: where two \
                      numbers stand, the true one lies between them, and no more than a 64th of all apart. Only this \
                      address shows names."
+                    @if rules.rules().len() > WorstClient::MAX_RULES {
+                        " Of the " (grouped(rules.rules().len() as u64)) " rules the first "
+                        (WorstClient::MAX_RULES) " that refused a client keep such a list; the others name none."
+                    }
                 }
             }
         }

@@ -342,6 +342,17 @@ descriptors:
         assert!(status == 200 && headers.contains("content-type: text/javascript"), "{headers}");
         assert!(script.contains("replaceWith"));
     }
+    // With so many rules not all have a list.
+    let rule = |n| format!("  - {{key: k{n}, value: x, rate_limit: {{unit: hour}}}}\n");
+    let many: String = (0..257).map(rule).collect();
+    let many =
+        format!("domain: d\ndescriptors:\n  - {{key: user, rate_limit: {{unit: hour}}}}\n{many}");
+    let note = "Of the 258 rules the first 256 that refused a client keep such a list; the others name none.";
+    let many = serve("status_page_many", &many, Settings::default()).await;
+    let check = r#"{"domain": "d", "descriptors": [{"user": "x"}]}"#;
+    many.http("POST", "/v1/check", check).await;
+    assert!(many.admin("GET", "/", "").await.1.contains(note));
+    assert!(!world.admin("GET", "/", "").await.1.contains("name none"));
     // Without rules, and with refused ones, the page says so.
     let none = serve("status_page_none", "domain: [", Settings::default()).await;
     let (status, page) = none.http("GET", "/", "").await;

@@ -1,0 +1,36 @@
+//! [`Room`]: how many there may be of what takes memory for long.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::counter::RuleTotal;
+
+/// So many places, and what found none.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub(crate) max: usize,
+    live: AtomicUsize,
+    pub(crate) refused: RuleTotal,
+}
+
+impl Room {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, live: AtomicUsize::new(0), refused: RuleTotal::default() }
+    }
+
+    /// The places that are taken.
+    pub(crate) fn live(&self) -> usize {
+        // Relaxed: a figure, to be shown.
+        self.live.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn take(&self) -> bool {
+        // Relaxed: the number by itself keeps the bound, and no memory is published with it.
+        let more = |live| (live < self.max).then_some(live + 1);
+        self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    pub(crate) fn give_back(&self, places: usize) {
+        // Relaxed: as in `take`.
+        self.live.fetch_sub(places, Ordering::Relaxed);
+    }
+}
