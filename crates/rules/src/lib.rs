@@ -113,7 +113,7 @@
 //! `queue`, `wait`, `quota_mode` and `mode: elastic`.
 //!
 //! A rule that does not say `usage` learns it from what it is asked, since a message does not tell a cost that was used
-//! from one that is yet to be: from the first question of cost 0 by [`Act::CheckNow`] on, which
+//! from one that is yet to be: from the first question of cost 0 by [`Act::CheckEnvoy`] on, which
 //! [`Status::is_first_question`] tells for the log, it takes costs for used ones. Questions are answered as above. A cost
 //! that fits is charged and admitted, by itself, whatever other rules say; one that does not fit is denied, **and charged in
 //! full**. So what is admitted is never above the limit, by however many questions; what a question costs is that requests

@@ -3,7 +3,7 @@
 mod common;
 
 use common::World;
-use tollgate_rules::{Descriptor, Request, RuleCounts, Settings};
+use tollgate_rules::{Act, Descriptor, Request, RuleCounts, Settings};
 
 const RULES: &str = "
 domain: d
@@ -98,5 +98,21 @@ fn with_compat_what_follows_a_denial_is_over_and_without_it_is_split_again() {
         ask(10);
         let end = AS_ENVOYPROXY(&ask(10).rule(0).expect("its rule").counts());
         assert_eq!([0, 1, 2].map(|n| end[n] - start[n]), expected, "compat {compat}");
+    }
+}
+
+#[test]
+fn a_cost_that_is_denied_and_charged_is_split_by_what_was_left_before() {
+    for compat in [false, true] {
+        let world = World::with(RULES, Settings { compat, ..Settings::default() });
+        let ask = |hits| {
+            let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&[("ten", "x")]) }];
+            let request = Request::new("d", &descriptors);
+            let answer = world.maker.act(&request, Act::CheckEnvoy).expect("a good request");
+            AS_ENVOYPROXY(&answer.rule(0).expect("its rule").counts())
+        };
+        // From the question on what does not fit is charged.
+        assert_eq!([ask(0), ask(8), ask(5)], [[0, 0, 0], [8, 0, 0], [8, 2, 3]], "compat {compat}");
+        assert_eq!(ask(1), [8, 2, 4], "nothing is left");
     }
 }

@@ -220,3 +220,23 @@ fn series_stay_over_a_load_and_leave_with_their_rule_or_its_names() {
     let rules = world.maker.cache().rules().expect("rules");
     assert_eq!(rules.rules()[0].counts().total(), 2);
 }
+
+#[test]
+fn what_counts_no_hits_takes_no_room() {
+    let world = World::new(USERS);
+    for (key, user, hits, is_negative) in [
+        ("user", "question", 0, false),
+        ("user", "back", 3, true),
+        ("other", "back", 3, true),
+        ("user", "cost", 1, false),
+    ] {
+        let entries = [(key, user)];
+        let descriptors =
+            [Descriptor { hits: Some(hits), is_negative, ..Descriptor::new(&entries) }];
+        world.ask(&Request::new("d", &descriptors)).expect("a good request");
+    }
+    let series = world.maker.cache().series();
+    assert_eq!((series.live, series.refused), (1, 0));
+    let expected = [("other", 0), ("user_cost", 1), ("other", 0)];
+    assert_eq!(told(&world), expected.map(|(name, hits)| (name.to_owned(), hits)));
+}

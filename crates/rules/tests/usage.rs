@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::World;
-use tollgate_rules::{Act, Answer, Descriptor, Override, Request, Settings, Unit};
+use tollgate_rules::{Act, Answer, Descriptor, FoundElsewhere, Override, Request, Settings, Unit};
 
 mod common;
 
@@ -25,7 +25,7 @@ fn ask(world: &World, keys: &[(&str, u64)]) -> Answer {
         .zip(keys)
         .map(|(entries, (_, hits))| Descriptor { hits: Some(*hits), ..Descriptor::new(entries) })
         .collect();
-    world.maker.act(&Request::new("ai", &descriptors), Act::CheckNow).expect("a good request")
+    world.maker.act(&Request::new("ai", &descriptors), Act::CheckEnvoy).expect("a good request")
 }
 
 #[test]
@@ -125,6 +125,22 @@ fn usage_beside_a_queue_or_quota_mode_is_refused_with_its_place() {
     assert!(quota.contains("usage") && quota.contains("quota_mode"), "{quota}");
 }
 
+#[test]
+fn what_does_not_ask_as_envoy_teaches_no_rule() {
+    let world = World::new(BY_SIGHT);
+    let act = |hits, act| {
+        let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&[("window", "x")]) }];
+        world.maker.act(&Request::new("ai", &descriptors), act).expect("a good request")
+    };
+    for other in [Act::Check, Act::CheckNow, Act::Peek] {
+        assert!(!act(0, other).statuses()[0].is_first_question, "{other:?}");
+    }
+    // So what does not fit is not charged.
+    assert!(!act(1_001, Act::CheckEnvoy).is_allowed());
+    assert_eq!(act(0, Act::Peek).statuses()[0].remaining, 1_000);
+    assert!(act(0, Act::CheckEnvoy).statuses()[0].is_first_question);
+}
+
 const BY_SIGHT: &str = "
 domain: ai
 descriptors:
@@ -184,9 +200,11 @@ fn before_a_question_and_where_a_rule_says_otherwise_what_is_denied_is_not_charg
     // One client has asked; it is the rule that has learnt from it.
     let other = [Descriptor { hits: Some(1_100), ..Descriptor::new(&[("bucket", "y")]) }];
     let act = |act| world.maker.act(&Request::new("ai", &other), act).expect("a good request");
-    assert!(!act(Act::Check).is_allowed(), "by another verb it is charged as ever");
-    assert_eq!(act(Act::Peek).statuses()[0].remaining, 1_000);
-    assert!(!act(Act::CheckNow).is_allowed());
+    for other in [Act::Check, Act::CheckNow] {
+        assert!(!act(other).is_allowed(), "by another verb it is charged as ever");
+        assert_eq!(act(Act::Peek).statuses()[0].remaining, 1_000);
+    }
+    assert!(!act(Act::CheckEnvoy).is_allowed());
     assert_eq!(act(Act::Peek).statuses()[0].remaining, 0);
 }
 
@@ -219,7 +237,7 @@ fn give_back(world: &World, key: &str, hits: u64, beside: &[(&str, u64)]) -> Ans
         .map(|(entries, (_, hits))| Descriptor { hits: Some(*hits), ..Descriptor::new(entries) })
         .collect();
     descriptors.push(Descriptor { hits: Some(hits), is_negative: true, ..Descriptor::new(&own) });
-    world.maker.act(&Request::new("ai", &descriptors), Act::CheckNow).expect("a good request")
+    world.maker.act(&Request::new("ai", &descriptors), Act::CheckEnvoy).expect("a good request")
 }
 
 #[test]
@@ -276,9 +294,77 @@ fn negative_hits_of_a_limit_that_came_with_the_request_give_back_to_it() {
     let act = |hits, is_negative| {
         let descriptors =
             [Descriptor { hits: Some(hits), limit, is_negative, ..Descriptor::new(&entries) }];
-        world.maker.act(&Request::new("ai", &descriptors), Act::CheckNow).expect("a request")
+        world.maker.act(&Request::new("ai", &descriptors), Act::CheckEnvoy).expect("a request")
     };
     assert!(act(5, false).is_allowed() && !act(1, false).is_allowed());
     assert_eq!(act(3, true).statuses()[0].remaining, 3);
     assert_eq!(act(9, true).statuses()[0].remaining, 5);
+}
+
+const QUOTAS: &str = "
+domain: ai
+descriptors:
+  - {key: one, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 10}}
+  - {key: two, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 10}}
+  - {key: plain, rate_limit: {unit: hour, requests_per_unit: 1000}}
+  - {key: free, rate_limit: {unlimited: true}}
+";
+
+#[test]
+fn what_a_rule_in_quota_mode_gives_back_is_neither_over_nor_room() {
+    for settings in [Settings::default(), Settings { compat: true, ..Settings::default() }] {
+        let world = World::with(QUOTAS, settings);
+        // More than ever fits its limit.
+        let answer = give_back(&world, "one", 12, &[("plain", 1)]);
+        assert!(answer.is_allowed());
+        let over: Vec<bool> = answer.statuses().iter().map(|status| status.is_over).collect();
+        assert_eq!(over, [false, false]);
+        // The only one that is asked is used up.
+        assert!(ask(&world, &[("one", 10)]).is_allowed());
+        let answer = give_back(&world, "two", 1, &[("one", 1)]);
+        assert!(!answer.is_allowed());
+        let over: Vec<bool> = answer.statuses().iter().map(|status| status.is_over).collect();
+        assert_eq!(over, [true, false]);
+    }
+}
+
+#[test]
+fn a_rule_without_a_limit_gives_nothing_back() {
+    let world = World::new(QUOTAS);
+    let _ = give_back(&world, "free", 8, &[]);
+    let descriptors =
+        [Descriptor { hits: Some(5), is_negative: true, ..Descriptor::new(&[("free", "x")]) }];
+    let request = Request::new("ai", &descriptors);
+    let question = world.maker.question(&request, Act::CheckEnvoy).expect("a good request");
+    let found = FoundElsewhere { admitted: true, limits: Vec::new() };
+    assert!(world.maker.answer_found(question, &found).is_allowed());
+    let rules = world.maker.cache().rules().expect("rules");
+    let counts = rules.rules().iter().find(|rule| rule.path() == "free").expect("it").counts();
+    assert_eq!((counts.total(), counts.negative, counts.given_back), (0, 13, 0));
+}
+
+#[test]
+fn in_a_question_to_a_store_too_what_is_given_back_comes_first() {
+    for compat in [false, true] {
+        let world = World::with(RULES, Settings { compat, ..Settings::default() });
+        let limit = Some(Override { requests_per_unit: 10, unit: Unit::Hour });
+        let entries = [("bucket", "x")];
+        let act = |asked: &[(u64, bool)]| {
+            let of = |(hits, is_negative): &(u64, bool)| Descriptor {
+                hits: Some(*hits),
+                limit,
+                is_negative: *is_negative,
+                ..Descriptor::new(&entries)
+            };
+            let descriptors: Vec<Descriptor<'_>> = asked.iter().map(of).collect();
+            let request = Request::new("ai", &descriptors);
+            let question = world.maker.question(&request, Act::CheckEnvoy).expect("a request");
+            let found = FoundElsewhere { admitted: true, limits: Vec::new() };
+            world.maker.answer_found(question, &found)
+        };
+        assert!(act(&[(10, false)]).is_allowed());
+        let answer = act(&[(1, false), (5, true)]);
+        assert!(answer.is_allowed(), "compat {compat}");
+        assert_eq!(act(&[(0, false)]).statuses()[0].remaining, 4);
+    }
 }

@@ -98,7 +98,7 @@ impl Service {
         let answer = match wire::question(&self.maker, request) {
             Ok(question) => {
                 let (answer, _) = keeper.answer(&self.maker, question).await;
-                Ok(wire::response(&answer, self.answers))
+                Ok(wire::response(&answer, protocol, self.answers))
             }
             Err(refusal) => Err(refusal),
         };
@@ -112,7 +112,7 @@ impl Service {
         protocol: Protocol,
     ) -> Result<RateLimitResponse, RequestRefusal> {
         let begun = Instant::now();
-        self.answered(wire::decide(&self.maker, request, self.answers), protocol, begun)
+        self.answered(wire::decide(&self.maker, request, protocol, self.answers), protocol, begun)
     }
 
     fn answered(

@@ -9,6 +9,7 @@ use tollgate_rules::{
     Override, Question, Request, RequestError, Status, Unit,
 };
 
+use crate::metrics::Protocol;
 use crate::options::AnswerParts;
 use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride};
 use crate::protocol::core::HeaderValue;
@@ -38,11 +39,12 @@ impl fmt::Display for RequestRefusal {
 pub(crate) fn decide(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
+    protocol: Protocol,
     answers: AnswerParts,
 ) -> Result<RateLimitResponse, RequestRefusal> {
     // Envoy cannot wait: what has to is denied, and takes no place in a queue.
-    ask(maker, request, |asked| maker.act(asked, Act::CheckNow))
-        .map(|answer| response(&answer, answers))
+    ask(maker, request, |asked| maker.act(asked, Act::CheckEnvoy))
+        .map(|answer| response(&answer, protocol, answers))
 }
 
 /// The same for limits that are kept elsewhere: the question for the store.
@@ -50,7 +52,7 @@ pub(crate) fn question(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
 ) -> Result<Question, RequestRefusal> {
-    ask(maker, request, |asked| maker.question(asked, Act::CheckNow))
+    ask(maker, request, |asked| maker.question(asked, Act::CheckEnvoy))
 }
 
 fn ask<T>(
@@ -106,15 +108,20 @@ fn read_override(limit: &RateLimitOverride) -> Result<Override, RequestRefusal> 
     Ok(Override { requests_per_unit: limit.requests_per_unit, unit })
 }
 
-/// Logs which rules' tables are full, at most once a minute for each; and which rule was asked by its first question.
+/// Logs which rules' tables are full, at most once a minute for each.
 pub(crate) fn tell(answer: &Answer) {
     for report in answer.reports() {
         tracing::warn!("{report}");
     }
+}
+
+/// Logs which rule was asked by its first question.
+fn tell_questions(answer: &Answer, protocol: Protocol) {
+    let by = if protocol == Protocol::Json { "at /json" } else { "over gRPC" };
     let questions = answer.statuses().iter().enumerate().filter(|(_, told)| told.is_first_question);
     for rule in questions.filter_map(|(n, _)| answer.rule(n)) {
         tracing::warn!(
-            "{}.{}: asked with hits_addend 0, so its costs are known only after they were used: from now on what does \
+            "{}.{}: asked {by} with hits_addend 0, so its costs are known only after they were used: from now on what does \
              not fit is denied and charged nevertheless; say `usage: true` or `usage: false` in the rule to decide that",
             rule.domain().escape_debug(),
             rule.path().escape_debug()
@@ -122,8 +129,13 @@ pub(crate) fn tell(answer: &Answer) {
     }
 }
 
-pub(crate) fn response(answer: &Answer, answers: AnswerParts) -> RateLimitResponse {
+pub(crate) fn response(
+    answer: &Answer,
+    protocol: Protocol,
+    answers: AnswerParts,
+) -> RateLimitResponse {
     tell(answer);
+    tell_questions(answer, protocol);
     let statuses = answer.statuses().iter().enumerate();
     let statuses = statuses.map(|(n, status)| descriptor_status(answer, n, status)).collect();
     let mut headers = if answers.headers { headers(answer) } else { Vec::new() };

@@ -23,6 +23,9 @@ pub enum Act {
     /// To be admitted at once: where it would have to wait it is denied, and takes no place. For a caller that cannot
     /// wait, as Envoy.
     CheckNow,
+    /// [`CheckNow`](Act::CheckNow) as Envoy asks: from its first question of cost 0 on a rule takes costs for used ones,
+    /// unless it says otherwise (`usage`).
+    CheckEnvoy,
     /// As [`Check`](Act::Check), with a [`Receipt`](crate::Receipt) that gives back what was charged.
     Reserve {
         /// The longest wait. With it also limits without a queue of their own give places, if their algorithm is

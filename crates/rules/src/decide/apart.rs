@@ -39,7 +39,7 @@ impl Part<'_> {
             _ if act == Act::Charge => Manner::Together,
             Some(rule) if rule.is_usage() => Manner::Used,
             // What Envoy sends. Others say what they want.
-            Some(rule) if act == Act::CheckNow && rule.sees_usage() => {
+            Some(rule) if act == Act::CheckEnvoy && rule.sees_usage() => {
                 if asks {
                     self.is_first_question = rule.counts.question();
                     Manner::Used
@@ -81,11 +81,13 @@ impl Part<'_> {
                 return self.look(with);
             }
         }
-        let was_over = self.is_over();
-        if self.cost > 0 && (was_over || self.manner == Manner::Used) {
+        let before = self.verdict;
+        if self.cost > 0 && (self.is_over() || self.manner == Manner::Used) {
             self.charge_late(with);
-            if let Some(verdict) = &mut self.verdict {
-                verdict.is_over = was_over;
+            if let (Some(verdict), Some(before)) = (&mut self.verdict, before) {
+                // What its hits are split by is how the limit stood before.
+                let RuleVerdict { is_over, burst, left, .. } = before;
+                *verdict = RuleVerdict { is_over, burst, left, ..*verdict };
             }
         }
     }
@@ -94,7 +96,7 @@ impl Part<'_> {
     fn uncharge(&mut self, with: Context<'_>) {
         let (key, cost) = (self.key(with.keys), self.cost);
         let back = match self.judge {
-            Judge::Nobody | Judge::Unlimited(..) => cost,
+            Judge::Nobody | Judge::Unlimited(..) => 0,
             Judge::Override(limit) => with.overrides.uncharge(limit, key, cost, with.moment),
             Judge::Rule(_, rule) => {
                 let back = |limit: &Limit| {

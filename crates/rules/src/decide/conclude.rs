@@ -65,7 +65,9 @@ impl DecisionMaker {
                 (Judge::Rule(_, rule) | Judge::Unlimited(_, rule), _)
                     if part.manner == Manner::Back =>
                 {
-                    rule.counts.given_back(part.cost, part.cost.saturating_sub(part.uncharged));
+                    // Without a limit nothing was charged.
+                    let kept = if part.rule().is_some() { part.uncharged } else { part.cost };
+                    rule.counts.given_back(part.cost, part.cost.saturating_sub(kept));
                     continue;
                 }
                 (Judge::Unlimited(_, rule), _) => (rule, None),

@@ -120,13 +120,16 @@ pub struct FoundLimit {
     /// After a charge that need not fit, and of what is given back, which are never denied: the units that the limit
     /// could not remember, or give back.
     pub uncharged: Option<u64>,
+    /// Of a denial whose cost was charged nevertheless: what had been left before that. Otherwise what is left is that.
+    pub left: Option<u64>,
     /// Whether it denies by what the store had said before, which was not asked again.
     pub is_remembered: bool,
 }
 
 impl From<Decision> for FoundLimit {
     fn from(decision: Decision) -> Self {
-        Self { decision, wait: Duration::ZERO, uncharged: None, is_remembered: false }
+        let (wait, uncharged, left) = (Duration::ZERO, None, None);
+        Self { decision, wait, uncharged, left, is_remembered: false }
     }
 }
 
@@ -220,7 +223,10 @@ impl DecisionMaker {
         let mut parts = resolve(&rules, request, act, &mut keys);
         let with = self.context(&keys, DecisionTime::Now, act);
         find_series(&mut parts, request, act);
-        for part in &mut parts {
+        // What is given back first, as in `apart::settle`.
+        let mut in_turn: Vec<&mut Part<'_>> = parts.iter_mut().collect();
+        in_turn.sort_by_key(|part| part.manner != Manner::Back);
+        for part in in_turn {
             let own = matches!(part.judge, Judge::Override(_));
             match act {
                 _ if !own && !part.rule().is_some_and(Rule::blocks) => {}
@@ -341,6 +347,7 @@ fn of_limits(limits: &[Limit], cost: u64, act: Act, found: &[&FoundLimit]) -> Op
     let verdicts = limits.iter().enumerate().map(|(n, limit)| match found.get(n) {
         Some(found) => {
             let verdict = RuleVerdict::of(&found.decision, n, OnFull::default());
+            let verdict = RuleVerdict { left: found.left.unwrap_or(verdict.left), ..verdict };
             if found.uncharged.is_some() {
                 return RuleVerdict { is_over: false, ..verdict };
             }

@@ -58,7 +58,7 @@ pub(crate) struct Part<'r> {
 /// How a verdict counts for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Enforcement {
-    /// Not at all: nothing limits it, or only a rule in shadow mode.
+    /// Not at all: nothing limits it, or only a rule in shadow mode; or it is given back.
     None,
     /// If over the limit, it denies the request.
     Binding,
@@ -91,6 +91,7 @@ impl<'r> Part<'r> {
 
     pub(crate) fn say(&self) -> Enforcement {
         match self.judge {
+            _ if self.manner == Manner::Back => Enforcement::None,
             Judge::Rule(_, rule) if rule.is_shadow() => Enforcement::None,
             Judge::Rule(_, rule) if rule.is_quota() => Enforcement::Quota,
             Judge::Rule(..) | Judge::Override(_) => Enforcement::Binding,
@@ -115,8 +116,11 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Finds where its values are counted.
+    /// Finds where its values are counted. What counts no hits takes no room there.
     pub(crate) fn find_series(&mut self, entries: &[DescriptorEntry<'_>]) {
+        if self.cost == 0 || self.manner == Manner::Back {
+            return;
+        }
         let (Judge::Rule(_, rule) | Judge::Unlimited(_, rule)) = self.judge else { return };
         self.series = rule.series.as_ref().map(|table| table.of(entries));
     }

@@ -56,13 +56,15 @@ impl Found {
 /// Does what the question asks for. `None` if a limit has no limiter, which none is without: each has got its own before
 /// its rule was put in force.
 pub(super) async fn act(question: &Question) -> Option<(FoundElsewhere, Vec<StoredCharge>)> {
-    let rules: Vec<StoredRule<'_>> =
+    let claims: Vec<StoredRule<'_>> =
         question.claims().map(|claim| StoredRule::of(&claim)).collect::<Option<_>>()?;
-    let rules: Vec<&StoredRule<'_>> = rules.iter().collect();
+    let mut rules: Vec<(usize, &StoredRule<'_>)> = claims.iter().enumerate().collect();
+    // What is given back first, as for limits of this process.
+    rules.sort_by_key(|(_, rule)| rule.manner != Manner::Back);
+    let (places, rules): (Vec<usize>, Vec<&StoredRule<'_>>) = rules.into_iter().unzip();
     let (act, charges) = (question.act(), question.is_to_be_charged());
     let found = match act {
-        Act::Charge => charge_or_give_back(&rules).await,
-        _ if !question.is_separate() => decide(&rules, act, charges).await,
+        _ if act == Act::Charge || !question.is_separate() => decide(&rules, act, charges).await,
         _ => {
             let mut all = Found::default();
             for rule in rules.chunks(1) {
@@ -78,6 +80,12 @@ pub(super) async fn act(question: &Question) -> Option<(FoundElsewhere, Vec<Stor
         }
     };
     let Found { is_denied, limits, charges } = found;
+    let mut limits = limits.into_iter();
+    let own = |rule: &&StoredRule<'_>| limits.by_ref().take(rule.limits.len()).collect();
+    let mut told: Vec<(usize, Vec<FoundLimit>)> =
+        places.into_iter().zip(rules.iter().map(own)).collect();
+    told.sort_by_key(|(place, _)| *place);
+    let limits = told.into_iter().flat_map(|(_, own)| own).collect();
     Some((FoundElsewhere { admitted: !is_denied, limits }, charges))
 }
 
@@ -97,15 +105,10 @@ pub(super) async fn reset(question: &Question) -> Result<usize, Fault> {
 async fn decide(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
     let mut told: Vec<Vec<FoundLimit>> = rules.iter().map(|_| Vec::new()).collect();
     let mut is_over = false;
-    // What is given back first, as for limits of this process.
-    for gives_back in [true, false] {
-        for (rule, told) in rules.iter().zip(&mut told) {
-            if rule.is_apart() && (rule.manner == Manner::Back) == gives_back {
-                let found = settle(rule, act).await;
-                is_over |= found.is_denied;
-                *told = found.limits;
-            }
-        }
+    for (rule, told) in rules.iter().zip(&mut told).filter(|(rule, _)| rule.is_apart()) {
+        let found = settle(rule, act).await;
+        is_over |= found.is_denied;
+        *told = found.limits;
     }
     let others: Vec<&StoredRule<'_>> =
         rules.iter().copied().filter(|rule| !rule.is_apart()).collect();
@@ -138,8 +141,10 @@ async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
     }
     let limits = after.limits.into_iter().zip(&before.limits);
     let denied = |(after, before): (FoundLimit, &FoundLimit)| {
+        let left = Some(before.decision.remaining());
         // What has just come back had not been there.
-        if after.decision.is_denied() { after.decision.into() } else { *before }
+        let told = if after.decision.is_denied() { after.decision.into() } else { *before };
+        FoundLimit { left, ..told }
     };
     Found { is_denied: true, limits: limits.map(denied).collect(), charges: Vec::new() }
 }
@@ -159,20 +164,10 @@ async fn give_back_units(rule: &StoredRule<'_>) -> Found {
     found
 }
 
-/// Charges, fit or not, all but what is given back.
-async fn charge_or_give_back(rules: &[&StoredRule<'_>]) -> Found {
-    let mut all = Found::default();
-    for rule in rules.iter().copied() {
-        let mut found = match rule.manner {
-            Manner::Back => give_back_units(rule).await,
-            _ => charge(&[rule]).await,
-        };
-        all.limits.append(&mut found.limits);
-    }
-    all
-}
-
 async fn decide_at_once(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
+    if act == Act::Charge {
+        return charge(rules).await;
+    }
     let is_at_once = || rules.iter().flat_map(|rule| &rule.limits).all(|one| one.wait.is_none());
     if !charges {
         return look(rules, |rule| rule.cost).await;

@@ -245,3 +245,25 @@ async fn over_redis_what_envoy_sends_says_that_costs_come_afterwards_and_what_co
         assert_eq!(ask("seen", 1_001, false).await.0, Code::OverLimit);
     }
 }
+
+#[tokio::test]
+async fn over_redis_too_what_is_given_back_comes_first() {
+    let server = Server::start();
+    for compat in [false, true] {
+        let world = serve("negative_first", &server, compat).await;
+        let ask = async |asked: &[(u64, bool)]| {
+            let of = |(hits, is_negative_hits): &(u64, bool)| RateLimitDescriptor {
+                hits_addend: Some(*hits),
+                is_negative_hits: *is_negative_hits,
+                ..descriptor(&[("fixed", if compat { "bob" } else { "alice" })])
+            };
+            let asked: Vec<RateLimitDescriptor> = asked.iter().map(of).collect();
+            let response = world.ask(request("shop", &asked)).await;
+            let left = response.statuses.iter().map(|status| status.limit_remaining).collect();
+            (response.overall_code(), left)
+        };
+        assert_eq!(ask(&[(10, false)]).await, (Code::Ok, vec![0]), "compat {compat}");
+        // Told in the order of the request: what was left is that after each was decided.
+        assert_eq!(ask(&[(1, false), (5, true)]).await, (Code::Ok, vec![4, 5]), "compat {compat}");
+    }
+}

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 use tollgate_rules::Settings;
+use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::{Global, MetricsNames, Options};
 
 use crate::common::near_over::{RULES, figures, hold};
-use crate::common::{World, serve_with};
+use crate::common::{World, descriptor, request, serve_with};
 use crate::server::Server;
 
 async fn serve(test: &str, rules: &str, server: &Server, compat: bool) -> World {
@@ -43,4 +44,19 @@ async fn what_a_lease_denies_is_counted_as_of_the_local_cache() {
         assert!(!world.check("d", &client, 1).await.0);
     }
     assert_eq!(figures(&world, "ten").await, [15, 10, 2, 5, 0, 4]);
+}
+
+#[tokio::test]
+async fn a_cost_that_is_denied_and_charged_is_split_by_what_was_left_before() {
+    for compat in [false, true] {
+        let server = Server::start();
+        let world = serve(&format!("near_over_used_{compat}"), RULES, &server, compat).await;
+        // From the question on what does not fit is charged.
+        for hits in [0, 8, 5] {
+            let own = descriptor(&[("ten", "x")]);
+            let asked = RateLimitDescriptor { hits_addend: Some(hits), ..own };
+            world.ask(request("d", &[asked])).await;
+        }
+        assert_eq!(figures(&world, "ten").await, [13, 8, 2, 3, 0, 0], "compat {compat}");
+    }
 }
