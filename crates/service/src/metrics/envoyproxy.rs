@@ -3,7 +3,8 @@
 //!
 //! There a rule has the labels `domain`, `key1` and, below the first level, `key2`; deeper levels are dropped, so
 //! rules that differ only there are added up in one series. A rule with `detailed_metric` or `value_to_metric` has those
-//! labels with values of requests; what finds no room for that has them without. A rule that is unlimited is not counted.
+//! labels with values of requests; what finds no room for that, and what is given back, has them without. A rule that is
+//! unlimited is not counted.
 //!
 //! What is counted as near or over is another thing than in our own metrics: of a request that is denied, only the hits
 //! that lie beyond the limit are over it, those between the near-limit share and the limit are near it, and those below are
@@ -121,8 +122,15 @@ fn added_up(rules: &[Rule]) -> BTreeMap<Series<'_>, Vec<RuleCounts>> {
     for rule in rules.iter().filter(|rule| !rule.is_unlimited()) {
         let domain = rule.domain();
         let series = rule.series();
-        if series.is_empty() {
-            added.entry(labels(domain, rule.levels())).or_default().push(rule.counts());
+        let mut of_rule = rule.counts();
+        if !series.is_empty() {
+            // What is given back has no series of its own. Until there is some it is not shown.
+            let negative = of_rule.negative;
+            of_rule = RuleCounts::default();
+            of_rule.negative = negative;
+        }
+        if series.is_empty() || of_rule.negative > 0 {
+            added.entry(labels(domain, rule.levels())).or_default().push(of_rule);
         }
         for one in series {
             let counts = one.counts();

@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use tollgate_rules::Settings;
+use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::{MetricsNames, Options};
 
-use crate::common::{World, raw, serve_with};
+use crate::common::{World, descriptor, raw, request, serve_with};
 
 const RULES: &str = "
 domain: d
@@ -86,4 +87,20 @@ async fn dashboards_of_envoyproxy_ratelimit_find_values_in_their_labels() {
         page_of(1).await,
         [r#"key1="area",key2="method"} 2"#, r#"key1="user"} 3"#, r#"key1="user_a\"b\\\n"} 1"#]
     );
+}
+
+#[tokio::test]
+async fn what_is_given_back_is_counted_without_values() {
+    let world = world("series_negative", 10).await;
+    let negative = r#"ratelimit_service_rate_limit_total_negative_hits{domain="d",key1="user"}"#;
+    assert_eq!(world.metric(negative).await, None);
+    for (hits_addend, value) in [(Some(3), "1.2.3.4"), (Some(4), "new")] {
+        let own = descriptor(&[("user", value)]);
+        let asked = RateLimitDescriptor { hits_addend, is_negative_hits: true, ..own };
+        world.ask(request("d", &[asked])).await;
+    }
+    assert_eq!(world.metric(negative).await.as_deref(), Some("7"));
+    let hits = r#"ratelimit_service_rate_limit_total_hits{domain="d",key1="user"}"#;
+    assert_eq!(world.metric(hits).await.as_deref(), Some("0"));
+    assert_eq!(world.metric("tollgate_series").await.as_deref(), Some("3"));
 }
