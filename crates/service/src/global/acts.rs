@@ -130,23 +130,25 @@ async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
         Manner::Tried => decide_at_once(&[rule], act, charges).await,
         Manner::Used | Manner::Together => look(&[rule], |_| 1).await,
     };
+    // Over a limit, though under a rule that only counts the request is not denied.
+    let is_over = before.limits.iter().any(|limit| limit.decision.is_denied());
     // What was tried and fits is charged by that.
-    let is_settled = rule.manner == Manner::Tried && !before.is_denied;
+    let is_settled = rule.manner == Manner::Tried && !is_over;
     if !charges || rule.cost == 0 || is_settled {
         return before;
     }
     let after = charge(&[rule]).await;
-    if !before.is_denied {
+    if !is_over {
         return after;
     }
     let limits = after.limits.into_iter().zip(&before.limits);
     let denied = |(after, before): (FoundLimit, &FoundLimit)| {
         let left = Some(before.decision.remaining());
         // What has just come back had not been there.
-        let told = if after.decision.is_denied() { after.decision.into() } else { *before };
-        FoundLimit { left, ..told }
+        let decision = if after.decision.is_denied() { after.decision } else { before.decision };
+        FoundLimit { left, decision, ..*before }
     };
-    Found { is_denied: true, limits: limits.map(denied).collect(), charges: Vec::new() }
+    Found { is_denied: before.is_denied, limits: limits.map(denied).collect(), charges: Vec::new() }
 }
 
 /// Gives back as far as it is charged, and looks how the limits stand for one unit. What the store does not take back

@@ -26,6 +26,7 @@ descriptors:
   - {key: lent, usage: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
   - {key: window, accuracy: exact, usage: true, rate_limit: {unit: year, requests_per_unit: 1000}}
   - {key: seen, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
+  - {key: seen_trial, accuracy: exact, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
   - {key: seen_lent, rate_limit: {unit: year, requests_per_unit: 1000}}
   - {key: two, accuracy: exact, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 2}}
 ";
@@ -243,6 +244,13 @@ async fn over_redis_what_envoy_sends_says_that_costs_come_afterwards_and_what_co
         assert_eq!(ask("seen_lent", 50, true).await, (Code::Ok, 50));
         assert_eq!(ask("seen", 5_000, true).await, (Code::Ok, 1_000));
         assert_eq!(ask("seen", 1_001, false).await.0, Code::OverLimit);
+        // A rule that is tried out counts the same, and denies nothing.
+        assert_eq!(ask("seen_trial", 0, false).await, (Code::Ok, 1_000));
+        for _ in 0..4 {
+            assert_eq!(ask("seen_trial", 300, false).await.0, Code::Ok);
+        }
+        assert_eq!(ask("seen_trial", 100, true).await, (Code::Ok, 0));
+        assert_eq!(ask("seen_trial", 150, true).await, (Code::Ok, 50));
     }
 }
 
