@@ -9,6 +9,8 @@ mod log;
 mod print;
 mod redis_variables;
 mod reload;
+mod report_args;
+mod report_settings;
 mod setting;
 mod settings_file;
 mod xds_variables;

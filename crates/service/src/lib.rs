@@ -89,8 +89,13 @@
 //! | `quota_streams`, `quota_buckets`, `quota_bytes` | | Envoys that are assigned quotas, their buckets, and the memory |
 //! | `quota_assignments_total`, `quota_abandoned_total`, `quota_refused_total` | | what they were told, and reports that were not answered |
 //! | `quota_reported_allowed_total`, `quota_reported_denied_total` | | requests that they reported |
+//! | `denials_logged_total`, `denials_suppressed_total` | | with [`Options::log_denials`]: lines, and those left out |
 //!
 //! With [`MetricsNames::Envoyproxy`] there are also the names of envoyproxy/ratelimit's mapping to Prometheus.
+//!
+//! # Single requests
+//! With [`Options::log_denials`] denials are logged through `tracing`, with their descriptors. That delays no request, and
+//! does not grow: what finds no room is counted.
 //!
 //! # Quotas
 //! Envoys with the filter `rate_limit_quota` limit by themselves, and are assigned shares of a rule: over any time t at
@@ -110,12 +115,14 @@ mod host_port;
 mod http;
 mod listen;
 mod metrics;
+mod observe;
 #[doc(hidden)]
 pub mod offline;
 mod options;
 mod page;
 pub mod protocol;
 mod quota;
+mod reports;
 mod resp;
 mod rls;
 mod rules_from;

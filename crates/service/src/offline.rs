@@ -10,10 +10,12 @@ use tollgate_tower::{ClientAddress, Headers};
 
 use crate::http::json;
 use crate::metrics::Protocol;
+use crate::observe::{Caller, ServiceCall};
 use crate::options::{AnswerParts, MetricsNames};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::resp;
 use crate::service::Service;
+use crate::wire;
 
 /// Rules, and requests without a connection.
 #[derive(Debug)]
@@ -44,7 +46,10 @@ impl Offline {
     /// # Errors
     /// The reason why it is not decided.
     pub fn decide(&self, request: &RateLimitRequest) -> Result<RateLimitResponse, String> {
-        let answer = self.service.decide_here(request, Protocol::Grpc);
+        let observers = &self.service.observers;
+        let mut call = ServiceCall::begin(observers, Protocol::Grpc, Caller::default());
+        let answer = self.service.decide_here(request, &mut call);
+        call.end(wire::outcome(&answer));
         answer.map_err(|refusal| refusal.to_string())
     }
 

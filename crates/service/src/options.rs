@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate::Clock;
+use tollgate::{Clock, Policy};
 use tollgate_rules::{Settings, Timing};
 use tollgate_tower::Headers;
 
@@ -72,6 +72,9 @@ pub struct Options {
     pub state: Option<StateFile>,
     /// The names of metrics.
     pub metrics_names: MetricsNames,
+    /// How many denials are logged, at level INFO, with their descriptors: a limit of all of them together, as
+    /// `10/s burst 50`. Default: none.
+    pub log_denials: Option<Policy>,
     /// The clock of the limits. Its origin is where the first window begins. Default: Unix time.
     pub clock: Clock,
     /// How long health checks fail, when the service stops, while requests are still accepted: long enough for load
@@ -193,6 +196,7 @@ impl Options {
             global: None,
             state: None,
             metrics_names: MetricsNames::default(),
+            log_denials: None,
             clock: Clock::unix(),
             linger: Duration::ZERO,
             grace: Duration::from_secs(10),

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
 use crate::metrics::Protocol;
+use crate::observe::{Caller, ServiceCall};
 use crate::protocol::rls::rate_limit_service_server::RateLimitService;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::service::Service;
-use crate::wire::RequestRefusal;
+use crate::wire::{self, RequestRefusal};
 use tollgate_rules::RequestError;
 
 /// Answers `ShouldRateLimit`.
@@ -21,12 +22,13 @@ impl RateLimitService for Rls {
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
+        let observers = &self.0.observers;
+        let caller = Caller::of(observers, request.extensions());
+        let mut call = ServiceCall::begin(observers, Protocol::Grpc, caller);
         // A decision is immediate, or waits for a store until its deadline at most.
-        self.0
-            .decide(request.get_ref(), Protocol::Grpc)
-            .await
-            .map(Response::new)
-            .map_err(|refusal| status(&refusal))
+        let answer = self.0.decide(request.get_ref(), &mut call).await;
+        call.end(wire::outcome(&answer));
+        answer.map(Response::new).map_err(|refusal| status(&refusal))
     }
 }
 

@@ -27,6 +27,7 @@ use crate::protocol::DESCRIPTORS;
 use crate::protocol::quota::rate_limit_quota_service_server::RateLimitQuotaServiceServer;
 use crate::protocol::rls::rate_limit_service_server::RateLimitServiceServer;
 use crate::quota::{self, Rlqs};
+use crate::reports::OpenReports;
 use crate::resp;
 use crate::rls::Rls;
 use crate::rules_from::RulesFrom;
@@ -56,6 +57,7 @@ pub struct Running {
     certificates: Arc<Rereading>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
+    reports: OpenReports,
     linger: Duration,
     grace: Duration,
     /// The address of HTTP.
@@ -137,12 +139,13 @@ pub async fn start(
     let (keeper, mut cache) =
         keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?;
     find_files(&options.rules, options.settings.allow_empty)?;
-    let state = options.state.map(|file| Arc::new(StateKeeper::open(file, &mut cache)));
+    let state = options.state.clone().map(|file| Arc::new(StateKeeper::open(file, &mut cache)));
     let cache = Arc::new(cache);
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
-    let told = (options.answers, options.headers, options.trusted_proxies.client_address());
-    let names = options.metrics_names;
-    let service = Arc::new(Service::new(maker, told, names, keeper, state, options.clock));
+    let told = (options.answers, options.headers.clone(), options.trusted_proxies.client_address());
+    let (names, clock) = (options.metrics_names, options.clock.clone());
+    let service = Service::new(maker, told, names, keeper, state, clock);
+    let (service, reports) = OpenReports::begin(service, &options)?;
     let (health, health_service) = tonic_health::server::health_reporter();
     let observe = with_health(observe, &service, &health);
     let retriever = Retriever::start(options.rules.source(), cache, options.timing, observe)
@@ -178,6 +181,7 @@ pub async fn start(
     }
     let [http, grpc, admin] = sockets.addresses;
     Ok(Running {
+        reports,
         service,
         retriever,
         health,
@@ -361,7 +365,7 @@ impl Running {
 
     /// Fails its health checks, waits as long as [`linger`](Options::linger), accepts no more connections, answers
     /// requests in progress, for at most [`grace`](Options::grace), writes the
-    /// [state](Options::state), and ends.
+    /// [state](Options::state), writes what is left of the log of denials, and ends.
     pub async fn stop(mut self) {
         self.service.drain();
         report(&self.health, false).await;
@@ -377,5 +381,6 @@ impl Running {
         if let Some(keeper) = &self.service.keeper {
             let _ = tokio::time::timeout(self.grace, keeper.close()).await;
         }
+        self.reports.close(self.grace).await;
     }
 }

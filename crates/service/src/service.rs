@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use tollgate::Clock;
 use tollgate_rules::{DecisionMaker, RuleCache, SeriesStatus};
@@ -10,9 +9,9 @@ use tollgate_tower::{ClientAddress, Headers};
 
 use crate::global::GlobalLimits;
 use crate::history::History;
-use crate::metrics::{Metrics, OfRespClients, Protocol, RequestOutcome, RespClients};
+use crate::metrics::{Metrics, OfRespClients, RespClients};
+use crate::observe::{Observers, ServiceCall};
 use crate::options::{AnswerParts, MetricsNames};
-use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::quota::Quotas;
 use crate::state::{OfState, StateKeeper};
@@ -24,6 +23,7 @@ use crate::wire::{self, RequestRefusal};
 pub(crate) struct Service {
     pub(crate) maker: DecisionMaker,
     pub(crate) metrics: Metrics,
+    pub(crate) observers: Observers,
     pub(crate) history: History,
     /// Set if limits are kept elsewhere.
     pub(crate) keeper: Option<GlobalLimits>,
@@ -66,10 +66,12 @@ impl Service {
             metrics.show(OfState(Arc::clone(state)));
         }
         let history = History::default();
+        let observers = Observers::new(Arc::clone(&metrics.requests));
         let (tokens, draining) = (Tokens::default(), AtomicBool::new(false));
         Self {
             maker,
             metrics,
+            observers,
             history,
             keeper,
             state,
@@ -91,43 +93,24 @@ impl Service {
     pub(crate) async fn decide(
         &self,
         request: &RateLimitRequest,
-        protocol: Protocol,
+        call: &mut ServiceCall<'_>,
     ) -> Result<RateLimitResponse, RequestRefusal> {
-        let Some(keeper) = &self.keeper else { return self.decide_here(request, protocol) };
-        let begun = Instant::now();
-        let answer = match wire::question(&self.maker, request) {
-            Ok(question) => {
-                let (answer, _) = keeper.answer(&self.maker, question).await;
-                Ok(wire::response(&answer, protocol, self.answers))
-            }
-            Err(refusal) => Err(refusal),
-        };
-        self.answered(answer, protocol, begun)
+        let Some(keeper) = &self.keeper else { return self.decide_here(request, call) };
+        let question = wire::question(&self.maker, request)?;
+        let (answer, _) = keeper.answer(&self.maker, question).await;
+        call.decided(request, &answer);
+        Ok(wire::response(&answer, call.protocol(), self.answers))
     }
 
     /// By limits of this process, without waiting.
     pub(crate) fn decide_here(
         &self,
         request: &RateLimitRequest,
-        protocol: Protocol,
+        call: &mut ServiceCall<'_>,
     ) -> Result<RateLimitResponse, RequestRefusal> {
-        let begun = Instant::now();
-        self.answered(wire::decide(&self.maker, request, protocol, self.answers), protocol, begun)
-    }
-
-    fn answered(
-        &self,
-        answer: Result<RateLimitResponse, RequestRefusal>,
-        protocol: Protocol,
-        begun: Instant,
-    ) -> Result<RateLimitResponse, RequestRefusal> {
-        let outcome = match answer.as_ref().map(RateLimitResponse::overall_code) {
-            Ok(Code::OverLimit) => RequestOutcome::OverLimit,
-            Ok(_) => RequestOutcome::Allowed,
-            Err(_) => RequestOutcome::Refused,
-        };
-        self.metrics.requests.answered(protocol, outcome, begun.elapsed());
-        answer
+        let answer = wire::decide(&self.maker, request)?;
+        call.decided(request, &answer);
+        Ok(wire::response(&answer, call.protocol(), self.answers))
     }
 
     /// Logs the domains whose last headroom has gone out of force: each report once.
@@ -163,5 +146,11 @@ impl Service {
     pub(crate) fn is_healthy(&self) -> bool {
         // Relaxed: as in `drain`.
         !self.draining.load(Ordering::Relaxed) && self.cache().rules().is_some()
+    }
+}
+
+impl AsRef<Observers> for Service {
+    fn as_ref(&self) -> &Observers {
+        &self.observers
     }
 }

@@ -9,7 +9,8 @@ use tollgate_rules::{
     Override, Question, Request, RequestError, Status, Unit,
 };
 
-use crate::metrics::Protocol;
+use crate::metrics::{Protocol, RequestOutcome};
+use crate::observe::InWords;
 use crate::options::AnswerParts;
 use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride};
 use crate::protocol::core::HeaderValue;
@@ -39,12 +40,9 @@ impl fmt::Display for RequestRefusal {
 pub(crate) fn decide(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
-    protocol: Protocol,
-    answers: AnswerParts,
-) -> Result<RateLimitResponse, RequestRefusal> {
+) -> Result<Answer, RequestRefusal> {
     // Envoy cannot wait: what has to is denied, and takes no place in a queue.
     ask(maker, request, |asked| maker.act(asked, Act::CheckEnvoy))
-        .map(|answer| response(&answer, protocol, answers))
 }
 
 /// The same for limits that are kept elsewhere: the question for the store.
@@ -108,6 +106,23 @@ fn read_override(limit: &RateLimitOverride) -> Result<Override, RequestRefusal> 
     Ok(Override { requests_per_unit: limit.requests_per_unit, unit })
 }
 
+impl InWords for RateLimitRequest {
+    fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    fn entries(&self, each: &mut dyn FnMut(usize, &str, &[u8])) {
+        for (n, descriptor) in self.descriptors.iter().enumerate() {
+            descriptor.entries.iter().for_each(|entry| each(n, &entry.key, &entry.value));
+        }
+    }
+
+    fn hits(&self, descriptor: usize) -> u64 {
+        let own = self.descriptors.get(descriptor).and_then(|descriptor| descriptor.hits_addend);
+        own.unwrap_or_else(|| u64::from(self.hits_addend.max(1)))
+    }
+}
+
 /// Logs which rules' tables are full, at most once a minute for each.
 pub(crate) fn tell(answer: &Answer) {
     for report in answer.reports() {
@@ -152,6 +167,15 @@ pub(crate) fn response(
         response_headers_to_add: headers,
         dynamic_metadata: with_reason(answers.metadata.then(|| metadata(answer)).flatten(), reason),
         ..RateLimitResponse::default()
+    }
+}
+
+/// What came of a request.
+pub(crate) fn outcome(answer: &Result<RateLimitResponse, RequestRefusal>) -> RequestOutcome {
+    match answer.as_ref().map(RateLimitResponse::overall_code) {
+        Ok(rate_limit_response::Code::OverLimit) => RequestOutcome::OverLimit,
+        Ok(_) => RequestOutcome::Allowed,
+        Err(_) => RequestOutcome::Refused,
     }
 }
 

@@ -238,6 +238,9 @@ pub(crate) struct ServeArgs {
     pub(super) linger_stop: Option<u16>,
 
     #[command(flatten)]
+    pub(super) reports: super::report_args::ReportArgs,
+
+    #[command(flatten)]
     pub(super) redis: crate::serve_redis::RedisArgs,
 }
 

@@ -18,6 +18,7 @@ use super::environment::{BadVariable, Environment};
 use super::given::Given;
 use super::log::{Format, LogLevel};
 use super::redis_variables;
+use super::report_settings::ReportSettings;
 use super::setting::{Setting, SettingError, SettingSource, first, optional, own};
 use super::xds_variables;
 
@@ -60,6 +61,7 @@ pub(super) struct Effective {
     pub(super) linger_stop: Setting<u16>,
     /// Its address may contain a password, so it is not printed.
     pub(super) redis: Setting<Option<Global>>,
+    pub(super) reports: ReportSettings,
     pub(super) log_level: Setting<LogLevel>,
     pub(super) log_format: Setting<Format>,
 }
@@ -75,8 +77,7 @@ impl Effective {
 
     pub(super) fn resolve(given: &Given, environment: &Environment) -> Result<Self, SettingError> {
         environment.refuse_what_would_mislead()?;
-        let (args, defaults) = (&given.args, Settings::default());
-        let from = |name| given.source(name);
+        let (args, defaults, from) = (&given.args, Settings::default(), |name| given.source(name));
         let truth = |flag, name, variable| -> Result<Setting<bool>, BadVariable> {
             Ok(first((flag, from(name)), (environment.truth(variable)?, variable), false))
         };
@@ -139,6 +140,7 @@ impl Effective {
             metrics_names: own((args.metrics_names, from("metrics-names")), MetricsNamesArg::Own),
             linger_stop: own((args.linger_stop, from("linger-stop")), 0),
             redis: redis(given, environment)?,
+            reports: ReportSettings::of(given),
             log_level: first((args.log_level, from("log-level")), level, LogLevel::Info),
             log_format: first((args.log_format, from("log-format")), format, Format::Text),
         })
@@ -148,7 +150,7 @@ impl Effective {
     pub(super) fn options(&self) -> Options {
         let every = Duration::from_secs(self.state_every.value.into());
         let seconds = |seconds: Option<u32>| seconds.map(|s| Duration::from_secs(s.into()));
-        Options {
+        self.reports.with(Options {
             settings: self.settings(),
             http: self.http.value.clone(),
             http_socket: self.http_socket.value.clone(),
@@ -179,7 +181,7 @@ impl Effective {
             state: self.state.value.clone().map(|path| StateFile { path, every }),
             global: self.redis.value.clone(),
             ..Options::new(self.rules.value.clone())
-        }
+        })
     }
 
     pub(super) fn settings(&self) -> Settings {

@@ -1,4 +1,5 @@
-//! Logs on standard error, as text or as JSON. They contain nothing of requests.
+//! Logs on standard error, as text or as JSON. They contain nothing of requests, but for denials if `--log-denials` asks for
+//! them.
 
 use std::fmt;
 use std::io::{self, IsTerminal};

@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Arg;
+use tollgate::Policy;
 use tollgate_service::{Global, HostPort, RespOptions};
 
 use super::effective::Effective;
 use super::given::{Given, command, settings, variable};
+use super::report_settings::ReportSettings;
 use super::setting::{Setting, SettingSource};
 
 const HEAD: &str = "\
@@ -127,13 +129,7 @@ fn rows(all: &Effective) -> SettingRows {
         ("allow-empty", row(&all.allow_empty, plain)),
         ("linger-rules", row(&all.linger_rules, number)),
         ("state", row(&all.state, optional_path)),
-        (
-            "state-every",
-            row(&all.state_every, |seconds| match all.state.value {
-                Some(_) => plain(seconds),
-                None => Shown::Idle(Some(seconds.to_string())),
-            }),
-        ),
+        ("state-every", idle_unless(all.state.value.is_some(), row(&all.state_every, plain))),
         ("capacity", row(&all.capacity, plain)),
         ("override-capacity", row(&all.override_capacity, plain)),
         ("table-bytes", row(&all.table_bytes, plain)),
@@ -150,6 +146,7 @@ fn rows(all: &Effective) -> SettingRows {
     rows.extend(of_certificates(all));
     rows.extend(of_resp(&all.resp));
     rows.extend(of_redis(&all.redis));
+    rows.extend(of_reports(&all.reports));
     rows
 }
 
@@ -188,6 +185,19 @@ fn of_resp(resp: &Setting<Option<RespOptions>>) -> SettingRows {
         ("resp", one_of(address.map(quoted), &resp.source)),
         ("resp-password", one_of(password, &resp.source)),
     ])
+}
+
+fn of_reports(reports: &ReportSettings) -> SettingRows {
+    let quoted_or_none = |value: &Option<Policy>| optional(value.as_ref(), quoted);
+    SettingRows::from([("log-denials", row(&reports.log_denials, quoted_or_none))])
+}
+
+/// A setting that has no meaning without another.
+fn idle_unless(is_used: bool, (shown, source): (Shown, SettingSource)) -> (Shown, SettingSource) {
+    match shown {
+        Shown::Written(value) if !is_used => (Shown::Idle(Some(value)), source),
+        shown => (shown, source),
+    }
 }
 
 fn of_redis(redis: &Setting<Option<Global>>) -> SettingRows {

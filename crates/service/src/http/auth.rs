@@ -2,7 +2,6 @@
 //! made by `forward_auth` of the rules.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::extract::{Query, Request, State};
 use axum::http::uri::Authority;
@@ -13,6 +12,7 @@ use tollgate_tower::{ClientAddress, Head, NormalPath};
 
 use super::check::{CheckRequest, Pairs, error_response, one, refused, reply};
 use crate::metrics::{Protocol, RequestOutcome};
+use crate::observe::{Caller, ServiceCall};
 use crate::service::Service;
 
 /// What the proxy's configuration asks for, beside what the headers tell.
@@ -25,21 +25,22 @@ struct AuthQuestion {
 
 pub(crate) async fn auth(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     Query(query): Query<Vec<(String, String)>>,
     request: Request,
 ) -> Response {
-    let begun = Instant::now();
+    let mut call = ServiceCall::begin(&service.observers, Protocol::Auth, caller);
     // Without the body, which is not read.
     let request = request.map(drop);
     let (mut response, denied) = match AuthQuestion::read(query) {
-        Ok(asked) => (answer(&service, &asked, &request).await, asked.denied),
+        Ok(asked) => (answer(&service, &asked, &request, &mut call).await, asked.denied),
         Err(reason) => (refused(reason), StatusCode::BAD_REQUEST),
     };
     let outcome = RequestOutcome::of(response.status());
     if outcome == RequestOutcome::OverLimit {
         *response.status_mut() = denied;
     }
-    service.metrics.requests.answered(Protocol::Auth, outcome, begun.elapsed());
+    call.end(outcome);
     response
 }
 
@@ -74,7 +75,12 @@ fn short(text: &str) -> String {
 }
 
 /// The answer of `/v1/check` to the descriptors that the request becomes.
-async fn answer(service: &Service, asked: &AuthQuestion, request: &RequestOf<()>) -> Response {
+async fn answer(
+    service: &Service,
+    asked: &AuthQuestion,
+    request: &RequestOf<()>,
+    call: &mut ServiceCall<'_>,
+) -> Response {
     let Some(rules) = service.cache().rules() else {
         return error_response(RequestError::NotLoaded);
     };
@@ -85,7 +91,7 @@ async fn answer(service: &Service, asked: &AuthQuestion, request: &RequestOf<()>
     let (domain, cost) = (asked.domain.clone(), asked.cost);
     let question = CheckRequest { domain, descriptors, cost, rules: Some(rules) };
     // A proxy cannot wait: what has to is denied, and takes no place in a queue.
-    match question.act(service, Act::CheckNow).await {
+    match question.act(service, Act::CheckNow, Some(call)).await {
         Ok((answer, _)) => reply(&answer, &service.headers, None),
         Err(error) => error_response(error),
     }

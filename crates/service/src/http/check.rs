@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -18,6 +18,7 @@ use tollgate_rules::{
 use tollgate_tower::{Headers, LimitReport, PolicyName};
 
 use crate::metrics::{Protocol, RequestOutcome};
+use crate::observe::{Caller, InWords, ServiceCall};
 use crate::service::Service;
 use crate::tokens::{Charged, Token};
 use crate::wire::{nearest_limit, tell, whole_seconds};
@@ -114,11 +115,19 @@ struct StatusReply<'a> {
 
 pub(super) type ParsedQuestion = Result<Json<CheckRequest>, JsonRejection>;
 
-pub(crate) async fn check(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
-    let begun = Instant::now();
-    let response = answer(&service, asked, Act::Check).await;
-    let outcome = RequestOutcome::of(response.status());
-    service.metrics.requests.answered(Protocol::Plain, outcome, begun.elapsed());
+pub(crate) async fn check(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    asked: ParsedQuestion,
+) -> Response {
+    let mut call = ServiceCall::begin(&service.observers, Protocol::Plain, caller);
+    let response = answer(&service, asked, Act::Check, Some(&mut call)).await;
+    ended(call, response)
+}
+
+/// The response, after the call has ended.
+pub(super) fn ended(call: ServiceCall<'_>, response: Response) -> Response {
+    call.end(RequestOutcome::of(response.status()));
     response
 }
 
@@ -142,7 +151,7 @@ pub(crate) async fn peek(
         }
     }
     question.descriptors.push(Pairs(pairs));
-    answer(&service, Ok(Json(question)), Act::Peek).await
+    answer(&service, Ok(Json(question)), Act::Peek, None).await
 }
 
 pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
@@ -161,12 +170,18 @@ pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: ParsedQues
     }
 }
 
-pub(super) async fn answer(service: &Service, asked: ParsedQuestion, act: Act) -> Response {
+/// Without a call it is a question that no metric counts.
+pub(super) async fn answer(
+    service: &Service,
+    asked: ParsedQuestion,
+    act: Act,
+    call: Option<&mut ServiceCall<'_>>,
+) -> Response {
     let asked = match asked {
         Ok(Json(asked)) => asked,
         Err(rejection) => return rejection.into_response(),
     };
-    match asked.act(service, act).await {
+    match asked.act(service, act, call).await {
         Ok((answer, _)) => reply(&answer, &service.headers, None),
         Err(error) => error_response(error),
     }
@@ -178,14 +193,21 @@ impl CheckRequest {
         &self,
         service: &Service,
         act: Act,
+        call: Option<&mut ServiceCall<'_>>,
     ) -> Result<(Answer, Option<Charged>), RequestError> {
         let Some(keeper) = &service.keeper else {
             let mut answer = self.ask(|request| service.maker.act(request, act))?;
             let receipt = answer.take_receipt().map(Charged::Here);
+            if let Some(call) = call {
+                call.decided(self, &answer);
+            }
             return Ok((answer, receipt));
         };
         let question = self.ask(|request| service.maker.question(request, act))?;
         let (answer, charges) = keeper.answer(&service.maker, question).await;
+        if let Some(call) = call {
+            call.decided(self, &answer);
+        }
         let is_place = matches!(act, Act::Reserve { .. }) && keeper.remembers_charges();
         let keeps = is_place && answer.is_allowed();
         Ok((answer, keeps.then_some(Charged::Stored(charges))))
@@ -207,6 +229,22 @@ impl CheckRequest {
             .collect();
         let request = Request::new(&self.domain, &descriptors);
         act(&Request { rules: self.rules.as_ref(), ..request })
+    }
+}
+
+impl InWords for CheckRequest {
+    fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    fn entries(&self, each: &mut dyn FnMut(usize, &str, &[u8])) {
+        for (n, Pairs(pairs)) in self.descriptors.iter().enumerate() {
+            pairs.iter().for_each(|(key, value)| each(n, key, value.as_bytes()));
+        }
+    }
+
+    fn hits(&self, _: usize) -> u64 {
+        self.cost
     }
 }
 

@@ -11,7 +11,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::Protocol;
+use crate::metrics::{Protocol, RequestOutcome};
+use crate::observe::{Caller, ServiceCall};
 use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor};
 use crate::protocol::rls::rate_limit_response::{Code, DescriptorStatus, RateLimit, rate_limit};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
@@ -20,13 +21,15 @@ use crate::wire::RequestRefusal;
 
 pub(crate) async fn should_rate_limit(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     body: Bytes,
 ) -> Response {
     // Whatever the content type: curl sends that of a form.
-    let told = match read(&body) {
-        Some(request) => told(service.decide(&request, Protocol::Json).await),
-        None => Err(NO_REQUEST.to_owned()),
+    let Some(request) = read(&body) else {
+        return (StatusCode::BAD_REQUEST, NO_REQUEST).into_response();
     };
+    let mut call = ServiceCall::begin(&service.observers, Protocol::Json, caller);
+    let told = told(service.decide(&request, &mut call).await, call);
     match told {
         Ok((status, json)) => {
             let kind = [(header::CONTENT_TYPE, "application/json")];
@@ -41,14 +44,22 @@ const NO_REQUEST: &str = "Bad Request";
 /// The same by limits of this process, without waiting.
 pub(crate) fn answer(service: &Service, body: &[u8]) -> Result<(StatusCode, String), String> {
     let request = read(body).ok_or(NO_REQUEST)?;
-    told(service.decide_here(&request, Protocol::Json))
+    let mut call = ServiceCall::begin(&service.observers, Protocol::Json, Caller::default());
+    told(service.decide_here(&request, &mut call), call)
 }
 
 /// The status and the body, or the reason why there is no decision.
-fn told(answer: Result<RateLimitResponse, RequestRefusal>) -> Result<(StatusCode, String), String> {
+fn told(
+    answer: Result<RateLimitResponse, RequestRefusal>,
+    call: ServiceCall<'_>,
+) -> Result<(StatusCode, String), String> {
+    let status = match answer.as_ref().map(RateLimitResponse::overall_code) {
+        Ok(Code::OverLimit) => StatusCode::TOO_MANY_REQUESTS,
+        Ok(_) => StatusCode::OK,
+        Err(_) => StatusCode::BAD_REQUEST,
+    };
+    call.end(RequestOutcome::of(status));
     let response = answer.map_err(|refusal| refusal.to_string())?;
-    let is_over = response.overall_code() == Code::OverLimit;
-    let status = if is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
     let json = serde_json::to_string(&JsonResponse::new(&response));
     Ok((status, json.map_err(|error| error.to_string())?))
 }

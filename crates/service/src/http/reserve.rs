@@ -4,7 +4,7 @@
 #![expect(clippy::result_large_err, reason = "either is the response")]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -15,10 +15,11 @@ use serde::Deserialize;
 use tollgate_rules::Act;
 
 use super::check::{
-    CheckRequest, Pairs, ParsedQuestion, answer, error_response, fault_response, one, refused,
-    reply,
+    CheckRequest, Pairs, ParsedQuestion, answer, ended, error_response, fault_response, one,
+    refused, reply,
 };
-use crate::metrics::{Protocol, RequestOutcome};
+use crate::metrics::Protocol;
+use crate::observe::{Caller, ServiceCall};
 use crate::service::Service;
 use crate::tokens::{Charged, PLACES, Token};
 
@@ -55,26 +56,33 @@ type Parsed<T> = Result<Json<T>, JsonRejection>;
 
 pub(crate) async fn reserve(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     asked: Parsed<ReserveRequest>,
 ) -> Response {
-    let begun = Instant::now();
+    let mut call = ServiceCall::begin(&service.observers, Protocol::Plain, caller);
     let answer = match asked {
-        Ok(Json(asked)) => take_place(&service, asked).await,
+        Ok(Json(asked)) => take_place(&service, asked, &mut call).await,
         Err(rejection) => Err(rejection.into_response()),
     };
-    told(&service, answer, begun)
+    told(call, answer)
 }
 
-pub(crate) async fn charge(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
-    let begun = Instant::now();
-    told(&service, Ok(answer(&service, asked, Act::Charge).await), begun)
+pub(crate) async fn charge(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    asked: ParsedQuestion,
+) -> Response {
+    let mut call = ServiceCall::begin(&service.observers, Protocol::Plain, caller);
+    let answer = answer(&service, asked, Act::Charge, Some(&mut call)).await;
+    told(call, Ok(answer))
 }
 
 pub(crate) async fn cancel(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     asked: Parsed<CancelRequest>,
 ) -> Response {
-    let begun = Instant::now();
+    let call = ServiceCall::begin(&service.observers, Protocol::Plain, caller);
     let answer = match asked {
         Ok(Json(CancelRequest { token })) => match charged(&service, &token) {
             Ok(charged) => charged.cancel().await.map_err(fault_response),
@@ -83,14 +91,15 @@ pub(crate) async fn cancel(
         Err(rejection) => Err(rejection.into_response()),
     };
     let answer = answer.map(|done| Json(serde_json::json!({ "cancelled": done })).into_response());
-    told(&service, answer, begun)
+    told(call, answer)
 }
 
 pub(crate) async fn refund(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     asked: Parsed<RefundRequest>,
 ) -> Response {
-    let begun = Instant::now();
+    let call = ServiceCall::begin(&service.observers, Protocol::Plain, caller);
     let answer = match asked {
         Ok(Json(RefundRequest { token, units })) => match charged(&service, &token) {
             Ok(charged) => charged.refund(units.unwrap_or(u64::MAX)).await.map_err(fault_response),
@@ -99,10 +108,14 @@ pub(crate) async fn refund(
         Err(rejection) => Err(rejection.into_response()),
     };
     let answer = answer.map(|units| Json(serde_json::json!({ "refunded": units })).into_response());
-    told(&service, answer, begun)
+    told(call, answer)
 }
 
-async fn take_place(service: &Service, asked: ReserveRequest) -> Result<Response, Response> {
+async fn take_place(
+    service: &Service,
+    asked: ReserveRequest,
+    call: &mut ServiceCall<'_>,
+) -> Result<Response, Response> {
     let ReserveRequest { domain, descriptors, cost, max_wait_ms } = asked;
     let bytes_of = |Pairs(pairs): &Pairs| -> usize {
         pairs.iter().map(|(key, value)| key.len() + value.len()).sum()
@@ -115,7 +128,7 @@ async fn take_place(service: &Service, asked: ReserveRequest) -> Result<Response
     }
     let act = Act::Reserve { max_wait: max_wait_ms.map(Duration::from_millis) };
     let asked = CheckRequest { domain, descriptors, cost, rules: None };
-    let (answer, charged) = asked.act(service, act).await.map_err(error_response)?;
+    let (answer, charged) = asked.act(service, act, Some(call)).await.map_err(error_response)?;
     let token = charged.and_then(|charged| service.tokens.keep(charged));
     Ok(reply(&answer, &service.headers, token))
 }
@@ -132,9 +145,6 @@ fn charged(service: &Service, token: &str) -> Result<Charged, Response> {
 }
 
 /// The response, counted.
-fn told(service: &Service, answer: Result<Response, Response>, begun: Instant) -> Response {
-    let response = answer.unwrap_or_else(|refusal| refusal);
-    let outcome = RequestOutcome::of(response.status());
-    service.metrics.requests.answered(Protocol::Plain, outcome, begun.elapsed());
-    response
+fn told(call: ServiceCall<'_>, answer: Result<Response, Response>) -> Response {
+    ended(call, answer.unwrap_or_else(|refusal| refusal))
 }

@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
 use tokio::time::Sleep;
+use tollgate_tower::PeerAddress;
 use tonic::transport::server::Connected;
 
 use super::tls::Tls;
@@ -102,11 +103,12 @@ impl Raw {
     }
 }
 
-/// gRPC is told nothing about the client.
 impl Connected for Io {
-    type ConnectInfo = ();
+    type ConnectInfo = PeerAddress;
 
-    fn connect_info(&self) -> Self::ConnectInfo {}
+    fn connect_info(&self) -> Self::ConnectInfo {
+        PeerAddress(self.peer)
+    }
 }
 
 impl Io {

@@ -35,6 +35,13 @@ pub(crate) enum RequestOutcome {
     Refused,
 }
 
+impl Protocol {
+    /// Its name in metrics and logs.
+    pub(crate) fn name(self) -> &'static str {
+        PROTOCOLS[self as usize].1
+    }
+}
+
 impl RequestOutcome {
     /// What the status of an answer over HTTP says.
     pub(crate) fn of(status: StatusCode) -> Self {

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::limit;
+use super::limit::{self, RulesQuestion};
 use super::session::{Pause, Session};
 use crate::listen::Io;
 use crate::metrics::Protocol;
@@ -31,9 +31,9 @@ pub(super) async fn serve(
 ) {
     let stopped = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
     let mut connection = RespConnection {
+        session: Session::new(service, password, Some(io.peer())),
         io,
         service,
-        session: Session::new(service, password),
         input: Vec::with_capacity(BUFFER_BYTES),
         output: Vec::with_capacity(BUFFER_BYTES),
         heard: Instant::now(),
@@ -110,9 +110,10 @@ impl RespConnection<'_> {
             if size > 0 {
                 self.heard = begun;
             }
-            if let Pause::Ask(question) = pause {
+            if let Pause::Ask(RulesQuestion { question, told }) = pause {
                 if let Some(keeper) = &self.service.keeper {
                     let (answer, _) = keeper.answer(&self.service.maker, question).await;
+                    self.session.log(&answer, told);
                     let outcome = limit::write(&answer, &mut self.output);
                     self.session.count(outcome);
                 }

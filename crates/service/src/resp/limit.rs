@@ -8,6 +8,7 @@ use super::parse::{MAX_WORDS, RequestWords, integer};
 use super::refusal::RespRefusal;
 use super::reply;
 use crate::metrics::RequestOutcome;
+use crate::observe::{DeniedFrom, RequestText};
 use crate::service::Service;
 use crate::wire::{tell, whole_seconds};
 
@@ -56,7 +57,7 @@ impl Dialect {
 
 /// A limit that comes with the request.
 pub(super) fn throttle<'a>(
-    service: &Service,
+    (service, from): (&Service, DeniedFrom),
     dialect: Dialect,
     mut words: RequestWords<'a>,
     out: &mut Vec<u8>,
@@ -81,6 +82,9 @@ pub(super) fn throttle<'a>(
     let answer = service.maker.pace(key, pace, cost).map_err(RespRefusal::Request)?;
     if let Some(report) = &answer.report {
         tracing::warn!("{report}");
+    }
+    if let Some(denials) = service.observers.denials.as_ref().filter(|_| !answer.is_allowed) {
+        denials.by_pace(key, cost, &answer, from);
     }
     dialect.write(&answer, burst, out);
     Ok(if answer.is_allowed { RequestOutcome::Allowed } else { RequestOutcome::OverLimit })
@@ -116,14 +120,21 @@ pub(super) enum ByRules {
 /// What comes of a command by rules: an outcome, or a question for the store in which the limits are.
 pub(super) enum RulesAsked {
     Answered(RequestOutcome),
-    Elsewhere(Question),
+    Elsewhere(RulesQuestion),
+}
+
+/// A question for the store, and what the log tells of the request if it is denied: its words are gone by then.
+#[derive(Debug)]
+pub(super) struct RulesQuestion {
+    pub(super) question: Question,
+    pub(super) told: Option<(RequestText, u64)>,
 }
 
 const BY_RULES_TAKES: &str = "domain cost key value [key value ...]";
 
 /// The limit of a rule.
 pub(super) fn by_rules<'a>(
-    service: &Service,
+    (service, from): (&Service, DeniedFrom),
     what: ByRules,
     mut words: RequestWords<'a>,
     out: &mut Vec<u8>,
@@ -151,12 +162,17 @@ pub(super) fn by_rules<'a>(
         ByRules::Check => Act::CheckNow,
         ByRules::Peek => Act::Peek,
     };
+    let denials = service.observers.denials.as_ref().filter(|_| what == ByRules::Check);
     if service.keeper.is_some() {
-        let question = maker.question(&request, act);
-        return question.map(RulesAsked::Elsewhere).map_err(RespRefusal::Request);
+        let question = maker.question(&request, act).map_err(RespRefusal::Request)?;
+        let told = denials.map(|_| (RequestText::of(&request), cost));
+        return Ok(RulesAsked::Elsewhere(RulesQuestion { question, told }));
     }
-    let answer = maker.act(&request, act);
-    answer.map(|answer| RulesAsked::Answered(write(&answer, out))).map_err(RespRefusal::Request)
+    let answer = maker.act(&request, act).map_err(RespRefusal::Request)?;
+    if let Some(denials) = denials.filter(|_| !answer.is_allowed()) {
+        denials.by_rules(&request, &answer, from);
+    }
+    Ok(RulesAsked::Answered(write(&answer, out)))
 }
 
 fn text<'a>(name: &'static str, found: &'a [u8]) -> Result<&'a str, RespRefusal<'a>> {

@@ -94,7 +94,7 @@ async fn refuse(mut io: Io, service: &Service) {
 
 /// The answers to these bytes of a client, and whether the connection then ends: without a connection.
 pub(crate) fn offline(service: &Service, mut input: &[u8]) -> (Vec<u8>, bool) {
-    let mut session = session::Session::new(service, None);
+    let mut session = session::Session::new(service, None, None);
     let mut all = Vec::new();
     loop {
         let mut out = Vec::new();

@@ -1,12 +1,15 @@
 //! [`Session`]: what a connection has said of itself, and the answers to its requests. Opens no socket.
 
-use tollgate_rules::Question;
+use std::net::IpAddr;
 
-use super::limit::{self, ByRules, Dialect, RulesAsked};
+use tollgate_rules::Answer;
+
+use super::limit::{self, ByRules, Dialect, RulesAsked, RulesQuestion};
 use super::parse::{RequestWords, WordPlaces};
 use super::refusal::RespRefusal;
 use super::reply;
-use crate::metrics::{OUTCOMES_COUNT, RequestOutcome};
+use crate::metrics::{OUTCOMES_COUNT, Protocol, RequestOutcome};
+use crate::observe::{DeniedFrom, RequestText};
 use crate::service::Service;
 
 /// Answers that wait to be sent: from so many bytes on they are sent before further requests are decided, so that a
@@ -19,6 +22,7 @@ const LONGEST_NAME: usize = 16;
 #[derive(Debug)]
 pub(super) struct Session<'s> {
     service: &'s Service,
+    from: DeniedFrom,
     /// What the client must send before anything else.
     password: Option<&'s [u8]>,
     is_authenticated: bool,
@@ -36,16 +40,21 @@ pub(super) enum Pause {
     /// The answers are to be sent first.
     Full,
     /// The store has to be asked: the question of the last request.
-    Ask(Question),
+    Ask(RulesQuestion),
     /// The connection ends, once its answers are sent.
     End,
 }
 
 impl<'s> Session<'s> {
-    pub(super) fn new(service: &'s Service, password: Option<&'s [u8]>) -> Self {
+    pub(super) fn new(
+        service: &'s Service,
+        password: Option<&'s [u8]>,
+        peer: Option<IpAddr>,
+    ) -> Self {
+        let from = DeniedFrom { protocol: Protocol::Resp, peer };
         let (is_authenticated, is_resp3) = (password.is_none(), false);
         let (places, outcomes) = (WordPlaces::default(), [0; OUTCOMES_COUNT]);
-        Self { service, password, is_authenticated, is_resp3, places, outcomes }
+        Self { service, from, password, is_authenticated, is_resp3, places, outcomes }
     }
 
     /// Decides requests one after the other; returns how many bytes they had, and why there are no more.
@@ -84,6 +93,14 @@ impl<'s> Session<'s> {
     /// The outcomes since the last call.
     pub(super) fn take_outcomes(&mut self) -> [u64; OUTCOMES_COUNT] {
         std::mem::take(&mut self.outcomes)
+    }
+
+    /// Logs the store's answer, if it is a denial.
+    pub(super) fn log(&self, answer: &Answer, told: Option<(RequestText, u64)>) {
+        let denials = self.service.observers.denials.as_ref().filter(|_| !answer.is_allowed());
+        if let Some((denials, (text, hits))) = denials.zip(told) {
+            denials.by_rules_told(text, hits, answer, self.from);
+        }
     }
 
     /// Answers one request. A pause ends what is decided at a time.
@@ -128,14 +145,15 @@ impl<'s> Session<'s> {
             }
             _ => {}
         }
+        let asker = (self.service, self.from);
         let outcome = match upper {
-            b"CL.THROTTLE" => limit::throttle(self.service, Dialect::RedisCell, words, out)?,
-            b"THROTTLE" => limit::throttle(self.service, Dialect::Throttlecrab, words, out)?,
-            b"TOLLGATE.CHECK" => match limit::by_rules(self.service, ByRules::Check, words, out)? {
+            b"CL.THROTTLE" => limit::throttle(asker, Dialect::RedisCell, words, out)?,
+            b"THROTTLE" => limit::throttle(asker, Dialect::Throttlecrab, words, out)?,
+            b"TOLLGATE.CHECK" => match limit::by_rules(asker, ByRules::Check, words, out)? {
                 RulesAsked::Answered(outcome) => outcome,
                 RulesAsked::Elsewhere(question) => return Ok(Some(Pause::Ask(question))),
             },
-            b"TOLLGATE.PEEK" => match limit::by_rules(self.service, ByRules::Peek, words, out)? {
+            b"TOLLGATE.PEEK" => match limit::by_rules(asker, ByRules::Peek, words, out)? {
                 RulesAsked::Answered(outcome) => outcome,
                 RulesAsked::Elsewhere(question) => return Ok(Some(Pause::Ask(question))),
             },
@@ -313,7 +331,7 @@ mod tests {
         let told = (AnswerParts::default(), Headers::default(), ClientAddress::peer());
         let clock = tollgate::Clock::unix();
         let service = Service::new(maker, told, MetricsNames::Own, None, None, clock);
-        let mut session = Session::new(&service, None);
+        let mut session = Session::new(&service, None, None);
         let request = format!("*2\r\n$4\r\nECHO\r\n$1000\r\n{}\r\n", "x".repeat(1_000));
         let input = request.repeat(40);
         let (mut at, mut sent) = (0, Vec::new());

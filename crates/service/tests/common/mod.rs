@@ -4,6 +4,7 @@
 
 pub(crate) mod control_plane;
 pub(crate) mod near_over;
+pub(crate) mod reports;
 
 use std::fs;
 use std::path::PathBuf;

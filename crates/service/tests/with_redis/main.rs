@@ -17,5 +17,6 @@ mod envoyproxy;
 mod global;
 mod global_kinds;
 mod near_over;
+mod reports;
 mod resp_clients;
 mod rules_redis;

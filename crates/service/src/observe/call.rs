@@ -1,0 +1,44 @@
+//! [`ServiceCall`]: one request, from the moment when it was read to its answer.
+
+use std::time::Instant;
+
+use tollgate_rules::Answer;
+
+use super::asked::InWords;
+use super::caller::Caller;
+use super::denials::DeniedFrom;
+use super::observers::Observers;
+use crate::metrics::{Protocol, RequestOutcome};
+
+/// One request.
+#[derive(Debug)]
+pub(crate) struct ServiceCall<'o> {
+    observers: &'o Observers,
+    protocol: Protocol,
+    caller: Caller,
+    begun: Instant,
+}
+
+impl<'o> ServiceCall<'o> {
+    /// A request that was read just now.
+    pub(crate) fn begin(observers: &'o Observers, protocol: Protocol, caller: Caller) -> Self {
+        Self { observers, protocol, caller, begun: Instant::now() }
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Rules have decided.
+    pub(crate) fn decided(&mut self, asked: &impl InWords, answer: &Answer) {
+        if let Some(denials) = self.observers.denials.as_ref().filter(|_| !answer.is_allowed()) {
+            let from = DeniedFrom { protocol: self.protocol, peer: self.caller.peer };
+            denials.by_rules(asked, answer, from);
+        }
+    }
+
+    /// It is answered.
+    pub(crate) fn end(self, outcome: RequestOutcome) {
+        self.observers.requests.answered(self.protocol, outcome, self.begun.elapsed());
+    }
+}

@@ -1,0 +1,201 @@
+//! [`DenialLog`]: a line for each denial, as many as a limit of its own admits.
+//!
+//! Whether a line is written is one decision of a [`Limiter`], so that a flood of denials costs one read of one word each.
+//! It is written by a thread of the log: where standard error goes to a pipe that nothing reads, that thread waits and no
+//! request does. What is left out, for either reason, is counted, and told by the next line.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use tokio::sync::{mpsc, oneshot};
+use tollgate::{Clock, Limiter, Policy};
+use tollgate_rules::{Answer, PacedAnswer};
+use tracing::dispatcher;
+
+use super::asked::{InWords, RequestText, hits_of, rules_of, word};
+use crate::metrics::{Protocol, ServiceTotal, encode_total};
+
+/// The maximum number of lines that wait to be written: a megabyte or so.
+const MAX_LINES: usize = 1_024;
+
+/// Writes a line.
+type WriteLine = Box<dyn FnOnce() + Send>;
+
+/// Writes denials to the log.
+#[derive(Debug)]
+pub(crate) struct DenialLog {
+    limiter: Limiter,
+    lines: mpsc::Sender<WriteLine>,
+    /// Left out since the last line.
+    pending: AtomicU64,
+    logged: ServiceTotal,
+    suppressed: ServiceTotal,
+}
+
+/// Where a denied request came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeniedFrom {
+    pub(crate) protocol: Protocol,
+    pub(crate) peer: Option<IpAddr>,
+}
+
+impl DenialLog {
+    /// Starts its thread, which ends with the log.
+    pub(crate) fn open(policy: Policy, clock: Clock) -> io::Result<Self> {
+        let (lines, mut taken) = mpsc::channel::<WriteLine>(MAX_LINES);
+        let subscriber = dispatcher::get_default(Clone::clone);
+        thread::Builder::new().name("tollgate-denials".to_owned()).spawn(move || {
+            dispatcher::with_default(&subscriber, || {
+                while let Some(write) = taken.blocking_recv() {
+                    write();
+                }
+            });
+        })?;
+        Ok(Self {
+            limiter: Limiter::with_clock(policy, clock),
+            lines,
+            pending: AtomicU64::new(0),
+            logged: ServiceTotal::default(),
+            suppressed: ServiceTotal::default(),
+        })
+    }
+
+    /// If there is room for a line, has it written; it is told how many were left out since the last.
+    fn put(&self, line: impl FnOnce(u64) -> WriteLine) {
+        let is_admitted = self.limiter.check().is_allowed();
+        let room = is_admitted.then(|| self.lines.try_reserve().ok()).flatten();
+        // Relaxed, here and below: a count by itself, and each addition is taken out by one line alone.
+        if let Some(room) = room {
+            self.logged.add(1);
+            room.send(line(self.pending.swap(0, Ordering::Relaxed)));
+        } else {
+            self.suppressed.add(1);
+            self.pending.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until the lines of now are written.
+    pub(crate) async fn flush(&self) {
+        let (tell, told) = oneshot::channel();
+        // Dropped in its turn, or at once if the thread has ended.
+        let _ = self.lines.send(Box::new(move || drop::<oneshot::Sender<()>>(tell))).await;
+        let _ = told.await;
+    }
+
+    /// A request that rules denied. `asked` is called if there is room for a line.
+    pub(crate) fn by_rules(&self, asked: &impl InWords, answer: &Answer, from: DeniedFrom) {
+        self.put(|suppressed| {
+            let text = RequestText::of(asked);
+            of_rules(text, answer, hits_of(asked, answer), suppressed, from)
+        });
+    }
+
+    /// The same for a request of one descriptor whose own text is gone by now.
+    pub(crate) fn by_rules_told(
+        &self,
+        text: RequestText,
+        hits: u64,
+        answer: &Answer,
+        from: DeniedFrom,
+    ) {
+        self.put(|suppressed| of_rules(text, answer, hits, suppressed, from));
+    }
+
+    /// A request that was denied by a limit of its own.
+    pub(crate) fn by_pace(&self, key: &[u8], hits: u64, answer: &PacedAnswer, from: DeniedFrom) {
+        self.put(|suppressed| {
+            let (key, retry_after_ms) = (word(key), answer.retry_after.map(whole_ms));
+            Box::new(move || {
+                tracing::info!(
+                    key,
+                    hits,
+                    retry_after_ms,
+                    protocol = from.protocol.name(),
+                    peer = from.peer.map(tracing::field::display),
+                    suppressed,
+                    "denied"
+                );
+            })
+        });
+    }
+}
+
+fn of_rules(
+    text: RequestText,
+    answer: &Answer,
+    hits: u64,
+    suppressed: u64,
+    from: DeniedFrom,
+) -> WriteLine {
+    let (rules, retry_after_ms) = (rules_of(answer), answer.retry_after().map(whole_ms));
+    Box::new(move || {
+        tracing::info!(
+            domain = text.domain,
+            descriptors = text.descriptors,
+            rules,
+            hits,
+            retry_after_ms,
+            protocol = from.protocol.name(),
+            peer = from.peer.map(tracing::field::display),
+            suppressed,
+            "denied"
+        );
+    })
+}
+
+/// Rounded up.
+fn whole_ms(wait: Duration) -> u64 {
+    u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// Shows how many lines there were, and were not.
+#[derive(Debug)]
+pub(crate) struct OfDenials(pub(crate) Arc<DenialLog>);
+
+impl Collector for OfDenials {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Self(log) = self;
+        let help = "Denials that were logged";
+        encode_total(&mut encoder, "denials_logged", help, log.logged.get())?;
+        let help = "Denials that were not logged, because the log of denials was at its limit, or nothing took its lines";
+        encode_total(&mut encoder, "denials_suppressed", help, log.suppressed.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_log_that_nothing_reads_holds_up_no_request_and_what_it_loses_is_told() {
+        let policy = "1000000/s burst 1000000".parse().unwrap();
+        let log = DenialLog::open(policy, Clock::unix()).unwrap();
+        let ((begin, begun), (read, is_read)) = (channel(), channel::<()>());
+        log.put(|_| {
+            Box::new(move || {
+                begin.send(()).unwrap();
+                let _ = is_read.recv();
+            })
+        });
+        // The thread has taken that line, and waits.
+        begun.recv().unwrap();
+        for _ in 0..MAX_LINES + 10 {
+            log.put(|_| Box::new(|| ()));
+        }
+        assert_eq!((log.logged.get(), log.suppressed.get()), (MAX_LINES as u64 + 1, 10));
+        drop(read);
+        log.flush().await;
+        let (tell, told) = channel();
+        log.put(|suppressed| Box::new(move || tell.send(suppressed).unwrap()));
+        assert_eq!(told.recv(), Ok(10));
+    }
+}

@@ -1,0 +1,49 @@
+//! What an operator is told of requests whose limits are in Redis.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tollgate_service::{Global, Options, RespOptions};
+
+use crate::common::reports::DenialLines;
+use crate::common::{World, serve_with};
+use crate::server::Server;
+
+const RULES: &str = "
+domain: shop
+descriptors:
+  - {key: user, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 1}}
+";
+
+async fn serve(test: &str, server: &Server, more: impl FnOnce(Options) -> Options) -> World {
+    let deadline = std::time::Duration::from_secs(2);
+    let global = Some(Global { deadline, ..Global::new(server.address()) });
+    let world = serve_with(test, RULES, |options| more(Options { global, ..options })).await;
+    world.until("tollgate_store_degraded 0").await;
+    world
+}
+
+#[tokio::test]
+async fn a_denial_by_redis_is_logged_with_its_words_over_every_protocol() {
+    let (log, _guard) = DenialLines::begin();
+    let server = Server::start();
+    let log_denials = Some("1000/s".parse().expect("a policy"));
+    let resp = Some(RespOptions::new(([127, 0, 0, 1], 0)));
+    let more = |options| Options { log_denials, resp, ..options };
+    let world = serve("redis_denials", &server, more).await;
+    assert!(!world.check("shop", &json!([{"user": "a"}]), 2).await.0);
+    let mut redis = TcpStream::connect(world.running.resp.expect("it is spoken")).await;
+    let redis = redis.as_mut().expect("it listens");
+    redis.write_all(b"TOLLGATE.CHECK shop 3 user b,c\r\n").await.expect("it is connected");
+    redis.read_buf(&mut Vec::new()).await.expect("an answer");
+    let told = |line: &Value| {
+        ["descriptors", "rules", "hits", "protocol", "peer"].map(|field| line[field].clone())
+    };
+    let lines: Vec<_> = log.after(world).await.iter().map(told).collect();
+    let line = |descriptors, hits, protocol| {
+        let texts = [descriptors, "user"].map(|text: &str| json!(text));
+        let [descriptors, rules] = texts;
+        [descriptors, rules, json!(hits), json!(protocol), json!("127.0.0.1")]
+    };
+    assert_eq!(lines, [line("user=a", 2, "check"), line("user=b%2Cc", 3, "resp")]);
+}
