@@ -70,7 +70,11 @@ async fn serve(at_start: &AtStart) -> Result<(), Failure> {
 
 /// An error about an address, with the setting that it comes from.
 fn named(error: &StartError, effective: &Effective) -> String {
-    let StartError::Resolve { address, .. } = error else { return error.to_string() };
+    let address = match error {
+        StartError::Resolve { address, .. } => address,
+        StartError::Traces(_) => return format!("{}: {error}", effective.reports.otlp.source),
+        _ => return error.to_string(),
+    };
     let setting = |setting: &Setting<HostPort>| {
         (setting.value == *address).then(|| setting.source.to_string())
     };

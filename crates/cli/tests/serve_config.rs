@@ -102,6 +102,8 @@ redis-tls-ca = "r.ca"
 redis-tls-cert = "r.crt"
 redis-tls-key = "r.key"
 log-denials = "gcra 10/s burst 50"
+otlp = "http://collector:4317"
+trace-sample = "0.25 of all"
 "#;
 
 /// The lines of [`ALL`]: names and values.
@@ -262,7 +264,13 @@ fn a_bad_file_or_variable_is_refused_with_its_place_and_what_is_accepted() {
         ("admin-host = ['a', 'b/']", "t.toml:1: admin-host is 'b/': 'b/' is no name of a host"),
         ("poll = [1, 2]", "t.toml:1: poll is a list; give one value\n"),
         ("[http]\nport = 1", "t.toml:1: 'http' is a table or a date; "),
+        ("trace-sample = 0.5", "trace-sample (t.toml:1) is given without --otlp; give both\n"),
+        (
+            "otlp = 'http://a:1'\ntrace-sample = '2 of all'",
+            "t.toml:2: trace-sample is '2 of all': no share from 0 to 1, as in 0.01 or",
+        ),
         ("log-denials = 'many'", "t.toml:1: log-denials is 'many': "),
+        ("otlp = 'collector:4317'", "t.toml:1: traces cannot be sent to collector:4317: "),
         ("state-every = 1", "state-every (t.toml:1) is given without --state; give both\n"),
         ("nodes = 2", "nodes (t.toml:1) is given without --redis; give both\n"),
         (

@@ -49,7 +49,7 @@ impl Offline {
         let observers = &self.service.observers;
         let mut call = ServiceCall::begin(observers, Protocol::Grpc, Caller::default());
         let answer = self.service.decide_here(request, &mut call);
-        call.end(wire::outcome(&answer));
+        call.end(wire::outcome(&answer), 0);
         answer.map_err(|refusal| refusal.to_string())
     }
 

@@ -14,6 +14,7 @@ use crate::host_name::HostName;
 use crate::host_port::HostPort;
 use crate::listen::TlsFiles;
 use crate::rules_from::RulesFrom;
+use crate::traces::Traces;
 use crate::trusted_proxies::TrustedProxies;
 
 /// The options that a service is started with. The ports are those of envoyproxy/ratelimit.
@@ -75,6 +76,8 @@ pub struct Options {
     /// How many denials are logged, at level INFO, with their descriptors: a limit of all of them together, as
     /// `10/s burst 50`. Default: none.
     pub log_denials: Option<Policy>,
+    /// Where spans of requests are sent. Default: nowhere.
+    pub traces: Option<Traces>,
     /// The clock of the limits. Its origin is where the first window begins. Default: Unix time.
     pub clock: Clock,
     /// How long health checks fail, when the service stops, while requests are still accepted: long enough for load
@@ -197,6 +200,7 @@ impl Options {
             state: None,
             metrics_names: MetricsNames::default(),
             log_denials: None,
+            traces: None,
             clock: Clock::unix(),
             linger: Duration::ZERO,
             grace: Duration::from_secs(10),

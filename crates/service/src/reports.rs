@@ -1,4 +1,5 @@
-//! [`OpenReports`]: what tells an operator of requests: the log of denials. It is off unless an option says otherwise.
+//! [`OpenReports`]: what tells an operator of requests: the log of denials, and traces. Each is off unless an option
+//! says otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +10,17 @@ use crate::observe::{DenialLog, OfDenials};
 use crate::options::Options;
 use crate::service::Service;
 use crate::start_error::StartError;
+use crate::traces::{LastSpans, Tracer};
 
-/// What writes something. It ends after everything else, so that it also tells of the last request.
+/// What sends something. It is told to stop after everything else, so that it also tells of the last request.
 #[derive(Debug)]
 pub(crate) struct OpenReports {
     denials: Option<Arc<DenialLog>>,
+    spans: Option<LastSpans>,
 }
 
 impl OpenReports {
-    /// Has the service observed as the options say.
+    /// Has the service observed as the options say, and starts to send. Needs a runtime.
     pub(crate) fn begin(
         mut service: Service,
         options: &Options,
@@ -30,15 +33,35 @@ impl OpenReports {
             service.observers.denials = Some(Arc::clone(&log));
             denials = Some(log);
         }
-        Ok((Arc::new(service), Self { denials }))
+        let mut spans = None;
+        if let Some(traces) = &options.traces {
+            let (tracer, last, counts) = Tracer::open(traces).map_err(StartError::Traces)?;
+            service.metrics.show(counts);
+            service.observers.tracer = Some(tracer);
+            spans = Some(last);
+        }
+        Ok((Arc::new(service), Self { denials, spans }))
     }
 
-    /// Writes what is left, for at most so long.
-    pub(crate) async fn close(self, grace: Duration) {
-        if let Some(denials) = &self.denials
-            && timeout(grace, denials.flush()).await.is_err()
-        {
-            tracing::warn!("denials: what was to be written is given up after {grace:?}");
+    /// Sends what is left, for at most so long.
+    pub(crate) async fn close(mut self, grace: Duration) {
+        let spans = async {
+            match self.spans.take() {
+                Some(spans) => spans.send(grace).await,
+                None => true,
+            }
+        };
+        let denials = async {
+            match &self.denials {
+                Some(denials) => timeout(grace, denials.flush()).await.is_ok(),
+                None => true,
+            }
+        };
+        let (spans, denials) = tokio::join!(spans, denials);
+        for (what, is_sent) in [("traces", spans), ("denials", denials)] {
+            if !is_sent {
+                tracing::warn!("{what}: what was to be sent is given up after {grace:?}");
+            }
         }
     }
 }

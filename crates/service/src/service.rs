@@ -97,7 +97,7 @@ impl Service {
     ) -> Result<RateLimitResponse, RequestRefusal> {
         let Some(keeper) = &self.keeper else { return self.decide_here(request, call) };
         let question = wire::question(&self.maker, request)?;
-        let (answer, _) = keeper.answer(&self.maker, question).await;
+        let (answer, _) = call.store(keeper.answer(&self.maker, question)).await;
         call.decided(request, &answer);
         Ok(wire::response(&answer, call.protocol(), self.answers))
     }

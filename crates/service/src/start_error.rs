@@ -11,6 +11,7 @@ use tollgate_rules::RuleError;
 use crate::global::GlobalError;
 use crate::host_port::HostPort;
 use crate::listen::TlsError;
+use crate::traces::TracesError;
 
 /// Why a service did not start.
 ///
@@ -59,6 +60,9 @@ pub enum StartError {
     Global(GlobalError),
     /// A state in a file was asked for, and limits are kept in Redis, which outlives the process.
     State,
+    /// Traces cannot be sent where the options say. (A collector that does not answer does not keep a service from
+    /// starting.)
+    Traces(TracesError),
     /// The system cannot start a thread: the one that reads rules, or those of connections.
     Thread(io::Error),
     /// The description of the protocol could not be read: the build is broken.
@@ -88,6 +92,7 @@ impl fmt::Display for StartError {
             Self::State => f.write_str(
                 "limits in Redis outlive this process by themselves; leave out either the state's file or Redis",
             ),
+            Self::Traces(error) => error.fmt(f),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::Reflection => f.write_str("the description of the protocol cannot be read"),
         }

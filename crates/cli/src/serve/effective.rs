@@ -140,7 +140,7 @@ impl Effective {
             metrics_names: own((args.metrics_names, from("metrics-names")), MetricsNamesArg::Own),
             linger_stop: own((args.linger_stop, from("linger-stop")), 0),
             redis: redis(given, environment)?,
-            reports: ReportSettings::of(given),
+            reports: ReportSettings::resolve(given, environment)?,
             log_level: first((args.log_level, from("log-level")), level, LogLevel::Info),
             log_format: first((args.log_format, from("log-format")), format, Format::Text),
         })

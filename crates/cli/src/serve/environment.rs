@@ -26,10 +26,9 @@ const STATSD: Fate = Meaningless("metrics are Prometheus', at `/metrics`");
 const XDS: Fate = Honoured("of the control plane, with `CONFIG_TYPE=GRPC_XDS_SOTW`");
 const XDS_TLS: Fate = Honoured("with `CONFIG_GRPC_XDS_SERVER_USE_TLS`");
 const MEMCACHE: Fate = Meaningless("there is no memcached");
-const TRACING: Fate = NotYet("there are no traces");
 
 /// All of them, in the order of envoyproxy/ratelimit's settings.
-pub(super) const VARIABLES: [(&str, Fate); 92] = [
+pub(super) const VARIABLES: [(&str, Fate); 93] = [
     ("HOST", Honoured("the address of HTTP, with `PORT`")),
     ("PORT", Honoured("8080")),
     (
@@ -152,11 +151,21 @@ pub(super) const VARIABLES: [(&str, Fate); 92] = [
     ("QUOTA_MODE", Honoured("as `--quota-mode`")),
     ("MERGE_DOMAIN_CONFIG", Honoured("as `--merge-domains`")),
     ("RESPONSE_DYNAMIC_METADATA", Honoured("as `--metadata`")),
-    ("TRACING_ENABLED", TRACING),
-    ("TRACING_SERVICE_NAME", TRACING),
-    ("TRACING_SERVICE_NAMESPACE", TRACING),
-    ("TRACING_EXPORTER_PROTOCOL", TRACING),
-    ("TRACING_SAMPLING_RATE", TRACING),
+    (
+        "TRACING_ENABLED",
+        Honoured("as `--otlp http://localhost:4317`, unless a variable of the SDK names another"),
+    ),
+    ("TRACING_SERVICE_NAME", Honoured("tollgate by default, there RateLimit")),
+    ("TRACING_SERVICE_NAMESPACE", Honoured("in traces")),
+    ("TRACING_SERVICE_INSTANCE_ID", Honoured("in traces; none by default")),
+    (
+        "TRACING_EXPORTER_PROTOCOL",
+        Honoured("grpc, there http by default; another is refused at start"),
+    ),
+    (
+        "TRACING_SAMPLING_RATE",
+        Honoured("as `--trace-sample`: 1 by default with `TRACING_ENABLED`, as there"),
+    ),
 ];
 
 /// The variables that are set.
@@ -188,7 +197,8 @@ impl Environment {
     }
 
     pub(super) fn text(&self, name: &'static str) -> Option<&str> {
-        debug_assert!(VARIABLES.iter().any(|(known, _)| *known == name));
+        let is_known = VARIABLES.iter().any(|(known, _)| *known == name);
+        debug_assert!(is_known || name.starts_with("OTEL_"), "{name}");
         self.own(name)
     }
 
@@ -303,17 +313,17 @@ mod tests {
     #[test]
     fn what_is_set_and_not_honoured_is_told_and_nothing_else() {
         let environment = environment(&[
-            ("TRACING_ENABLED", "true"),
-            ("USE_STATSD", "false"),
+            ("BACKEND_TYPE", "redis"),
+            ("USE_PROMETHEUS", "false"),
             ("PORT", "80"),
-            ("STATSD_HOST", ""),
+            ("MEMCACHE_SRV", ""),
             ("PATH", "/bin"),
         ]);
         assert_eq!(
             environment.unheeded(),
             [
-                "USE_STATSD is set and means nothing here: metrics are Prometheus', at /metrics",
-                "TRACING_ENABLED is set and is not honoured yet: there are no traces",
+                "USE_PROMETHEUS is set and means nothing here: /metrics is always there",
+                "BACKEND_TYPE is set and is not honoured yet: Redis, if REDIS_URL is set, else this process",
             ]
         );
     }

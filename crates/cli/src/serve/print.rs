@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Arg;
 use tollgate::Policy;
-use tollgate_service::{Global, HostPort, RespOptions};
+use tollgate_service::{Global, HostPort, RespOptions, TraceSampling};
 
 use super::effective::Effective;
 use super::given::{Given, command, settings, variable};
+use super::report_args::sampling_text;
 use super::report_settings::ReportSettings;
 use super::setting::{Setting, SettingSource};
 
@@ -188,8 +189,21 @@ fn of_resp(resp: &Setting<Option<RespOptions>>) -> SettingRows {
 }
 
 fn of_reports(reports: &ReportSettings) -> SettingRows {
+    let traces = reports.otlp.value.is_some();
+    let sampling = |sampling: &TraceSampling| match sampling.follows_caller {
+        true => plain(&sampling.of_roots),
+        false => quoted(&sampling_text(*sampling)),
+    };
+    // A user with a password stands before an @.
+    let collector = |url: &Option<String>| {
+        optional(url.as_ref(), |url| if url.contains('@') { Shown::Secret } else { quoted(url) })
+    };
     let quoted_or_none = |value: &Option<Policy>| optional(value.as_ref(), quoted);
-    SettingRows::from([("log-denials", row(&reports.log_denials, quoted_or_none))])
+    SettingRows::from([
+        ("log-denials", row(&reports.log_denials, quoted_or_none)),
+        ("otlp", row(&reports.otlp, collector)),
+        ("trace-sample", idle_unless(traces, row(&reports.trace_sample, sampling))),
+    ])
 }
 
 /// A setting that has no meaning without another.

@@ -1,10 +1,11 @@
 //! The arguments that say what an operator is told besides the log and `/metrics`.
 
 use tollgate::Policy;
+use tollgate_service::TraceSampling;
 
 /// What an operator is told
 #[derive(clap::Args)]
-#[command(next_help_heading = "Denials")]
+#[command(next_help_heading = "Denials and traces")]
 pub(super) struct ReportArgs {
     /// How many denials to log, at level info: a policy for all of them together, as in "10/s burst 50" [default: none]
     ///
@@ -12,4 +13,34 @@ pub(super) struct ReportArgs {
     /// the peer, and how many denials were left out before it. Values of requests are in it: names of clients, addresses.
     #[arg(long, value_name = "LIMIT")]
     pub(super) log_denials: Option<Policy>,
+
+    /// A collector of traces, as in http://127.0.0.1:4317, that speaks OTLP over gRPC [default: none]
+    ///
+    /// Requests are traced if their caller traces them (traceparent), and a share of others. OTEL_SERVICE_NAME and other
+    /// variables of OpenTelemetry's SDK are honoured.
+    #[arg(long, value_name = "URL")]
+    pub(super) otlp: Option<String>,
+
+    /// The share of requests that are traced among those whose caller sends no trace [default: 0]
+    ///
+    /// With `of all` behind it, as in "0.01 of all", it is a share of all traces, whatever callers decide.
+    #[arg(long, value_name = "SHARE", value_parser = sampling)]
+    pub(super) trace_sample: Option<TraceSampling>,
+}
+
+const OF_ALL: &str = " of all";
+
+fn sampling(text: &str) -> Result<TraceSampling, &'static str> {
+    let of_all = text.strip_suffix(OF_ALL);
+    let share = of_all.unwrap_or(text).parse().ok();
+    match share.filter(|share| (0.0..=1.0).contains(share)) {
+        Some(of_roots) => Ok(TraceSampling { of_roots, follows_caller: of_all.is_none() }),
+        None => Err("no share from 0 to 1, as in 0.01 or \"0.01 of all\""),
+    }
+}
+
+/// As it is written behind the flag.
+pub(super) fn sampling_text(sampling: TraceSampling) -> String {
+    let TraceSampling { of_roots, follows_caller } = sampling;
+    format!("{of_roots}{}", if follows_caller { "" } else { OF_ALL })
 }

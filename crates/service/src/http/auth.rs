@@ -40,7 +40,7 @@ pub(crate) async fn auth(
     if outcome == RequestOutcome::OverLimit {
         *response.status_mut() = denied;
     }
-    call.end(outcome);
+    call.end(outcome, response.status().as_u16());
     response
 }
 

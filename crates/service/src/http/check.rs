@@ -127,7 +127,7 @@ pub(crate) async fn check(
 
 /// The response, after the call has ended.
 pub(super) fn ended(call: ServiceCall<'_>, response: Response) -> Response {
-    call.end(RequestOutcome::of(response.status()));
+    call.end(RequestOutcome::of(response.status()), response.status().as_u16());
     response
 }
 
@@ -204,7 +204,11 @@ impl CheckRequest {
             return Ok((answer, receipt));
         };
         let question = self.ask(|request| service.maker.question(request, act))?;
-        let (answer, charges) = keeper.answer(&service.maker, question).await;
+        let asks = keeper.answer(&service.maker, question);
+        let (answer, charges) = match &call {
+            Some(call) => call.store(asks).await,
+            None => asks.await,
+        };
         if let Some(call) = call {
             call.decided(self, &answer);
         }

@@ -58,7 +58,7 @@ fn told(
         Ok(_) => StatusCode::OK,
         Err(_) => StatusCode::BAD_REQUEST,
     };
-    call.end(RequestOutcome::of(status));
+    call.end(RequestOutcome::of(status), status.as_u16());
     let response = answer.map_err(|refusal| refusal.to_string())?;
     let json = serde_json::to_string(&JsonResponse::new(&response));
     Ok((status, json.map_err(|error| error.to_string())?))

@@ -43,6 +43,11 @@ impl Protocol {
 }
 
 impl RequestOutcome {
+    /// Its name in metrics and traces.
+    pub(crate) fn name(self) -> &'static str {
+        OUTCOMES[self as usize].1
+    }
+
     /// What the status of an answer over HTTP says.
     pub(crate) fn of(status: StatusCode) -> Self {
         match status {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tollgate_rules::Answer;
 
-use super::asked::InWords;
+use super::asked::{InWords, hits_of, rules_of, word};
 use super::caller::Caller;
 use super::denials::DeniedFrom;
 use super::observers::Observers;
@@ -35,10 +35,23 @@ impl<'o> ServiceCall<'o> {
             let from = DeniedFrom { protocol: self.protocol, peer: self.caller.peer };
             denials.by_rules(asked, answer, from);
         }
+        if let Some(span) = &mut self.caller.span {
+            span.decided(word(asked.domain().as_bytes()), rules_of(answer), hits_of(asked, answer));
+        }
     }
 
-    /// It is answered.
-    pub(crate) fn end(self, outcome: RequestOutcome) {
+    /// Waits for the store, in a span of its own.
+    pub(crate) async fn store<F: Future>(&self, asks: F) -> F::Output {
+        let (tracer, span) = (&self.observers.tracer, &self.caller.span);
+        let _waits = tracer.as_ref().zip(span.as_ref()).map(|(tracer, span)| tracer.waits(span));
+        asks.await
+    }
+
+    /// It is answered, with a status of its protocol: of HTTP, or of gRPC.
+    pub(crate) fn end(self, outcome: RequestOutcome, status: u16) {
         self.observers.requests.answered(self.protocol, outcome, self.begun.elapsed());
+        if let Some(span) = self.caller.span {
+            span.end(outcome, status);
+        }
     }
 }

@@ -1,27 +1,36 @@
-//! [`Caller`]: what is known of a request before it is read: its connection.
+//! [`Caller`]: what is known of a request before it is read: its connection, and the span of its caller.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::Extensions;
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap};
 use tollgate_tower::PeerAddress;
 
 use super::observers::Observers;
+use crate::traces::{ServerSpan, SpanName};
 
-/// The other side of a connection.
+/// The other side of a connection, and the span of the request, if it is sampled.
 #[derive(Debug, Default)]
 pub(crate) struct Caller {
     pub(crate) peer: Option<IpAddr>,
+    pub(crate) span: Option<Box<ServerSpan>>,
 }
 
 impl Caller {
-    pub(crate) fn of(observers: &Observers, extensions: &Extensions) -> Self {
+    pub(crate) fn of(
+        observers: &Observers,
+        (headers, extensions): (&HeaderMap, &Extensions),
+        name: SpanName<'_>,
+    ) -> Self {
         if observers.is_blind() {
             return Self::default();
         }
-        Self { peer: extensions.get().map(|PeerAddress(address)| *address) }
+        let peer = extensions.get().map(|PeerAddress(address)| *address);
+        let tracer = observers.tracer.as_ref();
+        let span = tracer.and_then(|tracer| tracer.begin(headers, name, peer)).map(Box::new);
+        Self { peer, span }
     }
 }
 
@@ -32,6 +41,7 @@ impl<S: AsRef<Observers> + Send + Sync> FromRequestParts<Arc<S>> for Caller {
         parts: &mut Parts,
         state: &Arc<S>,
     ) -> Result<Self, Self::Rejection> {
-        Ok(Self::of(state.as_ref().as_ref(), &parts.extensions))
+        let name = SpanName::Http { method: parts.method.as_str(), route: parts.uri.path() };
+        Ok(Self::of(state.as_ref().as_ref(), (&parts.headers, &parts.extensions), name))
     }
 }

@@ -1,4 +1,4 @@
-//! What looks at requests: each is counted, and logged if it is denied.
+//! What looks at requests: each is counted, logged if it is denied, and traced if it is sampled.
 
 mod asked;
 mod call;

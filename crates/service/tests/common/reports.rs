@@ -1,12 +1,100 @@
-//! The log of denials.
+//! A collector of traces over OTLP, and the log of denials.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
+    TraceService, TraceServiceServer,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
 use tracing::subscriber::DefaultGuard;
 
-use super::World;
+use super::{PATIENT, World};
+
+/// What a collector does with what it receives.
+#[derive(Clone, Copy)]
+pub(crate) enum CollectorMood {
+    Takes,
+    Refuses,
+    Hangs,
+}
+
+/// A collector that passes on what it receives.
+struct Collector {
+    received: mpsc::UnboundedSender<ExportTraceServiceRequest>,
+    mood: CollectorMood,
+}
+
+#[tonic::async_trait]
+impl TraceService for Collector {
+    async fn export(
+        &self,
+        request: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        let _ = self.received.send(request.into_inner());
+        match self.mood {
+            CollectorMood::Takes => {}
+            CollectorMood::Refuses => return Err(Status::invalid_argument("no such tenant")),
+            CollectorMood::Hangs => std::future::pending().await,
+        }
+        Ok(Response::new(ExportTraceServiceResponse { partial_success: None }))
+    }
+}
+
+/// What a collector has received.
+pub(crate) struct Received(pub(crate) mpsc::UnboundedReceiver<ExportTraceServiceRequest>);
+
+impl Received {
+    /// The next message: what the resource says, and its spans.
+    pub(crate) async fn next(&mut self) -> (Vec<KeyValue>, Vec<Span>) {
+        let message = tokio::time::timeout(PATIENT, self.0.recv()).await.expect("a message");
+        let message = message.expect("the collector runs");
+        let [resource] = &message.resource_spans[..] else { panic!("one resource: {message:?}") };
+        let attributes = resource.resource.clone().expect("a resource").attributes;
+        let spans = resource.scope_spans.iter().flat_map(|scope| scope.spans.clone());
+        (attributes, spans.collect())
+    }
+
+    /// Whether nothing has come.
+    pub(crate) fn is_empty(&mut self) -> bool {
+        self.0.try_recv().is_err()
+    }
+}
+
+pub(crate) async fn collector(mood: CollectorMood) -> (String, Received) {
+    let (received, take) = mpsc::unbounded_channel();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+    let service = TraceServiceServer::new(Collector { received, mood });
+    let serve = Server::builder().add_service(service);
+    tokio::spawn(serve.serve_with_incoming(TcpListenerStream::new(listener)));
+    (endpoint, Received(take))
+}
+
+/// The value of an attribute, as text.
+pub(crate) fn attribute(attributes: &[KeyValue], name: &str) -> String {
+    let found = attributes.iter().find(|attribute| attribute.key == name);
+    match found.and_then(|found| found.value.clone()?.value) {
+        Some(Value::StringValue(text)) => text,
+        Some(Value::IntValue(number)) => number.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// The log of this thread, in JSON, as `--log-format json` writes it.
 #[derive(Clone, Default)]

@@ -22,6 +22,7 @@ mod start;
 mod table_bytes;
 mod tls;
 mod told;
+mod traces;
 #[cfg(unix)]
 mod unix_sockets;
 mod usage;

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate_service::{Global, Options, RespOptions};
+use tollgate_service::{Global, Options, RespOptions, TraceSampling, Traces};
 
-use crate::common::reports::DenialLines;
+use crate::common::reports::{CollectorMood, DenialLines, attribute, collector};
 use crate::common::{World, serve_with};
 use crate::server::Server;
 
@@ -21,6 +21,29 @@ async fn serve(test: &str, server: &Server, more: impl FnOnce(Options) -> Option
     let world = serve_with(test, RULES, |options| more(Options { global, ..options })).await;
     world.until("tollgate_store_degraded 0").await;
     world
+}
+
+#[tokio::test]
+async fn the_wait_for_redis_is_a_span_below_that_of_the_request() {
+    let server = Server::start();
+    let (endpoint, mut received) = collector(CollectorMood::Takes).await;
+    let sampling = TraceSampling { of_roots: 1.0, follows_caller: true };
+    let traces = Some(Traces { sampling, ..Traces::new(endpoint) });
+    let world = serve("redis_traces", &server, |options| Options { traces, ..options }).await;
+    assert!(world.check("shop", &json!([{"user": "a"}]), 1).await.0);
+    let mut spans = Vec::new();
+    while spans.len() < 2 {
+        spans.extend(received.next().await.1);
+    }
+    let [wait, request] = &spans[..] else { panic!("two spans: {spans:?}") };
+    // 3 is a client's span, 2 a server's.
+    assert_eq!((wait.name.as_str(), wait.kind), ("redis", 3));
+    assert_eq!((request.name.as_str(), request.kind), ("POST /v1/check", 2));
+    assert_eq!((&wait.trace_id, &wait.parent_span_id), (&request.trace_id, &request.span_id));
+    assert_eq!(attribute(&wait.attributes, "db.system.name"), "redis");
+    assert_eq!(attribute(&request.attributes, "tollgate.rules"), "user");
+    assert!(request.start_time_unix_nano <= wait.start_time_unix_nano);
+    assert!(wait.end_time_unix_nano <= request.end_time_unix_nano);
 }
 
 #[tokio::test]

@@ -1,0 +1,111 @@
+//! What tells an operator of requests: its settings by the variables of envoyproxy/ratelimit and of OpenTelemetry.
+#![cfg(unix)]
+
+use std::process::Command;
+
+/// The values and sources that are printed of these settings with these variables, or the error.
+fn printed(names: &[&str], environment: &[(&str, &str)]) -> Result<Vec<String>, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.env_clear().envs(environment.iter().copied());
+    let output = command.args(["serve", "--rules", "r", "--print-config"]).output();
+    let output = output.expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    if output.status.code() != Some(0) {
+        return Err(text(output.stderr));
+    }
+    let told = text(output.stdout);
+    let value = |name: &&str| {
+        let line = told.lines().find(|line| {
+            line.ends_with(&format!("; --{name}, {}", {
+                format!("TOLLGATE_{}", name.to_uppercase().replace('-', "_"))
+            }))
+        });
+        line.and_then(|line| line.split(';').next()).expect("a line").to_owned()
+    };
+    Ok(names.iter().map(value).collect())
+}
+
+/// An environment, and what is printed of the settings.
+type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
+fn check(names: &[&str], cases: &[Case<'_>]) {
+    for (environment, expected) in cases {
+        let found = printed(names, environment).expect("good settings");
+        assert_eq!(found, *expected, "{environment:?}");
+    }
+}
+
+const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317");
+const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
+
+#[test]
+fn traces_follow_the_variables_of_opentelemetry_and_of_envoyproxy() {
+    let set = r#"otlp = "http://c:4317"  # OTEL_EXPORTER_OTLP_ENDPOINT"#;
+    let unset = ["# otlp = URL  # default", "# trace-sample = 0  # default"];
+    check(
+        &["otlp", "trace-sample"],
+        &[
+            (&[], &unset),
+            (&[ENDPOINT], &[set, "trace-sample = 0  # default"]),
+            (&[ENDPOINT, ("OTEL_SDK_DISABLED", "true")], &unset),
+            (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")], &unset),
+            (&[ENDPOINT, ("TRACING_ENABLED", "false")], &unset),
+            (
+                &[ENDPOINT, ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://t:1")],
+                &[
+                    r#"otlp = "https://t:1"  # OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"#,
+                    "trace-sample = 0  # default",
+                ],
+            ),
+            (
+                &[ENDPOINT, (SAMPLER, "always_on")],
+                &[set, r#"trace-sample = "1 of all"  # OTEL_TRACES_SAMPLER"#],
+            ),
+            (
+                &[ENDPOINT, (SAMPLER, "traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "0.25")],
+                &[set, r#"trace-sample = "0.25 of all"  # OTEL_TRACES_SAMPLER"#],
+            ),
+            (
+                &[
+                    ENDPOINT,
+                    (SAMPLER, "parentbased_traceidratio"),
+                    ("OTEL_TRACES_SAMPLER_ARG", "0.25"),
+                ],
+                &[set, "trace-sample = 0.25  # OTEL_TRACES_SAMPLER"],
+            ),
+            (
+                &[ENDPOINT, ("TRACING_SAMPLING_RATE", "0.5")],
+                &[set, "trace-sample = 0.5  # TRACING_SAMPLING_RATE"],
+            ),
+            (
+                &[("TRACING_ENABLED", "true"), ("TRACING_EXPORTER_PROTOCOL", "grpc")],
+                &[
+                    r#"otlp = "http://localhost:4317"  # TRACING_ENABLED"#,
+                    "trace-sample = 1  # TRACING_ENABLED",
+                ],
+            ),
+            (
+                &[("TOLLGATE_OTLP", "http://u:secret@c:1"), ("TOLLGATE_TRACE_SAMPLE", "0.5")],
+                &[
+                    "# otlp = (set, and not shown)  # TOLLGATE_OTLP",
+                    "trace-sample = 0.5  # TOLLGATE_TRACE_SAMPLE",
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_variable_that_cannot_be_meant_is_refused_by_its_name() {
+    for (name, value, accepted) in [
+        (SAMPLER, "sometimes", "always_on, always_off, traceidratio, "),
+        ("TRACING_SAMPLING_RATE", "2", "a share from 0 to 1, as in 0.01"),
+        ("TRACING_ENABLED", "yes", "true or false"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "grpc, in which"),
+        ("TRACING_EXPORTER_PROTOCOL", "http", "grpc, in which"),
+    ] {
+        let error = printed(&[], &[ENDPOINT, (name, value)]).expect_err(name);
+        let says = format!("tollgate: {name} is '{value}' in the environment; use {accepted}");
+        assert!(error.starts_with(&says), "{error}");
+    }
+}

@@ -1,0 +1,229 @@
+//! [`SpanQueue`]: the SDK's queue of spans, and how many were sent and lost, which the SDK does not tell.
+//!
+//! The SDK's processor sends spans from a thread of its own. Here each is counted in before it gets there and out once it
+//! is sent, so that the bound is ours, and the SDK's own queue, which is as long, never drops one unseen.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use opentelemetry::Context;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor,
+};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use crate::metrics::{ServiceTotal, encode_total};
+
+/// The maximum number of spans that wait or are being sent: 2 MiB or so. The SDK's own default.
+const MAX_WAITING: usize = 2_048;
+
+/// The maximum number of spans of one message.
+const MAX_BATCH: usize = 512;
+
+/// How long spans are gathered before they are sent.
+const GATHER: Duration = Duration::from_secs(1);
+
+/// What became of spans.
+#[derive(Debug, Default)]
+pub(crate) struct SpanCounts {
+    waiting: AtomicUsize,
+    sent: ServiceTotal,
+    failed: ServiceTotal,
+    dropped: ServiceTotal,
+}
+
+/// Takes spans that have ended. Shutting down its provider leaves it open: a service that is dropped waits for nothing.
+#[derive(Debug)]
+pub(super) struct SpanQueue {
+    batches: Arc<BatchSpanProcessor>,
+    counts: Arc<SpanCounts>,
+}
+
+/// Sends the spans that wait when the service stops.
+#[derive(Debug)]
+pub(crate) struct LastSpans(Arc<BatchSpanProcessor>);
+
+/// Counts what an exporter sends.
+#[derive(Debug)]
+struct CountedExporter<E> {
+    inner: E,
+    counts: Arc<SpanCounts>,
+    /// Whether the last message was not taken, which is logged once.
+    is_failing: AtomicBool,
+}
+
+pub(super) fn span_queue<E: SpanExporter + 'static>(
+    inner: E,
+    resource: &Resource,
+) -> (SpanQueue, LastSpans, Arc<SpanCounts>) {
+    let counts = Arc::new(SpanCounts::default());
+    let is_failing = AtomicBool::new(false);
+    let exporter = CountedExporter { inner, counts: Arc::clone(&counts), is_failing };
+    let config = BatchConfigBuilder::default()
+        .with_max_queue_size(MAX_WAITING)
+        .with_max_export_batch_size(MAX_BATCH)
+        .with_scheduled_delay(GATHER);
+    let mut batches = BatchSpanProcessor::new(exporter, config.build());
+    batches.set_resource(resource);
+    let batches = Arc::new(batches);
+    let queue = SpanQueue { batches: Arc::clone(&batches), counts: Arc::clone(&counts) };
+    (queue, LastSpans(batches), counts)
+}
+
+impl SpanProcessor for SpanQueue {
+    fn on_start(&self, _: &mut Span, _: &Context) {}
+
+    /// Never waits: a span for which there is no room is dropped.
+    fn on_end(&self, span: SpanData) {
+        if !span.span_context.is_sampled() {
+            return;
+        }
+        let one_more = |waiting| (waiting < MAX_WAITING).then_some(waiting + 1);
+        // Relaxed: a count by itself; the span goes through a channel.
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        match self.counts.waiting.fetch_update(set, fetch, one_more) {
+            Ok(_) => self.batches.on_end(span),
+            Err(_) => self.counts.dropped.add(1),
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.batches.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+impl LastSpans {
+    /// Waits for at most so long; returns whether the thread that sends has ended.
+    pub(crate) async fn send(self, grace: Duration) -> bool {
+        // It blocks its thread.
+        let sent = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(grace));
+        matches!(sent.await, Ok(Ok(())))
+    }
+}
+
+impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        let result = self.inner.export(batch).await;
+        // Relaxed, here and below: a count by itself, and a flag that only this thread uses.
+        self.counts.waiting.fetch_sub(spans, Ordering::Relaxed);
+        let became = if result.is_ok() { &self.counts.sent } else { &self.counts.failed };
+        became.add(spans as u64);
+        match (&result, self.is_failing.swap(result.is_err(), Ordering::Relaxed)) {
+            (Err(error), false) => {
+                tracing::warn!(
+                    "spans are not taken by the collector of traces, so far {spans}: {error}"
+                );
+            }
+            (Ok(()), true) => {
+                let (failed, dropped) = (self.counts.failed.get(), self.counts.dropped.get());
+                tracing::info!(
+                    "spans are taken by the collector of traces again; in all {failed} were not, and {dropped} found no \
+                     room while it was slow"
+                );
+            }
+            _ => {}
+        }
+        result
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inner.set_resource(resource);
+    }
+}
+
+/// Shows what became of spans.
+#[derive(Debug)]
+pub(crate) struct OfSpans(pub(super) Arc<SpanCounts>);
+
+impl Collector for OfSpans {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Self(counts) = self;
+        for (name, help, count) in [
+            ("spans_sent", "Spans that the collector of traces took", &counts.sent),
+            ("spans_failed", "Spans that the collector of traces did not take", &counts.failed),
+            (
+                "spans_dropped",
+                "Spans that were dropped while the collector was slow",
+                &counts.dropped,
+            ),
+        ] {
+            encode_total(&mut encoder, name, help, count.get())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use opentelemetry::trace::{Span as _, Tracer as _, TracerProvider as _};
+    use opentelemetry_sdk::error::OTelSdkError;
+    use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+
+    use super::*;
+
+    /// Tells of each message how many spans it has, and does with it what it is told.
+    #[derive(Debug)]
+    struct FakeCollector(Sender<usize>, Mutex<Receiver<OTelSdkResult>>);
+
+    impl SpanExporter for FakeCollector {
+        async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+            self.0.send(batch.len()).unwrap();
+            // Without a test any more nothing is taken.
+            self.1.lock().unwrap().recv().unwrap_or(Err(OTelSdkError::AlreadyShutdown))
+        }
+    }
+
+    #[test]
+    fn no_more_spans_wait_than_the_bound_and_each_is_counted_once() {
+        let ((told, messages), (answer, answers)) = (channel(), channel());
+        let fake = FakeCollector(told, Mutex::new(answers));
+        let (queue, last, counts) = span_queue(fake, &Resource::builder_empty().build());
+        let provider = SdkTracerProvider::builder()
+            .with_span_processor(queue)
+            .with_sampler(Sampler::AlwaysOn)
+            .build();
+        let tracer = provider.tracer("test");
+        let spans = |number: usize| (0..number).for_each(|_| tracer.start("span").end());
+        let told = || [&counts.sent, &counts.failed, &counts.dropped].map(ServiceTotal::get);
+
+        // The first message is on its way: what it holds counts until it is answered.
+        spans(MAX_BATCH);
+        assert_eq!(messages.recv(), Ok(MAX_BATCH));
+        spans(MAX_WAITING);
+        let dropped = MAX_BATCH as u64;
+        assert_eq!(told(), [0, 0, dropped]);
+
+        answer.send(Ok(())).unwrap();
+        for _ in 1..MAX_WAITING / MAX_BATCH {
+            assert_eq!(messages.recv(), Ok(MAX_BATCH));
+            answer.send(Err(OTelSdkError::InternalFailure("no".to_owned()))).unwrap();
+        }
+        last.0.force_flush().unwrap();
+        let failed = (MAX_WAITING - MAX_BATCH) as u64;
+        assert_eq!(told(), [MAX_BATCH as u64, failed, dropped]);
+
+        // There is room again, and the last spans are sent at the end.
+        spans(3);
+        answer.send(Ok(())).unwrap();
+        last.0.shutdown_with_timeout(Duration::from_secs(30)).unwrap();
+        assert_eq!(messages.recv(), Ok(3));
+        assert_eq!(told(), [MAX_BATCH as u64 + 3, failed, dropped]);
+    }
+}

@@ -1,0 +1,84 @@
+//! [`Traces`]: where spans are sent, and of which requests there are any.
+
+use std::fmt;
+
+/// Where spans are sent, and of which requests there are any.
+///
+/// The SDK's own variables are honoured, too: `OTEL_SERVICE_NAME` (default: `tollgate`), `OTEL_RESOURCE_ATTRIBUTES`,
+/// `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_EXPORTER_OTLP_TIMEOUT`, and the last two also with `TRACES_` after `OTLP_`.
+///
+/// ```
+/// use tollgate_service::Traces;
+/// let traces = Traces::new("http://127.0.0.1:4317");
+/// assert!(traces.sampling.follows_caller);
+/// assert_eq!(traces.sampling.of_roots, 0.0);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traces {
+    /// The collector, as in `http://127.0.0.1:4317`, or `https://`, whose certificate an authority of the machine must
+    /// have signed. It is spoken to in OTLP over gRPC.
+    pub endpoint: String,
+    /// Which requests are traced.
+    pub sampling: TraceSampling,
+    /// What spans say of this service, in addition to what the variables say: `service.name` and others.
+    pub resource: Vec<(String, String)>,
+}
+
+/// Which requests are traced.
+///
+/// ```
+/// let all = tollgate_service::TraceSampling { of_roots: 1.0, follows_caller: false };
+/// assert_ne!(all, tollgate_service::TraceSampling::default());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TraceSampling {
+    /// The share of the requests whose caller sends no trace: from 0, the default, to 1.
+    pub of_roots: f64,
+    /// Whether a request whose caller sends a trace (`traceparent`) is traced exactly if the caller does. Otherwise
+    /// `of_roots` holds for all, by the trace's number, so that services with the same share choose the same traces.
+    pub follows_caller: bool,
+}
+
+impl Default for TraceSampling {
+    /// What callers trace, and nothing else.
+    fn default() -> Self {
+        Self { of_roots: 0.0, follows_caller: true }
+    }
+}
+
+impl Traces {
+    /// Of what callers trace, and of nothing else.
+    ///
+    /// ```
+    /// assert_eq!(tollgate_service::Traces::new("http://collector:4317").endpoint, "http://collector:4317");
+    /// ```
+    #[must_use]
+    pub fn new(endpoint: impl Into<String>) -> Self {
+        let (sampling, resource) = (TraceSampling::default(), Vec::new());
+        Self { endpoint: endpoint.into(), sampling, resource }
+    }
+}
+
+/// Why there can be no traces.
+///
+/// ```
+/// let reason = "no scheme; use an address as in http://127.0.0.1:4317".into();
+/// let error = tollgate_service::TracesError { endpoint: "collector".into(), reason };
+/// assert!(error.to_string().starts_with("traces cannot be sent to collector: no scheme; use"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracesError {
+    /// The endpoint.
+    pub endpoint: String,
+    /// What is wrong, with it or with the share of traced requests, and what would be accepted.
+    pub reason: String,
+}
+
+impl fmt::Display for TracesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { endpoint, reason } = self;
+        write!(f, "traces cannot be sent to {endpoint}: {reason}")
+    }
+}
+
+impl std::error::Error for TracesError {}

@@ -1,0 +1,84 @@
+//! [`ServerSpan`]: the span of one request, in the words of OpenTelemetry's conventions.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{Span as _, SpanBuilder, SpanContext, SpanKind, Status};
+use opentelemetry_sdk::trace::Span;
+
+use crate::metrics::RequestOutcome;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SpanName<'a> {
+    Grpc { service: &'static str, method: &'static str },
+    Http { method: &'a str, route: &'a str },
+}
+
+impl SpanName<'_> {
+    pub(super) fn builder(self, peer: Option<IpAddr>) -> SpanBuilder {
+        let (name, mut attributes) = match self {
+            Self::Grpc { service, method } => (
+                format!("{service}/{method}"),
+                vec![
+                    KeyValue::new("rpc.system", "grpc"),
+                    KeyValue::new("rpc.service", service),
+                    KeyValue::new("rpc.method", method),
+                ],
+            ),
+            Self::Http { method, route } => (
+                format!("{method} {route}"),
+                vec![
+                    KeyValue::new("http.request.method", method.to_owned()),
+                    KeyValue::new("http.route", route.to_owned()),
+                ],
+            ),
+        };
+        if let Some(peer) = peer {
+            attributes.push(KeyValue::new("network.peer.address", peer.to_string()));
+        }
+        SpanBuilder::from_name(name).with_kind(SpanKind::Server).with_attributes(attributes)
+    }
+}
+
+/// The span of one request. It ends at the latest when it is dropped.
+#[derive(Debug)]
+pub(crate) struct ServerSpan {
+    span: Span,
+    is_grpc: bool,
+}
+
+impl ServerSpan {
+    pub(super) fn new(span: Span, name: SpanName<'_>) -> Self {
+        Self { span, is_grpc: matches!(name, SpanName::Grpc { .. }) }
+    }
+
+    pub(super) fn context(&self) -> SpanContext {
+        self.span.span_context().clone()
+    }
+
+    /// Rules have decided: those named here.
+    pub(crate) fn decided(&mut self, domain: String, rules: String, hits: u64) {
+        let hits = i64::try_from(hits).unwrap_or(i64::MAX);
+        self.span.set_attribute(KeyValue::new("tollgate.domain", domain));
+        self.span.set_attribute(KeyValue::new("tollgate.rules", rules));
+        self.span.set_attribute(KeyValue::new("tollgate.hits", hits));
+    }
+
+    /// It is answered.
+    pub(crate) fn end(mut self, outcome: RequestOutcome, status: u16) {
+        let (key, is_error) = if self.is_grpc {
+            // Those that the conventions call a server's errors, as far as this service has them: UNAVAILABLE.
+            ("rpc.grpc.status_code", status == 14)
+        } else {
+            ("http.response.status_code", status >= 500)
+        };
+        self.span.set_attribute(KeyValue::new(key, i64::from(status)));
+        self.span.set_attribute(KeyValue::new("tollgate.outcome", outcome.name()));
+        if is_error {
+            self.span.set_status(Status::Error { description: Cow::Borrowed("no decision") });
+        }
+        self.span.end();
+    }
+}

@@ -1,0 +1,201 @@
+//! Traces, as a collector of OpenTelemetry receives them over OTLP.
+
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::trace::v1::Span;
+use serde_json::json;
+use tollgate_service::{HostPort, Options, TraceSampling, Traces};
+use tonic::Request;
+
+use crate::common::reports::{CollectorMood, attribute, collector, hex};
+use crate::common::{World, descriptor, raw, request, serve_with};
+
+const RULES: &str = "
+domain: shop
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: 2}}
+  - {key: plan, rate_limit: {unit: year, requests_per_unit: 9}}
+";
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT: &str = "00f067aa0b1902b7";
+
+async fn world(test: &str, endpoint: &str, sampling: TraceSampling) -> World {
+    let traces = Traces { sampling, ..Traces::new(endpoint) };
+    let grace = Duration::from_millis(200);
+    serve_with(test, RULES, |options| Options { traces: Some(traces), grace, ..options }).await
+}
+
+/// The values of these attributes of a span.
+fn told<const N: usize>(span: &Span, names: [&str; N]) -> [String; N] {
+    names.map(|name| attribute(&span.attributes, name))
+}
+
+async fn ask(world: &World, traceparent: Option<&str>) {
+    let mut asked = Request::new(request("shop", &[descriptor(&[("user", "alice")])]));
+    if let Some(traceparent) = traceparent {
+        let value = traceparent.parse().expect("ASCII");
+        asked.metadata_mut().insert("traceparent", value);
+    }
+    world.client().await.should_rate_limit(asked).await.expect("an answer");
+}
+
+/// `/v1/check`, with a header of the caller's trace; the status.
+async fn check(world: &World, traceparent: &str, body: &str) -> String {
+    let head = format!(
+        "POST /v1/check HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         traceparent: {traceparent}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    raw(world.running.http, &head).await[9..12].to_owned()
+}
+
+#[tokio::test]
+async fn a_request_that_its_caller_traces_is_a_span_below_the_callers() {
+    let (endpoint, mut received) = collector(CollectorMood::Takes).await;
+    let world = world("traces_grpc", &endpoint, TraceSampling::default()).await;
+    ask(&world, Some(&format!("00-{TRACE}-{PARENT}-01"))).await;
+    let (resource, spans) = received.next().await;
+    let [span] = &spans[..] else { panic!("one span: {spans:?}") };
+    assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.into(), PARENT.into()));
+    let name = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+    // 2 is a server's span.
+    assert_eq!((span.name.as_str(), span.kind), (name, 2));
+    let names =
+        ["rpc.system", "rpc.service", "rpc.method", "rpc.grpc.status_code", "network.peer.address"];
+    let service = "envoy.service.ratelimit.v3.RateLimitService";
+    assert_eq!(told(span, names), ["grpc", service, "ShouldRateLimit", "0", "127.0.0.1"]);
+    let names = ["tollgate.domain", "tollgate.rules", "tollgate.hits", "tollgate.outcome"];
+    assert_eq!(told(span, names), ["shop", "user", "1", "allowed"]);
+    assert!(span.end_time_unix_nano >= span.start_time_unix_nano);
+    assert_eq!(attribute(&resource, "service.name"), "tollgate");
+    world.until("tollgate_spans_sent_total 1").await;
+}
+
+#[tokio::test]
+async fn a_request_over_http_is_a_span_with_its_route_and_status() {
+    let (endpoint, mut received) = collector(CollectorMood::Takes).await;
+    let world = world("traces_http", &endpoint, TraceSampling::default()).await;
+    let traced = format!("00-{TRACE}-{PARENT}-01");
+    let both = json!({"domain": "shop", "cost": 5, "descriptors": [{"plan": "p"}, {"user": "a"}]});
+    assert_eq!(check(&world, &traced, &both.to_string()).await, "429");
+    assert_eq!(check(&world, &traced, "{}").await, "422");
+    let mut spans = Vec::new();
+    while spans.len() < 2 {
+        spans.extend(received.next().await.1);
+    }
+    for (span, [status, outcome, rules, hits]) in
+        spans.iter().zip([["429", "over_limit", "user", "5"], ["422", "refused", "None", "None"]])
+    {
+        assert_eq!(hex(&span.parent_span_id), PARENT);
+        assert_eq!((span.name.as_str(), span.kind), ("POST /v1/check", 2));
+        let names = ["http.request.method", "http.route", "http.response.status_code"];
+        assert_eq!(told(span, names), ["POST", "/v1/check", status]);
+        let names = ["tollgate.outcome", "tollgate.rules", "tollgate.hits"];
+        assert_eq!(told(span, names), [outcome, rules, hits]);
+    }
+}
+
+/// Without a caller's trace, not sampled by the caller, or no `traceparent` at all.
+const UNTRACED: [Option<&str>; 4] = [
+    None,
+    Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b1902b7-00"),
+    Some("00-00000000000000000000000000000000-0000000000000000-01"),
+    Some("rubbish"),
+];
+
+/// How many spans these requests make, when the service ends.
+async fn spans_of(test: &str, sampling: TraceSampling, asks: &[Option<&str>]) -> usize {
+    let (endpoint, mut received) = collector(CollectorMood::Takes).await;
+    let world = world(test, &endpoint, sampling).await;
+    for traceparent in asks {
+        ask(&world, *traceparent).await;
+    }
+    world.running.stop().await;
+    let mut spans = 0;
+    while let Ok(message) = received.0.try_recv() {
+        let of = message.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
+        spans += of.map(|scope| scope.spans.len()).sum::<usize>();
+    }
+    spans
+}
+
+#[tokio::test]
+async fn nothing_is_sent_of_requests_that_their_callers_do_not_trace() {
+    assert_eq!(spans_of("traces_none", TraceSampling::default(), &UNTRACED).await, 0);
+}
+
+#[tokio::test]
+async fn requests_that_should_not_have_been_sent_are_caught() {
+    let all = TraceSampling { of_roots: 1.0, follows_caller: false };
+    assert_eq!(spans_of("traces_all", all, &UNTRACED).await, UNTRACED.len());
+}
+
+/// What a caller does not trace stays untraced: only requests without a caller's trace are roots.
+#[tokio::test]
+async fn the_share_of_roots_is_no_share_of_what_callers_have_decided() {
+    let roots = TraceSampling { of_roots: 1.0, follows_caller: true };
+    assert_eq!(spans_of("traces_roots", roots, &UNTRACED).await, UNTRACED.len() - 1);
+}
+
+#[tokio::test]
+async fn spans_that_the_collector_refuses_are_counted() {
+    let (endpoint, mut received) = collector(CollectorMood::Refuses).await;
+    let world = world("traces_refused", &endpoint, TraceSampling::default()).await;
+    ask(&world, Some(&format!("00-{TRACE}-{PARENT}-01"))).await;
+    assert_eq!(received.next().await.1.len(), 1);
+    world.until("tollgate_spans_failed_total 1").await;
+    assert_eq!(world.metric("tollgate_spans_sent_total").await.as_deref(), Some("0"));
+}
+
+#[tokio::test]
+async fn a_collector_that_hangs_delays_no_answer_and_not_the_end() {
+    let (endpoint, mut received) = collector(CollectorMood::Hangs).await;
+    let world = world("traces_hang", &endpoint, TraceSampling::default()).await;
+    let mut client = world.client().await;
+    let traced = format!("00-{TRACE}-{PARENT}-01");
+    // More than fit into the queue, and what is being sent.
+    for _ in 0..3_000 {
+        let mut asked = Request::new(request("shop", &[descriptor(&[("user", "alice")])]));
+        asked.metadata_mut().insert("traceparent", traced.parse().expect("ASCII"));
+        client.should_rate_limit(asked).await.expect("an answer");
+    }
+    received.next().await;
+    let dropped = world.metric("tollgate_spans_dropped_total").await.expect("it is counted");
+    assert!(dropped.parse::<u64>().is_ok_and(|dropped| dropped > 0), "{dropped}");
+    drop(client);
+    // By the grace, and not by any answer.
+    world.running.stop().await;
+    assert!(received.is_empty());
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_collector_is_refused_at_the_start() {
+    for (endpoint, share, reason) in [
+        (
+            "collector:4317",
+            0.0,
+            "traces cannot be sent to collector:4317: it begins with neither http:// nor https://",
+        ),
+        ("http://", 0.0, "traces cannot be sent to http://: "),
+        (
+            "http://127.0.0.1:1",
+            1.5,
+            "traces cannot be sent to http://127.0.0.1:1: the share of traced requests is 1.5",
+        ),
+        (
+            "http://127.0.0.1:1",
+            f64::NAN,
+            "traces cannot be sent to http://127.0.0.1:1: the share of traced requests is NaN",
+        ),
+    ] {
+        let sampling = TraceSampling { of_roots: share, ..TraceSampling::default() };
+        let traces = Some(Traces { sampling, ..Traces::new(endpoint) });
+        let any = || HostPort::from(([127, 0, 0, 1], 0));
+        let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
+        let options =
+            Options { http: any(), grpc: any(), admin: any(), traces, ..Options::new(rules) };
+        let error = tollgate_service::start(options, |_| ()).await.expect_err("no collector");
+        assert!(error.to_string().starts_with(reason), "{error}");
+    }
+}
