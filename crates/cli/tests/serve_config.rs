@@ -104,6 +104,10 @@ redis-tls-key = "r.key"
 log-denials = "gcra 10/s burst 50"
 otlp = "http://collector:4317"
 trace-sample = "0.25 of all"
+statsd = "statsd:8125"
+statsd-every = 20
+statsd-style = "tagged"
+statsd-tags = ["zone:eu", "app:shop"]
 "#;
 
 /// The lines of [`ALL`]: names and values.
@@ -265,9 +269,14 @@ fn a_bad_file_or_variable_is_refused_with_its_place_and_what_is_accepted() {
         ("poll = [1, 2]", "t.toml:1: poll is a list; give one value\n"),
         ("[http]\nport = 1", "t.toml:1: 'http' is a table or a date; "),
         ("trace-sample = 0.5", "trace-sample (t.toml:1) is given without --otlp; give both\n"),
+        ("statsd-tags = 'a:b'", "statsd-tags (t.toml:1) is given without --statsd; give both\n"),
         (
             "otlp = 'http://a:1'\ntrace-sample = '2 of all'",
             "t.toml:2: trace-sample is '2 of all': no share from 0 to 1, as in 0.01 or",
+        ),
+        (
+            "statsd = 'a:1'\nstatsd-tags = ['zone:eu', 'a b:c']",
+            "t.toml:2: statsd-tags is 'a b:c': no tag: a name of letters, digits, _ and -, ",
         ),
         ("log-denials = 'many'", "t.toml:1: log-denials is 'many': "),
         ("otlp = 'collector:4317'", "t.toml:1: traces cannot be sent to collector:4317: "),

@@ -96,6 +96,42 @@ fn traces_follow_the_variables_of_opentelemetry_and_of_envoyproxy() {
 }
 
 #[test]
+fn statsd_follows_the_variables_of_envoyproxy() {
+    let idle = ["# statsd-every = 5  # default", r#"# statsd-style = "dotted"  # default"#];
+    let usual = ["statsd-every = 5  # default", r#"statsd-style = "dotted"  # default"#];
+    let with = |statsd, [every, style]: [&'static str; 2]| [statsd, every, style];
+    check(
+        &["statsd", "statsd-every", "statsd-style"],
+        &[
+            (&[], &with("# statsd = ADDRESS  # default", idle)),
+            (&[("USE_STATSD", "true")], &with(r#"statsd = "localhost:8125"  # USE_STATSD"#, usual)),
+            (&[("STATSD_HOST", "s")], &with(r#"statsd = "s:8125"  # STATSD_HOST"#, usual)),
+            (
+                &[("STATSD_HOST", "::1"), ("STATSD_PORT", "9")],
+                &with(r#"statsd = "[::1]:9"  # STATSD_HOST, STATSD_PORT"#, usual),
+            ),
+            (
+                &[("STATSD_HOST", "s"), ("USE_STATSD", "false")],
+                &with("# statsd = ADDRESS  # default", idle),
+            ),
+            (
+                &[("STATSD_HOST", "s"), ("USE_DOG_STATSD", "1"), ("STATS_FLUSH_INTERVAL", "1m")],
+                &[
+                    r#"statsd = "s:8125"  # STATSD_HOST"#,
+                    "statsd-every = 60  # STATS_FLUSH_INTERVAL",
+                    r#"statsd-style = "tagged"  # USE_DOG_STATSD"#,
+                ],
+            ),
+        ],
+    );
+    let tags = [("STATSD_HOST", "s"), ("EXTRA_TAGS", "zone:eu,app:shop")];
+    check(
+        &["statsd-tags"],
+        &[(&tags, &[r#"statsd-tags = ["zone:eu", "app:shop"]  # EXTRA_TAGS"#])],
+    );
+}
+
+#[test]
 fn a_variable_that_cannot_be_meant_is_refused_by_its_name() {
     for (name, value, accepted) in [
         (SAMPLER, "sometimes", "always_on, always_off, traceidratio, "),
@@ -103,6 +139,10 @@ fn a_variable_that_cannot_be_meant_is_refused_by_its_name() {
         ("TRACING_ENABLED", "yes", "true or false"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "grpc, in which"),
         ("TRACING_EXPORTER_PROTOCOL", "http", "grpc, in which"),
+        ("STATSD_HOST", "a b", "a host name or an IP address"),
+        ("STATSD_PORT", "65536", "a port, 1 to 65535"),
+        ("STATS_FLUSH_INTERVAL", "5", "a time from 1s to 1h, as in 5s"),
+        ("EXTRA_TAGS", "zone", "names and values as in zone:eu,app:shop"),
     ] {
         let error = printed(&[], &[ENDPOINT, (name, value)]).expect_err(name);
         let says = format!("tollgate: {name} is '{value}' in the environment; use {accepted}");

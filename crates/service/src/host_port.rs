@@ -1,4 +1,4 @@
-//! [`HostPort`]: where to listen.
+//! [`HostPort`]: where to listen, or to send.
 
 use std::fmt;
 use std::io;

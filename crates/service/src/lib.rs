@@ -91,13 +91,14 @@
 //! | `quota_reported_allowed_total`, `quota_reported_denied_total` | | requests that they reported |
 //! | `denials_logged_total`, `denials_suppressed_total` | | with [`Options::log_denials`]: lines, and those left out |
 //! | `spans_sent_total`, `spans_failed_total`, `spans_dropped_total` | | with [`Options::traces`]: what became of spans |
+//! | `statsd_sent_total`, `statsd_failed_total` | | with [`Options::statsd`]: datagrams |
 //!
 //! With [`MetricsNames::Envoyproxy`] there are also the names of envoyproxy/ratelimit's mapping to Prometheus.
 //!
 //! # Single requests
 //! With [`Options::log_denials`] denials are logged through `tracing`, with their descriptors; with [`Options::traces`]
 //! requests that are sampled are spans, sent to a collector over OTLP. Neither delays a request, or grows: what finds no
-//! room is counted.
+//! room is counted. [`Options::statsd`] sends the metrics to a server of StatsD.
 //!
 //! # Quotas
 //! Envoys with the filter `rate_limit_quota` limit by themselves, and are assigned shares of a rule: over any time t at
@@ -132,6 +133,7 @@ mod serve;
 mod service;
 mod start_error;
 mod state;
+mod statsd;
 mod tokens;
 mod traces;
 mod trusted_proxies;
@@ -148,6 +150,7 @@ pub use rules_from::{
 };
 pub use serve::{Running, rule_cache, start};
 pub use start_error::StartError;
+pub use statsd::{Statsd, StatsdStyle};
 pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};
 pub use traces::{TraceSampling, Traces, TracesError};
 pub use trusted_proxies::{BadTrustedProxies, TrustedProxies};

@@ -14,6 +14,7 @@ use crate::host_name::HostName;
 use crate::host_port::HostPort;
 use crate::listen::TlsFiles;
 use crate::rules_from::RulesFrom;
+use crate::statsd::Statsd;
 use crate::traces::Traces;
 use crate::trusted_proxies::TrustedProxies;
 
@@ -78,6 +79,8 @@ pub struct Options {
     pub log_denials: Option<Policy>,
     /// Where spans of requests are sent. Default: nowhere.
     pub traces: Option<Traces>,
+    /// Where metrics are sent, besides being served at `/metrics`. Default: nowhere.
+    pub statsd: Option<Statsd>,
     /// The clock of the limits. Its origin is where the first window begins. Default: Unix time.
     pub clock: Clock,
     /// How long health checks fail, when the service stops, while requests are still accepted: long enough for load
@@ -201,6 +204,7 @@ impl Options {
             metrics_names: MetricsNames::default(),
             log_denials: None,
             traces: None,
+            statsd: None,
             clock: Clock::unix(),
             linger: Duration::ZERO,
             grace: Duration::from_secs(10),

@@ -1,15 +1,18 @@
-//! [`OpenReports`]: what tells an operator of requests: the log of denials, and traces. Each is off unless an option
+//! [`OpenReports`]: what tells an operator of requests: the log of denials, traces, StatsD. Each is off unless an option
 //! says otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::observe::{DenialLog, OfDenials};
 use crate::options::Options;
 use crate::service::Service;
 use crate::start_error::StartError;
+use crate::statsd::StatsdSender;
 use crate::traces::{LastSpans, Tracer};
 
 /// What sends something. It is told to stop after everything else, so that it also tells of the last request.
@@ -17,6 +20,9 @@ use crate::traces::{LastSpans, Tracer};
 pub(crate) struct OpenReports {
     denials: Option<Arc<DenialLog>>,
     spans: Option<LastSpans>,
+    stop: watch::Sender<bool>,
+    /// One, or none. It ends with them.
+    statsd: JoinSet<()>,
 }
 
 impl OpenReports {
@@ -40,16 +46,33 @@ impl OpenReports {
             service.observers.tracer = Some(tracer);
             spans = Some(last);
         }
-        Ok((Arc::new(service), Self { denials, spans }))
+        let sender = options.statsd.as_ref().map(|statsd| {
+            let (sender, counts) = StatsdSender::new(statsd, options.metrics_names);
+            service.metrics.show(counts);
+            sender
+        });
+        let service = Arc::new(service);
+        let ((stop, stopped), mut statsd) = (watch::channel(false), JoinSet::new());
+        if let Some(sender) = sender {
+            let service = Arc::clone(&service);
+            statsd.spawn(sender.run(move || service.metrics.for_statsd(), stopped));
+        }
+        Ok((service, Self { denials, spans, stop, statsd }))
     }
 
     /// Sends what is left, for at most so long.
     pub(crate) async fn close(mut self, grace: Duration) {
+        // An error means that nothing is sent.
+        let _ = self.stop.send(true);
         let spans = async {
             match self.spans.take() {
                 Some(spans) => spans.send(grace).await,
                 None => true,
             }
+        };
+        let metrics = async {
+            let ended = async { while self.statsd.join_next().await.is_some() {} };
+            timeout(grace, ended).await.is_ok()
         };
         let denials = async {
             match &self.denials {
@@ -57,8 +80,9 @@ impl OpenReports {
                 None => true,
             }
         };
-        let (spans, denials) = tokio::join!(spans, denials);
-        for (what, is_sent) in [("traces", spans), ("denials", denials)] {
+        let (spans, metrics, denials) = tokio::join!(spans, metrics, denials);
+        let all = [("traces", spans), ("metrics for StatsD", metrics), ("denials", denials)];
+        for (what, is_sent) in all {
             if !is_sent {
                 tracing::warn!("{what}: what was to be sent is given up after {grace:?}");
             }

@@ -365,7 +365,7 @@ impl Running {
 
     /// Fails its health checks, waits as long as [`linger`](Options::linger), accepts no more connections, answers
     /// requests in progress, for at most [`grace`](Options::grace), writes the
-    /// [state](Options::state), sends what is left of traces, and ends.
+    /// [state](Options::state), sends what is left of traces and metrics, and ends.
     pub async fn stop(mut self) {
         self.service.drain();
         report(&self.health, false).await;

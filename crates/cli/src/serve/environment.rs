@@ -22,7 +22,6 @@ pub(super) enum Fate {
 
 use Fate::{Honoured, Meaningless, NotYet};
 
-const STATSD: Fate = Meaningless("metrics are Prometheus', at `/metrics`");
 const XDS: Fate = Honoured("of the control plane, with `CONFIG_TYPE=GRPC_XDS_SOTW`");
 const XDS_TLS: Fate = Honoured("with `CONFIG_GRPC_XDS_SERVER_USE_TLS`");
 const MEMCACHE: Fate = Meaningless("there is no memcached");
@@ -79,18 +78,18 @@ pub(super) const VARIABLES: [(&str, Fate); 93] = [
     ("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", Honoured("0.5")),
     ("XDS_CLIENT_BACKOFF_JITTER", Honoured("true: a random share is subtracted")),
     ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", Honoured("4194304, and at most 67108864")),
-    ("USE_DOG_STATSD", STATSD),
-    ("USE_DOG_STATSD_MOGRIFIERS", STATSD),
-    ("USE_STATSD", STATSD),
-    ("STATSD_HOST", STATSD),
-    ("STATSD_PORT", STATSD),
-    ("EXTRA_TAGS", STATSD),
-    ("STATS_FLUSH_INTERVAL", STATSD),
+    ("USE_DOG_STATSD", Honoured("as `USE_STATSD`, with labels as tags")),
+    ("USE_DOG_STATSD_MOGRIFIERS", Meaningless("labels are tags already")),
+    ("USE_STATSD", Honoured("true if `STATSD_HOST` or `STATSD_PORT` is set; there by default")),
+    ("STATSD_HOST", Honoured("as `--statsd`, with `STATSD_PORT`: over UDP, there over TCP")),
+    ("STATSD_PORT", Honoured("8125")),
+    ("EXTRA_TAGS", Honoured("as `--statsd-tags`")),
+    ("STATS_FLUSH_INTERVAL", Honoured("as `--statsd-every`: 5s by default, there 10s")),
     ("DISABLE_STATS", NotYet("metrics cost a few additions, and are always there")),
     ("USE_PROMETHEUS", Meaningless("`/metrics` is always there")),
     ("PROMETHEUS_ADDR", NotYet("`/metrics` is at the addresses of HTTP and of the admin")),
     ("PROMETHEUS_PATH", NotYet("it is `/metrics`")),
-    ("PROMETHEUS_MAPPER_YAML", STATSD),
+    ("PROMETHEUS_MAPPER_YAML", Meaningless("metrics are Prometheus', at `/metrics`")),
     (
         "RUNTIME_ROOT",
         Honoured("rules are in `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`"),

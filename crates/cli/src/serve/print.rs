@@ -189,7 +189,12 @@ fn of_resp(resp: &Setting<Option<RespOptions>>) -> SettingRows {
 }
 
 fn of_reports(reports: &ReportSettings) -> SettingRows {
-    let traces = reports.otlp.value.is_some();
+    let (traces, statsd) = (reports.otlp.value.is_some(), reports.statsd.value.is_some());
+    let list = |tags: &Vec<(String, String)>| {
+        let tags: Vec<_> =
+            tags.iter().map(|(name, value)| text(&[&**name, value].join(":"))).collect();
+        Shown::Written(format!("[{}]", tags.join(", ")))
+    };
     let sampling = |sampling: &TraceSampling| match sampling.follows_caller {
         true => plain(&sampling.of_roots),
         false => quoted(&sampling_text(*sampling)),
@@ -203,6 +208,16 @@ fn of_reports(reports: &ReportSettings) -> SettingRows {
         ("log-denials", row(&reports.log_denials, quoted_or_none)),
         ("otlp", row(&reports.otlp, collector)),
         ("trace-sample", idle_unless(traces, row(&reports.trace_sample, sampling))),
+        ("statsd", row(&reports.statsd, |address| optional(address.as_ref(), quoted))),
+        ("statsd-every", idle_unless(statsd, row(&reports.statsd_every, plain))),
+        (
+            "statsd-style",
+            idle_unless(
+                statsd,
+                row(&reports.statsd_style, |style| quoted(&format!("{style:?}").to_lowercase())),
+            ),
+        ),
+        ("statsd-tags", idle_unless(statsd, row(&reports.statsd_tags, list))),
     ])
 }
 

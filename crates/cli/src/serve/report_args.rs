@@ -1,11 +1,11 @@
 //! The arguments that say what an operator is told besides the log and `/metrics`.
 
 use tollgate::Policy;
-use tollgate_service::TraceSampling;
+use tollgate_service::{HostPort, TraceSampling};
 
 /// What an operator is told
 #[derive(clap::Args)]
-#[command(next_help_heading = "Denials and traces")]
+#[command(next_help_heading = "Denials, traces, StatsD")]
 pub(super) struct ReportArgs {
     /// How many denials to log, at level info: a policy for all of them together, as in "10/s burst 50" [default: none]
     ///
@@ -26,6 +26,29 @@ pub(super) struct ReportArgs {
     /// With `of all` behind it, as in "0.01 of all", it is a share of all traces, whatever callers decide.
     #[arg(long, value_name = "SHARE", value_parser = sampling)]
     pub(super) trace_sample: Option<TraceSampling>,
+
+    /// Where to send metrics in StatsD, over UDP: a host name or an IP address, and a port [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) statsd: Option<HostPort>,
+
+    /// Seconds between two reports to it [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3_600))]
+    pub(super) statsd_every: Option<u16>,
+
+    /// How labels are written: as parts of names, or as tags, which Datadog and others read [default: dotted]
+    #[arg(long, value_name = "STYLE")]
+    pub(super) statsd_style: Option<StatsdStyleArg>,
+
+    /// Tags of all series: names and values, as in zone:eu,app:shop [default: none]
+    #[arg(long, value_name = "NAME:VALUE", value_delimiter = ',', value_parser = tag)]
+    pub(super) statsd_tags: Vec<(String, String)>,
+}
+
+/// How labels are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum StatsdStyleArg {
+    Dotted,
+    Tagged,
 }
 
 const OF_ALL: &str = " of all";
@@ -43,4 +66,15 @@ fn sampling(text: &str) -> Result<TraceSampling, &'static str> {
 pub(super) fn sampling_text(sampling: TraceSampling) -> String {
     let TraceSampling { of_roots, follows_caller } = sampling;
     format!("{of_roots}{}", if follows_caller { "" } else { OF_ALL })
+}
+
+pub(super) fn tag(text: &str) -> Result<(String, String), &'static str> {
+    let is_name = |name: &str| {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        !name.is_empty() && name.bytes().all(is_letter)
+    };
+    let parts = text.split_once(':').filter(|(name, value)| is_name(name) && !value.is_empty());
+    let (name, value) =
+        parts.ok_or("no tag: a name of letters, digits, _ and -, and its value, as in zone:eu")?;
+    Ok((name.to_owned(), value.to_owned()))
 }

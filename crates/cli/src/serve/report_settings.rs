@@ -1,10 +1,13 @@
-//! [`ReportSettings`]: what an operator is told besides the log and `/metrics`: denials and traces.
+//! [`ReportSettings`]: what an operator is told besides the log and `/metrics`: denials, traces, StatsD.
+
+use std::time::Duration;
 
 use tollgate::Policy;
-use tollgate_service::{Options, TraceSampling, Traces};
+use tollgate_service::{HostPort, Options, Statsd, StatsdStyle, TraceSampling, Traces};
 
 use super::environment::{BadVariable, Environment};
 use super::given::Given;
+use super::report_args::{StatsdStyleArg, tag};
 use super::setting::{Setting, SettingError, SettingSource, first, optional};
 
 /// The settings of it.
@@ -16,12 +19,19 @@ pub(super) struct ReportSettings {
     pub(super) trace_sample: Setting<TraceSampling>,
     /// What the variables of envoyproxy/ratelimit say of the service, in traces.
     resource: Vec<(String, String)>,
+    pub(super) statsd: Setting<Option<HostPort>>,
+    pub(super) statsd_every: Setting<u16>,
+    pub(super) statsd_style: Setting<StatsdStyleArg>,
+    pub(super) statsd_tags: Setting<Vec<(String, String)>>,
 }
 
 const SHARE: &str = "a share from 0 to 1, as in 0.01";
 const SAMPLERS: &str = "always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off or \
                         parentbased_traceidratio";
 const PROTOCOLS: &str = "grpc, in which collectors are spoken to at port 4317";
+const TAGS: &str = "names and values as in zone:eu,app:shop";
+const INTERVALS: &str = "a time from 1s to 1h, as in 5s";
+const HOSTS: &str = "a host name or an IP address";
 
 /// Where a collector is if nothing but `TRACING_ENABLED` is said.
 const COLLECTOR: &str = "http://localhost:4317";
@@ -37,20 +47,41 @@ impl ReportSettings {
     pub(super) fn resolve(given: &Given, environment: &Environment) -> Result<Self, SettingError> {
         let (args, from) = (&given.args.reports, |name| given.source(name));
         let otlp = otlp(given, environment)?;
+        let statsd = statsd(given, environment)?;
         let needs = |name: &str, missing: &'static str, is_there: bool| {
             let is_given = given.source(name) != SettingSource::Default;
             let found = given.name_of(name);
             if is_given && !is_there { Err(SettingError::Half { found, missing }) } else { Ok(()) }
         };
         needs("trace-sample", "--otlp", otlp.value.is_some())?;
+        for name in ["statsd-every", "statsd-style", "statsd-tags"] {
+            needs(name, "--statsd", statsd.value.is_some())?;
+        }
         let named = RESOURCE.into_iter().filter_map(|(variable, name)| {
             environment.text(variable).map(|value| (name.to_owned(), value.to_owned()))
         });
+        let (every, hour) = ("STATS_FLUSH_INTERVAL", Duration::from_secs(3_600));
+        let flush = environment.duration(every, Duration::from_secs(1)..=hour, INTERVALS)?;
+        let flush = flush.and_then(|every| u16::try_from(every.as_secs()).ok());
+        let dog = environment.truth("USE_DOG_STATSD")?.unwrap_or(false);
+        let tags = Some(args.statsd_tags.clone()).filter(|tags| !tags.is_empty());
         Ok(Self {
             log_denials: optional((args.log_denials, from("log-denials")), (None, "")),
             trace_sample: trace_sample(given, environment)?,
             otlp,
             resource: named.collect(),
+            statsd,
+            statsd_every: first((args.statsd_every, from("statsd-every")), (flush, every), 5),
+            statsd_style: first(
+                (args.statsd_style, from("statsd-style")),
+                (dog.then_some(StatsdStyleArg::Tagged), "USE_DOG_STATSD"),
+                StatsdStyleArg::Dotted,
+            ),
+            statsd_tags: first(
+                (tags, from("statsd-tags")),
+                (extra_tags(environment)?, "EXTRA_TAGS"),
+                Vec::new(),
+            ),
         })
     }
 
@@ -61,7 +92,16 @@ impl ReportSettings {
             resource: self.resource.clone(),
             ..Traces::new(endpoint)
         });
-        Options { log_denials: self.log_denials.value, traces, ..options }
+        let statsd = self.statsd.value.clone().map(|address| Statsd {
+            every: Duration::from_secs(self.statsd_every.value.into()),
+            style: match self.statsd_style.value {
+                StatsdStyleArg::Dotted => StatsdStyle::Dotted,
+                StatsdStyleArg::Tagged => StatsdStyle::Tagged,
+            },
+            tags: self.statsd_tags.value.clone(),
+            ..Statsd::new(address)
+        });
+        Options { log_denials: self.log_denials.value, traces, statsd, ..options }
     }
 }
 
@@ -131,4 +171,40 @@ fn trace_sample(
     };
     let flag = (given.args.reports.trace_sample, given.source("trace-sample"));
     Ok(first(flag, variable, TraceSampling::default()))
+}
+
+/// By the variables if one of them is set: that it is on without any, as there, would be a surprise.
+fn statsd(
+    given: &Given,
+    environment: &Environment,
+) -> Result<Setting<Option<HostPort>>, BadVariable> {
+    let uses = environment.truth("USE_STATSD")?;
+    let dog = environment.truth("USE_DOG_STATSD")?.unwrap_or(false);
+    let host = environment.text("STATSD_HOST");
+    let port: Option<u16> = environment.parsed("STATSD_PORT", "a port, 1 to 65535")?;
+    let is_on = dog || uses.unwrap_or(host.is_some() || port.is_some());
+    let address = || {
+        let (host, port) = (host.unwrap_or("localhost"), port.unwrap_or(8_125));
+        let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
+        let host_port = if is_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let refused =
+            |_| BadVariable { name: "STATSD_HOST", found: host.to_owned(), accepted: HOSTS };
+        host_port.parse().map_err(refused)
+    };
+    let name = match (host, port) {
+        (Some(_), Some(_)) => "STATSD_HOST, STATSD_PORT",
+        (Some(_), None) => "STATSD_HOST",
+        (None, Some(_)) => "STATSD_PORT",
+        (None, None) if dog => "USE_DOG_STATSD",
+        (None, None) => "USE_STATSD",
+    };
+    let variable = (is_on.then(address).transpose()?, name);
+    Ok(optional((given.args.reports.statsd.clone(), given.source("statsd")), variable))
+}
+
+fn extra_tags(environment: &Environment) -> Result<Option<Vec<(String, String)>>, BadVariable> {
+    const NAME: &str = "EXTRA_TAGS";
+    let Some(text) = environment.text(NAME) else { return Ok(None) };
+    let refused = |_| BadVariable { name: NAME, found: text.to_owned(), accepted: TAGS };
+    text.split(',').map(tag).collect::<Result<_, _>>().map(Some).map_err(refused)
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use tollgate_rules::{Rule, RuleCache, RuleCounts};
 
 use super::gauge::gauge;
@@ -88,7 +89,7 @@ impl Collector for Theirs {
         )?;
         self.requests.seconds(Protocol::Grpc).encode(metric.encode_family(&method)?)?;
         let Some(rules) = self.cache.rules() else { return Ok(()) };
-        let series = added_up(rules.rules());
+        let series = added_up(rules.rules(), labels);
         for (name, help, read) in RULE_COUNTERS {
             let name = format!("ratelimit_service_rate_limit_{name}");
             let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Unknown)?;
@@ -117,8 +118,37 @@ fn plain(
     }
 }
 
-fn added_up(rules: &[Rule]) -> BTreeMap<Series<'_>, Vec<RuleCounts>> {
-    let mut added: BTreeMap<Series<'_>, Vec<RuleCounts>> = BTreeMap::new();
+/// The same counts of rules for StatsD, whose names have all levels: they are the labels of one `rule`.
+#[derive(Debug)]
+pub(crate) struct TheirPaths {
+    pub(crate) cache: Arc<RuleCache>,
+}
+
+impl Collector for TheirPaths {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some(rules) = self.cache.rules() else { return Ok(()) };
+        let path = |domain, levels: Levels<'_, '_>| (domain, levels.collect::<Vec<_>>().join("."));
+        let series = added_up(rules.rules(), path);
+        for (name, help, read) in RULE_COUNTERS {
+            let name = format!("ratelimit_service_rate_limit_{name}");
+            let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+            for ((domain, path), counts) in &series {
+                let count = counts.iter().map(read).fold(0, u64::saturating_add);
+                let labels = [("domain", *domain), ("rule", path.as_str())];
+                ConstCounter::new(count).encode(metric.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+type Levels<'i, 'l> = &'i mut dyn Iterator<Item = &'l str>;
+
+fn added_up<'r, K: Ord>(
+    rules: &'r [Rule],
+    labels: impl Fn(&'r str, Levels<'_, '_>) -> K,
+) -> BTreeMap<K, Vec<RuleCounts>> {
+    let mut added: BTreeMap<K, Vec<RuleCounts>> = BTreeMap::new();
     for rule in rules.iter().filter(|rule| !rule.is_unlimited()) {
         let domain = rule.domain();
         let series = rule.series();
@@ -130,14 +160,14 @@ fn added_up(rules: &[Rule]) -> BTreeMap<Series<'_>, Vec<RuleCounts>> {
             of_rule.negative = negative;
         }
         if series.is_empty() || of_rule.negative > 0 {
-            added.entry(labels(domain, rule.levels())).or_default().push(of_rule);
+            added.entry(labels(domain, &mut rule.levels())).or_default().push(of_rule);
         }
         for one in series {
             let counts = one.counts();
             let key = match one.levels().next() {
-                Some(_) => labels(domain, one.levels()),
+                Some(_) => labels(domain, &mut one.levels()),
                 // Of what found no room there are no values. Until there is such a hit it is not shown.
-                None if counts.total() > 0 => labels(domain, rule.levels()),
+                None if counts.total() > 0 => labels(domain, &mut rule.levels()),
                 None => continue,
             };
             added.entry(key).or_default().push(counts);
@@ -146,7 +176,7 @@ fn added_up(rules: &[Rule]) -> BTreeMap<Series<'_>, Vec<RuleCounts>> {
     added
 }
 
-fn labels<'r, 'l>(domain: &'r str, levels: impl Iterator<Item = &'l str>) -> Series<'r> {
+fn labels<'r>(domain: &'r str, levels: Levels<'_, '_>) -> Series<'r> {
     let mut levels = levels.map(sanitized);
     (domain, levels.next().unwrap_or_default(), levels.next())
 }

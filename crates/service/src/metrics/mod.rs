@@ -29,6 +29,8 @@ pub(crate) use requests::{OUTCOMES_COUNT, Protocol, RequestOutcome, Requests};
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
+    /// What StatsD is sent besides.
+    of_statsd: Registry,
     pub(crate) requests: Arc<Requests>,
 }
 
@@ -40,11 +42,14 @@ impl Metrics {
         own.register_collector(Box::new(OfRequests(Arc::clone(&requests))));
         own.register_collector(Box::new(rules::OfRules { cache: Arc::clone(&cache) }));
         own.register_collector(Box::new(series::OfSeries { cache: Arc::clone(&cache) }));
+        let mut of_statsd = Registry::default();
         if names == MetricsNames::Envoyproxy {
+            let paths = envoyproxy::TheirPaths { cache: Arc::clone(&cache) };
+            of_statsd.register_collector(Box::new(paths));
             let requests = Arc::clone(&requests);
             registry.register_collector(Box::new(envoyproxy::Theirs { cache, requests }));
         }
-        Self { registry, requests }
+        Self { registry, of_statsd, requests }
     }
 
     /// Adds a collector to those that every service has.
@@ -57,6 +62,13 @@ impl Metrics {
         let mut page = String::new();
         text::encode(&mut page, &self.registry)?;
         Ok(if is_open_metrics { page } else { classic::classic(&page) })
+    }
+
+    /// All that StatsD is sent: the page, and what has a name there alone.
+    pub(crate) fn for_statsd(&self) -> Result<String, fmt::Error> {
+        let mut page = self.text(true)?;
+        text::encode_registry(&mut page, &self.of_statsd)?;
+        Ok(page)
     }
 }
 

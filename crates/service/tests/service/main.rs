@@ -19,6 +19,7 @@ mod resp;
 mod scenarios;
 mod series;
 mod start;
+mod statsd;
 mod table_bytes;
 mod tls;
 mod told;

@@ -1,0 +1,167 @@
+//! Lines of StatsD: `name:value|c` of a counter, `name:value|g` of a gauge.
+
+use super::names::{dotless, own, part, tag, theirs};
+use super::page::{LineAmount, PageSeries};
+use super::settings::{Statsd, StatsdStyle};
+use crate::options::MetricsNames;
+
+/// Writes lines.
+#[derive(Debug)]
+pub(super) struct LineForm {
+    style: StatsdStyle,
+    names: MetricsNames,
+    /// Of all series, sorted by name.
+    tags: Vec<(String, String)>,
+}
+
+impl LineForm {
+    pub(super) fn new(statsd: &Statsd, names: MetricsNames) -> Self {
+        let mut tags = statsd.tags.clone();
+        tags.retain(|(name, value)| !name.is_empty() && !value.is_empty());
+        tags.sort();
+        Self { style: statsd.style, names, tags }
+    }
+
+    /// The lines that tell an amount of a series: one for each of its names.
+    pub(super) fn lines(&self, series: &PageSeries<'_>, amount: LineAmount) -> Vec<String> {
+        let kind = if series.is_counter { 'c' } else { 'g' };
+        let labels = series.labels.iter().map(|(name, value)| (*name, value.as_str()));
+        let of_ours = |name: String| match self.style {
+            StatsdStyle::Dotted => {
+                let parts = labels.map(|(_, value)| part(value)).filter(|part| !part.is_empty());
+                let name = parts.fold(name, |name: String, part| name + "." + &part);
+                self.line(&name, &[], amount, kind)
+            }
+            StatsdStyle::Tagged => self.line(&name, &labels.collect::<Vec<_>>(), amount, kind),
+        };
+        let mut lines: Vec<String> = own(series.name).map(of_ours).into_iter().collect();
+        if self.names == MetricsNames::Envoyproxy {
+            lines.extend(theirs(series).iter().map(|name| self.line(name, &[], amount, kind)));
+        }
+        lines
+    }
+
+    fn line(&self, name: &str, labels: &[(&str, &str)], amount: LineAmount, kind: char) -> String {
+        let own = self.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        match self.style {
+            StatsdStyle::Dotted => {
+                let tags = own.map(|(name, value)| format!(".__{name}={}", dotless(value)));
+                format!("{name}{}:{amount}|{kind}", tags.collect::<String>())
+            }
+            StatsdStyle::Tagged => {
+                let tags = labels.iter().copied().chain(own);
+                let tags = tags.map(|(name, value)| format!("{name}:{}", tag(value)));
+                let tags: Vec<String> = tags.collect();
+                let mark = if tags.is_empty() { "" } else { "|#" };
+                format!("{name}:{amount}|{kind}{mark}{}", tags.join(","))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(style: StatsdStyle, names: MetricsNames, series: &PageSeries<'_>) -> Vec<String> {
+        let tags = [("zone", "eu.1"), ("app", "a:b"), ("", "x")];
+        let tags = tags.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let address = "127.0.0.1:8125".parse().unwrap();
+        let statsd = Statsd { style, tags, ..Statsd::new(address) };
+        LineForm::new(&statsd, names).lines(series, series.amount)
+    }
+
+    fn series(
+        name: &'static str,
+        labels: &[(&'static str, &str)],
+        is_counter: bool,
+    ) -> PageSeries<'static> {
+        let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        PageSeries { id: name, name, labels, amount: LineAmount::Whole(5), is_counter }
+    }
+
+    #[test]
+    fn labels_are_parts_of_the_name_or_tags() {
+        let rule = [("domain", "shop"), ("rule", "user_a:b|c.path")];
+        let hits = series("tollgate_rule_hits", &rule, true);
+        let own = MetricsNames::Own;
+        assert_eq!(
+            lines(StatsdStyle::Dotted, own, &hits),
+            ["tollgate.rule_hits.shop.user_a_b_c.path.__app=a_b.__zone=eu_1:5|c"]
+        );
+        assert_eq!(
+            lines(StatsdStyle::Tagged, own, &hits),
+            ["tollgate.rule_hits:5|c|#domain:shop,rule:user_a:b_c.path,app:a:b,zone:eu.1"]
+        );
+        let live = series("tollgate_table_bytes", &[], false);
+        let statsd = Statsd::new("127.0.0.1:1".parse().unwrap());
+        for style in [StatsdStyle::Dotted, StatsdStyle::Tagged] {
+            let form = LineForm::new(&Statsd { style, ..statsd.clone() }, own);
+            assert_eq!(form.lines(&live, live.amount), ["tollgate.table_bytes:5|g"]);
+        }
+    }
+
+    #[test]
+    fn no_name_of_a_rule_can_add_a_line() {
+        let rule = [("domain", "a\nb:1|c"), ("rule", "x y")];
+        let hits = series("tollgate_rule_hits", &rule, true);
+        let theirs = series("ratelimit_service_rate_limit_total_hits", &rule, true);
+        let all = [&hits, &theirs]
+            .map(|series| lines(StatsdStyle::Dotted, MetricsNames::Envoyproxy, series));
+        let beginnings =
+            ["tollgate.rule_hits.a_b_1_c.x_y.__", "ratelimit.service.rate_limit.a_b_1_c.x_y."];
+        for (line, beginning) in all.iter().flatten().zip(beginnings) {
+            assert!(line.starts_with(beginning), "{line}");
+            assert_eq!((line.matches(':').count(), line.matches('|').count()), (1, 1), "{line}");
+            assert!(!line.contains('\n'));
+        }
+        for line in lines(StatsdStyle::Tagged, MetricsNames::Envoyproxy, &hits) {
+            assert!(!line.contains('\n') && line.matches('|').count() == 2, "{line}");
+        }
+    }
+
+    /// The name of a series, its labels, and its names there.
+    type NamesCase<'c> = (&'static str, &'c [(&'static str, &'c str)], &'c [&'c str]);
+
+    #[test]
+    fn names_are_in_addition_those_of_envoyproxy_ratelimit_where_it_has_any() {
+        let rule = [("domain", "shop"), ("rule", "user_a.path")];
+        let request = |outcome| [("protocol", "grpc"), ("outcome", outcome)];
+        let (grpc, refused) = (request("allowed"), request("refused"));
+        let resp = [("protocol", "resp"), ("outcome", "refused")];
+        let of_rule = "ratelimit_service_rate_limit_over_limit";
+        let cases: [NamesCase<'_>; 6] = [
+            (of_rule, &rule, &["service.rate_limit.shop.user_a.path.over_limit"]),
+            ("tollgate_rule_over_limit", &rule, &[]),
+            ("tollgate_config_load_success", &[], &["service.config_load_success"]),
+            ("tollgate_requests", &resp, &[]),
+            ("tollgate_requests", &grpc, &["_server.ShouldRateLimit.total_requests"]),
+            (
+                "tollgate_requests",
+                &refused,
+                &[
+                    "_server.ShouldRateLimit.total_requests",
+                    "service.call.should_rate_limit.service_error",
+                ],
+            ),
+        ];
+        for (name, labels, expected) in cases {
+            let told =
+                lines(StatsdStyle::Tagged, MetricsNames::Envoyproxy, &series(name, labels, true));
+            let expected: Vec<String> = expected
+                .iter()
+                .map(|name| {
+                    if name.starts_with('_') {
+                        format!("ratelimit{name}")
+                    } else {
+                        format!("ratelimit.{name}")
+                    }
+                })
+                .map(|name| format!("{name}:5|c|#app:a:b,zone:eu.1"))
+                .collect();
+            let theirs = told.iter().filter(|line| line.starts_with("ratelimit"));
+            assert!(theirs.eq(&expected), "{told:?}");
+            assert_eq!(told.len() - expected.len(), usize::from(name != of_rule), "{told:?}");
+        }
+    }
+}

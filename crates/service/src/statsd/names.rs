@@ -1,0 +1,60 @@
+//! Names of series in StatsD: our own, and those of envoyproxy/ratelimit.
+
+use super::page::PageSeries;
+
+/// Our own name of a family, if it is one of ours: `tollgate_rule_hits` is `tollgate.rule_hits`.
+pub(super) fn own(family: &str) -> Option<String> {
+    family.strip_prefix("tollgate_").map(|name| format!("tollgate.{name}"))
+}
+
+/// The beginning of its names of what rules count, in our page.
+const OF_RULES: &str = "ratelimit_service_rate_limit_";
+
+/// The names that envoyproxy/ratelimit has for what the service counts as a whole, each with ours.
+const OF_ALL: [(&str, &str); 3] = [
+    ("tollgate_config_load_success", "ratelimit.service.config_load_success"),
+    ("tollgate_config_load_error", "ratelimit.service.config_load_error"),
+    ("tollgate_global_shadow_mode", "ratelimit.service.global_shadow_mode"),
+];
+
+/// The names under which envoyproxy/ratelimit sends what a series counts; several of ours may count for one of its own.
+pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
+    let label = |name: &str| {
+        let label = series.labels.iter().find(|(found, _)| *found == name);
+        label.map_or("", |(_, value)| value.as_str())
+    };
+    if let Some(theirs) = series.name.strip_prefix(OF_RULES) {
+        let (domain, rule) = (part(label("domain")), part(label("rule")));
+        return vec![format!("ratelimit.service.rate_limit.{domain}.{rule}.{theirs}")];
+    }
+    if let Some((_, theirs)) = OF_ALL.iter().find(|(ours, _)| *ours == series.name) {
+        return vec![(*theirs).to_owned()];
+    }
+    if series.name == "tollgate_requests" && label("protocol") == "grpc" {
+        let mut names = vec!["ratelimit_server.ShouldRateLimit.total_requests".to_owned()];
+        if label("outcome") == "refused" {
+            names.push("ratelimit.service.call.should_rate_limit.service_error".to_owned());
+        }
+        return names;
+    }
+    Vec::new()
+}
+
+/// A label as part of a name: dots in it separate parts, as in the path of a rule. What StatsD separates the parts of a
+/// line by becomes `_`, as in envoyproxy/ratelimit, and so does what some servers do not read in names.
+pub(super) fn part(value: &str) -> String {
+    let is_apart =
+        |letter: char| letter.is_control() || letter.is_whitespace() || ":|@#,".contains(letter);
+    value.replace(is_apart, "_")
+}
+
+/// The value of a tag.
+pub(super) fn tag(value: &str) -> String {
+    let is_apart = |letter: char| letter.is_control() || "|#,".contains(letter);
+    value.replace(is_apart, "_")
+}
+
+/// The value of a tag at the end of a name, where dots would end it.
+pub(super) fn dotless(value: &str) -> String {
+    part(value).replace('.', "_")
+}

@@ -1,0 +1,57 @@
+//! [`Statsd`]: where metrics are sent, how often, and in which form.
+
+use std::time::Duration;
+
+use crate::host_port::HostPort;
+
+/// Where metrics are sent, how often, and in which form.
+///
+/// ```
+/// use tollgate_service::{Statsd, StatsdStyle};
+/// let statsd = Statsd { style: StatsdStyle::Tagged, ..Statsd::new("localhost:8125".parse()?) };
+/// assert_eq!(statsd.every.as_secs(), 5);
+/// # Ok::<(), tollgate_service::BadHostPort>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statsd {
+    /// Where datagrams are sent. A name is resolved once a minute.
+    pub address: HostPort,
+    /// The time between two reports, at least a second.
+    pub every: Duration,
+    /// How labels are written.
+    pub style: StatsdStyle,
+    /// Tags of all series: name and value. Default: none.
+    pub tags: Vec<(String, String)>,
+}
+
+/// How the labels of a series are written.
+///
+/// ```
+/// assert_eq!(tollgate_service::StatsdStyle::default(), tollgate_service::StatsdStyle::Dotted);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StatsdStyle {
+    /// As parts of the name, `tollgate.rule_hits.shop.user:5|c`, which every server understands; and
+    /// [`tags`](Statsd::tags) as `.__name=value` at its end, as envoyproxy/ratelimit writes them.
+    #[default]
+    Dotted,
+    /// As tags, `tollgate.rule_hits:5|c|#domain:shop,rule:user`, as Datadog, Telegraf, Vector and statsd_exporter read
+    /// them.
+    Tagged,
+}
+
+impl Statsd {
+    /// Every 5 s, dotted, without tags.
+    ///
+    /// ```
+    /// use tollgate_service::Statsd;
+    /// assert!(Statsd::new("127.0.0.1:8125".parse()?).tags.is_empty());
+    /// # Ok::<(), tollgate_service::BadHostPort>(())
+    /// ```
+    #[must_use]
+    pub fn new(address: HostPort) -> Self {
+        let (every, style, tags) = (Duration::from_secs(5), StatsdStyle::default(), Vec::new());
+        Self { address, every, style, tags }
+    }
+}
