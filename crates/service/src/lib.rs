@@ -111,6 +111,7 @@
 //! settings bound the content of a request. Labels of metrics come from rules, never from
 //! requests.
 
+mod apart;
 mod global;
 mod history;
 mod host_name;

@@ -1,6 +1,5 @@
 //! The public routes, and those for the admin's address.
 
-mod apart;
 mod auth;
 mod check;
 mod connections;
@@ -20,6 +19,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use tollgate_redis::Outage;
 
+use crate::apart;
 use crate::global::GlobalLimits;
 use crate::host_name::HostName;
 use crate::page;

@@ -18,6 +18,7 @@ impl LineForm {
     pub(super) fn new(statsd: &Statsd, names: MetricsNames) -> Self {
         let mut tags = statsd.tags.clone();
         tags.retain(|(name, value)| !name.is_empty() && !value.is_empty());
+        tags.iter_mut().for_each(|(name, _)| *name = dotless(name));
         tags.sort();
         Self { style: statsd.style, names, tags }
     }
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn no_name_of_a_rule_can_add_a_line() {
-        let rule = [("domain", "a\nb:1|c"), ("rule", "x y")];
+        let rule = [("domain", "a\nb:1|c"), ("rule", "x;y")];
         let hits = series("tollgate_rule_hits", &rule, true);
         let theirs = series("ratelimit_service_rate_limit_total_hits", &rule, true);
         let all = [&hits, &theirs]

@@ -44,7 +44,7 @@ pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
 /// line by becomes `_`, as in envoyproxy/ratelimit, and so does what some servers do not read in names.
 pub(super) fn part(value: &str) -> String {
     let is_apart =
-        |letter: char| letter.is_control() || letter.is_whitespace() || ":|@#,".contains(letter);
+        |letter: char| letter.is_control() || letter.is_whitespace() || ":|@#,;".contains(letter);
     value.replace(is_apart, "_")
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,18 +11,17 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
+use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
+use super::datagrams::{Datagram, StatsdReport};
 use super::line::LineForm;
-use super::page::{LineAmount, series};
+use super::page::LineAmount;
 use super::settings::Statsd;
+use crate::apart;
 use crate::host_port::HostPort;
 use crate::metrics::{ServiceTotal, encode_total};
 use crate::options::MetricsNames;
-
-/// The maximum size of a datagram: what an Ethernet frame carries, with room for headers of tunnels.
-const MAX_DATAGRAM_BYTES: usize = 1_432;
 
 /// How long a resolved name is taken for right: a server that has moved causes no error. Also the longest pause after
 /// errors.
@@ -30,11 +30,19 @@ const RESOLVED_FOR: Duration = Duration::from_secs(60);
 /// The time within which a name must be resolved.
 const RESOLVED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Datagrams, by what became of them here.
+/// Datagrams between two turns of other tasks of the thread: a few hundred microseconds.
+const IN_A_ROW: usize = 64;
+
+/// The reports without an error after which it is said that they arrive again. A datagram that nothing takes is an error of
+/// the next one, so every second report seems to be sent.
+const CLEAN_REPORTS: u8 = 2;
+
+/// What became of datagrams here; and series that fit into none.
 #[derive(Debug, Default)]
 pub(crate) struct StatsdCounts {
     sent: ServiceTotal,
     failed: ServiceTotal,
+    too_long: ServiceTotal,
 }
 
 /// Sends metrics.
@@ -42,22 +50,15 @@ pub(crate) struct StatsdCounts {
 pub(crate) struct StatsdSender {
     address: HostPort,
     every: Duration,
-    form: LineForm,
+    form: Arc<LineForm>,
     socket: Option<UdpSocket>,
     /// From when on the address is to be looked up again; and the pause before that after the last error, or 0.
     look_up: (Instant, Duration),
     /// What each counter had when it was last sent.
-    before: HashMap<String, LineAmount>,
-    /// Whether the last report met an error, which is logged once.
-    is_failing: bool,
+    before: Arc<HashMap<String, LineAmount>>,
+    /// After an error, which is logged once: the reports without one since then.
+    clean: Option<u8>,
     counts: Arc<StatsdCounts>,
-}
-
-/// What a datagram carries: its lines, and the counters whose gains they tell.
-#[derive(Default)]
-struct Datagram {
-    text: String,
-    counters: Vec<(String, LineAmount)>,
 }
 
 impl StatsdSender {
@@ -66,18 +67,17 @@ impl StatsdSender {
         let sender = Self {
             address: statsd.address.clone(),
             every: statsd.every.max(Duration::from_secs(1)),
-            form: LineForm::new(statsd, names),
+            form: Arc::new(LineForm::new(statsd, names)),
             socket: None,
             look_up: (Instant::now(), Duration::ZERO),
-            before: HashMap::new(),
-            is_failing: false,
+            before: Arc::default(),
+            clean: None,
             counts: Arc::clone(&counts),
         };
         (sender, OfStatsd(counts))
     }
 
-    /// Reports at intervals until `stopped` is set, and then once more. To make a page is to read whole tables, and
-    /// keeps no thread from requests.
+    /// Reports at intervals until `stopped` is set, and then once more.
     pub(crate) async fn run(
         mut self,
         page: impl Fn() -> Result<String, fmt::Error> + Clone + Send + 'static,
@@ -93,20 +93,37 @@ impl StatsdSender {
                 _ = ticks.tick() => false,
                 () = ends.as_mut() => true,
             };
-            if let Ok(Ok(page)) = spawn_blocking(page.clone()).await {
-                self.report(&page).await;
-            }
+            self.report(page.clone()).await;
             if is_over {
                 return;
             }
         }
     }
 
-    async fn report(&mut self, page: &str) {
+    async fn report(&mut self, page: impl FnOnce() -> Result<String, fmt::Error> + Send + 'static) {
+        let (form, before) = (Arc::clone(&self.form), Arc::clone(&self.before));
+        // To make a page is to read whole tables, and to read it back takes as long: neither keeps a thread from requests.
+        let made = apart::make(move || page().map(|page| StatsdReport::of(&page, &before, &form)));
+        let Some(Ok(report)) = made.await else { return };
+        if report.too_long > 0 && self.counts.too_long.get() == 0 {
+            tracing::warn!("{} series are too long for StatsD, and not sent", report.too_long);
+        }
+        self.counts.too_long.add(report.too_long);
         let is_due = Instant::now() >= self.look_up.0;
-        let mut error = if is_due { self.connect().await.err() } else { None };
-        let (mut now, mut failed) = (HashMap::new(), 0);
-        for datagram in self.datagrams(page) {
+        let error = if is_due { self.connect().await.err() } else { None };
+        let error = self.send_all(report.datagrams).await.or(error);
+        if is_due || self.socket.is_some() {
+            self.tried(error.as_ref());
+        }
+    }
+
+    /// Sends what it can. The first error, if there is one.
+    async fn send_all(&mut self, datagrams: Vec<Datagram>) -> Option<io::Error> {
+        let (mut now, mut failed, mut error) = (HashMap::new(), 0, None);
+        for (n, datagram) in datagrams.into_iter().enumerate() {
+            if n % IN_A_ROW == IN_A_ROW - 1 {
+                yield_now().await;
+            }
             let sent = self.socket.as_ref().map(|socket| send(socket, &datagram.text));
             if let Some(Ok(is_sent)) = sent {
                 self.counts.sent.add(u64::from(is_sent));
@@ -122,22 +139,27 @@ impl StatsdSender {
             now.extend(datagram.counters.into_iter().filter_map(as_before));
             error = error.or(sent.and_then(Result::err));
         }
-        self.before = now;
+        self.before = Arc::new(now);
         self.counts.failed.add(failed);
-        if is_due || self.socket.is_some() {
-            self.tried(error.as_ref());
-        }
+        error
     }
 
-    /// Looks the address up; a socket that is there is kept if that fails. Returns why there is none.
+    /// Looks the address up; a socket that is there is kept if that fails. After an error the next of several addresses is
+    /// taken: `localhost` may be that of a protocol that the server does not listen to. Returns why there is no socket.
     async fn connect(&mut self) -> io::Result<()> {
         self.look_up.0 = Instant::now() + RESOLVED_FOR;
         let timed_out = || io::Error::new(io::ErrorKind::TimedOut, "the name is not resolved");
-        let found = timeout(RESOLVED_WITHIN, connect(&self.address)).await;
-        match found.unwrap_or_else(|_| Err(timed_out())) {
-            Ok(socket) => self.socket = Some(socket),
+        let found = timeout(RESOLVED_WITHIN, self.address.addresses()).await;
+        let found = match found.unwrap_or_else(|_| Err(timed_out())) {
+            Ok(found) => found,
             Err(error) if self.socket.is_none() => return Err(error),
-            Err(_) => {}
+            Err(_) => return Ok(()),
+        };
+        let peer = self.socket.as_ref().and_then(|socket| socket.peer_addr().ok());
+        let next = next_of(&found, peer, self.clean == Some(0));
+        // A new socket would know nothing of the datagrams that nothing took.
+        if peer != Some(next) || self.socket.is_none() {
+            self.socket = Some(connect(next).await?);
         }
         Ok(())
     }
@@ -145,57 +167,36 @@ impl StatsdSender {
     /// Logs that it fails, and that it does no more; and decides when to look the address up again.
     fn tried(&mut self, error: Option<&io::Error>) {
         let address = &self.address;
-        match error {
-            Some(error) if !self.is_failing => tracing::warn!(
-                "metrics not sent to StatsD at {address}: {error}; counters are kept for the next report"
-            ),
-            None if self.is_failing => {
-                tracing::info!("metrics are sent to StatsD at {address} again");
-            }
-            _ => {}
-        }
-        self.is_failing = error.is_some();
         let (due, pause) = self.look_up;
-        self.look_up = match error {
-            // It may have moved.
-            Some(_) => {
-                let pause = (2 * pause).clamp(self.every.min(RESOLVED_FOR), RESOLVED_FOR);
-                (due.min(Instant::now() + pause), pause)
-            }
-            None => (due, Duration::ZERO),
-        };
-    }
-
-    /// The datagrams of a report: all gauges, and the counters that have gained something.
-    fn datagrams(&self, page: &str) -> Vec<Datagram> {
-        let mut all = vec![Datagram::default()];
-        for series in series(page) {
-            let before = self.before.get(series.id).copied();
-            let amount =
-                if series.is_counter { series.amount.gained(before) } else { series.amount };
-            let is_news = !series.is_counter || !amount.is_zero();
-            let lines = if is_news { self.form.lines(&series, amount) } else { Vec::new() };
-            let text = lines.join("\n");
-            let used = all.last().map_or(0, |last| last.text.len());
-            // All names of a series go together: they are told, or none is.
-            if used > 0 && used + 1 + text.len() > MAX_DATAGRAM_BYTES {
-                all.push(Datagram::default());
-            }
-            let Some(last) = all.last_mut() else { continue };
-            // No server would take it whole: a rule whose name is that long is not sent.
-            if text.len() <= MAX_DATAGRAM_BYTES && !text.is_empty() {
-                if !last.text.is_empty() {
-                    last.text.push('\n');
+        let Some(error) = error else {
+            self.clean = self.clean.map(|clean| clean + 1).filter(|clean| {
+                let is_over = *clean >= CLEAN_REPORTS;
+                if is_over {
+                    tracing::info!("metrics are sent to StatsD at {address} again");
                 }
-                last.text.push_str(&text);
+                !is_over
+            });
+            if self.clean.is_none() {
+                self.look_up.1 = Duration::ZERO;
             }
-            if series.is_counter {
-                last.counters.push((series.id.to_owned(), series.amount));
-            }
+            return;
+        };
+        if self.clean.is_none() {
+            tracing::warn!(
+                "metrics not sent to StatsD at {address}: {error}; counters are kept for the next report"
+            );
         }
-        all.retain(|datagram| !datagram.text.is_empty() || !datagram.counters.is_empty());
-        all
+        self.clean = Some(0);
+        // It may have moved.
+        let pause = (2 * pause).clamp(self.every.min(RESOLVED_FOR), RESOLVED_FOR);
+        self.look_up = (due.min(Instant::now() + pause), pause);
     }
+}
+
+/// Of the addresses of a name that in use, or if it has failed the one behind it. There is at least one.
+fn next_of(found: &[SocketAddr], peer: Option<SocketAddr>, has_failed: bool) -> SocketAddr {
+    let at = found.iter().position(|address| Some(*address) == peer);
+    found[at.map_or(0, |at| (at + usize::from(has_failed)) % found.len())]
 }
 
 /// Whether there was anything to send. A socket that is connected reports that nothing listens at its address; one whose
@@ -207,13 +208,10 @@ fn send(socket: &UdpSocket, text: &str) -> io::Result<bool> {
     socket.try_send(text.as_bytes()).map(|_| true)
 }
 
-async fn connect(address: &HostPort) -> io::Result<UdpSocket> {
-    let found = address.addresses().await?;
-    // There is at least one.
-    let first = found.first().ok_or(io::ErrorKind::NotFound)?;
-    let any = if first.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+async fn connect(address: SocketAddr) -> io::Result<UdpSocket> {
+    let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any).await?;
-    socket.connect(first).await?;
+    socket.connect(address).await?;
     socket.writable().await?;
     Ok(socket)
 }
@@ -228,7 +226,9 @@ impl Collector for OfStatsd {
         let help = "Datagrams that were sent to StatsD";
         encode_total(&mut encoder, "statsd_sent", help, counts.sent.get())?;
         let help = "Datagrams that could not be sent to StatsD";
-        encode_total(&mut encoder, "statsd_failed", help, counts.failed.get())
+        encode_total(&mut encoder, "statsd_failed", help, counts.failed.get())?;
+        let help = "Series that are too long for a datagram, in each report that had them";
+        encode_total(&mut encoder, "statsd_too_long", help, counts.too_long.get())
     }
 }
 
@@ -244,6 +244,10 @@ mod tests {
         format!(
             "# TYPE tollgate_hits counter\ntollgate_hits_total{{r=\"x\"}} {hits}\n# TYPE tollgate_live gauge\ntollgate_live {live}\n"
         )
+    }
+
+    async fn report(sender: &mut StatsdSender, page: String) {
+        sender.report(move || Ok(page)).await;
     }
 
     async fn told(socket: &UdpSocket) -> String {
@@ -265,7 +269,7 @@ mod tests {
             (page(0, 0), "tollgate.live:0|g"),
             (page(2, 0), "tollgate.hits.x:2|c\ntollgate.live:0|g"),
         ] {
-            sender.report(&page).await;
+            report(&mut sender, page).await;
             assert_eq!(told(&socket).await, expected);
         }
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (5, 0));
@@ -278,14 +282,15 @@ mod tests {
         drop(socket);
         let mut sender = sender(&address.to_string());
         // It is sent, and nothing takes it: the system says so when the next is sent.
-        sender.report(&page(3, 1)).await;
-        sender.report(&page(5, 1)).await;
+        report(&mut sender, page(3, 1)).await;
+        report(&mut sender, page(5, 1)).await;
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (1, 1));
         if !keeps_what_failed {
-            sender.before.values_mut().for_each(|before| *before = LineAmount::Whole(5));
+            let before = Arc::get_mut(&mut sender.before).expect("no report is made");
+            before.values_mut().for_each(|before| *before = LineAmount::Whole(5));
         }
         let socket = UdpSocket::bind(address).await.unwrap();
-        sender.report(&page(6, 1)).await;
+        report(&mut sender, page(6, 1)).await;
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (2, 1));
         told(&socket).await
     }
@@ -300,24 +305,42 @@ mod tests {
         assert_eq!(told_after_a_failure(false).await, "tollgate.hits.x:1|c\ntollgate.live:1|g");
     }
 
-    #[test]
-    fn datagrams_are_small_and_no_line_is_lost_or_cut() {
-        let mut page = String::from("# TYPE tollgate_hits counter\n");
-        for n in 1..=500 {
-            page += &format!("tollgate_hits_total{{r=\"rule{n}\"}} {n}\n");
+    #[tokio::test]
+    async fn a_server_that_is_gone_is_logged_once_however_many_reports_seem_to_be_sent() {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        drop(socket);
+        let mut sender = sender(&address.to_string());
+        for n in 1..=6 {
+            // Also where the address is looked up each time.
+            sender.look_up.0 = Instant::now();
+            report(&mut sender, page(n, 1)).await;
+            assert_eq!(sender.clean.is_some(), n > 1, "report {n}");
         }
-        page += &format!("tollgate_hits_total{{r=\"{}\"}} 1\n", "x".repeat(MAX_DATAGRAM_BYTES));
-        let datagrams = sender("127.0.0.1:1").datagrams(&page);
-        assert!(datagrams.iter().all(|one| one.text.len() <= MAX_DATAGRAM_BYTES));
-        let fits = |one: &&[Datagram]| {
-            let longest = "\ntollgate.hits.rule500:500|c".len();
-            one[0].text.len() + longest <= MAX_DATAGRAM_BYTES && !one[1].text.is_empty()
-        };
-        assert_eq!(datagrams.windows(2).filter(fits).count(), 0, "each but the last is full");
-        let lines: Vec<&str> = datagrams.iter().flat_map(|one| one.text.lines()).collect();
-        let expected: Vec<String> =
-            (1..=500).map(|n| format!("tollgate.hits.rule{n}:{n}|c")).collect();
-        assert_eq!(lines, expected);
+        assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (3, 3));
+        let socket = UdpSocket::bind(address).await.unwrap();
+        for is_failing in [true, false] {
+            report(&mut sender, page(7, 1)).await;
+            assert_eq!(sender.clean.is_some(), is_failing);
+        }
+        assert_eq!(told(&socket).await, "tollgate.hits.x:2|c\ntollgate.live:1|g");
+    }
+
+    #[test]
+    fn after_an_error_the_next_address_of_a_name_is_tried() {
+        let [v6, v4, gone] = ["[::1]:8125", "127.0.0.1:8125", "10.0.0.1:8125"]
+            .map(|address| address.parse::<SocketAddr>().unwrap());
+        for (peer, has_failed, expected) in [
+            (None, false, v6),
+            (Some(v6), false, v6),
+            (Some(v6), true, v4),
+            (Some(v4), false, v4),
+            (Some(v4), true, v6),
+            (Some(gone), true, v6),
+        ] {
+            assert_eq!(next_of(&[v6, v4], peer, has_failed), expected, "{peer:?} {has_failed}");
+        }
+        assert_eq!(next_of(&[v4], Some(v4), true), v4);
     }
 
     /// After how many seconds a name that does not exist is looked up, if reports are due every 5 s for 5 minutes.
@@ -326,7 +349,7 @@ mod tests {
         let mut sender = sender(&format!("{}:8125", "x".repeat(64)));
         let (start, mut due, mut look_ups) = (Instant::now(), sender.look_up.0, Vec::new());
         for _ in 0..60 {
-            sender.report(&page(3, 1)).await;
+            report(&mut sender, page(3, 1)).await;
             if !keeps_its_pause {
                 sender.look_up.1 = Duration::ZERO;
             }

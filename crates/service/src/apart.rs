@@ -10,7 +10,7 @@ static PAGES: Semaphore = Semaphore::const_new(1);
 
 /// What `page` returns, on a thread that may block, once no other page is being made. `None` if it panics, or the runtime
 /// ends.
-pub(super) async fn make<P: Send + 'static>(
+pub(crate) async fn make<P: Send + 'static>(
     page: impl FnOnce() -> P + Send + 'static,
 ) -> Option<P> {
     let permit = PAGES.acquire().await.ok()?;

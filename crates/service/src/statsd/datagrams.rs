@@ -1,0 +1,88 @@
+//! [`StatsdReport`]: the lines of a report, in datagrams.
+
+use std::collections::HashMap;
+
+use super::line::LineForm;
+use super::page::{LineAmount, series};
+
+/// The maximum size of a datagram: what an Ethernet frame carries, with room for headers of tunnels.
+const MAX_DATAGRAM_BYTES: usize = 1_432;
+
+/// What is sent at one time.
+pub(super) struct StatsdReport {
+    pub(super) datagrams: Vec<Datagram>,
+    /// The series that are too long for a datagram, and so in none.
+    pub(super) too_long: u64,
+}
+
+/// What a datagram carries: its lines, and the counters whose gains they tell.
+#[derive(Default)]
+pub(super) struct Datagram {
+    pub(super) text: String,
+    pub(super) counters: Vec<(String, LineAmount)>,
+}
+
+impl StatsdReport {
+    /// All gauges of a page, and the counters that have gained something since `before`.
+    pub(super) fn of(page: &str, before: &HashMap<String, LineAmount>, form: &LineForm) -> Self {
+        let (mut datagrams, mut too_long) = (vec![Datagram::default()], 0);
+        for series in series(page) {
+            let before = before.get(series.id).copied();
+            let amount =
+                if series.is_counter { series.amount.gained(before) } else { series.amount };
+            let is_news = !series.is_counter || !amount.is_zero();
+            let lines = if is_news { form.lines(&series, amount) } else { Vec::new() };
+            let text = lines.join("\n");
+            // No server would take it whole.
+            if text.len() > MAX_DATAGRAM_BYTES {
+                too_long += 1;
+                continue;
+            }
+            let used = datagrams.last().map_or(0, |last| last.text.len());
+            // All names of a series go together: they are told, or none is.
+            if used > 0 && used + 1 + text.len() > MAX_DATAGRAM_BYTES {
+                datagrams.push(Datagram::default());
+            }
+            let Some(last) = datagrams.last_mut() else { continue };
+            if !last.text.is_empty() && !text.is_empty() {
+                last.text.push('\n');
+            }
+            last.text.push_str(&text);
+            if series.is_counter {
+                last.counters.push((series.id.to_owned(), series.amount));
+            }
+        }
+        datagrams.retain(|datagram| !datagram.text.is_empty() || !datagram.counters.is_empty());
+        Self { datagrams, too_long }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::Statsd;
+    use super::*;
+    use crate::options::MetricsNames;
+
+    #[test]
+    fn datagrams_are_small_and_no_line_is_lost_or_cut() {
+        let mut page = String::from("# TYPE tollgate_hits counter\n");
+        for n in 1..=500 {
+            page += &format!("tollgate_hits_total{{r=\"rule{n}\"}} {n}\n");
+        }
+        page += &format!("tollgate_hits_total{{r=\"{}\"}} 1\n", "x".repeat(MAX_DATAGRAM_BYTES));
+        let statsd = Statsd::new("127.0.0.1:1".parse().unwrap());
+        let form = LineForm::new(&statsd, MetricsNames::Own);
+        let StatsdReport { datagrams, too_long } = StatsdReport::of(&page, &HashMap::new(), &form);
+        assert_eq!(too_long, 1);
+        assert!(datagrams.iter().all(|one| one.text.len() <= MAX_DATAGRAM_BYTES));
+        let fits = |one: &&[Datagram]| {
+            let longest = "\ntollgate.hits.rule500:500|c".len();
+            one[0].text.len() + longest <= MAX_DATAGRAM_BYTES && !one[1].text.is_empty()
+        };
+        assert_eq!(datagrams.windows(2).filter(fits).count(), 0, "each but the last is full");
+        let lines: Vec<&str> = datagrams.iter().flat_map(|one| one.text.lines()).collect();
+        let expected: Vec<String> =
+            (1..=500).map(|n| format!("tollgate.hits.rule{n}:{n}|c")).collect();
+        assert_eq!(lines, expected);
+    }
+}
