@@ -28,7 +28,8 @@ pub(crate) async fn listen(
 ) {
     // Detecting the version would wait for a first byte without a deadline.
     let mut server = Builder::new(TokioExecutor::new()).http1_only();
-    server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+    // Answers are small: to copy the body behind the headers takes less than to write both at once.
+    server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).writev(false);
     let server = Arc::new(server);
     let open = GracefulShutdown::new();
     let serve = || {
