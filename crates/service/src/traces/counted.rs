@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use opentelemetry::Context;
@@ -53,8 +53,10 @@ pub(crate) struct LastSpans(Arc<BatchSpanProcessor>);
 struct CountedExporter<E> {
     inner: E,
     counts: Arc<SpanCounts>,
-    /// Whether the last message was not taken, which is logged once.
+    /// Whether spans were lost at or since the last message, which is logged once.
     is_failing: AtomicBool,
+    /// How many had found no room by then.
+    dropped: AtomicU64,
 }
 
 pub(super) fn span_queue<E: SpanExporter + 'static>(
@@ -62,8 +64,8 @@ pub(super) fn span_queue<E: SpanExporter + 'static>(
     resource: &Resource,
 ) -> (SpanQueue, LastSpans, Arc<SpanCounts>) {
     let counts = Arc::new(SpanCounts::default());
-    let is_failing = AtomicBool::new(false);
-    let exporter = CountedExporter { inner, counts: Arc::clone(&counts), is_failing };
+    let (is_failing, dropped) = (AtomicBool::new(false), AtomicU64::new(0));
+    let exporter = CountedExporter { inner, counts: Arc::clone(&counts), is_failing, dropped };
     let config = BatchConfigBuilder::default()
         .with_max_queue_size(MAX_WAITING)
         .with_max_export_batch_size(MAX_BATCH)
@@ -114,18 +116,28 @@ impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         let result = self.inner.export(batch).await;
-        // Relaxed, here and below: a count by itself, and a flag that only this thread uses.
+        // Relaxed: a count by itself.
         self.counts.waiting.fetch_sub(spans, Ordering::Relaxed);
         let became = if result.is_ok() { &self.counts.sent } else { &self.counts.failed };
         became.add(spans as u64);
-        match (&result, self.is_failing.swap(result.is_err(), Ordering::Relaxed)) {
+        let dropped = self.counts.dropped.get();
+        // Relaxed, both: only this thread uses them.
+        let has_dropped = self.dropped.swap(dropped, Ordering::Relaxed) < dropped;
+        let is_failing = result.is_err() || has_dropped;
+        let was_failing = self.is_failing.swap(is_failing, Ordering::Relaxed);
+        match (&result, was_failing) {
             (Err(error), false) => {
                 tracing::warn!(
                     "spans are not taken by the collector of traces, so far {spans}: {error}"
                 );
             }
-            (Ok(()), true) => {
-                let (failed, dropped) = (self.counts.failed.get(), self.counts.dropped.get());
+            (Ok(()), false) if has_dropped => {
+                tracing::warn!(
+                    "the collector of traces is slow: {dropped} spans have found no room"
+                );
+            }
+            (Ok(()), true) if !has_dropped => {
+                let failed = self.counts.failed.get();
                 tracing::info!(
                     "spans are taken by the collector of traces again; in all {failed} were not, and {dropped} found no \
                      room while it was slow"
@@ -153,7 +165,7 @@ impl Collector for OfSpans {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Self(counts) = self;
         for (name, help, count) in [
-            ("spans_sent", "Spans that the collector of traces took", &counts.sent),
+            ("spans_sent", "Spans in messages that the collector of traces took", &counts.sent),
             ("spans_failed", "Spans that the collector of traces did not take", &counts.failed),
             (
                 "spans_dropped",
@@ -187,6 +199,21 @@ mod tests {
             self.0.send(batch.len()).unwrap();
             // Without a test any more nothing is taken.
             self.1.lock().unwrap().recv().unwrap_or(Err(OTelSdkError::AlreadyShutdown))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_collector_that_is_slow_and_takes_all_is_failing_while_spans_find_no_room() {
+        let ((told, messages), (answer, answers)) = (channel(), channel());
+        let (inner, counts) = (FakeCollector(told, Mutex::new(answers)), Arc::default());
+        let (is_failing, dropped) = (AtomicBool::new(false), AtomicU64::new(0));
+        let exporter = CountedExporter { inner, counts, is_failing, dropped };
+        for (newly_dropped, expected) in [(0, false), (3, true), (1, true), (0, false)] {
+            exporter.counts.dropped.add(newly_dropped);
+            answer.send(Ok(())).unwrap();
+            exporter.export(Vec::new()).await.unwrap();
+            assert_eq!(messages.recv(), Ok(0));
+            assert_eq!(exporter.is_failing.load(Ordering::Relaxed), expected, "{newly_dropped}");
         }
     }
 

@@ -9,6 +9,10 @@ use opentelemetry_sdk::trace::Span;
 
 use crate::metrics::RequestOutcome;
 
+/// The methods of HTTP that have a name.
+const METHODS: [&str; 9] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SpanName<'a> {
@@ -27,13 +31,18 @@ impl SpanName<'_> {
                     KeyValue::new("rpc.method", method),
                 ],
             ),
-            Self::Http { method, route } => (
-                format!("{method} {route}"),
-                vec![
-                    KeyValue::new("http.request.method", method.to_owned()),
-                    KeyValue::new("http.route", route.to_owned()),
-                ],
-            ),
+            Self::Http { method, route } => {
+                // Of any other a caller chooses the length, and spans wait in memory. The name is that of the conventions.
+                let method = METHODS.iter().find(|known| **known == method);
+                let method = method.copied().unwrap_or("_OTHER");
+                (
+                    format!("{method} {route}"),
+                    vec![
+                        KeyValue::new("http.request.method", method),
+                        KeyValue::new("http.route", route.to_owned()),
+                    ],
+                )
+            }
         };
         if let Some(peer) = peer {
             attributes.push(KeyValue::new("network.peer.address", peer.to_string()));
@@ -80,5 +89,22 @@ impl ServerSpan {
             self.span.set_status(Status::Error { description: Cow::Borrowed("no decision") });
         }
         self.span.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_that_a_caller_made_up_is_not_told() {
+        for (method, expected) in
+            [("GET", "GET /v1/auth"), (&*"X".repeat(400_000), "_OTHER /v1/auth")]
+        {
+            let span = SpanName::Http { method, route: "/v1/auth" }.builder(None);
+            assert_eq!(span.name, expected);
+            let told = span.attributes.expect("attributes")[0].value.to_string();
+            assert!(expected.starts_with(&told), "{told}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::HeaderMap;
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
 use opentelemetry::trace::{SpanBuilder, SpanKind, TraceContextExt, Tracer as _, TracerProvider};
 use opentelemetry::{Context, Key, KeyValue, Value};
@@ -18,6 +18,9 @@ use super::span::{ServerSpan, SpanName};
 
 /// The header that says of which trace a request is part.
 const TRACEPARENT: &str = "traceparent";
+
+/// The header that callers' own systems write beside it.
+const TRACESTATE: &str = "tracestate";
 
 /// The length of `00-`, 32 digits, `-`, 16 digits, `-` and 2 digits; later versions may be longer.
 const TRACEPARENT_BYTES: usize = 55;
@@ -38,7 +41,12 @@ pub(crate) struct Tracer {
 impl Tracer {
     /// A tracer, what sends its last spans, and what shows how many were sent. Needs a runtime.
     pub(crate) fn open(traces: &Traces) -> Result<(Self, LastSpans, OfSpans), TracesError> {
-        let refused = |reason: String| TracesError { endpoint: traces.endpoint.clone(), reason };
+        // What is wrong with a URL may repeat it, and a user with a password stands in it.
+        let endpoint = without_secrets(&traces.endpoint);
+        let refused = |reason: String| TracesError {
+            reason: reason.replace(&traces.endpoint, &endpoint),
+            endpoint: endpoint.clone(),
+        };
         let is_https = match traces.endpoint.split_once("://").map(|(scheme, _)| scheme) {
             Some("http") => false,
             Some("https") => true,
@@ -83,7 +91,7 @@ impl Tracer {
             return None;
         }
         let parent = TraceContextPropagator::new()
-            .extract_with_context(&Context::new(), &OfHeaders(headers));
+            .extract_with_context(&Context::new(), &TraceHeaders::of(headers));
         let span = self.sdk.build_with_context(name.builder(peer), &parent);
         is_sampled(&span).then(|| ServerSpan::new(span, name))
     }
@@ -94,8 +102,8 @@ impl Tracer {
         if !self.sampling.follows_caller {
             return of_share;
         }
-        let Some(parent) = headers.get(TRACEPARENT) else { return of_share };
-        // The last digit holds the flag. What is no such header is one of a request without a caller's trace.
+        let Some(parent) = parent_of(headers) else { return of_share };
+        // The last digit holds the flag.
         let digit = parent.as_bytes().get(TRACEPARENT_BYTES - 1);
         let flags = digit.and_then(|digit| char::from(*digit).to_digit(16));
         of_share || flags.is_some_and(|flags| flags & 1 == 1)
@@ -108,6 +116,16 @@ impl Tracer {
             .with_kind(SpanKind::Client)
             .with_attributes([KeyValue::new("db.system.name", "redis")]);
         self.sdk.build_with_context(builder, &parent)
+    }
+}
+
+/// A URL without its user and password, and without its query.
+fn without_secrets(url: &str) -> String {
+    let url = url.split('?').next().unwrap_or_default();
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
+        (None, Some((_, rest))) => rest.to_owned(),
+        _ => url.to_owned(),
     }
 }
 
@@ -133,16 +151,98 @@ fn resource(options: &[(String, String)]) -> Resource {
     Resource::builder().with_attributes(usual.chain(of_options)).build()
 }
 
-/// The headers of a trace, within bounds.
-struct OfHeaders<'h>(&'h HeaderMap);
+/// What a caller says of its trace, if it is in the standard's form: the SDK takes numbers of any length. Of two such headers
+/// none is right.
+fn parent_of(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(TRACEPARENT).iter();
+    let (parent, None) = (all.next()?.to_str().ok()?, all.next()) else { return None };
+    let is_dash = |at: usize| parent.as_bytes().get(at) == Some(&b'-');
+    let is_formed = [2, 35, 52].into_iter().all(is_dash) && parent.len() >= TRACEPARENT_BYTES;
+    (is_formed && parent.len() <= MAX_TRACESTATE_BYTES).then_some(parent)
+}
 
-impl Extractor for OfHeaders<'_> {
+/// The headers of a trace, within bounds.
+struct TraceHeaders<'h> {
+    parent: Option<&'h str>,
+    /// All lines of it, as one.
+    state: String,
+}
+
+impl<'h> TraceHeaders<'h> {
+    fn of(headers: &'h HeaderMap) -> Self {
+        let states = headers.get_all(TRACESTATE).iter().filter_map(|line| line.to_str().ok());
+        let state = states.collect::<Vec<_>>().join(",");
+        let state = if state.len() <= MAX_TRACESTATE_BYTES { state } else { String::new() };
+        Self { parent: parent_of(headers), state }
+    }
+}
+
+impl Extractor for TraceHeaders<'_> {
     fn get(&self, key: &str) -> Option<&str> {
-        let value = self.0.get(key)?.to_str().ok()?;
-        (value.len() <= MAX_TRACESTATE_BYTES).then_some(value)
+        match key {
+            TRACEPARENT => self.parent,
+            TRACESTATE => Some(&*self.state).filter(|state| !state.is_empty()),
+            _ => None,
+        }
     }
 
     fn keys(&self) -> Vec<&str> {
-        self.0.keys().map(HeaderName::as_str).collect()
+        vec![TRACEPARENT, TRACESTATE]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    const TRACED: &str = "00-11112222333344445555666677778888-1111222233334444-01";
+
+    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let lines = lines.iter().map(|(name, value)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        });
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    #[test]
+    fn what_is_no_traceparent_is_as_if_there_were_none() {
+        let found = |lines: &[(&'static str, &str)]| parent_of(&headers(lines)).map(str::to_owned);
+        assert_eq!(found(&[(TRACEPARENT, TRACED)]).as_deref(), Some(TRACED));
+        for bad in ["", "00-1-2-00", "00-1-2-01", &TRACED.replace('-', "_"), &TRACED[1..]] {
+            assert_eq!(found(&[(TRACEPARENT, bad)]), None, "{bad}");
+        }
+        assert_eq!(found(&[(TRACEPARENT, TRACED), (TRACEPARENT, TRACED)]), None);
+    }
+
+    #[test]
+    fn all_lines_of_a_tracestate_are_kept_within_its_bound() {
+        let long = format!("c={}", "x".repeat(MAX_TRACESTATE_BYTES));
+        for (lines, expected) in
+            [(&["a=1", "b=2"][..], Some("a=1,b=2")), (&["a=1", &long], None), (&[], None)]
+        {
+            let lines: Vec<_> = lines.iter().map(|line| (TRACESTATE, *line)).collect();
+            assert_eq!(TraceHeaders::of(&headers(&lines)).get(TRACESTATE), expected);
+        }
+    }
+
+    #[test]
+    fn no_password_of_a_collector_is_in_an_error() {
+        for (url, shown) in [
+            ("grpc://user:secret@collector:4317/?key=secret", "grpc://collector:4317/"),
+            ("user:secret@collector", "collector"),
+            ("http://collector", "http://collector"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
+        for url in ["grpc://user:secret@collector", "http://user:secret@a b/"] {
+            let error = Tracer::open(&Traces::new(url)).expect_err("no such address").to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
     }
 }
