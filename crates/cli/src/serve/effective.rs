@@ -67,12 +67,23 @@ pub(super) struct Effective {
 }
 
 impl Effective {
-    /// A sentence for the variable that means nothing beside these settings, if it is set.
-    pub(super) fn unheeded(&self, environment: &Environment) -> Option<String> {
-        environment.text(GRACE).filter(|_| self.grpc_max_age.value.is_none())?;
-        Some(format!(
-            "{GRACE} is set and means nothing here: no age is set, so it has none to follow"
-        ))
+    /// A sentence for each setting that means nothing beside the others.
+    pub(super) fn unheeded(&self, environment: &Environment) -> impl Iterator<Item = String> {
+        let grace = environment.text(GRACE).filter(|_| self.grpc_max_age.value.is_none());
+        let grace = grace.map(|_| {
+            format!(
+                "{GRACE} is set and means nothing here: no age is set, so it has none to follow"
+            )
+        });
+        let (denials, level) = (&self.reports.log_denials, self.log_level.value);
+        let is_unheard = matches!(level, LogLevel::Error | LogLevel::Warn);
+        let denials = denials.value.filter(|_| is_unheard).map(|_| {
+            let source = &denials.source;
+            format!(
+                "{source} means nothing here: denials are logged at info, and the level is {level}"
+            )
+        });
+        grace.into_iter().chain(denials)
     }
 
     pub(super) fn resolve(given: &Given, environment: &Environment) -> Result<Self, SettingError> {

@@ -17,7 +17,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use tokio::sync::{mpsc, oneshot};
 use tollgate::{Clock, Limiter, Policy};
 use tollgate_rules::{Answer, PacedAnswer};
-use tracing::dispatcher;
+use tracing::{Level, dispatcher};
 
 use super::asked::{InWords, RequestText, hits_of, rules_of, word};
 use crate::metrics::{Protocol, ServiceTotal, encode_total};
@@ -32,6 +32,8 @@ type WriteLine = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub(crate) struct DenialLog {
     limiter: Limiter,
+    /// Whether the level of the log has lines of this kind at all.
+    is_heard: bool,
     lines: mpsc::Sender<WriteLine>,
     /// Left out since the last line.
     pending: AtomicU64,
@@ -60,6 +62,7 @@ impl DenialLog {
         })?;
         Ok(Self {
             limiter: Limiter::with_clock(policy, clock),
+            is_heard: tracing::enabled!(Level::INFO),
             lines,
             pending: AtomicU64::new(0),
             logged: ServiceTotal::default(),
@@ -69,7 +72,7 @@ impl DenialLog {
 
     /// If there is room for a line, has it written; it is told how many were left out since the last.
     fn put(&self, line: impl FnOnce(u64) -> WriteLine) {
-        let is_admitted = self.limiter.check().is_allowed();
+        let is_admitted = self.is_heard && self.limiter.check().is_allowed();
         let room = is_admitted.then(|| self.lines.try_reserve().ok()).flatten();
         // Relaxed, here and below: a count by itself, and each addition is taken out by one line alone.
         if let Some(room) = room {
@@ -164,7 +167,8 @@ impl Collector for OfDenials {
         let Self(log) = self;
         let help = "Denials that were logged";
         encode_total(&mut encoder, "denials_logged", help, log.logged.get())?;
-        let help = "Denials that were not logged, because the log of denials was at its limit, or nothing took its lines";
+        let help = "Denials that were not logged: the log of denials was at its limit, nothing took its lines, or the log's \
+                    level leaves them out";
         encode_total(&mut encoder, "denials_suppressed", help, log.suppressed.get())
     }
 }
@@ -175,10 +179,23 @@ mod tests {
 
     use super::*;
 
+    fn open_at(level: Level, policy: Policy) -> DenialLog {
+        let subscriber = tracing_subscriber::fmt().with_max_level(level).finish();
+        let open = || DenialLog::open(policy, Clock::unix()).unwrap();
+        tracing::subscriber::with_default(subscriber, open)
+    }
+
+    #[test]
+    fn what_the_level_of_the_log_leaves_out_is_counted_as_left_out() {
+        let log = open_at(Level::WARN, "1/s".parse().unwrap());
+        log.put(|_| Box::new(|| panic!("no line is written")));
+        assert_eq!((log.logged.get(), log.suppressed.get()), (0, 1));
+    }
+
     #[tokio::test]
     async fn a_log_that_nothing_reads_holds_up_no_request_and_what_it_loses_is_told() {
         let policy = "1000000/s burst 1000000".parse().unwrap();
-        let log = DenialLog::open(policy, Clock::unix()).unwrap();
+        let log = open_at(Level::INFO, policy);
         let ((begin, begun), (read, is_read)) = (channel(), channel::<()>());
         log.put(|_| {
             Box::new(move || {
