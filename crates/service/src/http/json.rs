@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::observe::{Caller, ServiceCall};
 use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor};
-use crate::protocol::rls::rate_limit_response::{Code, DescriptorStatus, RateLimit, rate_limit};
+use crate::protocol::rls::rate_limit_response::{DescriptorStatus, RateLimit, rate_limit};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::service::Service;
-use crate::wire::RequestRefusal;
+use crate::wire::{self, RequestRefusal};
 
 pub(crate) async fn should_rate_limit(
     State(service): State<Arc<Service>>,
@@ -25,10 +25,12 @@ pub(crate) async fn should_rate_limit(
     body: Bytes,
 ) -> Response {
     // Whatever the content type: curl sends that of a form.
-    let Some(request) = read(&body) else {
-        return (StatusCode::BAD_REQUEST, NO_REQUEST).into_response();
-    };
     let mut call = ServiceCall::begin(&service.observers, Protocol::Json, caller);
+    let Some(request) = read(&body) else {
+        let status = StatusCode::BAD_REQUEST;
+        call.end(RequestOutcome::Refused, status.as_u16());
+        return (status, NO_REQUEST).into_response();
+    };
     let told = told(service.decide(&request, &mut call).await, call);
     match told {
         Ok((status, json)) => {
@@ -53,12 +55,13 @@ fn told(
     answer: Result<RateLimitResponse, RequestRefusal>,
     call: ServiceCall<'_>,
 ) -> Result<(StatusCode, String), String> {
-    let status = match answer.as_ref().map(RateLimitResponse::overall_code) {
-        Ok(Code::OverLimit) => StatusCode::TOO_MANY_REQUESTS,
-        Ok(_) => StatusCode::OK,
-        Err(_) => StatusCode::BAD_REQUEST,
+    let outcome = wire::outcome(&answer);
+    let status = match outcome {
+        RequestOutcome::OverLimit => StatusCode::TOO_MANY_REQUESTS,
+        RequestOutcome::Allowed => StatusCode::OK,
+        RequestOutcome::Refused => StatusCode::BAD_REQUEST,
     };
-    call.end(RequestOutcome::of(status), status.as_u16());
+    call.end(outcome, status.as_u16());
     let response = answer.map_err(|refusal| refusal.to_string())?;
     let json = serde_json::to_string(&JsonResponse::new(&response));
     Ok((status, json.map_err(|error| error.to_string())?))
