@@ -141,11 +141,35 @@ fn a_variable_that_cannot_be_meant_is_refused_by_its_name() {
         ("TRACING_EXPORTER_PROTOCOL", "http", "grpc, in which"),
         ("STATSD_HOST", "a b", "a host name or an IP address"),
         ("STATSD_PORT", "65536", "a port, 1 to 65535"),
-        ("STATS_FLUSH_INTERVAL", "5", "a time from 1s to 1h, as in 5s"),
+        ("STATSD_PORT", "0", "a port, 1 to 65535"),
+        ("STATS_FLUSH_INTERVAL", "5", "whole seconds from 1s to 1h, as in 5s"),
+        ("STATS_FLUSH_INTERVAL", "1500ms", "whole seconds from 1s to 1h, as in 5s"),
         ("EXTRA_TAGS", "zone", "names and values as in zone:eu,app:shop"),
     ] {
-        let error = printed(&[], &[ENDPOINT, (name, value)]).expect_err(name);
+        let environment = [ENDPOINT, ("STATSD_HOST", "s"), (name, value)];
+        let error = printed(&[], &environment).expect_err(name);
         let says = format!("tollgate: {name} is '{value}' in the environment; use {accepted}");
         assert!(error.starts_with(&says), "{error}");
     }
+}
+
+#[test]
+fn a_variable_that_would_change_nothing_keeps_no_service_from_its_start() {
+    // What Kubernetes tells of a Service that is called statsd.
+    let port = ("STATSD_PORT", "tcp://10.0.0.1:8125");
+    let bad = [(SAMPLER, "xray"), ("STATS_FLUSH_INTERVAL", "5"), ("EXTRA_TAGS", "zone"), port];
+    let off = ["# statsd = ADDRESS  # default", "# trace-sample = 0  # default"];
+    check(&["statsd", "trace-sample"], &[(&bad, &off)]);
+    let off_by_name = [&bad[..], &[("STATSD_HOST", "s"), ("USE_STATSD", "false")]].concat();
+    check(&["statsd", "trace-sample"], &[(&off_by_name, &off)]);
+    let outranked = [
+        ("TOLLGATE_STATSD", "s:1"),
+        ("TOLLGATE_STATSD_EVERY", "2"),
+        ("TOLLGATE_STATSD_TAGS", "zone:eu"),
+        ("TOLLGATE_OTLP", "http://c:1"),
+        ("TOLLGATE_TRACE_SAMPLE", "0.5"),
+    ];
+    let on =
+        [r#"statsd = "s:1"  # TOLLGATE_STATSD"#, "trace-sample = 0.5  # TOLLGATE_TRACE_SAMPLE"];
+    check(&["statsd", "trace-sample"], &[(&[&bad[..], &outranked].concat(), &on)]);
 }

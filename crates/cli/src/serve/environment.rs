@@ -80,7 +80,7 @@ pub(super) const VARIABLES: [(&str, Fate); 93] = [
     ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", Honoured("4194304, and at most 67108864")),
     ("USE_DOG_STATSD", Honoured("as `USE_STATSD`, with labels as tags")),
     ("USE_DOG_STATSD_MOGRIFIERS", Meaningless("labels are tags already")),
-    ("USE_STATSD", Honoured("true if `STATSD_HOST` or `STATSD_PORT` is set; there by default")),
+    ("USE_STATSD", Honoured("true if `STATSD_HOST` is set; there by default")),
     ("STATSD_HOST", Honoured("as `--statsd`, with `STATSD_PORT`: over UDP, there over TCP")),
     ("STATSD_PORT", Honoured("8125")),
     ("EXTRA_TAGS", Honoured("as `--statsd-tags`")),

@@ -199,10 +199,7 @@ fn of_reports(reports: &ReportSettings) -> SettingRows {
         true => plain(&sampling.of_roots),
         false => quoted(&sampling_text(*sampling)),
     };
-    // A user with a password stands before an @.
-    let collector = |url: &Option<String>| {
-        optional(url.as_ref(), |url| if url.contains('@') { Shown::Secret } else { quoted(url) })
-    };
+    let collector = |url: &Option<String>| optional(url.as_ref(), of_url);
     let quoted_or_none = |value: &Option<Policy>| optional(value.as_ref(), quoted);
     SettingRows::from([
         ("log-denials", row(&reports.log_denials, quoted_or_none)),
@@ -229,6 +226,11 @@ fn idle_unless(is_used: bool, (shown, source): (Shown, SettingSource)) -> (Shown
     }
 }
 
+/// A user with a password stands before an @, or among the arguments.
+fn of_url(url: &String) -> Shown {
+    if url.contains(['@', '?']) { Shown::Secret } else { quoted(url) }
+}
+
 fn of_redis(redis: &Setting<Option<Global>>) -> SettingRows {
     // What it would be with one.
     let usual = Global::new("");
@@ -246,11 +248,7 @@ fn of_redis(redis: &Setting<Option<Global>>) -> SettingRows {
         |global: &Global| text(if global.envoyproxy.is_some() { &"envoyproxy" } else { &"own" });
     let ([nodes, deadline, prefix], [one, usual_deadline, usual_prefix]) = (of(global), of(&usual));
     let file = |file: &Option<PathBuf>| one_of(file.as_deref().map(path), &redis.source);
-    // A user with a password stands before an @, or among the arguments.
-    let address = redis.value.as_ref().map(|global| match global.address.find(['@', '?']) {
-        Some(_) => Shown::Secret,
-        None => quoted(&global.address),
-    });
+    let address = redis.value.as_ref().map(|global| of_url(&global.address));
     SettingRows::from([
         ("redis", one_of(address, &redis.source)),
         ("nodes", with_redis(nodes, one)),

@@ -30,7 +30,9 @@ const SAMPLERS: &str = "always_on, always_off, traceidratio, parentbased_always_
                         parentbased_traceidratio";
 const PROTOCOLS: &str = "grpc, in which collectors are spoken to at port 4317";
 const TAGS: &str = "names and values as in zone:eu,app:shop";
-const INTERVALS: &str = "a time from 1s to 1h, as in 5s";
+const INTERVALS: &str = "whole seconds from 1s to 1h, as in 5s";
+const PORTS: &str = "a port, 1 to 65535";
+const FLUSH: &str = "STATS_FLUSH_INTERVAL";
 const HOSTS: &str = "a host name or an IP address";
 
 /// Where a collector is if nothing but `TRACING_ENABLED` is said.
@@ -60,28 +62,26 @@ impl ReportSettings {
         let named = RESOURCE.into_iter().filter_map(|(variable, name)| {
             environment.text(variable).map(|value| (name.to_owned(), value.to_owned()))
         });
-        let (every, hour) = ("STATS_FLUSH_INTERVAL", Duration::from_secs(3_600));
-        let flush = environment.duration(every, Duration::from_secs(1)..=hour, INTERVALS)?;
-        let flush = flush.and_then(|every| u16::try_from(every.as_secs()).ok());
+        // A variable that would change nothing keeps no service from its start, whatever it says.
+        let reads = |is_given: bool| statsd.value.is_some() && !is_given;
+        let flush = reads(args.statsd_every.is_some()).then(|| flush_interval(environment));
         let dog = environment.truth("USE_DOG_STATSD")?.unwrap_or(false);
         let tags = Some(args.statsd_tags.clone()).filter(|tags| !tags.is_empty());
+        let extra = reads(tags.is_some()).then(|| extra_tags(environment)).transpose()?.flatten();
+        let flush = flush.transpose()?.flatten();
         Ok(Self {
             log_denials: optional((args.log_denials, from("log-denials")), (None, "")),
-            trace_sample: trace_sample(given, environment)?,
+            trace_sample: trace_sample(given, environment, otlp.value.is_some())?,
             otlp,
             resource: named.collect(),
             statsd,
-            statsd_every: first((args.statsd_every, from("statsd-every")), (flush, every), 5),
+            statsd_every: first((args.statsd_every, from("statsd-every")), (flush, FLUSH), 5),
             statsd_style: first(
                 (args.statsd_style, from("statsd-style")),
                 (dog.then_some(StatsdStyleArg::Tagged), "USE_DOG_STATSD"),
                 StatsdStyleArg::Dotted,
             ),
-            statsd_tags: first(
-                (tags, from("statsd-tags")),
-                (extra_tags(environment)?, "EXTRA_TAGS"),
-                Vec::new(),
-            ),
+            statsd_tags: first((tags, from("statsd-tags")), (extra, "EXTRA_TAGS"), Vec::new()),
         })
     }
 
@@ -137,8 +137,13 @@ fn otlp(given: &Given, environment: &Environment) -> Result<Setting<Option<Strin
 fn trace_sample(
     given: &Given,
     environment: &Environment,
+    is_on: bool,
 ) -> Result<Setting<TraceSampling>, BadVariable> {
     const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
+    let flag = (given.args.reports.trace_sample, given.source("trace-sample"));
+    if !is_on || flag.0.is_some() {
+        return Ok(first(flag, (None, SAMPLER), TraceSampling::default()));
+    }
     let share = |name| -> Result<Option<f64>, BadVariable> {
         let share: Option<f64> = environment.parsed(name, SHARE)?;
         match share.filter(|share| !(0.0..=1.0).contains(share)) {
@@ -169,37 +174,49 @@ fn trace_sample(
             }
         },
     };
-    let flag = (given.args.reports.trace_sample, given.source("trace-sample"));
     Ok(first(flag, variable, TraceSampling::default()))
 }
 
-/// By the variables if one of them is set: that it is on without any, as there, would be a surprise.
+/// By the variables if `STATSD_HOST` is set: that it is on without any, as there, would be a surprise; and a port alone may
+/// be that of another program, as Kubernetes tells it for a Service called statsd.
 fn statsd(
     given: &Given,
     environment: &Environment,
 ) -> Result<Setting<Option<HostPort>>, BadVariable> {
+    const PORT: &str = "STATSD_PORT";
+    let flag = (given.args.reports.statsd.clone(), given.source("statsd"));
     let uses = environment.truth("USE_STATSD")?;
     let dog = environment.truth("USE_DOG_STATSD")?.unwrap_or(false);
     let host = environment.text("STATSD_HOST");
-    let port: Option<u16> = environment.parsed("STATSD_PORT", "a port, 1 to 65535")?;
-    let is_on = dog || uses.unwrap_or(host.is_some() || port.is_some());
-    let address = || {
-        let (host, port) = (host.unwrap_or("localhost"), port.unwrap_or(8_125));
-        let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
-        let host_port = if is_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        let refused =
-            |_| BadVariable { name: "STATSD_HOST", found: host.to_owned(), accepted: HOSTS };
-        host_port.parse().map_err(refused)
-    };
+    if flag.0.is_some() || !(dog || uses.unwrap_or(host.is_some())) {
+        return Ok(optional(flag, (None, "")));
+    }
+    let port: Option<u16> = environment.parsed(PORT, PORTS)?;
+    if port == Some(0) {
+        return Err(BadVariable { name: PORT, found: "0".to_owned(), accepted: PORTS });
+    }
     let name = match (host, port) {
         (Some(_), Some(_)) => "STATSD_HOST, STATSD_PORT",
         (Some(_), None) => "STATSD_HOST",
-        (None, Some(_)) => "STATSD_PORT",
+        (None, Some(_)) => PORT,
         (None, None) if dog => "USE_DOG_STATSD",
         (None, None) => "USE_STATSD",
     };
-    let variable = (is_on.then(address).transpose()?, name);
-    Ok(optional((given.args.reports.statsd.clone(), given.source("statsd")), variable))
+    let (host, port) = (host.unwrap_or("localhost"), port.unwrap_or(8_125));
+    let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
+    let address = if is_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let refused = |_| BadVariable { name: "STATSD_HOST", found: host.to_owned(), accepted: HOSTS };
+    Ok(optional(flag, (Some(address.parse().map_err(refused)?), name)))
+}
+
+/// In seconds.
+fn flush_interval(environment: &Environment) -> Result<Option<u16>, BadVariable> {
+    let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
+    let Some(every) = environment.duration(FLUSH, range, INTERVALS)? else { return Ok(None) };
+    let seconds = u16::try_from(every.as_secs()).ok().filter(|_| every.subsec_nanos() == 0);
+    let found = || environment.text(FLUSH).unwrap_or_default().to_owned();
+    let refused = || BadVariable { name: FLUSH, found: found(), accepted: INTERVALS };
+    seconds.ok_or_else(refused).map(Some)
 }
 
 fn extra_tags(environment: &Environment) -> Result<Option<Vec<(String, String)>>, BadVariable> {
