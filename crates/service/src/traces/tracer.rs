@@ -121,12 +121,11 @@ impl Tracer {
 
 /// A URL without its user and password, and without its query.
 fn without_secrets(url: &str) -> String {
-    let url = url.split('?').next().unwrap_or_default();
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
-        (None, Some((_, rest))) => rest.to_owned(),
-        _ => url.to_owned(),
-    }
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
+    // With an @ behind a ? it cannot be told which of the two begins the secret.
+    let host = if query.contains('@') { "..." } else { before.rsplit('@').next().unwrap_or("") };
+    if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
 }
 
 fn is_sampled(span: &Span) -> bool {
@@ -236,6 +235,8 @@ mod tests {
         for (url, shown) in [
             ("grpc://user:secret@collector:4317/?key=secret", "grpc://collector:4317/"),
             ("user:secret@collector", "collector"),
+            ("grpc://user:secret?x@collector:1", "grpc://..."),
+            ("http://collector/?key=se@cret", "http://..."),
             ("http://collector", "http://collector"),
         ] {
             assert_eq!(without_secrets(url), shown);
