@@ -53,8 +53,9 @@ pub(crate) struct LastSpans(Arc<BatchSpanProcessor>);
 struct CountedExporter<E> {
     inner: E,
     counts: Arc<SpanCounts>,
-    /// Whether spans were lost at or since the last message, which is logged once.
-    is_failing: AtomicBool,
+    /// Whether the last message was not taken, and whether spans had found no room before it: each is logged once.
+    is_refused: AtomicBool,
+    is_slow: AtomicBool,
     /// How many had found no room by then.
     dropped: AtomicU64,
 }
@@ -64,8 +65,7 @@ pub(super) fn span_queue<E: SpanExporter + 'static>(
     resource: &Resource,
 ) -> (SpanQueue, LastSpans, Arc<SpanCounts>) {
     let counts = Arc::new(SpanCounts::default());
-    let (is_failing, dropped) = (AtomicBool::new(false), AtomicU64::new(0));
-    let exporter = CountedExporter { inner, counts: Arc::clone(&counts), is_failing, dropped };
+    let exporter = CountedExporter::new(inner, Arc::clone(&counts));
     let config = BatchConfigBuilder::default()
         .with_max_queue_size(MAX_WAITING)
         .with_max_export_batch_size(MAX_BATCH)
@@ -112,6 +112,13 @@ impl LastSpans {
     }
 }
 
+impl<E> CountedExporter<E> {
+    fn new(inner: E, counts: Arc<SpanCounts>) -> Self {
+        let [is_refused, is_slow] = [false; 2].map(AtomicBool::new);
+        Self { inner, counts, is_refused, is_slow, dropped: AtomicU64::new(0) }
+    }
+}
+
 impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
@@ -121,22 +128,20 @@ impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
         let became = if result.is_ok() { &self.counts.sent } else { &self.counts.failed };
         became.add(spans as u64);
         let dropped = self.counts.dropped.get();
-        // Relaxed, both: only this thread uses them.
+        // Relaxed, all three: only this thread uses them.
         let has_dropped = self.dropped.swap(dropped, Ordering::Relaxed) < dropped;
-        let is_failing = result.is_err() || has_dropped;
-        let was_failing = self.is_failing.swap(is_failing, Ordering::Relaxed);
-        match (&result, was_failing) {
-            (Err(error), false) => {
+        let was_slow = self.is_slow.swap(has_dropped, Ordering::Relaxed);
+        let was_refused = self.is_refused.swap(result.is_err(), Ordering::Relaxed);
+        if has_dropped && !was_slow {
+            tracing::warn!("the collector of traces is slow: {dropped} spans have found no room");
+        }
+        match &result {
+            Err(error) if !was_refused => {
                 tracing::warn!(
                     "spans are not taken by the collector of traces, so far {spans}: {error}"
                 );
             }
-            (Ok(()), false) if has_dropped => {
-                tracing::warn!(
-                    "the collector of traces is slow: {dropped} spans have found no room"
-                );
-            }
-            (Ok(()), true) if !has_dropped => {
+            Ok(()) if (was_refused || was_slow) && !has_dropped => {
                 let failed = self.counts.failed.get();
                 tracing::info!(
                     "spans are taken by the collector of traces again; in all {failed} were not, and {dropped} found no \
@@ -203,17 +208,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_collector_that_is_slow_and_takes_all_is_failing_while_spans_find_no_room() {
+    async fn a_collector_that_is_slow_and_one_that_refuses_are_told_each_by_itself() {
         let ((told, messages), (answer, answers)) = (channel(), channel());
-        let (inner, counts) = (FakeCollector(told, Mutex::new(answers)), Arc::default());
-        let (is_failing, dropped) = (AtomicBool::new(false), AtomicU64::new(0));
-        let exporter = CountedExporter { inner, counts, is_failing, dropped };
-        for (newly_dropped, expected) in [(0, false), (3, true), (1, true), (0, false)] {
+        let fake = FakeCollector(told, Mutex::new(answers));
+        let exporter = CountedExporter::new(fake, Arc::default());
+        let failure = || Err(OTelSdkError::InternalFailure("no".to_owned()));
+        for (newly_dropped, result, expected) in [
+            (0, Ok(()), [false, false]),
+            (3, Ok(()), [true, false]),
+            (1, failure(), [true, true]),
+            (0, failure(), [false, true]),
+            (0, Ok(()), [false, false]),
+        ] {
             exporter.counts.dropped.add(newly_dropped);
-            answer.send(Ok(())).unwrap();
-            exporter.export(Vec::new()).await.unwrap();
+            answer.send(result).unwrap();
+            let _ = exporter.export(Vec::new()).await;
             assert_eq!(messages.recv(), Ok(0));
-            assert_eq!(exporter.is_failing.load(Ordering::Relaxed), expected, "{newly_dropped}");
+            let flags = [&exporter.is_slow, &exporter.is_refused];
+            assert_eq!(flags.map(|flag| flag.load(Ordering::Relaxed)), expected, "{newly_dropped}");
         }
     }
 
