@@ -1,56 +1,28 @@
 //! Clocks, and the [`Timestamp`]s they give.
 
+mod follow;
 mod manual;
+mod steps;
 mod timestamp;
 
 use std::fmt;
 use std::time::{Instant, SystemTime};
 
+use crossbeam_utils::CachePadded;
+
 pub use manual::ManualClock;
+pub(crate) use timestamp::LATEST_NS;
 pub use timestamp::Timestamp;
 
+use follow::WallFollower;
+use steps::StepScale;
 use timestamp::saturating_nanos;
 
-/// The latest instant that is told apart from later ones: the year 2100, counted from the Unix epoch.
-///
-/// It is what makes every time fit its word; past it an un-keyed limiter's time stands still, so it
-/// admits what is left of the burst and then nothing.
-pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
+use crate::sync::Arc;
 
 #[inline(never)]
 fn system_now(origin: Instant, offset_ns: u64) -> Timestamp {
     Timestamp(saturating_nanos(origin.elapsed()).saturating_add(offset_ns))
-}
-
-/// A counter's step in 2^-48 ns: room for steps of 65 us, and for a tenth of a nanosecond an error below
-/// one part in 10^13.
-const SCALE_BITS: u32 = 48;
-
-/// Nanoseconds of so many steps: what `quanta` computes, without asking again what kind of counter this is, and for a
-/// step of less than a nanosecond as the high half of one product.
-#[inline(always)]
-fn scaled(steps: u64, scale: u64) -> u64 {
-    // A step of a nanosecond or more: the scale would not fit in the high half.
-    if scale >= 1 << SCALE_BITS {
-        return scaled_up(steps, scale);
-    }
-    ((u128::from(steps) * u128::from(scale << (u64::BITS - SCALE_BITS))) >> u64::BITS) as u64
-}
-
-/// The same for the steps of a slow counter.
-#[cold]
-#[inline(never)]
-#[expect(clippy::cast_possible_truncation, reason = "below 2^64 for 584 years")]
-fn scaled_up(steps: u64, scale: u64) -> u64 {
-    ((u128::from(steps) * u128::from(scale)) >> SCALE_BITS) as u64
-}
-
-/// No steps: one core's reading lies before the origin, which another core has read. A call, so that the comparison
-/// is a branch that is foreseen, and no decision waits for it.
-#[cold]
-#[inline(never)]
-fn steps_before_origin() -> u64 {
-    std::hint::black_box(0)
 }
 
 /// Where a limiter's own time comes from.
@@ -70,12 +42,21 @@ enum ClockSource {
     /// The CPU's time stamp counter where it is steady, else the system's monotonic clock.
     Counter {
         counter: quanta::Clock,
-        origin_raw: u64,
-        /// Nanoseconds of 2^48 steps of the counter.
-        scale: u64,
+        steps: StepScale,
         offset_ns: u64,
-        is_unix: bool,
     },
+    /// The same, as it follows the system's wall clock: one for all clones, which hold what does not change.
+    Unix {
+        counter: quanta::Clock,
+        steps: StepScale,
+        follower: Arc<CachePadded<WallFollower>>,
+    },
+    // Apart: of four tags the compiler makes a table to jump by, which costs every reading more.
+    Other(OtherSource),
+}
+
+#[derive(Clone)]
+enum OtherSource {
     /// The operating system's monotonic clock.
     System {
         origin: Instant,
@@ -91,32 +72,102 @@ impl Clock {
     /// The first such clock of a process takes up to 200 ms to calibrate.
     #[must_use]
     pub fn monotonic() -> Self {
-        Self::counter(0, false)
+        Self::counting(quanta::Clock::new(), 0)
     }
 
-    /// [`Clock::monotonic`] with its origin at the Unix epoch, as the system's wall clock tells it at
-    /// this call. Aligned windows then turn on the wall clock (UTC): minutes at :00, days at midnight.
-    /// Later corrections of the wall clock are not followed, so time never jumps; nor is a leap second, so the
-    /// readings are a second ahead after one until the next clock is made. Days have 86,400 s.
+    /// Unix time: [`Clock::monotonic`] as it follows the system's wall clock. Aligned windows turn on it (UTC): minutes
+    /// at :00, days at midnight.
+    ///
+    /// Readings never run backward, whatever becomes of the wall clock. So what was spent stays spent:
+    /// * *The wall clock is ahead* by up to a second: readings catch up, at most R = 1/1024 faster than they otherwise
+    ///   are.
+    /// * *It is ahead by more*, since the machine slept or the clock was set forward: the next reading goes there at
+    ///   once. That time has passed for every limit, so each gives back at most what comes back in it, and a full burst
+    ///   at most. All such steps together are no longer than the wall clock's latest reading is after its first.
+    /// * *It was set back*, or repeats a leap second: readings go on from where they are, slower by R, until it has
+    ///   caught up. Limits go on, at most R below their rate, but windows turn too early by as much as
+    ///   `now() - wall()` says, see [`wall`](Clock::wall).
+    ///
+    /// *How far it is off.* The wall clock is asked by the first reading in each P, of 2^24 steps of the counter: 17 ms or
+    /// less. No thread does it, and nothing waits for it. Let D be the part by which the counter is wrong (some
+    /// millionths; below R/2), and q what a thread takes between its readings of the two clocks (less than a
+    /// microsecond, if it is not held up). Then, once it has caught up,
+    ///
+    /// ```text
+    /// 0  <=  wall() - now()  <=  (R + D) P + q        17 us, and q
+    /// ```
+    ///
+    /// and an error of s, by which the wall clock is set back, or forward by up to a second, lasts for s / (R - D): 17
+    /// minutes for a second, 43 days for an hour. Set forward by more it lasts for P. Over any interval of W readings
+    /// advance by at most (1 + R) (1 + D) (W + P), and those steps.
+    ///
+    /// All clones are one clock. A wall clock before 1970 is taken for 1970, one after 2099 for the end of 2099. Unix days
+    /// have 86,400 s.
+    ///
+    /// ```
+    /// use tollgate::{Clock, Timestamp};
+    /// let clock = Clock::unix();
+    /// let (before, wall) = (clock.now(), clock.wall());
+    /// assert!(before > Timestamp::from_secs(1_577_836_800) && wall > Timestamp::from_secs(1_577_836_800));
+    /// assert!(clock.clone().now() >= before);
+    /// ```
     #[must_use]
     pub fn unix() -> Self {
-        // A wall clock set before 1970 starts at the origin instead: no panic, and windows still turn.
-        Self::counter(Timestamp::from(SystemTime::now()).0.min(LATEST_NS), true)
+        Self::following(WallFollower::of_system())
     }
 
-    fn counter(offset_ns: u64, is_unix: bool) -> Self {
-        let counter = quanta::Clock::new();
-        let origin_raw = counter.raw();
-        // Asked for once: from then on a reading is one product.
-        let scale = counter.delta_as_nanos(0, 1 << SCALE_BITS);
-        Self(ClockSource::Counter { counter, origin_raw, scale, offset_ns, is_unix })
+    fn following(follower: WallFollower) -> Self {
+        let (counter, steps) = follower.counter();
+        let follower = Arc::new(CachePadded::new(follower));
+        Self(ClockSource::Unix { counter, steps, follower })
+    }
+
+    /// One that follows a wall clock of a model's, in epochs of 2^24, with its counter.
+    #[cfg(loom)]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn modelled(wall: ManualClock) -> (Self, Arc<quanta::Mock>) {
+        let (counter, mock) = quanta::Clock::mock();
+        // More than cores may differ by.
+        mock.increment(100_u64 << 24);
+        let told = [wall, ManualClock::new()];
+        (Self::following(WallFollower::told(counter, told)), mock)
+    }
+
+    /// One that reads this at the call.
+    fn counting(counter: quanta::Clock, offset_ns: u64) -> Self {
+        let steps = StepScale::new(counter.raw(), StepScale::scale_of(&counter));
+        Self(ClockSource::Counter { counter, steps, offset_ns })
+    }
+
+    /// What the wall clock reads now: the system's, as it is, or a [`ManualClock`]'s own time. It may run backward, so
+    /// nothing is limited by it.
+    ///
+    /// It is for what several machines must agree on, and for telling how wrong [`unix`](Clock::unix) is: `now() -
+    /// wall()` is by how much it is ahead after the wall clock was set back, and zero if it is not.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Clock;
+    /// let clock = Clock::unix();
+    /// assert!(clock.now() - clock.wall() < Duration::from_secs(60));
+    /// ```
+    #[must_use]
+    pub fn wall(&self) -> Timestamp {
+        match &self.0 {
+            ClockSource::Unix { follower, .. } => Timestamp(follower.wall_ns()),
+            ClockSource::Other(OtherSource::Manual(manual)) => manual.now(),
+            ClockSource::Counter { .. } | ClockSource::Other(OtherSource::System { .. }) => {
+                SystemTime::now().into()
+            }
+        }
     }
 
     /// The operating system's monotonic clock, for machines whose time stamp counter is not to be
     /// trusted. Costs about twice as much to read. Its origin is this call.
     #[must_use]
     pub fn system() -> Self {
-        Self(ClockSource::System { origin: Instant::now(), offset_ns: 0 })
+        Self(ClockSource::Other(OtherSource::System { origin: Instant::now(), offset_ns: 0 }))
     }
 
     /// The same clock, but one that goes on from `reading`: what a restored limiter keeps time by.
@@ -138,17 +189,14 @@ impl Clock {
         let is_behind = self.now().0 < offset_ns;
         match self.0 {
             // Its readings count from a call of this process: they may begin anew at any number.
-            ClockSource::Counter { counter, scale, is_unix: false, .. } => {
-                let origin_raw = counter.raw();
-                Self(ClockSource::Counter { counter, origin_raw, scale, offset_ns, is_unix: false })
-            }
+            ClockSource::Counter { counter, .. } => Self::counting(counter, offset_ns),
             // It reads less than before the restart: it is put forward, and never set back.
-            ClockSource::Counter { counter, scale, is_unix: true, .. } if is_behind => {
-                let origin_raw = counter.raw();
-                Self(ClockSource::Counter { counter, origin_raw, scale, offset_ns, is_unix: true })
+            ClockSource::Unix { follower, .. } if is_behind => {
+                Self::following(follower.resumed_at(offset_ns))
             }
-            ClockSource::System { .. } => {
-                Self(ClockSource::System { origin: Instant::now(), offset_ns })
+            ClockSource::Other(OtherSource::System { .. }) => {
+                let origin = Instant::now();
+                Self(ClockSource::Other(OtherSource::System { origin, offset_ns }))
             }
             // One that reads more already, or that others hold.
             other => Self(other),
@@ -159,36 +207,45 @@ impl Clock {
     /// others set do.
     pub(crate) fn tells_date(&self) -> bool {
         match &self.0 {
-            ClockSource::Counter { offset_ns, is_unix, .. } => *is_unix || *offset_ns > 0,
-            ClockSource::System { offset_ns, .. } => *offset_ns > 0,
-            ClockSource::Manual(_) => true,
+            ClockSource::Counter { offset_ns, .. }
+            | ClockSource::Other(OtherSource::System { offset_ns, .. }) => *offset_ns > 0,
+            ClockSource::Unix { .. } | ClockSource::Other(OtherSource::Manual(_)) => true,
         }
     }
 
     /// What the readings count from.
     pub(crate) fn origin(&self) -> Origin {
         match &self.0 {
-            ClockSource::Counter { is_unix: true, .. } => Origin::Unix,
-            ClockSource::Counter { .. } | ClockSource::System { .. } => Origin::Own,
-            ClockSource::Manual(_) => Origin::Told,
+            ClockSource::Unix { .. } => Origin::Unix,
+            ClockSource::Counter { .. } | ClockSource::Other(OtherSource::System { .. }) => {
+                Origin::Own
+            }
+            ClockSource::Other(OtherSource::Manual(_)) => Origin::Told,
         }
     }
 
     /// Reads the clock.
-    #[inline]
+    // Always: of the size that it has the compiler makes a call, which costs a decision ten instructions.
+    #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            ClockSource::Counter { counter, origin_raw, scale, offset_ns, .. } => {
+            ClockSource::Counter { counter, steps, offset_ns } => {
                 let raw = counter.raw();
-                let steps = raw.wrapping_sub(*origin_raw);
-                let steps = if raw < *origin_raw { steps_before_origin() } else { steps };
-                let elapsed_ns = scaled(steps, *scale);
+                let elapsed_ns =
+                    if steps.is_short(raw) { steps.short_ns(raw) } else { steps.ns(raw) };
                 // Wraps 480 years after the latest time, at which an origin is cut.
                 Timestamp(offset_ns.wrapping_add(elapsed_ns))
             }
-            ClockSource::System { origin, offset_ns } => system_now(*origin, *offset_ns),
-            ClockSource::Manual(manual) => manual.now(),
+            ClockSource::Unix { counter, steps, follower } => {
+                // First: a pointer that is held over this call is one more register to save.
+                let raw = counter.raw();
+                Timestamp(follower.at(raw, steps))
+            }
+            ClockSource::Other(OtherSource::Manual(manual)) => manual.now(),
+            ClockSource::Other(OtherSource::System { origin, offset_ns }) => {
+                system_now(*origin, *offset_ns)
+            }
         }
     }
 }
@@ -212,7 +269,7 @@ impl Default for Clock {
 
 impl From<ManualClock> for Clock {
     fn from(manual: ManualClock) -> Self {
-        Self(ClockSource::Manual(manual))
+        Self(ClockSource::Other(OtherSource::Manual(manual)))
     }
 }
 
@@ -220,42 +277,10 @@ impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match &self.0 {
             ClockSource::Counter { .. } => "counter",
-            ClockSource::System { .. } => "system",
-            ClockSource::Manual(_) => "manual",
+            ClockSource::Unix { .. } => "unix",
+            ClockSource::Other(OtherSource::System { .. }) => "system",
+            ClockSource::Other(OtherSource::Manual(_)) => "manual",
         };
         write!(f, "Clock({name})")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_counter_is_scaled_as_quanta_scales_it() {
-        let counter = quanta::Clock::new();
-        let scale = counter.delta_as_nanos(0, 1 << SCALE_BITS);
-        for bits in 0..58 {
-            for steps in [1 << bits, (1 << bits) * 3 / 2 + 1] {
-                let (own, quanta) = (scaled(steps, scale), counter.delta_as_nanos(0, steps));
-                let error = steps >> (SCALE_BITS - 1);
-                assert!(own.abs_diff(quanta) <= error + 1, "{steps} steps: {own}, {quanta}");
-            }
-        }
-    }
-
-    /// Counters of 3 GHz, of 1 GHz, and of 24 MHz, whose step is 41 and two thirds of a nanosecond.
-    #[test]
-    fn fast_and_slow_counters_are_scaled_alike() {
-        for (ns, steps) in [(1, 3), (1, 1), (125, 3)] {
-            let scale = (ns << SCALE_BITS) / steps;
-            for days in [0, 1, 365 * 100] {
-                let told = scaled(steps * 1_000_000_000 / ns * 86_400 * days, scale);
-                assert!(
-                    told.abs_diff(86_400_000_000_000 * days) <= 1 + days,
-                    "{ns}/{steps}: {told}"
-                );
-            }
-        }
     }
 }

@@ -164,4 +164,10 @@ pub enum Fault {
     ChangeSparesClaims,
     /// A key that moves is cleared in its old tier before it is charged in its new one.
     MoveClearsFirst,
+    /// A clock's offset is stored over what another thread has raised it to.
+    CorrectionOverwritten,
+    /// Every thread corrects the clock for a time for which one of them may.
+    CorrectedByAll,
+    /// A clock that has lost its counter does not mind what was read of it until then.
+    SpareBelowCounter,
 }

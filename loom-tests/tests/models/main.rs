@@ -11,6 +11,8 @@ mod at_limit;
 #[cfg(loom)]
 mod change;
 #[cfg(loom)]
+mod clock;
+#[cfg(loom)]
 mod elastic;
 #[cfg(loom)]
 mod floor;
@@ -64,7 +66,8 @@ fn main() -> std::process::ExitCode {
         .subject("spill", spill::models())
         .subject("snapshot", snapshot::models())
         .subject("weak", weak::models())
-        .subject("change", change::models());
+        .subject("change", change::models())
+        .subject("clock", clock::models());
     let passed = suite.run(std::env::args().skip(1));
     if passed { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
 }

@@ -1,0 +1,113 @@
+//! [`StepScale`]: nanoseconds of a counter's steps.
+
+/// A counter's step in 2^-48 ns: room for steps of 65 us, and for a tenth of a nanosecond an error below
+/// one part in 10^13.
+const SCALE_BITS: u32 = 48;
+
+/// The scale of a counter of nanoseconds.
+pub(super) const ONE_STEP_A_NS: u64 = 1 << SCALE_BITS;
+
+/// How a counter is read: what `quanta` computes, without asking again what kind of counter it is, and for a step of
+/// less than a nanosecond as the high half of one product.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StepScale {
+    /// The origin, if a step is less than a nanosecond; else later than any reading.
+    from: u64,
+    /// Nanoseconds of 2^64 steps, if a step is less than a nanosecond.
+    short: u64,
+    origin: u64,
+    /// Nanoseconds of 2^48 steps.
+    scale: u64,
+}
+
+impl StepScale {
+    /// Of a counter that read this at its origin, and of which 2^48 steps take so many nanoseconds.
+    pub(super) fn new(origin: u64, scale: u64) -> Self {
+        let is_slow = scale >= ONE_STEP_A_NS;
+        let short = if is_slow { 0 } else { scale << (u64::BITS - SCALE_BITS) };
+        Self { from: if is_slow { u64::MAX } else { origin }, short, origin, scale }
+    }
+
+    /// What 2^48 steps of a counter take. Asked for once: from then on a reading is one product.
+    pub(super) fn scale_of(counter: &quanta::Clock) -> u64 {
+        counter.delta_as_nanos(0, 1 << SCALE_BITS)
+    }
+
+    /// Whether a step is a nanosecond or more: such a counter is always read by [`ns`](StepScale::ns).
+    pub(super) fn is_slow(&self) -> bool {
+        self.from == u64::MAX
+    }
+
+    /// Whether [`short_ns`](StepScale::short_ns) knows this reading: it is not before the origin, as one core's may be of what
+    /// another core has read, and the counter is not slow.
+    #[inline(always)]
+    pub(super) fn is_short(&self, raw: u64) -> bool {
+        raw >= self.from
+    }
+
+    /// Nanoseconds since the origin, of a reading of which that is known.
+    #[inline(always)]
+    pub(super) fn short_ns(&self, raw: u64) -> u64 {
+        self.all_ns(raw.wrapping_sub(self.from))
+    }
+
+    /// Nanoseconds of so many steps, of a counter that is not slow.
+    #[inline(always)]
+    pub(super) fn all_ns(&self, steps: u64) -> u64 {
+        ((u128::from(steps) * u128::from(self.short)) >> u64::BITS) as u64
+    }
+
+    /// Nanoseconds since the origin, and none before it. A call, so that the comparison that leads to it is a branch that
+    /// is foreseen, and no decision waits for it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ns(&self, raw: u64) -> u64 {
+        self.length_ns(raw.saturating_sub(self.origin))
+    }
+
+    /// Nanoseconds of so many steps.
+    #[expect(clippy::cast_possible_truncation, reason = "below 2^64 for 584 years")]
+    pub(super) fn length_ns(&self, steps: u64) -> u64 {
+        ((u128::from(steps) * u128::from(self.scale)) >> SCALE_BITS) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_is_scaled_as_quanta_scales_it() {
+        let counter = quanta::Clock::new();
+        let steps = StepScale::new(0, StepScale::scale_of(&counter));
+        for bits in 0..58 {
+            for count in [1 << bits, (1 << bits) * 3 / 2 + 1] {
+                let (own, quanta) = (steps.ns(count), counter.delta_as_nanos(0, count));
+                let error = count >> (SCALE_BITS - 1);
+                assert!(own.abs_diff(quanta) <= error + 1, "{count} steps: {own}, {quanta}");
+                if steps.is_short(count) {
+                    assert_eq!(steps.short_ns(count), own);
+                }
+            }
+        }
+    }
+
+    /// Counters of 3 GHz, of 1 GHz, and of 24 MHz, whose step is 41 and two thirds of a nanosecond.
+    #[test]
+    fn fast_and_slow_counters_are_scaled_alike() {
+        for (ns, steps) in [(1, 3), (1, 1), (125, 3)] {
+            let counter = StepScale::new(7, (ns << SCALE_BITS) / steps);
+            for days in [0, 1, 365 * 100] {
+                let raw = 7 + steps * 1_000_000_000 / ns * 86_400 * days;
+                let told = counter.ns(raw);
+                assert!(
+                    told.abs_diff(86_400_000_000_000 * days) <= 1 + days,
+                    "{ns}/{steps}: {told}"
+                );
+                assert_eq!(counter.is_short(raw), ns < steps);
+            }
+            assert!(!counter.is_short(6), "before its origin");
+            assert_eq!(counter.ns(6), 0);
+        }
+    }
+}
