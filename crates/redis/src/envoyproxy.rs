@@ -6,7 +6,9 @@
 //! over the limit: the count after it is above the limit
 //! ```
 //!
-//! START is when the window began, in seconds of Unix time by this node's clock, a multiple of the window's length. The
+//! START is when the window began, in seconds of Unix time by this node's clock, a multiple of the window's length. It is
+//! read anew for each request, and followed back, too, where it is set back: what nodes share is the key, so all of them
+//! have to go by the clock that they can agree on. Going back into a window finds what is counted there. The
 //! same two commands, but sent to the script of the other limits: so a batch of them is one call, with the same
 //! deadline, breaker and metrics.
 //!
@@ -18,9 +20,9 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use tollgate::{Algorithm, Limiter, Quota, Told};
+use tollgate::{Algorithm, Clock, Limiter, Quota, Timestamp, Told};
 
 use crate::decision::{RedisDecision, Source};
 use crate::error::{BuildError, Fault};
@@ -58,6 +60,7 @@ pub struct EnvoyproxyLimiter {
     limiter: RedisLimiter,
     prefix: Box<[u8]>,
     window_s: u64,
+    clock: Clock,
     /// Of this process.
     random: RandomState,
     /// How often keys without a count are logged.
@@ -94,7 +97,28 @@ impl EnvoyproxyLimiter {
         let limiter = RedisLimiter::new(store, settings.mode(Mode::Exact))?;
         let (prefix, random) = (prefix.as_bytes().into(), RandomState::new());
         let log = Arc::new(Limiter::new(Quota::per_minute(1)));
-        Ok(Self { limiter, prefix, window_s, random, log })
+        Ok(Self { limiter, prefix, window_s, clock: Clock::default(), random, log })
+    }
+
+    /// The same limit, with windows of what [this clock's `wall`](Clock::wall) reads. Without it, of the system's clock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate::{ManualClock, Timestamp};
+    /// use tollgate_redis::{EnvoyproxyLimiter, Settings, Store};
+    /// let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let settings = Settings::new("fixed-window 5/h".parse()?);
+    /// let clock = ManualClock::new();
+    /// clock.set(Timestamp::from_secs(1_764_046_800));
+    /// let limiter = EnvoyproxyLimiter::new(&store, settings, "")?.with_clock(clock);
+    /// # drop(limiter);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
+        Self { clock: clock.into(), ..self }
     }
 
     /// Counts a request, and admits it if the count is then within the limit. A request of 0 hits is counted as 0, and
@@ -148,9 +172,7 @@ impl EnvoyproxyLimiter {
         hits: u64,
     ) -> Result<(KeyWindow, u64, u64), Fault> {
         let inner = &self.limiter.inner;
-        // Before 1970 there were no windows.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let window = self.window(stem, now);
+        let window = self.window(stem);
         // So that keys whose windows end together do not all expire at once.
         let jitter_s = self.random.hash_one(&window.key) % Self::MAX_JITTER.as_secs();
         let units = Units { share: self.window_s + jitter_s, ..Units::owed(hits) };
@@ -174,7 +196,8 @@ impl EnvoyproxyLimiter {
         }
     }
 
-    fn window(&self, stem: &[u8], now: Duration) -> KeyWindow {
+    fn window(&self, stem: &[u8]) -> KeyWindow {
+        let now = self.clock.wall() - Timestamp::default();
         let start_s = now.as_secs() / self.window_s * self.window_s;
         let mut key = Vec::with_capacity(self.prefix.len() + stem.len() + 20);
         key.extend_from_slice(&self.prefix);
@@ -202,6 +225,8 @@ impl EnvoyproxyLimiter {
 
 #[cfg(test)]
 mod tests {
+    use tollgate::ManualClock;
+
     use super::*;
 
     fn limiter(policy: &str, prefix: &str) -> Result<EnvoyproxyLimiter, BuildError> {
@@ -239,11 +264,30 @@ mod tests {
             ("10/s", "", "domain_key__", 1_234, "domain_key__1234", 1),
             ("10/s", "", "domain_key_{a} %:\n_", 1_234, "domain_key_{a} %:\n_1234", 1),
         ] {
+            let clock = ManualClock::new();
+            clock.set(Timestamp::from_secs(now_s));
             let window = limiter(&format!("fixed-window {policy}"), prefix).unwrap();
-            let window = window.window(stem.as_bytes(), Duration::from_secs(now_s));
+            let window = window.with_clock(clock).window(stem.as_bytes());
             assert_eq!(String::from_utf8(window.key).unwrap(), key);
             assert_eq!(window.left, Duration::from_secs(left_s), "{key}");
         }
+    }
+
+    /// Nodes that have run for days, one of them through a clock that was set back, have one key each second.
+    #[tokio::test]
+    async fn a_node_has_the_key_of_the_clock_as_it_is_however_old_it_is_and_whatever_was_set() {
+        let clock = ManualClock::new();
+        let node = limiter("fixed-window 10/s", "").unwrap().with_clock(clock.clone());
+        for now_s in [1_764_046_800, 1_764_046_801, 1_764_046_801 + 2 * 86_400, 1_764_046_802] {
+            clock.set(Timestamp::from_secs(now_s));
+            let (own, fresh) = (node.window(b"a_"), limiter("fixed-window 10/s", "").unwrap());
+            assert_eq!(own, fresh.with_clock(clock.clone()).window(b"a_"));
+            assert_eq!(own.key, format!("a_{now_s}").into_bytes());
+        }
+        // Without a clock it is the system's own, and not one that follows it from ahead.
+        let default = limiter("fixed-window 10/365d", "").unwrap();
+        let system = Clock::monotonic().wall().as_nanos() / 1_000_000_000 / (365 * 86_400);
+        assert_eq!(default.window(b"").key, (system * 365 * 86_400).to_string().into_bytes());
     }
 
     #[tokio::test]

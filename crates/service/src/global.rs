@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use tollgate::Policy;
+use tollgate::{Clock, Policy};
 use tollgate_redis::{EnvoyproxyLimiter, Fault, Mode, Outage, RedisLimiter, Store, StoreOptions};
 use tollgate_rules::{Accuracy, Answer, DecisionMaker, FoundElsewhere, OnError, Question, Rule};
 
@@ -142,12 +142,14 @@ pub(crate) struct GlobalLimits {
     nodes: u64,
     /// What keys of envoyproxy/ratelimit begin with, if it is counted in those.
     envoyproxy: Option<Arc<str>>,
+    /// What tells the windows of those keys.
+    clock: Clock,
     /// The limiters that some rules still use.
     known: Arc<Mutex<HashMap<LimiterIdentity, Weak<RedisLimiter>>>>,
 }
 
 impl GlobalLimits {
-    pub(crate) fn open(global: &Global) -> Result<Self, GlobalError> {
+    pub(crate) fn open(global: &Global, clock: Clock) -> Result<Self, GlobalError> {
         if global.nodes == 0 {
             return Err(GlobalError::Store(tollgate_redis::BuildError::NoNodes));
         }
@@ -162,7 +164,7 @@ impl GlobalLimits {
         }
         let store = options.open().map_err(GlobalError::Store)?;
         let envoyproxy = global.envoyproxy.as_deref().map(Arc::from);
-        Ok(Self { store, nodes: global.nodes, envoyproxy, known: Arc::default() })
+        Ok(Self { store, nodes: global.nodes, envoyproxy, clock, known: Arc::default() })
     }
 
     pub(crate) fn metrics(&self) -> OfStore {
@@ -204,6 +206,7 @@ impl GlobalLimits {
     ) -> Result<Arc<EnvoyproxyLimiter>, String> {
         let settings = self.settings(rule, policy);
         let limiter = EnvoyproxyLimiter::new(&self.store, settings, prefix);
+        let limiter = limiter.map(|limiter| limiter.with_clock(self.clock.clone()));
         limiter.map(Arc::new).map_err(|error| error.to_string())
     }
 

@@ -112,6 +112,7 @@
 //! requests.
 
 mod apart;
+mod clock_watch;
 mod global;
 mod history;
 mod host_name;

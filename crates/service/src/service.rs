@@ -7,6 +7,7 @@ use tollgate::Clock;
 use tollgate_rules::{DecisionMaker, RuleCache, SeriesStatus};
 use tollgate_tower::{ClientAddress, Headers};
 
+use crate::clock_watch::{ClockWatch, OfClock};
 use crate::global::GlobalLimits;
 use crate::history::History;
 use crate::metrics::{Metrics, OfRespClients, RespClients};
@@ -40,6 +41,7 @@ pub(crate) struct Service {
     pub(crate) client_address: ClientAddress,
     /// What reservations were charged.
     pub(crate) tokens: Tokens,
+    clock: ClockWatch,
     draining: AtomicBool,
     /// Whether it was logged that series were refused.
     series_told: AtomicBool,
@@ -55,7 +57,8 @@ impl Service {
         clock: Clock,
     ) -> Self {
         let mut metrics = Metrics::new(Arc::clone(maker.cache()), names);
-        let quotas = Quotas::new(clock);
+        metrics.show(OfClock(clock.clone()));
+        let quotas = Quotas::new(clock.clone());
         metrics.show(quotas.metrics());
         if let Some(keeper) = &keeper {
             metrics.show(keeper.metrics());
@@ -81,6 +84,7 @@ impl Service {
             headers,
             client_address,
             tokens,
+            clock: ClockWatch::new(clock),
             draining,
             series_told: AtomicBool::new(false),
         }
@@ -134,6 +138,11 @@ impl Service {
                  counted as other from now on; see --max-series, detailed_metric and value_to_metric"
             );
         }
+    }
+
+    /// Logs that the system's clock was set.
+    pub(crate) fn tell_clock(&self) {
+        self.clock.tell();
     }
 
     /// From now on the health check fails, so that load balancers send no new requests.

@@ -64,6 +64,7 @@ pub(crate) async fn watch(service: Arc<Service>, mut stopped: watch::Receiver<bo
                 service.history.take(Instant::now(), &service.metrics.requests, service.cache());
                 service.tell_expired();
                 service.tell_series();
+                service.tell_clock();
             }
             // Also if the sender is gone.
             _ = stopped.wait_for(|stopped| *stopped) => return,
