@@ -61,7 +61,8 @@ impl World {
         // At most: what the counter has counted, slower by R, and twice R of it; one epoch may have been claimed ahead.
         let passed = Duration::from_nanos(3 * (EPOCH_NS + SLEW_NS));
         let last = Timestamp::from_nanos(world.told.load(Ordering::Acquire));
-        if ahead < Duration::from_secs(1) {
+        // More is made up for at once.
+        if world.wall.now() - START < Duration::from_secs(1) {
             assert!(last <= START + passed, "{TOO_FAST}: {:?}", last - START);
         }
     }
@@ -98,8 +99,6 @@ fn sleep(world: &World, counter: &Counter) {
     counter.0(None);
 }
 
-fn nothing(_: &World, _: &Counter) {}
-
 /// 2 threads: one reads in the next epoch, the other twice in the third, while the clock is behind by less than a second.
 fn slew() {
     World::race(Duration::from_millis(500), [one_epoch, two_epochs], [1, 2]);
@@ -115,11 +114,6 @@ fn lost() {
     World::race(Duration::ZERO, [one_epoch, sleep], [1, 2]);
 }
 
-/// 2 threads that both find it.
-fn both_lose() {
-    World::race(Duration::ZERO, [nothing, sleep], [2, 1]);
-}
-
 pub(crate) fn models() -> Vec<Model> {
     vec![
         Model::new("slew", Bound::None, slew)
@@ -132,11 +126,6 @@ pub(crate) fn models() -> Vec<Model> {
         ),
         Model::new("lost", Bound::None, lost).control(
             "a_spare_below_the_counter_is_caught",
-            Fault::SpareBelowCounter,
-            BACKWARD,
-        ),
-        Model::new("both_lose", Bound::None, both_lose).control(
-            "a_spare_below_the_counter_of_two_is_caught",
             Fault::SpareBelowCounter,
             BACKWARD,
         ),
