@@ -16,7 +16,8 @@
 //! There the previous rules are unknown: a node that loads the new rules may just have been started. So a limit is
 //! identified there by its rule and its [place](crate::Limit::place) in it, and continues with the counts found
 //! there, whatever its quota is now, and whatever the size of its local table. A limit with a place that did not
-//! exist before starts empty, and so does one that becomes a sliding log or was one.
+//! exist before starts empty. A sliding log is kept apart there: a limit that becomes one or was one finds what it held when
+//! it was last so, and not what was spent meanwhile.
 //!
 //! # What it costs
 //! A decision by a limit that can be changed reads ten more numbers than one by a fixed limit: some nanoseconds,
@@ -116,6 +117,10 @@ impl fmt::Display for LimitChange {
         }
         match lost {
             None => f.write_str("; what was spent stays spent"),
+            // What it held when it was last so is where it is kept: it may be there still, or not.
+            Some(loss @ Loss::Log) => {
+                write!(f, " and counts alone, with what it held if it was so before: {loss}")
+            }
             Some(loss) if *resumes => {
                 write!(f, " and goes on with what was spent when it was last so: {loss}")
             }

@@ -36,7 +36,8 @@ pub enum Loss {
         /// Its window now.
         window: Duration,
     },
-    /// It is kept elsewhere, and either it or the previous limit is a sliding log: these are kept apart from all others.
+    /// It is kept elsewhere, and either it or the previous limit is a sliding log: these are kept apart from all others. It
+    /// holds what it held when it was last so, if that is still kept, and not what was spent meanwhile.
     Log,
     /// It is the pool of a domain, whose quota has changed.
     Pool,
@@ -78,7 +79,7 @@ impl fmt::Display for Loss {
             Self::Pool => f.write_str(
                 "what it has lent is not known in units of another quota; it lends nothing until the next report",
             ),
-            Self::Log => f.write_str("a sliding log holds instants, and other limits hold none"),
+            Self::Log => f.write_str("a sliding log is kept apart from other limits, and what was spent under one is not counted by the other"),
         }
     }
 }

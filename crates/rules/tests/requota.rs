@@ -271,8 +271,11 @@ fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their
     );
     // A sliding log is kept apart from others.
     let begins = |before, now| {
-        let text = "a sliding log holds instants, and other limits hold none";
-        [format!("d.user: {before} is now {now} and begins anew: {text}")]
+        let text = "a sliding log is kept apart from other limits, and what was spent under one is not counted by the \
+                    other";
+        [format!(
+            "d.user: {before} is now {now} and counts alone, with what it held if it was so before: {text}"
+        )]
     };
     let window = |requests: u32| format!("unit: week, requests_per_unit: {requests}");
     let log = |requests: u32| window(requests) + ", algorithm: sliding-log";
