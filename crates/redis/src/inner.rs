@@ -19,7 +19,7 @@ use crate::share::LocalShare;
 use crate::store::Store;
 use crate::store::link::Link;
 use crate::store::link_set::Enrolled;
-use crate::store::stats::{StoreCounters, StoreEvent};
+use crate::store::stats::StoreCounters;
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -104,9 +104,6 @@ impl Inner {
     /// What the store says of this limit, in a reply about it alone.
     pub(crate) fn view<'a>(&'a self, reply: &'a ScriptReply) -> Result<StateView<'a>, Fault> {
         let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
-        if seen.broken {
-            self.counters().add(StoreEvent::Broken, 1);
-        }
         Ok(StateView { plan: &self.plan, state: &seen.state, now_us: reply.now_us })
     }
 }

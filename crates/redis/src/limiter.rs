@@ -210,6 +210,9 @@ impl RedisLimiter {
         let (inner, key) = (&self.inner, key.as_ref());
         let ask = inner.request(ScriptVerb::Refund, key, units);
         let reply = inner.link(key).call(ask, inner.due()).await?;
+        if let Some(held) = inner.held(key) {
+            held.returned();
+        }
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 
@@ -233,15 +236,10 @@ impl RedisLimiter {
         let mut returned = 0;
         for set in table.sets() {
             for (key, mut holding) in set.drain() {
-                for (left, stamp) in holding.end(self.inner.now_ns()) {
-                    let stamp = stamp.of(self.inner.terms.era);
-                    let units = Units { stamp, ..Units::exactly(left) };
-                    if left > 0 {
-                        let ask = self.inner.request(ScriptVerb::Refund, &key, units);
-                        let reply = self.inner.link(&key).call(ask, self.inner.due()).await;
-                        let parts = reply.map(|reply| reply.parts).unwrap_or_default();
-                        returned += parts.first().map_or(0, |seen| seen.units);
-                    }
+                for units in [holding.end(self.inner.now_ns()), holding.take_expired()] {
+                    let reply = self.inner.give_back(&key, units).await;
+                    let parts = reply.map(|reply| reply.parts).unwrap_or_default();
+                    returned += parts.iter().map(|seen| seen.units).sum::<u64>();
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! [`Local`]: what this process holds of a limit, in leases or counts. It outlives a change of the policy.
 //!
 //! A limiter with another policy takes over what the limiter of the same name has left, also if that was dropped.
-//! Units in leases are charged already, under the new policy too; what was admitted and not reported is still to be
-//! reported. What the store said under the old policy is forgotten: how much is left, and when it comes back.
+//! Units in leases are given back under the policy that they were charged under; what was admitted and not reported is
+//! still to be reported. What the store said under the old policy is forgotten: how much is left, and when it comes back.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,13 @@ use crate::leased::table::LeaseTable;
 use crate::script::plan::ScriptPlan;
 use crate::settings::{Mode, Settings};
 
+/// Of so many policies it is known what their numbers in leases mean: as many as a key keeps states of.
+const PLANS: usize = 4;
+
 #[derive(Debug)]
 pub(crate) struct Local {
+    /// The last policies, the one in force at the end, and the number of each.
+    plans: Mutex<Vec<(u64, ScriptPlan)>>,
     /// In mode `leased`.
     pub(crate) leases: Option<LeaseTable>,
     /// In mode `async`.
@@ -25,9 +30,23 @@ impl Local {
     fn new(form: SharedSettings) -> Self {
         let interval_ns = u64::try_from(form.interval.as_nanos()).unwrap_or(u64::MAX);
         Self {
+            plans: Mutex::default(),
             leases: (form.mode == Mode::Leased).then(|| LeaseTable::new(form.keys)),
             counts: (form.mode == Mode::Async).then(|| CountTable::new(form.keys, interval_ns)),
         }
+    }
+
+    /// The policy of a number, if it was one of the last.
+    pub(crate) fn plan_of(&self, era: u64) -> Option<ScriptPlan> {
+        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.iter().find(|(number, _)| *number == era).map(|(_, plan)| *plan)
+    }
+
+    fn remember(&self, era: u64, plan: ScriptPlan) {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.push((era, plan));
+        let older = plans.len().saturating_sub(PLANS);
+        plans.drain(..older);
     }
 
     /// Whether it can be dropped without loss. A task holds the counts until they are reported.
@@ -80,10 +99,12 @@ impl Locals {
         if let Some(kept) = last {
             if kept.plan != plan {
                 (kept.plan, kept.era) = (plan, kept.era + 1);
+                kept.local.remember(kept.era, plan);
             }
             return (Arc::clone(&kept.local), kept.era);
         }
         let local = Arc::new(Local::new(form));
+        local.remember(0, plan);
         let kept = KeptLocal { local: Arc::clone(&local), form, plan, era: 0 };
         locals.insert(head.to_vec(), kept);
         (local, 0)
@@ -104,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_another_policy_goes_on_with_the_same_units_and_looks_at_the_store_first() {
+    fn a_limit_of_another_policy_gives_back_what_it_holds_and_asks_the_store_again() {
         let (locals, terms) = (Locals::default(), Terms { most: 100, poll_ns: 0, era: 0 });
         let (local, era) = of(&locals, "a", &settings("100/h"), 0);
         assert_eq!(era, 0);
@@ -118,7 +139,8 @@ mod tests {
         };
         assert!(matches!(take(&local, terms, 5), Spend::Ask(_)));
         let beyond = Beyond { remaining: 90, reset_ns: 0 };
-        let grant = Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, beyond };
+        let grant =
+            Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, charged_us: 0, beyond };
         settle(&local, &|holding| holding.granted(terms, grant, 0));
         drop(local);
         // The limiter is gone, but its units are not.
@@ -127,15 +149,32 @@ mod tests {
         assert_eq!(era, 1);
         let set = local.leases.as_ref().unwrap().set(b"key");
         assert!(set.spend(b"key", 1, [0, era]).is_none());
-        let Spend::Ask(look) = take(&local, new, 5) else { panic!("it looks") };
-        assert_eq!((look.want, look.least), (0, 0));
-        // A caller that still has the old policy spends units meanwhile.
-        assert!(matches!(take(&local, terms, 2), Spend::Spent { stamp: 7, .. }));
-        settle(&local, &|holding| holding.seen(new, Beyond { remaining: 100, reset_ns: 0 }));
-        // A refund of what was charged under the old policy gives nothing back under the new one.
-        assert!(matches!(take(&local, new, 5), Spend::Spent { stamp: 0, .. }));
+        let Spend::Ask(want) = take(&local, new, 5) else { panic!("it asks") };
+        assert_eq!((want.want, want.least), (5, 5));
+        let [(units, stamp), _] = set.look(b"key", |holding| holding.take_expired()).unwrap();
+        assert_eq!((units, stamp.at, stamp.era), (10, 7, 0));
+        assert_eq!(local.plan_of(0), Some(settings("100/h").plan().unwrap()));
+        assert_eq!(local.plan_of(1), Some(settings("110/h").plan().unwrap()));
+        // A caller that still has the old policy asks, too, before it spends units of the new one.
+        let grant = Grant { units: 8, stamp: 9, ..grant };
+        settle(&local, &|holding| holding.granted(new, grant, 0));
         let known = |terms| set.look(b"key", |holding| holding.known(terms).remaining);
-        assert_eq!([known(new), known(terms)], [Some(103), Some(3)]);
+        assert_eq!([known(new), known(terms)], [Some(98), Some(8)]);
+        let Spend::Ask(look) = take(&local, terms, 2) else { panic!("it looks") };
+        assert_eq!((look.want, look.least), (0, 0));
+        assert!(matches!(take(&local, new, 5), Spend::Spent { stamp: 9, .. }));
+    }
+
+    #[test]
+    fn of_four_policies_it_is_known_what_their_leases_mean() {
+        let locals = Locals::default();
+        let policies = [1, 2, 3, 4, 5].map(|count| format!("{count}/h"));
+        let (local, _) = of(&locals, "a", &settings(&policies[0]), 0);
+        for policy in &policies[1..] {
+            of(&locals, "a", &settings(policy), 0);
+        }
+        let known = [0, 1, 2, 3, 4].map(|era| local.plan_of(era).map(|plan| plan.limit));
+        assert_eq!(known, [None, Some(2), Some(3), Some(4), Some(5)]);
     }
 
     #[test]
@@ -147,7 +186,8 @@ mod tests {
         set.with(b"key", 0, |holding| {
             assert!(matches!(holding.spend(terms, 1, [0, 0]), Spend::Ask(_)));
             let beyond = Beyond { remaining: 90, reset_ns: 0 };
-            let grant = Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, beyond };
+            let grant =
+                Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, charged_us: 0, beyond };
             holding.granted(terms, grant, 0);
         });
         drop(local);

@@ -110,6 +110,10 @@ impl RedisLimiter {
         let wait = inner.plan.bounded(wait);
         let (verb, asked) = Units::place(&inner.plan, units, wait);
         inner.report_before_asking(key, Some(inner.terms.era)).await;
+        if let Some(held) = inner.held(key) {
+            // What this node holds counts as charged there: a place behind it would wait for units that are here.
+            held.return_all(inner.due()).await;
+        }
         let reply = inner.ask(verb, key, asked, inner.due()).await;
         let found = reply.and_then(|reply| {
             let view = inner.view(&reply)?;
@@ -166,6 +170,9 @@ impl RedisLimiter {
             (Place::Stored { left }, Some(stamp)) => {
                 let units = Units { share: left, stamp, ..Units::owed(permit.permit().cost()) };
                 let reply = inner.ask(ScriptVerb::Cancel, key, units, inner.due()).await?;
+                if let Some(held) = inner.held(key) {
+                    held.returned();
+                }
                 Ok(reply.parts.first().is_some_and(|seen| seen.units > 0))
             }
             _ => Ok(false),

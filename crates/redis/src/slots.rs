@@ -62,8 +62,45 @@ impl From<ScriptReply> for StoreVerdict {
     }
 }
 
-/// Asks the store about limits of one slot, and adds what this node holds of them.
+/// Asks the store about limits of one slot, and adds what this node holds of them. If that could pay for what the store
+/// has denied, it is given back, and the store asked again.
 pub(crate) async fn ask_one(
+    tolls: &[RedisToll<'_>],
+    ask: ScriptRequest,
+    due: Instant,
+) -> Result<StoreVerdict, Fault> {
+    let verdict = ask_once(tolls, ask.clone(), due).await?;
+    if give_back_held(tolls, &verdict.sights, due).await {
+        return ask_once(tolls, ask, due).await;
+    }
+    Ok(verdict)
+}
+
+/// Gives back what this node holds of the limits that deny, if they admit with it. Returns whether they do: of a request
+/// that is denied in any case nothing is given back, and no denial is counted twice.
+async fn give_back_held(tolls: &[RedisToll<'_>], sights: &[Sight], due: Instant) -> bool {
+    let denying = || tolls.iter().zip(sights).filter(|(_, sight)| !sight.seen.admits);
+    let mut is_any = false;
+    for (toll, sight) in denying() {
+        let Some(held) = toll.inner().held(toll.key) else { return false };
+        let view =
+            StateView { plan: &toll.inner().plan, state: &sight.seen.state, now_us: sight.now_us };
+        let is_enough = held.glance().left.saturating_add(view.remaining()) >= toll.cost;
+        if !is_enough {
+            return false;
+        }
+        is_any = true;
+    }
+    let mut has_returned = false;
+    for (toll, _) in denying() {
+        if let Some(held) = toll.inner().held(toll.key) {
+            has_returned |= held.return_all(due).await;
+        }
+    }
+    is_any && has_returned
+}
+
+async fn ask_once(
     tolls: &[RedisToll<'_>],
     ask: ScriptRequest,
     due: Instant,
@@ -118,8 +155,17 @@ pub(crate) async fn refuse(
     }
 }
 
-/// Looks at all of these limits, at the same time.
+/// Looks at all of these limits, at the same time. If what this node holds could pay for what they deny, it is given
+/// back, and they are looked at again.
 pub(crate) async fn look(tolls: &[RedisToll<'_>], due: Instant) -> Result<Vec<Sight>, Fault> {
+    let sights = look_once(tolls, due).await?;
+    if give_back_held(tolls, &sights, due).await {
+        return look_once(tolls, due).await;
+    }
+    Ok(sights)
+}
+
+async fn look_once(tolls: &[RedisToll<'_>], due: Instant) -> Result<Vec<Sight>, Fault> {
     let all: Vec<usize> = (0..tolls.len()).collect();
     let mut under_way = JoinSet::new();
     for (link, places) in by_slot(tolls, &all) {

@@ -127,6 +127,9 @@ impl RedisLimiter {
         inner.report_before_asking(key, None).await;
         let reply = inner.ask(ScriptVerb::Uncharge, key, Units::owed(units), inner.due()).await?;
         inner.view(&reply)?;
+        if let Some(held) = inner.held(key) {
+            held.returned();
+        }
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 

@@ -116,3 +116,52 @@ async fn a_refund_of_leased_units_goes_to_the_store() {
     assert_eq!(limiter.refund("key", permit.portion(600)).await, Ok(600));
     assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 900);
 }
+
+/// 9,633 of 10,000 are spent, some of them are in this node's lease, and fewer than a sixteenth of a lease are in the store.
+#[tokio::test]
+async fn a_cost_that_the_lease_and_the_store_have_together_is_admitted_as_in_mode_exact() {
+    for spent in [9_633, 9_700, 9_999] {
+        let server = Server::start();
+        let limiter = limiter(&store(&server).await, "10000/30d", Mode::Leased, 1);
+        // Quickly, so that leases are large; then what is left, to the unit.
+        for _ in 0..spent {
+            assert!(limiter.check("key").await.is_allowed());
+        }
+        let left = 10_000 - spent;
+        let cost = left.min(300);
+        assert!(!limiter.check_n("key", left + 1).await.is_allowed());
+        assert!(limiter.check_n("key", cost).await.is_allowed(), "{cost} of {left}");
+    }
+}
+
+/// Under several limits, and for a place in the queue, the store decides: with what this node holds of them.
+#[tokio::test]
+async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_place() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let named = |name: &str, policy: &str| {
+        let settings = Settings::new(policy.parse().unwrap()).name(name);
+        RedisLimiter::new(&store, settings).unwrap()
+    };
+    let (tight, wide) = (named("tight", "100/30d"), named("wide", "1000/30d"));
+    for _ in 0..40 {
+        assert!(tight.check("key").await.is_allowed());
+    }
+    let both = [tight.toll("key", 60), wide.toll("key", 60)];
+    let groups = [tollgate_redis::Group::new(&both)];
+    assert!(tollgate_redis::peek_request(&groups).await.is_allowed());
+    for _ in 0..2 {
+        assert!(tight.check("key").await.is_allowed());
+    }
+    let over = [tight.toll("key", 59), wide.toll("key", 59)];
+    assert!(!tollgate_redis::check_all(&over).await.is_allowed());
+    assert!(tight.check("key").await.is_allowed());
+    let wait = tollgate::Wait::at_most(Duration::ZERO);
+    assert!(tight.acquire("key", 20, wait).await.is_ok());
+    for _ in 0..17 {
+        assert!(tight.check("key").await.is_allowed());
+    }
+    let rest = [tight.toll("key", 20), wide.toll("key", 20)];
+    assert!(tollgate_redis::check_all(&rest).await.is_allowed());
+    assert!(!tight.check("key").await.is_allowed());
+}

@@ -1,11 +1,13 @@
 //! A limit whose policy changes: what its key then holds, and that the simulation computes the same.
 
 use super::{TimedScript, ask, plan, server::Server};
+use crate::leased::holding::ChargeStamp;
 use crate::leased::holding::LeaseWant;
 use crate::script::plan::ScriptPlan;
+use crate::script::state::State;
 use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptVerb, Units};
-use crate::simulation::changing::{ChangeFlaw, SimulatedKey};
+use crate::simulation::states::{ChangeFlaw, SimulatedKey};
 use crate::store::backoff::mixed;
 
 const NOW_US: u64 = 1_790_000_000_000_000;
@@ -57,7 +59,7 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
     }
 }
 
-/// Random requests under three policies in random order: the states of the script are those of the simulation.
+/// Random requests under six policies in random order, and leases of them that are given back: the states of the script are those of the simulation.
 fn compare(told: &mut TimedScript, flaw: Option<ChangeFlaw>, rounds: u64) -> Result<(), String> {
     let mut random = 7;
     let mut draw = |below: u64| {
@@ -65,19 +67,41 @@ fn compare(told: &mut TimedScript, flaw: Option<ChangeFlaw>, rounds: u64) -> Res
         random % below
     };
     for round in 0..rounds {
-        let plans: Vec<ScriptPlan> = (0..3)
+        let plans: Vec<ScriptPlan> = (0..6)
             .map(|_| plan(&format!("{}/{}ms burst {}", 1 + draw(50), 1 + draw(900), 1 + draw(60))))
             .collect();
         let mut key = SimulatedKey::new(flaw);
         let mut now_us = NOW_US + draw(SECOND);
-        for _ in 0..30 {
+        let mut charges = Vec::new();
+        for _ in 0..40 {
             now_us += draw(200_000);
-            let plan = &plans[usize::try_from(draw(3)).unwrap()];
+            if draw(3) == 0 && !charges.is_empty() {
+                let last = usize::try_from(draw(charges.len() as u64)).unwrap();
+                let (plan, units, stamp): (ScriptPlan, u64, ChargeStamp) =
+                    charges.swap_remove(last);
+                let given = Units { stamp: stamp.at, share: stamp.us, ..Units::exactly(units) };
+                let given = ask(ScriptVerb::Refund, &format!("{round}"), &plan, given);
+                let reply = told.call(now_us, given);
+                key.give_back(&plan, units, stamp, now_us);
+                if let Some(debt) = key.known_debt(&plan, now_us) {
+                    let expected = State::Gcra { debt: u64::try_from(debt).unwrap() };
+                    let found = &reply.parts[0].state;
+                    if *found != expected {
+                        return Err(format!(
+                            "round {round}, given back: {found:?}, not {expected:?}"
+                        ));
+                    }
+                }
+                continue;
+            }
+            let plan = &plans[usize::try_from(draw(6)).unwrap()];
             let want = 1 + draw(plan.limit);
             let want = LeaseWant { want, least: 1 + draw(want) };
             let units = Units { want: want.want, least: want.least, share: 2, stamp: 0 };
             let reply = told.call(now_us, ask(ScriptVerb::Check, &format!("{round}"), plan, units));
             let expected = key.charge(plan, want, now_us);
+            let stamp = ChargeStamp { at: plan.tick(now_us), us: now_us, era: 0 };
+            charges.push((*plan, expected.0, stamp));
             let found = (reply.parts[0].units, reply.parts[0].state.clone());
             if found != expected {
                 return Err(format!(
@@ -95,7 +119,15 @@ fn the_states_of_several_policies_are_those_that_the_simulation_has() {
     let server = Server::start();
     let mut told = TimedScript::new(&server);
     assert_eq!(compare(&mut told, None, 300), Ok(()));
-    for flaw in [ChangeFlaw::Fresh, ChangeFlaw::OneState, ChangeFlaw::OneCharged] {
+    for flaw in [
+        ChangeFlaw::Fresh,
+        ChangeFlaw::OneState,
+        ChangeFlaw::OneCharged,
+        ChangeFlaw::ExcessForgotten,
+        ChangeFlaw::LargestForgotten,
+        ChangeFlaw::LeasesLost,
+        ChangeFlaw::OneReturned,
+    ] {
         server.run::<()>(&["FLUSHALL"]);
         assert!(compare(&mut told, Some(flaw), 20).is_err(), "{flaw:?} is not seen");
     }

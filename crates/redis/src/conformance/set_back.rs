@@ -239,7 +239,7 @@ fn a_state_moved_with_less_in_it_is_caught() {
         ("from-first", "stored[1] = window + 1", "stored[1] = window - a"),
         ("strict", "stored[1] = window + 1", "stored[1] = window - 1"),
         ("segmented", "stored[1] = window + 1", "stored[1] = window - c + 1"),
-        ("log", "log.shift + by, now_us + 1", "log.shift + by + a, now_us - a"),
+        ("log", "log.shift + by, now_us + 1", "log.shift + by + a + 1, now_us - a"),
         ("log", "log.now = max(now_us, log.last)", "log.now = now_us + slack_us"),
     ];
     let server = Server::start();

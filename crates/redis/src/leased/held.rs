@@ -7,7 +7,7 @@ use crate::inner::Inner;
 use crate::leased::holding::{Beyond, Expired, Glance, Holding};
 use crate::leased::table::Set;
 use crate::script::view::StateView;
-use crate::script::{ScriptReply, ScriptVerb, Units};
+use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::stats::StoreEvent;
 
 /// The leases of one key, and the limiter whose link they came through.
@@ -24,11 +24,28 @@ impl Inner {
         let table = self.local.leases.as_ref()?;
         Some(HeldKey { inner: self, set: table.set(key), key })
     }
+
+    /// Gives back units of leases, under the policies that they were charged under and in all states of the key. `None` if
+    /// the store did not answer, or if those policies are no longer known.
+    pub(crate) async fn give_back(&self, key: &[u8], units: Expired) -> Option<ScriptReply> {
+        let mut parts = Vec::with_capacity(units.len());
+        for (units, stamp) in units.into_iter().filter(|(units, _)| *units > 0) {
+            let Some(plan) = self.local.plan_of(stamp.era) else { continue };
+            let units = Units { stamp: stamp.at, share: stamp.us.max(1), ..Units::exactly(units) };
+            parts.push(ScriptPart::new(self.keys.of(key), plan, units));
+        }
+        if parts.is_empty() {
+            return None;
+        }
+        // One call: a lease that is asked for next finds all of them.
+        let ask = ScriptRequest { verb: ScriptVerb::Refund, parts };
+        self.link(key).call(ask, self.due()).await.ok()
+    }
 }
 
 impl HeldKey<'_> {
     /// What it is now.
-    fn glance(&self) -> Glance {
+    pub(crate) fn glance(&self) -> Glance {
         let now_ns = self.inner.now_ns();
         self.set.look(self.key, |holding| holding.glance(now_ns)).unwrap_or_default()
     }
@@ -41,8 +58,10 @@ impl HeldKey<'_> {
             // First the notification is armed, so that no answer is missed, and only then the holding is looked at.
             answered.as_mut().enable();
             let now_ns = self.inner.now_ns();
-            let found =
-                self.set.look(self.key, |holding| (holding.glance(now_ns), holding.take_expired()));
+            let found = self.set.look(self.key, |holding| {
+                holding.end_older(self.inner.terms.era, now_ns);
+                (holding.glance(now_ns), holding.take_expired())
+            });
             let Some((glance, expired)) = found else { return Ok(Glance::default()) };
             self.give_back(expired).await;
             if !glance.asking {
@@ -61,8 +80,9 @@ impl HeldKey<'_> {
         let now_ns = self.inner.now_ns();
         let found = self.set.look(self.key, |holding| {
             let glance = holding.glance(now_ns);
+            // Of two refunds in one call the last knows of both.
             if glance.asks == before.asks && !before.asking && !glance.has_expired {
-                if let Some(seen) = reply.parts.first() {
+                if let Some(seen) = reply.parts.last() {
                     let view = StateView { plan, state: &seen.state, now_us: reply.now_us };
                     holding.see(*terms, Beyond::of(&view, now_ns));
                 }
@@ -74,21 +94,39 @@ impl HeldKey<'_> {
         found.unwrap_or((0, before == Glance::default()))
     }
 
-    /// Gives back units that have expired and were charged under this policy.
+    /// Gives back units that have expired.
     pub(crate) async fn give_back(&self, expired: Expired) {
-        let Inner { terms, .. } = self.inner;
-        for (units, stamp) in expired.into_iter().filter(|(units, _)| *units > 0) {
-            self.inner.counters().add(StoreEvent::Expired, units);
-            if let stamp @ 1.. = stamp.of(terms.era) {
-                let units = Units { stamp, ..Units::exactly(units) };
-                let before = self.glance();
-                // What is not given back drains as if it had been spent.
-                let ask = self.inner.request(ScriptVerb::Refund, self.key, units);
-                if let Ok(reply) = self.inner.link(self.key).call(ask, self.inner.due()).await {
-                    self.since(before, &reply);
-                }
-            }
+        let count = expired.iter().map(|(units, _)| units).sum();
+        if count == 0 {
+            return;
         }
+        self.inner.counters().add(StoreEvent::Expired, count);
+        let before = self.glance();
+        // What is not given back drains as if it had been spent.
+        let reply = self.inner.give_back(self.key, expired).await;
+        // Under another policy it tells what is left under that.
+        let is_own =
+            expired.iter().all(|(units, stamp)| *units == 0 || stamp.era == self.inner.terms.era);
+        if let Some(reply) = reply.filter(|_| is_own) {
+            self.since(before, &reply);
+        }
+    }
+
+    /// Gives back all that this node holds, so that the store decides with it. Returns whether there was anything.
+    pub(crate) async fn return_all(&self, due: Instant) -> bool {
+        if self.settled(due).await.is_err() {
+            return false;
+        }
+        let now_ns = self.inner.now_ns();
+        let ended = self.set.look(self.key, |holding| holding.end(now_ns)).unwrap_or_default();
+        let has_any = ended.iter().any(|(units, _)| *units > 0);
+        self.give_back(ended).await;
+        has_any
+    }
+
+    /// Enters that units were given back to the limit.
+    pub(crate) fn returned(&self) {
+        self.set.look(self.key, Holding::returned);
     }
 
     /// What it is before the store is asked under several limits. A look waits for a lease that is on its way, a

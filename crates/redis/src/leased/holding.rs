@@ -28,7 +28,7 @@ const QUICK_NS: u64 = 50_000_000;
 const SLOW_NS: u64 = 500_000_000;
 /// With fewer units it is not worth it to fill a pool.
 const LEAST_LENT: u64 = 4;
-/// If the limit has less left than this part of a lease, the store is left alone for a while: see `granted`.
+/// If the limit has less left than this part of a lease, no lease is asked for early for a while: see `granted`.
 const DREGS: u64 = 16;
 
 /// The units of one key.
@@ -54,10 +54,10 @@ pub(crate) struct Holding {
 impl Holding {
     /// Decides a request of `cost` units, at least one, that came at `came_ns`.
     pub(crate) fn spend(&mut self, terms: Terms, cost: u64, [came_ns, now_ns]: [u64; 2]) -> Spend {
-        self.expire(now_ns);
+        self.end_older(terms.era, now_ns);
         let held = self.left();
         let failed = self.failed.filter(|(at_ns, _)| *at_ns >= came_ns);
-        // When the policy has changed, the store is asked before units of the old policy are spent: the decision
+        // A limiter that still has an older policy asks the store before it spends units of the newer one: the decision
         // tells what the store has left besides.
         if held >= cost && (self.seen == Some(terms.era) || failed.is_some()) {
             let stamp = self.take(cost, terms, now_ns);
@@ -101,7 +101,7 @@ impl Holding {
         self.beyond.remaining = self.beyond.remaining.saturating_sub(units);
     }
 
-    /// Enters the answer to the look that comes before units of an old policy are spent.
+    /// Enters the answer to the look that comes before units of another policy are spent.
     pub(crate) fn seen(&mut self, terms: Terms, beyond: Beyond) {
         self.asking = false;
         self.see(terms, beyond);
@@ -110,9 +110,12 @@ impl Holding {
     /// The store has granted a lease.
     pub(crate) fn granted(&mut self, terms: Terms, grant: Grant, now_ns: u64) {
         self.asking = false;
-        // The limit has next to nothing left: a call for each single unit is not worth it.
-        let is_drained = grant.beyond.remaining < self.want / DREGS;
-        self.denied = is_drained.then(|| StoreDenial::new(terms, 1, 0, now_ns));
+        // The limit has next to nothing left: a call for each unit that comes back is not worth it. What is left the
+        // store is asked for, whoever needs it.
+        let remaining = grant.beyond.remaining;
+        let is_drained = remaining < self.want / DREGS;
+        let beyond = remaining.saturating_add(1);
+        self.denied = is_drained.then(|| StoreDenial::new(terms, beyond, 0, now_ns));
         self.see(terms, grant.beyond);
         let life_ns = grant.turns_ns.map_or(LIFE_NS, |turns_ns| turns_ns.min(LIFE_NS));
         let until_ns = grant.asked_ns.saturating_add(life_ns - life_ns / 1_000);
@@ -122,7 +125,7 @@ impl Holding {
             taken: grant.units,
             since_ns: now_ns,
             until_ns,
-            stamp: ChargeStamp { at: grant.stamp, era: terms.era },
+            stamp: ChargeStamp { at: grant.stamp, us: grant.charged_us, era: terms.era },
         };
         let [first, second] = &mut self.leases;
         if first.left == 0 {
@@ -224,6 +227,30 @@ impl Holding {
         std::mem::take(&mut self.expired)
     }
 
+    /// Ends leases of policies older than this one: they are given back as if they had expired. The store charged them
+    /// under a limit that is no longer in force.
+    pub(crate) fn end_older(&mut self, era: u64, now_ns: u64) {
+        for lease in &mut self.leases {
+            if lease.left > 0 && lease.stamp.era < era {
+                lease.until_ns = now_ns;
+            }
+        }
+        self.expire(now_ns);
+    }
+
+    /// What the last denial of the store says of a cost, whatever has come back since: a mistake, planted.
+    #[cfg(test)]
+    pub(crate) fn denial(&self, cost: u64, now_ns: u64) -> Option<Spend> {
+        let denied =
+            self.denied.filter(|denied| now_ns < denied.again_ns && cost >= denied.least)?;
+        Some(Spend::Denied { retry_ns: denied.until_ns - now_ns })
+    }
+
+    /// Units have come back to the limit: what it denied before may fit now.
+    pub(crate) fn returned(&mut self) {
+        self.denied = None;
+    }
+
     /// Ends all leases. Returns what was left in each, and its stamp: the caller gives it back.
     pub(crate) fn end(&mut self, now_ns: u64) -> Expired {
         self.expire(now_ns);
@@ -239,6 +266,8 @@ impl Holding {
                 *stamp = if *units == 0 { lease.stamp } else { lease.stamp.min(*stamp) };
                 *units += lease.left;
                 lease.left = 0;
+                // They come back to the limit, which may then have as many as it has denied.
+                self.denied = None;
                 self.want = (self.want / 2).max(1);
             }
         }

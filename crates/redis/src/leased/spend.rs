@@ -191,7 +191,8 @@ impl Inner {
         let units = seen.units.min(self.plan.limit);
         counters.add(StoreEvent::Leased, units);
         let turns_ns = view.turns_us().map(until_ns);
-        let grant = Grant { units, asked_ns, turns_ns, stamp: view.stamp(), beyond };
+        let (stamp, charged_us) = (view.stamp(), reply.now_us);
+        let grant = Grant { units, asked_ns, turns_ns, stamp, charged_us, beyond };
         holding.granted(terms, grant, now_ns);
     }
 }

@@ -162,7 +162,11 @@ mod tests {
         table.set(key).with(key, 0, |holding| {
             assert!(matches!(holding.spend(TERMS, 1, [0, 0]), Spend::Ask(_)));
             let (turns_ns, beyond) = (None, Beyond::default());
-            holding.granted(TERMS, Grant { units: 2, asked_ns: 0, turns_ns, stamp: 0, beyond }, 0);
+            holding.granted(
+                TERMS,
+                Grant { units: 2, asked_ns: 0, turns_ns, stamp: 0, charged_us: 0, beyond },
+                0,
+            );
         })
     }
 
@@ -189,7 +193,8 @@ mod tests {
         set.with(b"key", 0, |holding| {
             assert!(matches!(holding.spend(terms, 100, [0, 0]), Spend::Ask(_)));
             let (turns_ns, beyond) = (None, Beyond { remaining: 900, reset_ns: 0 });
-            let grant = Grant { units: 100, asked_ns: 0, turns_ns, stamp: 7, beyond };
+            let grant =
+                Grant { units: 100, asked_ns: 0, turns_ns, stamp: 7, charged_us: 0, beyond };
             holding.granted(terms, grant, 0);
         });
         let spent = (0..200).filter(|_| set.spend(b"key", 1, [0, 0]).is_some()).count();
@@ -209,7 +214,8 @@ mod tests {
         let fill = |asked_ns| {
             set.with(b"key", asked_ns, |holding| {
                 let (turns_ns, beyond) = (None, Beyond::default());
-                let grant = Grant { units: 50, asked_ns, turns_ns, stamp: 7, beyond };
+                let grant =
+                    Grant { units: 50, asked_ns, turns_ns, stamp: 7, charged_us: 0, beyond };
                 holding.granted(terms, grant, asked_ns);
             })
         };

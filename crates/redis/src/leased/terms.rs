@@ -23,8 +23,8 @@ pub(crate) struct Terms {
     /// How long the store is left alone after a denial.
     pub(crate) poll_ns: u64,
     /// Which policy of the limit this is: while it changes, limiters of both policies spend from one holding. What
-    /// the store said under one policy is not told under the other. Units that were charged under the old policy are
-    /// spent all the same: the store has charged them under the new one, too.
+    /// the store said under one policy is not told under the other. Units that were charged under an older policy are
+    /// given back before the store is asked under a newer one: so that charges what is spent, and nothing besides.
     pub(crate) era: u64,
 }
 
@@ -43,20 +43,32 @@ impl Terms {
 /// When units were charged, and under which policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChargeStamp {
+    /// In the numbers of the policy: a tick, or a window.
     pub(crate) at: u64,
+    /// In microseconds of the server's clock, for the states of other policies.
+    pub(crate) us: u64,
     pub(crate) era: u64,
 }
 
 impl ChargeStamp {
-    /// The stamp that a refund names. What has drained since units were charged is not known under another policy:
-    /// then it is 0, for which the store gives nothing back.
+    /// The stamp that a permit of a policy names. Of units that were charged under another it is 0, for which the store
+    /// gives nothing back: a caller that keeps a permit over a change may have been charged long before it.
     pub(crate) fn of(self, era: u64) -> u64 {
         if era == self.era { self.at } else { 0 }
     }
 
-    /// The stamp for units of both: the earlier one, so that none of them counts as charged later than it was.
+    /// The stamp for units of both: the earlier one, so that none of them counts as charged later than it was. It is of the
+    /// older policy, since the store has charged that for the units of the newer one, too.
     pub(crate) fn min(self, other: Self) -> Self {
-        Self { at: other.of(self.era).min(self.at), ..self }
+        let (older, newer) = if other.era < self.era { (other, self) } else { (self, other) };
+        let us = older.us.min(newer.us);
+        let at = match (older.era == newer.era, older.us <= newer.us) {
+            (true, _) => older.at.min(newer.at),
+            (false, true) => older.at,
+            // The server's clock was set back meanwhile.
+            (false, false) => 0,
+        };
+        Self { at, us, ..older }
     }
 }
 
@@ -91,6 +103,8 @@ pub(crate) struct Grant {
     /// How long its window lasts, counted from when the store charged it; `None` without windows.
     pub(crate) turns_ns: Option<u64>,
     pub(crate) stamp: u64,
+    /// When the store charged it, in microseconds of its clock.
+    pub(crate) charged_us: u64,
     pub(crate) beyond: Beyond,
 }
 
@@ -195,7 +209,8 @@ mod tests {
         holding.charged_beside(3);
         assert_eq!(holding.glance(0).asks, 2, "an older answer does not know of it");
         let beyond = Beyond { remaining: 99, reset_ns: 0 };
-        let grant = Grant { units: 4, asked_ns: 0, turns_ns: None, stamp: 0, beyond };
+        let grant =
+            Grant { units: 4, asked_ns: 0, turns_ns: None, stamp: 0, charged_us: 0, beyond };
         holding.granted(terms, grant, 0);
         assert_eq!(holding.known(terms).remaining, 4 + 96);
         holding.charged_beside(6);

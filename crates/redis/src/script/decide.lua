@@ -17,12 +17,13 @@
 --                         than `least`; less than `least` is a denial
 --                         reserve: by `share` parts the debt may exceed the capacity. cancel: `share` is what the
 --                         newest count (GCRA: the debt) was after the charge. count, uncount: `share` is the time to
---                         live in seconds
+--                         live in seconds. refund: `share` is when the units were charged, in microseconds; then all
+--                         states of the key give them back. If that is not known it is 1: then only that of the policy does
 --   stamp                 in a refund or cancel: when, or in which window, the units were charged
 --   months                of calendar months: see months.lua
 --   mark                  the policy once more, as text in the key: its five numbers, each followed by a space
 -- The reply is bytes, too: the time, and for each limit its flags (1 if its request is admitted, 2 if the limit
--- admits by itself, 4 if its state could not be read and was replaced by a full one, 8 if the time is in none of the
+-- admits by itself, 4 if the key holds what this script does not write, and was taken for a full limit, 8 if the time is in none of the
 -- months that were sent), the units charged or given back, and what it holds (see state.rs). A limit that stands in a
 -- request twice is one limit.
 --
@@ -32,6 +33,14 @@
 -- policy, with `;` between them: all are charged together, each drains at its own rate, and a request looks at the
 -- state of its own policy. So what is admitted under one policy counts under the other: in any order they admit no
 -- more than the larger of the two would alone. A state that has drained is left out.
+--
+-- No state holds more than its limit for what was admitted under another policy: under a lowered limit a client waits
+-- until a unit of that fits, and not until all that was spent before has drained at the new rate. The part that was cut
+-- off is kept as the state's *excess*, where it matters: what is given back comes off that first, since giving it back
+-- makes no room. For the other bound let E be what is owed of all charges, drained at the fastest rate of the policies,
+-- M the largest limit among them, and S what a state of the limit L holds. When a state is cut, S = L and E <= M. Later
+-- charges add to both, and E drains no slower, so E <= S + M - L until the state is cut again. A policy admits up to
+-- S = L, so E <= M. Of the largest limit itself L is M, so it may not be forgotten before it has drained.
 --
 -- All numbers are whole and at most 2^53 - 1, where doubles are exact; plan.rs refuses other policies. No loop is
 -- longer than the number of limits in the call, of states of a key, or of segments of a limit (64 at most).
@@ -69,6 +78,12 @@ local function div(a, b)
   return (a - fmod(a, b)) / b
 end
 
+-- A key expires when the last of what it holds is over. One that is there a slack later has lost its expiry, or what it
+-- holds is no longer what was written: taken for what it says, it would let the limit begin anew.
+local function is_stale(until_us)
+  return until_us + grace_ms * 1000 + slack_us < now_us
+end
+
 -- What the key stores, nil if nothing; and whether it holds a value of another type.
 local function read(key)
   local text = redis.pcall('GET', key)
@@ -79,12 +94,17 @@ local function read(key)
 end
 
 -- The text of a debt, after its mark, and the tick from which on the debt counts as none. The text has the tick in
--- which the debt will have drained, and the parts that are left over in it; above the capacity `c` also the tick of
--- writing.
-local function text_of(mark, debt, now, a, c)
+-- which the debt will have drained, and the parts that are left over in it; above the capacity `c`, or if there is an
+-- excess, also the tick of writing; and then the excess, if any.
+local function text_of(mark, debt, now, a, c, excess)
   local over = fmod(debt, a)
   local idle = now + (debt - over) / a
-  local text = debt > c and format('%s%.0f %.0f %.0f', mark, idle, over, now) or format('%s%.0f %.0f', mark, idle, over)
+  local text = format('%s%.0f %.0f', mark, idle, over)
+  if excess > 0 then
+    text = format('%s %.0f %.0f', text, now, excess)
+  elseif debt > c then
+    text = format('%s %.0f', text, now)
+  end
   return text, over > 0 and idle + 1 or idle
 end
 
@@ -131,7 +151,7 @@ local function alone(key, block, verb, tick, a, b, c, want, least, share)
     if find(text, mark, 1, true) ~= 1 then return nil end
     local idle, over = match(text, '^(%d+) (%d+)$', #mark + 1)
     idle, over = tonumber(idle), tonumber(over)
-    if not idle or idle > MOST or over > MOST then return nil end
+    if not idle or idle > MOST or over >= a or is_stale((idle + 1) * tick) then return nil end
     debt, moved = debt_of(idle, over, nil, now, tick, a, c)
   end
   local room, admits = room_of(debt, b, c, least)
@@ -142,7 +162,7 @@ local function alone(key, block, verb, tick, a, b, c, want, least, share)
       debt = debt + units * b
     end
     if units > 0 or moved then
-      local stored, idle = text_of(mark, debt, now, a, c)
+      local stored, idle = text_of(mark, debt, now, a, c, 0)
       keep(key, stored, idle * tick)
     end
   end

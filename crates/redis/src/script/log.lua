@@ -31,11 +31,14 @@ local function logs()
     return HEAD + (log.first + n) % log.room * ENTRY
   end
 
-  -- The instant of an entry, counted from the oldest as 0, and the sum of the units up to it.
+  -- The instant of an entry, counted from the oldest as 0, and the sum of the units up to it. One that cannot be of this
+  -- log is noted.
   local function entry(log, n)
     local at = place(log, n)
     local instant, sum = numbers_of('<dd', call('GETRANGE', log.key, at, at + ENTRY - 1))
-    return instant - log.shift, sum
+    instant = instant - log.shift
+    if not (instant >= 0 and instant <= log.last and sum > log.before and sum <= log.total) then log.is_spoilt = true end
+    return instant, sum
   end
 
   local function write(log, n, instant, sum)
@@ -62,6 +65,10 @@ local function logs()
   -- How many entries have left a window, and the sum of all units that have.
   local function gone(log, window)
     local edge = log.now - window
+    if log.count > 0 and log.last <= edge then
+      local instant, sum = entry(log, log.count - 1)
+      log.is_spoilt = log.is_spoilt or instant ~= log.last or sum ~= log.total
+    end
     if log.count == 0 or log.last <= edge then return log.count, log.total end
     local outside = search(log, 0, function(instant) return instant > edge end)
     if outside == 0 then return 0, log.before end
@@ -128,7 +135,8 @@ local function logs()
       return nil
     end
     local log = { key = key, asked_units = 0, admits = true }
-    if head == '' then return log end
+    -- An empty string is no log either.
+    if head == '' and not call('GET', key) then return log end
     if #head < HEAD then return nil end
     local magic, last
     magic, log.shift, log.keep, log.most, log.asked, log.before, log.total, last, log.first, log.count, log.room =
@@ -139,20 +147,28 @@ local function logs()
     end
     local used = min(log.first + log.count, log.room)
     if magic ~= 'log1' or log.room < 1 or log.count > log.room or log.first >= log.room
-      or log.before > log.total or call('STRLEN', key) < HEAD + used * ENTRY then return nil end
+      or log.before > log.total or (log.count == 0) ~= (log.before == log.total)
+      or call('STRLEN', key) < HEAD + used * ENTRY then return nil end
     log.last, log.is_stored = last - log.shift, true
+    if log.count > 0 and is_stale(log.last + log.keep) then return nil end
     return log
+  end
+
+  -- Makes a log that is new, or full in place of what cannot be read.
+  local function begin(log, a, b, broken)
+    log.shift, log.keep, log.most, log.asked, log.before, log.total, log.last = 0, a, b, now_us, 0, 0, 0
+    log.first, log.count, log.room = 0, 0, min(FIRST_ROOM, b)
+    log.broken, log.is_stored = broken, false
+    if broken then log.total, log.count, log.last = b, 1, now_us end
   end
 
   -- All that a key holds, at the present: a new log, if it holds none; a full one, if it holds anything else.
   local function look(key, a, b)
     local log = read_log(key)
-    local broken = not log
-    if broken then log = { key = key, asked_units = 0, admits = true, broken = true } end
-    if not log.is_stored then
-      log.shift, log.keep, log.most, log.asked, log.before, log.total, log.last = 0, a, b, now_us, 0, 0, 0
-      log.first, log.count, log.room = 0, 0, min(FIRST_ROOM, b)
-      if broken then log.total, log.count, log.last = b, 1, now_us end
+    if not (log and log.is_stored) then
+      local broken = not log
+      log = log or { key = key, asked_units = 0, admits = true }
+      begin(log, a, b, broken)
     elseif log.count > 0 and log.last > now_us + slack_us then
       local by = log.last - now_us - 1
       log.shift, log.last, log.asked, log.moved = log.shift + by, now_us + 1, now_us, true
@@ -178,7 +194,12 @@ local function logs()
     seen[key] = log
     serve(log, a, b)
     local sum
-    if log.broken then sum = 0 else _, sum = gone(log, a) end
+    if not log.broken then _, sum = gone(log, a) end
+    if log.is_spoilt and log.is_stored then
+      begin(log, a, b, true)
+      log.now = now_us
+    end
+    if log.broken then sum = 0 end
     if c == 1 then sum = max(sum, log.total - b) end
     local left = max(b - (log.total - sum) - log.asked_units, 0)
     local fits = least <= left and log.total - sum <= b

@@ -76,6 +76,11 @@ pub(crate) enum ScriptVerb {
 }
 
 impl ScriptVerb {
+    /// Whether it is of a limit's state, and not of a count of envoyproxy/ratelimit.
+    pub(crate) fn is_of_a_state(self) -> bool {
+        !matches!(self, Self::Count | Self::LookAtCount | Self::Uncount)
+    }
+
     fn code(self) -> u8 {
         match self {
             Self::Check => 0,
@@ -102,7 +107,8 @@ pub(crate) struct Units {
     /// If there is room for fewer, the request is denied.
     pub(crate) least: u64,
     /// No more than what is left divided by this, 1 for all of it; but `least` in any case. In a reservation: by how
-    /// many parts the debt may exceed the capacity. In a cancellation: what the newest count was after the charge.
+    /// many parts the debt may exceed the capacity. In a cancellation: what the newest count was after the charge. In a
+    /// refund: when the units were charged, in microseconds of the server's clock, or 1 if that is not known.
     pub(crate) share: u64,
     /// In a refund or a cancellation: the stamp of the charge.
     pub(crate) stamp: u64,

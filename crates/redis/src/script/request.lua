@@ -20,7 +20,7 @@
     local policy = kind < RULED and { mark = mark, kind = kind, tick = tick, a = a, b = b, c = c }
       or policy_of(mark, numbers(mark, {}))
     policy.months = is_month and months_in(block) or nil
-    local state = state_of(record, policy)
+    local state = state_of(record, policy, verb == REFUND or verb == CANCEL or verb == UNCHARGE)
     local room, fits = room_in(state, record.asked + least)
     if verb == RESERVE then fits = fits_later(state, least, share) end
     if state.is_astray then verb, room, fits = PEEK, 0, false end
@@ -36,25 +36,34 @@
     }
   end
 
-  -- A state is over when it has drained and is not the one that is asked.
-  local function is_over(state)
-    return not state.is_asked and is_idle(state) and (state.ends or 0) == 0
-  end
-
-  -- Charges every state with units that fit, or that were admitted without asking. That ends a row of denials.
-  local function charge(record, units)
+  -- Charges every state with units that fit, or that were admitted without asking. That ends a row of denials. What is
+  -- admitted under one policy fills the other states at most.
+  local function charge(record, asked, units)
     for i = 1, #record do
       local state = record[i]
       if not is_over(state) then
         local at = newest(state)
-        state.held[at] = min(state.held[at] + units * (state.kind == GCRA and state.b or 1), MOST)
+        local much = min(state.held[at] + units * (state.kind == GCRA and state.b or 1), MOST)
+        if state == asked then
+          state.held[at] = much
+        else
+          hold(state, max(state.held[at], state.kind == GCRA and state.c or state.b), much)
+        end
         if state.most and units > 0 then state.denials = 0 end
       end
     end
   end
 
-  -- Gives back what has not drained since it was charged, to the state under which it was charged: in another it is
-  -- not known what has drained of it. Returns how many units, rounded up: no less is told than is given back.
+  -- Takes something off the newest count of a state, first off its excess. Returns how much of the count.
+  local function take_off(state, much)
+    local at, beyond = newest(state), min(state.excess, much)
+    local off = min(much - beyond, state.held[at])
+    state.excess, state.held[at] = state.excess - beyond, state.held[at] - off
+    return off
+  end
+
+  -- Gives back what has not drained since it was charged, to the state under which it was charged. Returns how many
+  -- units, rounded up: no less is told than is given back.
   local function give_back(state, units, stamp)
     local held = state.held
     if not state.is_stored or state.most and state.ends > 0 then return 0 end
@@ -62,23 +71,47 @@
       -- When units were charged before the clock was set back, or the debt was cut, it is not known what has drained.
       if state.moved or stamp > state.now + slack_us / state.tick or held[1] >= MOST then return 0 end
       local drained = max(state.now - stamp, 0) * state.a + max(held[1] - state.c, 0)
-      local owed = min(max(units * state.b - drained, 0), held[1])
-      held[1] = held[1] - owed
+      local owed = take_off(state, max(units * state.b - drained, 0))
       return div(owed, state.b) + (fmod(owed, state.b) > 0 and 1 or 0)
     end
-    if held[1] ~= stamp then return 0 end
-    local at = newest(state)
-    units = min(units, held[at])
-    held[at] = held[at] - units
-    return units
+    return held[1] == stamp and take_off(state, units) or 0
+  end
+
+  -- Gives back to a state what was charged under another policy, `from`, at an instant: no more than has drained under
+  -- neither. A state either was charged then, or began later with what `from` held. Returns whether it has changed.
+  local function give_back_elsewhere(state, units, from, stamp, charged_us)
+    local kind, a, tick = state.kind, state.a, state.tick
+    local passed_us, at = max(now_us - charged_us, 0), div(charged_us, tick)
+    if not state.is_stored or state.moved or state.most and state.ends > 0 or charged_us > now_us + slack_us then return end
+    local size, drained = kind == GCRA and state.b or 1, kind == GCRA and (state.now - at) * a or 0
+    if from.kind == GCRA then
+      -- A quotient that is rounded: a little more.
+      drained = max(drained, math.ceil(passed_us / from.tick * from.a / from.b * size * (1 + 1e-9)))
+    elseif not from.is_stored or from.held[1] ~= stamp then
+      return
+    end
+    local first, is_there = state.held[1], nil
+    if kind == GCRA then
+      is_there = first < MOST
+      drained = drained + max(first - state.c, 0)
+    elseif kind == FROM_FIRST then
+      is_there = first <= at
+    elseif kind == MONTH then
+      is_there = from.kind == MONTH and first == stamp
+    else
+      is_there = first == div(at, a)
+    end
+    local much = units * size - drained
+    if not is_there or much <= 0 then return end
+    take_off(state, much)
+    return true
   end
 
   -- Gives back units that are owed now, or that the newest count has, whichever charges they are of.
   local function uncharge(state, units)
     local held, at, size = state.held, newest(state), state.kind == GCRA and state.b or 1
     if not state.is_stored or state.moved or state.most and state.ends > 0 or held[at] >= MOST then return 0 end
-    local owed = min(units * size, held[at])
-    held[at] = held[at] - owed
+    local owed = take_off(state, units * size)
     return div(owed, size) + (fmod(owed, size) > 0 and 1 or 0)
   end
 
@@ -93,8 +126,7 @@
     if drained >= left or held[1] ~= left - drained then return 0 end
     -- Its turn comes when what it left is no more than the capacity; of more than that, when its place begins.
     local size = units * state.b
-    local owed = min(max(size - max(drained - max(left - max(size, state.c), 0), 0), 0), held[1])
-    held[1] = held[1] - owed
+    local owed = take_off(state, max(size - max(drained - max(left - max(size, state.c), 0), 0), 0))
     return div(owed, state.b) + (fmod(owed, state.b) > 0 and 1 or 0)
   end
 
@@ -118,13 +150,13 @@
       mark = format('%s%.0f %.0f ', mark, state.denials, ends)
     end
     if kind == GCRA then
-      local text, idle = text_of(mark, held[1], state.now, a, state.c)
+      local text, idle = text_of(mark, held[1], state.now, a, state.c, state.excess)
       return text, max(idle, ends) * state.tick
     end
-    local windows = kind == SLIDING and 2 or kind == SEGMENTED and state.c or 1
-    local idle = kind == MONTH and held[1] or kind == FROM_FIRST and held[1] + a or (held[1] + windows) * a
+    local idle = over_at(state, held[1])
     local texts = {}
     for i = 1, #held do texts[i] = format('%.0f', held[i]) end
+    if state.excess > 0 then texts[#texts + 1] = format('%.0f', state.excess) end
     return mark .. concat(texts, ' '), max(idle, ends) * state.tick
   end
 
@@ -146,17 +178,23 @@
     local record, state = limit.record, limit.state
     local units, changed = units_for(limit, charged), record.broken or record.has_changed
     if limit.verb == REFUND or limit.verb == CANCEL or limit.verb == UNCHARGE then
-      local before = state.held[1]
+      local before, excess = state.held[1], state.excess
       if limit.verb == REFUND then
+        for i = 1, limit.share > 1 and limit.want > 0 and #record or 0 do
+          local other = record[i]
+          if other ~= state and give_back_elsewhere(other, limit.want, state, limit.stamp, limit.share) then
+            changed = true
+          end
+        end
         units = give_back(state, limit.want, limit.stamp)
       elseif limit.verb == UNCHARGE then
         units = uncharge(state, limit.want)
       else
         units = undo(state, limit.want, limit.stamp, limit.share)
       end
-      changed = changed or state.held[1] ~= before
+      changed = changed or state.held[1] ~= before or state.excess ~= excess
     else
-      charge(record, units)
+      charge(record, state, units)
     end
     changed = changed or units > 0
     -- What another group admits was not denied.

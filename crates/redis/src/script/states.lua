@@ -16,10 +16,22 @@
     return found
   end
 
+  -- What the last number of a policy may be: a capacity, a rounding, segments, or nothing.
+  local MOST_OF_C = { [GCRA] = MOST, [FIXED] = 0, [FROM_FIRST] = 0, [SLIDING] = 2, [SEGMENTED] = 64, [MONTH] = 0 }
+
   -- Whether a state of this kind is stored as so many numbers.
   local function is_length(kind, c, count)
-    if kind == GCRA then return count == 2 or count == 3 end
-    return count == (kind == SEGMENTED and c + 1 or kind == SLIDING and 3 or 2)
+    if kind == GCRA then return count >= 2 and count <= 4 end
+    if kind == SLIDING then return count == 3 or count == 4 end
+    return count == (kind == SEGMENTED and c + 1 or 2)
+  end
+
+  -- The tick from which on a window counts for nothing, by the first number that it holds.
+  local function over_at(state, first)
+    local kind, a = state.kind, state.a
+    if kind == MONTH then return first end
+    if kind == FROM_FIRST then return first + a end
+    return (first + (kind == SLIDING and 2 or kind == SEGMENTED and state.c or 1)) * a
   end
 
   -- Brings a state to the present: sets `now`, `window`, `held` and, if the clock was set back, `moved`.
@@ -29,21 +41,25 @@
   --   SLIDING     window a, limit b, rounding c;  holds the window's number, previous, current
   --   SEGMENTED   segment a, limit b, segments c; holds the segment's number, counts from the newest on
   --   MONTH       limit b;                        holds the end of the month, count
+  -- GCRA and SLIDING also have an `excess`, see decide.lua: of the debt, and of the current count. The others need none:
+  -- however large a count is, it is gone when its window is.
   -- `stored` is what was held when it was stored, nil if that was nothing.
   local function stand(state, stored)
     local kind, a, c = state.kind, state.a, state.c
     if kind == MONTH then
       stand_in_month(state, stored)
+      state.excess = 0
       if state.most then rules.stand(state) end
       return state
     end
     local now = state.tick == 1 and now_us or div(now_us, state.tick)
     local window = (kind == GCRA or kind == FROM_FIRST) and now or div(now, a)
-    local held, moved
+    local held, moved, excess
     if kind == GCRA then
       held = { 0 }
       if stored then
         held[1], moved = debt_of(stored[1], stored[2], stored[3], now, state.tick, a, c)
+        excess = held[1] > 0 and stored[4]
       end
     elseif stored then
       -- Whether the clock was set back since.
@@ -59,7 +75,7 @@
       held = stored and stored[2] > 0 and now < stored[1] + a and stored or { max(now, stored and stored[1] or 0), 0 }
     elseif kind == SLIDING then
       held = { window, 0, 0 }
-      if stored and stored[1] >= window then held = stored
+      if stored and stored[1] >= window then held, excess = { unpack(stored, 1, 3) }, stored[4]
       elseif stored and stored[1] == window - 1 then held[2] = stored[3] end
     else
       held = stored
@@ -69,7 +85,7 @@
         for age = 0, c - 1 do held[age + 2] = age >= passed and stored[age - passed + 2] or 0 end
       end
     end
-    state.now, state.window, state.held, state.moved = now, window, held, moved
+    state.now, state.window, state.held, state.moved, state.excess = now, window, held, moved, excess or 0
     if state.most then rules.stand(state) end
     return state
   end
@@ -111,26 +127,41 @@
     return div(product, z) + (fmod(product, z) > 0 and 1 or 0)
   end
 
-  -- Lets a new state begin with what another holds, at most its own limit. A window of the same length goes on;
-  -- otherwise the units used under the other policy count as used just now.
+  -- Lets the newest count of a state (GCRA: the debt) be so much, by what another policy has admitted.
+  local function hold(state, most, much)
+    local at = newest(state)
+    state.held[at] = min(much, (state.kind == GCRA or state.kind == SLIDING) and most or MOST)
+    state.excess = min(state.excess + much - state.held[at], MOST)
+  end
+
+  -- Lets a new state begin with what another holds. A window of the same length goes on; otherwise the units used under
+  -- the other policy count as used just now.
   local function carry(state, other)
     local kind, held = state.kind, other.held
     local is_alike = kind == other.kind and state.a * state.tick == other.a * other.tick
       and (kind ~= SEGMENTED or state.c == other.c) and (kind ~= FROM_FIRST or state.tick == other.tick)
     stand(state)
+    -- So many parts of the other's unit, or units, in those of this state.
+    local function converted(much)
+      local size, to = other.kind == GCRA and other.b or 1, kind == GCRA and state.b or 1
+      return div(much, size) * to + share_of(fmod(much, size), to, size)
+    end
+    if kind == GCRA or kind == SLIDING then state.excess = min(converted(other.excess), MOST) end
     if kind == GCRA and other.kind == GCRA then
-      local whole, rest = div(held[1], other.b), fmod(held[1], other.b)
-      state.held[1] = min(whole * state.b + share_of(rest, state.b, other.b), state.c)
+      hold(state, state.c, converted(held[1]))
     elseif kind == GCRA then
-      state.held[1] = min(used_of(other) * state.b, state.c)
+      hold(state, state.c, used_of(other) * state.b)
     elseif is_alike then
       -- Where another policy asked, a month that is over is not known to be followed by this one.
       if kind ~= MONTH or held[1] >= state.held[1] then
-        state.held = { held[1] }
-        for i = 2, #held do state.held[i] = min(held[i], state.b) end
+        state.held = { unpack(held) }
+        if kind == SLIDING then
+          state.held[2] = min(held[2], state.b)
+          hold(state, state.b, held[3])
+        end
       end
     else
-      state.held[newest(state)] = min(used_of(other), state.b)
+      hold(state, state.b, used_of(other))
     end
     if state.most then rules.carry(state, other) end
   end
@@ -145,6 +176,11 @@
     local sum = 0
     for i = state.kind == GCRA and 1 or 2, #state.held do sum = sum + state.held[i] end
     return sum == 0
+  end
+
+  -- A state is over when it has drained and is not the one that is asked.
+  local function is_over(state)
+    return not state.is_asked and is_idle(state) and (state.ends or 0) == 0
   end
 
   -- A state of the policy that these numbers name: what it holds is not set yet.
@@ -168,9 +204,11 @@
     local state, first = policy_of(mark, stored), is_ruled and 12 or 6
     local kind, a, b, c = state.kind, state.a, state.b, state.c
     if kind < GCRA or kind > SEGMENTED and kind ~= MONTH or min(state.tick, a, b) < 1 then return nil end
-    if kind == SEGMENTED and (c < 1 or c > 64) or not is_length(kind, c, #stored + 1 - first) then return nil end
-    if kind == GCRA and (stored[first + 2] or 0) > stored[first] then return nil end
+    if c < (kind == GCRA and b or kind == SEGMENTED and 1 or 0) or c > MOST_OF_C[kind] then return nil end
+    if not is_length(kind, c, #stored + 1 - first) then return nil end
+    if kind == GCRA and (stored[first + 1] >= a or (stored[first + 2] or 0) > stored[first]) then return nil end
     state.is_stored = true
+    state.until_us = max(kind == GCRA and stored[first] + 1 or over_at(state, stored[first]), state.ends or 0) * state.tick
     return stand(state, { unpack(stored, first) })
   end
 
@@ -178,19 +216,32 @@
   local function look(key)
     local record = { key = key, asked = 0, admits = true }
     local text, broken = read(key)
+    local until_us = 0
     for part in gmatch(text and text .. ';' or '', '([^;]*);') do
       local state = state_in(part)
       broken = broken or not state or #record == STATES
       record[#record + 1] = state
       record.has_changed = record.has_changed or state and state.moved
+      until_us = max(until_us, state and state.until_us or 0)
     end
-    if broken then record = { key = key, asked = 0, admits = true, broken = true } end
+    if broken or text and is_stale(until_us) then record = { key = key, asked = 0, admits = true, broken = true } end
     return record
   end
 
+  -- The largest limit of a key may not be forgotten, see decide.lua. Of the others the one that was asked longest ago is.
+  local function forget_one(record)
+    local function limit_of(state) return state.kind == GCRA and state.c / state.b or state.b end
+    local largest = 1
+    for i = 2, #record do
+      if is_over(record[i]) then return table.remove(record, i) end
+      if limit_of(record[i]) > limit_of(record[largest]) then largest = i end
+    end
+    table.remove(record, largest == #record and #record - 1 or #record)
+  end
+
   -- The state of a key under one policy, which becomes its first. A new one begins after the state by which the most
-  -- is spent.
-  local function state_of(record, state)
+  -- is spent. A verb that only gives back (`is_brief`) begins none.
+  local function state_of(record, state, is_brief)
     state.is_asked = true
     for i = 1, #record do
       if record[i].mark == state.mark then
@@ -207,15 +258,20 @@
     end
     stand(state)
     if record.broken then fill(state) end
-    local best, most
+    local best, most, whole = nil, -1, 0
     for i = 1, #record do
       carry(state, record[i])
       local spent = state.kind == GCRA and state.held[1] or used_of(state)
-      if not most or spent > most then best, most = record[i], spent end
-      record.has_changed = true
+      if spent > most then best, most = record[i], spent end
+      whole = max(whole, spent + state.excess)
     end
-    if best then carry(state, best) end
+    if best then
+      carry(state, best)
+      if state.kind == GCRA or state.kind == SLIDING then state.excess = max(state.excess, whole - most) end
+    end
+    if is_brief and best then return state end
+    record.has_changed = record.has_changed or best ~= nil
     table.insert(record, 1, state)
-    record[STATES + 1] = nil
+    if record[STATES + 1] then forget_one(record) end
     return state
   end

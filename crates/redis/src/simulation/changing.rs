@@ -1,109 +1,21 @@
 //! Worlds in which the policy changes: nodes load the new rules one after the other, or go back to the old ones.
 //!
-//! The nodes run the product's holdings, and limiters of both policies spend from one. Only the store is simulated:
-//! the states of one key under `gcra`, as the script keeps them; a test on a real server compares the two. Every
-//! charge is checked: let all that was charged drain at the fastest rate of the policies that were asked so far; then
-//! what is owed never exceeds the largest of their bursts.
+//! The nodes run the product's holdings, and limiters of both policies ask for one. Only the store is simulated (see
+//! states.rs). Every charge is checked: let all that was charged drain at the fastest rate of the policies that were asked so
+//! far; then what is owed never exceeds the largest of their bursts.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
-use crate::leased::holding::{Beyond, Grant, Holding, LeaseWant, Spend, Terms};
-use crate::script::plan::{PlanKind, ScriptPlan};
-use crate::script::state::State;
+use crate::leased::holding::{Beyond, ChargeStamp, Grant, Holding, LeaseWant, Spend, Terms};
+use crate::script::plan::ScriptPlan;
 use crate::script::view::StateView;
 use crate::settings::Settings;
 use crate::store::backoff::mixed;
 
+use super::states::{ChangeFlaw, SimulatedKey};
+
 const MS: u64 = 1_000_000;
-/// As many as in the script.
-const STATES: usize = 4;
-
-/// A mistake, planted to see that it is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChangeFlaw {
-    /// A policy that is new to a key begins with nothing spent.
-    Fresh,
-    /// A key keeps one state, which is cut to the limit of the policy that asks.
-    OneState,
-    /// Only the state of the policy that asks is charged.
-    OneCharged,
-}
-
-/// What one key stores: a state for each policy, the one asked last first.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SimulatedKey {
-    /// Each policy, and when all that is owed under it will have drained, in parts since time 0.
-    states: Vec<(ScriptPlan, u128)>,
-    flaw: Option<ChangeFlaw>,
-}
-
-/// The parts that drain in a tick, those of a unit, and those of the burst.
-fn numbers(plan: &ScriptPlan) -> [u128; 3] {
-    match plan.kind {
-        PlanKind::Gcra { per_tick, per_unit, capacity } => {
-            [per_tick, per_unit, capacity].map(u128::from)
-        }
-        other => panic!("the simulation is of gcra, not {other:?}"),
-    }
-}
-
-fn now(plan: &ScriptPlan, now_us: u64) -> u128 {
-    u128::from(plan.tick(now_us)) * numbers(plan)[0]
-}
-
-impl SimulatedKey {
-    pub(crate) fn new(flaw: Option<ChangeFlaw>) -> Self {
-        Self { flaw, ..Self::default() }
-    }
-
-    /// What is owed under a policy, in parts.
-    fn debt(&self, plan: &ScriptPlan, now_us: u64) -> u128 {
-        let owed = |(plan, tat): &(ScriptPlan, u128)| tat.saturating_sub(now(plan, now_us));
-        if let Some(own) = self.states.iter().find(|(own, _)| own == plan) {
-            return owed(own);
-        }
-        let [_, per_unit, capacity] = numbers(plan);
-        let carried = |other: &(ScriptPlan, u128)| {
-            let [_, of_other, _] = numbers(&other.0);
-            let (whole, rest) = (owed(other) / of_other, owed(other) % of_other);
-            (whole * per_unit + (rest * per_unit).div_ceil(of_other)).min(capacity)
-        };
-        let carried = self.states.iter().map(carried).max().unwrap_or_default();
-        if self.flaw == Some(ChangeFlaw::Fresh) { 0 } else { carried }
-    }
-
-    /// Takes as many units as the script does: up to `want`, at most half of what is left, but at least `least`.
-    /// Returns the units, and the state then.
-    pub(crate) fn charge(
-        &mut self,
-        plan: &ScriptPlan,
-        want: LeaseWant,
-        now_us: u64,
-    ) -> (u64, State) {
-        let [_, per_unit, capacity] = numbers(plan);
-        let debt = self.debt(plan, now_us);
-        let room = u64::try_from(capacity.saturating_sub(debt) / per_unit).unwrap();
-        let fits = debt <= capacity && want.least <= room;
-        let units = if fits { want.want.min((room / 2).max(want.least)) } else { 0 };
-        let is_new = self.states.iter().all(|(other, _)| other != plan);
-        let has_changed = is_new && !self.states.is_empty();
-        if units > 0 || has_changed {
-            self.states.retain(|(other, tat)| other != plan && *tat > now(other, now_us));
-            if self.flaw != Some(ChangeFlaw::OneCharged) {
-                for (other, tat) in &mut self.states {
-                    *tat += u128::from(units) * numbers(other)[1];
-                }
-            }
-            let tat = now(plan, now_us) + debt + u128::from(units) * per_unit;
-            self.states.insert(0, (*plan, tat));
-            self.states.truncate(if self.flaw == Some(ChangeFlaw::OneState) { 1 } else { STATES });
-        }
-        let debt = u64::try_from(self.debt(plan, now_us)).unwrap();
-        (units, State::Gcra { debt })
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 enum ChangeEvent {
     Request(usize),
@@ -129,12 +41,16 @@ struct ChangeWorld {
     key: SimulatedKey,
     /// What is owed of all that was charged, in units of 2^-40, and when that was computed.
     owed: (u128, u64),
+    /// What could drain by then, and by the time of each charge.
+    drained: u128,
+    drained_by: BTreeMap<u64, u128>,
     /// The fastest rate and the largest burst of the policies that were asked.
     rate: u128,
     burst: u64,
     gap_ns: u64,
     changes: u64,
     units: u64,
+    returned: u64,
     violation: Option<String>,
 }
 
@@ -146,9 +62,9 @@ impl ChangeWorld {
             random % below
         };
         let count = 2 + draw(20);
-        // Two policies or three: a tighter one, a wider one, or one that is tighter in rate or burst and wider in the
-        // other.
-        let plans = (0..2 + draw(2)).map(|era| {
+        // Two policies to six, more than a key keeps: a tighter one, a wider one, or one that is tighter in rate or burst and
+        // wider in the other.
+        let plans = (0..2 + draw(5)).map(|era| {
             let (rate, burst) = (5 + draw(1_000), 1 + draw(500));
             let plan = ScriptPlan::new(format!("{rate}/s burst {burst}").parse().unwrap()).unwrap();
             let held = Settings::new(plan.policy()).nodes(count).held();
@@ -169,11 +85,14 @@ impl ChangeWorld {
             nodes,
             key,
             owed: (0, 0),
+            drained: 0,
+            drained_by: BTreeMap::new(),
             rate: 0,
             burst: 0,
             gap_ns,
             changes: 0,
             units: 0,
+            returned: 0,
             violation: None,
         };
         for node in 0..world.nodes.len() {
@@ -215,7 +134,11 @@ impl ChangeWorld {
                 } else if units == 0 {
                     holding.denied(terms, (want.least, beyond), [0, now_ns]);
                 } else {
-                    let grant = Grant { units, asked_ns, turns_ns: None, stamp: 1, beyond };
+                    // The store charged it when it was asked.
+                    let charged_us = asked_ns / 1_000;
+                    let stamp = self.plans[policy].0.tick(charged_us);
+                    let grant =
+                        Grant { units, asked_ns, turns_ns: None, stamp, charged_us, beyond };
                     holding.granted(terms, grant, now_ns);
                 }
             }
@@ -228,7 +151,11 @@ impl ChangeWorld {
         if cost > plan.limit {
             return;
         }
-        let want = match self.nodes[node].1.spend(terms, cost, [now_ns, now_ns]) {
+        let spend = self.nodes[node].1.spend(terms, cost, [now_ns, now_ns]);
+        for (units, stamp) in self.nodes[node].1.take_expired() {
+            self.give_back(units, stamp);
+        }
+        let want = match spend {
             Spend::Ask(want) | Spend::Spent { more: Some(want), .. } => want,
             _ => return,
         };
@@ -245,11 +172,26 @@ impl ChangeWorld {
         self.later(wait_ns, ChangeEvent::Replied { node, policy, want, asked_ns, units, beyond });
     }
 
+    fn give_back(&mut self, units: u64, stamp: ChargeStamp) {
+        if units == 0 {
+            return;
+        }
+        self.drain();
+        let (plan, now_us) =
+            (self.plans[usize::try_from(stamp.era).unwrap()].0, self.now_ns / 1_000);
+        self.key.give_back(&plan, units, stamp, now_us);
+        let since = self.drained - self.drained_by[&stamp.us];
+        self.owed.0 = self.owed.0.saturating_sub((u128::from(units) << 40).saturating_sub(since));
+        self.returned += units;
+    }
+
     /// Drains by the store's clock, with each rounding up to a part of 2^-40.
     fn drain(&mut self) {
         let now_us = self.now_ns / 1_000;
         let drained = ((self.rate * u128::from(now_us - self.owed.1)) << 40).div_ceil(1_000_000);
         self.owed = (self.owed.0.saturating_sub(drained), now_us);
+        self.drained += drained;
+        self.drained_by.insert(now_us, self.drained);
     }
 
     /// Checks what is owed of all that was charged.
@@ -280,13 +222,15 @@ fn run(seed: u64, flaw: Option<ChangeFlaw>) -> ChangeWorld {
 
 #[test]
 fn nodes_of_the_old_and_the_new_policy_take_no_more_than_the_larger_burst_and_the_faster_rate() {
-    let (mut changes, mut units) = (0, 0);
+    let (mut changes, mut units, mut returned) = (0, 0, 0);
     for seed in 0..super::seeds() {
         let world = run(seed, None);
         assert_eq!(world.violation, None, "seed {seed}");
         (changes, units) = (changes + world.changes, units + world.units);
+        returned += world.returned;
     }
-    println!("{changes} changes, {units} units");
+    println!("{changes} changes, {units} units, {returned} of them given back");
+    assert!(returned > 10 * super::seeds(), "{returned}");
     assert!(changes > 10 * super::seeds() && units > 100 * super::seeds(), "{changes}, {units}");
 }
 
@@ -308,4 +252,9 @@ fn a_state_that_goes_to_and_fro_between_policies_is_caught() {
 #[test]
 fn a_charge_that_the_other_policy_does_not_see_is_caught() {
     is_caught(ChangeFlaw::OneCharged);
+}
+
+#[test]
+fn a_largest_limit_that_is_forgotten_is_caught() {
+    is_caught(ChangeFlaw::LargestForgotten);
 }

@@ -9,12 +9,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod audit;
-pub(crate) mod changing;
+mod changing;
 mod cluster;
 mod counting;
 mod node;
+mod returning;
 mod scale;
 mod server;
+pub(crate) mod states;
 mod world;
 
 use world::{LeaseFlaw, LeaseOutcome, Setup, run};

@@ -182,7 +182,14 @@ impl LeaseNode {
             self.holding.denied(self.terms, least, [lent.retry_us * 1_000, clock_ns]);
         } else {
             let asked_ns = self.clock(asked_ns);
-            let grant = Grant { units: lent.units, asked_ns, turns_ns: None, stamp: 0, beyond };
+            let grant = Grant {
+                units: lent.units,
+                asked_ns,
+                turns_ns: None,
+                stamp: 0,
+                charged_us: 0,
+                beyond,
+            };
             self.holding.granted(self.terms, grant, clock_ns);
         }
     }

@@ -9,7 +9,7 @@ use redis::Value;
 use tokio::time::Instant;
 
 use crate::error::Fault;
-use crate::script::{self, Invoked};
+use crate::script::{self, Invoked, ScriptReply};
 use crate::store::batch::{Batch, Job};
 use crate::store::stats::{StoreCounters, StoreEvent};
 use crate::store::wire::Wire;
@@ -27,31 +27,39 @@ pub(crate) struct ScriptNames {
 #[derive(Debug)]
 pub(crate) struct ServerClock {
     latest: Box<[AtomicU64]>,
-    /// When a set-back was last written to the log: it is found in every slot of a node.
-    logged: Mutex<Option<Instant>>,
+    /// A set-back is found in every slot of a node.
+    logged: LogHold,
+    /// Keys without a state.
+    broken: LogHold,
 }
 
-/// The least time between two lines that say that a clock was set back.
+/// When a line was last written to the log.
+#[derive(Debug, Default)]
+struct LogHold(Mutex<Option<Instant>>);
+
+/// The least time between two lines that say the same.
 const HOLD: Duration = Duration::from_secs(5);
 
 /// The script's tolerance: it moves a state only if the clock was set back by more (see decide.lua).
 const SLACK_US: u64 = 1_000_000;
 
-impl ServerClock {
-    /// Of one server, or of a cluster with so many slots.
-    pub(crate) fn new(slots: u16) -> Self {
-        let latest = (0..slots.max(1)).map(|_| AtomicU64::new(0)).collect();
-        Self { latest, logged: Mutex::default() }
-    }
-
+impl LogHold {
     /// Whether a line is to be written now.
     fn is_news(&self, now: Instant) -> bool {
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = logged.is_none_or(|last| now.saturating_duration_since(last) >= HOLD);
         if is_news {
             *logged = Some(now);
         }
         is_news
+    }
+}
+
+impl ServerClock {
+    /// Of one server, or of a cluster with so many slots.
+    pub(crate) fn new(slots: u16) -> Self {
+        let latest = (0..slots.max(1)).map(|_| AtomicU64::new(0)).collect();
+        Self { latest, logged: LogHold::default(), broken: LogHold::default() }
     }
 
     /// Enters a time that the server of a slot has told. Returns by how much the clock was set back, if by more than replies
@@ -144,15 +152,37 @@ impl Flight {
         let now_us = replies.as_ref().ok().and_then(|replies| Some(replies.first()?.now_us));
         if let Some(back) = now_us.and_then(|now_us| self.names.clock.read(slot, now_us)) {
             self.names.counters.add(StoreEvent::SetBack, 1);
-            if self.names.clock.is_news(Instant::now()) {
+            if self.names.clock.logged.is_news(Instant::now()) {
                 tracing::warn!(
                     "the store's clock was set back by {back:?}: a limit that is in use owes what it can owe \
                      at most, once, and drains from there"
                 );
             }
         }
+        if let Ok(replies) = &replies {
+            self.report_broken(call.clone(), replies);
+        }
         self.batch.answer(call, replies);
         fault.map(|fault| FailedBatch { fault, slot })
+    }
+
+    /// Counts keys that hold no state, whichever verb has found them. (Of counts of envoyproxy/ratelimit it is told where
+    /// they are asked for: they are left as they are.)
+    fn report_broken(&self, call: Range<usize>, replies: &[ScriptReply]) {
+        for (ask, reply) in
+            self.batch.asks(call).zip(replies).filter(|(ask, _)| ask.verb.is_of_a_state())
+        {
+            for (part, _) in ask.parts.iter().zip(&reply.parts).filter(|(_, seen)| seen.broken) {
+                self.names.counters.add(StoreEvent::Broken, 1);
+                if self.names.clock.broken.is_news(Instant::now()) {
+                    let key = String::from_utf8_lossy(&part.key);
+                    tracing::warn!(
+                        key = %key.escape_debug(),
+                        "a key of the store holds no state of a limit: it counts as a full limit"
+                    );
+                }
+            }
+        }
     }
 }
 
@@ -174,7 +204,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_is_told_of_once_for_all_slots() {
         let (clock, start) = (ServerClock::new(2), Instant::now());
-        let is_news = [0, 1, 4, 5, 6].map(|s| clock.is_news(start + Duration::from_secs(s)));
+        let is_news = [0, 1, 4, 5, 6].map(|s| clock.logged.is_news(start + Duration::from_secs(s)));
         assert_eq!(is_news, [true, false, false, true, false]);
     }
 }

@@ -16,13 +16,13 @@ pub(crate) enum StoreEvent {
     Connections,
     /// Calls that had to bring the script along.
     Reloads,
-    /// States that could not be read, and were replaced by full ones.
+    /// Keys that held no state, and counted as full limits: once for each reply that found one.
     Broken,
     /// Leases taken.
     Leases,
     /// Units in them.
     Leased,
-    /// Units of leases that expired unspent.
+    /// Units of leases that were given back unspent: they had expired, or their policy was no longer in force.
     Expired,
     /// Deadlines that passed before the request was sent.
     MissedInLine,
@@ -97,13 +97,13 @@ pub struct Stats {
     pub connections: u64,
     /// Calls that had to bring the script along, since the server had forgotten it.
     pub reloads: u64,
-    /// States that could not be read, and were replaced by full ones.
+    /// Keys that held no state, and counted as full limits: once for each reply that found one.
     pub broken: u64,
     /// Leases taken.
     pub leases: u64,
     /// Units in them.
     pub leased: u64,
-    /// Units of leases that expired unspent.
+    /// Units of leases that were given back unspent: they had expired, or their policy was no longer in force.
     pub expired: u64,
     /// Keys that the server has evicted for want of memory since it was first asked, limits or other keys; it is
     /// asked every five seconds. A limit whose key was evicted began anew. 0 for a cluster, and for a user without

@@ -9,6 +9,7 @@ fn grant(units: u64, asked_ns: u64) -> Grant {
         asked_ns,
         turns_ns: None,
         stamp: 7,
+        charged_us: 0,
         beyond: Beyond { remaining: 99, reset_ns: 0 },
     }
 }
@@ -118,17 +119,66 @@ fn leases_end_in_the_order_in_which_they_are_spent() {
     assert_eq!(holding.end(1_400 * MS).map(|(left, _)| left), [0, 0]);
 }
 
+/// And nothing is denied that this node's lease and the store have together.
 #[test]
-fn after_a_grant_that_leaves_next_to_nothing_the_store_is_left_alone() {
-    for (remaining, denied) in [(1, true), (2, false)] {
+fn after_a_grant_that_leaves_next_to_nothing_the_store_is_asked_for_that_and_no_more() {
+    for (remaining, cost, denied) in
+        [(0, 1, true), (1, 1, false), (1, 2, true), (2, 3, false), (0, 4, true), (1, 4, false)]
+    {
         let mut holding = Holding { want: 32, ..Holding::default() };
         assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
         let beyond = Beyond { remaining, reset_ns: 0 };
-        holding.granted(TERMS, Grant { beyond, ..grant(1, 0) }, 0);
+        // For the last two costs three units are here.
+        let here = if cost == 4 { 4 } else { 1 };
+        holding.granted(TERMS, Grant { beyond, ..grant(here, 0) }, 0);
         assert!(is_spent(spend(&mut holding, 1, 0)));
-        let again = spend(&mut holding, 1, 0);
-        assert_eq!(matches!(again, Spend::Denied { .. }), denied, "{remaining} of 32: {again:?}");
+        let again = spend(&mut holding, cost, 0);
+        let found = matches!(again, Spend::Denied { .. });
+        assert_eq!(found, denied, "{cost} at {remaining} of 32: {again:?}");
     }
+}
+
+/// The store denied 3 units beside the two that are here. When those have come back to it, it has as many.
+#[test]
+fn a_denial_ends_when_units_come_back_to_the_limit() {
+    let denied = || {
+        let mut holding = Holding::default();
+        holding.granted(TERMS, grant(2, 0), 0);
+        assert!(matches!(spend(&mut holding, 5, 0), Spend::Ask(_)));
+        holding.denied(TERMS, (3, Beyond::default()), [1_500 * MS, 500 * MS]);
+        assert!(matches!(spend(&mut holding, 5, 500 * MS), Spend::Denied { .. }));
+        holding
+    };
+    assert!(matches!(spend(&mut denied(), 3, 1_000 * MS), Spend::Ask(_)), "they have expired");
+    let mut holding = denied();
+    holding.returned();
+    assert!(matches!(spend(&mut holding, 5, 500 * MS), Spend::Ask(_)), "of a permit");
+}
+
+/// A lease of an older policy is no unit of the newer one: it is given back, and another is asked for.
+#[test]
+fn leases_of_an_older_policy_are_given_back_under_that_and_not_spent() {
+    let newer = Terms { era: 1, ..TERMS };
+    let mut holding = Holding::default();
+    holding.granted(TERMS, Grant { charged_us: 30, ..grant(5, 0) }, 0);
+    let want = LeaseWant { want: 2, least: 2 };
+    assert_eq!(holding.spend(newer, 2, [MS, MS]), Spend::Ask(want));
+    let old = ChargeStamp { at: 7, us: 30, era: 0 };
+    assert_eq!(holding.take_expired(), [(5, old), (0, ChargeStamp::default())]);
+    // The other way round: a limiter that still has the older policy looks at the store first.
+    holding.granted(newer, grant(5, MS), MS);
+    assert_eq!(spend(&mut holding, 2, MS), Spend::Ask(LeaseWant { want: 0, least: 0 }));
+    assert_eq!((holding.left(), holding.take_expired()[0].0), (5, 0));
+}
+
+/// The store has charged the older policy for units of the newer one, too.
+#[test]
+fn units_of_two_policies_that_expire_together_are_given_back_under_the_older_one() {
+    let [old, new] = [(7, 30, 0), (9, 40, 1)].map(|(at, us, era)| ChargeStamp { at, us, era });
+    assert_eq!([old.min(new), new.min(old)], [old; 2]);
+    // The clock was set back between them: it is not known what has drained.
+    let new = ChargeStamp { us: 20, ..new };
+    assert_eq!(old.min(new), ChargeStamp { at: 0, us: 20, era: 0 });
 }
 
 /// Two leases that together do not have enough for a large request, and one more.
@@ -142,7 +192,7 @@ fn three_leases(third: Grant) -> Holding {
 
 #[test]
 fn a_third_lease_is_joined_to_the_second_and_they_end_with_the_first_to_end() {
-    let stamp = |at| ChargeStamp { at, era: 0 };
+    let stamp = |at| ChargeStamp { at, us: 0, era: 0 };
     let mut holding = three_leases(grant(5, 120 * MS));
     assert_eq!(holding.left(), 10);
     // The first has ended, and the joined ones have not.

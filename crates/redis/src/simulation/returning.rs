@@ -1,0 +1,218 @@
+//! One node alone, which pauses and whose limit is raised, lowered and put back: then leases make no difference. A request
+//! is admitted if the limit has as much left of all that was admitted before it, and denied otherwise.
+//!
+//! The holding is the product's. The rates are so low that no whole unit drains in a world.
+
+use crate::leased::holding::{Beyond, Grant, Holding, LeaseWant, Spend, Terms};
+use crate::script::plan::ScriptPlan;
+use crate::script::view::StateView;
+use crate::settings::Settings;
+use crate::store::backoff::mixed;
+
+use super::states::{ChangeFlaw, SimulatedKey};
+
+const MS: u64 = 1_000_000;
+
+/// A mistake, planted to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LoneFlaw {
+    Change(ChangeFlaw),
+    /// While the limit has less left than a sixteenth of a lease, what this node does not hold is denied.
+    DregsDenied,
+    /// A denial is not forgotten when the node's own units come back to the limit.
+    DenialKept,
+}
+
+struct LoneWorld {
+    now_ns: u64,
+    random: u64,
+    plans: [ScriptPlan; 3],
+    /// The policy of each era.
+    eras: Vec<usize>,
+    holding: Holding,
+    key: SimulatedKey,
+    flaw: Option<LoneFlaw>,
+    admitted: u64,
+    /// What the last grant left, and how much it was asked for.
+    last: (u64, LeaseWant),
+    denied: u64,
+    returned: u64,
+}
+
+impl LoneWorld {
+    fn new(seed: u64, flaw: Option<LoneFlaw>) -> Self {
+        let mut random = mixed(seed);
+        let mut limit = || {
+            random = mixed(random);
+            50 + random % 5_000
+        };
+        let plans = [limit(), limit(), limit()];
+        let plans =
+            plans.map(|limit| ScriptPlan::new(format!("{limit}/365d").parse().unwrap()).unwrap());
+        let change = match flaw {
+            Some(LoneFlaw::Change(change)) => Some(change),
+            _ => None,
+        };
+        Self {
+            // The store's clock began long before.
+            now_ns: 1_000_000 * 1_000 * MS,
+            random,
+            plans,
+            eras: vec![0],
+            holding: Holding::default(),
+            key: SimulatedKey::new(change),
+            flaw,
+            admitted: 0,
+            last: (u64::MAX, LeaseWant { want: 0, least: 0 }),
+            denied: 0,
+            returned: 0,
+        }
+    }
+
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random = mixed(self.random);
+        self.random % below
+    }
+
+    fn plan(&self) -> ScriptPlan {
+        self.plans[self.eras[self.eras.len() - 1]]
+    }
+
+    fn terms(&self) -> Terms {
+        let plan = self.plan();
+        let held = Settings::new(plan.policy()).held();
+        let fill_ns = plan.drain_us(plan.limit) * 1_000;
+        Terms { era: self.eras.len() as u64 - 1, ..Terms::new(held, fill_ns) }
+    }
+
+    /// Asks the store for a lease, or looks.
+    fn ask(&mut self, want: LeaseWant) {
+        let (plan, terms, now_us) = (self.plan(), self.terms(), self.now_ns / 1_000);
+        let (units, state) = self.key.charge(&plan, want, now_us);
+        let view = StateView { plan: &plan, state: &state, now_us };
+        let beyond = Beyond::of(&view, self.now_ns);
+        if want.want == 0 {
+            self.holding.seen(terms, beyond);
+        } else if units == 0 {
+            let wait_ns = (view.ready_us(want.least.min(plan.limit)) - now_us) * 1_000;
+            self.holding.denied(terms, (want.least, beyond), [wait_ns, self.now_ns]);
+        } else {
+            let asked_ns = self.now_ns;
+            let stamp = plan.tick(now_us);
+            let grant =
+                Grant { units, asked_ns, turns_ns: None, stamp, charged_us: now_us, beyond };
+            self.holding.granted(terms, grant, self.now_ns);
+            self.last = (beyond.remaining, want);
+        }
+    }
+
+    /// Whether a request is admitted.
+    fn request(&mut self, cost: u64) -> bool {
+        loop {
+            let (terms, now_ns) = (self.terms(), self.now_ns);
+            if self.flaw == Some(LoneFlaw::DregsDenied)
+                && cost > self.holding.left()
+                && self.last.0 < self.last.1.want / 16
+            {
+                return false;
+            }
+            let before = self.holding.clone();
+            let mut spend = self.holding.spend(terms, cost, [now_ns, now_ns]);
+            let expired = self.holding.take_expired();
+            if self.flaw == Some(LoneFlaw::DenialKept)
+                && expired[0].0 > 0
+                && let Some(denied) = before.denial(cost, now_ns)
+            {
+                spend = denied;
+            }
+            for (units, stamp) in expired.into_iter().filter(|(units, _)| *units > 0) {
+                let plan = self.plans[self.eras[usize::try_from(stamp.era).unwrap()]];
+                self.key.give_back(&plan, units, stamp, now_ns / 1_000);
+                self.returned += units;
+            }
+            match spend {
+                Spend::Spent { more, .. } => {
+                    if let Some(want) = more {
+                        self.ask(want);
+                    }
+                    return true;
+                }
+                Spend::Ask(want) => self.ask(want),
+                Spend::Denied { .. } => return false,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        for step in 0..400 {
+            let pause_ns = if self.draw(12) == 0 { 1_500 * MS } else { self.draw(40 * MS) };
+            self.now_ns += pause_ns;
+            if self.draw(25) == 0 {
+                let next = usize::try_from(self.draw(3)).unwrap();
+                if self.eras.last() != Some(&next) {
+                    self.eras.push(next);
+                }
+            }
+            let limit = self.plan().limit;
+            let most = if self.draw(4) == 0 { limit / 4 } else { 5 };
+            let cost = 1 + self.draw(most);
+            let is_admitted = self.request(cost);
+            let after = self.admitted + cost;
+            if is_admitted && after > limit {
+                return Err(format!(
+                    "step {step}: {cost} admitted after {} of {limit}",
+                    self.admitted
+                ));
+            }
+            // A part of a unit may count as not drained, see `give_back`.
+            if !is_admitted && after < limit {
+                return Err(format!(
+                    "step {step}: {cost} denied after {} of {limit}",
+                    self.admitted
+                ));
+            }
+            self.admitted += if is_admitted { cost } else { 0 };
+            self.denied += u64::from(!is_admitted);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_lone_node_admits_what_is_left_whatever_it_holds_and_however_its_limit_changes() {
+    let (mut denied, mut returned) = (0, 0);
+    for seed in 0..super::seeds() {
+        let mut world = LoneWorld::new(seed, None);
+        assert_eq!(world.run(), Ok(()), "seed {seed}");
+        (denied, returned) = (denied + world.denied, returned + world.returned);
+    }
+    println!("{denied} denied, {returned} units given back");
+    assert!(
+        denied > 10 * super::seeds() && returned > 100 * super::seeds(),
+        "{denied}, {returned}"
+    );
+}
+
+fn is_caught(flaw: LoneFlaw, as_what: &str) {
+    let run = |seed| LoneWorld::new(seed, Some(flaw)).run();
+    let caught = (0..200).filter_map(|seed| run(seed).err()).any(|error| error.contains(as_what));
+    assert!(caught, "{flaw:?} breaks nothing that is looked at");
+}
+
+#[test]
+fn leases_of_an_older_policy_that_are_lost_are_caught() {
+    is_caught(LoneFlaw::Change(ChangeFlaw::LeasesLost), "denied");
+    is_caught(LoneFlaw::Change(ChangeFlaw::OneReturned), "denied");
+}
+
+#[test]
+fn leases_that_come_back_twice_as_it_were_are_caught() {
+    is_caught(LoneFlaw::Change(ChangeFlaw::ExcessForgotten), "admitted");
+}
+
+#[test]
+fn a_node_that_denies_what_its_lease_and_the_store_have_together_is_caught() {
+    is_caught(LoneFlaw::DregsDenied, "denied");
+    is_caught(LoneFlaw::DenialKept, "denied");
+}

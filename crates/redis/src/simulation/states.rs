@@ -1,0 +1,234 @@
+//! What one key stores under `gcra` while its policy changes, as the script keeps it. A test on a real server compares the
+//! two.
+
+use crate::leased::holding::{ChargeStamp, LeaseWant};
+use crate::script::plan::{PlanKind, ScriptPlan};
+use crate::script::state::State;
+
+/// As many as in the script.
+const STATES: usize = 4;
+
+/// A mistake, planted to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeFlaw {
+    /// A policy that is new to a key begins with nothing spent.
+    Fresh,
+    /// A key keeps one state, which is cut to the limit of the policy that asks.
+    OneState,
+    /// Only the state of the policy that asks is charged.
+    OneCharged,
+    /// What is given back to a state comes off what it holds, although more was spent than it could hold.
+    ExcessForgotten,
+    /// The policy that was asked longest ago is forgotten, also if it has the largest limit.
+    LargestForgotten,
+    /// Units of an older policy are not given back.
+    LeasesLost,
+    /// They are given back to the state of their own policy alone.
+    OneReturned,
+}
+
+/// The state of one policy.
+#[derive(Clone, Copy, Debug)]
+struct SimulatedState {
+    plan: ScriptPlan,
+    /// When all that is owed will have drained, in parts since time 0.
+    tat: u128,
+    /// Parts that were cut off.
+    excess: u128,
+}
+
+/// A state for each policy, the one asked last first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SimulatedKey {
+    states: Vec<SimulatedState>,
+    flaw: Option<ChangeFlaw>,
+}
+
+/// The parts that drain in a tick, those of a unit, and those of the burst.
+fn numbers(plan: &ScriptPlan) -> [u128; 3] {
+    match plan.kind {
+        PlanKind::Gcra { per_tick, per_unit, capacity } => {
+            [per_tick, per_unit, capacity].map(u128::from)
+        }
+        other => panic!("the simulation is of gcra, not {other:?}"),
+    }
+}
+
+fn now(plan: &ScriptPlan, now_us: u64) -> u128 {
+    u128::from(plan.tick(now_us)) * numbers(plan)[0]
+}
+
+impl SimulatedState {
+    fn debt(&self, now_us: u64) -> u128 {
+        self.tat.saturating_sub(now(&self.plan, now_us))
+    }
+
+    /// Once all has drained nothing is known of what was cut off.
+    fn at(self, now_us: u64) -> Self {
+        if self.debt(now_us) > 0 { self } else { Self { excess: 0, ..self } }
+    }
+
+    fn hold(&mut self, debt: u128, now_us: u64) {
+        self.tat = now(&self.plan, now_us) + debt;
+    }
+
+    /// How a policy begins that finds this state.
+    fn carried(&self, plan: &ScriptPlan, now_us: u64) -> Self {
+        let ([_, per_unit, capacity], [_, of_other, _]) = (numbers(plan), numbers(&self.plan));
+        let converted = |parts: u128| {
+            parts / of_other * per_unit + (parts % of_other * per_unit).div_ceil(of_other)
+        };
+        let (parts, before) = (converted(self.debt(now_us)), converted(self.excess));
+        let debt = parts.min(capacity);
+        Self { plan: *plan, tat: now(plan, now_us) + debt, excess: before + parts - debt }
+    }
+
+    /// Takes parts off, first off the excess.
+    fn take_off(&mut self, parts: u128, now_us: u64, flaw: Option<ChangeFlaw>) {
+        let excess = if flaw == Some(ChangeFlaw::ExcessForgotten) { 0 } else { self.excess };
+        let beyond = excess.min(parts);
+        self.excess -= beyond;
+        let debt = self.debt(now_us);
+        self.hold(debt.saturating_sub(parts - beyond), now_us);
+    }
+}
+
+impl SimulatedKey {
+    pub(crate) fn new(flaw: Option<ChangeFlaw>) -> Self {
+        Self { flaw, ..Self::default() }
+    }
+
+    fn known(&self, plan: &ScriptPlan) -> Option<usize> {
+        self.states.iter().position(|state| state.plan == *plan)
+    }
+
+    /// The state of a policy, or how it would begin.
+    fn state(&self, plan: &ScriptPlan, now_us: u64) -> SimulatedState {
+        if let Some(known) = self.known(plan) {
+            return self.states[known].at(now_us);
+        }
+        let nothing = SimulatedState { plan: *plan, tat: now(plan, now_us), excess: 0 };
+        if self.flaw == Some(ChangeFlaw::Fresh) {
+            return nothing;
+        }
+        let begun = || self.states.iter().rev().map(|other| other.at(now_us).carried(plan, now_us));
+        let whole =
+            begun().map(|state| state.debt(now_us) + state.excess).max().unwrap_or_default();
+        let best = begun().max_by_key(|state| state.debt(now_us)).unwrap_or(nothing);
+        SimulatedState { excess: best.excess.max(whole - best.debt(now_us)), ..best }
+    }
+
+    /// What a policy that the key knows owes, in parts.
+    pub(crate) fn known_debt(&self, plan: &ScriptPlan, now_us: u64) -> Option<u128> {
+        Some(self.states[self.known(plan)?].debt(now_us))
+    }
+
+    /// Takes as many units as the script does: up to `want`, at most half of what is left, but at least `least`.
+    /// Returns the units, and the state then.
+    pub(crate) fn charge(
+        &mut self,
+        plan: &ScriptPlan,
+        want: LeaseWant,
+        now_us: u64,
+    ) -> (u64, State) {
+        let [_, per_unit, capacity] = numbers(plan);
+        let mut own = self.state(plan, now_us);
+        let debt = own.debt(now_us);
+        let room = u64::try_from(capacity.saturating_sub(debt) / per_unit).unwrap();
+        let fits = debt <= capacity && want.least <= room;
+        let units = if fits { want.want.min((room / 2).max(want.least)) } else { 0 };
+        let has_changed = self.known(plan).is_none() && !self.states.is_empty();
+        own.hold(debt + u128::from(units) * per_unit, now_us);
+        if units > 0 || has_changed {
+            self.states.retain(|other| other.plan != *plan);
+            if self.states.len() == STATES {
+                self.forget_one(&own, now_us);
+            }
+            self.states.retain(|other| other.debt(now_us) > 0);
+            if self.flaw != Some(ChangeFlaw::OneCharged) {
+                for other in &mut self.states {
+                    *other = other.at(now_us);
+                    let [_, per_unit, capacity] = numbers(&other.plan);
+                    let (debt, much) = (other.debt(now_us), u128::from(units) * per_unit);
+                    let most = capacity.max(debt);
+                    other.hold((debt + much).min(most), now_us);
+                    other.excess += (debt + much).saturating_sub(most);
+                }
+            }
+            self.states.insert(0, own);
+            self.states.truncate(if self.flaw == Some(ChangeFlaw::OneState) { 1 } else { STATES });
+        }
+        (units, State::Gcra { debt: u64::try_from(own.debt(now_us)).unwrap() })
+    }
+
+    /// Before a new state is added to as many as a key keeps.
+    fn forget_one(&mut self, new: &SimulatedState, now_us: u64) {
+        if let Some(over) = self.states.iter().position(|state| state.debt(now_us) == 0) {
+            self.states.remove(over);
+            return;
+        }
+        let limit = |state: &SimulatedState| state.plan.limit;
+        let last = self.states.len() - 1;
+        let others = &self.states[..last];
+        let is_largest =
+            others.iter().chain([new]).all(|other| limit(other) < limit(&self.states[last]));
+        let is_kept = is_largest && self.flaw != Some(ChangeFlaw::LargestForgotten);
+        self.states.remove(if is_kept { last - 1 } else { last });
+    }
+
+    /// Gives back units that were charged under a policy.
+    pub(crate) fn give_back(
+        &mut self,
+        plan: &ScriptPlan,
+        units: u64,
+        stamp: ChargeStamp,
+        now_us: u64,
+    ) {
+        if self.flaw == Some(ChangeFlaw::LeasesLost) {
+            return;
+        }
+        let (known, flaw) = (self.known(plan), self.flaw);
+        let from = numbers(plan);
+        let mut is_changed = false;
+        for (n, state) in self.states.iter_mut().enumerate() {
+            *state = state.at(now_us);
+            let [per_tick, per_unit, capacity] = numbers(&state.plan);
+            let is_own = known == Some(n);
+            if flaw == Some(ChangeFlaw::OneReturned) && !is_own {
+                continue;
+            }
+            let at = if is_own { stamp.at } else { state.plan.tick(stamp.us) };
+            let ticks = state.plan.tick(now_us).saturating_sub(at);
+            let mut drained = u128::from(ticks) * per_tick;
+            if !is_own {
+                drained = drained.max(elsewhere(now_us - stamp.us, plan.tick_us, from, per_unit));
+            }
+            drained += state.debt(now_us).saturating_sub(capacity);
+            let parts = (u128::from(units) * per_unit).saturating_sub(drained);
+            let before = (state.debt(now_us), state.excess);
+            state.take_off(parts, now_us, flaw);
+            is_changed |=
+                if is_own { before != (state.debt(now_us), state.excess) } else { parts > 0 };
+        }
+        if is_changed {
+            if let Some(known) = known {
+                let own = self.states.remove(known);
+                self.states.insert(0, own);
+            }
+            let is_own = |state: &SimulatedState| state.plan == *plan;
+            self.states.retain(|state| is_own(state) || state.debt(now_us) > 0);
+        }
+    }
+}
+
+/// What has drained under the policy `from` in parts of another, as the script computes it.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "as the script's doubles do"
+)]
+fn elsewhere(passed_us: u64, tick_us: u64, [a, b, _]: [u128; 3], size: u128) -> u128 {
+    let ticks = passed_us as f64 / tick_us as f64;
+    (ticks * a as f64 / b as f64 * size as f64 * (1.0 + 1e-9)).ceil() as u128
+}

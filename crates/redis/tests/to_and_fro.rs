@@ -1,0 +1,189 @@
+//! A limit that is raised, lowered and put back, on three nodes and a real server: what all nodes admit together, in each
+//! mode, by clients that go on and by clients that pause until every lease has expired.
+//!
+//! Nothing drains in the time of a test. So after each change max(0, limit in force - what was spent) more is admitted, and
+//! to and fro no more than the largest limit that was in force.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::server::Server;
+use common::store;
+use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
+
+const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
+const NODES: usize = 3;
+
+/// Longer than a lease lives, and than counts are relied on.
+const PAUSE: Duration = Duration::from_millis(1_100);
+
+/// Three nodes with a connection of their own each.
+struct Nodes {
+    _server: Server,
+    stores: Vec<Store>,
+    limiters: Vec<RedisLimiter>,
+    mode: Mode,
+    is_pausing: bool,
+}
+
+impl Nodes {
+    async fn new(mode: Mode, is_pausing: bool) -> Self {
+        let server = Server::start();
+        let mut stores = Vec::new();
+        for _ in 0..NODES {
+            stores.push(store(&server).await);
+        }
+        Self { _server: server, stores, limiters: Vec::new(), mode, is_pausing }
+    }
+
+    fn set(&mut self, policy: &str) {
+        let settings = Settings::new(policy.parse().unwrap()).name("api").mode(self.mode);
+        let settings = settings.keys(100).nodes(3).interval(Duration::from_millis(20));
+        self.limiters = self
+            .stores
+            .iter()
+            .map(|store| RedisLimiter::new(store, settings.clone()).unwrap())
+            .collect();
+    }
+
+    /// Sends so many requests of one unit to the nodes in turn, after a pause if the clients pause. Returns how many were
+    /// admitted.
+    async fn ask(&self, requests: usize) -> u64 {
+        if self.is_pausing {
+            tokio::time::sleep(PAUSE).await;
+        }
+        let mut admitted = 0;
+        for n in 0..requests {
+            admitted += u64::from(self.limiters[n % NODES].check("key").await.is_allowed());
+            if self.mode == Mode::Async {
+                // So slowly that every node has heard of the others: otherwise they may admit more, as that mode says.
+                tokio::time::sleep(Duration::from_millis(25)).await;
+            }
+        }
+        admitted
+    }
+
+    /// The changes of one story: each policy, how many requests are sent under it, and its limit. Returns what was
+    /// admitted under each.
+    async fn story(&mut self, changes: &[(&str, usize)]) -> Vec<u64> {
+        let mut admitted = Vec::new();
+        for (policy, requests) in changes {
+            self.set(policy);
+            admitted.push(self.ask(*requests).await);
+        }
+        admitted
+    }
+}
+
+fn limit(policy: &str) -> u64 {
+    let policy: tollgate::Policy = policy.parse().unwrap();
+    policy.quota().max_burst()
+}
+
+/// What is admitted under each policy of a story: what it has left of what was admitted before, and one unit less at most
+/// with leases. (What drains while a lease is held does not come back with it. Of three leases that is three times what has
+/// drained in all, so for as long as that the limit owes a part of a unit more.)
+async fn holds(name: &'static str, changes: &[(&'static str, usize)]) {
+    let mut stories = tokio::task::JoinSet::new();
+    for (mode, is_pausing) in MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
+        let changes = changes.to_vec();
+        stories.spawn(async move {
+            let admitted = Nodes::new(mode, is_pausing).await.story(&changes).await;
+            let (mut spent, mut wrong, mut expected) = (0, Vec::new(), Vec::new());
+            for ((policy, requests), admitted) in changes.iter().zip(&admitted) {
+                let most = limit(policy).saturating_sub(spent).min(*requests as u64);
+                let least = most.saturating_sub(u64::from(mode == Mode::Leased));
+                if !(least..=most).contains(admitted) {
+                    wrong.push(format!(
+                        "{name}, {mode:?}, pausing: {is_pausing}, {policy}: {admitted} of {most}"
+                    ));
+                }
+                spent += admitted;
+                expected.push(most);
+            }
+            let clients = if is_pausing { "pause" } else { "go on" };
+            println!("| {name} | {mode:?} | {clients} | {admitted:?} | {expected:?} |");
+            wrong
+        });
+    }
+    let wrong = stories.join_all().await.concat();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test]
+async fn a_raised_limit_admits_what_it_has_more_and_takes_nothing_away_from_clients_that_pause() {
+    holds("raised", &[("100/30d", 40), ("101/30d", 120)]).await;
+}
+
+#[tokio::test]
+async fn a_lowered_limit_admits_no_more_than_it_has_left_of_what_was_spent() {
+    holds("lowered, below what was spent", &[("100/30d", 40), ("10/30d", 60)]).await;
+    holds("lowered, above what was spent", &[("100/30d", 40), ("60/30d", 60)]).await;
+}
+
+#[tokio::test]
+async fn a_limit_that_is_put_back_has_what_was_spent_before_and_since() {
+    holds("put back", &[("100/30d", 40), ("1/30d", 20), ("100/30d", 120)]).await;
+}
+
+#[tokio::test]
+async fn to_and_fro_never_more_than_the_largest_limit_that_was_in_force() {
+    let to_and_fro: Vec<_> = [("100/30d", 120), ("1/30d", 3)].repeat(4);
+    holds("four times to and fro", &to_and_fro).await;
+    // More policies than a key keeps states of.
+    let many = [
+        ("100/30d", 60),
+        ("1/30d", 3),
+        ("2/30d", 3),
+        ("3/30d", 3),
+        ("4/30d", 3),
+        ("5/30d", 3),
+        ("100/30d", 120),
+    ];
+    holds("through five other limits", &many).await;
+}
+
+#[tokio::test]
+async fn a_window_that_changes_to_and_fro_admits_no_more_than_its_largest_limit() {
+    let from_first =
+        [("fixed-window 100/30d from-first", 60), ("fixed-window 9/30d from-first", 9)];
+    holds("a window, to and fro", &from_first.repeat(3)).await;
+    let sliding = [("sliding-window 100/30d exact", 60), ("sliding-window 9/30d exact", 9)];
+    holds("a sliding window, to and fro", &sliding.repeat(3)).await;
+}
+
+/// Under a lowered limit a client waits until one unit of it fits, and not until all that was spent has drained at its
+/// rate: also if the lower limit is known from before.
+#[tokio::test]
+async fn under_a_lowered_limit_a_client_waits_for_one_unit_of_that() {
+    for (higher, lower, unit_s) in [
+        ("1000/h", "10/h", 360),
+        ("sliding-window 1000/h exact", "sliding-window 10/h exact", 2 * 3_600),
+        ("fixed-window 1000/h from-first", "fixed-window 10/h from-first", 3_600),
+    ] {
+        let mut nodes = Nodes::new(Mode::Exact, false).await;
+        for policy in [lower, higher, lower] {
+            nodes.set(policy);
+            let limiter = &nodes.limiters[0];
+            while limiter.check("key").await.is_allowed() {}
+        }
+        let denial = nodes.limiters[1].check("key").await.into_result().unwrap_err();
+        let wait = denial.retry_after().unwrap().as_secs_f64();
+        assert!(wait <= f64::from(unit_s), "{lower} after {higher}: {wait} s");
+    }
+}
+
+/// 3,000 of 10,000 were spent, and the leases of clients that then pause are not: 10,001 admit 7,001 more.
+#[tokio::test]
+async fn a_raised_limit_has_the_units_of_leases_that_expired_under_the_old_one() {
+    let mut nodes = Nodes::new(Mode::Leased, true).await;
+    nodes.set("10000/30d");
+    assert_eq!(nodes.ask(3_000).await, 3_000);
+    nodes.set("10001/30d");
+    let more = nodes.ask(8_000).await;
+    // The last units may be in leases of nodes that were asked before; and see `holds`.
+    let rest = nodes.ask(300).await;
+    assert!((7_000..=7_001).contains(&(more + rest)), "{more} and {rest}");
+}
