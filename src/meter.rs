@@ -169,12 +169,12 @@ impl Step {
             Some(next) => Self {
                 verdict: Verdict::Allowed,
                 held: next,
-                word: fields.pack(next, moment),
+                word: fields.pack(word, next, moment),
                 ..denied
             },
             // Denied; where denials count, that is a charge, too.
             None => match algorithm.refuse(held, now_ns, cost) {
-                Some(next) => Self { held: next, word: fields.pack(next, moment), ..denied },
+                Some(next) => Self { held: next, word: fields.pack(word, next, moment), ..denied },
                 None => denied,
             },
         }

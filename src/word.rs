@@ -72,7 +72,8 @@ pub(crate) struct Fields {
 pub(crate) trait Reads: Copy {
     fn unpack(self, word: Word, moment: Moment) -> Held;
 
-    fn pack(self, held: Held, moment: Moment) -> Word;
+    /// The word that holds this in the place of another.
+    fn pack(self, over: Word, held: Held, moment: Moment) -> Word;
 
     /// Whether the word is divided like this, so that it may be read.
     #[inline(always)]
@@ -110,12 +111,12 @@ impl Reads for Fields {
     }
 
     #[inline(always)]
-    fn pack(self, held: Held, moment: Moment) -> Word {
+    fn pack(self, _: Word, held: Held, moment: Moment) -> Word {
         Self::pack(self, held, moment)
     }
 }
 
-/// A word whose top bits say which quota it is counted in: `[index | time | counts]`.
+/// A word whose top bits say which quota it is counted in, and what surplus it has: `[index | surplus | time | counts]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marked {
     fields: Fields,
@@ -123,25 +124,42 @@ pub(crate) struct Marked {
     mark: u64,
     /// The bits of an index.
     mask: u64,
+    /// The bits below it that tell a surplus.
+    surplus_mask: u64,
+    surplus_shift: u32,
 }
 
 impl Marked {
-    /// With so many bits for the index, which is below 2 to that power. None is needed if there is one quota.
-    pub(crate) fn new(fields: Fields, index: u64, index_bits: u32) -> Self {
+    /// With so many bits for the index, which is below 2 to that power, and for the surplus. None is needed if there is
+    /// one quota.
+    pub(crate) fn new(fields: Fields, index: u64, index_bits: u32, surplus_bits: u32) -> Self {
         // The topmost bits. Without any, the mark would be shifted by the whole word: there is none.
-        let mask = !u64::MAX.checked_shr(index_bits).unwrap_or(0);
+        let top = |bits: u32| !u64::MAX.checked_shr(bits).unwrap_or(0);
         let mark = index.checked_shl(u64::BITS - index_bits).unwrap_or(0);
-        Self { fields, mark, mask }
+        let surplus_mask = top(index_bits + surplus_bits) & !top(index_bits);
+        let surplus_shift = (u64::BITS - index_bits - surplus_bits).min(u64::BITS - 1);
+        Self { fields, mark, mask: top(index_bits), surplus_mask, surplus_shift }
+    }
+
+    /// What a word has in the place of its surplus.
+    pub(crate) fn surplus(&self, word: Word) -> u64 {
+        (word.0 & self.surplus_mask) >> self.surplus_shift
+    }
+
+    /// The word with this in the place of its surplus.
+    pub(crate) fn with_surplus(&self, word: Word, code: u64) -> Word {
+        Word(word.0 & !self.surplus_mask | code << self.surplus_shift)
     }
 }
 
 impl Reads for Marked {
     fn unpack(self, word: Word, moment: Moment) -> Held {
-        self.fields.unpack(Word(word.0 & !self.mask), moment)
+        self.fields.unpack(Word(word.0 & !(self.mask | self.surplus_mask)), moment)
     }
 
-    fn pack(self, held: Held, moment: Moment) -> Word {
-        Word(self.fields.pack(held, moment).0 | self.mark)
+    fn pack(self, over: Word, held: Held, moment: Moment) -> Word {
+        // No decision changes the surplus.
+        Word(self.fields.pack(held, moment).0 | self.mark | over.0 & self.surplus_mask)
     }
 
     fn reads(self, word: Word) -> bool {
@@ -157,14 +175,20 @@ mod tests {
     fn a_marked_word_is_read_only_by_its_own_quota() {
         let (fields, moment) = (Fields { count_bits: 14 }, Moment { unit: 1_000_000, into_ns: 3 });
         let held = Held { ahead: 7, behind: 0, counts: 9 };
-        let [two, three] = [2, 3].map(|index| Marked::new(fields, index, 2));
-        let word = two.pack(held, moment);
+        let [two, three] = [2, 3].map(|index| Marked::new(fields, index, 2, 5));
+        let word = two.pack(Word::UNUSED, held, moment);
         assert_eq!(word.to_bits() >> 62, 2);
         assert_eq!(two.unpack(word, moment), held);
         assert!(two.reads(word) && !three.reads(word));
+        // What is packed over a word keeps its surplus.
+        let kept = two.pack(two.with_surplus(word, 21), Held { ahead: 8, ..held }, moment);
+        assert_eq!((two.surplus(word), two.surplus(kept)), (0, 21));
+        assert_eq!(two.unpack(kept, moment), Held { ahead: 8, ..held });
+        assert!(two.reads(kept));
         // One quota needs no index, and every word is its.
-        let alone = Marked::new(fields, 0, 0);
-        assert_eq!(alone.pack(held, moment), fields.pack(held, moment));
+        let alone = Marked::new(fields, 0, 0, 0);
+        assert_eq!(alone.pack(kept, held, moment), fields.pack(held, moment));
+        assert_eq!(alone.surplus(kept), 0);
         assert!(alone.reads(Word::from_bits(u64::MAX)));
     }
 

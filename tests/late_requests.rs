@@ -66,10 +66,10 @@ type Asks<'a> =
 /// distance.
 #[test]
 fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late() {
-    let (policy, base_ns) = (policy("822535/1ms"), 4_000_000_000_000_000_000_u64);
+    let (policy, base_ns) = (policy("411267/1ms"), 4_000_000_000_000_000_000_u64);
     let tiers: KeyedLimiter<u64> =
         Tiers::of(policy).build_with_clock(1, ManualClock::new()).unwrap();
-    let table = table("822535/1ms", 1);
+    let table = table("411267/1ms", 1);
     let asks: [Asks<'_>; 2] = [
         (
             &|key, cost, at| table.entry(&key).at(at).check(cost),
@@ -84,16 +84,16 @@ fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late(
     ];
     let at = Timestamp::from_nanos;
     for (check, peek, epoch) in asks {
-        assert!(check(7, 822_535, at(base_ns)).is_allowed());
+        assert!(check(7, 411_267, at(base_ns)).is_allowed());
         let span_ns = u64::try_from(epoch.as_nanos()).unwrap() + (1 << 22);
         // The floors stand before what is owed has drained, then after it.
         for floor_ns in [base_ns, base_ns + span_ns] {
             (10..16).for_each(|key| assert!(check(key, 1, at(floor_ns)).is_allowed()));
             for (unit_bits, step) in (8..=12).flat_map(|bits| (0..800).map(move |n| (bits, n))) {
-                let far_ns = u128::pow(2, 64) * 1_000_000 / (822_535 << unit_bits);
+                let far_ns = u128::pow(2, 64) * 1_000_000 / (411_267 << unit_bits);
                 let far_ns = u64::try_from(far_ns).unwrap();
                 let now = at(floor_ns - far_ns - span_ns + step * (span_ns / 400));
-                let cost = 1 + step * 1_027;
+                let cost = 1 + step * 513;
                 let told = peek(cost, now).into_result().unwrap_err();
                 let ready = now + told.retry_after().unwrap();
                 assert!(peek(cost, ready).is_allowed(), "{cost} at {now:?}: {told:?}");

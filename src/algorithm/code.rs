@@ -47,6 +47,11 @@ macro_rules! by_code {
 }
 pub(crate) use by_code;
 
+/// The algorithm of these numbers, whichever it is.
+pub(crate) fn kernel_of_code(code: [u64; CODE_WORDS]) -> Kernel {
+    by_code!(code, A => A::of_code(code).kernel())
+}
+
 impl Kernel {
     /// The numbers of an algorithm that keeps its state in a word, else `None`.
     pub(crate) fn code(&self) -> Option<[u64; CODE_WORDS]> {

@@ -60,6 +60,11 @@ impl Gcra {
         self.scale.ticks(at_ns)
     }
 
+    /// The nanoseconds in which so many ticks pass, rounded up.
+    pub(super) fn ns_of(&self, ticks: u64) -> u64 {
+        self.scale.first_ns(ticks.into())
+    }
+
     /// TAT = max(TAT, min(max(TAT, now) + cost, now + most)): in full, cut so that it is no further
     /// ahead than `most`, never back. `held.ahead` is max(TAT, now) - now.
     #[inline(always)]

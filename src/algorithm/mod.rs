@@ -22,19 +22,21 @@ mod ranked;
 mod rebase;
 mod segmented_window;
 mod sliding_window;
+mod surplus;
 
 pub(crate) use adds::{Adds, Load};
 pub(crate) use answers::Answers;
 pub(crate) use at_limit::{Penalty, RULES_WORDS, Ruled, Rules, softened, unsoftened};
 pub(crate) use calendar_month::{CalendarMonth, LONGEST_NS, SHORTEST_NS};
-pub(crate) use code::{CODE_WORDS, FromCode, by_code};
+pub(crate) use code::{CODE_WORDS, FromCode, by_code, kernel_of_code};
 pub(crate) use fixed_window::FixedWindow;
 pub(crate) use from_first::FromFirst;
 pub(crate) use gcra::Gcra;
 pub(crate) use ranked::{Packing, bits_for};
-pub(crate) use rebase::Change;
+pub(crate) use rebase::{Change, Rebased};
 pub(crate) use segmented_window::SegmentedWindow;
 pub(crate) use sliding_window::{Rounding, SlidingWindow};
+pub(crate) use surplus::{Former, SURPLUS_BITS_MAX, Scale};
 
 use crate::verdict::{Mark, Verdict};
 

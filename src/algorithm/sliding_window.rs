@@ -146,6 +146,25 @@ impl SlidingWindow {
         self.limit.saturating_sub(used)
     }
 
+    /// The word with so many units more in its previous window, and those for which that has no room; `None` if the
+    /// instant at which they were spent is not in that window.
+    pub(super) fn with_previous(
+        &self,
+        held: Held,
+        moment: Moment,
+        spent_ns: u64,
+        units: u64,
+    ) -> Option<(Held, u64)> {
+        let turned = self.turn(held, moment);
+        let window = moment.unit.saturating_add(turned.ahead);
+        if self.moment(spent_ns).unit.checked_add(1) != Some(window) {
+            return None;
+        }
+        let fits = units.min(self.limit.saturating_sub(turned.previous));
+        let counts = self.joined(turned.previous + fits, turned.current);
+        Some((Held { ahead: turned.ahead, behind: 0, counts }, units - fits))
+    }
+
     /// The word after `units` of its current window are given back, and how many that are.
     pub(crate) fn given_back(&self, held: Held, units: u64) -> (Held, u64) {
         let units = units.min(self.split(held.counts).1);

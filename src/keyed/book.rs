@@ -27,8 +27,9 @@ mod changing;
 mod numbers;
 pub(super) mod saved;
 
+use crate::algorithm::Former;
 use crate::decision::View;
-use crate::policy::Policy;
+use crate::policy::{NUMBERS, Policy};
 use crate::sketch::Lens;
 use crate::sync::{AtomicU64, Ordering};
 use crate::word::{Fields, Word};
@@ -36,7 +37,7 @@ use crate::word::{Fields, Word};
 use super::layout::{Coded, Layout, Shared};
 
 pub(super) use numbers::NewQuota;
-use numbers::{Named, QuotaNumbers, index_of};
+use numbers::{Named, QuotaNumbers, Start, index_of};
 
 /// Quotas that a table may have at the same time.
 // An index of five bits then tells twice as many apart, which leaves 58 bits for tag and state.
@@ -65,6 +66,8 @@ pub(super) struct Book {
     entries: Box<[QuotaNumbers]>,
     /// Under each index, the policy whose numbers these are. No decision looks at them.
     named: Box<[Named]>,
+    /// The same of the quota that its words may have a surplus of, for a snapshot.
+    former_named: Box<[Named]>,
     /// For each tier the index of the quota in force: one of the entries'.
     turned_to: Box<[AtomicU64]>,
     /// Whether a quota is being changed.
@@ -73,11 +76,18 @@ pub(super) struct Book {
     latest_ns: AtomicU64,
 }
 
-/// A quota, and the index that its words carry, as it stands in them.
+/// A quota, and the index that its words carry, as it stands in them. Of a word that has a surplus: with that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
     pub(super) layout: Layout,
     pub(super) mark: u64,
+}
+
+/// The quota that words may have a surplus of, as a snapshot has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FormerQuota {
+    pub(super) former: Former,
+    pub(super) policy: Policy,
 }
 
 /// What the book says of a word.
@@ -93,29 +103,32 @@ impl Book {
     /// A book of tiers whose quotas divide words like this: at least one, at most [`TIERS_MAX`].
     pub(super) fn new(shared: Shared, quotas: &[(Policy, Layout)]) -> Option<Self> {
         // Tier n has index n, until it is changed.
-        let indices: Vec<usize> = (0..quotas.len()).collect();
-        Self::turned(shared, quotas, &indices, 0)
+        let indices = (0..quotas.len()).map(|index| (index, None));
+        Self::turned(shared, quotas, &indices.collect::<Vec<_>>(), 0)
     }
 
-    /// A book whose tiers are turned to these indices, all of them below [`indices_for`] and no two alike;
-    /// the last change of a quota was at `latest_ns`.
+    /// A book whose tiers are turned to these indices, all of them below [`indices_for`] and no two alike, and what the
+    /// words of each may have a surplus of; the last change of a quota was at `latest_ns`.
     pub(super) fn turned(
         shared: Shared,
         quotas: &[(Policy, Layout)],
-        indices: &[usize],
+        indices: &[(usize, Option<FormerQuota>)],
         latest_ns: u64,
     ) -> Option<Self> {
         // An entry for each index that the bits can name, so no word leads out of the book.
         let count = indices_for(quotas.len());
         let entries = (0..count).map(|_| QuotaNumbers::vacant()).collect();
-        let named = (0..count).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
-        let turned_to = indices.iter().map(|&index| AtomicU64::new(index as u64)).collect();
+        let names = || (0..count).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
+        let (named, former_named): (Box<[Named]>, Box<[Named]>) = (names(), names());
+        let turned_to = indices.iter().map(|&(index, _)| AtomicU64::new(index as u64)).collect();
         let [changing, latest_ns] = [0, latest_ns].map(AtomicU64::new);
-        let book = Self { shared, entries, named, turned_to, changing, latest_ns };
+        let book = Self { shared, entries, named, former_named, turned_to, changing, latest_ns };
         // No other thread has the book yet, so the order of the writes does not matter.
-        for (tier, ((policy, layout), &index)) in quotas.iter().zip(indices).enumerate() {
+        for (tier, ((policy, layout), &(index, former))) in quotas.iter().zip(indices).enumerate() {
             let quota = NewQuota { policy, code: &Shared::code(layout)?, rules: &layout.rules };
-            book.entries[index].write(&book.named[index], tier, quota, 0);
+            let start = Start { since_ns: 0, former: former.map(|quota| quota.former) };
+            book.entries[index].write(&book.named[index], tier, quota, start);
+            book.name_former(index, former.map_or([0; NUMBERS], |quota| quota.policy.numbers()));
         }
         Some(book)
     }
@@ -185,7 +198,7 @@ impl Book {
         })
     }
 
-    /// The numbers of a live word's quota and its index as it stands there, if the quota is in force and the word is
+    /// The numbers of a live word's quota, and all that stands above its time, if the quota is in force and the word is
     /// not gone: what [`page`](Self::page) says, for the path of nearly every decision.
     #[inline(always)]
     pub(super) fn coded_of(&self, word: u64) -> Option<(Coded, u64)> {
@@ -195,7 +208,65 @@ impl Book {
         let (code, _) = self.entries[index].read()?;
         let is_in_force = self.entries[index].is_plainly_in_force();
         // Retired: the word has to be re-based first, which is for the slow way; so are rules.
-        is_in_force.then(|| (code, self.mark_of(index)))
+        is_in_force.then(|| (code, word & Shared::own_mask(code)))
+    }
+
+    /// Keeps the numbers of the policy that words of this index may have a surplus of. Only a build or a change does.
+    fn name_former(&self, index: usize, numbers: [u64; NUMBERS]) {
+        // Relaxed: only who has the right to change reads it. No step of a model, as for `named`.
+        if !cfg!(loom) {
+            for (number, value) in self.former_named[index].iter().zip(numbers) {
+                number.store(value, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What words of this index may have a surplus of, with the numbers of its policy. For a caller that has the right
+    /// to change the book.
+    pub(super) fn named_former(&self, index: usize) -> (Option<Former>, [u64; NUMBERS]) {
+        // Relaxed, as where it is written.
+        let numbers = std::array::from_fn(|n| self.former_named[index][n].load(Ordering::Relaxed));
+        (self.former(index).flatten(), numbers)
+    }
+
+    /// What words of this index may have a surplus of; `None` if its numbers are being written.
+    pub(super) fn former(&self, index: usize) -> Option<Option<Former>> {
+        self.entries[index].former()
+    }
+
+    /// The same of the index that stands in a mark.
+    pub(super) fn former_of(&self, mark: u64) -> Option<Option<Former>> {
+        self.former(self.index(mark))
+    }
+
+    /// The surplus of a live word that is divided like this, and the quota it was spent under, if it has any; `None` if
+    /// the word is gone.
+    pub(super) fn surplus(&self, word: u64, layout: &Layout) -> Option<Option<(Former, u64)>> {
+        let bits = layout.surplus_of(word);
+        // Nearly always.
+        if bits == 0 {
+            return Some(None);
+        }
+        let former = self.former(self.index(word))?;
+        Some(former.map(|former| (former, layout.surplus_units(bits, &former))))
+    }
+
+    /// From when on the surplus of words of this lane counts for nothing any more; `None` if its numbers are being
+    /// written.
+    pub(super) fn surplus_until_ns(&self, lane: Lane) -> Option<u64> {
+        let former = self.former_of(lane.mark)?;
+        Some(former.map_or(0, |former| former.until_ns))
+    }
+
+    /// The lane of a word that keeps so many units as its surplus; `None` if its numbers are being written.
+    pub(super) fn with_surplus(&self, lane: Lane, units: u64) -> Option<Lane> {
+        // Nearly always.
+        if units == 0 {
+            return Some(lane);
+        }
+        let former = self.former_of(lane.mark)?;
+        let bits = former.map_or(0, |former| lane.layout.surplus_bits_of(units, &former));
+        Some(Lane { mark: lane.mark | bits, ..lane })
     }
 
     /// Whether a live word carries this index.
@@ -237,6 +308,11 @@ impl Book {
         let lens = Lens::fitting(layout.kernel.unruled(), fields, index, bits)?;
         // Keys that share cells would share their denials.
         Some(if layout.rules.are_none() { lens } else { lens.of_one_key() })
+    }
+
+    /// A lane without the surplus of the word that it is of.
+    pub(super) fn without_surplus(&self, lane: Lane) -> Lane {
+        self.lane(lane.layout, self.index(lane.mark))
     }
 
     fn lane(&self, layout: Layout, index: usize) -> Lane {

@@ -16,7 +16,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Decides, Held, Ruled, Rules};
+use crate::algorithm::{Decides, Held, Rebased, Ruled, Rules};
 use crate::change::ChangeError;
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, View};
@@ -26,7 +26,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::verb::{Verb, Verbs, Wish};
 use crate::verdict::Verdict;
 
-use super::book::{Book, NewQuota, Page, index_bits_for};
+use super::book::{Book, Lane, NewQuota, Page, index_bits_for};
 use super::layout::{Layout, Shared};
 use super::points;
 
@@ -113,17 +113,23 @@ impl ChangingCell {
         loop {
             // Acquire: see the header.
             let word = self.word.load(Ordering::Acquire);
-            let read = self.book.page(word).map(|page| match page {
+            let read = self.book.page(word).and_then(|page| match page {
                 // Counted in the quota in force.
                 Page::InForce(lane) => {
                     let held = seen(&lane.layout, word);
-                    Read { word, layout: lane.layout, mark: lane.mark, held, at_ns }
+                    let mark = lane.mark | lane.layout.surplus_of(word);
+                    Some(Read { word, layout: lane.layout, mark, held, at_ns })
                 }
-                // Counted in the one before: read in its ticks, then carried over the change.
+                // Counted in the one before: read in its ticks, then carried over the change. `None`, here and below:
+                // numbers are being written, so the word has been replaced.
                 Page::Retired { old, at_ns: changed_ns, new } => {
                     let (held, at) = (seen(&old, word), [changed_ns, at_ns]);
-                    let held = old.ruled().rebased(&new.layout.ruled(), held, at);
-                    Read { word, layout: new.layout, mark: new.mark, held, at_ns }
+                    let kept = self.book.surplus(word, &old)?;
+                    let kept = kept.as_ref().map(|(former, units)| (former, *units));
+                    let to = (&new.layout.ruled(), new.layout.ahead);
+                    let Rebased { held, surplus } = old.ruled().rebased(to, held, kept, at);
+                    let Lane { layout, mark } = self.book.with_surplus(new, surplus)?;
+                    Some(Read { word, layout, mark, held, at_ns })
                 }
             });
             // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced. Acquire
@@ -195,10 +201,17 @@ impl ChangingCell {
             let (next, units) = read.layout.ruled().amend(found, amendment, |charge| {
                 read.word == Read { at_ns: charge.at_ns, ..read }.with(read.ruled().left(charge))
             });
-            if next == held {
+            // A reset forgets its surplus, too.
+            let kept = if matches!(amendment, Amendment::Reset) {
+                let lane = Lane { layout: read.layout, mark: read.mark };
+                Read { mark: self.book.without_surplus(lane).mark, ..read }
+            } else {
+                read
+            };
+            if next == held && kept.mark == read.mark {
                 return 0;
             }
-            if self.replace(&read, read.with(next)) {
+            if self.replace(&read, kept.with(next)) {
                 return units;
             }
         }

@@ -6,6 +6,8 @@
 //! claim    [1 | tag | nonce         ]     an install in progress
 //! ```
 //!
+//! Where quotas may change, words have an index and a surplus besides: see [`shared`].
+//!
 //! The time is cut to `time_bits`, so it wraps. It is read against the shard's time floor F, never
 //! against the caller's now. With E the epoch, an instant `at` in [F - E, F + E], and times in the
 //! algorithm's unit, a live word's time lies
@@ -25,6 +27,7 @@
 mod demand;
 mod idleness;
 mod shared;
+mod surplus;
 
 use crate::algorithm::{Decides, Held, Kernel, Moment, Packing, Ruled, Rules};
 use crate::error::BuildError;
@@ -80,6 +83,8 @@ pub(super) struct Layout {
     pub(super) time_bits: u8,
     pub(super) state_bits: u32,
     pub(super) tag_bits: u8,
+    /// The bits above the time in which a word of a quota that may change tells its surplus; else 0.
+    pub(super) surplus_bits: u8,
     pub(super) time_mask: u64,
     /// How many live words a tag has: 2^state_bits. They follow each other, the tag itself the first.
     pub(super) words_per_tag: u64,
@@ -205,6 +210,7 @@ impl Layout {
             time_mask: (1 << time_bits) - 1,
             words_per_tag: 1 << (demand.count_bits + time_bits),
             tag_bits: u8::try_from(tag_bits).ok()?,
+            surplus_bits: 0,
             // The head of this file counts `before` and three epochs back; two units more are for
             // rounding.
             back: 3 * epoch_units + demand.before + 2,

@@ -22,7 +22,7 @@ pub(super) mod amend;
 pub(super) mod look;
 pub(super) mod spent;
 
-use crate::algorithm::{Decides, Held, Ruled};
+use crate::algorithm::{Decides, Held, Rebased, Ruled};
 
 use super::book::{Book, Lane, Page};
 use super::layout::Layout;
@@ -42,11 +42,14 @@ pub(super) enum Settled {
 /// What a word holds under the quota in force.
 #[derive(Clone, Copy, Debug)]
 struct Priced {
+    /// With its surplus.
     lane: Lane,
     /// Seen from the instant that was asked for.
     held: Held,
     /// When its quota was replaced, if it still is in the old one's ticks.
     replaced_ns: Option<u64>,
+    /// From when on its surplus counts for nothing any more; 0 if it has none.
+    surplus_until_ns: u64,
 }
 
 impl Priced {
@@ -58,17 +61,33 @@ impl Priced {
             let ruled = layout.ruled();
             layout.unpack(word, &ruled, ruled.moment(floor_ns))
         };
-        // `None`: its index is being written for another quota, so the word has been replaced.
-        Some(match book.page(word)? {
-            Page::InForce(lane) => Self { lane, held: unpack(&lane.layout), replaced_ns: None },
+        // `None`, here and below: numbers are being written for another quota, so the word has been replaced.
+        let (lane, held, units, replaced_ns) = match book.page(word)? {
+            Page::InForce(lane) => {
+                let mark = lane.mark | lane.layout.surplus_of(word);
+                let lane = Lane { mark, ..lane };
+                // Counted by no decision, so it stays as it is.
+                let units = u64::from(lane.layout.surplus_of(word));
+                (lane, unpack(&lane.layout), units, None)
+            }
             // Read in the ticks that it was written in, then carried over the change.
             Page::Retired { old, at_ns, new } => {
+                let (held, at, kept) = (unpack(&old), [at_ns, floor_ns], book.surplus(word, &old)?);
+                let kept = kept.as_ref().map(|(former, units)| (former, *units));
                 // At the old rate up to the change, at the new one from there to the floor.
-                let (held, at) = (unpack(&old), [at_ns, floor_ns]);
-                let held = old.ruled().rebased(&new.layout.ruled(), held, at);
-                Self { lane: new, held, replaced_ns: Some(at_ns) }
+                let to = (&new.layout.ruled(), new.layout.ahead);
+                let Rebased { held, surplus } = old.ruled().rebased(to, held, kept, at);
+                (book.with_surplus(new, surplus)?, held, surplus, Some(at_ns))
             }
-        })
+        };
+        let surplus_until_ns = if units > 0 { book.surplus_until_ns(lane)? } else { 0 };
+        Some(Self { lane, held, replaced_ns, surplus_until_ns })
+    }
+
+    /// Whether its key can be forgotten at an instant, from which the word is seen: nothing of it counts any more.
+    fn is_idle(&self, at_ns: u64) -> bool {
+        let ruled = self.ruled();
+        self.surplus_until_ns <= at_ns && ruled.is_idle(self.held, ruled.moment(at_ns))
     }
 
     fn ruled(&self) -> Ruled<'_> {
@@ -125,12 +144,7 @@ pub(super) fn priced_idle(
 ) -> Option<[bool; 2]> {
     // Read where the survey read the shard, then seen from the floors that it judges by.
     let priced = Priced::of(book, word, read_ns)?;
-    let ruled = priced.ruled();
-    let is_idle = |at_ns| {
-        let held = priced.seen_from(read_ns, at_ns).held;
-        ruled.is_idle(held, ruled.moment(at_ns))
-    };
-    Some(floors_ns.map(is_idle))
+    Some(floors_ns.map(|at_ns| priced.seen_from(read_ns, at_ns).is_idle(at_ns)))
 }
 
 /// Whether a sweep under the second floor forgets a live word, which is read by the first; `None` if it is gone.
@@ -140,11 +154,13 @@ pub(super) fn is_stale_by(book: &Book, word: u64, [floor_ns, swept_ns]: [u64; 2]
     // The layout of the quota in force, whichever the word is counted in.
     let layout = priced.lane.layout;
     Some(match priced.replaced_ns {
-        // In the quota in force: stale as in a table of one quota.
-        None => layout.staleness([floor_ns, swept_ns]).of(word),
+        // In the quota in force: stale as in a table of one quota, once its surplus counts no more.
+        None => {
+            priced.surplus_until_ns <= swept_ns && layout.staleness([floor_ns, swept_ns]).of(word)
+        }
         // Idle at the first sweep, or kept by it in the quota in force, and as old then as it may be.
         // In an old quota: `settle` re-bases it at the first sweep, or forgets it there.
-        Some(_) => layout.ruled().is_idle(priced.held, layout.ruled().moment(floor_ns)),
+        Some(_) => priced.is_idle(floor_ns),
     })
 }
 
@@ -152,7 +168,9 @@ pub(super) fn is_stale_by(book: &Book, word: u64, [floor_ns, swept_ns]: [u64; 2]
 pub(super) fn idle_ns(book: &Book, word: u64, floor_ns: u64) -> u64 {
     Priced::of(book, word, floor_ns)
         // Gone: whatever stands there now, this word is in no newcomer's way any more.
-        .map_or(floor_ns, |priced| priced.ruled().idle_ns(priced.held, floor_ns))
+        .map_or(floor_ns, |priced| {
+            priced.ruled().idle_ns(priced.held, floor_ns).max(priced.surplus_until_ns)
+        })
 }
 
 /// Judges a word of a shard by its floor, and re-bases it if its quota has been replaced; `None` if the
@@ -173,23 +191,26 @@ pub(super) fn settle(
     let header = shard.header();
     // Read at its own floor, and then seen from each instant that is asked for.
     let priced = Priced::of(book, word, header.floor_ns())?;
-    let Priced { lane: Lane { layout, mark }, held, replaced_ns } = priced;
+    let Priced { lane: Lane { layout, mark }, held, replaced_ns, .. } = priced;
     let floor_ns = header.floor_ns();
     let ruled = layout.ruled();
     let moment = ruled.moment(floor_ns);
-    let is_idle = ruled.is_idle(held, moment);
-    // What is counted in a quota that has been replaced is not kept while it is idle.
     // An idle word of the quota in force stays for an epoch, for its key may come back to it.
-    let is_kept = replaced_ns.is_none() && !layout.staleness([floor_ns; 2]).of(word);
+    let is_stale = replaced_ns.is_none() && layout.staleness([floor_ns; 2]).of(word);
+    // What is counted in a quota that has been replaced is not kept while it is idle.
+    let is_kept = replaced_ns.is_none() && !is_stale;
     // The caller vacates the cell.
-    if is_idle && !is_kept {
+    if priced.is_idle(floor_ns) && !is_kept {
         return Some(Settled::Stale);
     }
-    let stays = replaced_ns.is_none() || priced.is_ahead_of(header, layout.epoch);
+    // Idle for so long that the next floors could not date it, but its surplus counts yet: it is dated anew below.
+    let stays = !is_stale && (replaced_ns.is_none() || priced.is_ahead_of(header, layout.epoch));
     // In the quota in force already, or the change is still out of this floor's reach.
     if points::keeps_ticks(stays) {
         return Some(Settled::Kept);
     }
+    // Dated anew, it owes what it owed, which is nothing.
+    let held = if is_stale { Held::IDLE } else { held };
     // At the floor: what is owed is measured from there, so it drains neither earlier nor later
     // than it did.
     let next = layout.live(layout.tag(word) | mark, held, &ruled, moment);

@@ -182,7 +182,7 @@ pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
         None => (layout, None),
         Some(shared) => {
             // The book stands before the shards: their words carry its indices.
-            let indices = read_book(&mut reader, &expected.quotas)?;
+            let indices = read_book(&mut reader, shared, &expected.quotas)?;
             // With the instant of the last change before the snapshot: none may come before it here either.
             let book = Book::turned(shared, &expected.quotas, &indices, preamble.form.back);
             // Every layout of a table has numbers.

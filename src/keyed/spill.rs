@@ -280,8 +280,11 @@ pub(super) fn owed(
                 return None;
             }
             // Its tier has been turned, but not yet said when: it is now, as for a decision under way.
-            let change = Change { old: &old, new: kernel, at_ns: seen_ns, queue_ticks: 0 };
-            change.rebased_shared(held)
+            let (at_ns, most) = (seen_ns, layout.ahead);
+            let [old_queue_ticks, queue_ticks] = [0; 2]; // a spill keeps no order
+            let new = kernel;
+            let change = Change { old: &old, new, at_ns, old_queue_ticks, queue_ticks, most };
+            change.rebased_shared(held, None).held
         }
         // One quota, or the cells are counted in the caller's already.
         _ => held,
@@ -290,6 +293,37 @@ pub(super) fn owed(
     // into the word.
     let is_idle = kernel.is_idle(own, kernel.moment(seen_ns));
     Some(if is_idle { Held::IDLE } else { layout.ruled().join(own, 0) })
+}
+
+/// The bits of a new word that tell the surplus of its key, as the spill knows it. For the thread that holds a verified
+/// claim; if the quota has been changed since, that cannot be opened.
+pub(super) fn surplus_from_spill(
+    table: &Table,
+    identity: Identity,
+    second: usize,
+    at_ns: u64,
+    (tier, (layout, mark)): (u8, MarkedLayout<'_>),
+) -> u64 {
+    let (Some(book), Some(spill)) = (table.book.as_deref(), &table.spill) else { return 0 };
+    // Relaxed, as in `owed`: nothing that was ever charged here counts any more.
+    if spill.mark(identity, second).load(Ordering::Relaxed) <= at_ns {
+        return 0;
+    }
+    // Nor does anything that was spent before the quota in force.
+    let Some(former) = book.former_of(mark).flatten().filter(|former| at_ns < former.until_ns)
+    else {
+        return 0;
+    };
+    let places = spill.places(identity, second, tier);
+    let seen_ns = at_ns.min(LATEST_NS);
+    let known = spill.lens((Some(book), layout), &places).and_then(|(lens, _, counted_in)| {
+        // In words of another quota: the key is taken for one with the largest surplus that there is.
+        (counted_in == mark).then(|| spill.surplus(&lens, &places, seen_ns, &former))?
+    });
+    match known.unwrap_or(former.most) {
+        0 => 0,
+        units => layout.surplus_bits_of(units, &former),
+    }
 }
 
 /// The units that a key without a cell owes in the spill, rounded up.

@@ -65,7 +65,7 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
         let word = if planted(Fault::AddLowersRow) { Word::UNUSED } else { word };
         let held =
             self.algorithm.add(self.fields.unpack(word, self.moment), self.moment, self.cost);
-        self.fields.pack(held, self.moment)
+        self.fields.pack(word, held, self.moment)
     }
 }
 

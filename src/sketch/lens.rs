@@ -10,7 +10,9 @@
 //! do. A lens reads only its own quota's words: where it meets another it says so, and the caller brings the cell
 //! over ([`Lens::rebased`]) or takes the newer lens. What was added to other cells by then can only deny.
 
-use crate::algorithm::{Adds, Change, Decides, Held, Kernel, Load, Moment};
+use crate::algorithm::{
+    Adds, Change, Decides, Former, Held, Kernel, Load, Moment, Rebased, SURPLUS_BITS_MAX, Scale,
+};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Marked, Reads, Word};
@@ -27,6 +29,7 @@ const SLACK: u64 = 4;
 pub(crate) struct Lens {
     pub(crate) kernel: Kernel,
     words: Marked,
+    surplus_bits: u32,
     is_shared: bool,
 }
 
@@ -62,12 +65,12 @@ impl Adds for Late<'_> {
 impl Lens {
     /// For the one quota of a sketch: words that have room for its times.
     pub(crate) fn sole(kernel: Kernel, fields: Fields) -> Self {
-        Self::over(kernel, Marked::new(fields, 0, 0))
+        Self::over(kernel, Marked::new(fields, 0, 0, 0), 0)
     }
 
-    fn over(kernel: Kernel, words: Marked) -> Self {
+    fn over(kernel: Kernel, words: Marked, surplus_bits: u32) -> Self {
         // Not where each request opens a window of its own, see [`super::rows`].
-        Self { kernel, words, is_shared: !matches!(kernel, Kernel::FromFirst(_)) }
+        Self { kernel, words, surplus_bits, is_shared: !matches!(kernel, Kernel::FromFirst(_)) }
     }
 
     /// The same, where no key may be decided by cells that others charge.
@@ -76,30 +79,41 @@ impl Lens {
     }
 
     /// For one of several quotas, beside an index of so many bits. Its ticks are those of this kernel, or longer
-    /// ones if only those can be told apart until the latest time. `None` if nothing fits.
+    /// ones if only those can be told apart until the latest time, or leave room to tell a surplus well. `None` if
+    /// nothing fits.
     pub(crate) fn fitting(
         kernel: Kernel,
         fields: Fields,
         index: u64,
         index_bits: u32,
     ) -> Option<Self> {
-        // What index and counts leave.
-        // A word of index, time and count: what does not leave a bit for time has no lens.
-        let time_bits = u64::BITS.checked_sub(index_bits + u32::from(fields.count_bits))?;
-        let most = u64::MAX.checked_shr(u64::BITS - time_bits)?;
-        let fits = |kernel: &Kernel| {
+        // What index and counts leave, and one bit for the surplus at least.
+        let widest = u64::BITS.checked_sub(index_bits + u32::from(fields.count_bits) + 1)?;
+        let fitting = |kernel: Kernel| {
             // A time lies between the ticks that pass until the latest time, and a debt beyond them.
-            let ahead = longest_debt(kernel).saturating_add(SLACK);
-            let passed = u128::from(kernel.passed(0, LATEST_NS));
-            passed + u128::from(ahead) <= u128::from(most)
+            let ahead = longest_debt(&kernel).saturating_add(SLACK);
+            let most = kernel.passed(0, LATEST_NS).checked_add(ahead)?;
+            let time_bits = u64::BITS - most.leading_zeros();
+            // The surplus takes what is left, and no more than it can use.
+            let surplus_bits = (widest.checked_sub(time_bits)? + 1).min(SURPLUS_BITS_MAX);
+            let words = Marked::new(fields, index, index_bits, surplus_bits);
+            Some(Self::over(kernel, words, surplus_bits))
         };
         // Only ticks can be made longer; counts need their bits.
         let longer = |kernel: &Kernel| match kernel {
             Kernel::Gcra(gcra) => gcra.halved().map(Kernel::Gcra),
             _ => None,
         };
-        let kernel = std::iter::successors(Some(kernel), longer).find(fits)?;
-        Some(Self::over(kernel, Marked::new(fields, index, index_bits)))
+        let all = std::iter::successors(Some(kernel), longer).filter_map(fitting);
+        // Of those that tell both as well as each other the finest.
+        all.reduce(|best, lens| if lens.merit() > best.merit() { lens } else { best })
+    }
+
+    /// How far a tick is divided, and how well a surplus is told: the worse of the two, as far as it matters.
+    fn merit(&self) -> u32 {
+        // As in the table's own words (`keyed/layout/shared.rs`).
+        let ticks = if self.kernel.is_gcra() { self.kernel.fineness().ilog2() } else { u32::MAX };
+        ticks.min(self.surplus_bits).min(8)
     }
 
     /// Whether keys may be decided by words of this quota that they share. What a word holds of another quota, brought
@@ -120,7 +134,7 @@ impl Lens {
 
     /// The word of a cell that holds nothing.
     pub(crate) fn unused(&self) -> Word {
-        self.words.pack(Held::IDLE, self.kernel.moment(0))
+        self.words.pack(Word::UNUSED, Held::IDLE, self.kernel.moment(0))
     }
 
     /// Whether a word is counted in this quota.
@@ -139,6 +153,25 @@ impl Lens {
         let (_, word) =
             cells.least(&SketchRequest::new(&self.kernel, self.words, at, 0), places)?;
         Some(self.held(word, at))
+    }
+
+    /// The units beyond this quota that the key has spent under an earlier one, as far as the sketch knows: those of the
+    /// word with the least load, which holds no less of the key than a word of its own. `None` as for an estimate.
+    pub(crate) fn surplus(
+        &self,
+        cells: &Cells,
+        places: &Places,
+        at: Timestamp,
+        former: &Former,
+    ) -> Option<u64> {
+        let (_, word) =
+            cells.least(&SketchRequest::new(&self.kernel, self.words, at, 0), places)?;
+        Some(self.surplus_of(word, former))
+    }
+
+    fn surplus_of(&self, word: Word, former: &Former) -> u64 {
+        let scale = Scale::new(self.surplus_bits, former.most);
+        scale.map_or(0, |scale| scale.units(self.words.surplus(word)))
     }
 
     /// Adds a cost to every cell of the key without deciding: for a request that was admitted elsewhere.
@@ -165,17 +198,34 @@ impl Lens {
         Some((step.verdict, self.held(step.word, at)))
     }
 
+    /// The change to this quota from another. Words that keys share know no queue.
+    fn change<'a>(&'a self, old: &'a Kernel, at_ns: u64) -> Change<'a> {
+        let (new, most) = (&self.kernel, self.longest_debt());
+        Change { old, new, at_ns, old_queue_ticks: 0, queue_ticks: 0, most }
+    }
+
     /// A word of `old`, which was replaced by this quota at that instant, in this one's numbers.
     ///
     /// A cell holds no less than a word of each of its keys' own would, so it is brought over as such a word is
     /// ([`Change::rebased_shared`]): it holds no less afterwards, for any of them. Its time is that of the change, if
     /// it holds nothing: so that it differs from what the cell held under this index before.
-    pub(crate) fn rebased(&self, word: Word, old: &Self, changed_ns: u64) -> Word {
+    pub(crate) fn rebased(
+        &self,
+        word: Word,
+        (old, old_former): (&Self, Option<&Former>),
+        former: Option<&Former>,
+        changed_ns: u64,
+    ) -> Word {
         // Beyond the latest time no word tells instants apart.
         let at_ns = changed_ns.min(LATEST_NS);
-        let change = Change { old: &old.kernel, new: &self.kernel, at_ns, queue_ticks: 0 };
-        let held = change.rebased_shared(old.held(word, Timestamp::from_nanos(at_ns)));
-        self.words.pack(held, self.kernel.moment(at_ns))
+        let kept = old_former.map(|former| (former, old.surplus_of(word, former)));
+        let held = old.held(word, Timestamp::from_nanos(at_ns));
+        let kept = kept.filter(|(_, units)| *units > 0);
+        let Rebased { held, surplus } = self.change(&old.kernel, at_ns).rebased_shared(held, kept);
+        let scale = former.and_then(|former| Scale::new(self.surplus_bits, former.most));
+        let code = scale.map_or(0, |scale| scale.code(surplus));
+        let next = self.words.pack(Word::UNUSED, held, self.kernel.moment(at_ns));
+        self.words.with_surplus(next, code)
     }
 }
 
@@ -287,12 +337,12 @@ mod tests {
 
     #[test]
     fn beside_an_index_ticks_are_as_long_as_they_must_be_and_what_does_not_fit_is_refused() {
-        // 59 bits, of which 1,000,000/s until 2100 takes 52: 7 bits of a unit.
+        // 59 bits, of which 1,000,000/s until 2100 takes 52: 4 bits of a unit, and 3 of a surplus.
         let Some(Lens { kernel: Kernel::Gcra(gcra), .. }) = fitting("gcra 1000000/s burst 9", 0)
         else {
             panic!("it fits")
         };
-        assert_eq!(gcra.unit_ticks(), 1 << 7);
+        assert_eq!(gcra.unit_ticks(), 1 << 4);
         assert!(fitting("sliding-window 8191/s exact", 0).is_some());
         assert!(fitting("sliding-window 16384/s exact", 0).is_none());
         let last = Timestamp::from_nanos(LATEST_NS);
@@ -320,7 +370,7 @@ mod tests {
         assert!(new.estimate(&cells, &place, at).is_none() && !new.add(&cells, &place, at, 1));
         assert!(new.check_late(&cells, &place, (at, 0), 1).is_none());
         assert_eq!(cells.word(0), word);
-        assert!(cells.replace(0, word, new.rebased(word, &old, 102_000_000_000)));
+        assert!(cells.replace(0, word, new.rebased(word, (&old, None), None, 102_000_000_000)));
         assert!(old.estimate(&cells, &place, at).is_none());
         // Two of four units had drained by the change, and of the others one in a minute.
         assert_eq!(
@@ -328,8 +378,8 @@ mod tests {
             [4, 4, 5, 6]
         );
         // An idle cell has the time of the change: it is no word that was there before.
-        let idle = new.rebased(old.unused(), &old, 102_000_000_000);
+        let idle = new.rebased(old.unused(), (&old, None), None, 102_000_000_000);
         assert_ne!(idle, new.unused());
-        assert_ne!(idle, new.rebased(old.unused(), &old, 104_000_000_000));
+        assert_ne!(idle, new.rebased(old.unused(), (&old, None), None, 104_000_000_000));
     }
 }

@@ -68,6 +68,8 @@ pub enum Fault {
     OverlappingShardPairs,
     /// A striped limit denies when the thread's own stripe has too little.
     OwnStripeOnly,
+    /// What a lowered quota cuts off is forgotten.
+    SurplusForgotten,
     /// A refund gives back twice what was charged.
     ReturnTwice,
     /// A refund gives back what has drained meanwhile.

@@ -11,6 +11,7 @@ mod common;
 mod log;
 mod model;
 mod threads;
+mod to_and_fro;
 
 use std::time::Duration;
 

@@ -126,6 +126,11 @@ fn a_change_of_quota_that_forgives_is_caught() {
 }
 
 #[test]
+fn a_lower_quota_that_forgets_what_it_cannot_count_is_caught() {
+    excess_is_caught(SubjectFault::SurplusForgotten);
+}
+
+#[test]
 fn a_move_between_tiers_that_forgives_is_caught() {
     fault_is_caught(SubjectFault::MoveForgives, "were moved");
 }

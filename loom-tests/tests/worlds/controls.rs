@@ -55,6 +55,7 @@ pub(crate) const CONTROLS: &[Control] = &[
     control(Fault::GiveBackForgotten, Gcra, CLAIM),
     control(Fault::OverlappingShardPairs, Tiers, EXCESS),
     control(Fault::OwnStripeOnly, Striped, REFUSAL),
+    control(Fault::SurplusForgotten, Tiers, EXCESS),
     control(Fault::ReturnTwice, Gcra, EXCESS),
     control(Fault::ReturnWhatDrained, Gcra, EXCESS),
     control(Fault::UndoWhatDrained, Gcra, EXCESS),

@@ -295,11 +295,12 @@ impl<'a> Hand<'a> {
         true
     }
 
-    /// Changes a quota: once in a world for each tier, and for the limit that may be changed.
+    /// Changes a quota, and then changes it back: once in a world for each tier, and for the limit that may be changed.
     fn set_quota(&mut self, world: &World, shop: &Shop, ask: &Ask, begun: Begun) -> bool {
         let now = begun.at.unwrap_or_else(|| world.clock.now());
         let scope = scope(world.family, ask.key);
-        if !world.begin_change(scope) || !shop.set_quota(ask.key, world.other, now) {
+        let Some(policy) = world.begin_change(scope, ask.key) else { return false };
+        if !shop.set_quota(ask.key, policy, now) {
             return false;
         }
         let change = Change {

@@ -106,6 +106,9 @@ pub(crate) struct Rate {
 pub(crate) enum Bound {
     /// GCRA on so many words, each of which may admit a tick early; and the change of its quota, if there was one.
     Gcra { rate: Rate, words: u64, change: Option<Change> },
+    /// GCRA whose quota was changed and changed back: no more than the larger of the two quotas gives, and what it gives
+    /// in so long a time, by which decisions of each quota may lie on the other's side of a change.
+    ToAndFro { rate: Rate, words: u64, astride_ns: u64 },
     /// So many units in each window of the clock.
     Fixed { window_ns: u64, limit: u64 },
     /// At most so many units in any half-open interval of these lengths.
@@ -201,7 +204,9 @@ fn judge_stretch(bound: &Bound, events: &[Event]) -> Result<(), String> {
 
 fn part(event: &Event, bound: &Bound, units: u64) -> Part {
     let (from_ns, to_ns) = match (event.kind, bound) {
-        (Kind::Place { ready_ns }, Bound::Gcra { .. }) => (ready_ns, ready_ns),
+        (Kind::Place { ready_ns }, Bound::Gcra { .. } | Bound::ToAndFro { .. }) => {
+            (ready_ns, ready_ns)
+        }
         _ => (event.from_ns, event.to_ns),
     };
     Part { from_ns, to_ns, units, begin: event.begin, end: event.end }
@@ -248,6 +253,14 @@ fn keeps(
                 old_count * i128::from(before_ns) + count * i128::from(after_ns)
             };
             intervals(parts, around, flow, (unit, most + 2 * ticks))
+        }
+        Bound::ToAndFro { rate, words, astride_ns } => {
+            let (unit, count) = (i128::from(rate.period_ns), i128::from(rate.count));
+            // A tick for each of the three quotas.
+            let ticks = 3 * i128::from(words) * unit / 256;
+            let burst = i128::from(rate.burst.max(largest)) * unit + count * i128::from(astride_ns);
+            let flow = |from_ns: u64, to_ns: u64| i128::from(to_ns - from_ns) * count;
+            intervals(parts, around, flow, (unit, burst + ticks))
         }
         Bound::Fixed { window_ns, limit } => {
             let index = |part: &Part| (part.from_ns / window_ns, part.to_ns / window_ns);

@@ -3,7 +3,7 @@
 use tollgate::{Algorithm, Timestamp};
 
 use crate::history::{ABOVE_BOUND, LOST_CHARGE};
-use crate::history::{Bound, Change, Event, Kind, judge, judge_instant};
+use crate::history::{Bound, Change, Event, Kind, Rate, judge, judge_instant};
 use crate::kinds::{Family, Time, Verb};
 use crate::state::stamp;
 use crate::subject::{LIVE, Shop, Subject};
@@ -201,6 +201,41 @@ impl World {
         }
     }
 
+    /// The bound of a key whose quota was changed and changed back.
+    fn to_and_fro(
+        &self,
+        rate: Rate,
+        (own, key): (u64, u64),
+        events: &[Event],
+        changes: &[(u64, Change)],
+    ) -> Bound {
+        let other = Self::rate_of(self.other);
+        let is_larger = |one: Rate, two: Rate| {
+            let faster = u128::from(one.count) * u128::from(two.period_ns)
+                >= u128::from(two.count) * u128::from(one.period_ns);
+            one.burst >= two.burst && faster
+        };
+        let candidates = [(rate, other), (other, rate)];
+        let Some((largest, _)) = candidates.into_iter().find(|(one, two)| is_larger(*one, *two))
+        else {
+            // Neither gives more than the other, so there is no largest.
+            return Bound::Within([(1, u64::MAX); 2]);
+        };
+        // In a table a change takes place no earlier than the one before it, whichever tier that was of.
+        let of_table = changes.iter().filter(|(scope, _)| own > LIVE && *scope > LIVE);
+        let latest_ns = of_table.map(|(_, change)| change.at_ns).max().unwrap_or(0);
+        let of_key = || events.iter().filter(|event| event.key == key);
+        let astride = changes.iter().filter(|(changed, _)| *changed == own).map(|(_, change)| {
+            let before = of_key().filter(|event| event.begin <= change.end);
+            let late = before.map(|event| event.to_ns.saturating_sub(change.at_ns)).max();
+            let after = of_key().filter(|event| event.end >= change.begin);
+            let at_ns = change.at_ns.max(latest_ns);
+            let early = after.map(|event| at_ns.saturating_sub(event.from_ns)).max();
+            late.unwrap_or(0) + early.unwrap_or(0)
+        });
+        Bound::ToAndFro { rate: largest, words: self.words, astride_ns: astride.sum() }
+    }
+
     /// The bound of a key.
     fn bound(&self, key: u64, events: &[Event], changes: &[(u64, Change)]) -> Bound {
         let policy = self.policy_of(key);
@@ -230,6 +265,9 @@ impl World {
             _ => {}
         }
         let own = scope(self.family, key);
+        if changes.iter().filter(|(changed, _)| *changed == own).count() > 1 {
+            return self.to_and_fro(rate, (own, key), events, changes);
+        }
         let change = changes.iter().find(|(changed, _)| *changed == own);
         match change {
             Some((_, change)) => {

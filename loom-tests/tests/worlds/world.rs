@@ -290,12 +290,15 @@ impl World {
         !self.changing.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Whether this is the first change in this scope.
-    pub(crate) fn begin_change(&self, scope: u64) -> bool {
+    /// What the quota of a key is to be changed to: the other policy first, and then the first one again.
+    pub(crate) fn begin_change(&self, scope: u64, key: u64) -> Option<Policy> {
         let mut changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = !changing.contains(&scope);
         changing.push(scope);
-        is_first
+        match changing.iter().filter(|changed| **changed == scope).count() {
+            1 => Some(self.other),
+            2 => Some(self.policy_of(key)),
+            _ => None,
+        }
     }
 
     /// The rate of a policy that a key may have.

@@ -1,7 +1,8 @@
 //! [`Changing`]: the right to change a quota of a book, and what a thread does that has it.
 
 use super::Book;
-use super::numbers::{NewQuota, index_of};
+use super::numbers::{NewQuota, Start, index_of};
+use crate::algorithm::Former;
 use crate::keyed::points;
 use crate::sync::Ordering;
 
@@ -53,12 +54,20 @@ impl Changing<'_> {
         // Threads that hold words with the old index go on reading its numbers, which stay as they
         // are.
         let new = self.free_index(old);
+        // Both are there: no other thread writes the book.
+        let (layout, (before, named)) = (book.in_force(tier).layout, book.named_former(old));
+        let former = Former::of(layout.kernel, layout.most_units(), before, at_ns);
+        // The name of whichever of the two it is.
+        let is_before = before.is_some_and(|before| before.kernel == former.kernel);
+        let replaced = book.entries[old].named(&book.named[old]).filter(|_| !is_before);
+        let start = Start { since_ns: at_ns, former: Some(former) };
         if points::overwrites_numbers() {
-            book.entries[old].write(&book.named[old], tier, quota, at_ns);
+            book.entries[old].write(&book.named[old], tier, quota, start);
             return old;
         }
         // No word carries the new index and no tier is turned to it: no thread relies on what is written.
-        book.entries[new].write(&book.named[new], tier, quota, at_ns);
+        book.entries[new].write(&book.named[new], tier, quota, start);
+        book.name_former(new, replaced.unwrap_or(named));
         // In this order, Release both: see `page`. New keys are counted in the new quota from here on.
         book.turned_to[tier].store(new as u64, Ordering::Release);
         // And so are old ones from here on.

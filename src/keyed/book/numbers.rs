@@ -1,6 +1,6 @@
 //! [`QuotaNumbers`]: what stands in a book under one index, and how a thread that reads it while it is written notices.
 
-use crate::algorithm::{RULES_WORDS, Rules};
+use crate::algorithm::{CODE_WORDS, Former, RULES_WORDS, Rules, kernel_of_code};
 use crate::policy::{NUMBERS, Policy};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -15,6 +15,8 @@ pub(super) struct QuotaNumbers {
     numbers: [AtomicU64; size_of::<Coded>() / size_of::<u64>()],
     /// What happens at the limit, if the numbers say that anything does.
     rules: [AtomicU64; RULES_WORDS],
+    /// What its words may have a surplus of: read only for a word that has one, and by a change.
+    former: [AtomicU64; size_of::<FormerNumbers>() / size_of::<u64>()],
     tier: AtomicU64,
     /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
     /// is in force.
@@ -23,11 +25,33 @@ pub(super) struct QuotaNumbers {
     since: AtomicU64,
 }
 
-/// The numbers of a policy ([`Policy::numbers`]).
 /// In the place of an instant: in force, with rules. So the path of plain quotas is closed to it, at no cost to that.
 const RULED: u64 = u64::MAX;
 
+/// The numbers of a policy ([`Policy::numbers`]).
 pub(super) type Named = [AtomicU64; NUMBERS];
+
+/// The numbers of the quota that words have a surplus of ([`Former`]): its algorithm, two instants, and the most.
+type FormerNumbers = [u64; CODE_WORDS + 3];
+
+/// A former quota as numbers; all 0 if there is none.
+fn former_numbers(former: Option<&Former>) -> FormerNumbers {
+    let mut numbers = FormerNumbers::default();
+    if let Some(Former { kernel, at_ns, until_ns, most }) = former {
+        let (code, rest) = numbers.split_at_mut(CODE_WORDS);
+        // A quota that is kept in words has numbers: a book is made of no other.
+        code.copy_from_slice(&kernel.code().unwrap_or_default());
+        rest.copy_from_slice(&[*at_ns, *until_ns, *most]);
+    }
+    numbers
+}
+
+/// The former quota of these numbers.
+fn former_of([code @ .., at_ns, until_ns, most]: FormerNumbers) -> Option<Former> {
+    // Every limit is at least 1, so that is the most.
+    let kernel = (most > 0).then(|| kernel_of_code(code))?;
+    Some(Former { kernel, at_ns, until_ns, most })
+}
 
 /// A quota, as a table is built with it or changed to it.
 #[derive(Clone, Copy, Debug)]
@@ -37,13 +61,21 @@ pub(in crate::keyed) struct NewQuota<'a> {
     pub(in crate::keyed) rules: &'a Rules,
 }
 
+/// From when on a quota is in force, and what its words may have a surplus of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::keyed) struct Start {
+    pub(in crate::keyed) since_ns: u64,
+    pub(in crate::keyed) former: Option<Former>,
+}
+
 impl QuotaNumbers {
     pub(super) fn vacant() -> Self {
         let numbers = std::array::from_fn(|_| AtomicU64::new(0));
         // An even version: what stands there is whole, though no word leads to it yet.
         let [version, tier, retired, since] = [0; 4].map(AtomicU64::new);
         let rules = std::array::from_fn(|_| AtomicU64::new(0));
-        Self { version, numbers, rules, tier, retired, since }
+        let former = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { version, numbers, rules, former, tier, retired, since }
     }
 
     /// The numbers and whose they are, or `None` while they are written.
@@ -76,6 +108,15 @@ impl QuotaNumbers {
         let rules = std::array::from_fn(|n| self.rules[n].load(Ordering::Acquire));
         let whole = self.version.load(Ordering::Acquire) == before && Shared::has_rules(code);
         whole.then(|| (code, Rules::of_code(rules), tier))
+    }
+
+    /// What its words may have a surplus of; `None` while it is written.
+    pub(super) fn former(&self) -> Option<Option<Former>> {
+        // Acquire throughout, as in `read`.
+        let before = self.version.load(Ordering::Acquire);
+        let numbers = std::array::from_fn(|n| self.former[n].load(Ordering::Acquire));
+        let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
+        points::is_whole(whole).then(|| former_of(numbers))
     }
 
     /// The policy whose numbers these are, kept in `named`; `None` while it is written.
@@ -119,9 +160,9 @@ impl QuotaNumbers {
         self.since.load(Ordering::Acquire)
     }
 
-    /// Writes the numbers of an index that no word carries, in force `since`. Only a build or a change does.
-    pub(super) fn write(&self, named: &Named, tier: usize, quota: NewQuota<'_>, since: u64) {
-        let NewQuota { policy, code, rules } = quota;
+    /// Writes the numbers of an index that no word carries. Only a build or a change does.
+    pub(super) fn write(&self, named: &Named, tier: usize, quota: NewQuota<'_>, start: Start) {
+        let (NewQuota { policy, code, rules }, Start { since_ns, former }) = (quota, start);
         // Relaxed: only changes write it, and one change comes after the other.
         let version = self.version.load(Ordering::Relaxed);
         // No other thread writes it: a build has the book alone, and a change has the right to.
@@ -137,12 +178,19 @@ impl QuotaNumbers {
                 number.store(value, Ordering::Release);
             }
         }
+        // Only what differs is written: words of most quotas have no surplus, and a model explores each store.
+        for (number, value) in self.former.iter().zip(former_numbers(former.as_ref())) {
+            // Relaxed: only changes write it.
+            if number.load(Ordering::Relaxed) != value {
+                number.store(value, Ordering::Release);
+            }
+        }
         // No step of a model: no decision depends on it. Release, as for the numbers.
         if !cfg!(loom) {
             for (number, value) in named.iter().zip(policy.numbers()) {
                 number.store(value, Ordering::Release);
             }
-            self.since.store(since, Ordering::Release);
+            self.since.store(since_ns, Ordering::Release);
         }
         // Release, both: as for the numbers.
         self.tier.store(tier as u64, Ordering::Release);

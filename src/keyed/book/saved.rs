@@ -2,7 +2,8 @@
 
 use std::io::Read;
 
-use super::{Book, index_bits_for, indices_for};
+use super::{Book, FormerQuota, index_bits_for, indices_for};
+use crate::algorithm::Former;
 use crate::keyed::layout::{Coded, Layout, Shared};
 use crate::keyed::shard::{CELLS, GRANULE_BITS};
 use crate::policy::{NUMBERS, Policy};
@@ -11,8 +12,12 @@ use crate::snapshot::{Form, Reader, RestoreError};
 /// A policy in numbers.
 const POLICY_WORDS: usize = NUMBERS;
 
-/// The words of each tier: its index, its policy, and how that divides words.
-const WORDS_PER_TIER: usize = 1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>();
+/// The words of each tier: its index, its policy, how that divides words, and what these may have a surplus of.
+const WORDS_PER_TIER: usize =
+    1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>() + FORMER_WORDS;
+
+/// Of the quota that words may have a surplus of: its policy, two instants, and the most. All 0 if there is none.
+const FORMER_WORDS: usize = POLICY_WORDS + 3;
 
 /// What a file says of the words' division in a table of this book. `latest_ns` is when a quota was changed last.
 pub(in crate::keyed) fn form(book: &Book, latest_ns: u64) -> Form {
@@ -26,7 +31,10 @@ pub(in crate::keyed) fn words(book: &Book) -> Vec<u64> {
         let policy = book.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());
         // Every layout in a book has numbers, or the book would not have been made.
         let code = Shared::code(&book.in_force(tier).layout).unwrap_or_default();
-        std::iter::once(index as u64).chain(policy).chain(code)
+        let (former, name) = book.named_former(index);
+        let Former { at_ns, until_ns, most, .. } = former.unwrap_or(Former::NONE);
+        let former = name.into_iter().chain([at_ns, until_ns, most]);
+        std::iter::once(index as u64).chain(policy).chain(code).chain(former)
     };
     book.indices().enumerate().flat_map(of_tier).collect()
 }
@@ -54,12 +62,14 @@ pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) ->
     }
 }
 
-/// Reads the book: the index of each tier, if its quota is the one that was given, and is counted alike.
+/// Reads the book: the index of each tier, if its quota is the one that was given, and is counted alike, and what its
+/// words may have a surplus of.
 pub(in crate::keyed) fn read_book<R: Read>(
     reader: &mut Reader<R>,
+    shared: Shared,
     quotas: &[(Policy, Layout)],
-) -> Result<Vec<usize>, RestoreError> {
-    let mut indices = Vec::with_capacity(quotas.len());
+) -> Result<Vec<(usize, Option<FormerQuota>)>, RestoreError> {
+    let mut indices: Vec<(usize, Option<FormerQuota>)> = Vec::with_capacity(quotas.len());
     for (tier, (policy, layout)) in quotas.iter().enumerate() {
         // In the order in which `words` wrote them.
         let index = reader.word()?;
@@ -89,7 +99,9 @@ pub(in crate::keyed) fn read_book<R: Read>(
             let [found, expected] = [code, expected].map(|code| format!("{code:?}"));
             return Err(RestoreError::layout(found, expected));
         }
-        let free = (0..indices_for(quotas.len())).filter(|index| !indices.contains(index));
+        let former = read_former(reader, shared, tier)?;
+        let is_taken = |index: &usize| indices.iter().any(|(taken, _)| taken == index);
+        let free = (0..indices_for(quotas.len())).filter(|index| !is_taken(index));
         let free = free.map(|index| index as u64).collect::<Vec<_>>();
         // Out of range, or another tier's.
         if !free.contains(&index) {
@@ -97,7 +109,38 @@ pub(in crate::keyed) fn read_book<R: Read>(
             return Err(RestoreError::field("index of a tier", index, expected));
         }
         // No two tiers may have one index, so those that are given are no longer free.
-        indices.push(usize::try_from(index).unwrap_or(0)); // one of the free ones
+        indices.push((usize::try_from(index).unwrap_or(0), former)); // one of the free ones
     }
     Ok(indices)
+}
+
+/// Reads what the words of a tier may have a surplus of.
+fn read_former<R: Read>(
+    reader: &mut Reader<R>,
+    shared: Shared,
+    tier: usize,
+) -> Result<Option<FormerQuota>, RestoreError> {
+    let mut numbers = [0; FORMER_WORDS];
+    for number in &mut numbers {
+        *number = reader.word()?;
+    }
+    // The quota of the tier has never been changed.
+    if numbers == [0; FORMER_WORDS] {
+        return Ok(None);
+    }
+    let (policy, rest) = numbers.split_at(POLICY_WORDS);
+    let [at_ns, until_ns, most] = <[u64; 3]>::try_from(rest).unwrap_or_default();
+    // A policy that this version counts in these words, or the file is none of such a table.
+    let policy = <[u64; POLICY_WORDS]>::try_from(policy).ok().and_then(Policy::of_numbers);
+    let former = policy.and_then(|policy| {
+        let kernel = shared.layout(&policy)?.kernel;
+        (most > 0)
+            .then_some(FormerQuota { former: Former { kernel, at_ns, until_ns, most }, policy })
+    });
+    let unknown = || {
+        RestoreError::Policy(format!(
+            "the quota that tier {tier} had before its last change is none that its words can count"
+        ))
+    };
+    former.map(Some).ok_or_else(unknown)
 }

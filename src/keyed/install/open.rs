@@ -17,7 +17,7 @@ use crate::keyed::layout::{Kind, Layout};
 use crate::keyed::newest::assert_one_live;
 use crate::keyed::points;
 use crate::keyed::shard::{GRANULE_BITS, cells};
-use crate::keyed::spill::owed;
+use crate::keyed::spill::{owed, surplus_from_spill};
 use crate::keyed::survey::Seen;
 use crate::keyed::table::Table;
 
@@ -170,7 +170,8 @@ pub(super) fn open(
     }
     // Dated by the header that `enter` read: base is near that floor, so the word can be read back
     // under it and under the next.
-    let live = layout.live(identity.tag | index, held, &ruled, moment);
+    let surplus = surplus_from_spill(table, identity, second, base_ns, (tier, (layout, index)));
+    let live = layout.live(identity.tag | index | surplus, held, &ruled, moment);
     let shard = table.shard(mine.shard);
     let claim = points::openable(shard, mine.cell, mine.word);
     // The claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota vacated it.

@@ -1,11 +1,13 @@
 //! One division of words for several quotas.
 //!
 //! ```text
-//! live     [0 | tag | index | time | counts]
+//! live     [0 | tag | index | surplus | time | counts]
 //! ```
 //!
 //! All words of the table have the same tag and an index as wide; the index names the quota, and each
-//! quota divides what is left, the *state*, between its time and its counts as it needs. The epoch is
+//! quota divides what is left, the *state*, between its time and its counts as it needs, and its *surplus*, what it
+//! cannot count of what was spent before it (`algorithm/surplus.rs`). The surplus gets what the other two leave, up to
+//! 16 bits, and one at least: with more it is told more exactly. The epoch is
 //! one for all, too, since a shard has one floor: so a quota fits if its times can be told apart over
 //! five epochs and its own reach (the module above says why).
 //!
@@ -21,7 +23,9 @@ use super::{
     Demand, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MAX, EPOCH_GRANULES_MIN, GRANULE_BITS, Layout,
     QUANTA, SLACK, TAG_BITS_ENOUGH, TAG_BITS_MIN,
 };
-use crate::algorithm::{Answers, CODE_WORDS, FromCode, Kernel, Packing, Rules, by_code};
+use crate::algorithm::{
+    Answers, CODE_WORDS, FromCode, Kernel, Packing, Rules, SURPLUS_BITS_MAX, by_code,
+};
 use crate::clock::LATEST_NS;
 use crate::error::BuildError;
 use crate::keyed::log::LogHeader;
@@ -29,6 +33,10 @@ use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
 
 /// Epochs in the longest time for which a key may stay live: an advance gives up after 14 steps (`floor`).
 const EPOCHS_IN_HORIZON: u128 = 8;
+
+/// A surplus that is told in so many bits is worth coarser ticks and narrower counts.
+// They tell each number up to 255, and beyond that none by more than 1/16 too large (`algorithm/surplus.rs`).
+const SURPLUS_BITS_ENOUGH: u8 = 8;
 
 /// The words of a [`Layout`] that is kept in atomics.
 pub(crate) const CODED_WORDS: usize = CODE_WORDS + 4;
@@ -105,29 +113,37 @@ impl Shared {
         self.state_bits() - self.index_bits
     }
 
-    /// How a quota divides its words, counting as finely as it can; `None` if it does not fit.
+    /// How a quota divides its words: counting as finely, and deciding as fast, as it can beside a surplus that is told
+    /// well; `None` if it does not fit.
     pub(in crate::keyed) fn layout(self, policy: &Policy) -> Option<Layout> {
         let demands = (0..).map_while(|choice| Demand::of(policy, choice));
-        // The choices come in the order of preference, so the first that fits is the best.
-        demands.filter_map(|demand| self.fitting(demand.ok()?)).next()
+        let told = |layout: &Layout| layout.surplus_bits.min(SURPLUS_BITS_ENOUGH);
+        // The choices come in the order of preference: of those that tell a surplus equally well the first is the best.
+        demands
+            .filter_map(|demand| self.fitting(demand.ok()?))
+            .reduce(|best, layout| if told(&layout) > told(&best) { layout } else { best })
     }
 
     fn fitting(self, demand: Demand) -> Option<Layout> {
         let Demand { count_bits, unit_ns, before, ahead, .. } = demand;
-        // Four bits at least, as in `Demand`.
-        let time_bits = self.index_shift().checked_sub(count_bits).filter(|bits| *bits >= 4)?;
+        // One bit is the surplus' at least; and four at least, as in `Demand`.
+        let widest = self.index_shift().checked_sub(count_bits + 1).filter(|bits| *bits >= 4)?;
         // One granule more, since an instant is compared with the floor in whole granules.
         let epoch_ns = (u128::from(self.epoch) + 1) << GRANULE_BITS;
         let epoch_units = epoch_ns.checked_mul(unit_ns.1)?.div_ceil(unit_ns.0);
         let reach = u128::from(before) + u128::from(ahead) + u128::from(SLACK);
         // As in the module above: five epochs and the reach have to be told apart.
-        let fits = epoch_units.checked_mul(5)?.checked_add(reach)? <= 1 << time_bits;
+        let instants = epoch_units.checked_mul(5)?.checked_add(reach)?;
+        let fits = instants <= 1 << widest;
         // Both count from about now, so the longer is as long as a key can stay live.
         let horizon = u128::from(before.max(ahead));
         // A key that stays live for longer than eight epochs would make advances of the floor long.
         if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON) {
             return None;
         }
+        // No wider than it takes to tell these apart, unless the surplus has as many bits as it can use.
+        let narrowest = u128::BITS - (instants - 1).leading_zeros();
+        let time_bits = narrowest.max(4).max((widest + 1).saturating_sub(SURPLUS_BITS_MAX));
         // It fits: five of them are below 2^time_bits.
         let epoch_units = u64::try_from(epoch_units).ok()?;
         let (count_bits, time_bits) =
@@ -136,9 +152,18 @@ impl Shared {
         let bare = self.bare();
         let time_mask = (1 << time_bits) - 1;
         let Demand { kernel, rules, .. } = demand;
+        let surplus_bits = self.surplus_bits(count_bits, time_bits);
         let layout =
             Layout { kernel, rules, count_bits, time_bits, time_mask, back, ahead, ..bare };
-        Some(Layout { epoch_units, ..layout })
+        Some(Layout { epoch_units, surplus_bits, ..layout })
+    }
+
+    /// The bits between index and time.
+    #[inline(always)]
+    fn surplus_bits(self, count_bits: u8, time_bits: u8) -> u8 {
+        let beside = u32::from(count_bits) + u32::from(time_bits);
+        // At most what a word has.
+        (self.index_shift().saturating_sub(beside)) as u8
     }
 
     /// For one limit in a word of its own: no tag, no floor, and times that never wrap.
@@ -152,24 +177,34 @@ impl Shared {
     /// stays within another: so how far a time lies ahead of now, or behind, is read without doubt.
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
         let fitting = |(kernel, rules, count_bits, ahead): (Kernel, Rules, u32, u64)| {
-            let time_bits = self.index_shift().checked_sub(count_bits).filter(|bits| *bits > 4)?;
-            // Times, what is charged ahead of them, and two quarters that are never written: by these a
-            // time behind now is told from one ahead of it.
-            let quarter = 1_u64 << (time_bits - 2);
             // In full width: a table's words may wrap until then, and so do the low 64 bits of ticks.
             let latest = kernel.passed(0, LATEST_NS);
-            // Twice the burst, or a penalty, which a quarter must hold.
-            if latest >= quarter - SLACK || ahead > quarter {
+            // Times, what is charged ahead of them (twice the burst, or a penalty), and two quarters that are never
+            // written: by these a time behind now is told from one ahead of it.
+            let quarter_bits = u64::BITS
+                - latest.saturating_add(SLACK).max(ahead.saturating_sub(1)).leading_zeros();
+            // The surplus takes what is left: a bit at least, and no more than it can use.
+            let widest = self.index_shift().checked_sub(count_bits + 1)?;
+            let narrowest = (quarter_bits + 2).max(4);
+            let time_bits = narrowest.max((widest + 1).saturating_sub(SURPLUS_BITS_MAX));
+            if narrowest > widest {
                 return None;
             }
+            let quarter = 1_u64 << (time_bits - 2);
             let bare = self.bare();
             let (time_mask, back, ahead) = ((1 << time_bits) - 1, 2 * quarter, quarter);
             let (count_bits, time_bits) =
                 (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
-            Some(Layout { kernel, rules, count_bits, time_bits, time_mask, back, ahead, ..bare })
+            let surplus_bits = self.surplus_bits(count_bits, time_bits);
+            let layout =
+                Layout { kernel, rules, count_bits, time_bits, time_mask, back, ahead, ..bare };
+            Some(Layout { surplus_bits, ..layout })
         };
-        // The finest that fits. None, if even the coarsest runs over within the clock's time.
-        alone(policy).into_iter().find_map(fitting)
+        // None, if even the coarsest runs over within the clock's time. Of all others the one that tells both its ticks
+        // and its surplus best, and of these the finest.
+        alone(policy).into_iter().filter_map(fitting).fold(None, |best: Option<Layout>, layout| {
+            best.filter(|best| best.merit_alone() >= layout.merit_alone()).or(Some(layout))
+        })
     }
 
     /// What is the same in every layout of the table: enough for code that looks only for tags.
@@ -186,6 +221,7 @@ impl Shared {
             time_bits: 0,
             state_bits: self.state_bits(),
             tag_bits: narrow(self.tag_bits),
+            surplus_bits: 0,
             time_mask: 0,
             words_per_tag: 1 << self.state_bits(),
             back: 0,
@@ -218,6 +254,14 @@ impl Shared {
         }
     }
 
+    /// All bits of a word above its time, if it is of a quota of these numbers: its tag, its index, and its surplus.
+    #[inline(always)]
+    pub(in crate::keyed) fn own_mask([.., bits, _, _, _]: Coded) -> u64 {
+        let [count_bits, time_bits, ..] = bits.to_le_bytes();
+        // Together below 64, as in `fitting`: the remainder spares a check that could panic.
+        u64::MAX << ((u32::from(count_bits) + u32::from(time_bits)) % u64::BITS)
+    }
+
     /// Whether a quota of these numbers has rules that stand beside them.
     pub(in crate::keyed) fn has_rules([.., bits, _, _, _]: Coded) -> bool {
         bits >> 16 != 0
@@ -232,7 +276,9 @@ impl Shared {
         // panic.
         let time_mask = (1_u64 << (time_bits % 64)) - 1;
         let kernel = A::of_code([small, length, limit, fine, multiplier]).kernel();
-        Layout { kernel, count_bits, time_bits, time_mask, back, ahead, epoch_units, ..self.bare() }
+        let surplus_bits = self.surplus_bits(count_bits, time_bits);
+        let bare = Layout { surplus_bits, ..self.bare() };
+        Layout { kernel, count_bits, time_bits, time_mask, back, ahead, epoch_units, ..bare }
     }
 }
 
@@ -318,7 +364,8 @@ mod tests {
                 "{policy}"
             );
             assert_eq!((layout.tag_bits, layout.state_bits()), (32, 31));
-            assert_eq!(layout.time_bits + layout.count_bits, 28);
+            assert_eq!(layout.time_bits + layout.count_bits + layout.surplus_bits, 28);
+            assert!(layout.surplus_bits > 0, "{policy}");
             assert_eq!(layout.epoch, shared.epoch);
         }
     }
@@ -362,7 +409,7 @@ mod tests {
     #[test]
     fn under_quotas_of_centuries_all_times_are_near_all_floors() {
         let period = std::time::Duration::from_nanos(9_860_082_135_837_087_714);
-        let policy = Policy::from(crate::Quota::per(18, period).burst(100_638_787));
+        let policy = Policy::from(crate::Quota::per(18, period).burst(50_638_787));
         let shared = Shared::plan(&[policy; 2], 2).expect("a plan");
         assert!(shared.epoch > EPOCH_GRANULES_MAX, "or this shows nothing");
         for floor in [0, EPOCH_GRANULES_MAX] {
@@ -376,7 +423,7 @@ mod tests {
         let shared = Shared::alone(2);
         for text in [
             "gcra 1/s burst 1000000",
-            "gcra 100000000/s",
+            "gcra 50000000/s",
             "fixed-window 100/m",
             "fixed-window 10/30s from-first",
             "sliding-window 100/m exact",
@@ -395,6 +442,6 @@ mod tests {
                 }
             }
         }
-        assert!(shared.layout_alone(&"gcra 1000000000/s".parse().expect("a policy")).is_none());
+        assert!(shared.layout_alone(&"gcra 100000000/s".parse().expect("a policy")).is_none());
     }
 }

@@ -39,7 +39,7 @@ pub(in crate::keyed) fn amend_priced(
         // The instant nearest to now at which this floor lets the word be written.
         let at_ns = now_ns.clamp(floor_ns, latest_ns.max(floor_ns));
         let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
-        // What of the word is the key's: its tag, and the index of the quota in force.
+        // What of the word is the key's: its tag, the index of the quota in force, and its surplus.
         let own = tag | priced.lane.mark;
         let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
         // Charged under an earlier quota, whose units are not this one's: it stays until it has drained.
@@ -50,11 +50,15 @@ pub(in crate::keyed) fn amend_priced(
             let moment = ruled.moment(charge.at_ns);
             word == layout.live(own, ruled.left(charge), &ruled, moment)
         });
+        // A reset forgets its surplus, too.
+        let is_reset = matches!(amendment, Amendment::Reset);
+        let bare = book.without_surplus(priced.lane).mark;
+        let kept = if is_reset { tag | bare } else { own };
         // Nothing to give back: nothing is written.
-        if next == held {
+        if next == held && kept == own {
             return Some(0);
         }
-        let next = layout.live(own, next, &ruled, ruled.moment(at_ns));
+        let next = layout.live(kept, next, &ruled, ruled.moment(at_ns));
         // Lock-free, as in `hit_priced`.
         if table.shard(index).charge(cell, word, next) {
             return Some(units);

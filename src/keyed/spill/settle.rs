@@ -83,7 +83,15 @@ impl Spill {
                         (book.lens(&old, book.mark_of(index)), book.lens(&new.layout, new.mark));
                     // A quota whose words do not fit is refused by every change.
                     let (Some(old), Some(lens)) = lenses else { return new };
-                    self.cells.replace(place, word, lens.rebased(word, &old, at_ns));
+                    // Its numbers are being written: so the word is gone.
+                    let (Some(before), Some(former)) =
+                        (book.former(index), book.former_of(new.mark))
+                    else {
+                        continue;
+                    };
+                    let old = (&old, before.as_ref());
+                    let next = lens.rebased(word, old, former.as_ref(), at_ns);
+                    self.cells.replace(place, word, next);
                 }
                 // Its numbers are being written: so the word is gone.
                 None => {}

@@ -1,7 +1,7 @@
 //! [`Spill`]: the sketch of a table, the marks that say how long it matters, and how a request is decided
 //! there.
 
-use crate::algorithm::{Decides, Held, Kernel};
+use crate::algorithm::{Decides, Former, Held, Kernel};
 use crate::clock::Timestamp;
 use crate::error::BuildError;
 use crate::meter::Meter;
@@ -238,6 +238,17 @@ impl Spill {
     /// What the key holds by what its cells say. `None` if one of them is counted in another quota.
     pub(super) fn estimate(&self, lens: &Lens, places: &Places, at_ns: u64) -> Option<Held> {
         lens.estimate(&self.cells, places, Timestamp::from_nanos(at_ns))
+    }
+
+    /// What the key has spent beyond the quota that its cells are counted in, by what they say. `None` as for an estimate.
+    pub(super) fn surplus(
+        &self,
+        lens: &Lens,
+        places: &Places,
+        at_ns: u64,
+        former: &Former,
+    ) -> Option<u64> {
+        lens.surplus(&self.cells, places, Timestamp::from_nanos(at_ns), former)
     }
 
     /// Decides, and charges if the request is admitted and is to be charged. `None` if one of the key's cells is

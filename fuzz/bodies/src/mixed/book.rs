@@ -31,6 +31,10 @@ pub(super) struct KeyBook {
     strict: Ledger,
     /// and all, with what was given back so.
     loose: Ledger,
+    /// The same under the largest quota that was in force, while none was neither larger nor smaller than it: changes to
+    /// and fro give no more.
+    standing: Ledger,
+    largest: Rate,
     /// Windows: what was admitted.
     admitted: Vec<Admitted>,
     epoch: u64,
@@ -48,11 +52,14 @@ impl KeyBook {
     /// `tick` is the shortest time that is told apart, 2^-this of a unit.
     pub(super) fn new(policy: Policy, debt: KeyDebt, tick: u32, is_judge: bool) -> Self {
         let ledger = Ledger::new(rate(policy, tick));
+        let standing = Ledger::new(widened(rate(policy, tick)));
         Self {
             policy,
             debt,
             is_judge,
             strict: ledger.clone(),
+            standing,
+            largest: rate(policy, tick),
             loose: ledger,
             admitted: Vec::new(),
             epoch: 0,
@@ -90,8 +97,10 @@ impl KeyBook {
         self.owes_more |= !judged;
         let number = self.strict.add(from_ns, units);
         self.loose.add(from_ns, units);
+        self.standing.add(from_ns, units);
         if judged && self.is_judge {
             let kept = self.strict.keeps(from_ns).and_then(|()| self.loose.keeps(from_ns));
+            let kept = kept.and_then(|()| self.standing.keeps(from_ns));
             kept.map_err(|excess| excess.to_string())?;
         }
         Ok(number)
@@ -109,6 +118,7 @@ impl KeyBook {
         self.owes_more = true;
         self.strict.place(units);
         self.loose.place(units);
+        self.standing.place(units);
     }
 
     /// Notes that, of `units` of a charge, `told` are said to be given back.
@@ -142,7 +152,8 @@ impl KeyBook {
         if !is_known {
             self.give_back_unknown(told);
         } else if !(self.strict.take_off(charge.number, told)
-            && self.loose.take_off(charge.number, told))
+            && self.loose.take_off(charge.number, told)
+            && self.standing.take_off(charge.number, told))
         {
             return Err(format!("{told} units were given back once more"));
         }
@@ -156,6 +167,7 @@ impl KeyBook {
             self.version += 1;
             self.strict.clear();
             self.loose.allow(told);
+            self.standing.allow(told);
             self.admitted.clear();
         }
     }
@@ -166,6 +178,7 @@ impl KeyBook {
         self.version += 1;
         self.strict.clear();
         self.loose.clear();
+        self.standing.clear();
         self.admitted.clear();
     }
 
@@ -179,8 +192,15 @@ impl KeyBook {
         if std::mem::take(&mut self.owes_more) {
             self.forget();
         }
-        self.strict.change(now_ns, rate(policy, tick));
-        self.loose.change(now_ns, rate(policy, tick));
+        let rate = rate(policy, tick);
+        self.strict.change(now_ns, rate);
+        self.loose.change(now_ns, rate);
+        // A larger quota is judged by itself from now on.
+        if !is_within(rate, self.largest) {
+            self.standing.clear();
+            self.standing.change(now_ns, widened(rate));
+            self.largest = rate;
+        }
     }
 
     /// Windows: whether everything that was admitted keeps its bound.
@@ -195,6 +215,18 @@ impl KeyBook {
         let is_kept = bound::is_kept(self.policy, ceiling(self.policy), 0, &counts);
         is_kept.map_err(|found| format!("excess: {found}"))
     }
+}
+
+/// Whether a quota gives no more than another, at once and in any time.
+fn is_within(one: Rate, other: Rate) -> bool {
+    let [slow, fast] = [(one, other), (other, one)]
+        .map(|(rate, by)| u128::from(rate.count) * u128::from(by.period_ns));
+    one.burst <= other.burst && slow <= fast
+}
+
+/// The same with room for a tick of each of so many quotas that come and go.
+fn widened(rate: Rate) -> Rate {
+    Rate { tick: rate.tick.saturating_sub(4), ..rate }
 }
 
 fn rate(policy: Policy, tick: u32) -> Rate {

@@ -105,6 +105,17 @@ impl MixedSubject {
         if self.fault == SubjectFault::ChangeForgives && changed == Some(true) {
             (0..KEYS).for_each(|key| self.reset(TieredKey { key, tier }, now));
         }
+        if self.fault == SubjectFault::SurplusForgotten && changed == Some(true) {
+            // What the new quota counts is charged again, and nothing else.
+            for name in (0..KEYS).map(|key| TieredKey { key, tier }) {
+                let look = self.peek(name, 0, now);
+                let used = look.limit() - look.remaining();
+                if used > 0 {
+                    self.reset(name, now);
+                    let _ = self.charge(name, used, now);
+                }
+            }
+        }
         changed
     }
 

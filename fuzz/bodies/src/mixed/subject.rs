@@ -57,6 +57,8 @@ pub enum SubjectFault {
     SpentComesBack,
     /// A change of quota forgives what was owed.
     ChangeForgives,
+    /// A change to a lower quota forgets what that cannot count.
+    SurplusForgotten,
     /// A key that changes its tier leaves behind what it owes.
     MoveForgives,
     /// A window gives back what an earlier one has counted.

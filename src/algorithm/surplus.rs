@@ -1,0 +1,261 @@
+//! The *surplus* of a word: units that its key has spent under an earlier quota and that the quota in force cannot count.
+//!
+//! A limit of 100 that is lowered to 1 finds keys that have spent 100. Their words count 1 of them from then on, so that
+//! a key waits for one unit of the new quota and no longer; the other 99 are its surplus. No decision looks at it. If
+//! the limit is raised again while they would still count under the quota that they were spent under, the key owes them
+//! again: so a limit that goes to and fro never gives more than the largest that was in force.
+//!
+//! # How long it counts, and how much of it
+//! [`Former`] says under which quota it was spent, and when the quota that cuts it off came into force, at T. Of a surplus
+//! of `e` units, at an instant `t`:
+//!
+//! ```text
+//! GCRA, and GCRA since T    e - max(0, R * (t - T) - r * (t - T - idle))   R the rate before T, r the one since
+//! anything else             what a word of the former quota would still count of e units charged at T
+//! ```
+//!
+//! where `idle` is for how long the key has owed nothing. The first line is exact as long as the key's debt has not
+//! drained since T, and else too much, never too little. Let C be what was charged since T, and r no more than R. The
+//! word's debt is at least `b' + C - r * (t - T)`, b' being what it counted at T; and a
+//! word that had stayed under the former quota would owe at most `b' + e + C - R * (t - T)`, or what the word's own debt
+//! is if that is more. So the difference of the two is at most `e - (R - r) * (t - T)`; and if the debt was paid `idle`
+//! ago, C is at most `r * (t - T - idle) - b'`.
+//!
+//! # How it is kept
+//! In the bits of a word that its quota leaves free beside tag, index, time and counts, at least one. As many as there
+//! are say each number up to the largest surplus there can be, if that is below 2^bits; else they are a number with a
+//! mantissa and an exponent, rounded up. With m bits of mantissa a surplus is told at most 2^(1 - m) of itself too large,
+//! so a limit that goes to and fro may give that much less, and never more.
+
+use super::{Answers, Decides, Gcra, Held, Kernel};
+use crate::sync::{Fault, planted};
+
+/// The quota under which the surplus of words was spent, and the change that cut it off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Former {
+    pub(crate) kernel: Kernel,
+    /// When the quota came into force whose words have this surplus.
+    pub(crate) at_ns: u64,
+    /// From when on nothing counts any more that was spent before.
+    pub(crate) until_ns: u64,
+    /// No word has a larger surplus.
+    pub(crate) most: u64,
+}
+
+impl Former {
+    /// In the place of one in a file of a table whose quota has never been changed.
+    pub(crate) const NONE: Self =
+        Self { kernel: Kernel::Log(Answers::NONE), at_ns: 0, until_ns: 0, most: 0 };
+
+    /// What the words of a quota that replaces another at this instant may have beyond it. `former` is that of the words
+    /// before, if they have one, and `most` the most that such a word counts.
+    pub(crate) fn of(kernel: Kernel, most: u64, former: Option<Self>, at_ns: u64) -> Self {
+        let until_ns = kernel.idle_ns(kernel.full(at_ns), at_ns);
+        let own = Self { kernel, at_ns, until_ns, most };
+        match former.filter(|former| former.until_ns > at_ns) {
+            // What was cut off before counts on, at the rate of the larger of the two: no limit gives more than that.
+            Some(former) => Self {
+                kernel: if former.kernel.limit() > kernel.limit() { former.kernel } else { kernel },
+                until_ns: until_ns.max(former.until_ns),
+                most: most.max(former.most),
+                ..own
+            },
+            None => own,
+        }
+    }
+
+    /// How many of `units` that were cut off still count at an instant, in a word of the quota that was in force
+    /// `since`, and that holds this there: in parts of a unit, of which there are so many in one, rounded up.
+    pub(crate) fn left(
+        &self,
+        units: u64,
+        at_ns: u64,
+        (since, held): (&Kernel, Held),
+        parts: u64,
+    ) -> u128 {
+        // Beyond the reach of the former quota; or a mistake that a test plants.
+        if at_ns >= self.until_ns || planted(Fault::SurplusForgotten) {
+            return 0;
+        }
+        let whole = |units: u64| u128::from(units) * u128::from(parts);
+        let (
+            Kernel::Gcra(former) | Kernel::RuledGcra(former),
+            Kernel::Gcra(since) | Kernel::RuledGcra(since),
+        ) = (&self.kernel, since)
+        else {
+            return whole(self.counted(units, at_ns));
+        };
+        // Ticks of one quota are so many parts, rounded down. None of these products is near the end of 128 bits: ticks
+        // since a change are no more than pass while a debt drains, which a word has room for.
+        let of = |ticks: u64, gcra: &Gcra| whole(ticks) / u128::from(gcra.unit_ticks());
+        let drained = of(former.passed(self.at_ns, at_ns), former);
+        // Up, by a tick and a part: what has drained of the word's own debt meanwhile.
+        let own = of(since.passed(self.at_ns, at_ns).saturating_add(1), since) + 1;
+        let idle = if held.ahead == 0 { of(held.behind, since) } else { 0 };
+        whole(units).saturating_sub((drained + idle).saturating_sub(own))
+    }
+
+    /// How many of `units` a word of the former quota still counts that was charged with them when they were cut off.
+    fn counted(&self, units: u64, at_ns: u64) -> u64 {
+        // A window's count has no room for more than its limit.
+        let charged = units.min(self.kernel.limit());
+        let moment = self.kernel.moment(self.at_ns);
+        let word = self.kernel.charge_up_to(Held::IDLE, moment, charged, self.kernel.limit_count());
+        let seen = word.seen_later(self.kernel.passed(self.at_ns, at_ns));
+        match self.kernel.used(seen, self.kernel.moment(at_ns)).min(charged) {
+            0 => 0,
+            counted => units - (charged - counted),
+        }
+    }
+}
+
+impl Kernel {
+    /// A word that holds all of the limit, charged at an instant and seen from there.
+    fn full(&self, at_ns: u64) -> Held {
+        let moment = self.moment(at_ns);
+        self.charge_up_to(Held::IDLE, moment, self.limit(), self.limit_count())
+    }
+
+    /// The limit, as [`charge_up_to`](Self::charge_up_to) takes it.
+    fn limit_count(&self) -> u64 {
+        match self {
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.burst_ticks(),
+            other => other.limit(),
+        }
+    }
+}
+
+/// How numbers up to a largest one are told in so many bits: each by itself while there are enough, and else with a
+/// mantissa and an exponent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    /// At least 1, at most [`SURPLUS_BITS_MAX`].
+    bits: u32,
+    most: u64,
+    mantissa_bits: u32,
+}
+
+/// More bits would tell a surplus no better than anyone can notice.
+pub(crate) const SURPLUS_BITS_MAX: u32 = 16;
+
+impl Scale {
+    /// `None` if there is no bit to tell anything in.
+    pub(crate) fn new(bits: u32, most: u64) -> Option<Self> {
+        let bits = Some(bits.min(SURPLUS_BITS_MAX)).filter(|bits| *bits > 0)?;
+        // The widest mantissa beside which the largest number still has its exponent. One bit of it always does, since
+        // the last code of all stands for the largest number.
+        let with = |mantissa_bits| Self { bits, most, mantissa_bits };
+        let reaches = |scale: &Self| scale.value(scale.last()) >= most;
+        Some((1..=bits).rev().map(with).find(reaches).unwrap_or(with(1)))
+    }
+
+    fn last(self) -> u64 {
+        (1 << self.bits) - 1
+    }
+
+    /// The number that a code tells. Each is larger than the one before.
+    fn value(self, code: u64) -> u64 {
+        let steps = 1 << (self.mantissa_bits - 1);
+        // Below that each number has a code of its own.
+        if code < 2 * steps {
+            return code;
+        }
+        // From there on twice as far apart with each row of as many codes.
+        let (row, step) = (code / steps - 1, code % steps);
+        let value = u128::from(steps + step).checked_shl(u32::try_from(row).unwrap_or(u32::MAX));
+        u64::try_from(value.unwrap_or(u128::MAX)).unwrap_or(u64::MAX)
+    }
+
+    /// The least code that tells no less, or the last.
+    pub(crate) fn code(self, units: u64) -> u64 {
+        // There are at most 2^16, in their order.
+        let (mut low, mut high) = (0, self.last());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.units(middle) >= units { high = middle } else { low = middle + 1 }
+        }
+        low
+    }
+
+    /// What a code tells, at most the largest number. The last code tells that.
+    pub(crate) fn units(self, code: u64) -> u64 {
+        if code == self.last() { self.most } else { self.value(code).min(self.most) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FixedWindow, Rounding, SlidingWindow};
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_number_is_told_exactly_while_there_is_room_and_never_too_small() {
+        for (bits, most) in
+            [(1, 100), (2, 100), (5, 31), (5, 1_000), (8, 200), (8, 1 << 40), (16, u64::MAX)]
+        {
+            let scale = Scale::new(bits, most).expect("a bit");
+            let numbers = (0..300).chain([most / 3, most - 1, most]).filter(|units| *units <= most);
+            for units in numbers {
+                let told = scale.units(scale.code(units));
+                assert!(
+                    told >= units && told <= most,
+                    "{units} in {bits} bits up to {most}: {told}"
+                );
+                if most < 1 << bits {
+                    assert_eq!(told, units);
+                }
+                assert_eq!(told == 0, units == 0);
+            }
+        }
+        assert_eq!(Scale::new(0, 5), None);
+    }
+
+    #[test]
+    fn eight_bits_tell_a_surplus_of_two_hundred_exactly_and_a_large_one_to_an_eighth() {
+        let exact = Scale::new(8, 200).expect("bits");
+        assert!((0..=200).all(|units| exact.units(exact.code(units)) == units));
+        let wide = Scale::new(8, 1 << 40).expect("bits");
+        for units in [10_u64, 1_000, 123_456, 1 << 39] {
+            let told = wide.units(wide.code(units));
+            assert!(told - units <= units / 4, "{units}: {told}");
+        }
+    }
+
+    #[test]
+    fn under_gcra_a_surplus_drains_at_the_difference_of_the_rates() {
+        let gcra = |count: u64, burst: u64| Kernel::Gcra(Gcra::new(count, 100 * SECOND, burst, 8));
+        let (former, since) = (gcra(100, 100), gcra(10, 10));
+        let record = Former::of(former, 200, None, 1_000 * SECOND);
+        assert_eq!(record.until_ns, 1_100 * SECOND);
+        let busy = Held { ahead: 1, ..Held::IDLE };
+        let left =
+            |later: u64, held| record.left(90, (1_000 + later) * SECOND, (&since, held), 256);
+        // Nine in ten seconds; a tick more is left for the rounding of each rate.
+        assert_eq!(
+            [0, 10, 50].map(|later| left(later, busy)),
+            [90 << 8, (81 << 8) + 2, (45 << 8) + 2]
+        );
+        assert_eq!(left(100, busy), 0);
+        // Idle for 20 s, in which two units would have drained.
+        assert_eq!(left(50, Held { behind: 2 << 8, ..Held::IDLE }), (43 << 8) + 2);
+        // A quota that drains faster pays nothing of what was spent under a slower one: that drains at its own rate.
+        let quick = gcra(1_000, 1);
+        let idle = Held { behind: 100 << 8, ..Held::IDLE };
+        assert_eq!(record.left(90, 1_010 * SECOND, (&quick, idle), 256), (80 << 8) + 2);
+    }
+
+    #[test]
+    fn under_windows_a_surplus_counts_as_a_charge_of_the_change_does() {
+        let fixed = Kernel::FixedWindow(FixedWindow::new(100, 60 * SECOND));
+        let sliding =
+            Kernel::SlidingWindow(SlidingWindow::new(100, 60 * SECOND, Rounding::Down, 7));
+        let left = |kernel, later: u64| {
+            let record = Former::of(kernel, 100, None, 70 * SECOND);
+            record.left(90, (70 + later) * SECOND, (&kernel, Held::IDLE), 1)
+        };
+        assert_eq!([0, 49, 50].map(|later| left(fixed, later)), [90, 90, 0]);
+        assert_eq!([0, 50, 80, 110].map(|later| left(sliding, later)), [90, 90, 45, 0]);
+    }
+}

@@ -1,0 +1,47 @@
+//! The bits of a word that tell its surplus, where quotas may change: see `algorithm/surplus.rs`.
+
+use super::Layout;
+use crate::algorithm::{Former, Kernel, Scale};
+
+impl Layout {
+    /// How far a tick is divided, and how well a surplus is told: the worse of the two, as far as it matters.
+    pub(super) fn merit_alone(&self) -> u32 {
+        // Twelve bits tell each surplus of a limit of two thousand; a tick of 1/4096 of a unit is the finest of a table.
+        let ticks = if self.kernel.is_gcra() { self.kernel.fineness().ilog2() } else { u32::MAX };
+        ticks.min(self.surplus_bits.into()).min(12)
+    }
+
+    /// The most units that a word of this quota may count, to be cut off by another.
+    pub(in crate::keyed) fn most_units(&self) -> u64 {
+        let limit = self.kernel.limit();
+        match self.kernel {
+            // Beyond 128 limits a debt is not told to the unit any more.
+            Kernel::Gcra(_) | Kernel::RuledGcra(_) => {
+                (self.ahead / self.kernel.fineness()).clamp(limit, limit.saturating_mul(128))
+            }
+            _ => limit,
+        }
+    }
+
+    fn surplus_shift(&self) -> u32 {
+        u32::from(self.count_bits) + u32::from(self.time_bits)
+    }
+
+    /// The bits of a word that tell its surplus, where they stand.
+    pub(in crate::keyed) fn surplus_of(&self, word: u64) -> u64 {
+        // At most 16 bits, above all others but index and tag.
+        word & (((1 << self.surplus_bits) - 1) << self.surplus_shift())
+    }
+
+    /// The units that these bits tell.
+    pub(in crate::keyed) fn surplus_units(&self, bits: u64, former: &Former) -> u64 {
+        let scale = Scale::new(self.surplus_bits.into(), former.most);
+        scale.map_or(0, |scale| scale.units(bits >> self.surplus_shift()))
+    }
+
+    /// The bits that tell so many units, or a little more, where they stand in a word.
+    pub(in crate::keyed) fn surplus_bits_of(&self, units: u64, former: &Former) -> u64 {
+        let scale = Scale::new(self.surplus_bits.into(), former.most);
+        scale.map_or(0, |scale| scale.code(units) << self.surplus_shift())
+    }
+}

@@ -1,0 +1,249 @@
+//! A quota that is lowered and raised again: it gives no more than the largest that was in force.
+
+use std::time::Duration;
+
+use tollgate::{Decision, KeyedLimiter, Limiter, Tiers, Timestamp};
+
+use super::common::{new_clock, on, policy};
+use super::{Both, at};
+
+/// Every kind of limit whose quota may change, a hundred an hour and fewer.
+const KINDS: [&str; 7] = [
+    "gcra N/h",
+    "fixed-window N/h",
+    "fixed-window N/h from-first",
+    "sliding-window N/h",
+    "sliding-window N/h exact",
+    "sliding-window N/h strict",
+    "segmented-window N/h x4",
+];
+
+fn of(kind: &str, limit: u64) -> String {
+    kind.replace('N', &limit.to_string())
+}
+
+/// How many of a hundred requests are admitted.
+fn admitted(both: &Both, seconds: u64) -> usize {
+    (0..100).filter(|_| both.check(1, seconds)).count()
+}
+
+/// Begins at the beginning of an hour, where every window does.
+const START: u64 = 36_000;
+
+#[test]
+fn to_and_fro_admits_no_more_than_the_largest_limit_that_was_in_force() {
+    for kind in KINDS {
+        let texts = [100, 1].map(|limit| of(kind, limit));
+        let both = Both::among(&[&texts[0], &texts[1]]);
+        let mut sum = admitted(&both, START);
+        for _ in 0..4 {
+            both.set(&texts[1], START);
+            sum += admitted(&both, START);
+            both.set(&texts[0], START);
+            sum += admitted(&both, START);
+        }
+        assert_eq!(sum, 100, "{kind}");
+    }
+}
+
+#[test]
+fn after_a_change_the_new_limit_less_what_was_spent_is_left() {
+    for kind in KINDS {
+        let texts = [100, 40, 70].map(|limit| of(kind, limit));
+        let both = Both::among(&[&texts[0], &texts[1], &texts[2]]);
+        assert!(both.check(60, START), "{kind}");
+        for (text, left) in [(1, 0), (2, 10), (0, 40), (1, 0), (0, 40)] {
+            both.set(&texts[text], START + 1);
+            assert_eq!(both.left(START + 1), left, "{kind} {}", texts[text]);
+        }
+        assert!(both.check(40, START + 1), "{kind}");
+        assert!(!both.check(1, START + 1), "{kind}");
+    }
+}
+
+#[test]
+fn under_a_lower_limit_a_client_waits_for_one_unit_of_it_and_no_longer() {
+    for kind in KINDS {
+        let texts = [100, 2].map(|limit| of(kind, limit));
+        let both = Both::among(&[&texts[0], &texts[1]]);
+        let fresh = Limiter::with_clock(policy(&texts[1]), new_clock());
+        assert!(both.check(100, START), "{kind}");
+        both.set(&texts[1], START);
+        // As if the lower limit had been in force, and was used up now.
+        assert!(fresh.entry().at(at(START)).check(2).is_allowed());
+        let wait = |decision: Decision| match decision {
+            Decision::Denied(denial) => denial.retry_after().expect("it fits some time"),
+            Decision::Allowed(_) => Duration::ZERO,
+        };
+        let expected = wait(fresh.entry().at(at(START)).peek(1));
+        let keyed = wait(both.table.entry(&7).at(at(START)).peek(1));
+        let live = wait(both.live.entry().at(at(START)).peek(1));
+        // A tick of a table is at most 1/256 of a unit.
+        let tick = Duration::from_secs(1_800) / 256;
+        for wait in [keyed, live] {
+            assert!(wait <= expected + tick && wait + tick >= expected, "{kind}: {wait:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_spent_counts_when_the_limit_is_put_back_within_its_window_and_not_after_it() {
+    for (kind, left) in [
+        ("gcra N/h", [49, 100]),
+        ("fixed-window N/h", [0, 100]),
+        ("fixed-window N/h from-first", [0, 100]),
+        ("segmented-window N/h x4", [0, 100]),
+    ] {
+        for (later, left) in [1_800, 3_600].into_iter().zip(left) {
+            let texts = [100, 1].map(|limit| of(kind, limit));
+            let both = Both::among(&[&texts[0], &texts[1]]);
+            assert!(both.check(100, START), "{kind}");
+            both.set(&texts[1], START);
+            both.set(&texts[0], START + later);
+            assert_eq!(both.left(START + later), left, "{kind}, {later} s later");
+        }
+    }
+    // The previous window counts for the share of it that is covered.
+    let texts = [100, 1].map(|limit| of("sliding-window N/h", limit));
+    let both = Both::among(&[&texts[0], &texts[1]]);
+    assert!(both.check(100, START));
+    both.set(&texts[1], START);
+    both.set(&texts[0], START + 3_600 + 900);
+    assert_eq!(both.left(START + 4_500), 25);
+}
+
+/// The lower quota here gives its one unit back in a second, so its words are idle long before what was spent is over.
+const QUICK: &str = "gcra 3600/h burst 1";
+
+fn quick(capacity: usize) -> KeyedLimiter<u64> {
+    let (large, quick) = (policy("gcra 100/h"), policy(QUICK));
+    Tiers::of(large).headroom(quick).build_with_clock(capacity, new_clock()).unwrap()
+}
+
+fn set(table: &KeyedLimiter<u64>, text: &str, seconds: u64) {
+    on(at(seconds));
+    table.set_quota(0, policy(text)).unwrap();
+}
+
+fn left(table: &KeyedLimiter<u64>, seconds: u64) -> u64 {
+    table.entry(&7).at(at(seconds)).peek(0).remaining()
+}
+
+#[test]
+fn a_key_that_owes_nothing_any_more_keeps_its_cell_while_its_surplus_counts() {
+    let table = quick(14);
+    assert!(table.entry(&7).at(at(START)).check(100).is_allowed());
+    set(&table, QUICK, START);
+    // Strangers come and go, in more keys than the table has cells, and its floors follow.
+    for second in (START + 2..START + 1_800).step_by(20) {
+        for stranger in 100..140 {
+            let _ = table.entry(&(second * 1_000 + stranger)).at(at(second)).check(1);
+        }
+    }
+    assert_eq!(left(&table, START + 1_799), 1);
+    set(&table, "gcra 100/h", START + 1_800);
+    let left = left(&table, START + 1_800);
+    assert!(left <= 50, "half of it came back, not {left}");
+}
+
+#[test]
+fn a_key_without_a_cell_gets_no_more_by_to_and_fro_than_one_with_a_cell() {
+    for lower in ["gcra 1/h", QUICK] {
+        let large = policy("gcra 100/h");
+        let tiers = Tiers::of(large).headroom(policy(lower));
+        let table: KeyedLimiter<u64> = tiers.build_with_clock(1, new_clock()).unwrap();
+        // So many that most of them are in the spill.
+        let keys = 0..200;
+        let mut sums = vec![0; 200];
+        for (step, text) in
+            ["gcra 100/h", lower, "gcra 100/h", lower, "gcra 100/h"].iter().enumerate()
+        {
+            let second = START + 5 * step as u64;
+            set(&table, text, second);
+            for (key, sum) in keys.clone().zip(&mut sums) {
+                *sum += (0..100)
+                    .filter(|_| table.entry(&key).at(at(second)).check(1).is_allowed())
+                    .count();
+            }
+        }
+        assert!(table.stats().spilled > 0, "or this shows nothing");
+        let most = sums.iter().max().unwrap();
+        // What comes back in twenty seconds is less than a unit; of the quick quota up to one a change.
+        assert!(*most <= 103, "{lower}: {most}");
+    }
+}
+
+#[test]
+fn a_snapshot_holds_what_a_lower_limit_cannot_count() {
+    let tiers = |text: &str| Tiers::of(policy(text)).headroom(policy("gcra 100/h"));
+    let table: KeyedLimiter<u64> = tiers("gcra 100/h").build_with_clock(10, new_clock()).unwrap();
+    assert!(table.entry(&7).at(at(START)).check(100).is_allowed());
+    set(&table, "gcra 1/h", START);
+    let mut file = Vec::new();
+    table.snapshot(&mut file).unwrap();
+    let clock = new_clock();
+    clock.set(at(START));
+    let table: KeyedLimiter<u64> = tiers("gcra 1/h").restore(clock, &file[..]).unwrap();
+    set(&table, "gcra 100/h", START);
+    assert_eq!(left(&table, START), 0);
+}
+
+#[test]
+fn a_reset_forgets_what_was_spent_under_every_quota() {
+    let both = Both::among(&["gcra 100/h", "gcra 1/h"]);
+    assert!(both.check(100, START));
+    both.set("gcra 1/h", START);
+    both.table.entry(&7).at(at(START)).reset();
+    both.live.entry().at(at(START)).reset();
+    both.set("gcra 100/h", START);
+    assert_eq!(both.left(START), 100);
+}
+
+#[test]
+fn a_surplus_that_a_word_cannot_tell_exactly_is_told_too_large() {
+    // Beside 24 bits of a tag and a count of 100,000 there are few bits left.
+    let texts = ["gcra 100000/h", "gcra 10/h"];
+    let table: KeyedLimiter<u64> =
+        Tiers::of(policy(texts[0])).build_with_clock(10, new_clock()).unwrap();
+    for spent in [50, 1_000, 33_333, 99_999] {
+        let key = table.entry(&7);
+        key.at(at(START)).reset();
+        assert!(table.entry(&7).at(at(START)).check(spent).is_allowed());
+        for text in [texts[1], texts[0]] {
+            set(&table, text, START);
+        }
+        let left = left(&table, START);
+        assert!(left <= 100_000 - spent, "{left} of {spent}");
+        assert!(left + spent >= 100_000 - spent / 4, "{left} of {spent}");
+    }
+}
+
+#[test]
+fn a_change_with_a_penalty_does_not_walk_through_all_epochs_since_a_key_was_idle() {
+    let texts = ["gcra 100/m penalty 10m after 3", "gcra 90/m penalty 10m after 3"];
+    let table: KeyedLimiter<u64> = Tiers::of(policy(texts[0]))
+        .headroom(policy(texts[1]))
+        .build_with_clock(100, new_clock())
+        .unwrap();
+    for key in 0..100 {
+        assert!(table.entry(&key).at(at(START)).check(1).is_allowed());
+    }
+    // In as many epochs as that this would not end.
+    let seventy_years = 70 * 365 * 86_400;
+    set(&table, texts[1], START + seventy_years);
+    assert_eq!(table.entry(&7).at(at(START + seventy_years)).peek(0).remaining(), 90);
+}
+
+#[test]
+fn a_debt_beyond_the_burst_outlasts_a_change_of_rate_for_as_long_as_it_would_have_taken() {
+    let both = Both::among(&["gcra 1000/h burst 1000", "gcra 500/h burst 1000"]);
+    let _ = both.table.entry(&7).at(at(START)).charge(2_000);
+    let _ = both.live.entry().at(at(START)).charge(2_000);
+    both.set("gcra 500/h burst 1000", START);
+    // 1,000 beyond the burst took an hour, and one unit takes 7.2 s.
+    let after = |ms| Timestamp::from_millis(1_000 * START + ms);
+    for (ms, is_allowed) in [(3_607_100, false), (3_607_300, true)] {
+        assert_eq!(both.table.entry(&7).at(after(ms)).peek(1).is_allowed(), is_allowed, "{ms}");
+        assert_eq!(both.live.entry().at(after(ms)).peek(1).is_allowed(), is_allowed, "{ms}");
+    }
+}
