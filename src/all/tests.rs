@@ -207,7 +207,7 @@ fn limits_whose_quota_may_change_are_undone_under_a_charge_that_is_undone() {
     let quota = Quota::per_second(1).burst(10);
     let live = Limiter::changing_with_clock(quota, clock.clone()).expect("it fits");
     let tiers = crate::Tiers::of(quota).build_with_clock(10, clock.clone()).expect("it fits");
-    // Rounded by the skew of clocks, which is less than a tick of the limit and a tick or more of the table.
+    // Whole units are told: a tick more or less is a unit more or less.
     for (entry, left) in [(live.entry(), 8), (tiers.entry("key"), 9)] {
         let first = charged(entry.cost(4), clock.now());
         clock.advance(Duration::from_secs(1));

@@ -117,7 +117,7 @@ impl ChangingCell {
                 // Counted in the quota in force.
                 Page::InForce(lane) => {
                     let held = seen(&lane.layout, word);
-                    let mark = lane.mark | lane.layout.surplus_of(word);
+                    let mark = lane.layout.own_of(word);
                     Some(Read { word, layout: lane.layout, mark, held, at_ns })
                 }
                 // Counted in the one before: read in its ticks, then carried over the change. `None`, here and below:

@@ -72,6 +72,7 @@ use crate::verdict::Verdict;
 
 use super::ask::{Ask, Fresh};
 use super::base::{MarkedLayout, base_ns, headers};
+use super::book::Book;
 use super::points;
 use super::price::look::hit_priced;
 use super::shard::{Header, cells};
@@ -297,14 +298,15 @@ pub(super) fn owed(
 
 /// The bits of a new word that tell the surplus of its key, as the spill knows it. For the thread that holds a verified
 /// claim; if the quota has been changed since, that cannot be opened.
+#[inline(never)] // so that it costs newcomers of one quota nothing
 pub(super) fn surplus_from_spill(
     table: &Table,
-    identity: Identity,
-    second: usize,
+    book: &Book,
+    (identity, second): (Identity, usize),
     at_ns: u64,
     (tier, (layout, mark)): (u8, MarkedLayout<'_>),
 ) -> u64 {
-    let (Some(book), Some(spill)) = (table.book.as_deref(), &table.spill) else { return 0 };
+    let Some(spill) = &table.spill else { return 0 };
     // Relaxed, as in `owed`: nothing that was ever charged here counts any more.
     if spill.mark(identity, second).load(Ordering::Relaxed) <= at_ns {
         return 0;

@@ -33,6 +33,12 @@ impl Layout {
         word & (((1 << self.surplus_bits) - 1) << self.surplus_shift())
     }
 
+    /// What stands above the time in a word: its tag, if it has one, its index, and its surplus.
+    #[inline(always)]
+    pub(in crate::keyed) fn own_of(&self, word: u64) -> u64 {
+        word & (u64::MAX << (self.surplus_shift() % u64::BITS)) // a layout has no more bits than a word
+    }
+
     /// The units that these bits tell.
     pub(in crate::keyed) fn surplus_units(&self, bits: u64, former: &Former) -> u64 {
         let scale = Scale::new(self.surplus_bits.into(), former.most);
