@@ -98,8 +98,13 @@ impl Limiter {
     /// fastest clock.
     ///
     /// No thread ever waits for another, nothing is allocated after it has been built, and what was spent stays
-    /// spent across a change. It costs a decision a few nanoseconds, and the time is kept in 61 bits: a tick is at most
-    /// 15 ns, and more than 140 million units per second do not fit. (With a fixed quota: 1 ns, and 2.2 billion.)
+    /// spent across a change, and across changes to and fro ([`KeyedLimiter::set_quota`](crate::KeyedLimiter::set_quota)).
+    /// It costs a decision a few nanoseconds, and bits of the time: up to 32,000 units per second a tick is 1/4096 of
+    /// the time in which a unit comes back, from there on more of it, and more than 70 million units per second do not
+    /// fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion fit.)
+    ///
+    /// One thing is assumed of threads: that none sleeps in the middle of a decision while four changes are made at one
+    /// instant of the clock. It might take the word for the one that it had read, and a charge would be lost.
     ///
     /// # Errors
     /// The policy does not fit beside the index that says which quota a word is counted in, or asks for a date that the

@@ -304,7 +304,7 @@ impl Ruled<'_> {
     }
 
     /// What the last place in the queue owes beyond the burst.
-    fn queue_ticks(&self) -> u64 {
+    pub(crate) fn queue_ticks(&self) -> u64 {
         let (Some([wait_ns, places]), Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra)) =
             (self.rules.queue, self.kernel)
         else {

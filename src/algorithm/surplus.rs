@@ -22,10 +22,9 @@
 //! ago, C is at most `r * (t - T - idle) - b'`.
 //!
 //! # How it is kept
-//! In the bits of a word that its quota leaves free beside tag, index, time and counts, at least one. As many as there
-//! are say each number up to the largest surplus there can be, if that is below 2^bits; else they are a number with a
-//! mantissa and an exponent, rounded up. With m bits of mantissa a surplus is told at most 2^(1 - m) of itself too large,
-//! so a limit that goes to and fro may give that much less, and never more.
+//! In the bits of a word that its quota leaves free beside tag, index, time and counts, at least one: as a number of
+//! steps, rounded up. With b bits a step is the largest surplus there can be, divided by `2^b - 1` and rounded up. So a
+//! limit that goes to and fro may give up to a step less, and never more.
 
 use super::{Answers, Decides, Gcra, Held, Kernel};
 use crate::sync::{Fault, planted};
@@ -125,14 +124,11 @@ impl Kernel {
     }
 }
 
-/// How numbers up to a largest one are told in so many bits: each by itself while there are enough, and else with a
-/// mantissa and an exponent.
+/// How numbers up to a largest one are told in so many bits: in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
-    /// At least 1, at most [`SURPLUS_BITS_MAX`].
-    bits: u32,
     most: u64,
-    mantissa_bits: u32,
+    step: u64,
 }
 
 /// More bits would tell a surplus no better than anyone can notice.
@@ -141,45 +137,19 @@ pub(crate) const SURPLUS_BITS_MAX: u32 = 16;
 impl Scale {
     /// `None` if there is no bit to tell anything in.
     pub(crate) fn new(bits: u32, most: u64) -> Option<Self> {
-        let bits = Some(bits.min(SURPLUS_BITS_MAX)).filter(|bits| *bits > 0)?;
-        // The widest mantissa beside which the largest number still has its exponent. One bit of it always does, since
-        // the last code of all stands for the largest number.
-        let with = |mantissa_bits| Self { bits, most, mantissa_bits };
-        let reaches = |scale: &Self| scale.value(scale.last()) >= most;
-        Some((1..=bits).rev().map(with).find(reaches).unwrap_or(with(1)))
+        // How many steps the bits can tell.
+        let steps = (1 << bits.min(SURPLUS_BITS_MAX)) - 1;
+        (steps > 0).then(|| Self { most, step: most.div_ceil(steps).max(1) })
     }
 
-    fn last(self) -> u64 {
-        (1 << self.bits) - 1
-    }
-
-    /// The number that a code tells. Each is larger than the one before.
-    fn value(self, code: u64) -> u64 {
-        let steps = 1 << (self.mantissa_bits - 1);
-        // Below that each number has a code of its own.
-        if code < 2 * steps {
-            return code;
-        }
-        // From there on twice as far apart with each row of as many codes.
-        let (row, step) = (code / steps - 1, code % steps);
-        let value = u128::from(steps + step).checked_shl(u32::try_from(row).unwrap_or(u32::MAX));
-        u64::try_from(value.unwrap_or(u128::MAX)).unwrap_or(u64::MAX)
-    }
-
-    /// The least code that tells no less, or the last.
+    /// The number of steps that are no less than so many units; of more than the largest number, as of that.
     pub(crate) fn code(self, units: u64) -> u64 {
-        // There are at most 2^16, in their order.
-        let (mut low, mut high) = (0, self.last());
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.units(middle) >= units { high = middle } else { low = middle + 1 }
-        }
-        low
+        units.min(self.most).div_ceil(self.step)
     }
 
-    /// What a code tells, at most the largest number. The last code tells that.
+    /// What a number of steps tells.
     pub(crate) fn units(self, code: u64) -> u64 {
-        if code == self.last() { self.most } else { self.value(code).min(self.most) }
+        code.saturating_mul(self.step).min(self.most)
     }
 }
 
@@ -191,36 +161,19 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn a_number_is_told_exactly_while_there_is_room_and_never_too_small() {
-        for (bits, most) in
-            [(1, 100), (2, 100), (5, 31), (5, 1_000), (8, 200), (8, 1 << 40), (16, u64::MAX)]
-        {
+    fn a_surplus_is_told_to_the_unit_while_there_is_room_and_by_less_than_a_step_too_large() {
+        for (bits, most) in [(1, 100), (2, 100), (5, 31), (5, 1_000), (8, 200), (16, u64::MAX)] {
             let scale = Scale::new(bits, most).expect("a bit");
+            let step = most.div_ceil((1 << bits) - 1);
             let numbers = (0..300).chain([most / 3, most - 1, most]).filter(|units| *units <= most);
             for units in numbers {
                 let told = scale.units(scale.code(units));
-                assert!(
-                    told >= units && told <= most,
-                    "{units} in {bits} bits up to {most}: {told}"
-                );
-                if most < 1 << bits {
-                    assert_eq!(told, units);
-                }
+                assert!(scale.code(units) < 1 << bits);
+                assert!(told >= units && told - units < step, "{units} in {bits} bits: {told}");
                 assert_eq!(told == 0, units == 0);
             }
         }
         assert_eq!(Scale::new(0, 5), None);
-    }
-
-    #[test]
-    fn eight_bits_tell_a_surplus_of_two_hundred_exactly_and_a_large_one_to_an_eighth() {
-        let exact = Scale::new(8, 200).expect("bits");
-        assert!((0..=200).all(|units| exact.units(exact.code(units)) == units));
-        let wide = Scale::new(8, 1 << 40).expect("bits");
-        for units in [10_u64, 1_000, 123_456, 1 << 39] {
-            let told = wide.units(wide.code(units));
-            assert!(told - units <= units / 4, "{units}: {told}");
-        }
     }
 
     #[test]

@@ -53,12 +53,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// begin after this has returned use the new one; one that is under way uses the one or the other, whole. The
     /// limiter's clock says when it changes; a time before that of the last change counts as that.
     ///
-    /// What a key has spent stays spent. Under GCRA its debt drains at the old rate up to the change and at
-    /// the new rate after it; what is above the new burst is cut off. So in any time that holds the change
+    /// What a key has spent stays spent, in units. Under GCRA its debt drains at the old rate up to the change and at
+    /// the new rate after it. So in any time that holds the change
     /// a key is admitted at most *the larger of the two bursts*, and what the old rate gives before the
     /// change and the new one after it, and the old rate's for as long as decisions of before the change
     /// were still under way. A raised burst gives the difference; a lowered one locks no key out for longer
-    /// than it takes to come back, and forgives what is owed above that. A window of the same length keeps its
+    /// than it takes to come back. What it cannot count stays in the key's word, as its surplus, and is owed again if a
+    /// later change raises the limit while it would still count: to and fro gives no more than the largest limit that
+    /// was in force. A surplus that a word has too few bits for is rounded up. A window of the same length keeps its
     /// counts, up to the new limit; where lengths or algorithms differ, what was used of the old limit counts as
     /// used of the new one. A row of denials goes along ([`AtLimit`](crate::AtLimit)), one short of the new quota's penalty
     /// at most; a penalty goes on to its end, but no longer than the new quota's would last from now. A quota without a

@@ -192,7 +192,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// write to a new file, sync that, and then rename it over the old one, so that there is a whole one
     /// at every moment.
     ///
-    /// For a limiter with [`Tiers`](crate::Tiers) the file has 112 bytes more for each tier; while the
+    /// For a limiter with [`Tiers`](crate::Tiers) the file has 264 bytes more for each tier; while the
     /// table is copied, no quota can be changed. For sliding logs it has, for each shard, 8 bytes and seven times 16 and 8
     /// for each unit of the limit.
     ///

@@ -200,21 +200,21 @@ fn a_reset_forgets_what_was_spent_under_every_quota() {
 }
 
 #[test]
-fn a_surplus_that_a_word_cannot_tell_exactly_is_told_too_large() {
-    // Beside 24 bits of a tag and a count of 100,000 there are few bits left.
-    let texts = ["gcra 100000/h", "gcra 10/h"];
+fn a_surplus_that_a_word_cannot_tell_exactly_is_told_less_than_a_step_too_large() {
+    let texts = ["gcra 10000/s", "gcra 9000/s"];
     let table: KeyedLimiter<u64> =
         Tiers::of(policy(texts[0])).build_with_clock(10, new_clock()).unwrap();
-    for spent in [50, 1_000, 33_333, 99_999] {
-        let key = table.entry(&7);
-        key.at(at(START)).reset();
+    // Four bits: fifteen steps up to twice the limit.
+    let step = 20_000_u64.div_ceil(15);
+    for spent in [9_001, 9_500, 10_000] {
+        table.entry(&7).at(at(START)).reset();
         assert!(table.entry(&7).at(at(START)).check(spent).is_allowed());
         for text in [texts[1], texts[0]] {
             set(&table, text, START);
         }
         let left = left(&table, START);
-        assert!(left <= 100_000 - spent, "{left} of {spent}");
-        assert!(left + spent >= 100_000 - spent / 4, "{left} of {spent}");
+        assert!(left <= 10_000 - spent, "{left} of {spent}");
+        assert!(left + step > 10_000 - spent, "{left} of {spent}");
     }
 }
 

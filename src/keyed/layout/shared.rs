@@ -21,7 +21,7 @@
 
 use super::{
     Demand, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MAX, EPOCH_GRANULES_MIN, GRANULE_BITS, Layout,
-    QUANTA, SLACK, TAG_BITS_ENOUGH, TAG_BITS_MIN,
+    QUANTA, SLACK, TAG_BITS_ENOUGH, TAG_BITS_MIN, TAG_BITS_SEARCHED,
 };
 use crate::algorithm::{
     Answers, CODE_WORDS, FromCode, Kernel, Packing, Rules, SURPLUS_BITS_MAX, by_code,
@@ -35,8 +35,12 @@ use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
 const EPOCHS_IN_HORIZON: u128 = 8;
 
 /// A surplus that is told in so many bits is worth coarser ticks and narrower counts.
-// They tell each number up to 255, and beyond that none by more than 1/16 too large (`algorithm/surplus.rs`).
+// In so many steps that one is less than a hundredth of a limit: 2/255, of the twice the limit that a word may count.
 const SURPLUS_BITS_ENOUGH: u8 = 8;
+
+/// A surplus that is told in so many bits is worth a narrower tag.
+// A step is then two fifteenths of the limit; one bit tells only that there is a surplus, which counts as the largest.
+const SURPLUS_BITS_MIN: u8 = 4;
 
 /// The words of a [`Layout`] that is kept in atomics.
 pub(crate) const CODED_WORDS: usize = CODE_WORDS + 4;
@@ -84,10 +88,15 @@ impl Shared {
         // If that fits: else half of the doublings.
         let minute = Some(middle.max(EPOCH_GRANULES_ENOUGH)).filter(fits_beside_tag);
         let epoch = minute.unwrap_or(middle);
-        // The widest tag beside which all quotas fit.
-        let found =
-            (TAG_BITS_MIN..=TAG_BITS_ENOUGH).rev().map(|tag_bits| with(tag_bits, epoch)).find(fits);
-        found.ok_or_else(|| {
+        let by_tag =
+            |least: u32| (least..=TAG_BITS_ENOUGH).rev().map(|tag_bits| with(tag_bits, epoch));
+        let tells_surplus = |shared: &Self| {
+            let is_told = |layout: Layout| layout.surplus_bits >= SURPLUS_BITS_MIN;
+            policies.iter().all(|policy| shared.layout(policy).is_some_and(is_told))
+        };
+        // The widest tag beside which all quotas fit; a few bits of it are worth a surplus that can be told.
+        let told = by_tag(TAG_BITS_SEARCHED).find(tells_surplus);
+        told.or_else(|| by_tag(TAG_BITS_MIN).find(fits)).ok_or_else(|| {
             // For the error: the tag that would have been left.
             let widest = |tag_bits: &u32| fits(&with(*tag_bits, epoch));
             let tag_bits = (0..TAG_BITS_MIN).rev().find(widest).unwrap_or(0);

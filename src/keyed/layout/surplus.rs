@@ -15,9 +15,14 @@ impl Layout {
     pub(in crate::keyed) fn most_units(&self) -> u64 {
         let limit = self.kernel.limit();
         match self.kernel {
-            // Beyond 128 limits a debt is not told to the unit any more.
+            // A word of its own remembers a debt of centuries. Of that a change to and fro forgets what is beyond twice
+            // the limit and its queue: with more the steps would be as large as the limit.
+            Kernel::Gcra(_) | Kernel::RuledGcra(_) if self.tag_bits == 0 => {
+                let places = self.ruled().queue_ticks() / self.kernel.fineness();
+                limit.saturating_mul(2).saturating_add(places)
+            }
             Kernel::Gcra(_) | Kernel::RuledGcra(_) => {
-                (self.ahead / self.kernel.fineness()).clamp(limit, limit.saturating_mul(128))
+                (self.ahead / self.kernel.fineness()).max(limit)
             }
             _ => limit,
         }
@@ -49,5 +54,31 @@ impl Layout {
     pub(in crate::keyed) fn surplus_bits_of(&self, units: u64, former: &Former) -> u64 {
         let scale = Scale::new(self.surplus_bits.into(), former.most);
         scale.map_or(0, |scale| scale.code(units) << self.surplus_shift())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Shared;
+    use crate::policy::Policy;
+
+    /// As `docs/limiters.md` says them: the bits of a surplus in a table of one tier that was built with this quota.
+    #[test]
+    fn the_bits_of_a_surplus_are_those_that_the_documentation_names() {
+        for (text, bits, tag_bits) in [
+            ("gcra 100/h", 7, 32),
+            ("gcra 100/s", 6, 32),
+            ("gcra 1000/h", 6, 32),
+            ("gcra 10000/s", 4, 32),
+            ("fixed-window 100/m", 12, 32),
+            ("sliding-window 100/m", 8, 32),
+            ("sliding-window 10000/m", 1, 28),
+            ("segmented-window 100/m x4", 4, 29),
+        ] {
+            let policy: Policy = text.parse().expect("a policy");
+            let shared = Shared::plan(&[policy], 2).expect("a plan");
+            let layout = shared.layout(&policy).expect("planned");
+            assert_eq!((layout.surplus_bits, layout.tag_bits), (bits, tag_bits), "{text}");
+        }
     }
 }

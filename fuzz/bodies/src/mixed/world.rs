@@ -118,10 +118,10 @@ impl<'s> MixedWorld<'s> {
                 let choices = TimeFineness::keyed(policy);
                 Expectation::new(policy, choices, LATEST_NS, self.plant)
             }
-            // Words with an index in them count less finely, by a few bits.
+            // Words with an index and a surplus in them count less finely, by up to 20 bits.
             SubjectKind::Alive if is_gcra => {
                 let finest = TimeFineness::unkeyed(policy).tick;
-                let ticks = finest.saturating_sub(6)..=finest;
+                let ticks = finest.saturating_sub(20)..=finest;
                 self.of_ticks(policy, ticks, LATEST_NS)
             }
             SubjectKind::Alive => {
