@@ -44,7 +44,8 @@ pub enum ChangeError {
     },
     /// Calendar months in a limiter whose clock cannot tell the date.
     NoDate,
-    /// Another thread is changing a quota of this limiter.
+    /// Another thread is changing a quota of this limiter; or, of a sliding log, one has begun a request of several units
+    /// or is giving something back, and has not ended that yet. A later try may succeed.
     Busy,
     /// There was no cell for the key in its new tier.
     NoCell,
@@ -71,7 +72,9 @@ impl fmt::Display for ChangeError {
                  alone, up to that of the policy that it was built with; build another limiter"
             ),
             Self::NoDate => f.write_str(NO_DATE),
-            Self::Busy => f.write_str("another change of quota is under way; try again after it"),
+            Self::Busy => f.write_str(
+                "another change of quota is under way, or a request that this one must not overtake; try again after it",
+            ),
             Self::NoCell => f.write_str("the table is full of live keys; the key stays in its tier"),
         }
     }

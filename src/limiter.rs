@@ -163,14 +163,16 @@ impl Limiter {
     /// rate gives in its own time.
     ///
     /// Of a sliding log, units that were admitted before a change count after it for the rest of their window, whatever
-    /// the limit was: a request is admitted if these and its cost are at most the limit in force. A
-    /// permit of before gives back nothing, unless the limit is what it was. A change reads all slots some 70 times.
+    /// the limit was: a request is admitted if these and its cost are at most the limit in force. A permit of before
+    /// another count gives back nothing, also when the count is put back; and while a change is under way nothing
+    /// is given back but by a reset. [`uncharge`](crate::Entry::uncharge) gives back first what is beyond a lowered limit.
+    /// A change reads all slots some 70 times.
     ///
     /// # Errors
     /// The quota is fixed; the new one is none that [`changing`](Limiter::changing) would take; it differs from that of a
     /// sliding log by more than its count, or its count is above that of the first policy; another change is under way,
-    /// or requests of several units that have taken slots of a log and do not know yet if they get all. Nothing has
-    /// changed then.
+    /// or, of a log, a request of several units that has taken slots and does not know yet if it gets all, or something that
+    /// is being given back. Nothing has changed then.
     ///
     /// ```
     /// use std::time::Duration;

@@ -13,38 +13,106 @@
 //! when on it is free, not for which window it was taken: were windows to change, a slot that is yet to be rewritten
 //! could not be told from one that was just taken under the new one.
 //!
-//! No thread waits: a slot that a request of several units has just marked cannot be closed, and if there are not enough
-//! others, those closed so far are opened again, and the change is refused.
+//! # Why no slot in use is earlier than a closed one
+//! Were one earlier, it would be free while the unit of the closed one still counts, and more would be admitted than the
+//! limit, for the rest of that window and after every request in flight has ended. When a change begins none is
+//! earlier. Whatever happens to a slot then, one of these cases holds:
+//!
+//! * *It is taken, or a denial is recorded in it.* It then holds a later time than before.
+//! * *It is marked* by a request of several units, which will put back the time under the mark or write a later one. So
+//!   the time under the mark counts. A marked slot cannot be closed: only its owner may write to it. So the others are
+//!   closed, and then all slots are read once more. Where an unmarked one is earlier than a closed one, since its mark
+//!   has gone meanwhile, the two are exchanged: the earlier one is closed first, so that no more are ever in use than
+//!   before. Where a marked one is earlier, the slots are read again, a few times; if the mark still stands, what was
+//!   closed is opened again, and the change is refused. Slots that are marked later do not matter: none of them is earlier.
+//! * *It is given back*, which lowers its time. So what is given back and a change exclude each other: both are
+//!   announced in the word of the count, and whichever comes second is refused. After the change a permit of before it is
+//!   worth nothing: what it was charged may be later than a closed slot, but the time that it would put back need not be.
+//!   A permit of after the change took a slot that was no earlier than the closed ones, and puts back no earlier
+//!   time than it found. What is given back without a permit comes out of the closed slots first: as long as one of them
+//!   counts, more units count than the limit allows.
+//! * *It is reset*, which lowers each slot, in use or not. A reset is never refused. One that meets a change may
+//!   forgive also what is admitted while it runs, but nothing that comes after.
+//!
+//! The third case could also have been solved without a refusal, by exchanging slots in a refund as well; that takes two
+//! writes that others may come between, and two orders in which a stalled refund meets the next change. And a closing
+//! that does not give up would have to wait for a thread that may not run at all just then.
+//!
+//! No thread waits. A change is refused if slots stay marked, or if a thread that gives something back has not ended it,
+//! through some readings; it has then done nothing but deny a request that came meanwhile.
 
 use crate::change::ChangeError;
 use crate::policy::{Policy, of_count};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
 use super::ring::Ring;
+use super::rule::LogRule;
 use super::slots::{Slots, closed, is_closed, is_marked, load, time};
 use super::take::rewrite;
 
 /// Set in the count while a thread changes it.
 const CHANGING: u64 = 1 << 63;
 
+/// Added to the count by each thread that gives something back, for as long as that takes. There are fewer than 2^31.
+const GIVING_BACK: u64 = 1 << 32;
+
+/// The bits of the count itself: a log has 2^20 slots at most.
+const COUNT: u64 = GIVING_BACK - 1;
+
+/// After so many readings of what other threads have not ended, a change is refused. A thread that runs ends
+/// a request of several units in about as long as a few readings of the slots take.
+const ROUNDS: usize = 64;
+
 /// What may change.
 #[derive(Debug)]
 pub(super) struct ChangingCount {
     /// The first policy, which has the largest count.
     built: Policy,
-    /// The count in force. It is never less than that of the slots in use: so no more is told to be left.
+    /// The count in force, and what is under way. The count is never less than that of the slots in use: so no more is
+    /// told to be left.
     count: AtomicU64,
+    /// How often the count has changed.
+    changes: AtomicU64,
+}
+
+/// The right to give something back while the count does not change.
+#[derive(Debug)]
+pub(super) struct GivingBack<'a>(&'a AtomicU64);
+
+impl Drop for GivingBack<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire of `settled`, so that a change sees what was given back.
+        self.0.fetch_add(GIVING_BACK.wrapping_neg(), Ordering::Release);
+    }
 }
 
 impl ChangingCount {
     pub(super) fn new(built: Policy) -> Self {
-        Self { built, count: AtomicU64::new(built.quota().count()) }
+        let count = AtomicU64::new(built.quota().count());
+        Self { built, count, changes: AtomicU64::new(0) }
     }
 
     pub(super) fn policy(&self) -> Policy {
         // Relaxed, here and in `set_quota` but for what is said there: a count orders nothing, slots are closed whatever
         // a reader believes.
-        of_count(self.built, self.count.load(Ordering::Relaxed) & !CHANGING)
+        of_count(self.built, self.count.load(Ordering::Relaxed) & COUNT)
+    }
+
+    /// The rule in force, for a permit or what is given back of one.
+    pub(super) fn rule(&self) -> Option<LogRule> {
+        // Acquire, and before a slot is read: pairs with the Release of `end`. A permit of this change has found the slots
+        // as the change has left them.
+        let changes = self.changes.load(Ordering::Acquire);
+        LogRule::of(&self.policy()).map(|rule| rule.since(changes))
+    }
+
+    /// `None` while the count changes.
+    pub(super) fn giving_back(&self) -> Option<GivingBack<'_>> {
+        let is_free = |word: u64| word & CHANGING == 0 || planted(Fault::GivenBackInChange);
+        let begun = |word: u64| is_free(word).then_some(word + GIVING_BACK);
+        // Acquire: pairs with the Release of `end`, so that the slots are seen as the last change has left them.
+        let begun = self.count.fetch_update(Ordering::Acquire, Ordering::Relaxed, begun);
+        begun.ok().map(|_| GivingBack(&self.count))
     }
 
     pub(super) fn set_quota(&self, ring: &Ring, policy: Policy) -> Result<(), ChangeError> {
@@ -53,51 +121,110 @@ impl ChangingCount {
         if policy != of_count(self.built, count) || count > self.built.quota().count() {
             return Err(ChangeError::Log { policy });
         }
-        // Relaxed: see `policy`.
-        let before = self.count.load(Ordering::Relaxed) & !CHANGING;
-        // Acquire: pairs with the Release below, so a change sees the slots as the last one has left them.
-        let begun = self.count.compare_exchange(
-            before,
-            before | CHANGING,
-            Ordering::Acquire,
-            Ordering::Relaxed,
-        );
-        // Another thread is changing it, or has just done so.
-        if begun.is_err() {
-            return Err(ChangeError::Busy);
-        }
+        let before = self.begin().ok_or(ChangeError::Busy)?;
         // Slots: of a soft limit those that it is softened by, too.
         let [now, then] = [before, count].map(|count| of_count(self.built, count).ceiling());
-        let is_done = if then < now {
-            close(ring, now - then)
-        } else {
-            // First told, then opened: see `count`. Relaxed: see `policy`.
-            self.count.store(count | CHANGING, Ordering::Relaxed);
-            open(ring, then - now);
-            true
-        };
-        // Release: pairs with the Acquire above.
-        self.count.store(if is_done { count } else { before }, Ordering::Release);
-        if is_done { Ok(()) } else { Err(ChangeError::Busy) }
+        if then < now {
+            let is_done = close(ring, now - then);
+            self.end([before, if is_done { count } else { before }]);
+            return if is_done { Ok(()) } else { Err(ChangeError::Busy) };
+        }
+        // First told, then opened: see `count`. Relaxed: see `policy`.
+        self.count.fetch_add(count - before, Ordering::Relaxed);
+        open(ring, then - now);
+        self.end([before, count]);
+        Ok(())
+    }
+
+    /// Takes the right to change the count, and says what it is. `None`: another thread has it, or one has not ended giving
+    /// something back.
+    fn begin(&self) -> Option<u64> {
+        let free = |word: u64| (word & CHANGING == 0).then_some(word | CHANGING);
+        // Acquire: pairs with the Release of `end`, so a change sees the slots as the last one has left them.
+        self.count.fetch_update(Ordering::Acquire, Ordering::Relaxed, free).ok()?;
+        let word = self.settled();
+        if word.is_none() {
+            // Relaxed: nothing was changed.
+            self.count.fetch_add(CHANGING.wrapping_neg(), Ordering::Relaxed);
+        }
+        word
+    }
+
+    /// The count when no thread is giving anything back: none begins to while `CHANGING` stands.
+    fn settled(&self) -> Option<u64> {
+        if planted(Fault::GivenBackInChange) {
+            return Some(self.count.load(Ordering::Acquire) & COUNT);
+        }
+        // Acquire: pairs with the Release where each of them has ended.
+        let words = (0..scale::rounds(ROUNDS)).map(|_| self.count.load(Ordering::Acquire));
+        words.map(|word| word & !CHANGING).find(|&word| word <= COUNT)
+    }
+
+    /// Ends a change from one count to another, or to the same if nothing has come of it.
+    fn end(&self, [before, count]: [u64; 2]) {
+        if before != count {
+            // Release: pairs with the Acquire of `rule`. Before the right to change is given up: only its owner counts.
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+        // A raised count is told already.
+        let lowered = before.saturating_sub(count);
+        // Release: pairs with the Acquire of `begin` and of `giving_back`.
+        self.count.fetch_add((lowered + CHANGING).wrapping_neg(), Ordering::Release);
     }
 }
 
-/// Closes so many slots, those with the earliest times; or none, if too many of them are marked.
+/// Closes so many slots, those with the earliest times; or none, if others that are as early stay marked.
+///
+/// Lock-free: a further round that is not counted means that other threads have ended marks of before.
 fn close(ring: &Ring, units: u64) -> bool {
     let in_use = |word: u64| (!is_marked(word)).then_some(word);
-    let done = rewrite_least(ring, units, in_use, closed);
-    // None is without a mark any more.
-    if done < units {
-        // A request that came meanwhile may have been denied, which is all that this has done.
-        open(ring, done);
+    let (mut done, mut round) = (0, 0);
+    while round < scale::rounds(ROUNDS) {
+        done += rewrite_least(ring, units - done, in_use, closed);
+        let Earlier { unmarked, marked } = earlier(ring);
+        // Not enough, or not the earliest: until marks go.
+        if done < units || marked > 0 {
+            round += 1;
+        } else if unmarked == 0 {
+            return true;
+        }
+        // Exchanged: first closed, then as many opened, so that no more than before are in use at any moment.
+        open(ring, rewrite_least(ring, unmarked, in_use, closed));
     }
-    done == units
+    // A request that came meanwhile may have been denied, which is all that this has done.
+    open(ring, done);
+    false
+}
+
+/// Slots in use that are earlier than the latest closed one.
+struct Earlier {
+    unmarked: u64,
+    marked: u64,
+}
+
+/// Each slot is read by itself. That is enough: only the caller closes slots, and while it may, the time of a slot that is
+/// in use only rises, its mark aside.
+fn earlier(ring: &Ring) -> Earlier {
+    let latest_ns = words(ring).filter(|&word| is_closed(word)).map(time).max().unwrap_or(0);
+    let mut earlier = Earlier { unmarked: 0, marked: 0 };
+    if planted(Fault::ClosedBesideMarks) {
+        return earlier;
+    }
+    for word in words(ring).filter(|&word| !is_closed(word) && time(word) < latest_ns) {
+        *(if is_marked(word) { &mut earlier.marked } else { &mut earlier.unmarked }) += 1;
+    }
+    earlier
+}
+
+fn words(ring: &Ring) -> impl Iterator<Item = u64> {
+    (0..ring.rows()).flat_map(|row| ring.row(row)).map(load)
 }
 
 /// Opens so many of the closed slots, those with the latest times. There are as many: only a change opens any.
 fn open(ring: &Ring, units: u64) {
     // The complement: the latest time is the least of these numbers.
-    let latest_first = |word: u64| is_closed(word).then(|| !time(word));
+    let number = |word| if planted(Fault::EarliestOpened) { time(word) } else { !time(word) };
+    let latest_first = |word: u64| is_closed(word).then(|| number(word));
     rewrite_least(ring, units, latest_first, time);
 }
 
@@ -125,10 +252,7 @@ fn rewrite_least(
 
 /// The nth of the slots' numbers, least first, or the last if there are fewer: by bisection, since nothing is allocated.
 fn nth_least(ring: &Ring, nth: u64, number: impl Fn(u64) -> Option<u64>) -> Option<u64> {
-    let numbers = || {
-        let slots = (0..ring.rows()).flat_map(|row| ring.row(row));
-        slots.filter_map(|slot| number(load(slot)))
-    };
+    let numbers = || words(ring).filter_map(&number);
     let is_enough = |most| numbers().filter(|number| *number <= most).count() as u64 >= nth;
     // Between these, not from the beginning of time on: each halving reads all slots.
     let [mut least, mut most] = numbers()

@@ -93,7 +93,7 @@ impl Log {
 
     fn rule(&self) -> LogRule {
         // Only the count changes, so it is still one of logs.
-        self.policy().and_then(|policy| LogRule::of(&policy)).unwrap_or(self.rule)
+        self.changing.as_ref().and_then(|changing| changing.rule()).unwrap_or(self.rule)
     }
 
     /// What it holds, for a file: where the cursor stands, and from when on each slot is free. A mark is of a request that
@@ -115,6 +115,12 @@ impl Log {
     }
 
     pub(crate) fn amend(&self, now: Timestamp, amendment: Amendment<'_>) -> u64 {
+        // While it is held the count does not change: what is given back lowers slots (`changing.rs`).
+        let right = self.changing.as_ref().map(|changing| changing.giving_back());
+        // Refused, but for a reset, which forgives what comes meanwhile as well.
+        if matches!(right, Some(None)) && !matches!(amendment, Amendment::Reset) {
+            return 0;
+        }
         self.rule().amend(&self.ring, now.as_nanos(), amendment)
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct LogRule {
     /// Units by which the limit is softened.
     beyond: u64,
     counts_denials: bool,
+    /// How often the count had changed, in a log whose count may: a permit of before gives back nothing.
+    changes: u64,
 }
 
 /// One request.
@@ -76,8 +78,13 @@ impl LogRule {
         let beyond = limit - policy.named_limit();
         let (soft_bp, counts_denials) =
             (at_limit.soft_bp, at_limit.count_denied != CountDenied::No);
-        let rule = Self { limit, slots, window_ns, soft_bp, beyond, counts_denials };
+        let rule = Self { limit, slots, window_ns, soft_bp, beyond, counts_denials, changes: 0 };
         (policy.algorithm() == Algorithm::SlidingLog).then_some(rule)
+    }
+
+    /// The same, after so many changes of the count.
+    pub(super) fn since(self, changes: u64) -> Self {
+        Self { changes, ..self }
     }
 
     /// The decision that charges nothing and gives these answers.
@@ -287,12 +294,14 @@ impl LogRule {
         denied
     }
 
-    /// The permit of a charge. It holds what each of its slots does, by which they are found again.
+    /// The permit of a charge. It holds what each of its slots does, by which they are found again, and of which change.
     fn permit(&self, ask: LogRequest, charged: LogCharge, answers: Answers) -> Decision {
         let LogCharge { units, turn_ns } = charged;
         let answers = Answers { ready_ns: turn_ns, ..answers };
         let view = self.view(ask, Verdict::Allowed, answers, ask.now_ns);
-        let held = Held { counts: free_at(turn_ns, self.window_ns), ..Held::IDLE };
+        // No word lies behind anything: there is room for the change.
+        let held =
+            Held { counts: free_at(turn_ns, self.window_ns), behind: self.changes, ..Held::IDLE };
         let mark = self.mark(answers, 0);
         Decision::new(Verdict::Allowed, View { cost: units, held, mark, ..view })
     }
@@ -300,7 +309,10 @@ impl LogRule {
     /// The instant that a permit's units were taken for, if it is one of such a log.
     fn turn_of(&self, charge: &View) -> Option<u64> {
         let turn_ns = charge.log_turn_ns()?;
+        // Of the same count, but of before a change and one back: see `changing.rs`.
+        let is_before = charge.held.behind != self.changes && !planted(Fault::PermitOutlivesChange);
         let is_own = charge.kernel.limit() == self.limit
+            && !is_before
             && charge.held.counts == free_at(turn_ns, self.window_ns);
         is_own.then_some(turn_ns)
     }
@@ -321,17 +333,23 @@ impl LogRule {
             }
             // What counts now. What is promised for later is another request's place.
             Amendment::Uncharge(units) => {
-                let latest = free_at(now_ns, self.window_ns);
-                let is_used = |word| !is_marked(word) && word > now_ns && word <= latest;
-                rewrite(slots, units, |word| is_used(word).then_some(now_ns))
+                let is_used =
+                    |time_ns| time_ns > now_ns && time_ns <= free_at(now_ns, self.window_ns);
+                // What is not in use counts beyond the limit: it goes first.
+                let is_beyond = |word| is_closed(word) && is_used(time(word));
+                let units_beyond = if planted(Fault::SlotsInUseFirst) { 0 } else { units };
+                let beyond =
+                    rewrite(slots, units_beyond, |word| is_beyond(word).then(|| closed(now_ns)));
+                let is_used = |word| !is_marked(word) && is_used(word);
+                beyond + rewrite(slots, units - beyond, |word| is_used(word).then_some(now_ns))
             }
             // Not 0: requests with an earlier time still wait until then, as in every limiter.
             Amendment::Reset => {
-                let is_given = |word| !is_marked(word) && word > now_ns;
-                let given = rewrite(slots, u64::MAX, |word| is_given(word).then_some(now_ns));
-                // What is not in use is forgiven, too: it may be in use again before it is free.
-                rewrite(slots, u64::MAX, |word| {
-                    (is_closed(word) && time(word) > now_ns).then(|| closed(now_ns))
+                // What is not in use is forgiven, too: it may be in use again before it is free. In one reading, so that no
+                // slot is passed over that is closed or opened meanwhile.
+                let given = rewrite(slots, u64::MAX, |word| match is_closed(word) {
+                    true => (time(word) > now_ns).then(|| closed(now_ns)),
+                    false => (!is_marked(word) && word > now_ns).then_some(now_ns),
                 });
                 // Also where no slot is given back: a thread that stalled in a reading of before another reset may have
                 // raised the bound behind that one, and this one mends it.

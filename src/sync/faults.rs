@@ -92,6 +92,16 @@ pub enum Fault {
     GivenBackWhatever,
     /// A reserved slot is taken for now, not for its turn.
     ReservedFromNow,
+    /// A log is lowered beside a slot that a request has marked, and that is earlier than those that are closed.
+    ClosedBesideMarks,
+    /// A log that is raised uses the slots with the earliest times again, not those with the latest.
+    EarliestOpened,
+    /// What is given back lowers a slot of a log while its count changes.
+    GivenBackInChange,
+    /// A permit gives back a unit of a log whose count has changed, and back.
+    PermitOutlivesChange,
+    /// What is given back without a permit comes out of slots in use, while others count beyond the limit.
+    SlotsInUseFirst,
     /// A row of a log is said to be taken for longer than its slots say.
     RowPassedOver,
     /// A unit counts, whatever key the log belongs to by the time it is written.

@@ -1,8 +1,6 @@
 //! A sliding log whose count changes: a request is admitted if the units of the window before it and its own are at most
 //! the limit in force, whatever it was when they were admitted.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use tollgate::{
@@ -11,20 +9,20 @@ use tollgate::{
 
 use crate::common::policy;
 
-fn at(ms: u64) -> Timestamp {
+pub(crate) fn at(ms: u64) -> Timestamp {
     Timestamp::from_millis(6_000_000 + ms)
 }
 
-fn log(count: u64) -> Policy {
+pub(crate) fn log(count: u64) -> Policy {
     policy(&format!("sliding-log {count}/10s"))
 }
 
-fn live(count: u64) -> Limiter {
+pub(crate) fn live(count: u64) -> Limiter {
     Limiter::changing_with_clock(log(count), ManualClock::new()).unwrap()
 }
 
 /// Numbers in no order.
-fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+pub(crate) fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |below| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -177,49 +175,43 @@ fn another_window_another_rule_and_more_units_than_slots_are_refused() {
     assert!(matches!(live.snapshot(Vec::new()), Err(SnapshotError::NotFixed)));
 }
 
-/// What is admitted at one instant is at most the largest limit, and afterwards as many slots are in use as the limit
-/// says.
 #[test]
-fn threads_that_ask_while_others_change_are_admitted_no_more_than_the_largest_limit() {
-    for built in [5_u64, 300] {
-        let (live, over) = (live(built), AtomicBool::new(false));
-        for round in 0..40 {
-            let now = at(20_000 * round);
-            let (admitted, changed) = (AtomicU64::new(0), AtomicU64::new(0));
-            over.store(false, Ordering::Relaxed);
-            thread::scope(|scope| {
-                for cost in [1, 2, 1] {
-                    let (live, over, admitted) = (&live, &over, &admitted);
-                    scope.spawn(move || {
-                        while !over.load(Ordering::Relaxed) {
-                            let is_allowed = live.entry().at(now).check(cost).is_allowed();
-                            admitted
-                                .fetch_add(if is_allowed { cost } else { 0 }, Ordering::Relaxed);
-                        }
-                    });
-                }
-                for n in 0..30 {
-                    match live.set_quota(log(1 + n * 7 % built)) {
-                        Ok(()) => changed.fetch_add(1, Ordering::Relaxed),
-                        // Too many slots were marked just then.
-                        Err(error) => {
-                            assert_eq!(error, ChangeError::Busy);
-                            0
-                        }
-                    };
-                }
-                over.store(true, Ordering::Relaxed);
-            });
-            assert!(admitted.into_inner() <= built);
-            assert!(changed.into_inner() > 0);
-            let (later, limit) = (at(20_000 * round + 10_000), live.policy().quota().count());
-            assert_eq!(live.entry().at(later).peek(0).remaining(), limit);
-            assert!(live.entry().at(later).check(limit).is_allowed());
-            assert!(!live.entry().at(later).check(1).is_allowed());
-            live.set_quota(log(built)).unwrap();
-            assert_eq!(live.entry().at(later).peek(0).remaining(), built - limit);
-        }
-    }
+fn a_permit_of_before_a_change_gives_back_nothing_though_the_limit_is_what_it_was() {
+    let live = live(100);
+    live.set_quota(log(10)).unwrap();
+    let permit = live.entry().at(at(0)).check(10).into_result().unwrap();
+    live.set_quota(log(100)).unwrap();
+    assert!(live.entry().at(at(0)).check(90).is_allowed());
+    live.set_quota(log(10)).unwrap();
+    // 100 units are in the window: were ten of them given back, ten more would not fit either.
+    assert_eq!(live.entry().at(at(0)).refund(permit), 0);
+    assert_eq!(live.entry().at(at(0)).peek(0).remaining(), 0);
+    assert!(!live.entry().at(at(9_999)).check(1).is_allowed());
+    assert!(live.entry().at(at(10_000)).check(10).is_allowed());
+}
+
+#[test]
+fn a_permit_gives_back_after_a_change_to_the_same_count() {
+    let live = live(10);
+    let permit = live.entry().at(at(0)).check(10).into_result().unwrap();
+    live.set_quota(log(10)).unwrap();
+    assert_eq!(live.entry().at(at(0)).refund(permit), 10);
+    assert_eq!(live.entry().at(at(0)).peek(0).remaining(), 10);
+}
+
+#[test]
+fn what_is_given_back_without_a_permit_is_first_what_is_beyond_a_lowered_limit() {
+    let live = live(100);
+    assert!(live.entry().at(at(0)).check(80).is_allowed());
+    live.set_quota(log(10)).unwrap();
+    let given = |units| live.entry().at(at(1)).uncharge(units);
+    let left = || live.entry().at(at(1)).peek(0).remaining();
+    // 80 units count, then 75, then 10, and then 9.
+    assert_eq!((given(5), left()), (5, 0));
+    assert_eq!((given(65), left()), (65, 0));
+    assert_eq!((given(1), left()), (1, 1));
+    live.set_quota(log(100)).unwrap();
+    assert_eq!((left(), given(100), left()), (91, 9, 100));
 }
 
 /// What takes the place of tiers, whose cells logs cannot share.

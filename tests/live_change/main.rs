@@ -9,6 +9,7 @@ mod at_limit;
 #[path = "../common/mod.rs"]
 mod common;
 mod log;
+mod log_threads;
 mod model;
 mod threads;
 mod to_and_fro;

@@ -20,11 +20,10 @@ use loom_tests::race::{Call, RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::ModelKey;
 use loom_tests::verdict::{
-    ABOVE_BOUND, LOST_CHARGE, REFUSED, UNEXPLAINED, assert_admitted, assert_explained,
-    assert_explained_from,
+    ABOVE_BOUND, REFUSED, UNEXPLAINED, assert_admitted, assert_explained, assert_explained_from,
 };
 use tollgate::control::{self, Fault};
-use tollgate::{ChangeError, Limiter, ManualClock, Policy, Timestamp};
+use tollgate::{Limiter, ManualClock, Policy, Timestamp};
 use tollgate_oracle::{Algorithm, AtLimit, CountDenied, Oracle};
 
 use crate::limiter::ask;
@@ -176,51 +175,6 @@ fn two_denials() {
     denials_recorded(2, &[ask(1, 5_000), ask(1, 6_000)], lists);
 }
 
-/// A log of two slots whose count may change.
-fn changing() -> Arc<Limiter> {
-    control::use_row_bits(ONE_ROW);
-    Arc::new(Limiter::changing_with_clock(of_count(2), ManualClock::new()).expect("a log"))
-}
-
-fn of_count(count: u64) -> Policy {
-    format!("sliding-log {count}/10s").parse().expect("a policy")
-}
-
-/// 2 threads: one takes a unit, the other lowers the limit from two to one. The newest unit that was admitted is the one
-/// that counts then.
-fn lowered_against_take() {
-    let log = changing();
-    assert_admitted(&ask_all(&*log, &[ask(1, 5_000)]));
-    let other = Arc::clone(&log);
-    let taking = thread::spawn(move || other.entry().at(at(6_000)).check(1).is_allowed());
-    log.set_quota_at(of_count(1), at(6_000)).expect("one slot is free or taken");
-    let taken = taking.join().expect("the other thread");
-    control::plant(None);
-    let left = log.entry().at(at(15_500)).peek(0).remaining();
-    assert!(left + u64::from(taken) <= 1, "{LOST_CHARGE}: {left} left");
-    assert!(left + u64::from(taken) >= 1, "{REFUSED}: {left} left");
-}
-
-/// 2 threads: one takes both slots or none, the other lowers the limit to one, unless both are marked just then, and
-/// raises it again.
-fn lowered_against_two() {
-    let log = changing();
-    let other = Arc::clone(&log);
-    let taking = thread::spawn(move || other.entry().at(at(5_000)).check(2).is_allowed());
-    let lowered = log.set_quota_at(of_count(1), at(5_000));
-    assert!(matches!(lowered, Ok(()) | Err(ChangeError::Busy)), "{lowered:?}");
-    let taken = if taking.join().expect("the other thread") { 2 } else { 0 };
-    control::plant(None);
-    let assert_left = |limit: u64| {
-        let left = log.entry().at(at(5_000)).peek(0).remaining();
-        assert!(left <= limit.saturating_sub(taken), "{LOST_CHARGE}: {left} left of {limit}");
-        assert!(left >= limit.saturating_sub(taken), "{REFUSED}: {left} left of {limit}");
-    };
-    assert_left(if lowered.is_ok() { 1 } else { 2 });
-    log.set_quota_at(of_count(2), at(5_000)).expect("no slot is marked");
-    assert_left(2);
-}
-
 pub(crate) fn models() -> Vec<Model> {
     use Bound::{None as Whole, Preemptions};
     let mut models = vec![
@@ -271,16 +225,6 @@ pub(crate) fn models() -> Vec<Model> {
         Model::new("reserve_against_take", Whole, reserve_against_take)
             .control("a_place_promised_twice_is_caught", Fault::PlainStoreForCas, ABOVE_BOUND)
             .control("a_place_taken_for_now_is_caught", Fault::ReservedFromNow, ABOVE_BOUND),
-        Model::new("lowered_against_take", Whole, lowered_against_take).control(
-            "a_slot_closed_over_a_unit_is_caught",
-            Fault::PlainStoreForCas,
-            LOST_CHARGE,
-        ),
-        Model::new("lowered_against_two", Preemptions(4), lowered_against_two).control(
-            "a_mark_left_while_slots_close_is_caught",
-            Fault::MarksForgotten,
-            REFUSED,
-        ),
         Model::new("denial_against_take", Preemptions(2), denial_against_take).control(
             "a_denial_in_place_of_a_unit_is_caught",
             Fault::PlainStoreForCas,

@@ -25,6 +25,8 @@ mod limiter;
 #[cfg(loom)]
 mod log;
 #[cfg(loom)]
+mod log_change;
+#[cfg(loom)]
 mod log_keyed;
 #[cfg(loom)]
 mod reclaim;
@@ -53,6 +55,7 @@ fn main() -> std::process::ExitCode {
         .subject("lease", lease::models())
         .subject("verbs", verbs::models())
         .subject("log", log::models())
+        .subject("log_change", log_change::models())
         .subject("log_keyed", log_keyed::models())
         .subject("all", all::models())
         .subject("elastic", elastic::models())

@@ -1,0 +1,134 @@
+//! A sliding log whose count changes while threads ask for several units each.
+
+use std::collections::VecDeque;
+use std::hint;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use tollgate::{ChangeError, Limiter};
+
+use super::log::{at, live, log, numbers};
+
+/// Changes, of both logs together.
+const CHANGES: u64 = 200_000;
+
+/// Threads that ask, beside the one that changes the limit.
+const ASKING: u64 = 2;
+
+/// Rounds of requests at one instant each: which one is on, how many threads have ended theirs, and what was admitted.
+#[derive(Default)]
+struct Rounds {
+    /// 0 before the first one; twice its number while a round is on, and one more when it is over.
+    turn: AtomicU64,
+    now_ms: AtomicU64,
+    ended: AtomicU64,
+    admitted: AtomicU64,
+}
+
+/// Waits without a sleep, which would let the other threads end before this one begins.
+fn wait_until(is_so: impl Fn() -> bool) {
+    for spins in 1_u64.. {
+        if is_so() {
+            return;
+        }
+        if spins.is_multiple_of(64) { thread::yield_now() } else { hint::spin_loop() }
+    }
+}
+
+impl Rounds {
+    const LAST: u64 = u64::MAX;
+
+    /// Asks for several units in each round, as long as it is on, and gives some of them back.
+    fn ask(&self, live: &Limiter, built: u64, seed: u64) {
+        let mut next = numbers(seed);
+        for round in 1.. {
+            wait_until(|| self.turn.load(Ordering::Acquire) >= 2 * round);
+            if self.turn.load(Ordering::Acquire) == Self::LAST {
+                return;
+            }
+            let now = at(self.now_ms.load(Ordering::Relaxed));
+            while self.turn.load(Ordering::Relaxed) == 2 * round {
+                let cost = 1 + next(built / 3);
+                let Ok(permit) = live.entry().at(now).check(cost).into_result() else { continue };
+                self.admitted.fetch_add(permit.cost(), Ordering::Relaxed);
+                if next(3) == 0 {
+                    let back = live.entry().at(now).refund(permit);
+                    self.admitted.fetch_sub(back, Ordering::Relaxed);
+                }
+            }
+            self.ended.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn begin(&self, round: u64, now_ms: u64) {
+        self.now_ms.store(now_ms, Ordering::Relaxed);
+        self.turn.store(2 * round, Ordering::Release);
+    }
+
+    /// Ends a round, and says how many units were admitted in it.
+    fn end(&self, round: u64) -> u64 {
+        self.turn.store(2 * round + 1, Ordering::Release);
+        wait_until(|| self.ended.load(Ordering::Acquire) == ASKING * round);
+        self.admitted.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// What is left when no request is in flight is the limit in force less what was admitted in the window before, to the
+/// unit: neither more, nor less.
+#[test]
+fn a_limit_that_changes_admits_by_the_limit_in_force_once_the_requests_in_flight_have_ended() {
+    for built in [190, 17] {
+        let (live, rounds, mut next) = (live(built), Rounds::default(), numbers(built));
+        let (mut changes, mut busy, mut wrong) = (0, 0, Vec::new());
+        // When and how many units were admitted, oldest first.
+        let mut admitted = VecDeque::new();
+        thread::scope(|scope| {
+            for seed in 0..ASKING {
+                let (rounds, live) = (&rounds, &live);
+                scope.spawn(move || rounds.ask(live, built, seed));
+            }
+            let (mut now_ms, mut limit) = (0, built);
+            for round in 1.. {
+                now_ms += next(6_000);
+                admitted.retain(|&(ms, _): &(u64, u64)| ms + 10_000 > now_ms);
+                let before: u64 = admitted.iter().map(|&(_, units)| units).sum();
+                let mut largest = limit;
+                rounds.begin(round, now_ms);
+                for _ in 0..1 + next(3) {
+                    (0..next(200)).for_each(|_| hint::spin_loop());
+                    let count = 1 + next(built);
+                    match live.set_quota(log(count)) {
+                        Ok(()) => limit = count,
+                        Err(error) => {
+                            assert_eq!(error, ChangeError::Busy);
+                            busy += 1;
+                        }
+                    }
+                    largest = largest.max(limit);
+                    changes += 1;
+                }
+                admitted.push_back((now_ms, rounds.end(round)));
+                assert_eq!(live.policy(), log(limit));
+                let units: u64 = admitted.iter().map(|&(_, units)| units).sum();
+                let left = live.entry().at(at(now_ms)).peek(0).remaining();
+                if left != limit.saturating_sub(units) || units > before.max(largest) {
+                    wrong.push((round, before, units, largest, limit, left));
+                }
+                if changes >= CHANGES / 2 {
+                    rounds.turn.store(Rounds::LAST, Ordering::Release);
+                    break;
+                }
+            }
+        });
+        println!("{built}: {changes} changes, {busy} of them refused");
+        // Most changes go through: a request of several units is in flight for a moment.
+        assert!(busy < changes / 4, "{busy} of {changes} changes of {built} were refused");
+        assert!(
+            wrong.is_empty(),
+            "{} times in {changes} changes of {built}; round, units before and after, largest limit and limit in force, \
+             left: {:?}",
+            wrong.len(),
+            &wrong[..wrong.len().min(9)]
+        );
+    }
+}
