@@ -7,7 +7,7 @@
 use tollgate::control::Fault;
 
 use crate::history::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
-use crate::kinds::Family::{self, Gcra, Log, Logs, Sketch, Striped, Tiers, Windows};
+use crate::kinds::Family::{self, Gcra, LiveLog, Log, Logs, Sketch, Striped, Tiers, Windows};
 use crate::verdict::{LEFT_CLAIM, REFUSED_FILE};
 
 /// Many times what any control takes: a control that has caught nothing by then no longer works. A schedule takes a
@@ -66,6 +66,10 @@ pub(crate) const CONTROLS: &[Control] = &[
     control(Fault::ShortGatherAdmitted, Log, EXCESS),
     control(Fault::MarksForgotten, Log, REFUSAL),
     control(Fault::MarksEndUnused, Log, EXCESS),
+    control(Fault::ClosedBesideMarks, LiveLog, EXCESS),
+    control(Fault::EarliestOpened, LiveLog, EXCESS),
+    control(Fault::GivenBackInChange, LiveLog, EXCESS),
+    control(Fault::PermitOutlivesChange, LiveLog, EXCESS),
     control(Fault::ChargeUnconfirmed, Logs, EXCESS),
     control(Fault::ForgetAtFirstSight, Logs, EXCESS),
     control(Fault::LogBelowFloor, Logs, EXCESS),

@@ -3,10 +3,11 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::{Decision, Lease, Permit, Reservation, Timestamp, Wait, control};
+use tollgate::{Decision, Lease, Limiter, Permit, Reservation, Timestamp, Wait, control};
 
 use crate::history::{Change, Event, Kind};
 use crate::kinds::{Ask, Family, Time, Verb};
+use crate::live_log::{LimitSet, log_of};
 use crate::state::stamp;
 use crate::subject::{At, LIMITER, LIVE, Shop, Subject};
 use crate::verdict::scope;
@@ -90,7 +91,10 @@ impl<'a> Hand<'a> {
                 true
             }
             (_, Some(shop)) => self.ask_shop(world, shop, ask, begun),
-            (_, None) => false,
+            (_, None) => match &world.subject {
+                Subject::LiveLog(log) => self.ask_log(world, log, ask, begun),
+                _ => false,
+            },
         };
         self.add(world, ask, begun, (Kind::Asked, 0));
         if is_done {
@@ -187,7 +191,8 @@ impl<'a> Hand<'a> {
             }
             Decision::Denied(denial) => {
                 // A denied newcomer of a table claims a cell and gives it back; a log marks its slots.
-                if ask.key == LIMITER && !matches!(world.subject, Subject::Log(_)) {
+                let is_log = matches!(world.subject, Subject::Log(_) | Subject::LiveLog(_));
+                if ask.key == LIMITER && !is_log {
                     assert_eq!(control::writes(), begun.writes, "{DENIAL_WROTE}: {ask:?}");
                 }
                 if !denial.is_never() && !denial.is_table_full() {
@@ -293,6 +298,33 @@ impl<'a> Hand<'a> {
             }
         }
         true
+    }
+
+    /// The verbs of a log whose count changes, which is changed as often as it is asked for.
+    fn ask_log(&mut self, world: &World, log: &Limiter, ask: &Ask, begun: Begun) -> bool {
+        let entry = begun.at.map_or(log.entry(), |now| log.entry().at(now));
+        match ask.verb {
+            Verb::UpTo => {
+                let decision = entry.take_up_to(ask.cost);
+                self.decided(world, &Ask { cost: ask.cost.min(1), ..*ask }, begun, decision)
+            }
+            Verb::Refund => {
+                let Some((event, permit)) = self.permits.pop() else { return false };
+                let (begin, horizon) = (stamp(), Timestamp::from_nanos(world.horizon_ns));
+                self.back(event, begin, log.entry().at(horizon).refund(permit))
+            }
+            _ => {
+                let quota = world.policy.quota();
+                let unit_ns = World::rate_of(world.policy).period_ns / quota.count();
+                let count = 1 + (ask.cost + ask.wait_ns / unit_ns) % quota.count();
+                // Refused: another change, or a request, is under way.
+                let set = log.set_quota_at(log_of(quota, count), Timestamp::from_nanos(0)).is_ok();
+                if set {
+                    world.set_limit(LimitSet { count, begin: begun.begin, end: stamp() });
+                }
+                set
+            }
+        }
     }
 
     /// Changes a quota, and then changes it back: once in a world for each tier, and for the limit that may be changed.

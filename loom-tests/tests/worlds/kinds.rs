@@ -55,6 +55,8 @@ pub(crate) enum Family {
     Sketch,
     Log,
     Logs,
+    /// A sliding log whose count changes to and fro.
+    LiveLog,
 }
 
 /// The families of 16 seeds: tables have the most that can go wrong, so they have most seeds.
@@ -64,7 +66,7 @@ const SHARES: [Family; 16] = [
     Family::Gcra,
     Family::Gcra,
     Family::Gcra,
-    Family::Gcra,
+    Family::LiveLog,
     Family::Tiers,
     Family::Tiers,
     Family::Tiers,

@@ -14,6 +14,8 @@ mod history;
 #[cfg(shuttle)]
 mod kinds;
 #[cfg(shuttle)]
+mod live_log;
+#[cfg(shuttle)]
 mod random;
 #[cfg(shuttle)]
 mod run;

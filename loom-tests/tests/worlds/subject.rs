@@ -28,6 +28,7 @@ pub(crate) enum Subject {
     Striped(StripedLimiter),
     Sketch(SketchLimiter<u64, Plain>),
     Log(Limiter),
+    LiveLog(Limiter),
     Logs(Box<KeyedLimiter<u64, Plain>>),
 }
 
@@ -277,6 +278,11 @@ impl Subject {
         Self::Log(Limiter::with_clock(policy, clock))
     }
 
+    pub(crate) fn live_log(policy: Policy, clock: ManualClock) -> Self {
+        let policy = Policy::sliding_log(policy.quota()).expect("a log");
+        Self::LiveLog(Limiter::changing_with_clock(policy, clock).expect("a log"))
+    }
+
     pub(crate) fn logs(policy: Policy, capacity: usize, clock: ManualClock) -> Self {
         let policy = Policy::sliding_log(policy.quota()).expect("a log");
         let logs = KeyedLimiter::with_hashers(policy, capacity, clock, hashers());
@@ -297,8 +303,10 @@ impl Subject {
             (Self::Striped(limit), Some(now)) => limit.entry().at(now).check(cost),
             (Self::Sketch(limit), None) => limit.check_n(&key, cost),
             (Self::Sketch(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
-            (Self::Log(limit), None) => limit.check_n(cost),
-            (Self::Log(limit), Some(now)) => limit.entry().at(now).check(cost),
+            (Self::Log(limit) | Self::LiveLog(limit), None) => limit.check_n(cost),
+            (Self::Log(limit) | Self::LiveLog(limit), Some(now)) => {
+                limit.entry().at(now).check(cost)
+            }
             (Self::Logs(limit), None) => limit.check_n(&key, cost),
             (Self::Logs(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
         }
@@ -311,8 +319,10 @@ impl Subject {
             (Self::Striped(limit), Some(now)) => limit.entry().at(now).peek(cost),
             (Self::Sketch(limit), None) => limit.entry(&key).peek(cost),
             (Self::Sketch(limit), Some(now)) => limit.entry(&key).at(now).peek(cost),
-            (Self::Log(limit), None) => limit.entry().peek(cost),
-            (Self::Log(limit), Some(now)) => limit.entry().at(now).peek(cost),
+            (Self::Log(limit) | Self::LiveLog(limit), None) => limit.entry().peek(cost),
+            (Self::Log(limit) | Self::LiveLog(limit), Some(now)) => {
+                limit.entry().at(now).peek(cost)
+            }
             (Self::Logs(limit), None) => limit.entry(&key).peek(cost),
             (Self::Logs(limit), Some(now)) => limit.entry(&key).at(now).peek(cost),
         }

@@ -49,6 +49,7 @@ impl World {
         {
             return Err(format!("{LEFT_CLAIM}: {}", shop.claims()));
         }
+        self.judge_limits(&events, &self.limits())?;
         for (begin, end, file) in files {
             self.judge_snapshot(&keys, &events, changes, (*begin, *end, file))?;
         }
@@ -79,6 +80,8 @@ impl World {
         match &self.subject {
             Subject::Shop(shop) => key <= LIVE || !shop.was_crowded(),
             Subject::Striped(_) | Subject::Log(_) => true,
+            // By `judge_limits`.
+            Subject::LiveLog(_) => false,
             Subject::Sketch(_) | Subject::Logs(_) => false,
         }
     }
@@ -241,7 +244,7 @@ impl World {
         let policy = self.policy_of(key);
         let rate = Self::rate_of(policy);
         let (window_ns, limit) = (rate.period_ns, rate.count);
-        if matches!(self.family, Family::Log | Family::Logs) {
+        if matches!(self.family, Family::Log | Family::Logs | Family::LiveLog) {
             return Bound::Within([(window_ns, limit); 2]);
         }
         // `docs/which-algorithm.md` states these bounds of a half-open window: "most in W".

@@ -7,6 +7,7 @@ use tollgate::{Algorithm, Full, ManualClock, Policy, Timestamp};
 
 use crate::history::Rate;
 use crate::kinds::{Ask, Family, Scene, Time, VERBS, Verb};
+use crate::live_log::LimitSet;
 use crate::random::Random;
 use crate::state::stamp;
 use crate::subject::{LIMITER, LIVE, Shop, Subject};
@@ -31,6 +32,8 @@ pub(crate) struct World {
     changing: Mutex<Vec<u64>>,
     /// When the clock was turned, and to what.
     turned: Mutex<Vec<(u64, u64)>>,
+    /// The limits that a log was given.
+    limits: Mutex<Vec<LimitSet>>,
 }
 
 pub(crate) const BASE_NS: u64 = 1_000_000_000_000;
@@ -63,11 +66,15 @@ fn read(text: &str) -> Policy {
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let (family, random) = (Family::of(seed), &mut Random::new(seed));
-        let time = random.of(&Time::SHARES);
+        let time = match (family, random.of(&Time::SHARES)) {
+            // What counts is told to the unit only at times of the callers.
+            (Family::LiveLog, Time::Clock | Time::Backward) => Time::Still,
+            (_, time) => time,
+        };
         let text = match family {
             Family::Windows => random.of(&WINDOWS),
             Family::Sketch if random.below(3) == 0 => random.of(&WINDOWS[..5]),
-            Family::Log | Family::Logs => random.of(&LOGS),
+            Family::Log | Family::Logs | Family::LiveLog => random.of(&LOGS),
             _ => random.of(&GCRAS),
         };
         let policies = [text, random.of(&GCRAS), random.of(&GCRAS)].map(read);
@@ -107,6 +114,7 @@ impl World {
             lists: Vec::new(),
             changing: Mutex::default(),
             turned: Mutex::default(),
+            limits: Mutex::default(),
         };
         world.plan(random, scene, threads, cost_max.max(1));
         world
@@ -135,6 +143,7 @@ impl World {
                 Subject::sketch(policy, rows, cells, own_clock)
             }
             Family::Log => Subject::log(policy, own_clock),
+            Family::LiveLog => Subject::live_log(policy, own_clock),
             Family::Logs => Subject::logs(policy, random.of(&[1, 2, 4, 7]), own_clock),
         }
     }
@@ -219,7 +228,7 @@ impl World {
     }
 
     fn has_keys(&self) -> bool {
-        !matches!(self.family, Family::Striped | Family::Log)
+        !matches!(self.family, Family::Striped | Family::Log | Family::LiveLog)
     }
 
     fn keys(&self, random: &mut Random, scene: Scene) -> Vec<u64> {
@@ -228,7 +237,7 @@ impl World {
         let start = 2 + 2 * random.below(1_000_000);
         let own = start..start + count;
         match self.family {
-            Family::Striped | Family::Log => vec![LIMITER],
+            Family::Striped | Family::Log | Family::LiveLog => vec![LIMITER],
             Family::Sketch | Family::Logs => own.collect(),
             _ if scene != Scene::Verbs => own.collect(),
             _ => match random.below(8) {
@@ -243,6 +252,9 @@ impl World {
     fn verbs(&self) -> Vec<Verb> {
         let is_known = |verb: &Verb| match (self.family, *verb) {
             (_, Verb::Check | Verb::Peek) => true,
+            (Family::LiveLog, verb) => {
+                matches!(verb, Verb::UpTo | Verb::Refund | Verb::SetQuota)
+            }
             (Family::Striped | Family::Sketch | Family::Log | Family::Logs, _) => false,
             // Units must not be given back at a time before a charge.
             (_, Verb::Refund | Verb::Lease | Verb::Return | Verb::Cancel | Verb::Acquire) => {
@@ -283,6 +295,15 @@ impl World {
         let turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
         let since = turned.iter().filter(|(stamp, _)| *stamp > begin).map(|(_, to_ns)| *to_ns);
         since.chain([now_ns]).fold((from_ns, from_ns), |(from, to), ns| (from.min(ns), to.max(ns)))
+    }
+
+    /// Notes that a limit was set.
+    pub(crate) fn set_limit(&self, set: LimitSet) {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).push(set);
+    }
+
+    pub(crate) fn limits(&self) -> Vec<LimitSet> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether a change of quota has begun.
