@@ -47,7 +47,10 @@ pub use layout::LayoutCase;
 #[cfg(feature = "service")]
 pub use log::LogCase;
 pub use meter::{GcraCase, WindowCase};
-pub use mixed::{FoundFailure, Hunt, Judges, Mixed, MixedCase, SubjectFault, SubjectKind, hunt};
+pub use mixed::{
+    FoundFailure, Hunt, Judges, LogFault, Mixed, MixedCase, SubjectFault, SubjectKind, hunt,
+    hunt_log_changes,
+};
 pub use policy::{Amount, Period, PolicyCase, QuotaCase, WindowShape};
 #[cfg(feature = "service")]
 pub use resp::RespCase;

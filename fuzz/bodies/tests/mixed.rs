@@ -10,7 +10,9 @@
 use std::thread;
 
 use tollgate_fuzz_bodies::source::*;
-use tollgate_fuzz_bodies::{Hunt, Judges, MixedCase, Plant, SubjectFault, hunt};
+use tollgate_fuzz_bodies::{
+    Hunt, Judges, LogFault, MixedCase, Plant, SubjectFault, hunt, hunt_log_changes,
+};
 
 /// Steps by default, of two threads together.
 const STEPS: u64 = 200_000;
@@ -46,6 +48,33 @@ fn mixed_verbs_keep_every_bound_in_random_worlds() {
         }
     }
     println!("{compared} steps of mixed verbs, seed {seed}: no excess, every answer as defined");
+}
+
+#[test]
+fn a_log_whose_count_changes_to_and_fro_admits_what_the_list_of_its_units_leaves() {
+    let (steps, seed) = (number("TOLLGATE_STEPS", STEPS), number("TOLLGATE_SEED", 1));
+    let (compared, found) = hunt_log_changes(seed, steps, LogFault::None);
+    if let Some(found) = found {
+        panic!("after {compared} steps: {found}");
+    }
+    println!("{compared} steps of a log that changes, seed {seed}: every answer as defined");
+}
+
+#[test]
+fn mistakes_of_a_log_whose_count_changes_are_caught() {
+    let faults = [
+        (LogFault::ChangeForgives, "should be left"),
+        (LogFault::BeyondForgotten, "should be left"),
+        (LogFault::PermitOutlivesChange, "should be left"),
+        (LogFault::OneMore, "in force"),
+        (LogFault::NotTakenBack, "should be left"),
+    ];
+    for (fault, words) in faults {
+        let (steps, found) = hunt_log_changes(1, STEPS_OF_A_CONTROL, fault);
+        let found = found.unwrap_or_else(|| panic!("{fault:?}: not caught in {steps} steps"));
+        assert!(found.contains(words), "{found}");
+        println!("{fault:?}: caught after {steps} steps");
+    }
 }
 
 /// The fault must be found, with this message.

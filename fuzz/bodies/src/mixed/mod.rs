@@ -28,6 +28,7 @@ mod charge;
 mod debt;
 mod faults;
 mod leases;
+mod live_log;
 mod random;
 mod subject;
 mod world;
@@ -39,6 +40,7 @@ use crate::policy::PolicyCase;
 use crate::rules::RulesCase;
 use crate::step::Steps;
 
+pub use live_log::{LogFault, hunt_log_changes};
 pub use random::{FoundFailure, Hunt, hunt};
 pub use subject::{SubjectFault, SubjectKind};
 pub use world::{Judges, Mixed};

@@ -67,9 +67,18 @@ fn shrunk(case: MixedCase, what: String, hunt: Hunt) -> FoundFailure {
 
 /// Sebastiano Vigna's SplitMix64.
 #[derive(Debug)]
-struct Draw(u64);
+pub(super) struct Draw(u64);
 
 impl Draw {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below this one, which is not 0.
+    pub(super) fn below(&mut self, many: u64) -> u64 {
+        self.number() % many
+    }
+
     fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -78,7 +87,7 @@ impl Draw {
         bits ^ bits >> 31
     }
 
-    fn one_in(&mut self, many: u64) -> bool {
+    pub(super) fn one_in(&mut self, many: u64) -> bool {
         self.number().is_multiple_of(many)
     }
 
