@@ -7,12 +7,13 @@ use std::time::Duration;
 use arc_swap::{ArcSwapOption, Guard};
 use tollgate::{Clock, Timestamp};
 
-use crate::compile::{Before, compile};
+use crate::compile::Before;
 use crate::counter::RuleTotal;
 use crate::error::{Problem, RuleError};
 use crate::full::{FullReport, NoCell, NoCellTally};
 use crate::linger::Lingering;
 use crate::pool::HeadroomRefusal;
+use crate::reclaim::compile_in_room;
 use crate::room::Room;
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
@@ -65,6 +66,8 @@ pub(crate) struct Loading {
     restored: Option<RuleSet>,
     /// How many limits were forgotten before their time was over.
     forgotten: u64,
+    /// How many domains without rules were given up.
+    dropped_domains: u64,
 }
 
 /// Decides whether the rules can be kept in the place that is meant for them.
@@ -111,6 +114,9 @@ pub struct LoadStatus {
     pub lingering_bytes: u64,
     /// Limits that were gone, and were forgotten before their time because memory was short.
     pub forgotten: u64,
+    /// Domains without rules whose last good ones were given up because memory was short: see
+    /// [`RuleSet::dropped_domains`].
+    pub dropped_domains: u64,
 }
 
 impl RuleCache {
@@ -194,12 +200,13 @@ impl RuleCache {
         let restored = loading.restored.take();
         let previous = previous.as_deref().or(restored.as_ref());
         let lingering = &loading.lingering;
-        let before = Before { rules: previous, lingering, room: &self.series };
-        match compile(texts, &self.settings, &self.clock, before, vet) {
+        let before = Before { rules: previous, lingering, room: &self.series, dropped: &[] };
+        match compile_in_room(texts, &self.settings, &self.clock, before, vet.as_ref()) {
             Ok(mut rules) => {
                 rules.forgotten = loading.lingering.turn(previous, &rules, now, &self.settings);
                 rules.lingering = loading.lingering.tables();
                 loading.forgotten += rules.forgotten.len() as u64;
+                loading.dropped_domains += rules.dropped_domains.len() as u64;
                 let rules = Arc::new(rules);
                 self.rules.store(Some(Arc::clone(&rules)));
                 self.loads.add(1);
@@ -296,6 +303,7 @@ impl RuleCache {
             lingering_tables: loading.lingering.tables(),
             lingering_bytes: loading.lingering.bytes(),
             forgotten: loading.forgotten,
+            dropped_domains: loading.dropped_domains,
         }
     }
 

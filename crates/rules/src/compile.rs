@@ -41,6 +41,8 @@ pub(crate) struct Before<'a> {
     pub(crate) lingering: &'a Lingering,
     /// For series, of which there is a maximum.
     pub(crate) room: &'a Arc<crate::room::Room>,
+    /// Domains without rules whose last good ones are given up.
+    pub(crate) dropped: &'a [Box<str>],
 }
 
 /// The rules; or all errors of all files, or those that `vet` returns for all rules together.
@@ -52,7 +54,7 @@ pub(crate) fn compile(
     vet: Option<impl FnOnce(&RuleSet) -> Vec<RuleError>>,
 ) -> Result<RuleSet, Vec<RuleError>> {
     let kept = before.rules.filter(|_| !settings.allow_empty);
-    let LoadedTexts { files, kept_domains, mut errors } = texts::read(texts, kept);
+    let LoadedTexts { files, kept_domains, mut errors } = texts::read(texts, kept, before.dropped);
     let bits = if settings.compat { AddressBits::default() } else { AddressBits::USUAL };
     let mut compiler = Compiler {
         settings,

@@ -231,6 +231,7 @@ mod pool;
 mod position;
 mod ranges;
 mod receipt;
+mod reclaim;
 mod request;
 mod retriever;
 mod room;

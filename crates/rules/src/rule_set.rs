@@ -47,6 +47,7 @@ pub struct RuleSet {
     /// The files of each domain, which stay in force if the domain becomes empty.
     pub(crate) texts: HashMap<Box<str>, Vec<RuleText>, RandomState>,
     pub(crate) kept_domains: Vec<Box<str>>,
+    pub(crate) dropped_domains: Vec<Box<str>>,
     pub(crate) lingering: usize,
     pub(crate) forgotten: Vec<Forgotten>,
     pub(crate) hidden: Vec<RuleError>,
@@ -115,7 +116,7 @@ impl RuleSet {
     }
 
     /// The domains that had limits, and of which this load found no rule: their last good rules stay in force, unless
-    /// [`Settings::allow_empty`](crate::Settings::allow_empty) is set. Sorted.
+    /// [`Settings::allow_empty`](crate::Settings::allow_empty) is set. Those that lost their rules first come first.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -130,6 +131,25 @@ impl RuleSet {
     /// ```
     pub fn kept_domains(&self) -> impl Iterator<Item = &str> {
         self.kept_domains.iter().map(|domain| &**domain)
+    }
+
+    /// The domains of which no rule is left, and whose last good rules this load has given up, because what it brings needed
+    /// their memory. What was spent under them lingers if there is room, and otherwise is [`forgotten`](RuleSet::forgotten).
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let cache = RuleCache::new(Settings { max_table_bytes: 3_000, ..Settings::default() });
+    /// let text = |domain| {
+    ///     let rule = "descriptors: [{key: user, capacity: 50, rate_limit: {unit: hour, requests_per_unit: 5}}]";
+    ///     [RuleText::new("rules.yaml", format!("{{domain: {domain}, {rule}}}"))]
+    /// };
+    /// cache.load(&text("shop")).map_err(|errors| errors[0].clone())?;
+    /// let rules = cache.load(&text("bank")).map_err(|errors| errors[0].clone())?;
+    /// assert_eq!(rules.dropped_domains().collect::<Vec<_>>(), ["shop"]);
+    /// # Ok::<(), tollgate_rules::RuleError>(())
+    /// ```
+    pub fn dropped_domains(&self) -> impl Iterator<Item = &str> {
+        self.dropped_domains.iter().map(|domain| &**domain)
     }
 
     /// The tables that linger after this load: they keep what was spent under limits that are gone.

@@ -18,22 +18,28 @@ pub(crate) type ReadText<'t> = (&'t RuleText, RuleFile);
 /// What is to be compiled.
 pub(crate) struct LoadedTexts<'t> {
     pub(crate) files: Vec<ReadText<'t>>,
-    /// The domains whose last files stay.
+    /// The domains whose last files stay: those that lost their rules first come first.
     pub(crate) kept_domains: Vec<Box<str>>,
     pub(crate) errors: Vec<RuleError>,
 }
 
-/// Reads all texts. Domains of `before` that have become empty keep their files.
-pub(crate) fn read<'t>(texts: &'t [RuleText], before: Option<&'t RuleSet>) -> LoadedTexts<'t> {
+/// Reads all texts. Domains of `before` that have become empty keep their files, but for those that are `dropped`.
+pub(crate) fn read<'t>(
+    texts: &'t [RuleText],
+    before: Option<&'t RuleSet>,
+    dropped: &[Box<str>],
+) -> LoadedTexts<'t> {
     let mut read = LoadedTexts { files: Vec::new(), kept_domains: Vec::new(), errors: Vec::new() };
     texts.iter().for_each(|text| read.add(text));
     if let Some(rules) = before {
-        let emptied = emptied(rules, &read.files);
+        let mut emptied = emptied(rules, &read.files);
+        emptied.retain(|domain| !dropped.iter().any(|dropped| **dropped == **domain));
         read.files.retain(|(_, file)| !emptied.contains(file.domain.as_str()));
         let kept = emptied.iter().filter_map(|domain| rules.texts.get(*domain)).flatten();
         kept.for_each(|text| read.add(text));
         read.errors.extend(too_large(&read.files));
-        read.kept_domains = emptied.into_iter().map(Into::into).collect();
+        let longer: Vec<&str> = rules.kept_domains().filter(|kept| emptied.remove(kept)).collect();
+        read.kept_domains = longer.into_iter().chain(emptied).map(Into::into).collect();
     }
     read
 }

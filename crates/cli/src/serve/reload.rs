@@ -117,6 +117,13 @@ fn tell_of(rules: &RuleSet, amount: &str) {
              rule there that is unlimited, or start with --allow-empty)"
         );
     }
+    for domain in rules.dropped_domains() {
+        let domain = domain.escape_debug();
+        tracing::warn!(
+            "domain {domain} has no rules any more, and its last good ones are given up: other rules need their memory \
+             (--table-bytes)"
+        );
+    }
     for change in rules.changes() {
         if change.is_kept() {
             tracing::info!("limit changed: {change}");

@@ -117,6 +117,11 @@ impl OfRules {
                 "Limits that were gone and forgotten before their time, for want of memory",
                 status.forgotten,
             ),
+            (
+                "config_dropped_domains",
+                "Domains without rules whose last good ones were given up, for want of memory",
+                status.dropped_domains,
+            ),
         ] {
             encode_total(encoder, name, help, count)?;
         }

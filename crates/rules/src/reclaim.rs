@@ -1,0 +1,51 @@
+//! Gives up the rules of domains that have none any more, where others need their room.
+//!
+//! A domain of which no rule is left keeps its last good ones ([`crate::texts`]), so that a file that is missing for a moment
+//! removes no limit. But they take memory for as long as the domain is gone, and domains that come and go would fill all of
+//! it: then every load would be refused. So a load that finds no room gives them up, those first that have been gone for
+//! longest, and no more of them than it needs to.
+
+use tollgate::Clock;
+
+use crate::compile::{Before, compile};
+use crate::error::{Problem, RuleError};
+use crate::rule_set::RuleSet;
+use crate::settings::Settings;
+use crate::source::RuleText;
+use crate::texts;
+
+/// As [`compile`]; and if there is no room for all rules, without as few domains as possible that have none.
+pub(crate) fn compile_in_room(
+    texts: &[RuleText],
+    settings: &Settings,
+    clock: &Clock,
+    before: Before<'_>,
+    vet: Option<&impl Fn(&RuleSet) -> Vec<RuleError>>,
+) -> Result<RuleSet, Vec<RuleError>> {
+    let without = |dropped| compile(texts, settings, clock, Before { dropped, ..before }, vet);
+    let errors = match without(&[]) {
+        Err(errors) if errors.iter().all(is_for_room) => errors,
+        done => return done,
+    };
+    let kept = before.rules.filter(|_| !settings.allow_empty);
+    let kept = texts::read(texts, kept, &[]).kept_domains;
+    // So many of them are too few, and so many are enough.
+    let (mut few, mut enough) = (0, kept.len());
+    if kept.is_empty() || without(&kept).is_err() {
+        return Err(errors);
+    }
+    while enough - few > 1 {
+        let middle = usize::midpoint(few, enough);
+        match without(&kept[..middle]) {
+            Ok(_) => enough = middle,
+            Err(_) => few = middle,
+        }
+    }
+    let dropped = &kept[..enough];
+    without(dropped).map(|rules| RuleSet { dropped_domains: dropped.to_vec(), ..rules })
+}
+
+/// Whether it would not be there if there were more room, perhaps.
+fn is_for_room(error: &RuleError) -> bool {
+    matches!(error.problem, Problem::TooMuchMemory { .. } | Problem::TooLarge { .. })
+}
