@@ -73,7 +73,7 @@ pub fn main() -> ExitCode {
         #[cfg(all(unix, feature = "serve"))]
         Command::Serve(args) => {
             let flags = matches.subcommand().map(|(_, flags)| flags.clone()).unwrap_or_default();
-            serve::run(&args, flags).map(|()| ExitCode::SUCCESS)
+            serve::run(&args, flags)
         }
         #[cfg(not(feature = "serve"))]
         Command::Rules(_) => Err(Failure::WithoutService { what: "`tollgate rules`" }),

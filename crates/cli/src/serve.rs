@@ -15,11 +15,13 @@ mod setting;
 mod settings_file;
 mod xds_variables;
 
-use std::io;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::ArgMatches;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tollgate_service::{HostPort, Running, StartError, start};
+use tollgate_service::{HostPort, LogLines, Options, Running, StartError, start};
 
 pub(crate) use self::args::ServeArgs;
 use self::effective::Effective;
@@ -30,8 +32,27 @@ use self::reload::{AtStart, Teller};
 use self::setting::{Setting, SettingError};
 use crate::failure::Failure;
 
+/// How long the end of the process waits for standard error to take the last lines of the log.
+const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
+
 /// Serves until it is told to stop. The command line is needed as it was written, too: other values come from elsewhere.
-pub(crate) fn run(args: &ServeArgs, flags: ArgMatches) -> Result<(), Failure> {
+pub(crate) fn run(args: &ServeArgs, flags: ArgMatches) -> Result<ExitCode, Failure> {
+    let refused = |error: io::Error| Failure::Serve(error.to_string());
+    let mut log = LogLines::start(io::stderr()).map_err(refused)?;
+    let code = match run_with(args, flags, &log) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure @ Failure::Output(_)) => return Err(failure),
+        Err(failure) => {
+            // Through the log's own thread: standard error may be a pipe that nothing reads.
+            let _ = log.write_all(format!("tollgate: {failure}\n").as_bytes());
+            ExitCode::from(Failure::EXIT_CODE)
+        }
+    };
+    log.flush_within(LAST_LINES_WITHIN);
+    Ok(code)
+}
+
+fn run_with(args: &ServeArgs, flags: ArgMatches, log: &LogLines) -> Result<(), Failure> {
     let environment = Environment::of_process();
     let refused = |error: SettingError| Failure::Serve(error.to_string());
     let given = Given::resolve(&flags, args.config.as_deref(), &environment).map_err(refused)?;
@@ -39,17 +60,20 @@ pub(crate) fn run(args: &ServeArgs, flags: ArgMatches) -> Result<(), Failure> {
     if args.print_config {
         return print::print(&effective, &given, io::stdout().lock()).map_err(Failure::Output);
     }
-    log::begin(effective.log_level.value, effective.log_format.value);
+    log::begin(effective.log_level.value, effective.log_format.value, log);
     let unheeded = environment.unheeded().into_iter().chain(effective.unheeded(&environment));
     let unheeded = unheeded.chain(unknown_variables(&environment));
     unheeded.for_each(|line| tracing::warn!("{line}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let refused = |error: io::Error| Failure::Serve(error.to_string());
+    let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
     let at_start = AtStart { flags, environment, given, effective };
-    runtime.map_err(refused)?.block_on(serve(&at_start))
+    let outcome = runtime.block_on(serve(&at_start, log));
+    // Whatever still blocks a thread, such as a disk or a resolver that does not answer, has had its time.
+    runtime.shutdown_background();
+    outcome
 }
 
-async fn serve(at_start: &AtStart) -> Result<(), Failure> {
+async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
     let listen = |kind| signal(kind).map_err(|error| Failure::Serve(error.to_string()));
     let mut signals = [
         listen(SignalKind::hangup())?,
@@ -58,8 +82,16 @@ async fn serve(at_start: &AtStart) -> Result<(), Failure> {
     ];
     let effective = &at_start.effective;
     let mut teller = Teller::default();
-    let running = start(effective.options(), move |refresh| teller.tell(refresh)).await;
-    let running = running.map_err(|error| Failure::Serve(named(&error, effective)))?;
+    let options = Options { log: Some(log.clone()), ..effective.options() };
+    // In a task: it reads files, and may have to wait for a disk, which must not keep it from being stopped.
+    let starting = tokio::spawn(start(options, move |refresh| teller.tell(refresh)));
+    let [_, terminate, interrupt] = &mut signals;
+    let started = tokio::select! {
+        started = starting => started.map_err(|error| Failure::Serve(error.to_string()))?,
+        _ = terminate.recv() => return Ok(tracing::info!("stopped before it has started")),
+        _ = interrupt.recv() => return Ok(tracing::info!("stopped before it has started")),
+    };
+    let running = started.map_err(|error| Failure::Serve(named(&error, effective)))?;
     let resp = running.resp.map_or_else(String::new, |address| format!(", resp {address}"));
     tracing::info!("http {}, grpc {}, admin {}{resp}", running.http, running.grpc, running.admin);
     until_stopped(&running, at_start, &mut signals).await;
@@ -72,6 +104,10 @@ async fn serve(at_start: &AtStart) -> Result<(), Failure> {
 fn named(error: &StartError, effective: &Effective) -> String {
     let address = match error {
         StartError::Resolve { address, .. } => address,
+        StartError::StateFile { .. } => return format!("{}: {error}", effective.state.source),
+        StartError::Connections { .. } => {
+            return format!("{}: {error}", effective.max_connections.source);
+        }
         StartError::Traces(_) => return format!("{}: {error}", effective.reports.otlp.source),
         _ => return error.to_string(),
     };

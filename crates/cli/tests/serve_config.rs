@@ -71,6 +71,7 @@ grpc-max-age-grace = 9
 resp = "127.0.0.1:3"
 resp-password = "a secret"
 admin = "127.0.0.1:4"
+max-connections = 21
 admin-host = ["a", "b"]
 compat = true
 shadow = true

@@ -81,10 +81,13 @@
 //! | `rule_clients`, `rule_capacity`, `rule_table_bytes` | `domain`, `rule` | its tables |
 //! | `table_bytes`, `config_load_success_total`, `config_load_error_total`, `config_refused` | | all rules |
 //! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |
+//! | `config_dropped_domains_total` | | those of them that were given up for want of memory |
 //! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
 //! | `state_written_total`, `state_errors_total`, `state_age_seconds` | | the file of [`Options::state`], if there is one |
 //! | `domain_not_found_total`, `global_shadow_mode_total`, `auth_unmapped_total` | | requests that nothing could limit |
 //! | `own_limits_spilled_total`, `own_limits_full_denied_total` | | units of clients without a cell under limits that came with requests |
+//! | `connections`, `connections_max`, `connections_beyond_max_total`, `connections_timed_out_total` | | connections of all listeners |
+//! | `log_lines_lost_total` | | with [`Options::log`]: lines of the log that were lost |
 //! | `resp_connections`, `resp_connections_refused_total` | | connections of Redis' protocol |
 //! | `quota_streams`, `quota_buckets`, `quota_bytes` | | Envoys that are assigned quotas, their buckets, and the memory |
 //! | `quota_assignments_total`, `quota_abandoned_total`, `quota_refused_total` | | what they were told, and reports that were not answered |
@@ -107,18 +110,22 @@
 //! # Bounds
 //! A message or body has at most 256 KiB, a connection 1,024 streams; headers must arrive within 5 s, and so must a
 //! handshake. Over Redis' protocol a request has at most 128 words and 72 KiB; 16 KiB of answers wait at most, for a
-//! client that takes them within 5 s; an idle connection is closed after 300 s, and at most 10,000 are open. The rules'
+//! client that takes them within 5 s; an idle connection is closed after 300 s, and at most 10,000 are open. Of all
+//! listeners together [`Options::max_connections`] may be open; one of gRPC or Redis' protocol whose first request does not
+//! come within 30 s is closed, and one of HTTP that neither sends nor takes anything for 30 to 60 s. The rules'
 //! settings bound the content of a request. Labels of metrics come from rules, never from
 //! requests.
 
 mod apart;
 mod clock_watch;
 mod global;
+mod grpc;
 mod history;
 mod host_name;
 mod host_port;
 mod http;
 mod listen;
+mod log_lines;
 mod metrics;
 mod observe;
 #[doc(hidden)]
@@ -133,6 +140,7 @@ mod rls;
 mod rules_from;
 mod serve;
 mod service;
+mod sockets;
 mod start_error;
 mod state;
 mod statsd;
@@ -145,6 +153,7 @@ pub use global::{Global, GlobalError};
 pub use host_name::{BadHostName, HostName};
 pub use host_port::{BadHostPort, HostPort};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
+pub use log_lines::LogLines;
 pub use options::{AnswerParts, MetricsNames, Options, RespOptions, StateFile};
 pub use rules_from::{
     PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom, XdsBackoff, XdsRules,

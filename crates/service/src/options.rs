@@ -13,6 +13,7 @@ use crate::global::Global;
 use crate::host_name::HostName;
 use crate::host_port::HostPort;
 use crate::listen::TlsFiles;
+use crate::log_lines::LogLines;
 use crate::rules_from::RulesFrom;
 use crate::statsd::Statsd;
 use crate::traces::Traces;
@@ -61,6 +62,11 @@ pub struct Options {
     /// Host names under which the admin's routes are available, in addition to `localhost` and IP addresses. Default:
     /// none.
     pub admin_hosts: Vec<HostName>,
+    /// The maximum number of connections of all listeners together: beyond it only health and metrics are answered, to at
+    /// most 32 connections at a time. At least 1, and no more than the process's limit of file descriptors less what it needs
+    /// itself: 96 and 4 for each core, or half the limit if that is less. Default: `None`, as many as that, and at most
+    /// 65,536.
+    pub max_connections: Option<usize>,
     /// The optional parts of answers.
     pub answers: AnswerParts,
     /// The proxies that are believed when they tell a client's address to `/v1/auth`, in `X-Forwarded-For`. A client of a
@@ -81,6 +87,8 @@ pub struct Options {
     pub traces: Option<Traces>,
     /// Where metrics are sent, besides being served at `/metrics`. Default: nowhere.
     pub statsd: Option<Statsd>,
+    /// The lines of the log, if they are written by [`LogLines`]: for the metric of those that were lost. Default: none.
+    pub log: Option<LogLines>,
     /// The clock of the limits. Its origin is where the first window begins. Default: Unix time.
     pub clock: Clock,
     /// How long health checks fail, when the service stops, while requests are still accepted: long enough for load
@@ -196,6 +204,7 @@ impl Options {
             resp: None,
             admin: HostPort::from((Ipv4Addr::LOCALHOST, 6070)),
             admin_hosts: Vec::new(),
+            max_connections: None,
             answers: AnswerParts::default(),
             trusted_proxies: TrustedProxies::default(),
             headers: Headers::default(),
@@ -205,6 +214,7 @@ impl Options {
             log_denials: None,
             traces: None,
             statsd: None,
+            log: None,
             clock: Clock::unix(),
             linger: Duration::ZERO,
             grace: Duration::from_secs(10),

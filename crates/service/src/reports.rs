@@ -15,6 +15,10 @@ use crate::start_error::StartError;
 use crate::statsd::StatsdSender;
 use crate::traces::{LastSpans, Tracer};
 
+/// How long the last of it may take when the service stops: one round trip to a collector takes milliseconds, and one that
+/// hangs must not keep the process from its end.
+const LAST_WITHIN: Duration = Duration::from_secs(2);
+
 /// What sends something. It is told to stop after everything else, so that it also tells of the last request.
 #[derive(Debug)]
 pub(crate) struct OpenReports {
@@ -31,6 +35,9 @@ impl OpenReports {
         mut service: Service,
         options: &Options,
     ) -> Result<(Arc<Service>, Self), StartError> {
+        if let Some(log) = &options.log {
+            service.metrics.show(log.metrics());
+        }
         let mut denials = None;
         if let Some(policy) = options.log_denials {
             let log = DenialLog::open(policy, options.clock.clone()).map_err(StartError::Thread)?;
@@ -60,14 +67,15 @@ impl OpenReports {
         Ok((service, Self { denials, spans, stop, statsd }))
     }
 
-    /// Sends what is left, for at most so long.
+    /// Sends what is left, for at most so long and at most two seconds.
     pub(crate) async fn close(mut self, grace: Duration) {
+        let grace = grace.min(LAST_WITHIN);
         // An error means that nothing is sent.
         let _ = self.stop.send(true);
         let spans = async {
             match self.spans.take() {
                 Some(spans) => spans.send(grace).await,
-                None => true,
+                None => 0,
             }
         };
         let metrics = async {
@@ -81,8 +89,12 @@ impl OpenReports {
             }
         };
         let (spans, metrics, denials) = tokio::join!(spans, metrics, denials);
-        let all = [("traces", spans), ("metrics for StatsD", metrics), ("denials", denials)];
-        for (what, is_sent) in all {
+        if spans > 0 {
+            tracing::warn!(
+                "traces: what was to be sent is given up after {grace:?}, {spans} in all"
+            );
+        }
+        for (what, is_sent) in [("metrics for StatsD", metrics), ("denials", denials)] {
             if !is_sent {
                 tracing::warn!("{what}: what was to be sent is given up after {grace:?}");
             }

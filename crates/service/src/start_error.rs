@@ -60,6 +60,22 @@ pub enum StartError {
     Global(GlobalError),
     /// A state in a file was asked for, and limits are kept in Redis, which outlives the process.
     State,
+    /// The path of the state is there and is no regular file: reading it, or writing it, might wait without an end.
+    StateFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is, as in `a FIFO`.
+        kind: &'static str,
+    },
+    /// More connections were asked for than the system's limit of file descriptors allows, or none.
+    Connections {
+        /// As many as were asked for.
+        asked: usize,
+        /// As many as there can be.
+        most: usize,
+        /// The limit of descriptors.
+        descriptors: u64,
+    },
     /// Traces cannot be sent where the options say. (A collector that does not answer does not keep a service from
     /// starting.)
     Traces(TracesError),
@@ -91,6 +107,16 @@ impl fmt::Display for StartError {
             Self::Global(error) => write!(f, "{error}"),
             Self::State => f.write_str(
                 "limits in Redis outlive this process by themselves; leave out either the state's file or Redis",
+            ),
+            Self::StateFile { path, kind } => write!(
+                f,
+                "the state's file {} is {kind}; give a regular file, or a path where none is yet",
+                path.display()
+            ),
+            Self::Connections { asked, most, descriptors } => write!(
+                f,
+                "{asked} connections are refused: of {descriptors} file descriptors some are kept for the process \
+                 itself; use 1 to {most}, or raise the limit (ulimit -n)"
             ),
             Self::Traces(error) => error.fmt(f),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),

@@ -3,12 +3,15 @@
 //! The file is read before rules are loaded. It is written at intervals and when the service stops: to a new file, which
 //! is synced and then renamed, so there is a whole one at every moment. Decisions do not wait for it.
 //!
+//! Files are read and written on threads that may block, for a bounded time: a disk that does not answer keeps neither the
+//! start nor the end of the service. What is no regular file is refused at the start.
+//!
 //! A file that cannot be read does not keep the service from starting: a limiter that does not run limits nothing, and
 //! one that begins anew admits each client at most one limit more. It is logged, counted, and kept as `FILE.bad`.
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +21,15 @@ use std::time::{Duration, Instant};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval_at};
+use tokio::time::{MissedTickBehavior, interval_at, timeout};
 use tollgate_rules::{RuleCache, StateError};
 
 use crate::metrics::{ServiceTotal, encode_gauge, encode_total};
 use crate::options::StateFile;
+use crate::start_error::StartError;
+
+/// The time within which the file must be read at the start: a gigabyte from a slow disk.
+const READ_WITHIN: Duration = Duration::from_secs(30);
 
 /// Reads and writes the file.
 #[derive(Debug)]
@@ -38,8 +45,15 @@ pub(crate) struct StateKeeper {
 }
 
 impl StateKeeper {
-    /// Restores what the file holds, for the first load to keep.
-    pub(crate) fn open(file: StateFile, cache: &mut RuleCache) -> Self {
+    /// Restores what the file holds into the cache, for the first load to keep. The cache is gone if the file could not be
+    /// read in time.
+    ///
+    /// # Errors
+    /// The path is there and is no regular file.
+    pub(crate) async fn open(
+        file: StateFile,
+        cache: RuleCache,
+    ) -> Result<(Self, Option<RuleCache>), StartError> {
         let keeper = Self {
             file,
             writing: Mutex::new(()),
@@ -48,34 +62,40 @@ impl StateKeeper {
             begun: Instant::now(),
             last_ms: AtomicU64::new(0),
         };
-        keeper.restore(cache);
-        keeper
+        let path = keeper.file.path.clone();
+        // It blocks its thread, perhaps for ever: the disk may not answer.
+        let reading = tokio::task::spawn_blocking(move || read(&path, cache));
+        match timeout(READ_WITHIN, reading).await {
+            Ok(Ok(read)) => {
+                let (cache, restored) = read?;
+                keeper.tell(restored);
+                Ok((keeper, Some(cache)))
+            }
+            // It has not ended, or has panicked.
+            _ => {
+                let path = keeper.file.path.display();
+                keeper.errors.add(1);
+                tracing::error!(
+                    "state of {path} not read within {READ_WITHIN:?}, all limits begin anew; the file stays where it is \
+                     until the next write"
+                );
+                Ok((keeper, None))
+            }
+        }
     }
 
-    fn restore(&self, cache: &mut RuleCache) {
+    fn tell(&self, restored: Restored) {
         let path = &self.file.path;
-        let restored = match File::open(path) {
-            Ok(file) => cache.restore(BufReader::new(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return tracing::info!("no state yet: {}", path.display());
-            }
-            Err(error) => Err(error.into()),
-        };
         match restored {
-            Ok(state) => {
-                let (tables, bytes) = (state.tables, state.bytes);
+            Restored::Nothing => tracing::info!("no state yet: {}", path.display()),
+            Restored::State { tables, bytes } => {
                 tracing::info!(
                     "state restored: {tables} tables, {bytes} bytes from {}",
                     path.display()
                 );
             }
-            Err(error) => {
+            Restored::Refused { error, kept } => {
                 self.errors.add(1);
-                let aside = beside(path, "bad");
-                let kept = match fs::rename(path, &aside) {
-                    Ok(()) => format!("the file is now {}", aside.display()),
-                    Err(error) => format!("the file stays where it is: {error}"),
-                };
                 tracing::error!(
                     "state of {} refused, all limits begin anew: {error}; {kept}",
                     path.display()
@@ -143,14 +163,80 @@ impl StateKeeper {
                 _ = ticks.tick() => {}
                 () = &mut ends => return,
             }
-            self.write_apart(&cache).await;
+            // A write that is under way goes on in its thread; `close` waits for it.
+            tokio::select! {
+                () = self.write_apart(&cache) => {}
+                () = &mut ends => return,
+            }
         }
     }
 
-    /// Writes once more, when nothing is decided any longer.
-    pub(crate) async fn close(self: &Arc<Self>, cache: &Arc<RuleCache>) {
-        self.write_apart(cache).await;
+    /// Writes once more, when nothing is decided any longer, for at most so long.
+    pub(crate) async fn close(self: &Arc<Self>, cache: &Arc<RuleCache>, grace: Duration) {
+        if timeout(grace, self.write_apart(cache)).await.is_err() {
+            self.errors.add(1);
+            let path = self.file.path.display();
+            tracing::error!("state not written to {path} within {grace:?}, an older one stays");
+        }
     }
+}
+
+/// What became of the file at the start.
+enum Restored {
+    /// There is none.
+    Nothing,
+    State {
+        tables: usize,
+        bytes: u64,
+    },
+    Refused {
+        error: StateError,
+        /// Where it is now.
+        kept: String,
+    },
+}
+
+/// Reads the file. Blocks as long as the disk does.
+fn read(path: &Path, mut cache: RuleCache) -> Result<(RuleCache, Restored), StartError> {
+    // Before it is opened: to open a FIFO waits for its other end.
+    let restored = match path.metadata() {
+        Ok(file) if !file.is_file() => {
+            return Err(StartError::StateFile { path: path.to_owned(), kind: kind(&file) });
+        }
+        Ok(_) => File::open(path).map_err(StateError::from).and_then(|file| {
+            let state = cache.restore(BufReader::new(file))?;
+            Ok(Restored::State { tables: state.tables, bytes: state.bytes })
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Restored::Nothing),
+        Err(error) => Err(error.into()),
+    };
+    let restored = restored.unwrap_or_else(|error| {
+        let aside = beside(path, "bad");
+        let kept = match fs::rename(path, &aside) {
+            Ok(()) => format!("the file is now {}", aside.display()),
+            Err(error) => format!("the file stays where it is: {error}"),
+        };
+        Restored::Refused { error, kept }
+    });
+    Ok((cache, restored))
+}
+
+/// What is there in place of a regular file.
+fn kind(file: &Metadata) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = file.file_type();
+        let kinds = [
+            (kind.is_fifo(), "a FIFO"),
+            (kind.is_socket(), "a socket"),
+            (kind.is_char_device() || kind.is_block_device(), "a device"),
+        ];
+        if let Some((_, kind)) = kinds.into_iter().find(|(is_it, _)| *is_it) {
+            return kind;
+        }
+    }
+    if file.is_dir() { "a directory" } else { "no regular file" }
 }
 
 /// The same file name with a further ending.

@@ -1,5 +1,6 @@
 //! The arguments of `tollgate serve`. Their help texts are its manual.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use tollgate_service::{Headers, HostName, HostPort, TrustedProxies};
@@ -117,6 +118,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(super) admin: Option<HostPort>,
 
+    /// The maximum number of connections of all listeners together [default: from the limit of open files]
+    ///
+    /// Beyond it only /healthcheck, /metrics, the admin's routes and gRPC's health are answered, to 32 connections at a time.
+    /// No more than `ulimit -n` less what the process needs itself, 96 and 4 for each core, or half of it if that is less;
+    /// by default that many, and at most 65536.
+    #[arg(long, value_name = "CONNECTIONS")]
+    pub(super) max_connections: Option<NonZeroUsize>,
+
     /// A host name for the admin's routes, in addition to localhost and IP addresses; may be repeated
     ///
     /// A request there with another Host, or with an Origin that is not that Host, is refused with 403, because a
@@ -176,7 +185,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS")]
     pub(super) linger_rules: Option<u64>,
 
-    /// A file that keeps what was spent over a restart
+    /// A regular file that keeps what was spent over a restart
     ///
     /// It is written when the service stops and every --state-every, and read at the start. It contains seeds: only the
     /// service may read it. A bad file is kept as FILE.bad, and all limits begin anew. Not with --redis, which keeps

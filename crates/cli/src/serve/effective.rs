@@ -3,6 +3,7 @@
 //! What is [`Given`] takes precedence over the variables of envoyproxy/ratelimit, and these over the default.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +40,7 @@ pub(super) struct Effective {
     /// Its password is not printed.
     pub(super) resp: Setting<Option<RespOptions>>,
     pub(super) admin: Setting<HostPort>,
+    pub(super) max_connections: Setting<Option<NonZeroUsize>>,
     pub(super) admin_hosts: Setting<Vec<HostName>>,
     pub(super) compat: Setting<bool>,
     pub(super) shadow: Setting<bool>,
@@ -116,6 +118,7 @@ impl Effective {
             grpc_max_age_grace,
             resp: resp(given)?,
             admin: address((&args.admin, from("admin")), ADMIN, (loopback, 6070), environment)?,
+            max_connections: optional((args.max_connections, from("max-connections")), (None, "")),
             admin_hosts: own((hosts, from("admin-host")), Vec::new()),
             compat: own((args.compat, from("compat")), false),
             shadow: truth(args.shadow, "shadow", "SHADOW_MODE")?,
@@ -173,6 +176,7 @@ impl Effective {
             grpc_max_age_grace: seconds(self.grpc_max_age_grace.value),
             resp: self.resp.value.clone(),
             admin: self.admin.value.clone(),
+            max_connections: self.max_connections.value.map(NonZeroUsize::get),
             admin_hosts: self.admin_hosts.value.clone(),
             answers: AnswerParts {
                 headers: self.response_headers.value,

@@ -1,10 +1,13 @@
 //! Logs on standard error, as text or as JSON. They contain nothing of requests, but for denials if `--log-denials` asks for
 //! them.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
 use std::io::{self, IsTerminal};
+use std::panic;
 use std::str::FromStr;
 
+use tollgate_service::LogLines;
 use tracing_subscriber::filter::LevelFilter;
 
 /// The minimum level of events that are logged.
@@ -85,8 +88,8 @@ impl fmt::Display for Format {
     }
 }
 
-/// Starts logging.
-pub(super) fn begin(level: LogLevel, format: Format) {
+/// Starts logging to these lines. Nothing that becomes of them, nor a line that cannot be made, ends a thread or holds it up.
+pub(super) fn begin(level: LogLevel, format: Format, log: &LogLines) {
     let most = match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
@@ -94,8 +97,11 @@ pub(super) fn begin(level: LogLevel, format: Format) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
+    let log = log.clone();
     let lines = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
+        .with_writer(move || log.clone())
+        // The subscriber would tell its own errors by `eprintln!`, which panics where standard error cannot be written.
+        .log_internal_errors(false)
         .with_max_level(most)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
@@ -104,4 +110,13 @@ pub(super) fn begin(level: LogLevel, format: Format) {
         Format::Text => lines.try_init(),
         Format::Json => lines.json().flatten_event(true).try_init(),
     };
+    // The usual hook writes to standard error itself, and waits for a pipe that is full.
+    panic::set_hook(Box::new(|panicked| {
+        let told = panicked.to_string().replace('\n', " ");
+        let trace = Backtrace::capture();
+        match trace.status() {
+            BacktraceStatus::Captured => tracing::error!("a thread {told}\n{trace}"),
+            _ => tracing::error!("a thread {told}"),
+        }
+    }));
 }

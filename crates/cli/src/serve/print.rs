@@ -112,6 +112,7 @@ fn rows(all: &Effective) -> SettingRows {
         ("grpc-max-age", row(&all.grpc_max_age, number)),
         ("grpc-max-age-grace", row(&all.grpc_max_age_grace, number)),
         ("admin", row(&all.admin, quoted)),
+        ("max-connections", row(&all.max_connections, number)),
         (
             "admin-host",
             row(&all.admin_hosts, |names| {

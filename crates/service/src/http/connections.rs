@@ -9,38 +9,58 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::watch;
 use tollgate_tower::PeerAddress;
 use tower_layer::Layer;
 
-use crate::listen::{self, Io, Socket, Threads};
+use crate::listen::{self, Io, OfListeners, QUIET, Socket};
 
 /// The time within which all headers of a request must arrive.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Serves until `stopped` is set; then waits for the requests that have begun.
+/// What is answered over HTTP.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpRoutes {
+    pub(crate) ordinary: Router,
+    /// To connections of the reserve.
+    pub(crate) reserved: Router,
+}
+
+/// Serves until the service stops; then waits for the requests that have begun.
 pub(crate) async fn listen(
     socket: Socket,
-    threads: Threads,
-    routes: Router,
-    stopped: watch::Receiver<bool>,
+    shared: OfListeners,
+    routes: HttpRoutes,
     grace: Duration,
 ) {
-    // Detecting the version would wait for a first byte without a deadline.
-    let mut server = Builder::new(TokioExecutor::new()).http1_only();
-    // Answers are small: to copy the body behind the headers takes less than to write both at once.
-    server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).writev(false);
-    let server = Arc::new(server);
+    // A connection of the reserve is closed after one request.
+    let [lasting, once] = [true, false].map(|is_lasting| {
+        // Detecting the version would wait for a first byte without a deadline.
+        let mut server = Builder::new(TokioExecutor::new()).http1_only();
+        // Answers are small: to copy the body behind the headers takes less than to write both at once.
+        server
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADERS_WITHIN)
+            .keep_alive(is_lasting)
+            .writev(false);
+        Arc::new(server)
+    });
     let open = GracefulShutdown::new();
     let serve = || {
-        let (server, routes, open) = (Arc::clone(&server), routes.clone(), open.watcher());
+        let (lasting, once) = (Arc::clone(&lasting), Arc::clone(&once));
+        let (routes, open) = (routes.clone(), open.watcher());
         move |io: Io| async move {
+            let io = io.never_quiet(QUIET);
+            let (server, routes) = match io.is_reserved() {
+                true => (once, routes.reserved),
+                false => (lasting, routes.ordinary),
+            };
             let service = TowerToHyperService::new(Extension(PeerAddress(io.peer())).layer(routes));
             let connection = server.serve_connection(TokioIo::new(io), service);
             // An error here is caused by the client: it has gone, or did not speak HTTP.
             drop(open.watch(connection.into_owned()).await);
         }
     };
-    listen::accept(socket, &threads, stopped, serve).await;
+    listen::accept(socket, shared, serve).await;
     let _ = tokio::time::timeout(grace, open.shutdown()).await;
 }

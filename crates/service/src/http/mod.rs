@@ -25,13 +25,27 @@ use crate::host_name::HostName;
 use crate::page;
 use crate::service::Service;
 
-pub(crate) use connections::listen;
+pub(crate) use connections::{HttpRoutes, listen};
+
+/// The answer to other requests of a connection beyond the maximum.
+pub(crate) const BEYOND_MAX: &str =
+    "too many connections: beyond the maximum only health and metrics are answered";
 
 /// The maximum size of a body. Rules accept larger requests, for Envoy, which lets pass what is refused.
 const MAX_BODY_BYTES: usize = 256 << 10;
 
-/// The public routes.
-pub(crate) fn routes(service: Arc<Service>) -> Router {
+/// What is answered at the public address. Connections beyond the maximum may ask whether the service lives, and what it
+/// measures.
+pub(crate) fn routes(service: &Arc<Service>) -> HttpRoutes {
+    let reserved = Router::new()
+        .route("/healthcheck", get(health))
+        .route("/metrics", get(metrics))
+        .fallback(|| async { (StatusCode::SERVICE_UNAVAILABLE, BEYOND_MAX) })
+        .with_state(Arc::clone(service));
+    HttpRoutes { ordinary: public_routes(Arc::clone(service)), reserved }
+}
+
+fn public_routes(service: Arc<Service>) -> Router {
     Router::new()
         .route("/json", post(json::should_rate_limit))
         .route("/v1/check", post(check::check))
@@ -49,9 +63,11 @@ pub(crate) fn routes(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// The routes for the admin's address, answered under these names and under IP addresses.
-pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> Router {
-    Router::new()
+/// The routes for the admin's address, answered under these names and under IP addresses: also to connections beyond the
+/// maximum, so that an operator finds out what takes the places.
+pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> HttpRoutes {
+    let all = Router::new()
+        .route("/healthcheck", get(health))
         .route("/v1/reset", post(check::reset))
         .route("/v1/headroom", post(headroom::report))
         .route("/rlconfig", get(config))
@@ -60,7 +76,8 @@ pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> Router 
         .route("/status.js", get(page::script))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn_with_state(names.into(), guard::guard))
-        .with_state(service)
+        .with_state(service);
+    HttpRoutes { ordinary: all.clone(), reserved: all }
 }
 
 /// The health check stays good without the store: each rule's `on_error` still decides, and no service would be left

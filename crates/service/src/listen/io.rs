@@ -5,6 +5,12 @@
 //! answers that are on their way: its requests would be decided and not answered. When a service ends this is the
 //! normal case, because clients go on sending until they notice. So the sending side is closed first, and further
 //! input is read and discarded until the client has closed its own side.
+//!
+//! # What ends a connection
+//! Each takes a descriptor, of which there are few: see [`Places`](super::places::Places). One of HTTP/2 is closed if its
+//! first request does not begin in time; later, pings find out whether its client is still there. One of HTTP/1 is closed if
+//! for a while nothing is sent and nothing is taken: a body that does not come, or an answer that is not read. One of the
+//! reserve is closed if another takes its place, and after [`RESERVED_FOR`].
 
 use std::fmt::Debug;
 use std::io;
@@ -18,10 +24,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
-use tokio::time::Sleep;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep};
 use tollgate_tower::PeerAddress;
 use tonic::transport::server::Connected;
 
+use super::first_request::{FirstRequest, Over};
+use super::places::Place;
 use super::tls::Tls;
 
 /// The time for the whole handshake: a client that takes longer is closed.
@@ -29,6 +38,15 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The time for a client to close its side: one that does not is reset.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+
+/// The time within which the first request of a connection must begin, where clients may connect before they have one.
+pub(crate) const FIRST_REQUEST_WITHIN: Duration = Duration::from_secs(30);
+
+/// For so long a connection of HTTP/1 may neither send nor take anything. It is closed before twice that.
+pub(crate) const QUIET: Duration = Duration::from_secs(30);
+
+/// The time for which a connection may have a place of the reserve: long enough for a probe.
+const RESERVED_FOR: Duration = Duration::from_secs(10);
 
 /// A byte stream in both directions.
 trait ByteStream: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
@@ -45,6 +63,20 @@ pub(crate) struct Io {
     closing: Option<Pin<Box<Sleep>>>,
     /// Until when it may be used at all.
     life: Option<Pin<Box<Sleep>>>,
+    place: Place,
+    /// Until its first request has begun.
+    first: Option<Box<FirstRequest>>,
+    /// If it is closed when nothing is sent or taken.
+    quiet: Option<Quiet>,
+}
+
+/// Finds out that nothing is sent and nothing is taken.
+#[derive(Debug)]
+struct Quiet {
+    timer: Pin<Box<Sleep>>,
+    every: Duration,
+    /// Whether something was, since the timer was set.
+    is_active: bool,
 }
 
 /// A connection as it was accepted.
@@ -86,9 +118,19 @@ impl Raw {
         }
     }
 
-    /// The connection once the handshake is done, if TLS is configured; `None` if the client failed it.
-    pub(super) async fn ready(self, tls: Option<Arc<Tls>>) -> Option<Io> {
-        let (stream, peer): (Box<dyn ByteStream>, IpAddr) = match (self, tls) {
+    /// The connection once the handshake is done, if TLS is configured; `None` if the client failed it, or another has taken
+    /// its place.
+    pub(super) async fn ready(self, tls: Option<Arc<Tls>>, mut place: Place) -> Option<Io> {
+        let (stream, peer) = tokio::select! {
+            shaken = self.shake_hands(tls) => shaken?,
+            () = std::future::poll_fn(|context| place.poll_lost(context)) => return None,
+        };
+        let io = Io { stream, peer, closing: None, life: None, place, first: None, quiet: None };
+        Some(if io.is_reserved() { io.living(Some(RESERVED_FOR)) } else { io })
+    }
+
+    async fn shake_hands(self, tls: Option<Arc<Tls>>) -> Option<(Box<dyn ByteStream>, IpAddr)> {
+        Some(match (self, tls) {
             // A process of this machine, as at a loopback address.
             #[cfg(unix)]
             (Self::Unix(stream), _) => (Box::new(stream), Ipv4Addr::LOCALHOST.into()),
@@ -98,8 +140,19 @@ impl Raw {
                 let shaken = tokio::time::timeout(HANDSHAKE_WITHIN, handshake).await;
                 (Box::new(shaken.ok()?.ok()?), peer)
             }
-        };
-        Some(Io { stream, peer, closing: None, life: None })
+        })
+    }
+}
+
+impl Quiet {
+    fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<Over> {
+        while self.timer.as_mut().poll(context).is_ready() {
+            if !std::mem::take(&mut self.is_active) {
+                return Poll::Ready(Over::Late);
+            }
+            self.timer.as_mut().reset(Instant::now() + self.every);
+        }
+        Poll::Pending
     }
 }
 
@@ -116,9 +169,81 @@ impl Io {
         self.peer
     }
 
+    /// Whether it may ask for health and metrics alone.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.place.is_reserved()
+    }
+
     /// The same connection, for at most this time from now on: then reading it fails, so that it is closed.
     pub(super) fn living(self, max_life: Option<Duration>) -> Self {
-        Self { life: max_life.map(|life| Box::pin(tokio::time::sleep(life))), ..self }
+        match max_life {
+            None => self,
+            Some(life) => Self { life: Some(Box::pin(sleep(life))), ..self },
+        }
+    }
+
+    /// The same connection, of HTTP/2, which ends if its first request does not begin in time, or before the service stops.
+    pub(super) fn asking_within(self, most: Duration, stopped: watch::Receiver<bool>) -> Self {
+        Self { first: Some(Box::new(FirstRequest::within(most, stopped))), ..self }
+    }
+
+    /// The same connection, which ends if for so long nothing is sent and nothing is taken.
+    pub(crate) fn never_quiet(self, most: Duration) -> Self {
+        let quiet = Quiet { timer: Box::pin(sleep(most)), every: most, is_active: false };
+        Self { quiet: Some(quiet), ..self }
+    }
+
+    /// Counts the connection as one that is closed since it has not asked in time.
+    pub(crate) fn time_out(&self) {
+        self.place.time_out();
+    }
+
+    /// Whether its time is over, or another has its place: for those that are few.
+    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
+        self.life.as_mut().is_some_and(|life| life.as_mut().poll(context).is_ready())
+            || self.place.poll_lost(context).is_ready()
+    }
+
+    /// Whether it is closed because it waits for the client for too long. Asked only when it has to wait.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let over = match (&mut self.first, &mut self.quiet) {
+            (Some(first), _) => first.poll_over(context),
+            (None, Some(quiet)) => quiet.poll_over(context),
+            (None, None) => return false,
+        };
+        let Poll::Ready(over) = over else { return false };
+        if over == Over::Late {
+            self.place.time_out();
+        }
+        (self.first, self.quiet) = (None, None);
+        // Whatever asks next finds it over.
+        self.life = Some(Box::pin(sleep(Duration::ZERO)));
+        true
+    }
+
+    /// Notes that the client has sent or taken something.
+    fn is_active(&mut self) {
+        if let Some(quiet) = &mut self.quiet {
+            quiet.is_active = true;
+        }
+    }
+
+    /// What comes of sending something.
+    fn sent(
+        &mut self,
+        sent: Poll<io::Result<usize>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match sent {
+            Poll::Pending if self.is_late(context) => {
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(sent) => {
+                self.is_active();
+                Poll::Ready(sent)
+            }
+        }
     }
 
     /// Discards further input until the client has closed its side or its time is over.
@@ -126,7 +251,7 @@ impl Io {
         // Checked first, because a client that never stops sending would otherwise prevent it.
         let is_over =
             self.closing.as_mut().is_none_or(|time| time.as_mut().poll(context).is_ready());
-        if is_over {
+        if is_over || self.place.poll_lost(context).is_ready() {
             return Poll::Ready(());
         }
         let mut scratch = [0; 4_096];
@@ -149,10 +274,25 @@ impl AsyncRead for Io {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let io = self.get_mut();
-        if io.life.as_mut().is_some_and(|life| life.as_mut().poll(context).is_ready()) {
+        if io.is_over(context) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        Pin::new(&mut io.stream).poll_read(context, into)
+        let before = into.filled().len();
+        let read = Pin::new(&mut io.stream).poll_read(context, into);
+        if read.is_pending() {
+            return if io.is_late(context) {
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            } else {
+                Poll::Pending
+            };
+        }
+        io.is_active();
+        if let Some(first) = &mut io.first
+            && first.begins_in(&into.filled()[before..])
+        {
+            io.first = None;
+        }
+        read
     }
 }
 
@@ -162,7 +302,9 @@ impl AsyncWrite for Io {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+        let io = self.get_mut();
+        let sent = Pin::new(&mut io.stream).poll_write(context, bytes);
+        io.sent(sent, context)
     }
 
     fn poll_write_vectored(
@@ -170,7 +312,9 @@ impl AsyncWrite for Io {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, parts)
+        let io = self.get_mut();
+        let sent = Pin::new(&mut io.stream).poll_write_vectored(context, parts);
+        io.sent(sent, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -186,72 +330,11 @@ impl AsyncWrite for Io {
         let io = self.get_mut();
         if io.closing.is_none() {
             ready!(Pin::new(&mut io.stream).poll_shutdown(context))?;
-            io.closing = Some(Box::pin(tokio::time::sleep(CLOSE_WITHIN)));
+            io.closing = Some(Box::pin(sleep(CLOSE_WITHIN)));
         }
         io.poll_drain(context).map(Ok)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
-
-    use super::*;
-
-    /// A client that gets its answer and still sends is not reset while it has not closed its own side.
-    #[tokio::test]
-    async fn a_connection_that_ends_is_read_until_its_client_has_closed_it() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (stream, peer) = listener.accept().await.unwrap();
-        let mut io = Raw::Tcp(stream, peer.ip()).ready(None).await.unwrap();
-        client.write_all(b"a question that is not read").await.unwrap();
-        let ends = tokio::spawn(async move {
-            io.write_all(b"answer").await.unwrap();
-            io.shutdown().await.unwrap();
-        });
-        let mut answer = Vec::new();
-        client.read_to_end(&mut answer).await.unwrap();
-        assert_eq!(answer, b"answer");
-        for _ in 0..10 {
-            client.write_all(&[7; 10_000]).await.expect("it is read");
-            assert_eq!(client.read(&mut [0; 8]).await.expect("no reset"), 0);
-        }
-        drop(client);
-        ends.await.unwrap();
-    }
-
-    /// Its input is ready at every poll, so there is no pause.
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_never_stops_sending_is_closed_when_its_time_is_over() {
-        let stream: Box<dyn ByteStream> =
-            Box::new(tokio::io::join(tokio::io::repeat(7), tokio::io::sink()));
-        let mut io = Io { stream, peer: Ipv4Addr::LOCALHOST.into(), closing: None, life: None };
-        let mut is_closed = async || {
-            poll_fn(|context| Poll::Ready(Pin::new(&mut io).poll_shutdown(context).is_ready()))
-                .await
-        };
-        assert!(!is_closed().await);
-        tokio::time::advance(CLOSE_WITHIN - Duration::from_millis(1)).await;
-        assert!(!is_closed().await);
-        tokio::time::advance(Duration::from_millis(2)).await;
-        assert!(is_closed().await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_is_read_until_its_life_is_over_even_if_there_is_more() {
-        let stream: Box<dyn ByteStream> =
-            Box::new(tokio::io::join(tokio::io::repeat(7), tokio::io::sink()));
-        let life = Duration::from_secs(9);
-        let peer = Ipv4Addr::LOCALHOST.into();
-        let mut io = Io { stream, peer, closing: None, life: None }.living(Some(life));
-        tokio::time::advance(life - Duration::from_millis(1)).await;
-        assert_eq!(io.read_u8().await.expect("it lives"), 7);
-        tokio::time::advance(Duration::from_millis(2)).await;
-        let error = io.read_u8().await.expect_err("it is over");
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    }
-}
+mod tests;

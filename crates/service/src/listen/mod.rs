@@ -1,6 +1,8 @@
 //! Accepts connections: over TCP, with or without TLS, and unix sockets. What they carry is decided elsewhere.
 
+mod first_request;
 mod io;
+mod places;
 mod socket;
 mod threads;
 pub(crate) mod tls;
@@ -14,8 +16,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 
-pub(crate) use io::Io;
 use io::Raw;
+pub(crate) use io::{FIRST_REQUEST_WITHIN, Io, QUIET};
+pub(crate) use places::{OfPlaces, Places, TooManyPlaces};
 pub(crate) use socket::Socket;
 pub(crate) use threads::Threads;
 pub(crate) use tls::Tls;
@@ -26,35 +29,60 @@ pub(crate) use tls_watch::{Rereading, keep_fresh};
 /// The pause after a system error, such as no file descriptor left: until some are closed.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The pause until connections of the reserve that were told to close have done so.
+const SHORT_PAUSE: Duration = Duration::from_millis(1);
+
+/// What the connections of all listeners have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct OfListeners {
+    /// Where connections run.
+    pub(crate) threads: Threads,
+    pub(crate) places: Arc<Places>,
+    pub(crate) stopped: watch::Receiver<bool>,
+}
+
 /// Accepts connections until `stopped` is set, deals them out to `threads`, and hands each, once it is ready, to `serve`.
 /// No client delays another: each handshake runs in a task of its own.
 pub(crate) async fn accept<F, S>(
     socket: Socket,
-    threads: &Threads,
-    mut stopped: watch::Receiver<bool>,
+    OfListeners { threads, places, mut stopped }: OfListeners,
     mut serve: impl FnMut() -> S,
 ) where
     S: FnOnce(Io) -> F + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
     let socket = Arc::new(socket);
+    // Errors that follow each other are told once.
+    let mut has_failed = false;
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
             // Also if the sender is gone.
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
-        let Ok(raw) = accepted.and_then(Raw::leave) else {
-            tokio::time::sleep(PAUSE).await;
-            continue;
+        let raw = match accepted.and_then(Raw::leave) {
+            Ok(raw) => raw,
+            Err(error) => {
+                if !std::mem::replace(&mut has_failed, true) {
+                    tracing::error!(
+                        "connections cannot be accepted: {error}; it is tried again and again"
+                    );
+                }
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
         };
+        has_failed = false;
+        while places.is_crowded() {
+            tokio::time::sleep(SHORT_PAUSE).await;
+        }
         // Here and not in the task, so that a count of connections includes this one from now on.
-        let (tls, serve) = (socket.tls(), serve());
+        let (tls, place, serve) = (socket.tls(), places.take(), serve());
         threads.spawn(async move {
             // An error means that this thread can have no more events; the client finds its connection closed.
             let Ok(raw) = raw.enter() else { return };
             // A client that fails its handshake has not sent a request.
-            if let Some(io) = raw.ready(tls).await {
+            if let Some(io) = raw.ready(tls, place).await {
                 serve(io).await;
             }
         });
@@ -62,24 +90,33 @@ pub(crate) async fn accept<F, S>(
 }
 
 /// The connections of several sockets, for gRPC, in the runtime of the caller: Envoy has few connections with many requests
-/// each, which its threads share. Each is closed after `max_life`, whatever it is doing.
+/// each, which its threads share. Each is closed after `max_life`, whatever it is doing. The second are those of the reserve.
 pub(crate) fn incoming(
     sockets: Vec<Socket>,
     max_life: Option<Duration>,
-    stopped: &watch::Receiver<bool>,
+    shared: &OfListeners,
     tasks: &mut JoinSet<()>,
-) -> ReceiverStream<std::io::Result<Io>> {
+) -> [ReceiverStream<std::io::Result<Io>>; 2] {
     // A capacity of one: connections that wait here when the service stops are closed unserved.
-    let (give, take) = mpsc::channel(1);
+    let [(give, take), (give_reserved, take_reserved)] = [(); 2].map(|()| mpsc::channel(1));
     for socket in sockets {
-        let give = give.clone();
+        let (give, give_reserved) = (give.clone(), give_reserved.clone());
+        let shared = OfListeners { threads: Threads::default(), ..shared.clone() };
+        let stopped = shared.stopped.clone();
         let serve = move || {
-            let give = give.clone();
+            let (give, give_reserved, stopped) =
+                (give.clone(), give_reserved.clone(), stopped.clone());
             // An error means that the receiver of connections is gone.
-            move |io: Io| async move { drop(give.send(Ok(io.living(max_life))).await) }
+            move |io: Io| async move {
+                let io = io.asking_within(FIRST_REQUEST_WITHIN, stopped);
+                if io.is_reserved() {
+                    drop(give_reserved.send(Ok(io)).await);
+                } else {
+                    drop(give.send(Ok(io.living(max_life))).await);
+                }
+            }
         };
-        let stopped = stopped.clone();
-        tasks.spawn(async move { accept(socket, &Threads::default(), stopped, serve).await });
+        tasks.spawn(accept(socket, shared, serve));
     }
-    ReceiverStream::new(take)
+    [take, take_reserved].map(ReceiverStream::new)
 }

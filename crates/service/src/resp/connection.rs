@@ -9,7 +9,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::limit::{self, RulesQuestion};
 use super::session::{Pause, Session};
-use crate::listen::Io;
+use crate::listen::{FIRST_REQUEST_WITHIN, Io};
 use crate::metrics::Protocol;
 use crate::service::Service;
 
@@ -37,9 +37,10 @@ pub(super) async fn serve(
         input: Vec::with_capacity(BUFFER_BYTES),
         output: Vec::with_capacity(BUFFER_BYTES),
         heard: Instant::now(),
+        idle: FIRST_REQUEST_WITHIN,
     };
     // Kept over all waits: only the first of them registers anything.
-    let (mut stopped, mut alarm) = (pin!(stopped), pin!(sleep(IDLE)));
+    let (mut stopped, mut alarm) = (pin!(stopped), pin!(sleep(FIRST_REQUEST_WITHIN)));
     while connection.wait(stopped.as_mut(), alarm.as_mut()).await {
         match connection.answer().await {
             After::Wait => {}
@@ -68,6 +69,8 @@ struct RespConnection<'s> {
     output: Vec<u8>,
     /// When the last request was complete.
     heard: Instant,
+    /// How long the next may take to begin.
+    idle: Duration,
 }
 
 impl RespConnection<'_> {
@@ -81,7 +84,7 @@ impl RespConnection<'_> {
             // A request is refused before it gets larger than twice its maximum.
             self.input.reserve(self.input.capacity());
         }
-        let end = self.heard + if self.input.is_empty() { IDLE } else { WITHIN };
+        let end = self.heard + if self.input.is_empty() { self.idle } else { WITHIN };
         if alarm.deadline() > end {
             alarm.as_mut().reset(end);
         }
@@ -93,6 +96,7 @@ impl RespConnection<'_> {
                 // It may have been set before the last request.
                 () = alarm.as_mut() => {
                     if end <= Instant::now() {
+                        self.io.time_out();
                         return false;
                     }
                     alarm.as_mut().reset(end);
@@ -108,7 +112,7 @@ impl RespConnection<'_> {
             let (size, pause) = self.session.decide(&self.input, &mut self.output);
             self.input.drain(..size);
             if size > 0 {
-                self.heard = begun;
+                (self.heard, self.idle) = (begun, IDLE);
             }
             if let Pause::Ask(RulesQuestion { question, told }) = pause {
                 if let Some(keeper) = &self.service.keeper {

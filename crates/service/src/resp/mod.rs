@@ -12,8 +12,8 @@
 //! # Bounds
 //! A request has at most 128 words and 72 KiB. All whole requests that a read finds are decided, and their answers sent
 //! in one write; from 16 KiB of answers on they are sent first, and a client that does not take them within 5 s is
-//! closed. So is one whose request does not arrive within 5 s of the one before, or that is idle for 300 s. At most
-//! 10,000 connections are open at a time. Their buffers have 32 KiB each; together at most 240 KiB while a client sends
+//! closed. So is one whose first request does not arrive within 30 s, of which a request does not arrive whole within 5 s, or
+//! that is idle for 300 s. At most 10,000 connections are open at a time. Their buffers have 32 KiB each; together at most 240 KiB while a client sends
 //! the largest requests.
 
 mod connection;
@@ -28,10 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
-use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::listen::{self, Io, Socket, Threads};
+use crate::listen::{self, Io, OfListeners, Socket};
 use crate::metrics::{MAX_RESP_CONNECTIONS, Protocol};
 use crate::service::Service;
 
@@ -57,37 +56,41 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Serves until `stopped` is set; then waits for connections to end.
+/// Serves until the service stops; then waits for connections to end.
 pub(crate) async fn listen(
     socket: Socket,
-    threads: Threads,
+    shared: OfListeners,
     (service, password): (Arc<Service>, Option<String>),
-    stopped: watch::Receiver<bool>,
     grace: Duration,
 ) {
-    let clients = Arc::clone(&service.clients);
-    let shared = Arc::new(RespShared { service, password: password.map(Password) });
+    let (clients, stopped) = (Arc::clone(&service.clients), shared.stopped.clone());
+    let of_resp = Arc::new(RespShared { service, password: password.map(Password) });
     let serve = || {
-        let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
+        let (of_resp, stopped) = (Arc::clone(&of_resp), stopped.clone());
         let permit = Arc::clone(&clients.room).try_acquire_owned();
         move |io: Io| async move {
             match permit {
-                Ok(_permit) => {
-                    let password = shared.password.as_ref().map(Password::as_bytes);
-                    connection::serve(io, (&shared.service, password), stopped).await;
+                // There is nothing here that the reserve is for.
+                Ok(_permit) if !io.is_reserved() => {
+                    let password = of_resp.password.as_ref().map(Password::as_bytes);
+                    connection::serve(io, (&of_resp.service, password), stopped).await;
                 }
-                Err(_) => refuse(io, &shared.service).await,
+                _ => refuse(io, &of_resp.service).await,
             }
         }
     };
-    listen::accept(socket, &threads, stopped.clone(), serve).await;
+    listen::accept(socket, shared, serve).await;
     // Every permit is there again once every connection has ended.
     let _ = timeout(grace, clients.room.acquire_many(MAX_RESP_CONNECTIONS)).await;
 }
 
 async fn refuse(mut io: Io, service: &Service) {
     service.clients.refuse();
-    let told = io.write_all(b"-ERR max number of clients reached\r\n");
+    let told = async {
+        io.write_all(b"-ERR max number of clients reached\r\n").await?;
+        // In order, so that what it has sent does not keep it from reading why.
+        io.shutdown().await
+    };
     // If it does not take that, it is closed all the same.
     let _ = timeout(connection::WITHIN, told).await;
 }

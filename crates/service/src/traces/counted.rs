@@ -46,7 +46,7 @@ pub(super) struct SpanQueue {
 
 /// Sends the spans that wait when the service stops.
 #[derive(Debug)]
-pub(crate) struct LastSpans(Arc<BatchSpanProcessor>);
+pub(crate) struct LastSpans(Arc<BatchSpanProcessor>, Arc<SpanCounts>);
 
 /// Counts what an exporter sends.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub(super) fn span_queue<E: SpanExporter + 'static>(
     batches.set_resource(resource);
     let batches = Arc::new(batches);
     let queue = SpanQueue { batches: Arc::clone(&batches), counts: Arc::clone(&counts) };
-    (queue, LastSpans(batches), counts)
+    (queue, LastSpans(batches, Arc::clone(&counts)), counts)
 }
 
 impl SpanProcessor for SpanQueue {
@@ -104,11 +104,17 @@ impl SpanProcessor for SpanQueue {
 }
 
 impl LastSpans {
-    /// Waits for at most so long; returns whether the thread that sends has ended.
-    pub(crate) async fn send(self, grace: Duration) -> bool {
-        // It blocks its thread.
-        let sent = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(grace));
-        matches!(sent.await, Ok(Ok(())))
+    /// Waits for at most so long; returns how many spans are given up, which count as failed.
+    pub(crate) async fn send(self, grace: Duration) -> usize {
+        let Self(batches, counts) = self;
+        // It blocks its thread, and for longer than it is told if its own queue is full.
+        let sent = tokio::task::spawn_blocking(move || batches.shutdown_with_timeout(grace));
+        // What becomes of it is in the counts.
+        let _ = tokio::time::timeout(grace, sent).await;
+        // Relaxed: a count by itself. What is taken out here, `export` does not find any more, and does not count.
+        let given_up = counts.waiting.swap(0, Ordering::Relaxed);
+        counts.failed.add(given_up as u64);
+        given_up
     }
 }
 
@@ -123,10 +129,14 @@ impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         let result = self.inner.export(batch).await;
+        let fewer = |waiting: usize| waiting.checked_sub(spans);
         // Relaxed: a count by itself.
-        self.counts.waiting.fetch_sub(spans, Ordering::Relaxed);
-        let became = if result.is_ok() { &self.counts.sent } else { &self.counts.failed };
-        became.add(spans as u64);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        // An error means that they were given up meanwhile.
+        if self.counts.waiting.fetch_update(set, fetch, fewer).is_ok() {
+            let became = if result.is_ok() { &self.counts.sent } else { &self.counts.failed };
+            became.add(spans as u64);
+        }
         let dropped = self.counts.dropped.get();
         // Relaxed, all three: only this thread uses them.
         let has_dropped = self.dropped.swap(dropped, Ordering::Relaxed) < dropped;

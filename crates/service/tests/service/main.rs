@@ -7,6 +7,7 @@ mod common;
 
 mod auth;
 mod bad_inputs;
+mod connections;
 mod denials;
 mod grpc;
 mod headers;

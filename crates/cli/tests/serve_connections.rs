@@ -1,0 +1,85 @@
+//! `tollgate serve` beside clients that take all connections and ask nothing.
+#![cfg(unix)]
+
+#[path = "common/serving.rs"]
+mod serving;
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serving::{PATIENCE, Serving, serve};
+
+const QUESTION: &str = r#"{"domain": "shop", "descriptors": [{"user": "alice"}]}"#;
+
+fn connect(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+    (0..count).map(|_| TcpStream::connect(address).expect("it listens")).collect()
+}
+
+/// The value of a metric.
+fn metric(serving: &Serving, name: &str) -> usize {
+    let (status, page) = serving.ask("GET /metrics", "");
+    assert_eq!(status, 200, "{page}");
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.and_then(|value| value.parse().ok()).expect("a number")
+}
+
+/// Waits until the service has accepted all that was connected, or closed all that was dropped.
+fn until_connections(serving: &Serving, is_right: impl Fn(usize) -> bool) {
+    let begun = Instant::now();
+    while !is_right(metric(serving, "tollgate_connections")) {
+        assert!(begun.elapsed() < PATIENCE, "it has others");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn grpc_address(begun: &[String]) -> SocketAddr {
+    let found = begun.iter().find_map(|line| line.split_once("grpc ")?.1.split(',').next());
+    found.and_then(|address| address.parse().ok()).expect("an address")
+}
+
+#[test]
+fn clients_that_take_all_connections_leave_health_and_metrics_and_are_told_once() {
+    let (serving, begun) = serve("ulimit -n 256;", &[], &[]);
+    let most = metric(&serving, "tollgate_connections_max");
+    assert!((128..256).contains(&most), "{most}");
+    let grpc = grpc_address(&begun);
+    for episode in 1..3 {
+        let idle = connect(grpc, 400);
+        until_connections(&serving, |open| open == most);
+        for _ in 0..20 {
+            assert_eq!(serving.ask("GET /healthcheck", "").0, 200);
+        }
+        let (status, told) = serving.ask("POST /v1/check", QUESTION);
+        let expected =
+            "too many connections: beyond the maximum only health and metrics are answered";
+        assert_eq!((status, &*told), (503, expected));
+        drop(idle);
+        until_connections(&serving, |open| open < most / 2);
+        assert_eq!(serving.ask("POST /v1/check", QUESTION).0, 200);
+        let lines = [(); 2].map(|()| serving.lines.recv_timeout(PATIENCE).expect("a line"));
+        let near = format!("of at most {most} connections are open; beyond that");
+        assert!(lines[0].contains(" WARN ") && lines[0].contains(&near), "{lines:?}");
+        let full = format!("all {most} connections are open that there may be");
+        assert!(lines[1].contains(" WARN ") && lines[1].contains(&full), "{lines:?}");
+        assert!(metric(&serving, "tollgate_connections_beyond_max_total") >= episode * 200);
+    }
+    serving.signal("TERM");
+    // Each episode was told once.
+    let next = serving.lines.recv_timeout(PATIENCE).expect("a line");
+    assert!(next.ends_with("stopping"), "{next}");
+}
+
+#[test]
+fn more_connections_than_descriptors_are_refused_with_what_there_can_be() {
+    let any = "127.0.0.1:0";
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", "ulimit -n 100; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_tollgate")]);
+    command.args(["serve", "--rules", serving::RULES, "--http", any, "--grpc", any]);
+    let output = command.args(["--admin", any, "--max-connections", "51"]).output();
+    let output = output.expect("it runs");
+    let told = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    let expected = "tollgate: --max-connections: 51 connections are refused: of 100 file descriptors some are kept for \
+                    the process itself; use 1 to 50, or raise the limit (ulimit -n)\n";
+    assert_eq!(told, expected);
+}

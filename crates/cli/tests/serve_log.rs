@@ -1,0 +1,218 @@
+//! `tollgate serve` beside a log, a collector or a state file that cannot be written, or does not answer.
+#![cfg(unix)]
+
+mod common;
+#[path = "common/processes.rs"]
+mod processes;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use common::Scratch;
+use processes::{PATIENCE, Process, connected, free_address};
+
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: 3}}
+";
+const BODY: &str = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
+
+/// A service whose log is not needed to find it.
+struct Serving {
+    process: Process,
+    http: SocketAddr,
+}
+
+/// Serves with these flags; `redirect` is of a shell, as in `2>/dev/full`.
+fn serve(scratch: &Scratch, redirect: &str, flags: &[&str]) -> Serving {
+    scratch.file("rules/d.yaml", RULES);
+    let (http, any) = (free_address(), "127.0.0.1:0");
+    let mut command = Command::new("/bin/sh");
+    let script = format!("exec \"$@\" {redirect}");
+    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_tollgate"), "serve"]);
+    command.args(["--http", &http.to_string(), "--grpc", any, "--admin", any, "--rules", "rules"]);
+    command.args(flags).current_dir(scratch.path()).stderr(Stdio::piped());
+    let process = Process(command.spawn().expect("it starts"));
+    drop(connected(http));
+    Serving { process, http }
+}
+
+impl Serving {
+    /// The status and the body of an answer.
+    fn ask(&self, head: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.http).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+        let length = body.len();
+        let asked = format!(
+            "{head} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(asked.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        (status.expect("a status"), answer)
+    }
+
+    /// Waits until so many lines were lost.
+    fn loses(&self, least: u64) {
+        let begun = Instant::now();
+        loop {
+            let (_, page) = self.ask("GET /metrics", "");
+            let name = "tollgate_log_lines_lost_total ";
+            let lost = page.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok());
+            if lost.expect("the metric is there") >= least {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{page}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.process.0.id().to_string();
+        let told = Command::new("kill").args([&format!("-{name}"), &id]).status();
+        assert!(told.expect("a shell's command").success());
+    }
+
+    fn ends(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.process.0.try_wait().expect("it is a child") {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Has more denied than a pipe and the queue of the log hold.
+    fn floods_its_log(&self) {
+        let user = "x".repeat(400);
+        let body = BODY.replace("alice", &user);
+        let length = body.len();
+        let asked = format!(
+            "POST /v1/check HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        );
+        let mut stream = BufReader::new(connected(self.http));
+        stream.get_ref().set_read_timeout(Some(PATIENCE)).expect("a deadline");
+        for _ in 0..6_000 {
+            stream.get_mut().write_all(asked.as_bytes()).expect("it reads");
+            let (mut line, mut length) = (String::new(), 0);
+            while line != "\r\n" {
+                line.clear();
+                assert!(stream.read_line(&mut line).expect("an answer in time") > 0, "cut off");
+                let found = line.strip_prefix("content-length: ");
+                length = found.map_or(length, |found| found.trim().parse().expect("a number"));
+            }
+            stream.read_exact(&mut vec![0; length]).expect("an answer in time");
+        }
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_no_service_and_what_it_loses_is_counted() {
+    let scratch = Scratch::new("serve_log_full");
+    for redirect in ["2>/dev/full", "2>&-"] {
+        let mut serving = serve(&scratch, redirect, &["--log-level", "debug"]);
+        assert_eq!(serving.ask("POST /v1/check", BODY).0, 200, "{redirect}");
+        if redirect == "2>/dev/full" {
+            // Of the start, and then of a reload.
+            serving.loses(2);
+            serving.signal("HUP");
+            serving.loses(4);
+        }
+        serving.signal("TERM");
+        assert!(serving.ends().success(), "{redirect}");
+    }
+}
+
+#[test]
+fn a_log_whose_reader_has_gone_ends_no_service() {
+    let scratch = Scratch::new("serve_log_gone");
+    let mut serving = serve(&scratch, "", &[]);
+    drop(serving.process.0.stderr.take());
+    serving.signal("HUP");
+    serving.loses(1);
+    assert_eq!(serving.ask("POST /v1/check", BODY).0, 200);
+    serving.signal("TERM");
+    assert!(serving.ends().success());
+}
+
+const ALL_DENIALS: [&str; 2] = ["--log-denials", "1000000/s burst 1000000"];
+
+#[test]
+fn a_log_whose_reader_stops_holds_up_no_request_and_tells_what_it_has_lost() {
+    let scratch = Scratch::new("serve_log_stopped");
+    let mut serving = serve(&scratch, "", &ALL_DENIALS);
+    serving.floods_its_log();
+    serving.loses(1);
+    assert_eq!(serving.ask("GET /healthcheck", "").0, 200);
+    // The reader goes on.
+    let stderr = BufReader::new(serving.process.0.stderr.take().expect("a pipe"));
+    let mut lines = stderr.lines().map(|line| line.expect("text"));
+    let told = lines.find(|line| line.contains("lost from this log so far")).expect("it is told");
+    assert!(told.contains("ERROR") && told.ends_with("at most 1048576 bytes wait"), "{told}");
+    serving.signal("TERM");
+    assert!(lines.any(|line| line.ends_with("stopping")));
+    assert!(serving.ends().success());
+}
+
+#[test]
+fn a_log_whose_reader_stops_does_not_keep_a_service_from_its_end() {
+    let scratch = Scratch::new("serve_log_stopped_end");
+    let mut serving = serve(&scratch, "", &ALL_DENIALS);
+    serving.floods_its_log();
+    serving.loses(1);
+    serving.signal("TERM");
+    assert!(serving.ends().success());
+}
+
+#[test]
+fn a_collector_that_hangs_has_two_seconds_at_the_end_and_the_loss_is_told() {
+    let scratch = Scratch::new("serve_log_collector");
+    // Connections wait in its queue, and are never answered.
+    let collector = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", collector.local_addr().expect("an address"));
+    let mut serving = serve(&scratch, "", &["--otlp", &url, "--trace-sample", "1 of all"]);
+    for _ in 0..2 {
+        assert_eq!(serving.ask("POST /v1/check", BODY).0, 200);
+    }
+    serving.signal("TERM");
+    let stderr = BufReader::new(serving.process.0.stderr.take().expect("a pipe"));
+    let mut lines = stderr.lines().map(|line| line.expect("text"));
+    let told = lines.find(|line| line.contains("traces: ")).expect("it is told");
+    let what = "traces: what was to be sent is given up after 2s, 2 in all";
+    assert!(told.ends_with(what), "{told}");
+    assert!(serving.ends().success());
+}
+
+#[test]
+fn a_state_that_is_no_regular_file_is_refused() {
+    let scratch = Scratch::new("serve_log_state");
+    scratch.file("rules/d.yaml", RULES).file("directory/file", "");
+    let made = Command::new("mkfifo").arg("fifo").current_dir(scratch.path()).status();
+    assert!(made.expect("a shell's command").success());
+    for (path, kind) in
+        [("fifo", "a FIFO"), ("directory", "a directory"), ("/dev/null", "a device")]
+    {
+        let any = "127.0.0.1:0";
+        let flags = ["serve", "--http", any, "--grpc", any, "--admin", any, "--rules", "rules"];
+        let child = scratch.command(&[&flags[..], &["--state", path]].concat()).spawn();
+        let mut serving =
+            Serving { process: Process(child.expect("it starts")), http: free_address() };
+        assert_eq!(serving.ends().code(), Some(2), "{path}");
+        let mut told = String::new();
+        let mut stderr = serving.process.0.stderr.take().expect("a pipe");
+        stderr.read_to_string(&mut told).expect("text");
+        let expected = format!(
+            "tollgate: --state: the state's file {path} is {kind}; give a regular file, or a path where none is yet\n"
+        );
+        assert_eq!(told, expected);
+    }
+    assert!(scratch.path().join("directory/file").exists(), "nothing is moved");
+}

@@ -1,0 +1,293 @@
+//! [`Places`]: how many connections there may be, over all listeners.
+//!
+//! Each connection takes a file descriptor. Without a bound of our own the system's is met, and then no listener can accept
+//! any more, and nothing tells whether the service lives. So connections have places, as many as the system has descriptors
+//! less those that the process needs itself, and a reserve beyond: a connection that finds no place is still accepted, and
+//! asked for its health and metrics alone. The reserve is bounded, too: its oldest connection is closed for the next. A
+//! probe is answered within milliseconds, so connections that take the reserve and ask nothing do not keep it out.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::thread;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use tokio::sync::oneshot;
+
+use crate::metrics::{ServiceTotal, encode_gauge, encode_total};
+
+/// Connections in the reserve: a few probes at a time.
+pub(super) const RESERVE: usize = 32;
+
+/// Descriptors that are kept for the process itself: twice the reserve, since a connection that is closed for another takes
+/// its own until its task has run; and the listeners, the log, the state's and the rules' files, Redis, a control plane, a
+/// collector.
+const KEPT: u64 = 96;
+
+/// Descriptors that are kept for each core: each of the threads of connections has two for its events, and the runtime a
+/// few.
+const KEPT_PER_CORE: u64 = 4;
+
+/// The most places that are taken for right without being asked for: each takes some 10 KiB.
+const MAX_BY_DEFAULT: u64 = 65_536;
+
+/// Where the system tells no limit.
+#[cfg(not(unix))]
+const MAX_UNKNOWN: u64 = 8_192;
+
+/// An episode of many connections begins at so many hundredths of the maximum, and ends below so many.
+const NEAR: usize = 90;
+const FAR: usize = 75;
+
+/// More connections than places were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooManyPlaces {
+    pub(crate) most: usize,
+    /// The system's limit of descriptors.
+    pub(crate) descriptors: u64,
+}
+
+/// The places of all connections.
+#[derive(Debug)]
+pub(crate) struct Places {
+    max: usize,
+    open: AtomicUsize,
+    reserve: Mutex<Reserve>,
+    /// Connections of the reserve that are not closed yet.
+    reserved: AtomicUsize,
+    beyond: ServiceTotal,
+    pub(super) timed_out: ServiceTotal,
+    /// Whether it was told in this episode that there are many, and that there are too many.
+    is_near_told: AtomicBool,
+    is_full_told: AtomicBool,
+}
+
+/// What closes the connections of the reserve, in the order in which they came.
+#[derive(Debug, Default)]
+struct Reserve(VecDeque<oneshot::Sender<()>>);
+
+/// The place of a connection. It is free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(super) places: Arc<Places>,
+    /// In the reserve: dropped at the other side if another connection takes it.
+    lost: Option<oneshot::Receiver<()>>,
+}
+
+impl Places {
+    /// As many as are asked for, or as the system's limit of descriptors allows.
+    pub(crate) fn new(asked: Option<usize>) -> Result<Arc<Self>, TooManyPlaces> {
+        let descriptors = descriptor_limit();
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get) as u64;
+        let most = max_places(descriptors, cores);
+        let max = match asked {
+            None => most.min(MAX_BY_DEFAULT),
+            Some(asked) if asked as u64 <= most => asked as u64,
+            Some(_) => return Err(TooManyPlaces { most: whole(most), descriptors }),
+        };
+        Ok(Arc::new(Self::of(whole(max))))
+    }
+
+    pub(super) fn of(max: usize) -> Self {
+        Self {
+            max,
+            open: AtomicUsize::new(0),
+            reserve: Mutex::default(),
+            reserved: AtomicUsize::new(0),
+            beyond: ServiceTotal::default(),
+            timed_out: ServiceTotal::default(),
+            is_near_told: AtomicBool::new(false),
+            is_full_told: AtomicBool::new(false),
+        }
+    }
+
+    /// A place, or one in the reserve.
+    pub(super) fn take(self: &Arc<Self>) -> Place {
+        let more = |open| (open < self.max).then_some(open + 1);
+        // Relaxed, here and below: the numbers by themselves keep the bound, and no memory is published with them.
+        let taken = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let lost = match taken {
+            Ok(before) => {
+                self.tell_near(before + 1);
+                None
+            }
+            Err(_) => Some(self.take_reserve()),
+        };
+        Place { places: Arc::clone(self), lost }
+    }
+
+    fn take_reserve(&self) -> oneshot::Receiver<()> {
+        self.beyond.add(1);
+        // Relaxed: as in `take`; the flag by itself decides which connection tells.
+        if !self.is_full_told.swap(true, Ordering::Relaxed) {
+            let max = self.max;
+            tracing::warn!(
+                "all {max} connections are open that there may be; others are answered health and metrics alone \
+                 (--max-connections, ulimit -n)"
+            );
+        }
+        // Relaxed: as in `take`.
+        self.reserved.fetch_add(1, Ordering::Relaxed);
+        let (close, lost) = oneshot::channel();
+        // No entry is half made.
+        let Reserve(waiting) = &mut *self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|close| !close.is_closed());
+        while waiting.len() >= RESERVE {
+            waiting.pop_front();
+        }
+        waiting.push_back(close);
+        lost
+    }
+
+    /// Whether so many connections of the reserve wait to be closed that no other may be accepted.
+    pub(super) fn is_crowded(&self) -> bool {
+        // Relaxed: as in `take`.
+        self.reserved.load(Ordering::Relaxed) >= 2 * RESERVE
+    }
+
+    fn tell_near(&self, open: usize) {
+        // Relaxed, here and below: as in `take_reserve`. The flag is read first, so that it is not written every time.
+        if open.saturating_mul(100) >= self.max.saturating_mul(NEAR)
+            && !self.is_near_told.load(Ordering::Relaxed)
+            && !self.is_near_told.swap(true, Ordering::Relaxed)
+        {
+            let max = self.max;
+            tracing::warn!(
+                "{open} of at most {max} connections are open; beyond that only health and metrics are answered \
+                 (--max-connections, ulimit -n)"
+            );
+        }
+    }
+
+    fn give_back(&self) {
+        // Relaxed: as in `take` and `take_reserve`.
+        let before = self.open.fetch_sub(1, Ordering::Relaxed);
+        let is_far = before.saturating_sub(1).saturating_mul(100) < self.max.saturating_mul(FAR);
+        if is_far && self.is_near_told.load(Ordering::Relaxed) {
+            self.is_near_told.store(false, Ordering::Relaxed);
+            self.is_full_told.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Place {
+    /// Whether it is in the reserve: its connection may ask for health and metrics alone.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// Whether another connection has taken it.
+    pub(super) fn poll_lost(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.lost {
+            None => Poll::Pending,
+            Some(lost) => Pin::new(lost).poll(context).map(drop),
+        }
+    }
+
+    /// Counts that its connection is closed because nothing came or was taken in time.
+    pub(super) fn time_out(&self) {
+        self.places.timed_out.add(1);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        match self.lost.take() {
+            None => self.places.give_back(),
+            // Relaxed: as in `take`.
+            Some(_) => drop(self.places.reserved.fetch_sub(1, Ordering::Relaxed)),
+        }
+    }
+}
+
+/// The most places where the system gives so many descriptors: it keeps some for the process, but no more than half.
+fn max_places(descriptors: u64, cores: u64) -> u64 {
+    let kept = (KEPT + KEPT_PER_CORE * cores).min(descriptors / 2);
+    descriptors - kept
+}
+
+fn whole(places: u64) -> usize {
+    usize::try_from(places).unwrap_or(usize::MAX)
+}
+
+#[cfg(unix)]
+fn descriptor_limit() -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    // None is no limit.
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+#[cfg(not(unix))]
+fn descriptor_limit() -> u64 {
+    MAX_UNKNOWN
+}
+
+/// Shows the connections.
+#[derive(Debug)]
+pub(crate) struct OfPlaces(pub(crate) Arc<Places>);
+
+impl Collector for OfPlaces {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Self(places) = self;
+        // Relaxed: a figure, to be shown.
+        let open = places.open.load(Ordering::Relaxed) as u64;
+        let help = "Connections of all listeners that are open";
+        encode_gauge(&mut encoder, "connections", help, open)?;
+        let help = "The maximum number of connections of all listeners";
+        encode_gauge(&mut encoder, "connections_max", help, places.max as u64)?;
+        let help = "Connections beyond the maximum, which were answered health and metrics alone, or closed";
+        encode_total(&mut encoder, "connections_beyond_max", help, places.beyond.get())?;
+        let help = "Connections that were closed because no first request came in time, or nothing was sent or taken";
+        encode_total(&mut encoder, "connections_timed_out", help, places.timed_out.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    fn is_lost(place: &mut Place) -> bool {
+        place.poll_lost(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn a_share_of_the_descriptors_is_kept_for_the_process() {
+        for (descriptors, cores, most) in
+            [(1_024, 2, 920), (1_024, 64, 672), (64, 2, 32), (1, 1, 1), (65_536, 4, 65_424)]
+        {
+            assert_eq!(max_places(descriptors, cores), most, "{descriptors} on {cores}");
+        }
+        assert!(max_places(u64::MAX, 64) > 1 << 60);
+    }
+
+    #[test]
+    fn beyond_the_maximum_there_is_the_reserve_whose_oldest_place_goes_to_the_next() {
+        let places = Arc::new(Places::of(2));
+        let ordinary = [places.take(), places.take()];
+        let mut reserved: Vec<Place> = (0..RESERVE).map(|_| places.take()).collect();
+        assert!(reserved.iter_mut().all(|place| place.is_reserved() && !is_lost(place)));
+        let mut next = places.take();
+        let lost = reserved.iter_mut().map(is_lost).collect::<Vec<_>>();
+        assert!(lost[0] && !lost[1..].contains(&true) && !is_lost(&mut next));
+        // One that has ended by itself makes room.
+        drop(reserved.remove(5));
+        let _more = places.take();
+        assert!(!is_lost(&mut reserved[1]));
+        // Those that are lost and not closed take descriptors.
+        assert!(!places.is_crowded());
+        let crowd: Vec<Place> = (0..RESERVE).map(|_| places.take()).collect();
+        assert!(places.is_crowded());
+        drop((crowd, reserved));
+        assert!(!places.is_crowded());
+        drop(ordinary);
+        assert!(!places.take().is_reserved());
+        assert_eq!(places.beyond.get(), 2 * RESERVE as u64 + 2);
+    }
+}

@@ -1,0 +1,271 @@
+//! [`LogLines`]: lines of a log, written by a thread of their own.
+//!
+//! A log goes to a disk that may be full, to a pipe that may be closed, and to a pipe whose reader may have stopped. None of
+//! that may end a thread that decides, or hold it up. So a line is only put into a queue here, which never waits and never
+//! fails. The queue is bounded: a line that finds no room is lost, and so is one that cannot be written. Lost lines are
+//! counted, and told by the log itself as soon as a line can be written again.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use crate::metrics::{ServiceTotal, encode_total};
+
+/// The maximum number of bytes of lines that wait: some 8,000 lines of the usual length.
+const MAX_WAITING: usize = 1 << 20;
+
+/// The bytes of memory that a waiting line takes besides its text: its entry in the queue and what the allocator adds.
+const BYTES_OF_AN_ENTRY: usize = 64;
+
+/// The pause before another try where the output says that it would block: where it is a pipe that does not block.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Takes the lines of a log, and has a thread write them. Each call of [`Write::write`] is one line, whole with its end; it
+/// never waits and never fails. At most 1 MiB of lines wait: what finds no room, or cannot be written, is lost and counted.
+/// The next line that can be written is followed by an event at level ERROR, through `tracing`, that says how many were
+/// lost.
+///
+/// Clones write to the same queue. Its thread ends with the last of them.
+///
+/// ```
+/// use std::io::Write;
+/// use std::time::Duration;
+/// use tollgate_service::LogLines;
+/// let mut log = LogLines::start(std::io::sink())?;
+/// log.write_all(b"a line\n")?;
+/// assert!(log.flush_within(Duration::from_secs(10)));
+/// assert_eq!(log.lost(), 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LogLines {
+    lines: Sender<Queued>,
+    counts: Arc<LineCounts>,
+}
+
+#[derive(Debug, Default)]
+struct LineCounts {
+    /// Bytes of lines that wait or are being written.
+    waiting: AtomicUsize,
+    lost: ServiceTotal,
+}
+
+#[derive(Debug)]
+enum Queued {
+    Line(Box<[u8]>),
+    /// Dropped when its turn comes.
+    Flush(#[expect(dead_code, reason = "its end is what the other side waits for")] SyncSender<()>),
+}
+
+fn size(line: &[u8]) -> usize {
+    line.len() + BYTES_OF_AN_ENTRY
+}
+
+impl LogLines {
+    /// Starts the thread that writes to `out`.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(out: impl Write + Send + 'static) -> io::Result<Self> {
+        let (lines, queue) = channel();
+        let counts = Arc::<LineCounts>::default();
+        let writer = LineWriter { out, counts: Arc::clone(&counts), is_torn: false };
+        thread::Builder::new().name("tollgate-log".to_owned()).spawn(move || writer.run(&queue))?;
+        Ok(Self { lines, counts })
+    }
+
+    /// How many lines were lost so far.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.counts.lost.get()
+    }
+
+    /// Waits until the lines of now are written or lost, for at most so long; returns whether they are.
+    pub fn flush_within(&self, most: Duration) -> bool {
+        let (tell, told) = sync_channel::<()>(1);
+        // An error means that the thread has ended: no line waits for it.
+        let _ = self.lines.send(Queued::Flush(tell));
+        told.recv_timeout(most) == Err(RecvTimeoutError::Disconnected)
+    }
+
+    /// Shows how many lines were lost.
+    pub(crate) fn metrics(&self) -> OfLogLines {
+        OfLogLines(Arc::clone(&self.counts))
+    }
+}
+
+impl Write for LogLines {
+    /// Puts a line into the queue, or loses it.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let size = size(line);
+        let more = |waiting| {
+            let has_room = waiting == 0 || waiting + size <= MAX_WAITING;
+            has_room.then_some(waiting + size)
+        };
+        // Relaxed, both: a count by itself; the line goes through the channel.
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let has_room = self.counts.waiting.fetch_update(set, fetch, more).is_ok();
+        if !has_room || self.lines.send(Queued::Line(line.into())).is_err() {
+            self.counts.lost.add(1);
+        }
+        Ok(line.len())
+    }
+
+    /// Does nothing: see [`LogLines::flush_within`].
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct LineWriter<W> {
+    out: W,
+    counts: Arc<LineCounts>,
+    /// Whether a part of a line has been written and its rest has not.
+    is_torn: bool,
+}
+
+impl<W: Write> LineWriter<W> {
+    fn run(mut self, queue: &Receiver<Queued>) {
+        let (mut told, mut fault) = (0, None);
+        while let Ok(queued) = queue.recv() {
+            let Queued::Line(line) = queued else { continue };
+            let written = self.write(&line);
+            // Relaxed: as in `write` of the other side.
+            self.counts.waiting.fetch_sub(size(&line), Ordering::Relaxed);
+            if let Err(error) = written {
+                self.counts.lost.add(1);
+                fault = Some(error);
+                continue;
+            }
+            let lost = self.counts.lost.get();
+            if lost > told {
+                told = lost;
+                // Through the queue, like every other line. If it is lost in its turn, the total has grown, and the next
+                // line that is written has it told again.
+                tell(lost, fault.take().as_ref());
+            }
+        }
+    }
+
+    /// Writes a whole line, however long that takes.
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.is_torn {
+            self.write_all(b"\n")?;
+            self.is_torn = false;
+        }
+        self.write_all(line)
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.out.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    bytes = &bytes[written..];
+                    self.is_torn = !bytes.is_empty();
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(PAUSE),
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.flush()
+    }
+}
+
+fn tell(lost: u64, fault: Option<&io::Error>) {
+    let s = if lost == 1 { " was" } else { "s were" };
+    match fault {
+        Some(error) => tracing::error!("{lost} line{s} lost from this log so far: {error}"),
+        None => tracing::error!(
+            "{lost} line{s} lost from this log so far: what reads it was slow, and at most {MAX_WAITING} bytes wait"
+        ),
+    }
+}
+
+/// Shows how many lines were lost.
+#[derive(Debug)]
+pub(crate) struct OfLogLines(Arc<LineCounts>);
+
+impl Collector for OfLogLines {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "Lines of the log that were lost: they could not be written, or found no room while nothing took them";
+        encode_total(&mut encoder, "log_lines_lost", help, self.0.lost.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Longer than anything that a busy machine delays.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// An output that does with each write what it is told, and then keeps what was written.
+    struct FakeOut(Receiver<io::Result<usize>>, Arc<Mutex<Vec<u8>>>);
+
+    impl Write for FakeOut {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = self.0.recv().unwrap_or(Ok(usize::MAX))?.min(bytes.len());
+            self.1.lock().unwrap().extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn log() -> (Sender<io::Result<usize>>, Arc<Mutex<Vec<u8>>>, LogLines) {
+        let (answer, answers) = channel();
+        let written = Arc::<Mutex<Vec<u8>>>::default();
+        let log = LogLines::start(FakeOut(answers, Arc::clone(&written))).unwrap();
+        (answer, written, log)
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted_and_the_next_begins_a_line() {
+        let (answer, written, mut log) = log();
+        let full = || Err(io::Error::from(ErrorKind::StorageFull));
+        // The first is torn; the second cannot begin; the third is whole, after an interruption.
+        for outcome in [Ok(3), full(), full(), Err(ErrorKind::Interrupted.into())] {
+            answer.send(outcome).unwrap();
+        }
+        drop(answer);
+        for line in ["torn\n", "lost\n", "whole\n"] {
+            assert_eq!(log.write(line.as_bytes()).unwrap(), line.len());
+        }
+        assert!(log.flush_within(PATIENCE));
+        assert_eq!(log.lost(), 2);
+        assert_eq!(*written.lock().unwrap(), b"tor\nwhole\n");
+    }
+
+    #[test]
+    fn an_output_that_stands_still_holds_up_no_writer_and_takes_bounded_memory() {
+        let (answer, written, mut log) = log();
+        let line = [b'x'; 936]; // and its entry: 1,000 bytes
+        let held = MAX_WAITING / size(&line);
+        for _ in 0..held + 10 {
+            log.write_all(&line).unwrap();
+        }
+        assert_eq!(log.lost(), 10);
+        assert!(!log.flush_within(Duration::ZERO));
+        drop(answer);
+        assert!(log.flush_within(PATIENCE));
+        assert_eq!((log.lost(), written.lock().unwrap().len()), (10, held * line.len()));
+        // There is room again, also for a line that is longer than all that may wait.
+        log.write_all(&[b'y'; 2 * MAX_WAITING]).unwrap();
+        assert!(log.flush_within(PATIENCE));
+        assert_eq!(log.lost(), 10);
+    }
+}

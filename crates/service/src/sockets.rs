@@ -1,0 +1,79 @@
+//! [`Sockets`]: listens where the options say.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::host_port::HostPort;
+use crate::listen::{Socket, Tls, TlsFiles};
+use crate::options::Options;
+use crate::start_error::StartError;
+
+/// All listening sockets.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    pub(crate) http: Vec<Socket>,
+    pub(crate) grpc: Vec<Socket>,
+    pub(crate) resp: Option<(Socket, SocketAddr)>,
+    pub(crate) admin: Socket,
+    /// The addresses of HTTP, gRPC and the admin.
+    pub(crate) addresses: [SocketAddr; 3],
+    pub(crate) tls: Vec<Arc<Tls>>,
+}
+
+impl Sockets {
+    pub(crate) async fn bind(options: &Options) -> Result<Self, StartError> {
+        // The protocols to negotiate: HTTP/1.1 for HTTP, and HTTP/2 for gRPC.
+        let http_tls = load(options.http_tls.as_ref(), b"http/1.1")?;
+        let grpc_tls = load(options.grpc_tls.as_ref(), b"h2")?;
+        let (http, http_address) = bind(&options.http, http_tls.clone()).await?;
+        let (grpc, grpc_address) = bind(&options.grpc, grpc_tls.clone()).await?;
+        let (admin, admin_address) = bind(&options.admin, None).await?;
+        let resp = match &options.resp {
+            Some(options) => Some(bind(&options.address, None).await?),
+            None => None,
+        };
+        let with = |socket, path: &Option<PathBuf>| -> Result<Vec<Socket>, StartError> {
+            let unix = path.as_deref().map(bind_unix).transpose()?;
+            Ok([Some(socket), unix].into_iter().flatten().collect())
+        };
+        Ok(Self {
+            http: with(http, &options.http_socket)?,
+            grpc: with(grpc, &options.grpc_socket)?,
+            resp,
+            admin,
+            addresses: [http_address, grpc_address, admin_address],
+            tls: [http_tls, grpc_tls].into_iter().flatten().collect(),
+        })
+    }
+}
+
+fn load(files: Option<&TlsFiles>, protocol: &'static [u8]) -> Result<Option<Arc<Tls>>, StartError> {
+    let load = |files: &TlsFiles| Tls::load(files.clone(), protocol).map(Arc::new);
+    files.map(load).transpose().map_err(StartError::Tls)
+}
+
+/// Listens on the first address of a name that can be had.
+async fn bind(at: &HostPort, tls: Option<Arc<Tls>>) -> Result<(Socket, SocketAddr), StartError> {
+    let unknown = |error| StartError::Resolve { address: at.clone(), error };
+    let all = at.addresses().await.map_err(unknown)?;
+    let mut refused = None;
+    for address in &all {
+        match Socket::tcp(*address, tls.clone()).await {
+            Ok(bound) => {
+                if all.len() > 1 {
+                    tracing::info!("{at} has {} addresses; listening on {}", all.len(), bound.1);
+                }
+                return Ok(bound);
+            }
+            Err(error) => refused = refused.or(Some((*address, error))),
+        }
+    }
+    // There is at least one.
+    let (address, error) = refused.ok_or_else(|| unknown(std::io::ErrorKind::NotFound.into()))?;
+    Err(StartError::Listen { address, error })
+}
+
+fn bind_unix(path: &Path) -> Result<Socket, StartError> {
+    Socket::unix(path).map_err(|error| StartError::Socket { path: path.to_owned(), error })
+}

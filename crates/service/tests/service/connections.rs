@@ -1,0 +1,71 @@
+//! Connections beyond the maximum.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tollgate_service::{Options, RespOptions};
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::common::{RULES, World, descriptor, request, serve_with};
+
+/// A service of which two connections that ask nothing take all places.
+async fn full(test: &str) -> (World, [TcpStream; 2]) {
+    let more = |options| Options {
+        max_connections: Some(2),
+        resp: Some(RespOptions::new(([127, 0, 0, 1], 0))),
+        ..options
+    };
+    let world = serve_with(test, RULES, more).await;
+    let idle = [world.running.grpc, world.running.grpc].map(TcpStream::connect);
+    let [one, other] = idle;
+    let idle = [one.await.expect("it listens"), other.await.expect("it listens")];
+    world.until("tollgate_connections 2").await;
+    (world, idle)
+}
+
+#[tokio::test]
+async fn beyond_the_maximum_grpc_answers_its_health_alone() {
+    let (world, idle) = full("connections_grpc").await;
+    let mut health = HealthClient::new(world.channel().await);
+    let asked = HealthCheckRequest { service: "ratelimit".to_owned() };
+    let answer = health.check(asked).await.expect("known").into_inner();
+    assert_eq!(answer.status(), ServingStatus::Serving);
+    let asked = || request("basic", &[descriptor(&[("key2", "a")])]);
+    let mut client = world.client().await;
+    let refused = client.should_rate_limit(asked()).await.expect_err("no place");
+    let expected = "too many connections: beyond the maximum only health and metrics are answered";
+    assert_eq!((refused.code(), refused.message()), (Code::Unavailable, expected));
+    drop(idle);
+    world.until("tollgate_connections 1").await;
+    assert!(world.client().await.should_rate_limit(asked()).await.is_ok());
+}
+
+#[tokio::test]
+async fn beyond_the_maximum_the_admin_is_answered_and_redis_is_refused() {
+    let (world, _idle) = full("connections_others").await;
+    assert_eq!(world.admin("GET", "/rlconfig", "").await.0, 200);
+    assert_eq!(world.admin("GET", "/healthcheck", "").await.0, 200);
+    assert_eq!(world.http("GET", "/", "").await.0, 503);
+    let resp = world.running.resp.expect("it is spoken");
+    let mut client = TcpStream::connect(resp).await.expect("it listens");
+    let _ = client.write_all(b"PING\r\n").await;
+    let mut told = String::new();
+    client.read_to_string(&mut told).await.expect("it is closed in order");
+    assert_eq!(told, "-ERR max number of clients reached\r\n");
+}
+
+/// More connections than the reserve has places, which ask nothing: a probe that comes then is answered.
+#[tokio::test]
+async fn connections_that_take_the_reserve_keep_no_probe_out() {
+    let (world, _idle) = full("connections_reserve").await;
+    let mut all = Vec::new();
+    for _ in 0..100 {
+        all.push(TcpStream::connect(world.running.http).await.expect("it listens"));
+        all.push(TcpStream::connect(world.running.grpc).await.expect("it listens"));
+    }
+    for _ in 0..10 {
+        assert_eq!(world.http("GET", "/healthcheck", "").await, (200, "OK".to_owned()));
+    }
+}
