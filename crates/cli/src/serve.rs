@@ -87,9 +87,13 @@ async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
     let starting = tokio::spawn(start(options, move |refresh| teller.tell(refresh)));
     let [_, terminate, interrupt] = &mut signals;
     let started = tokio::select! {
-        started = starting => started.map_err(|error| Failure::Serve(error.to_string()))?,
-        _ = terminate.recv() => return Ok(tracing::info!("stopped before it has started")),
-        _ = interrupt.recv() => return Ok(tracing::info!("stopped before it has started")),
+        started = starting => Some(started.map_err(|error| Failure::Serve(error.to_string()))?),
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+    };
+    let Some(started) = started else {
+        tracing::info!("stopped before it has started");
+        return Ok(());
     };
     let running = started.map_err(|error| Failure::Serve(named(&error, effective)))?;
     let resp = running.resp.map_or_else(String::new, |address| format!(", resp {address}"));

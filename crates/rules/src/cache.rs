@@ -1,6 +1,5 @@
 //! [`RuleCache`]: the rules in force. A decision uses the rules of one load from its start to its end.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use tollgate::{Clock, Timestamp};
 
 use crate::compile::Before;
 use crate::counter::RuleTotal;
-use crate::error::{Problem, RuleError};
+use crate::error::RuleError;
 use crate::full::{FullReport, NoCell, NoCellTally};
 use crate::linger::Lingering;
 use crate::pool::HeadroomRefusal;
@@ -20,6 +19,7 @@ use crate::rule_set::RuleSet;
 use crate::series::SeriesStatus;
 use crate::settings::Settings;
 use crate::source::RuleText;
+use crate::vet::Vet;
 use crate::worst::WorstClient;
 
 /// The rules in force, and the status of loading. The loading thread and the deciding threads share it in an [`Arc`].
@@ -68,29 +68,6 @@ pub(crate) struct Loading {
     forgotten: u64,
     /// How many domains without rules were given up.
     dropped_domains: u64,
-}
-
-/// Decides whether the rules can be kept in the place that is meant for them.
-struct Vet(Box<Vetting>);
-
-type Vetting = dyn Fn(&Rule) -> Result<(), String> + Send + Sync;
-
-impl Vet {
-    /// An error for each rule that is refused.
-    fn errors(&self, rules: &RuleSet) -> Vec<RuleError> {
-        let refused = |rule: &Rule| {
-            let file = format!("{}.{}", rule.domain(), rule.path()).escape_debug().to_string();
-            let problem = |reason| Problem::Elsewhere { reason };
-            self.0(rule).err().map(|reason| RuleError { file, at: None, problem: problem(reason) })
-        };
-        rules.rules().iter().filter_map(refused).collect()
-    }
-}
-
-impl fmt::Debug for Vet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Vet")
-    }
 }
 
 /// The status of loading.

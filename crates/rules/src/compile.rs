@@ -1,7 +1,5 @@
 //! Compiles rule files to a [`RuleSet`]. Tables of previous rules are kept: see [`crate::carry`]; those of rules that
-//! come back as well: see [`crate::linger`].
-//!
-//! The rules in force do not change until all files have turned out to be good.
+//! come back as well: see [`crate::linger`]. The rules in force do not change until all files have turned out to be good.
 
 mod place;
 
@@ -41,7 +39,6 @@ pub(crate) struct Before<'a> {
     pub(crate) lingering: &'a Lingering,
     /// For series, of which there is a maximum.
     pub(crate) room: &'a Arc<crate::room::Room>,
-    /// Domains without rules whose last good ones are given up.
     pub(crate) dropped: &'a [Box<str>],
 }
 

@@ -248,6 +248,7 @@ mod texts;
 mod tree;
 mod unit;
 mod value;
+mod vet;
 mod worst;
 mod yaml;
 mod zone;

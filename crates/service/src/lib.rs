@@ -127,6 +127,7 @@ mod http;
 mod listen;
 mod log_lines;
 mod metrics;
+mod metrics_names;
 mod observe;
 #[doc(hidden)]
 pub mod offline;
@@ -154,7 +155,8 @@ pub use host_name::{BadHostName, HostName};
 pub use host_port::{BadHostPort, HostPort};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use log_lines::LogLines;
-pub use options::{AnswerParts, MetricsNames, Options, RespOptions, StateFile};
+pub use metrics_names::MetricsNames;
+pub use options::{AnswerParts, Options, RespOptions, StateFile};
 pub use rules_from::{
     PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom, XdsBackoff, XdsRules,
     XdsTls,

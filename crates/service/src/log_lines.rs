@@ -88,6 +88,10 @@ impl LogLines {
     }
 
     /// Waits until the lines of now are written or lost, for at most so long; returns whether they are.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "at the end of a process nothing follows from it"
+    )]
     pub fn flush_within(&self, most: Duration) -> bool {
         let (tell, told) = sync_channel::<()>(1);
         // An error means that the thread has ended: no line waits for it.
@@ -211,8 +215,13 @@ mod tests {
     /// Longer than anything that a busy machine delays.
     const PATIENCE: Duration = Duration::from_secs(60);
 
+    /// What comes of a write.
+    type Outcome = io::Result<usize>;
+
+    type Written = Arc<Mutex<Vec<u8>>>;
+
     /// An output that does with each write what it is told, and then keeps what was written.
-    struct FakeOut(Receiver<io::Result<usize>>, Arc<Mutex<Vec<u8>>>);
+    struct FakeOut(Receiver<Outcome>, Written);
 
     impl Write for FakeOut {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -226,9 +235,9 @@ mod tests {
         }
     }
 
-    fn log() -> (Sender<io::Result<usize>>, Arc<Mutex<Vec<u8>>>, LogLines) {
+    fn log() -> (Sender<Outcome>, Written, LogLines) {
         let (answer, answers) = channel();
-        let written = Arc::<Mutex<Vec<u8>>>::default();
+        let written = Written::default();
         let log = LogLines::start(FakeOut(answers, Arc::clone(&written))).unwrap();
         (answer, written, log)
     }

@@ -10,8 +10,9 @@ use tollgate_tower::{ClientAddress, Headers};
 
 use crate::http::json;
 use crate::metrics::Protocol;
+use crate::metrics_names::MetricsNames;
 use crate::observe::{Caller, ServiceCall};
-use crate::options::{AnswerParts, MetricsNames};
+use crate::options::AnswerParts;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::resp;
 use crate::service::Service;

@@ -14,6 +14,7 @@ use crate::host_name::HostName;
 use crate::host_port::HostPort;
 use crate::listen::TlsFiles;
 use crate::log_lines::LogLines;
+use crate::metrics_names::MetricsNames;
 use crate::rules_from::RulesFrom;
 use crate::statsd::Statsd;
 use crate::traces::Traces;
@@ -162,22 +163,6 @@ pub struct AnswerParts {
     pub headers: bool,
     /// The `metadata` of rules that let a request pass.
     pub metadata: bool,
-}
-
-/// The names under which `/metrics` reports decisions.
-///
-/// ```
-/// assert_eq!(tollgate_service::MetricsNames::default(), tollgate_service::MetricsNames::Own);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MetricsNames {
-    /// `tollgate_rule_over_limit_total` and so on.
-    #[default]
-    Own,
-    /// Those, and in addition `ratelimit_service_rate_limit_over_limit` and so on, as dashboards for
-    /// envoyproxy/ratelimit use them.
-    Envoyproxy,
 }
 
 impl Options {

@@ -18,7 +18,9 @@ use tonic_health::server::HealthReporter;
 use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalError, GlobalLimits};
 use crate::grpc;
 use crate::http;
-use crate::listen::{self, OfListeners, OfPlaces, Places, Rereading, Threads, TooManyPlaces};
+use crate::listen::{
+    self, ConnectionPlaces, OfListeners, OfPlaces, Rereading, Threads, TooManyPlaces,
+};
 use crate::options::Options;
 use crate::page;
 use crate::quota;
@@ -120,7 +122,7 @@ pub async fn start(
         return Err(StartError::State);
     }
     let (linger, grace) = (options.linger, options.grace);
-    let places = Places::new(options.max_connections);
+    let places = ConnectionPlaces::new(options.max_connections);
     let places = places.map_err(|TooManyPlaces { most, descriptors }| {
         let asked = options.max_connections.unwrap_or_default();
         StartError::Connections { asked, most, descriptors }

@@ -95,7 +95,7 @@ impl Effective {
             Ok(first((flag, from(name)), (environment.truth(variable)?, variable), false))
         };
         let (loopback, everywhere) = (Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED);
-        let uds = environment.text("GRPC_UDS").map(PathBuf::from);
+        let uds = (environment.text("GRPC_UDS").map(PathBuf::from), "GRPC_UDS");
         let ratio = environment.parsed("NEAR_LIMIT_RATIO", RATIO)?.map(check_ratio).transpose()?;
         let level = (environment.parsed("LOG_LEVEL", LogLevel::ACCEPTED)?, "LOG_LEVEL");
         let format = (environment.parsed("LOG_FORMAT", Format::ACCEPTED)?, "LOG_FORMAT");
@@ -109,10 +109,7 @@ impl Effective {
             http_socket: optional((args.http_socket.clone(), from("http-socket")), (None, "")),
             http_tls: http_tls(given)?,
             grpc: address((&args.grpc, from("grpc")), GRPC, (everywhere, 8081), environment)?,
-            grpc_socket: optional(
-                (args.grpc_socket.clone(), from("grpc-socket")),
-                (uds, "GRPC_UDS"),
-            ),
+            grpc_socket: optional((args.grpc_socket.clone(), from("grpc-socket")), uds),
             grpc_tls: grpc_tls(given, environment)?,
             grpc_max_age,
             grpc_max_age_grace,

@@ -7,7 +7,7 @@
 //! input is read and discarded until the client has closed its own side.
 //!
 //! # What ends a connection
-//! Each takes a descriptor, of which there are few: see [`Places`](super::places::Places). One of HTTP/2 is closed if its
+//! Each takes a descriptor, of which there are few: see [`ConnectionPlaces`](super::places::ConnectionPlaces). One of HTTP/2 is closed if its
 //! first request does not begin in time; later, pings find out whether its client is still there. One of HTTP/1 is closed if
 //! for a while nothing is sent and nothing is taken: a body that does not come, or an answer that is not read. One of the
 //! reserve is closed if another takes its place, and after [`RESERVED_FOR`].
@@ -30,7 +30,7 @@ use tollgate_tower::PeerAddress;
 use tonic::transport::server::Connected;
 
 use super::first_request::{FirstRequest, Over};
-use super::places::Place;
+use super::places::ConnectionPlace;
 use super::tls::Tls;
 
 /// The time for the whole handshake: a client that takes longer is closed.
@@ -63,7 +63,7 @@ pub(crate) struct Io {
     closing: Option<Pin<Box<Sleep>>>,
     /// Until when it may be used at all.
     life: Option<Pin<Box<Sleep>>>,
-    place: Place,
+    place: ConnectionPlace,
     /// Until its first request has begun.
     first: Option<Box<FirstRequest>>,
     /// If it is closed when nothing is sent or taken.
@@ -120,7 +120,11 @@ impl Raw {
 
     /// The connection once the handshake is done, if TLS is configured; `None` if the client failed it, or another has taken
     /// its place.
-    pub(super) async fn ready(self, tls: Option<Arc<Tls>>, mut place: Place) -> Option<Io> {
+    pub(super) async fn ready(
+        self,
+        tls: Option<Arc<Tls>>,
+        mut place: ConnectionPlace,
+    ) -> Option<Io> {
         let (stream, peer) = tokio::select! {
             shaken = self.shake_hands(tls) => shaken?,
             () = std::future::poll_fn(|context| place.poll_lost(context)) => return None,

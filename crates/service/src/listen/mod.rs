@@ -18,7 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use io::Raw;
 pub(crate) use io::{FIRST_REQUEST_WITHIN, Io, QUIET};
-pub(crate) use places::{OfPlaces, Places, TooManyPlaces};
+pub(crate) use places::{ConnectionPlaces, OfPlaces, TooManyPlaces};
 pub(crate) use socket::Socket;
 pub(crate) use threads::Threads;
 pub(crate) use tls::Tls;
@@ -37,7 +37,7 @@ const SHORT_PAUSE: Duration = Duration::from_millis(1);
 pub(crate) struct OfListeners {
     /// Where connections run.
     pub(crate) threads: Threads,
-    pub(crate) places: Arc<Places>,
+    pub(crate) places: Arc<ConnectionPlaces>,
     pub(crate) stopped: watch::Receiver<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! [`Places`]: how many connections there may be, over all listeners.
+//! [`ConnectionPlaces`]: how many connections there may be, over all listeners.
 //!
 //! Each connection takes a file descriptor. Without a bound of our own the system's is met, and then no listener can accept
 //! any more, and nothing tells whether the service lives. So connections have places, as many as the system has descriptors
@@ -54,7 +54,7 @@ pub(crate) struct TooManyPlaces {
 
 /// The places of all connections.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct ConnectionPlaces {
     max: usize,
     open: AtomicUsize,
     reserve: Mutex<Reserve>,
@@ -73,13 +73,13 @@ struct Reserve(VecDeque<oneshot::Sender<()>>);
 
 /// The place of a connection. It is free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    pub(super) places: Arc<Places>,
+pub(crate) struct ConnectionPlace {
+    pub(super) places: Arc<ConnectionPlaces>,
     /// In the reserve: dropped at the other side if another connection takes it.
     lost: Option<oneshot::Receiver<()>>,
 }
 
-impl Places {
+impl ConnectionPlaces {
     /// As many as are asked for, or as the system's limit of descriptors allows.
     pub(crate) fn new(asked: Option<usize>) -> Result<Arc<Self>, TooManyPlaces> {
         let descriptors = descriptor_limit();
@@ -107,7 +107,7 @@ impl Places {
     }
 
     /// A place, or one in the reserve.
-    pub(super) fn take(self: &Arc<Self>) -> Place {
+    pub(super) fn take(self: &Arc<Self>) -> ConnectionPlace {
         let more = |open| (open < self.max).then_some(open + 1);
         // Relaxed, here and below: the numbers by themselves keep the bound, and no memory is published with them.
         let taken = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -118,7 +118,7 @@ impl Places {
             }
             Err(_) => Some(self.take_reserve()),
         };
-        Place { places: Arc::clone(self), lost }
+        ConnectionPlace { places: Arc::clone(self), lost }
     }
 
     fn take_reserve(&self) -> oneshot::Receiver<()> {
@@ -175,7 +175,7 @@ impl Places {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     /// Whether it is in the reserve: its connection may ask for health and metrics alone.
     pub(super) fn is_reserved(&self) -> bool {
         self.lost.is_some()
@@ -195,7 +195,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         match self.lost.take() {
             None => self.places.give_back(),
@@ -229,7 +229,7 @@ fn descriptor_limit() -> u64 {
 
 /// Shows the connections.
 #[derive(Debug)]
-pub(crate) struct OfPlaces(pub(crate) Arc<Places>);
+pub(crate) struct OfPlaces(pub(crate) Arc<ConnectionPlaces>);
 
 impl Collector for OfPlaces {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    fn is_lost(place: &mut Place) -> bool {
+    fn is_lost(place: &mut ConnectionPlace) -> bool {
         place.poll_lost(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
@@ -269,9 +269,9 @@ mod tests {
 
     #[test]
     fn beyond_the_maximum_there_is_the_reserve_whose_oldest_place_goes_to_the_next() {
-        let places = Arc::new(Places::of(2));
+        let places = Arc::new(ConnectionPlaces::of(2));
         let ordinary = [places.take(), places.take()];
-        let mut reserved: Vec<Place> = (0..RESERVE).map(|_| places.take()).collect();
+        let mut reserved: Vec<ConnectionPlace> = (0..RESERVE).map(|_| places.take()).collect();
         assert!(reserved.iter_mut().all(|place| place.is_reserved() && !is_lost(place)));
         let mut next = places.take();
         let lost = reserved.iter_mut().map(is_lost).collect::<Vec<_>>();
@@ -282,7 +282,7 @@ mod tests {
         assert!(!is_lost(&mut reserved[1]));
         // Those that are lost and not closed take descriptors.
         assert!(!places.is_crowded());
-        let crowd: Vec<Place> = (0..RESERVE).map(|_| places.take()).collect();
+        let crowd: Vec<ConnectionPlace> = (0..RESERVE).map(|_| places.take()).collect();
         assert!(places.is_crowded());
         drop((crowd, reserved));
         assert!(!places.is_crowded());

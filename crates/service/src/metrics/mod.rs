@@ -19,7 +19,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 use tollgate_rules::RuleCache;
 
-use crate::options::MetricsNames;
+use crate::metrics_names::MetricsNames;
 
 pub(crate) use clients::{MAX_RESP_CONNECTIONS, OfRespClients, RespClients};
 pub(crate) use counter::{ServiceTotal, encode_total};

@@ -322,7 +322,8 @@ mod tests {
     use tollgate_tower::{ClientAddress, Headers};
 
     use super::*;
-    use crate::options::{AnswerParts, MetricsNames};
+    use crate::metrics_names::MetricsNames;
+    use crate::options::AnswerParts;
 
     #[test]
     fn from_16_kib_of_answers_on_nothing_more_is_decided_until_they_are_sent() {

@@ -61,7 +61,7 @@ impl StatsdReport {
 mod tests {
     use super::super::settings::Statsd;
     use super::*;
-    use crate::options::MetricsNames;
+    use crate::metrics_names::MetricsNames;
 
     #[test]
     fn datagrams_are_small_and_no_line_is_lost_or_cut() {

@@ -3,7 +3,7 @@
 use super::names::{dotless, own, part, tag, theirs};
 use super::page::{LineAmount, PageSeries};
 use super::settings::{Statsd, StatsdStyle};
-use crate::options::MetricsNames;
+use crate::metrics_names::MetricsNames;
 
 /// Writes lines.
 #[derive(Debug)]

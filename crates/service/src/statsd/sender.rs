@@ -21,7 +21,7 @@ use super::settings::Statsd;
 use crate::apart;
 use crate::host_port::HostPort;
 use crate::metrics::{ServiceTotal, encode_total};
-use crate::options::MetricsNames;
+use crate::metrics_names::MetricsNames;
 
 /// How long a resolved name is taken for right: a server that has moved causes no error. Also the longest pause after
 /// errors.

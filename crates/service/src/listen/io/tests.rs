@@ -6,10 +6,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::listen::places::Places;
+use crate::listen::places::ConnectionPlaces;
 
-fn place() -> Place {
-    Arc::new(Places::of(1)).take()
+fn place() -> ConnectionPlace {
+    Arc::new(ConnectionPlaces::of(1)).take()
 }
 
 /// A connection over such a stream.
@@ -106,7 +106,7 @@ async fn a_connection_ends_once_nothing_was_sent_and_nothing_taken_for_a_while()
     let (mut client, stream) = tokio::io::duplex(64);
     let io = over(stream).never_quiet(most);
     let (ended, ()) = tokio::join!(ends(io), async {
-        tokio::time::sleep(most - Duration::from_secs(1)).await;
+        sleep(most - Duration::from_secs(1)).await;
         client.write_all(b"x").await.expect("it is open");
     });
     assert_eq!(ended, 2 * most, "it was active in the first of the two");
