@@ -65,7 +65,7 @@ use crate::verb::Verb;
 use crate::word::Word;
 
 pub(crate) use any_limit::AnyLimit;
-pub use joint::JointDecision;
+pub use joint::{JointDecision, JointDenial};
 
 /// By how much the clocks of two threads may differ: what a floor trails the clock by, for the same
 /// reason. A charge that drains faster than this is not worth giving back.
@@ -323,7 +323,7 @@ fn undo_one((cell, meter): (&Cell, &Meter), clock: &Clock, [found, left]: [Word;
 /// let clients = KeyedLimiter::<str>::new(Quota::per_hour(2), 1_000)?;
 /// let serve = |client: &str| check_all(&mut [service.entry().cost(1), clients.entry(client).cost(1)]);
 /// assert!(serve("alice").is_allowed() && serve("alice").is_allowed());
-/// assert_eq!(serve("alice").index(), Some(1));
+/// assert_eq!(serve("alice").denied_by(), Some(1));
 /// assert!(serve("bob").is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```

@@ -43,7 +43,7 @@ mod verdict;
 mod wait;
 mod word;
 
-pub use all::{JointDecision, Toll, check_all};
+pub use all::{JointDecision, JointDenial, Toll, check_all};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;

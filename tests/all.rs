@@ -11,7 +11,8 @@ use common::model::{Grain, duration, model};
 use common::policy;
 use proptest::prelude::*;
 use tollgate::{
-    Decision, JointDecision, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, Toll, check_all,
+    Decision, Denial, JointDecision, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, Toll,
+    check_all,
 };
 use tollgate_oracle::{Oracle, Verdict};
 
@@ -34,7 +35,7 @@ fn example_23_one_post_per_second_and_150_friends_per_day() {
     // A call that needs both is charged in both or in neither.
     let both =
         |now| check_all(&mut [posts.entry().at(now).cost(1), friends.entry().at(now).cost(1)]);
-    assert_eq!(both(now).index(), Some(1));
+    assert_eq!(both(now).denied_by(), Some(1));
     assert_eq!(posts.entry().at(now).peek(1).remaining(), 1);
     let tomorrow = Timestamp::from_secs(86_400);
     assert!(both(tomorrow).is_allowed());
@@ -54,8 +55,8 @@ fn the_longest_wait_is_the_answer_and_waiting_so_long_succeeds() {
     assert!(ask(start).is_allowed());
     // A whole number of the table's ticks, of which 4,096 are half a minute.
     let denied = ask(start + Duration::from_micros(937_500));
-    assert_eq!(denied.index(), Some(2));
-    let denial = denied.into_result().unwrap_err();
+    assert_eq!(denied.denied_by(), Some(2));
+    let denial = *denied.into_result().unwrap_err().denial();
     assert_eq!(denial.retry_after(), Some(Duration::from_micros(29_062_500)));
     assert!(ask(start + Duration::from_secs(30)).is_allowed());
 }
@@ -71,8 +72,8 @@ fn a_cost_that_never_fits_is_waited_for_longest() {
         b.entry().at(now).cost(6),
         c.entry().at(now).cost(1),
     ]);
-    assert_eq!(denied.index(), Some(1));
-    assert!(denied.into_result().unwrap_err().is_never());
+    assert_eq!(denied.denied_by(), Some(1));
+    assert!(denied.into_result().unwrap_err().denial().is_never());
     assert_eq!(b.entry().at(now).peek(1).remaining(), 4);
 }
 
@@ -85,7 +86,8 @@ fn an_admission_is_answered_by_the_limit_with_least_left() {
         tight.entry().at(now).cost(3),
         wide.entry().at(now).cost(1),
     ]);
-    assert_eq!(admitted.index(), Some(1));
+    assert_eq!((admitted.told_by(), admitted.denied_by()), (Some(1), None));
+    assert!(admitted.into_result().is_ok());
     assert_eq!(admitted.decision().unwrap().remaining(), 2);
     assert_eq!(wide.entry().at(now).peek(1).remaining(), 5);
 }
@@ -96,7 +98,7 @@ fn a_limit_that_is_named_twice_is_charged_twice_or_not_at_all() {
     let now = Timestamp::from_secs(90);
     for _ in 0..3 {
         assert_eq!(
-            check_all(&mut [one.entry().at(now).cost(3), one.entry().at(now).cost(3)]).index(),
+            check_all(&mut [one.entry().at(now).cost(3), one.entry().at(now).cost(3)]).denied_by(),
             Some(1)
         );
         let denied = check_all(&mut [
@@ -104,7 +106,7 @@ fn a_limit_that_is_named_twice_is_charged_twice_or_not_at_all() {
             one.entry().at(now).cost(1),
             table.entry(&1).at(now).cost(3),
         ]);
-        assert_eq!(denied.index(), Some(2));
+        assert_eq!(denied.denied_by(), Some(2));
     }
     assert_eq!(
         (one.entry().at(now).peek(1).remaining(), table.entry(&1).at(now).peek(1).remaining()),
@@ -152,7 +154,7 @@ fn each_limit_is_decided_by_its_own_clock() {
     let both = || check_all(&mut [one.entry().cost(1), other.entry().cost(1)]);
     assert!(both().is_allowed());
     late.advance(Duration::from_secs(60));
-    assert_eq!(both().index(), Some(0));
+    assert_eq!(both().denied_by(), Some(0));
     early.advance(Duration::from_secs(60));
     assert!(both().is_allowed());
 }
@@ -297,7 +299,7 @@ impl Machine {
         let told = match answer.decision() {
             Some(Decision::Denied(denial)) => {
                 let wait = denial.retry_after().unwrap_or(Duration::MAX);
-                answer.index().map(|index| (index, wait))
+                answer.denied_by().map(|index| (index, wait))
             }
             _ => None,
         };
@@ -357,4 +359,21 @@ fn a_model_that_keeps_a_denied_charge_is_caught() {
         assert!(machine.run(&[(0, 4), (2, 4)], now_ns).is_ok());
         assert!(machine.run(&[(2, 4), (0, 4), (0, 4)], now_ns).is_err(), "{text}");
     }
+}
+
+/// The natural `match` on who denied admits what is admitted, and the error of `?` still says who denied.
+#[test]
+fn an_admitted_request_is_denied_by_no_limit_and_an_error_keeps_the_index() {
+    let (wide, tight) = (limiter("9/s"), limiter("5/s"));
+    let now = Timestamp::from_secs(1);
+    let ask = || check_all(&mut [wide.entry().at(now).cost(3), tight.entry().at(now).cost(3)]);
+    let refused = [ask(), ask()].map(|joint| match joint.denied_by() {
+        Some(index) => Some((index, joint.into_result().unwrap_err().index())),
+        None => joint.into_result().is_err().then_some((9, 9)),
+    });
+    assert_eq!(refused, [None, Some((1, 1))]);
+    let denied = ask().into_result().unwrap_err();
+    assert_eq!(Denial::from(denied).retry_after(), denied.denial().retry_after());
+    assert_eq!(denied.to_string(), "limit 1: rate limited: retry after 200ms");
+    assert_eq!(check_all(&mut []).denied_by(), None);
 }

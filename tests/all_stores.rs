@@ -95,7 +95,8 @@ fn limits_of_all_stores_are_charged_together_or_not_at_all() {
         for round in 0..4 {
             let told = check_all(&mut stores.tolls(now, 2));
             assert_eq!(told.is_allowed(), round < 2, "{tight} in round {round}: {told:?}");
-            assert_eq!(told.index(), Some(tight));
+            assert_eq!(told.told_by(), Some(tight));
+            assert_eq!(told.denied_by(), (round >= 2).then_some(tight));
         }
         let left = std::array::from_fn(|nth| if nth == tight { 0 } else { 16 });
         assert_eq!(stores.left(now), left, "limit {tight}");
@@ -113,7 +114,7 @@ fn what_was_charged_before_a_denial_is_given_back_by_every_store() {
         tolls.insert(place, own.entry().at(now).cost(2));
         tolls.push(own.entry().at(now).cost(2));
         let told = check_all(&mut tolls);
-        assert_eq!((told.is_allowed(), told.index()), (false, Some(9)));
+        assert_eq!((told.is_allowed(), told.denied_by()), (false, Some(9)));
         assert_eq!(stores.left(now), [20; 8], "behind {place}");
         assert_eq!(own.entry().at(now).peek(0).remaining(), 3);
     }
@@ -131,7 +132,7 @@ fn of_two_sketches_the_one_that_was_charged_keeps_the_cost_of_one_request() {
         second.entry(&1).at(now).cost(2),
         word.entry().at(now).cost(2),
     ]);
-    assert_eq!((told.is_allowed(), told.index()), (false, Some(2)));
+    assert_eq!((told.is_allowed(), told.denied_by()), (false, Some(2)));
     assert_eq!((toll(&first, 1), toll(&second, 1)), (18, 1));
     assert_eq!(word.entry().at(now).peek(0).remaining(), 20);
 }

@@ -217,7 +217,7 @@ fn a_joint_decision_charges_a_log_or_leaves_it_as_it_was() {
         let other = Limiter::with_clock(Quota::per_hour(4), clock.clone());
         assert!(check_all(&mut [entry.cost(2), other.entry().cost(2)]).is_allowed());
         let denied = check_all(&mut [entry.cost(1), other.entry().cost(3)]);
-        assert_eq!((denied.is_allowed(), denied.index()), (false, Some(1)));
+        assert_eq!((denied.is_allowed(), denied.denied_by()), (false, Some(1)));
         assert_eq!(left(entry), 1);
         // Named twice: the second charge is denied when the first has taken what was left.
         let twice = check_all(&mut [entry.cost(1), entry.cost(1)]);

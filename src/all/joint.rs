@@ -1,4 +1,6 @@
-//! [`JointDecision`]: one answer for several limits.
+//! [`JointDecision`]: one answer for several limits; and [`JointDenial`], which names the one that denied.
+
+use std::fmt;
 
 use crate::decision::{Decision, Denial};
 
@@ -10,12 +12,12 @@ use crate::decision::{Decision, Denial};
 /// let [posts, friends] = [limit(Quota::per_minute(60).burst(1)), limit(Quota::per_day(150))];
 /// let both = || check_all(&mut [friends.entry().cost(1), posts.entry().cost(1)]);
 /// let admitted = both();
-/// assert!(admitted.is_allowed());
+/// assert!(admitted.is_allowed() && admitted.denied_by().is_none());
 /// // None is left of the posts: the answer is that of the limit with the fewest units left.
 /// assert_eq!(admitted.decision().map(|decision| decision.remaining()), Some(0));
 /// let denied = both();
-/// assert_eq!(denied.index(), Some(1));
-/// assert_eq!(denied.into_result().unwrap_err().retry_after_secs(), Some(1));
+/// assert_eq!(denied.denied_by(), Some(1));
+/// assert_eq!(denied.into_result().unwrap_err().denial().retry_after_secs(), Some(1));
 /// assert_eq!(friends.entry().peek(1).remaining(), 149);
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -31,17 +33,33 @@ impl JointDecision {
         self.answer.is_none_or(|(_, decision)| decision.is_allowed())
     }
 
-    /// Which of the tolls, from 0, the [`decision`](JointDecision::decision) is of. `None` only if there
-    /// were no tolls: nothing denies then.
+    /// Which of the tolls, counted from 0, denied: of several that did the one with the longest wait. `None` if the
+    /// request was admitted.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, check_all};
     /// let [wide, tight] = [9, 5].map(|count| Limiter::new(Quota::per_hour(count)));
-    /// assert_eq!(check_all(&mut [wide.entry().cost(1), tight.entry().cost(1)]).index(), Some(1));
-    /// assert_eq!(check_all(&mut []).index(), None);
+    /// let ask = |cost| check_all(&mut [wide.entry().cost(cost), tight.entry().cost(cost)]);
+    /// assert_eq!([5, 1].map(|cost| ask(cost).denied_by()), [None, Some(1)]);
     /// ```
     #[must_use]
-    pub fn index(&self) -> Option<usize> {
+    pub fn denied_by(&self) -> Option<usize> {
+        let (index, decision) = self.answer?;
+        decision.is_denied().then_some(index)
+    }
+
+    /// Which of the tolls, counted from 0, the [`decision`](JointDecision::decision) is of, whether it admits or denies:
+    /// for answers that name the limit that they report. `None` only if there were no tolls.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, check_all};
+    /// let [wide, tight] = [9, 5].map(|count| Limiter::new(Quota::per_hour(count)));
+    /// let told = check_all(&mut [wide.entry().cost(1), tight.entry().cost(1)]);
+    /// assert_eq!((told.told_by(), told.denied_by()), (Some(1), None));
+    /// assert_eq!(check_all(&mut []).told_by(), None);
+    /// ```
+    #[must_use]
+    pub fn told_by(&self) -> Option<usize> {
         self.answer.map(|(index, _)| index)
     }
 
@@ -55,21 +73,21 @@ impl JointDecision {
     /// The answer as a `Result`, for `?`.
     ///
     /// # Errors
-    /// The [`Denial`] with the longest wait, if denied.
+    /// The denial with the longest wait and which of the tolls it is of, if denied.
     ///
     /// ```
-    /// use tollgate::{Denial, Limiter, Quota, check_all};
-    /// fn serve(limits: &[Limiter; 2]) -> Result<&'static str, Denial> {
+    /// use tollgate::{JointDenial, Limiter, Quota, check_all};
+    /// fn serve(limits: &[Limiter; 2]) -> Result<&'static str, JointDenial> {
     ///     check_all(&mut [limits[0].entry().cost(1), limits[1].entry().cost(1)]).into_result()?;
     ///     Ok("served")
     /// }
     /// let limits = [1, 2].map(|count| Limiter::new(Quota::per_hour(count)));
     /// assert!(serve(&limits).is_ok());
-    /// assert!(serve(&limits).is_err());
+    /// assert_eq!(serve(&limits).map_err(|denied| denied.index()), Err(0));
     /// ```
-    pub fn into_result(self) -> Result<(), Denial> {
+    pub fn into_result(self) -> Result<(), JointDenial> {
         match self.answer {
-            Some((_, Decision::Denied(denial))) => Err(denial),
+            Some((index, Decision::Denied(denial))) => Err(JointDenial { index, denial }),
             _ => Ok(()),
         }
     }
@@ -86,6 +104,58 @@ impl JointDecision {
         if weightier { Self { answer: Some((index, decision)) } } else { self }
     }
 }
+
+/// A request that one of several limits denied: which of them, and its denial.
+///
+/// ```
+/// use tollgate::{JointDenial, Limiter, ManualClock, Quota, check_all};
+/// let limit = |quota| Limiter::with_clock(quota, ManualClock::new());
+/// let [wide, tight] = [limit(Quota::per_hour(9)), limit(Quota::per_hour(5))];
+/// let denied: JointDenial =
+///     check_all(&mut [wide.entry().cost(6), tight.entry().cost(6)]).into_result().unwrap_err();
+/// assert!(denied.index() == 1 && denied.denial().is_never());
+/// assert_eq!(denied.to_string(), "limit 1: rate limited: a cost of 6 never fits in a limit of 5");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct JointDenial {
+    index: usize,
+    denial: Denial,
+}
+
+impl JointDenial {
+    /// That of the toll in this place, counted from 0: for limits that are kept elsewhere, and decided together there.
+    #[must_use]
+    pub fn new(index: usize, denial: Denial) -> Self {
+        Self { index, denial }
+    }
+
+    /// Which of the tolls denied, counted from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its denial.
+    #[must_use]
+    pub fn denial(&self) -> &Denial {
+        &self.denial
+    }
+}
+
+/// For callers to whom it does not matter which limit it was.
+impl From<JointDenial> for Denial {
+    fn from(joint: JointDenial) -> Self {
+        joint.denial
+    }
+}
+
+impl fmt::Display for JointDenial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "limit {}: {}", self.index, self.denial)
+    }
+}
+
+impl std::error::Error for JointDenial {}
 
 /// What never fits is waited for longest.
 fn wait(denial: &Denial) -> std::time::Duration {

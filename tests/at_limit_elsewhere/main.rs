@@ -66,7 +66,7 @@ impl One {
             Self::Shared(limiter) => limiter.entry().at(now).cost(cost),
             Self::Keyed(limiter) => limiter.entry("key").at(now).cost(cost),
         };
-        check_all(&mut [toll, other.entry().at(now).cost(cost)]).into_result()
+        check_all(&mut [toll, other.entry().at(now).cost(cost)]).into_result().map_err(Denial::from)
     }
 
     fn reserve(&self, cost: u64, wait_s: u64, now: Timestamp) -> Result<(bool, Duration), Denial> {
@@ -206,7 +206,7 @@ fn a_key_that_is_named_twice_is_denied_once_for_the_second_part() {
                 one.entry("key").at(START).cost(1),
             ]),
         };
-        assert_eq!(twice.index(), Some(1));
+        assert_eq!(twice.denied_by(), Some(1));
         assert!(!twice.into_result().unwrap_err().is_penalty());
         assert!(limiter.denied(2, START).is_penalty());
     }

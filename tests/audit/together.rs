@@ -29,7 +29,7 @@ fn requests_under_several_limits_keep_the_bound_of_each() {
             let mut tolls =
                 [all.entry().at(now).cost(cost), clients.entry(&key).at(now).cost(cost)];
             let joint = check_all(&mut tolls);
-            if let (false, Some(index)) = (joint.is_allowed(), joint.index()) {
+            if let Some(index) = joint.denied_by() {
                 denied[index].fetch_add(1, Relaxed);
             }
             joint.decision().unwrap()

@@ -112,7 +112,7 @@ fn row_49_when_the_last_of_several_limits_denies_nothing_stays_charged() {
         check_all(&mut [a, b, c, clients.entry("client").at(now).cost(1)])
     };
     assert!(all().is_allowed());
-    assert_eq!([all().index(), all().index()], [Some(3), Some(3)]);
+    assert_eq!([all().denied_by(), all().denied_by()], [Some(3), Some(3)]);
     let left = limits.each_ref().map(|limit| limit.entry().at(now).peek(1).remaining());
     assert_eq!(left, [4, 3, 2]);
 }

@@ -1,6 +1,6 @@
 //! Several limits of one request: all are charged, or none.
 
-use tollgate::{Decision, Denial, Told};
+use tollgate::{Decision, JointDenial, Told};
 
 use crate::decision::Source;
 use crate::error::Fault;
@@ -21,7 +21,7 @@ use crate::toll::RedisToll;
 ///     RedisLimiter::new(&store, Settings::new(policy.parse().unwrap()).name(policy)).unwrap()
 /// });
 /// let joint = check_all(&[wide.toll("key", 1), tight.toll("key", 6)]).await;
-/// assert_eq!((joint.is_allowed(), joint.index()), (false, Some(1)));
+/// assert_eq!((joint.is_allowed(), joint.denied_by()), (false, Some(1)));
 /// assert!(joint.is_degraded());
 /// # Ok(())
 /// # }
@@ -48,17 +48,32 @@ impl RedisJointDecision {
         self.answer.is_none_or(|(_, decision)| decision.is_allowed())
     }
 
-    /// The toll, counted from 0, whose decision [`decision`](RedisJointDecision::decision) is. `None` only if there
-    /// were no tolls: then no limit denies.
+    /// The toll, counted from 0, that denied: of several that did the one with the longest wait. `None` if the request
+    /// was admitted.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// assert_eq!(tollgate_redis::check_all(&[]).await.index(), None);
+    /// assert_eq!(tollgate_redis::check_all(&[]).await.denied_by(), None);
     /// # }
     /// ```
     #[must_use]
-    pub fn index(&self) -> Option<usize> {
+    pub fn denied_by(&self) -> Option<usize> {
+        let (index, decision) = self.answer?;
+        decision.is_denied().then_some(index)
+    }
+
+    /// The toll, counted from 0, whose decision [`decision`](RedisJointDecision::decision) is, whether it admits or
+    /// denies. `None` only if there were no tolls.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(tollgate_redis::check_all(&[]).await.told_by(), None);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn told_by(&self) -> Option<usize> {
         self.answer.map(|(index, _)| index)
     }
 
@@ -105,7 +120,7 @@ impl RedisJointDecision {
     /// The answer as a `Result`, for `?`.
     ///
     /// # Errors
-    /// The [`Denial`] with the longest wait, if denied.
+    /// The denial with the longest wait and which of the tolls it is of, if denied.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -113,9 +128,9 @@ impl RedisJointDecision {
     /// assert!(tollgate_redis::check_all(&[]).await.into_result().is_ok());
     /// # }
     /// ```
-    pub fn into_result(self) -> Result<(), Denial> {
+    pub fn into_result(self) -> Result<(), JointDenial> {
         match self.answer {
-            Some((_, Decision::Denied(denial))) => Err(denial),
+            Some((index, Decision::Denied(denial))) => Err(JointDenial::new(index, denial)),
             _ => Ok(()),
         }
     }
@@ -154,7 +169,7 @@ impl RedisJointDecision {
 /// let friends = RedisLimiter::new(&store, Settings::new("150/d".parse()?).name("friends"))?;
 /// let both = async || check_all(&[friends.toll("alice", 1), posts.toll("alice", 1)]).await;
 /// assert!(both().await.is_allowed());
-/// assert_eq!(both().await.index(), Some(1));
+/// assert_eq!(both().await.denied_by(), Some(1));
 /// # Ok(())
 /// # }
 /// ```

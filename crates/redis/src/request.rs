@@ -393,8 +393,5 @@ fn charge(seen: &[GroupedToll<'_>], is_charged: impl Fn(usize) -> bool) -> Resul
         tolls.push(toll.inner().share.entry(toll.key, now).cost(toll.cost));
     }
     let joint = tollgate::check_all(&mut tolls);
-    match joint.index() {
-        Some(index) if !joint.is_allowed() => Err(places[index]),
-        _ => Ok(()),
-    }
+    joint.denied_by().map_or(Ok(()), |index| Err(places[index]))
 }

@@ -61,9 +61,9 @@ async fn a_log_is_charged_with_other_limits_or_not_at_all_and_gives_back() {
     let both = async |cost| check_all(&[log.toll("key", cost), other.toll("key", 4)]).await;
     assert!(both(3).await.is_allowed());
     let denied = both(8).await;
-    assert_eq!((denied.is_allowed(), denied.index()), (false, Some(0)));
+    assert_eq!((denied.is_allowed(), denied.denied_by()), (false, Some(0)));
     assert!(both(1).await.is_allowed() && both(1).await.is_allowed());
-    assert_eq!(both(1).await.index(), Some(1));
+    assert_eq!(both(1).await.denied_by(), Some(1));
     assert_eq!(log.peek("key", 1).await.decision().remaining(), 5);
     let permit = log.check_n("key", 4).await.into_result().unwrap();
     assert_eq!(log.refund("key", permit.portion(3)).await, Ok(3));

@@ -88,7 +88,7 @@ fn charge_together(
     for (&place, toll) in places.iter().zip(&tolls) {
         permits[place] = toll.permit();
     }
-    Some((places[joint.index()?], joint.decision()?))
+    Some((places[joint.told_by()?], joint.decision()?))
 }
 
 // Apart from the layers that need none of this.

@@ -138,7 +138,7 @@ mod redis {
                     .map(|ask| of(ask.limit).unwrap_or(self).toll(ask.key.as_bytes(), ask.cost))
                     .collect();
                 let joint = check_all(&tolls).await;
-                match (joint.index(), joint.decision()) {
+                match (joint.told_by(), joint.decision()) {
                     (Some(index), Some(decision)) => (index, decision),
                     // Only for an empty list, which no layer asks of.
                     _ => (0, self.peek(Key::new().as_bytes(), 0).await.decision()),

@@ -67,7 +67,7 @@ fn against_a_charge() {
         own.entry().at(NOW).cost(1),
         own.entry().at(NOW).cost(1),
     ]);
-    assert_eq!(denied.index(), Some(2));
+    assert_eq!(denied.denied_by(), Some(2));
     let admitted = other.join().expect("the other thread");
     account(3, admitted, shared.entry().at(NOW).peek(0).remaining(), 1);
     account(1, 0, own.entry().at(NOW).peek(0).remaining(), 0);
@@ -203,7 +203,7 @@ fn with_stripes() {
     let other = thread::spawn(move || u64::from(other.check().is_allowed()));
     let own = limiter(1);
     let denied = check_all(&mut [shared.entry().cost(1), own.entry().cost(1), own.entry().cost(1)]);
-    assert_eq!(denied.index(), Some(2));
+    assert_eq!(denied.denied_by(), Some(2));
     let admitted = other.join().expect("the other thread");
     // Less what drains in the difference of two clocks.
     clock.set(NOW + std::time::Duration::from_millis(3));

@@ -107,7 +107,7 @@ fn a_joint_charge_during_a_change() {
     let own = Limiter::with_clock(policy("gcra 1/s burst 1"), clock);
     let [entry, once, again] = [limiter.entry(), own.entry(), own.entry()];
     let denied = check_all(&mut [entry.cost(2), once.cost(1), again.cost(1)]);
-    assert_eq!(denied.index(), Some(2));
+    assert_eq!(denied.denied_by(), Some(2));
     let lost = if begun.load(Ordering::Relaxed) { 2 } else { 1 };
     let admitted = changing.join().expect("the other thread");
     control::plant(None);

@@ -57,7 +57,7 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
     let (owners, mut tolls): (Vec<usize>, Vec<Toll<'_>>) =
         at_once.map(|(n, due)| (n, due.entry(with).cost(due.cost))).unzip();
     let joint = check_all(&mut tolls);
-    let mut told = joint.index().map(|index| owners[index]).zip(joint.decision());
+    let mut told = joint.told_by().map(|index| owners[index]).zip(joint.decision());
     if !joint.is_allowed() {
         return Outcome::denied(told);
     }
