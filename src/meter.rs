@@ -1,7 +1,7 @@
 //! [`Meter`]: a policy compiled to arithmetic on one [`Word`].
 
 use crate::algorithm::{Decides, Held, Kernel, Ruled, Rules, unsoftened};
-use crate::clock::{LATEST_NS, Timestamp};
+use crate::clock::Timestamp;
 use crate::decision::{Decision, View};
 use crate::error::BuildError;
 use crate::policy::{Policy, of_one_word};
@@ -156,8 +156,7 @@ impl Step {
         now: Timestamp,
         cost: u64,
     ) -> Self {
-        // Past the latest time the clock stands still, so that no time can outgrow its word.
-        let now_ns = now.as_nanos().min(LATEST_NS);
+        let now_ns = now.as_nanos().min(algorithm.latest_ns());
         let moment = algorithm.moment(now_ns);
         let held = fields.unpack(word, moment);
         let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
@@ -183,7 +182,7 @@ impl Step {
     /// The same for every other verb.
     pub(crate) fn wished(meter: &Meter, word: Word, now: Timestamp, wish: Wish) -> Self {
         let (ruled, fields) = (meter.ruled(), meter.fields);
-        let now_ns = now.as_nanos().min(LATEST_NS);
+        let now_ns = now.as_nanos().min(ruled.latest_ns());
         let moment = ruled.moment(now_ns);
         let held = fields.unpack(word, moment);
         let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);

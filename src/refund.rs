@@ -50,7 +50,7 @@
 //! bound, too; and it is above 0 exactly if the word was changed.
 
 use crate::algorithm::{Decides, Held, Kernel, Moment, Ruled};
-use crate::clock::{LATEST_NS, Timestamp};
+use crate::clock::Timestamp;
 use crate::decision::View;
 use crate::meter::Meter;
 use crate::sync::{Fault, planted};
@@ -289,8 +289,9 @@ impl Meter {
     }
 
     fn found(&self, word: Word, now: Timestamp) -> (Found, Moment) {
-        let now_ns = now.as_nanos().min(LATEST_NS);
-        let moment = self.ruled().moment(now_ns);
+        let ruled = self.ruled();
+        let now_ns = now.as_nanos().min(ruled.latest_ns());
+        let moment = ruled.moment(now_ns);
         (Found { held: self.fields.unpack(word, moment), at_ns: now_ns, now_ns }, moment)
     }
 }

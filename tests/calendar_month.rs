@@ -9,26 +9,32 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    BuildError, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Quota, SketchLimiter,
-    SketchSize, Tiers, Timestamp,
+    BuildError, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Policy, Quota,
+    SketchLimiter, SketchSize, Tiers, Timestamp,
 };
 
 const DAY_S: u64 = 86_400;
 
 /// The first of a month in seconds of Unix time, as `date -u` tells it, and the days of that month.
-const MONTHS: [(u64, u64); 12] = [
-    (0, 31),             // January 1970
-    (2_678_400, 28),     // February 1970
-    (28_857_600, 31),    // December 1970
-    (949_363_200, 29),   // February 2000
-    (1_706_745_600, 29), // February 2024
-    (1_738_368_000, 28), // February 2025
-    (1_740_787_200, 31), // March 2025
-    (1_743_465_600, 30), // April 2025
-    (1_764_547_200, 31), // December 2025
-    (1_767_225_600, 31), // January 2026
-    (4_097_174_400, 30), // November 2099
-    (4_099_766_400, 31), // December 2099, the last before the latest time
+const MONTHS: [(u64, u64); 18] = [
+    (0, 31),              // January 1970
+    (2_678_400, 28),      // February 1970
+    (28_857_600, 31),     // December 1970
+    (949_363_200, 29),    // February 2000
+    (1_706_745_600, 29),  // February 2024
+    (1_738_368_000, 28),  // February 2025
+    (1_740_787_200, 31),  // March 2025
+    (1_743_465_600, 30),  // April 2025
+    (1_764_547_200, 31),  // December 2025
+    (1_767_225_600, 31),  // January 2026
+    (4_097_174_400, 30),  // November 2099
+    (4_099_766_400, 31),  // December 2099
+    (4_102_444_800, 31),  // January 2100
+    (4_105_123_200, 28),  // February 2100, which is no leap year
+    (4_107_542_400, 31),  // March 2100
+    (7_260_796_800, 28),  // February 2200, which is no leap year
+    (13_572_144_000, 29), // February 2400, which is one
+    (18_442_339_200, 30), // June 2554, the last whole month
 ];
 
 fn at(second: u64) -> Timestamp {
@@ -99,17 +105,82 @@ fn two_limits_fit_into_28_days_and_three_into_31_and_no_more() {
     assert_eq!([28, 29, 30, 31].map(most), [2, 3, 3, 3].map(Some));
 }
 
-/// Beyond the year 2100 only a table tells instants apart, up to the last one.
+/// Whatever keeps the count: the months of every store turn up to the last instant that a clock can tell.
 #[test]
-fn a_table_counts_months_up_to_the_end_of_time() {
-    let table = KeyedLimiter::with_clock(policy("calendar-month 1"), 10, ManualClock::new());
-    let table = table.unwrap();
-    let last = Timestamp::from_nanos(u64::MAX);
+fn months_turn_in_every_store_up_to_the_end_of_time() {
+    let plan = policy("calendar-month 1");
+    let clock = ManualClock::new();
+    let one = Limiter::with_clock(plan, clock.clone());
+    let changing = Limiter::changing_with_clock(plan, clock.clone()).unwrap();
+    let table = KeyedLimiter::with_clock(plan, 10, clock.clone()).unwrap();
+    let tiers = Tiers::of(plan).and(policy("calendar-month 9"));
+    let tiers = tiers.build_with_clock::<str>(10, clock.clone()).unwrap();
+    let sketch = SketchLimiter::with_clock(plan, SketchSize::new(4, 64).unwrap(), clock).unwrap();
+    let ask = |now: Timestamp| {
+        [
+            one.entry().at(now).check(1),
+            changing.entry().at(now).check(1),
+            table.entry("alice").at(now).check(1),
+            tiers.entry("alice").at(now).check(1),
+            sketch.entry("alice").at(now).check(1),
+        ]
+        .map(|decision| decision.into_result().map_err(|denial| denial.retry_after()))
+        .map(Result::err)
+    };
+    for (first, days) in MONTHS {
+        let next = first + days * DAY_S;
+        assert_eq!(ask(at(first)), [None; 5], "the first instant of {first}");
+        let wait = Some(Some(Duration::from_nanos(1)));
+        assert_eq!(ask(just_before(next)), [wait; 5], "the last instant of {first}");
+    }
     let july_2554 = at(18_444_931_200);
-    assert!(table.entry("alice").at(just_before(18_444_931_200)).check(1).is_allowed());
-    assert!(table.entry("alice").at(july_2554).check(1).is_allowed());
-    let denial = table.entry("alice").at(last).check(1).into_result().unwrap_err();
-    assert_eq!(denial.retry_after(), Some(Duration::ZERO)); // there is no later instant
+    assert_eq!(ask(july_2554), [None; 5]);
+    // There is no later instant.
+    assert_eq!(ask(Timestamp::from_nanos(u64::MAX)), [Some(Some(Duration::ZERO)); 5]);
+}
+
+/// A charge is given back in the month that it was made in, and a change keeps the month's count, in any year.
+#[test]
+fn months_after_2100_are_amended_and_changed_as_those_before() {
+    let feb_2200 = at(7_260_796_800);
+    let march_2200 = at(7_260_796_800 + 28 * DAY_S);
+    let clock = ManualClock::new();
+    clock.set(feb_2200);
+    let limiter = Limiter::changing_with_clock(policy("calendar-month 5"), clock.clone()).unwrap();
+    let fixed = Limiter::with_clock(policy("calendar-month 5"), clock.clone());
+    assert!(limiter.check_n(4).is_allowed());
+    let permit = fixed.check_n(4).into_result().unwrap();
+    limiter.set_quota(policy("calendar-month 6")).unwrap();
+    assert_eq!(limiter.entry().peek(1).remaining(), 2);
+    assert_eq!(fixed.entry().refund(permit), 4);
+    clock.set(march_2200);
+    assert_eq!(limiter.entry().peek(1).remaining(), 6);
+}
+
+/// A key that finds no cell is counted in the spill, whose months turn, too.
+#[test]
+fn months_of_the_spill_turn_after_2100() {
+    let table = KeyedLimiter::with_clock(policy("calendar-month 5"), 1, ManualClock::new());
+    let table = table.unwrap();
+    let february = at(4_105_123_200);
+    let spilled: Vec<u64> =
+        (0..64).filter(|key| table.entry(key).at(february).check(5).is_spilled()).collect();
+    assert!(spilled.len() > 20, "{}", spilled.len());
+    let key = spilled[0];
+    assert!(!table.entry(&key).at(just_before(4_107_542_400)).check(1).is_allowed());
+    assert!(table.entry(&key).at(at(4_107_542_400)).check(5).is_allowed());
+}
+
+/// Thirteen bits of a word tell the month: the others are the count's.
+#[test]
+fn the_largest_monthly_limit_is_what_the_months_leave_room_for() {
+    let most = (1_u64 << 51) - 1;
+    let limiter = Limiter::with_clock(Policy::calendar_month(most).unwrap(), ManualClock::new());
+    let last = Timestamp::from_nanos(u64::MAX);
+    assert!(limiter.entry().at(last).check(most).is_allowed());
+    assert!(!limiter.entry().at(last).check(1).is_allowed());
+    let refused = Policy::calendar_month(most + 1).unwrap_err().to_string();
+    assert!(refused.contains("65 of 64 bits") || refused.contains("bits"), "{refused}");
 }
 
 #[test]

@@ -260,6 +260,11 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
     }
 
     #[inline(always)]
+    fn latest_ns(&self) -> u64 {
+        self.kernel.latest_ns()
+    }
+
+    #[inline(always)]
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
         let (own, denials) = self.free(held, moment)?;
         let next = self.kernel.step(own, moment, late, cost)?;

@@ -38,6 +38,7 @@ pub(crate) use segmented_window::SegmentedWindow;
 pub(crate) use sliding_window::{Rounding, SlidingWindow};
 pub(crate) use surplus::{Former, SURPLUS_BITS_MAX, Scale};
 
+use crate::clock::LATEST_NS;
 use crate::verdict::{Mark, Verdict};
 
 /// What one word holds, seen from one moment.
@@ -148,6 +149,13 @@ pub(crate) trait Decides {
     /// The same instant in this algorithm's unit.
     fn moment(&self, at_ns: u64) -> Moment;
 
+    /// The latest instant that an absolute time of a word tells apart from later ones: past it the clock stands still,
+    /// so that no time can outgrow its word. Months are so long that a word has room for all that a clock can tell.
+    #[inline(always)]
+    fn latest_ns(&self) -> u64 {
+        LATEST_NS
+    }
+
     /// Decides one request: what the word holds afterwards, or `None` if it is denied.
     ///
     /// `late` is [`Kernel::lateness`], 0 for a request on time. A cost of 0 is a question: the answer
@@ -186,7 +194,7 @@ pub(crate) trait Algorithm: Decides {
 
 /// A window: it places a late request in the window of the word, however late it is.
 macro_rules! decides_by_counts {
-    ($window:ident) => {
+    ($window:ident, $latest_ns:expr) => {
         impl Algorithm for $window {
             #[inline(always)]
             fn of(kernel: &Kernel) -> Option<&Self> {
@@ -208,6 +216,11 @@ macro_rules! decides_by_counts {
             }
 
             #[inline(always)]
+            fn latest_ns(&self) -> u64 {
+                $latest_ns
+            }
+
+            #[inline(always)]
             fn step(&self, held: Held, moment: Moment, _late: u64, cost: u64) -> Option<Held> {
                 // A cost above the limit must not wrap the sum with what is held.
                 if cost > self.limit() { None } else { <$window>::step(self, held, moment, cost) }
@@ -215,11 +228,11 @@ macro_rules! decides_by_counts {
         }
     };
 }
-decides_by_counts!(FixedWindow);
-decides_by_counts!(CalendarMonth);
-decides_by_counts!(FromFirst);
-decides_by_counts!(SlidingWindow);
-decides_by_counts!(SegmentedWindow);
+decides_by_counts!(FixedWindow, LATEST_NS);
+decides_by_counts!(CalendarMonth, u64::MAX);
+decides_by_counts!(FromFirst, LATEST_NS);
+decides_by_counts!(SlidingWindow, LATEST_NS);
+decides_by_counts!(SegmentedWindow, LATEST_NS);
 
 impl Algorithm for Kernel {
     #[inline(always)]
@@ -238,6 +251,14 @@ impl Decides for Kernel {
 
     fn moment(&self, at_ns: u64) -> Moment {
         each!(self, algorithm => algorithm.moment(at_ns))
+    }
+
+    #[inline(always)]
+    fn latest_ns(&self) -> u64 {
+        match self {
+            Self::CalendarMonth(month) => Decides::latest_ns(month),
+            _ => LATEST_NS,
+        }
     }
 
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {

@@ -16,9 +16,9 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Decides, Held, Rebased, Ruled, Rules};
+use crate::algorithm::{Decides, Held, Kernel, Rebased, Ruled, Rules};
 use crate::change::ChangeError;
-use crate::clock::{LATEST_NS, Timestamp};
+use crate::clock::Timestamp;
 use crate::decision::{Decision, View};
 use crate::policy::Policy;
 use crate::refund::{Amendment, Found};
@@ -58,6 +58,12 @@ impl Read {
     }
 }
 
+/// A time as far as words of both quotas tell instants apart. Past that the clock stands still, so that no time can
+/// outgrow its word.
+fn told_by_both(now: Timestamp, [one, other]: [&Kernel; 2]) -> u64 {
+    now.as_nanos().min(one.latest_ns()).min(other.latest_ns())
+}
+
 impl ChangingCell {
     /// The policy is [`plain`](crate::change::plain).
     pub(crate) fn new(policy: Policy) -> Result<Self, ChangeError> {
@@ -85,11 +91,12 @@ impl ChangingCell {
         let layout = shared.layout_alone(&policy);
         let code = layout.as_ref().and_then(Shared::code);
         let state_bits = shared.index_shift();
-        let (Some(code), Some(Layout { rules, .. })) = (code, &layout) else {
+        let (Some(code), Some(Layout { rules, kernel, .. })) = (code, &layout) else {
             return Err(ChangeError::DoesNotFit { state_bits });
         };
         let changing = self.book.begin().ok_or(ChangeError::Busy)?;
-        let at_ns = changing.instant(now.as_nanos().min(LATEST_NS));
+        let replaced = self.book.in_force(0).layout.kernel;
+        let at_ns = changing.instant(told_by_both(now, [&replaced, kernel]));
         let quota = NewQuota { policy: &policy, code: &code, rules };
         let retired = changing.turn(0, quota, at_ns);
         // Every thread that met the word may have brought it over; if none did, the change does. Lock-free.
@@ -105,9 +112,7 @@ impl ChangingCell {
 
     /// The word and what it holds under the quota in force, seen from `now`.
     fn read(&self, now: Timestamp) -> Read {
-        // Past the latest time the clock stands still, so that no time can outgrow its word.
-        let at_ns = now.as_nanos().min(LATEST_NS);
-        let seen = |layout: &Layout, word| {
+        let seen = |layout: &Layout, word, at_ns| {
             layout.unpack(word, &layout.ruled(), layout.ruled().moment(at_ns))
         };
         loop {
@@ -116,19 +121,23 @@ impl ChangingCell {
             let read = self.book.page(word).and_then(|page| match page {
                 // Counted in the quota in force.
                 Page::InForce(lane) => {
-                    let held = seen(&lane.layout, word);
+                    let at_ns = told_by_both(now, [&lane.layout.kernel; 2]);
+                    let held = seen(&lane.layout, word, at_ns);
                     let mark = lane.layout.own_of(word);
                     Some(Read { word, layout: lane.layout, mark, held, at_ns })
                 }
                 // Counted in the one before: read in its ticks, then carried over the change. `None`, here and below:
                 // numbers are being written, so the word has been replaced.
                 Page::Retired { old, at_ns: changed_ns, new } => {
-                    let (held, at) = (seen(&old, word), [changed_ns, at_ns]);
+                    let seen_ns = told_by_both(now, [&old.kernel, &new.layout.kernel]);
+                    let (held, at) = (seen(&old, word, seen_ns), [changed_ns, seen_ns]);
                     let kept = self.book.surplus(word, &old)?;
                     let kept = kept.as_ref().map(|(former, units)| (former, *units));
                     let to = (&new.layout.ruled(), new.layout.ahead);
                     let Rebased { held, surplus } = old.ruled().rebased(to, held, kept, at);
                     let Lane { layout, mark } = self.book.with_surplus(new, surplus)?;
+                    // Where one of the two tells no later instant, what it holds then it holds now.
+                    let at_ns = told_by_both(now, [&layout.kernel; 2]);
                     Some(Read { word, layout, mark, held, at_ns })
                 }
             });
@@ -221,6 +230,7 @@ impl ChangingCell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::LATEST_NS;
     use crate::{Limiter, Quota};
 
     #[test]

@@ -65,7 +65,6 @@ mod settle;
 pub(super) mod store;
 
 use crate::algorithm::{Answers, Change, Decides, Held, Kernel};
-use crate::clock::LATEST_NS;
 use crate::decision::Outcome;
 use crate::sync::{Ordering, scale};
 use crate::verdict::Verdict;
@@ -118,12 +117,12 @@ pub(super) fn decide_in_spill(
     loop {
         // As for an install: no earlier than any floor that the key may have been forgotten below.
         let at_ns = base_ns(headers(table, identity.first, second), fresh);
-        // Beyond this instant the sketch's times stand still, so what is charged would never drain.
-        if at_ns > LATEST_NS {
-            return None;
-        }
         // None: the words of the sketch have no room for this quota, so the table denies.
         let (lens, layout, _) = spill.lens((book, &table.layout), &places)?;
+        // Beyond this instant the sketch's times stand still, so what is charged would never drain.
+        if at_ns > lens.kernel.latest_ns() {
+            return None;
+        }
         // Shared cells cannot keep the bound of this quota.
         if !lens.is_shared() {
             return None;
@@ -265,7 +264,7 @@ pub(super) fn owed(
     let (book, (layout, mark), kernel) = (table.book.as_deref(), quota, &quota.0.kernel);
     let places = spill.places(identity, second, tier);
     // Later the sketch's times stand still: what it holds is seen from there, as more.
-    let seen_ns = at_ns.min(LATEST_NS);
+    let seen_ns = at_ns.min(kernel.latest_ns());
     let (held, counted_in) = loop {
         let (lens, own, counted_in) = spill.lens((book, layout), &places)?;
         // Lock-free: in vain only if its quota has been changed meanwhile.

@@ -28,7 +28,8 @@ impl Policy {
     /// after the start, as if that were January 1970.
     ///
     /// # Errors
-    /// A limit of 0, or above 5.9e15: 2.2e9 for each second of the longest month.
+    /// A limit of 0, or of 2^51 (2.25e15) or more: beside the count a word tells the month, up to the last instant of a
+    /// clock, in July 2554.
     ///
     /// ```
     /// use std::time::Duration;

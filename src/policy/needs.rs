@@ -199,8 +199,12 @@ impl WordNeeds<'_> {
         bits_for(units.saturating_add(rounds_up.into())).into()
     }
 
-    /// The latest instant that a word has to tell: the end of a penalty that begins at the latest time.
+    /// The latest instant that a word has to tell: the end of a penalty that begins at the latest time. A month's is the
+    /// last that a clock can tell: see [`Decides::latest_ns`](crate::algorithm::Decides::latest_ns).
     fn latest_ns(self) -> u64 {
+        if self.policy.algorithm == Algorithm::CalendarMonth {
+            return u64::MAX;
+        }
         LATEST_NS.saturating_add(self.policy.at_limit.penalty_ns())
     }
 

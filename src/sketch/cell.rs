@@ -19,7 +19,7 @@
 //! x86-64 all of it is free.
 
 use crate::algorithm::{Adds, Kernel, Load, Moment};
-use crate::clock::{LATEST_NS, Timestamp};
+use crate::clock::Timestamp;
 use crate::meter::Step;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::word::{Fields, Reads, Word};
@@ -37,7 +37,7 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
     #[inline(always)]
     pub(super) fn new(algorithm: &'a A, fields: F, now: Timestamp, cost: u64) -> Self {
         // As `Step` does: past the latest time the clock stands still.
-        let moment = algorithm.moment(now.as_nanos().min(LATEST_NS));
+        let moment = algorithm.moment(now.as_nanos().min(algorithm.latest_ns()));
         Self { algorithm, fields, now, moment, cost }
     }
 

@@ -13,7 +13,7 @@
 use crate::algorithm::{
     Adds, Change, Decides, Former, Held, Kernel, Load, Moment, Rebased, SURPLUS_BITS_MAX, Scale,
 };
-use crate::clock::{LATEST_NS, Timestamp};
+use crate::clock::Timestamp;
 use crate::verdict::Verdict;
 use crate::word::{Fields, Marked, Reads, Word};
 
@@ -44,6 +44,10 @@ impl Decides for Late<'_> {
 
     fn moment(&self, at_ns: u64) -> Moment {
         self.kernel.moment(at_ns)
+    }
+
+    fn latest_ns(&self) -> u64 {
+        self.kernel.latest_ns()
     }
 
     fn step(&self, held: Held, moment: Moment, _: u64, cost: u64) -> Option<Held> {
@@ -92,7 +96,7 @@ impl Lens {
         let fitting = |kernel: Kernel| {
             // A time lies between the ticks that pass until the latest time, and a debt beyond them.
             let ahead = longest_debt(&kernel).saturating_add(SLACK);
-            let most = kernel.passed(0, LATEST_NS).checked_add(ahead)?;
+            let most = kernel.passed(0, kernel.latest_ns()).checked_add(ahead)?;
             let time_bits = u64::BITS - most.leading_zeros();
             // The surplus takes what is left, and no more than it can use.
             let surplus_bits = (widest.checked_sub(time_bits)? + 1).min(SURPLUS_BITS_MAX);
@@ -129,7 +133,8 @@ impl Lens {
 
     /// What a word of this quota holds, seen from `at`.
     fn held(&self, word: Word, at: Timestamp) -> Held {
-        self.words.unpack(word, self.kernel.moment(at.as_nanos().min(LATEST_NS)))
+        let at_ns = at.as_nanos().min(self.kernel.latest_ns());
+        self.words.unpack(word, self.kernel.moment(at_ns))
     }
 
     /// The word of a cell that holds nothing.
@@ -217,7 +222,7 @@ impl Lens {
         changed_ns: u64,
     ) -> Word {
         // Beyond the latest time no word tells instants apart.
-        let at_ns = changed_ns.min(LATEST_NS);
+        let at_ns = changed_ns.min(old.kernel.latest_ns()).min(self.kernel.latest_ns());
         let kept = old_former.map(|former| (former, old.surplus_of(word, former)));
         let held = old.held(word, Timestamp::from_nanos(at_ns));
         let kept = kept.filter(|(_, units)| *units > 0);
@@ -235,6 +240,7 @@ mod tests {
 
     use super::super::place::Placer;
     use super::*;
+    use crate::clock::LATEST_NS;
     use crate::{Meter, Policy};
 
     const POLICIES: [&str; 4] =

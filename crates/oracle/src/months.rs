@@ -43,7 +43,18 @@ mod tests {
 
     #[test]
     fn months_turn_at_midnight() {
-        for (day, month) in [(0_u64, 0_u64), (31, 1), (59, 2), (365, 12), (146_097, 4_800)] {
+        let days = [
+            (0_u64, 0_u64),
+            (31, 1),
+            (59, 2),
+            (365, 12),
+            (47_482, 1_560),  // 1 January 2100
+            (47_541, 1_562),  // 1 March 2100: its February has 28 days
+            (84_065, 2_762),  // 1 March 2200, and so has this one
+            (213_483, 7_014), // 1 July 2554, in which 2^64 nanoseconds are over
+            (146_097, 4_800),
+        ];
+        for (day, month) in days {
             let midnight = BigUint::from(day) * DAY_NS;
             assert_eq!(month_of(&midnight), BigUint::from(month));
             if month > 0 {

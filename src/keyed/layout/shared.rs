@@ -24,9 +24,8 @@ use super::{
     QUANTA, SLACK, TAG_BITS_ENOUGH, TAG_BITS_MIN, TAG_BITS_SEARCHED,
 };
 use crate::algorithm::{
-    Answers, CODE_WORDS, FromCode, Kernel, Packing, Rules, SURPLUS_BITS_MAX, by_code,
+    Answers, CODE_WORDS, Decides, FromCode, Kernel, Packing, Rules, SURPLUS_BITS_MAX, by_code,
 };
-use crate::clock::LATEST_NS;
 use crate::error::BuildError;
 use crate::keyed::log::LogHeader;
 use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
@@ -187,7 +186,7 @@ impl Shared {
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
         let fitting = |(kernel, rules, count_bits, ahead): (Kernel, Rules, u32, u64)| {
             // In full width: a table's words may wrap until then, and so do the low 64 bits of ticks.
-            let latest = kernel.passed(0, LATEST_NS);
+            let latest = kernel.passed(0, kernel.latest_ns());
             // Times, what is charged ahead of them (twice the burst, or a penalty), and two quarters that are never
             // written: by these a time behind now is told from one ahead of it.
             let quarter_bits = u64::BITS
@@ -345,8 +344,8 @@ fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::Decides;
     use crate::algorithm::{Held, Moment};
+    use crate::clock::LATEST_NS;
 
     fn policies(texts: &[&str]) -> Vec<Policy> {
         texts.iter().map(|text| text.parse().expect("a policy")).collect()
