@@ -1,23 +1,29 @@
-//! Waiting for a place: a [`Wait`] says how long, and the sleep of the caller's runtime does it.
+//! Waiting for a turn: a [`Wait`] says how long, and the sleep of the caller's runtime does it.
 //!
-//! A waiting request has its place in the limit's own word, from the moment at which it asks: there is
+//! Where the word has room for it, a waiting request has its place there, from the moment at which it asks: there is
 //! no queue in memory, nothing to wake, and no request can overtake. What it waits for is only that its time
 //! comes. A caller that gives up gives the place back, if it is the last.
+//!
+//! A window knows no later place, the word of a key remembers few of them, and a key without a cell has none. There a
+//! request sleeps until it would be admitted, and asks again: it holds nothing meanwhile, so it owes nothing when it
+//! is dropped, and others may come first. [`Waiter`] keeps the bound.
 
 use std::time::Duration;
 
-use crate::clock::Timestamp;
 use crate::decision::{Decision, Denial, Permit};
 use crate::entry::Entry;
 use crate::reservation::Reservation;
 use crate::store::Store;
 use crate::verb::Verb;
-use crate::wait::Wait;
+use crate::wait::{Wait, Waiter};
 
-/// From now until a place's turn, and what the jitter adds.
-fn pause(wait: Wait, place: &Reservation, now: Timestamp) -> Duration {
-    let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
-    wait.spread(Duration::from_nanos(until))
+/// What comes of a request that waits: see [`Entry::turn`].
+#[derive(Debug)]
+pub enum Turn {
+    /// It has its place: it may go once [`Reservation::ready_at`] has come.
+    Place(Reservation),
+    /// It holds nothing, and asks again after this long.
+    Later(Duration),
 }
 
 /// A place that is given back if the caller that waits for it gives up: whole before its turn, and after it (a
@@ -38,7 +44,7 @@ impl<F: FnMut(Reservation) -> bool> Waiting<F> {
     async fn until_its_turn<S: Future<Output = ()>>(
         mut self,
         pause: Duration,
-        sleep: impl FnOnce(Duration) -> S,
+        mut sleep: impl FnMut(Duration) -> S,
     ) -> Permit {
         // At once otherwise: a timer may round a wait of zero up.
         if !pause.is_zero() {
@@ -93,8 +99,53 @@ impl Entry<'_> {
     /// # Errors
     /// The denial, as [`reserve`](Entry::reserve)'s.
     pub fn queue(&self, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
-        let decision = self.limit.ask(self.place(wait), cost, self.at, cost > 0);
+        let decision = self.limit.ask(self.place(wait, true), cost, self.at, cost > 0);
         decision.into_result().map(Reservation::new)
+    }
+
+    /// One step of [`acquire`](Entry::acquire), for code that sleeps by itself: a place if there is one, else how long
+    /// to sleep before the next step. `waiter` was made when the request came, and keeps its bound.
+    ///
+    /// # Errors
+    /// The denial, if there is no turn within the wait.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Policy, Turn, Wait, Waiter};
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::with_clock("fixed-window 1/s".parse::<Policy>()?, clock.clone());
+    /// assert!(limiter.check().is_allowed());
+    /// let entry = limiter.entry();
+    /// let mut waiter = Waiter::new(Wait::at_most(Duration::from_secs(5)), limiter.now());
+    /// let Turn::Later(pause) = entry.turn(1, &mut waiter)? else { panic!("the window is full") };
+    /// clock.advance(pause);
+    /// assert!(matches!(entry.turn(1, &mut waiter)?, Turn::Place(_)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn turn(&self, cost: u64, waiter: &mut Waiter) -> Result<Turn, Denial> {
+        let now = || self.at.unwrap_or_else(|| self.limit.clock().now());
+        let wait = waiter.left(now());
+        let ask = |counted| {
+            let decision = self.limit.ask(self.place(wait, counted), cost, self.at, cost > 0);
+            decision.into_result().map(|permit| Turn::Place(Reservation::new(permit)))
+        };
+        // Only the last denial is counted, where denials are: a request that waits is denied once at most.
+        let counts_denials = self.limit.counts_denials();
+        let denial = match ask(!counts_denials) {
+            Err(denial) => denial,
+            place => return place,
+        };
+        if let Some(pause) = self.pause(wait, &denial).and_then(|until| waiter.pause(until)) {
+            return Ok(Turn::Later(pause));
+        }
+        if counts_denials { ask(true) } else { Err(denial) }
+    }
+
+    /// How long to sleep after this denial, if the request is to ask again: not behind a number of units, since those that
+    /// ask again are in no word and nobody counts them, nor where no instant admits it.
+    fn pause(&self, wait: Wait, denial: &Denial) -> Option<Duration> {
+        let [_, places] = self.limit.queue();
+        if wait.max_behind().min(places) < u64::MAX { None } else { denial.retry_after() }
     }
 
     /// Whether [`queue`](Entry::queue) would give a place now. Takes none.
@@ -109,28 +160,52 @@ impl Entry<'_> {
     /// assert!(!limiter.entry().peek_queue(1, wait).is_allowed());
     /// ```
     pub fn peek_queue(&self, cost: u64, wait: Wait) -> Decision {
-        self.limit.ask(self.place(wait), cost, self.at, false)
+        self.limit.ask(self.place(wait, true), cost, self.at, false)
     }
 
     /// The verb for the next place, within the bounds of both the caller and the policy.
-    fn place(&self, wait: Wait) -> Verb {
+    fn place(&self, wait: Wait, counted: bool) -> Verb {
         let ([wait_ns, behind], [max_ns, places]) = (wait.bounds(), self.limit.queue());
-        Verb::Reserve { wait_ns: wait_ns.min(max_ns), behind: behind.min(places) }
+        Verb::Reserve { wait_ns: wait_ns.min(max_ns), behind: behind.min(places), counted }
     }
 
-    /// Waits for its turn, and is then admitted: traffic leaves at the quota's rate, in the order in which
-    /// it came. A leaky bucket as a queue, a shaper.
+    /// A request that begins to wait, within the bounds of both the caller and the policy.
+    fn waiter(&self, wait: Wait) -> Waiter {
+        let [max_ns, _] = self.limit.queue();
+        let max = wait.max_wait().min(Duration::from_nanos(max_ns));
+        // The greatest number is no bound.
+        let max = if max_ns == u64::MAX { wait.max_wait() } else { max };
+        let now = self.at.unwrap_or_else(|| self.limit.clock().now());
+        Waiter::new(Wait { max, ..wait }, now)
+    }
+
+    /// Waits for its turn, and is then admitted: traffic leaves at the limit's rate. Under GCRA and in a sliding log it
+    /// leaves in the order in which it came, and evenly: a leaky bucket as a queue, a shaper.
     ///
     /// `sleep` is that of the caller's runtime, such as `tokio::time::sleep`: what it gives completes after the time
-    /// that it was asked for, no earlier. It is called if the turn is not now.
+    /// that it was asked for, no earlier. It is called if the turn is not now; the sum of what it is asked for is no more
+    /// than the [`Wait`] and one jitter. The limiter's clock must be one that advances by itself, or with the sleep; a time
+    /// given by [`at`](Entry::at) must be one of that clock.
     ///
     /// The place is taken when the future is first polled. Dropping the future gives it back, if no request
-    /// has queued up behind it; otherwise it stays charged, since the places behind it are promised. The
-    /// limiter's clock must be one that advances by itself, or with the sleep; a time given by [`at`](Entry::at) must
-    /// be one of that clock.
+    /// has queued up behind it; otherwise it stays charged, since the places behind it are promised.
+    ///
+    /// # Where there is no place to take
+    /// A window has no later place; the word of a key remembers a debt of twice the burst, unless its policy has a queue
+    /// ([`Policy::queue`](crate::Policy::queue)); a key without a cell has no word. There the future sleeps for the
+    /// [`retry_after`](Denial::retry_after) of the denial and asks again, as long as that lies within the wait. It owes
+    /// nothing meanwhile, and nothing when it is dropped. Those that wait so are in no order: after each sleep the first
+    /// to ask is the first to go, also if it has only just come, so one may be denied at the end of its wait while later
+    /// ones went. Many that were told the same instant come at it together, each to ask once; a
+    /// [`jitter`](Wait::jitter) spreads them. With a bound of units ([`Wait::behind`], or places of the policy's queue)
+    /// nothing is asked again, since nobody counts who waits so. What may be admitted only above the limit takes a place
+    /// at once or is denied.
+    ///
+    /// Where denials count ([`AtLimit`](crate::AtLimit)), a request that waited is counted at most once: when it is denied.
     ///
     /// # Errors
-    /// The denial, at once, if its turn would come too late.
+    /// The denial, if no turn comes within the wait: at once, where that is known at once; after the last sleep, if others
+    /// were faster each time.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -149,19 +224,28 @@ impl Entry<'_> {
         self,
         cost: u64,
         wait: Wait,
-        sleep: impl FnOnce(Duration) -> S,
+        mut sleep: impl FnMut(Duration) -> S,
     ) -> Result<Permit, Denial> {
-        let place = self.queue(cost, wait)?;
-        let pause = pause(wait, &place, self.limit.clock().now());
-        // Given up it goes back at the clock's time: one that was given may lie before that of another charge.
-        let entry = Self { at: None, ..self };
-        Ok(Waiting::new(place, |place| entry.cancel(place)).until_its_turn(pause, sleep).await)
+        let mut waiter = self.waiter(wait);
+        // What is asked again, or given up, is at the clock's time: one that was given lies before the sleep, and may lie
+        // before the time of another charge.
+        let later = Self { at: None, ..self };
+        let mut entry = self;
+        let place = loop {
+            match entry.turn(cost, &mut waiter)? {
+                Turn::Place(place) => break place,
+                Turn::Later(pause) => sleep(pause).await,
+            }
+            entry = later;
+        };
+        let pause = waiter.until(&place, self.limit.clock().now());
+        Ok(Waiting::new(place, |place| later.cancel(place)).until_its_turn(pause, sleep).await)
     }
 
     /// [`acquire`](Entry::acquire) for threads: sleeps until its turn has come.
     ///
     /// # Errors
-    /// The denial, at once, if its turn would come too late.
+    /// As [`acquire`](Entry::acquire).
     ///
     /// ```
     /// use std::time::Duration;
@@ -173,8 +257,16 @@ impl Entry<'_> {
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     pub fn acquire_blocking(&self, cost: u64, wait: Wait) -> Result<Permit, Denial> {
-        let place = self.queue(cost, wait)?;
-        let pause = pause(wait, &place, self.limit.clock().now());
+        let mut waiter = self.waiter(wait);
+        let mut entry = *self;
+        let place = loop {
+            match entry.turn(cost, &mut waiter)? {
+                Turn::Place(place) => break place,
+                Turn::Later(pause) => std::thread::sleep(pause),
+            }
+            entry.at = None;
+        };
+        let pause = waiter.until(&place, self.limit.clock().now());
         if !pause.is_zero() {
             std::thread::sleep(pause);
         }

@@ -43,6 +43,7 @@ mod verdict;
 mod wait;
 mod word;
 
+pub use acquire::Turn;
 pub use all::{JointDecision, JointDenial, Toll, check_all};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
@@ -61,7 +62,7 @@ pub use sketch::{SketchLimiter, SketchSize};
 pub use snapshot::{RestoreError, SnapshotError, SnapshotSummary};
 pub use striped::StripedLimiter;
 pub use told::Told;
-pub use wait::Wait;
+pub use wait::{Wait, Waiter};
 pub use word::Word;
 
 /// What the models of `loom-tests` set: planted faults, spurious failures, small shards.

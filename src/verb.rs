@@ -28,14 +28,23 @@ pub enum Verb {
     Check,
     /// As much of it as fits.
     UpTo,
-    /// The whole cost, if it fits within so many nanoseconds, behind no more than so many units.
-    Reserve { wait_ns: u64, behind: u64 },
+    /// The whole cost, if it fits within so many nanoseconds, behind no more than so many units. A denial is counted,
+    /// unless the request goes on waiting.
+    Reserve { wait_ns: u64, behind: u64, counted: bool },
     /// The whole cost, as far as the word can remember it.
     Charge,
     /// The whole cost, if it fits; a denial is not counted.
     Try,
     /// Nothing. Counts as denied what does not fit.
     Refuse,
+}
+
+impl Verb {
+    /// Whether a denial is to be counted, where the policy counts them.
+    #[inline(always)]
+    pub(crate) fn counts_its_denial(self) -> bool {
+        !matches!(self, Self::Try | Self::Reserve { counted: false, .. })
+    }
 }
 
 /// A verb, its cost, and how far the word at hand can reach.
@@ -65,7 +74,7 @@ impl Wish {
     /// Whether a denial is to be counted, where the policy counts them.
     #[inline(always)]
     pub(crate) fn counts_its_denial(self) -> bool {
-        !matches!(self.verb, Verb::Try)
+        self.verb.counts_its_denial()
     }
 
     /// The cost that a denial speaks of: for as much as fits, one unit.
@@ -103,7 +112,7 @@ impl Verbs for Gcra {
                 let cost = cost.min(free);
                 self.step(held, moment, late, cost).map(|held| Charged { held, cost })
             }
-            Verb::Reserve { wait_ns, behind } => {
+            Verb::Reserve { wait_ns, behind, .. } => {
                 // So late that nothing tells how late: no wait that can be asked for is long enough.
                 let late = Some(late).filter(|&late| late < u64::MAX)?;
                 let debt = held.ahead.checked_add(self.cost_ticks(cost)?)?;

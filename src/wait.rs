@@ -1,8 +1,11 @@
-//! [`Wait`]: how long a request may wait for its turn.
+//! [`Wait`]: how long a request may wait for its turn; and [`Waiter`], which keeps that bound over several sleeps.
 
 use std::time::Duration;
 
 use ahash::RandomState;
+
+use crate::clock::Timestamp;
+use crate::reservation::Reservation;
 
 /// How long a request may wait for its turn, and how it is spread.
 ///
@@ -95,5 +98,76 @@ impl Wait {
     pub(crate) fn bounds(&self) -> [u64; 2] {
         let wait_ns = u64::try_from(self.max.as_nanos()).unwrap_or(u64::MAX);
         [wait_ns, self.units]
+    }
+}
+
+/// A request that waits: how much of its [`Wait`] is left. For code that sleeps by itself, see
+/// [`Entry::turn`](crate::Entry::turn); [`acquire`](crate::Entry::acquire) has one of its own.
+///
+/// What is left is the wait less what has passed by the clock, or less what was slept if that is more. So the bound holds
+/// also where the clock advances less than the sleep; and if it stands still, each sleep is at least twice as long as the
+/// last, so that the wait ends.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Timestamp, Wait, Waiter};
+/// let at = Timestamp::from_millis;
+/// let mut waiter = Waiter::new(Wait::at_most(Duration::from_millis(300)), at(1_000));
+/// assert_eq!(waiter.left(at(1_100)).max_wait(), Duration::from_millis(200));
+/// assert_eq!(waiter.pause(Duration::from_millis(150)), Some(Duration::from_millis(150)));
+/// assert_eq!(waiter.left(at(1_250)).max_wait(), Duration::from_millis(50));
+/// assert_eq!(waiter.pause(Duration::from_millis(51)), None);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Waiter {
+    wait: Wait,
+    began: Timestamp,
+    /// The time at which it asked last, and the pause after that.
+    asked: Timestamp,
+    pause: Duration,
+    /// The sum of all pauses.
+    slept: Duration,
+    /// What was left when it asked last.
+    left: Duration,
+}
+
+impl Waiter {
+    /// A request that comes at `now`, by the clock of its limit.
+    #[must_use]
+    pub fn new(wait: Wait, now: Timestamp) -> Self {
+        let (pause, slept, left) = (Duration::ZERO, Duration::ZERO, wait.max);
+        Self { wait, began: now, asked: now, pause, slept, left }
+    }
+
+    /// The wait that is left at `now`.
+    pub fn left(&mut self, now: Timestamp) -> Wait {
+        let passed = now.as_nanos().saturating_sub(self.began.as_nanos());
+        let passed = Duration::from_nanos(passed).max(self.slept);
+        self.left = self.wait.max.saturating_sub(passed);
+        // It has advanced: the next pause is as long as it has to be.
+        if now > self.asked {
+            (self.asked, self.pause) = (now, Duration::ZERO);
+        }
+        Wait { max: self.left, ..self.wait }
+    }
+
+    /// How long to sleep for an instant that is so far ahead, the jitter included; `None` if it lies beyond what is left.
+    pub fn pause(&mut self, until: Duration) -> Option<Duration> {
+        // No pause is none: a caller that only asks again would keep its thread busy.
+        let pause = until.max(self.pause.saturating_mul(2)).max(Duration::from_nanos(1));
+        if pause > self.left {
+            return None;
+        }
+        self.pause = pause;
+        let spread = self.wait.spread(pause);
+        self.slept = self.slept.saturating_add(spread);
+        Some(spread)
+    }
+
+    /// How long to sleep at `now` for a place that it has got, the jitter included.
+    #[must_use]
+    pub fn until(&self, place: &Reservation, now: Timestamp) -> Duration {
+        let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
+        self.wait.spread(Duration::from_nanos(until))
     }
 }

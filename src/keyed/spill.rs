@@ -316,7 +316,7 @@ pub(super) fn surplus_from_spill(
         return 0;
     };
     let places = spill.places(identity, second, tier);
-    let seen_ns = at_ns.min(LATEST_NS);
+    let seen_ns = at_ns.min(layout.kernel.latest_ns());
     let known = spill.lens((Some(book), layout), &places).and_then(|(lens, _, counted_in)| {
         // In words of another quota: the key is taken for one with the largest surplus that there is.
         (counted_in == mark).then(|| spill.surplus(&lens, &places, seen_ns, &former))?

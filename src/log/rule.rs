@@ -143,7 +143,7 @@ impl LogRule {
         }
         let is_there = || match ask.verb {
             // Asked whether there is a place.
-            Verb::Reserve { wait_ns, behind } if !ask.is_never(self.limit) && cost > 0 => {
+            Verb::Reserve { wait_ns, behind, .. } if !ask.is_never(self.limit) && cost > 0 => {
                 let want = self.want(now_ns, cost);
                 self.turn(slots, want, within(now_ns, wait_ns), behind).is_some()
             }
@@ -166,7 +166,8 @@ impl LogRule {
             return Some(false);
         }
         // A try leaves that to the refusal that follows it, a charge is never denied, and what never fits is not counted.
-        let is_counted = !matches!(ask.verb, Verb::Try | Verb::Charge) && units <= self.limit;
+        let is_counted =
+            ask.verb.counts_its_denial() && ask.verb != Verb::Charge && units <= self.limit;
         if self.counts_denials && is_counted && !planted(Fault::DenialNotWritten) {
             self.record(slots, self.want(now_ns, units))?;
         }
@@ -210,7 +211,7 @@ impl LogRule {
             Verb::Charge => self.charge_into_debt(slots, want)?,
             // It never fits; or is the second half of a check, which charges nothing.
             _ if ask.is_never(self.limit) || verb == Verb::Refuse => 0,
-            Verb::Reserve { wait_ns, behind } => {
+            Verb::Reserve { wait_ns, behind, .. } => {
                 let latest_ns = within(now_ns, wait_ns).min(LATEST_TURN_NS);
                 return self.reserve(slots, want, latest_ns, behind);
             }
