@@ -104,19 +104,19 @@ impl Entry<'_> {
     }
 
     /// One step of [`acquire`](Entry::acquire), for code that sleeps by itself: a place if there is one, else how long
-    /// to sleep before the next step. `waiter` was made when the request came, and keeps its bound.
+    /// to sleep before the next step. `waiter` was made when the request came ([`waiter`](Entry::waiter)), and keeps its bound.
     ///
     /// # Errors
     /// The denial, if there is no turn within the wait.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Policy, Turn, Wait, Waiter};
+    /// use tollgate::{Limiter, ManualClock, Policy, Turn, Wait};
     /// let clock = ManualClock::new();
     /// let limiter = Limiter::with_clock("fixed-window 1/s".parse::<Policy>()?, clock.clone());
     /// assert!(limiter.check().is_allowed());
     /// let entry = limiter.entry();
-    /// let mut waiter = Waiter::new(Wait::at_most(Duration::from_secs(5)), limiter.now());
+    /// let mut waiter = entry.waiter(Wait::at_most(Duration::from_secs(5)));
     /// let Turn::Later(pause) = entry.turn(1, &mut waiter)? else { panic!("the window is full") };
     /// clock.advance(pause);
     /// assert!(matches!(entry.turn(1, &mut waiter)?, Turn::Place(_)));
@@ -169,8 +169,10 @@ impl Entry<'_> {
         Verb::Reserve { wait_ns: wait_ns.min(max_ns), behind: behind.min(places), counted }
     }
 
-    /// A request that begins to wait, within the bounds of both the caller and the policy.
-    fn waiter(&self, wait: Wait) -> Waiter {
+    /// A request that begins to wait now, within the bounds of both the caller and the policy: for
+    /// [`turn`](Entry::turn).
+    #[must_use]
+    pub fn waiter(&self, wait: Wait) -> Waiter {
         let [max_ns, _] = self.limit.queue();
         let max = wait.max_wait().min(Duration::from_nanos(max_ns));
         // The greatest number is no bound.

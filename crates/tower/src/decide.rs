@@ -16,7 +16,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use tollgate::{Decision, Denial, Permit};
+use tollgate::{Decision, Denial, Permit, Turn, Wait, Waiter};
 
 use crate::ask::{Applies, GateRequest, asks};
 use crate::extract::{Head, peer_of};
@@ -26,7 +26,7 @@ use crate::joint::{Permits, charge_all};
 use crate::key::Key;
 use crate::observe::GateOutcome;
 use crate::place::{Local, Place};
-use crate::queue::QueueTurn;
+use crate::queue::{QueueTurn, Stand};
 use crate::refusal::Refusal;
 use crate::settle::{GateCharge, Settle, Shadowed};
 
@@ -79,6 +79,10 @@ pub(crate) struct PassMarks<S = Settle> {
     pub(crate) stamp: Stamp,
     pub(crate) settle: Option<S>,
     pub(crate) shadowed: Option<Shadowed>,
+}
+
+impl<S> PassMarks<S> {
+    pub(crate) const NOTHING: Self = Self { stamp: Stamp::NOTHING, settle: None, shadowed: None };
 }
 
 /// A gate of a layer, and the tier of the request's key there.
@@ -312,15 +316,48 @@ impl GateRules {
 
     /// What becomes of a request at a gate that delays, if it is one.
     fn queue<'g>(&'g self, ask: &GateRequest<'g>, head: &Head<'_>) -> Option<GateVerdict<'g>> {
-        let GateMode::Delay { max_wait, sleep } = &ask.gate.mode else { return None };
+        let GateMode::Delay { max_wait, .. } = &ask.gate.mode else { return None };
         // What cannot reserve denies, as every other gate.
         let entry = ask.gate.limit.full_entry(&ask.key)?;
+        let waiter = entry.waiter(Wait::at_most(*max_wait));
+        Some(self.wait(ask, head, (waiter, false)))
+    }
+
+    /// What becomes of a request that waits at a gate that delays, and may have slept already.
+    pub(crate) fn wait<'g>(
+        &'g self,
+        ask: &GateRequest<'g>,
+        head: &Head<'_>,
+        (mut waiter, has_slept): (Waiter, bool),
+    ) -> GateVerdict<'g> {
         let tier_of = |_: &Gate| ask.key.tier().unwrap_or(0);
-        let place = match entry.reserve(ask.cost, *max_wait) {
-            Ok(place) => place,
-            Err(denial) => {
-                return Some(denied(self.refuse(ask.gate, &ask.key, &tier_of, &denial)));
+        let asleep = |stand, pause, marks| {
+            let GateMode::Delay { sleep, .. } = &ask.gate.mode else {
+                return GateVerdict::pass(marks); // only such a gate is asked
+            };
+            let gate = self.gates.iter().position(|gate| std::ptr::eq(gate, ask.gate));
+            let turn = QueueTurn {
+                gate: gate.unwrap_or_default(),
+                limit: Arc::clone(&ask.gate.limit),
+                key: ask.key,
+                cost: ask.cost,
+                stand,
+                sleeping: sleep(pause),
+            };
+            GateVerdict::Rare(Box::new(Rare::Wait(turn, marks)))
+        };
+        let turn =
+            ask.gate.limit.full_entry(&ask.key).map(|entry| entry.turn(ask.cost, &mut waiter));
+        let place = match turn {
+            Some(Ok(Turn::Place(place))) => place,
+            // Nothing is charged yet, so there is nothing to tell of.
+            Some(Ok(Turn::Later(pause))) => {
+                return asleep(Stand::Outside(waiter), pause, PassMarks::NOTHING);
             }
+            Some(Err(denial)) => {
+                return denied(self.refuse(ask.gate, &ask.key, &tier_of, &denial));
+            }
+            None => return GateVerdict::pass(PassMarks::NOTHING), // only what can reserve is asked
         };
         let permit = *place.permit();
         let marks = PassMarks {
@@ -328,15 +365,13 @@ impl GateRules {
             settle: self.settlement(std::slice::from_ref(ask), &[Some(permit)]),
             shadowed: self.shadowed(head),
         };
-        if place.wait().is_zero() {
-            ask.count(GateOutcome::Allowed);
-            return Some(GateVerdict::pass(marks));
+        let pause = place.wait();
+        let is_delayed = has_slept || !pause.is_zero();
+        ask.count(if is_delayed { GateOutcome::Delayed } else { GateOutcome::Allowed });
+        if pause.is_zero() {
+            return GateVerdict::pass(marks);
         }
-        ask.count(GateOutcome::Delayed);
-        let sleeping = sleep(place.wait());
-        let limit = Arc::clone(&ask.gate.limit);
-        let turn = QueueTurn { limit, key: ask.key, place: Some(place), sleeping };
-        Some(GateVerdict::Rare(Box::new(Rare::Wait(turn, marks))))
+        asleep(Stand::Place(place), pause, marks)
     }
 
     fn settlement(&self, asks: &[GateRequest<'_>], permits: &[Option<Permit>]) -> Option<Settle> {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
@@ -10,7 +11,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::headers::Stamp;
-use crate::queue::QueueTurn;
+use crate::queue::{AskAgain, Next, QueueTurn};
 
 pin_project! {
     /// The answer to a request: that of the inner service, with headers added, or a denial.
@@ -45,15 +46,38 @@ pin_project! {
 /// The inner service is not called, or not yet. Boxed, because few requests get here and it would enlarge every
 /// future.
 pub(crate) enum Uncalled<S, R, B> {
-    Waiting(Box<DelayedRequest<S, R>>),
+    Waiting(Box<DelayedRequest<S, R, B>>),
     Denied(Box<Response<B>>),
 }
 
 /// A request that waits for its turn.
-pub(crate) struct DelayedRequest<S, R> {
+pub(crate) struct DelayedRequest<S, R, B> {
     turn: QueueTurn,
+    layer: Arc<dyn AskAgain<R, B>>,
     service: S,
     request: Request<R>,
+}
+
+impl<S, R, B> DelayedRequest<S, R, B> {
+    /// Ready when it may go, or is denied after all. `stamp` is that of the place that it got last.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        stamp: &mut Stamp,
+    ) -> Poll<Result<(), Box<Response<B>>>> {
+        loop {
+            // None: its place's turn has come.
+            let Some(waiter) = ready!(self.turn.poll(cx)) else { return Poll::Ready(Ok(())) };
+            match self.layer.ask_again(&self.turn, waiter, &mut self.request) {
+                Next::Call(told) => {
+                    *stamp = told;
+                    return Poll::Ready(Ok(()));
+                }
+                Next::Wait(turn, told) => (self.turn, *stamp) = (turn, told),
+                Next::Deny(response) => return Poll::Ready(Err(response)),
+            }
+        }
+    }
 }
 
 impl<S: Service<Request<R>>, R, B> ResponseFuture<S, R, B> {
@@ -62,8 +86,13 @@ impl<S: Service<Request<R>>, R, B> ResponseFuture<S, R, B> {
         Self { called: None, stamp: Stamp::NOTHING, uncalled: Some(uncalled) }
     }
 
-    pub(crate) fn waiting(turn: QueueTurn, service: S, request: Request<R>, stamp: Stamp) -> Self {
-        let waiting = DelayedRequest { turn, service, request };
+    pub(crate) fn waiting(
+        (turn, layer): (QueueTurn, Arc<dyn AskAgain<R, B>>),
+        service: S,
+        request: Request<R>,
+        stamp: Stamp,
+    ) -> Self {
+        let waiting = DelayedRequest { turn, layer, service, request };
         Self { called: None, stamp, uncalled: Some(Uncalled::Waiting(Box::new(waiting))) }
     }
 }
@@ -95,12 +124,14 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Result<Response<B>, S::Error>> {
         let mut this = self.project();
-        if let Some(Uncalled::Waiting(waiting)) = this.uncalled {
-            ready!(waiting.turn.poll(cx));
+        if let Some(Uncalled::Waiting(waiting)) = this.uncalled
+            && let Err(denied) = ready!(waiting.poll(cx, this.stamp))
+        {
+            *this.uncalled = Some(Uncalled::Denied(denied));
         }
         match this.uncalled.take() {
             Some(Uncalled::Waiting(waiting)) => {
-                let DelayedRequest { turn, mut service, request } = *waiting;
+                let DelayedRequest { turn, mut service, request, .. } = *waiting;
                 drop(turn);
                 this.called.set(Some(service.call(request)));
                 match this.called.as_pin_mut() {

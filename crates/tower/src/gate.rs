@@ -120,15 +120,17 @@ impl Gate {
         Self::asking(Arc::new(limit), by)
     }
 
-    /// Lets requests wait for their turn in place of denying them, in the order of arrival; a request that would wait
-    /// longer than `max_wait` is denied at once. Only `gcra` has a queue: a window denies.
+    /// Lets requests wait for their turn in place of denying them; a request that would wait longer than `max_wait` is
+    /// denied at once. As [`Entry::acquire`](tollgate::Entry::acquire): under `gcra` and in a sliding log they go in the
+    /// order of arrival. In a window, and behind the places that a key's word remembers, a request sleeps until it would be
+    /// admitted and asks again, in no order; there it may be denied at the end of its wait. Stripes and sketches deny.
     ///
     /// The policy of the limiter says how long the queue is: `5/s burst 1 queue 50`, or `wait 450ms`
-    /// ([`Policy::queue`](tollgate::Policy::queue)); then `Duration::MAX` here is no further bound. Without these
-    /// words a key remembers no more than twice its burst, and whatever would have to wait behind that is denied.
+    /// ([`Policy::queue`](tollgate::Policy::queue)); then `Duration::MAX` here is no further bound. With these words all
+    /// that wait are in order, and whatever would have to wait behind that is denied.
     ///
-    /// A request that is dropped while it waits gives its place back, if it is the last in the queue. Pass the sleep
-    /// of your runtime.
+    /// A request that is dropped while it waits gives its place back, if it is the last in the queue, and owes nothing if
+    /// it has none. Pass the sleep of your runtime: the limiter's clock has to advance with it.
     ///
     /// ```
     /// use std::time::Duration;

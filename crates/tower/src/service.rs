@@ -14,6 +14,7 @@ use crate::extract::Head;
 use crate::future::ResponseFuture;
 use crate::headers::Stamp;
 use crate::place::{Local, Place};
+use crate::queue::AskAgain;
 use crate::shared::LayerState;
 
 /// A service behind the gates of a [`RateLimitLayer`](crate::RateLimitLayer).
@@ -57,7 +58,7 @@ impl<S, D, P: Place> RateLimit<S, D, P> {
 impl<S, D, R, B> Service<Request<R>> for RateLimit<S, D>
 where
     S: Service<Request<R>, Response = Response<B>> + Clone,
-    D: Deny<B>,
+    D: Deny<B> + Send + Sync + 'static,
 {
     type Response = Response<B>;
     type Error = S::Error;
@@ -70,12 +71,11 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<R>) -> Self::Future {
-        let LayerState { rules, deny, .. } = &*self.shared;
-        match rules.decide(&Head::of(&request)) {
+        match self.shared.rules.decide(&Head::of(&request)) {
             GateVerdict::Pass(stamp) => {
                 ResponseFuture { called: Some(self.inner.call(request)), stamp, uncalled: None }
             }
-            GateVerdict::Rare(rare) => rarely(&mut self.inner, deny, request, *rare),
+            GateVerdict::Rare(rare) => rarely(&mut self.inner, &self.shared, request, *rare),
         }
     }
 }
@@ -83,13 +83,13 @@ where
 #[inline(never)]
 fn rarely<S, D, R, B>(
     inner: &mut S,
-    deny: &D,
+    layer: &Arc<LayerState<D>>,
     mut request: Request<R>,
     rare: Rare<'_>,
 ) -> ResponseFuture<S, R, B>
 where
     S: Service<Request<R>, Response = Response<B>> + Clone,
-    D: Deny<B>,
+    D: Deny<B> + Send + Sync + 'static,
 {
     match rare {
         Rare::Note(marks) => {
@@ -101,9 +101,12 @@ where
             // Only the instance that was polled ready may be called, so it is moved and a clone stays.
             let clone = inner.clone();
             let ready = mem::replace(inner, clone);
-            ResponseFuture::waiting(turn, ready, request, stamp)
+            let layer: Arc<dyn AskAgain<R, B>> = Arc::<LayerState<D>>::clone(layer);
+            ResponseFuture::waiting((turn, layer), ready, request, stamp)
         }
-        Rare::Deny(refusal) => ResponseFuture::denied(refusal.answer(deny, Head::of(&request))),
+        Rare::Deny(refusal) => {
+            ResponseFuture::denied(refusal.answer(&layer.deny, Head::of(&request)))
+        }
     }
 }
 

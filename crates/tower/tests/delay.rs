@@ -1,17 +1,21 @@
-//! A gate that delays: requests leave at the rate of the quota, in the order in which they came.
+//! A gate that delays: requests leave at the rate of the quota, in the order in which they came where there are places.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod common;
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use common::{from, keyed, served, text};
-use http::StatusCode;
+use http::{Request, Response, StatusCode};
 use tokio::time::Instant;
-use tollgate::ManualClock;
-use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
-use tower::ServiceExt;
+use tollgate::{Limiter, ManualClock, Quota, Timestamp};
+use tollgate_tower::{ClientAddress, Everyone, Gate, RateLimitLayer};
+use tower::{Layer, ServiceExt};
 
 /// 2 a second, one at once, up to a second of waiting.
 fn layer(clock: &ManualClock) -> RateLimitLayer {
@@ -39,10 +43,25 @@ async fn requests_wait_for_their_turn_and_no_longer_than_was_said() {
     assert_eq!(left_after, [(200, 0), (200, 0), (200, 500), (200, 1_000), (429, 1_000)]);
 }
 
+/// A sleep with which the limit's clock advances.
+fn sleep_with(
+    clock: &ManualClock,
+) -> impl Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + use<> {
+    let (clock, start, first) = (clock.clone(), Instant::now(), clock.now());
+    move |pause| {
+        let clock = clock.clone();
+        Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            clock.set(first + start.elapsed());
+        })
+    }
+}
+
 /// When each of six requests that come at once is answered, and how; of a client whose gate waits up to `max_wait`.
 async fn six_at_once(policy: &str, max_wait: Duration) -> Vec<(u16, u128)> {
-    let gate = Gate::new(keyed(policy, &ManualClock::new()), ClientAddress::peer());
-    let service = served(&RateLimitLayer::of(gate.delay(max_wait, tokio::time::sleep)));
+    let clock = ManualClock::new();
+    let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
+    let service = served(&RateLimitLayer::of(gate.delay(max_wait, sleep_with(&clock))));
     let start = Instant::now();
     let call = |_| {
         let answer = service.clone().oneshot(from(PEER));
@@ -72,9 +91,13 @@ async fn the_policys_queue_has_room_for_all_whose_turn_comes_in_time() {
     ] {
         assert_eq!(six_at_once(policy, max_wait).await, expected, "{policy}");
     }
-    // Without a queue a key's word has room for twice its burst, and no more.
-    let short_queue = six_at_once("5/s burst 1", short).await;
-    assert_eq!(short_queue[..3], [(200, 0), (200, 200), (429, 0)]);
+    // Without a queue a key's word has room for twice its burst; what comes behind that asks again, and goes on so.
+    let mut short_queue = six_at_once("5/s burst 1", short).await;
+    short_queue.sort_unstable();
+    assert_eq!(short_queue, [(200, 0), (200, 200), (200, 400), (429, 400), (429, 400), (429, 400)]);
+    let mut long = six_at_once("5/s burst 1", Duration::from_secs(1)).await;
+    long.sort_unstable();
+    assert_eq!(long, [0, 200, 400, 600, 800, 1_000].map(|at| (200, at)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,16 +118,104 @@ async fn a_caller_that_gives_up_gives_its_place_back() {
     assert_eq!(start.elapsed(), Duration::from_millis(500));
 }
 
+/// A window has no place to give: requests sleep until it turns, and ask again.
 #[tokio::test(start_paused = true)]
-async fn a_window_has_no_queue_and_denies() {
+async fn requests_wait_for_a_window_and_no_longer_than_was_said() {
+    for policy in ["fixed-window 2/s", "sliding-log 2/s"] {
+        let mut answers = six_at_once(policy, Duration::from_millis(2_500)).await;
+        answers.sort_unstable();
+        let expected = [0, 0, 1_000, 1_000, 2_000, 2_000].map(|at| (200, at));
+        assert_eq!(answers, expected, "{policy}");
+    }
+    // Those for whom there is no room in the next window are denied when they see that it is full.
+    let mut answers = six_at_once("fixed-window 2/s", Duration::from_millis(1_500)).await;
+    answers.sort_unstable();
+    assert_eq!(
+        answers,
+        [(200, 0), (200, 0), (200, 1_000), (200, 1_000), (429, 1_000), (429, 1_000)]
+    );
+    let mut answers = six_at_once("fixed-window 2/s", Duration::from_millis(999)).await;
+    answers.sort_unstable();
+    assert_eq!(answers, [(200, 0), (200, 0), (429, 0), (429, 0), (429, 0), (429, 0)]);
+}
+
+/// What a denial after a wait tells, and what an admission does: those of the moment at which it was decided.
+#[tokio::test(start_paused = true)]
+async fn an_answer_after_a_wait_tells_what_was_decided_last() {
+    let clock = ManualClock::new();
+    let gate = Gate::new(keyed("fixed-window 3/s", &clock), ClientAddress::peer());
+    let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(1), sleep_with(&clock)));
+    let service = served(&layer.settle_later());
+    let calls: Vec<_> = (0..7).map(|_| tokio::spawn(service.clone().oneshot(from(PEER)))).collect();
+    let mut told = Vec::new();
+    for call in calls {
+        let answer = call.await.unwrap().unwrap();
+        let limit = text(answer.headers(), "ratelimit").unwrap().to_owned();
+        told.push((answer.status().as_u16(), limit));
+    }
+    told.sort_unstable();
+    let left = |left: u64| (200, format!("\"default\";r={left};t=1"));
+    let expected = [left(0), left(0), left(1), left(1), left(2), left(2)];
+    assert_eq!(told[..6], expected);
+    assert_eq!(told[6], (429, "\"default\";r=0;t=1".to_owned()));
+}
+
+/// Given up while it sleeps without a place: nothing was charged, and nothing is.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_gives_up_without_a_place_owes_nothing() {
     let clock = ManualClock::new();
     let gate = Gate::new(keyed("fixed-window 1/s", &clock), ClientAddress::peer());
-    let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(9), tokio::time::sleep));
+    let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(9), sleep_with(&clock)));
     let service = served(&layer);
-    let statuses = [1, 2].map(|_| service.clone().oneshot(from(PEER)));
-    let mut seen = Vec::new();
-    for status in statuses {
-        seen.push(status.await.unwrap().status().as_u16());
+    assert_eq!(service.clone().oneshot(from(PEER)).await.unwrap().status(), StatusCode::OK);
+    for _ in 0..10 {
+        let gives_up = service.clone().oneshot(from(PEER));
+        assert!(tokio::time::timeout(Duration::from_millis(10), gives_up).await.is_err());
     }
-    assert_eq!(seen, [200, 429]);
+    // The limit's clock advances only with a sleep that ends.
+    let start = Instant::now();
+    assert_eq!(service.clone().oneshot(from(PEER)).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+}
+
+/// A request that waited and was served has used its place: it does not give it back when it is gone.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waited_and_was_served_keeps_its_place_charged() {
+    for policy in ["gcra 2/s burst 2", "sliding-log 2/1s", "fixed-window 2/s"] {
+        let clock = ManualClock::new();
+        let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
+        let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(9), sleep_with(&clock)));
+        let service = served(&layer);
+        let start = Instant::now();
+        let mut served_at = Vec::new();
+        for _ in 0..7 {
+            let answer = service.clone().oneshot(from(PEER)).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::OK);
+            served_at.push(start.elapsed().as_millis());
+        }
+        let expected = match policy {
+            "gcra 2/s burst 2" => [0, 0, 500, 1_000, 1_500, 2_000, 2_500],
+            _ => [0, 0, 1_000, 1_000, 2_000, 2_000, 3_000],
+        };
+        assert_eq!(served_at, expected, "{policy}");
+    }
+}
+
+/// Also while the handler still runs: the place is used from the moment at which the service is called.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_dropped_while_it_is_served_keeps_its_place_charged() {
+    let clock = ManualClock::new();
+    let limit = Arc::new(Limiter::with_clock(Quota::per_second(1), clock.clone()));
+    let gate = Gate::new(Arc::clone(&limit), Everyone);
+    let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(9), sleep_with(&clock)));
+    let hangs = layer.layer(tower::service_fn(|_: Request<()>| {
+        std::future::pending::<Result<Response<Bytes>, Infallible>>()
+    }));
+    // The first is served at once, the second after a second; both are dropped while they are served.
+    for at in [0, 1_000].map(Duration::from_millis) {
+        let call = hangs.clone().oneshot(from(PEER));
+        assert!(tokio::time::timeout(at, call).await.is_err());
+        assert_eq!(clock.now(), Timestamp::default() + at);
+        assert_eq!(limit.entry().peek(0).reset_after(), Duration::from_secs(1));
+    }
 }

@@ -97,7 +97,7 @@ where
     }
 }
 
-pub(crate) fn status<D: Deny<Bytes>>(
+pub(crate) fn status<D: Deny<Bytes> + Send + Sync + 'static>(
     service: &mut RateLimit<Inner, D>,
     request: Request<()>,
 ) -> u16 {
