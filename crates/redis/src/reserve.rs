@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tollgate::{Decision, Denial, Reservation, Wait};
+use tollgate::{Decision, Denial, Reservation, Timestamp, Wait, Waiter};
 
 use crate::decision::{RedisDecision, RedisPermit, Source};
 use crate::error::Fault;
@@ -180,12 +180,18 @@ impl RedisLimiter {
     }
 
     /// Waits for a turn on tokio's timer: [`reserve`](RedisLimiter::reserve), and a sleep, a jitter longer if `wait` has
-    /// one. It takes no longer than the wait and one deadline of the store. If it is dropped before its turn, the place is
-    /// given back as [`cancel`](RedisLimiter::cancel) does, in a task of its own; if it is dropped before the store has
-    /// answered, what that charged stays charged.
+    /// one. Where there is no place to take, in a window or a log, it sleeps to the denial's
+    /// [`retry_after`](Denial::retry_after) and asks again, as long as that lies within the wait: in no order, as
+    /// [`Entry::acquire`](tollgate::Entry::acquire) does, and by one call of the store each time. It does not, if the
+    /// policy counts denials, each of which the store would count, or behind a number of units.
+    ///
+    /// It sleeps no longer than the wait, and takes one deadline of the store for each time that it asks. If it is dropped
+    /// before its turn, the place is given back as [`cancel`](RedisLimiter::cancel) does, in a task of its own; if it is
+    /// dropped before the store has answered, what that charged stays charged.
     ///
     /// # Errors
-    /// As [`reserve`](RedisLimiter::reserve), at once.
+    /// As [`reserve`](RedisLimiter::reserve): at once, if no turn comes within the wait; after the last sleep, if others
+    /// were faster each time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -207,7 +213,23 @@ impl RedisLimiter {
         wait: Wait,
     ) -> Result<RedisPermit, Denial> {
         let key = key.as_ref();
-        let place = self.reserve(key, units, wait).await?;
+        let wait = self.inner.plan.bounded(wait);
+        let asks_again = self.inner.plan.asks_again(wait);
+        let began = tokio::time::Instant::now();
+        let now = || Timestamp::default() + began.elapsed();
+        let mut waiter = Waiter::new(wait, now());
+        let place = loop {
+            let denial = match self.reserve(key, units, waiter.left(now())).await {
+                Ok(place) => break place,
+                Err(denial) => denial,
+            };
+            waiter.left(now());
+            let pause = denial.retry_after().filter(|_| asks_again);
+            let Some(pause) = pause.and_then(|until| waiter.pause(until)) else {
+                return Err(denial);
+            };
+            tokio::time::sleep(pause).await;
+        };
         let (permit, pause) = (place.permit(), wait.spread(place.wait()));
         let mut waiting = Waiting { limiter: self, key, place: Some(place) };
         // At once otherwise: a timer may round a wait of zero up.

@@ -209,6 +209,55 @@ async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up()
     }
 }
 
+/// Where there is no place to take, a caller sleeps and asks again within its wait; what it may not wait for is denied.
+#[tokio::test]
+async fn a_caller_waits_for_a_window_and_a_log_to_have_room() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let long = Wait::at_most(Duration::from_secs(60));
+    // Logs, and policies that count denials, are decided by the store alone.
+    for (mode, policy) in [
+        (Mode::Exact, "fixed-window 2/100ms"),
+        (Mode::Exact, "sliding-log 2/100ms"),
+        (Mode::Leased, "fixed-window 2/100ms"),
+        (Mode::Async, "fixed-window 2/100ms"),
+    ] {
+        let limiter = limiter_named(&store, policy, mode, &format!("{policy} {mode:?}"));
+        let served = all_at_once((0..6).map(|_| limiter.acquire("key", 1, long))).await;
+        assert!(served.iter().all(Result::is_ok), "{policy} {mode:?}: {served:?}");
+    }
+    let slow = limiter_named(&store, "fixed-window 1/h", Mode::Exact, "slow");
+    assert!(slow.acquire("key", 1, long).await.is_ok());
+    for wait in [long, Wait::at_most(Duration::MAX).behind(3)] {
+        let denied = slow.acquire("key", 1, wait).await.unwrap_err();
+        assert!(denied.retry_after().is_some(), "{wait:?}");
+    }
+    // The store counts each denial: a request asks once.
+    let counted =
+        limiter_named(&store, "fixed-window 1/m penalty 1h after 2", Mode::Exact, "counted");
+    assert!(counted.acquire("key", 1, long).await.is_ok());
+    assert!(!counted.acquire("key", 1, long).await.unwrap_err().is_penalty());
+    assert!(counted.acquire("key", 1, long).await.unwrap_err().is_penalty());
+}
+
+/// All at once, each polled in turn.
+async fn all_at_once<T>(calls: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut waiting: Vec<_> = calls.map(|call| (Box::pin(call), None)).collect();
+    std::future::poll_fn(|cx| {
+        for (call, done) in &mut waiting {
+            if done.is_none()
+                && let std::task::Poll::Ready(result) = call.as_mut().poll(cx)
+            {
+                *done = Some(result);
+            }
+        }
+        let is_done = waiting.iter().all(|(_, done)| done.is_some());
+        if is_done { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    waiting.into_iter().filter_map(|(_, done)| done).collect()
+}
+
 /// Bad input: the store is killed between a reservation and its cancellation, and comes back empty.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_place_that_cannot_be_given_back_stays_charged_and_nothing_is_forgiven() {

@@ -217,6 +217,14 @@ impl ScriptPlan {
             .behind(wait.max_behind().min(queue.max_behind()))
     }
 
+    /// Whether a request that is denied may ask again: not where the store counts each denial, nor behind a number of
+    /// units, since those that ask again are stored nowhere and nobody counts them.
+    pub(crate) fn asks_again(&self, wait: Wait) -> bool {
+        let at_limit = self.policy.at_limit();
+        let counts = at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some();
+        !counts && wait.max_behind() == u64::MAX
+    }
+
     /// By how many parts a debt may exceed the capacity for a place that waits no longer. Only GCRA knows a later time.
     pub(crate) fn ahead(&self, wait: Wait) -> Option<u64> {
         let PlanKind::Gcra { per_tick, per_unit, .. } = self.kind else { return None };
