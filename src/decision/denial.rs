@@ -203,6 +203,12 @@ impl fmt::Display for Denial {
             Some(wait) if self.is_penalty() => {
                 write!(f, "rate limited, and now refused for a while: retry after {wait:?}")
             }
+            Some(wait) if self.is_spilled() => {
+                write!(
+                    f,
+                    "no cell of its own, and the spill has no room for it: retry after {wait:?}"
+                )
+            }
             Some(wait) => write!(f, "rate limited: retry after {wait:?}"),
             None => write!(
                 f,

@@ -72,6 +72,7 @@ use crate::verdict::Verdict;
 use super::ask::{Ask, Fresh};
 use super::base::{MarkedLayout, base_ns, headers};
 use super::book::Book;
+use super::layout::Layout;
 use super::points;
 use super::price::look::hit_priced;
 use super::shard::{Header, cells};
@@ -236,11 +237,45 @@ fn spilled(
         idle_ns: kernel.idle_ns(held, at_ns),
         spilled: true,
     };
-    // Answers that are numbers, not a word and its arithmetic.
-    fresh.told_by = Some((Kernel::Log(answers), 0));
-    // A question is no decision of a request, and is not counted.
-    table.tallies.spilled(identity.first, u64::from(ask.charge));
+    tell_spilled(table, identity, (answers, 0), fresh);
     Outcome::of_idle(verdict, held, ask.now_ns, cost)
+}
+
+/// Has a decision told as one of the spill's, and counts it.
+fn tell_spilled(table: &Table, identity: Identity, told: (Answers, u16), fresh: &mut Fresh<'_>) {
+    let (answers, soft_bp) = told;
+    // Answers that are numbers, not a word and its arithmetic.
+    fresh.told_by = Some((Kernel::Log(answers), soft_bp));
+    // A question is no decision of a request, and is not counted.
+    table.tallies.spilled(identity.first, u64::from(fresh.ask.charge));
+}
+
+/// The denial of a newcomer for which there is a cell, of this quota, and which is denied for what the spill holds against
+/// it at `at`: other keys' charges, too. So it is told as the spill's; `None` if the spill holds nothing against it.
+pub(super) fn denied_by_spill(
+    table: &Table,
+    identity: Identity,
+    layout: &Layout,
+    (owed, at_ns, cost): (Held, u64, u64),
+    fresh: &mut Fresh<'_>,
+) -> Option<Outcome> {
+    let (kernel, moment, now_ns) = (&layout.kernel, layout.kernel.moment(at_ns), fresh.ask.now_ns);
+    let late = kernel.lateness(now_ns, at_ns);
+    // No penalty: a denial of what has no cell is not counted.
+    let (held, _) = layout.ruled().free(owed, layout.ruled().moment(at_ns))?;
+    // Idle in one form, by `owed`. A cost above the limit is denied whatever it owes.
+    if held == Held::IDLE || cost > kernel.limit() {
+        return None;
+    }
+    let answers = Answers {
+        limit: kernel.limit(),
+        remaining: kernel.remaining(held, moment, late),
+        ready_ns: kernel.ready_ns(held, at_ns, cost),
+        idle_ns: kernel.idle_ns(held, at_ns),
+        spilled: true,
+    };
+    tell_spilled(table, identity, (answers, layout.rules.soft_bp), fresh);
+    Some(Outcome::of_idle(Verdict::Denied, Held::IDLE, now_ns, cost))
 }
 
 /// What a key owes that gets a cell of this quota at `at`, seen from there: what the spill knows of it, if

@@ -40,7 +40,8 @@ pub struct Stats {
     pub reclaimed: u64,
     /// Requests of new keys denied because no cell was free, and that was not for a spill to decide.
     pub full: u64,
-    /// Requests of new keys decided in the spill, admitted or not, because no cell was free.
+    /// Requests of new keys decided in the spill, admitted or not, because no cell was free; and those denied for what
+    /// the spill holds against them although there was a cell.
     pub spilled: u64,
     /// Requests of new keys denied because other installs of the same key were in the way 8 times.
     pub contended: u64,

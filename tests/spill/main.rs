@@ -10,6 +10,7 @@ mod flood;
 mod hand_over;
 mod kept;
 mod look;
+mod newcomer;
 mod tick;
 mod tiers;
 mod verbs;

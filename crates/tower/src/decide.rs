@@ -196,8 +196,11 @@ impl<P: Place> GateRules<P> {
         tier_of: TierOf<'_, P>,
         denial: &Denial,
     ) -> Refusal<'g> {
-        let outcome =
-            if denial.is_table_full() { GateOutcome::TableFull } else { GateOutcome::Denied };
+        let outcome = match denial {
+            denial if denial.is_table_full() => GateOutcome::TableFull,
+            denial if denial.is_spilled() => GateOutcome::Spilled,
+            _ => GateOutcome::Denied,
+        };
         gate.count(outcome);
         gate.tally.log(&gate.name, denial, outcome);
         let later = self.jitter(key);

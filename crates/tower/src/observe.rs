@@ -15,6 +15,8 @@ pub(crate) enum GateOutcome {
     Denied,
     /// Denied because the table had no cell for a new key.
     TableFull,
+    /// Denied in the spill of a table: the key has no cell, or would get one and is denied for what the spill holds.
+    Spilled,
     Delayed,
     /// Let through, though above the limit of a shadow gate.
     Shadowed,
@@ -31,7 +33,7 @@ pub(crate) enum GateOutcome {
 #[derive(Default)]
 pub(crate) struct GateTally {
     #[cfg(feature = "metrics")]
-    counters: std::sync::OnceLock<[metrics::Counter; 8]>,
+    counters: std::sync::OnceLock<[metrics::Counter; 9]>,
     /// Limits how many denials are logged.
     #[cfg(feature = "tracing")]
     log: Events,
@@ -79,6 +81,7 @@ const fn label(outcome: GateOutcome) -> &'static str {
         GateOutcome::Allowed => "allowed",
         GateOutcome::Denied => "denied",
         GateOutcome::TableFull => "table_full",
+        GateOutcome::Spilled => "spilled",
         GateOutcome::Delayed => "delayed",
         GateOutcome::Shadowed => "shadowed",
         GateOutcome::NoKey => "no_key",
@@ -88,7 +91,7 @@ const fn label(outcome: GateOutcome) -> &'static str {
 }
 
 #[cfg(feature = "metrics")]
-fn register(name: &PolicyName) -> [metrics::Counter; 8] {
+fn register(name: &PolicyName) -> [metrics::Counter; 9] {
     const NAME: &str = "tollgate_requests_total";
     metrics::describe_counter!(NAME, "Requests at a limit, by what has become of them.");
     // In the order of the enum.
@@ -96,6 +99,7 @@ fn register(name: &PolicyName) -> [metrics::Counter; 8] {
         GateOutcome::Allowed,
         GateOutcome::Denied,
         GateOutcome::TableFull,
+        GateOutcome::Spilled,
         GateOutcome::Delayed,
         GateOutcome::Shadowed,
         GateOutcome::NoKey,

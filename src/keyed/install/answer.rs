@@ -10,7 +10,7 @@ use crate::keyed::ask::{Ask, Fresh};
 use crate::keyed::base::{base_ns, headers};
 use crate::keyed::floor::floor_at;
 use crate::keyed::shard::GRANULE_BITS;
-use crate::keyed::spill::{decide_in_spill, owed};
+use crate::keyed::spill::{decide_in_spill, denied_by_spill, owed};
 use crate::keyed::survey::first_free_ns;
 use crate::keyed::table::Table;
 
@@ -82,6 +82,11 @@ pub(super) fn newcomer(
         Some(_) => (Verdict::Allowed, 0),
         None => (Verdict::Denied, wish.denied_cost()),
     };
+    if verdict == Verdict::Denied
+        && let Some(told) = denied_by_spill(table, identity, &layout, (owed, at_ns, cost), fresh)
+    {
+        return told;
+    }
     let (mark, held, at_ns) = ruled.tell(verdict, owed, at_ns, (late, fresh.ask.cost));
     Outcome { mark, ..Outcome::of_idle(verdict, held, at_ns, cost) }
 }

@@ -17,7 +17,7 @@ use crate::keyed::layout::{Kind, Layout};
 use crate::keyed::newest::assert_one_live;
 use crate::keyed::points;
 use crate::keyed::shard::{GRANULE_BITS, cells};
-use crate::keyed::spill::{owed, surplus_from_spill};
+use crate::keyed::spill::{denied_by_spill, owed, surplus_from_spill};
 use crate::keyed::survey::Seen;
 use crate::keyed::table::Table;
 
@@ -162,7 +162,11 @@ pub(super) fn open(
     let Some(Charged { held, cost }) = ruled.apply(wish, owed, moment, late) else {
         // It has no cell, so a policy that counts denials cannot count this one.
         give_back(table, mine);
-        return Round::Decided(outcome(Verdict::Denied, owed, base_ns, wish.denied_cost()));
+        let cost = wish.denied_cost();
+        let told = denied_by_spill(table, identity, layout, (owed, base_ns, cost), fresh);
+        return Round::Decided(
+            told.unwrap_or_else(|| outcome(Verdict::Denied, owed, base_ns, cost)),
+        );
     };
     if cost == 0 {
         give_back(table, mine); // nothing charged, nothing written

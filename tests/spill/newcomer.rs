@@ -1,0 +1,56 @@
+//! A newcomer that would get a cell, and is denied for what the spill holds against it.
+
+use tollgate::{Decision, Timestamp};
+
+use crate::crowd::{Table, drained, fill, table};
+
+const NOW: Timestamp = Timestamp::from_secs(999_990);
+const POLICY: &str = "gcra 10/m burst 10";
+
+/// Its cells are free again, and its spill still holds what many keys were charged there.
+fn crowded() -> (Table, Timestamp) {
+    let table = table(POLICY, 1);
+    fill(&table, NOW);
+    for key in 0..400 {
+        let _ = table.entry(&key).at(NOW).check(10);
+    }
+    (table, drained(POLICY, NOW))
+}
+
+/// What is told of each is what it is: no newcomer owes anything itself.
+#[test]
+fn a_newcomer_that_is_denied_for_what_others_owe_is_told_so() {
+    let (table, later) = crowded();
+    let before = table.stats();
+    let (mut denied, mut spilled) = (0, 0);
+    for key in 50_000..50_200 {
+        let asked = table.entry(&key).at(later).peek(1);
+        let decision = table.entry(&key).at(later).check(1);
+        assert_eq!(asked.is_spilled(), decision.is_spilled(), "{key}");
+        spilled += u64::from(decision.is_spilled());
+        if let Decision::Denied(denial) = decision {
+            denied += 1;
+            assert!(denial.is_spilled(), "{key}: {denial:?}");
+            assert!(!denial.is_for_now() && !denial.is_table_full() && !denial.is_never());
+            let told = denial.to_string();
+            assert!(told.starts_with("no cell of its own, and the spill has no room"), "{told}");
+            assert!(denial.remaining() == 0 && denial.retry_after() == asked.retry_after());
+            // After that wait it is admitted, if nothing else happens.
+            let ready = denial.ready_at().unwrap();
+            assert!(table.entry(&key).at(ready).peek(1).is_allowed(), "{key}");
+        }
+    }
+    assert!(denied > 20, "{denied}");
+    let stats = table.stats();
+    assert_eq!((stats.spilled - before.spilled, stats.full), (spilled, before.full));
+}
+
+/// A cost that never fits is denied for itself, whatever the spill holds.
+#[test]
+fn what_never_fits_is_not_told_as_the_spills() {
+    let (table, later) = crowded();
+    for key in 50_000..50_200 {
+        let denial = table.entry(&key).at(later).check(11).into_result().unwrap_err();
+        assert!(denial.is_never() && !denial.is_spilled());
+    }
+}
