@@ -14,6 +14,7 @@ use crate::decision::{Decision, Denial, Permit};
 use crate::entry::Entry;
 use crate::reservation::Reservation;
 use crate::store::Store;
+use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 use crate::wait::{Wait, Waiter};
 
@@ -132,6 +133,10 @@ impl Entry<'_> {
         // Only the last denial is counted, where denials are: a request that waits is denied once at most.
         let counts_denials = self.limit.counts_denials();
         let denial = match ask(!counts_denials) {
+            // Only in a world that plants it.
+            Err(denial) if waiter.has_slept() && planted(Fault::WaitedIsAdmitted) => {
+                return Ok(Turn::Place(Reservation::new(denial.into_permit())));
+            }
             Err(denial) => denial,
             place => return place,
         };

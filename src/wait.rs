@@ -164,6 +164,11 @@ impl Waiter {
         Some(spread)
     }
 
+    /// Whether it has been told to sleep.
+    pub(crate) fn has_slept(&self) -> bool {
+        !self.slept.is_zero()
+    }
+
     /// How long to sleep at `now` for a place that it has got, the jitter included.
     #[must_use]
     pub fn until(&self, place: &Reservation, now: Timestamp) -> Duration {

@@ -182,4 +182,6 @@ pub enum Fault {
     CorrectedByAll,
     /// A clock that has lost its counter does not mind what was read of it until then.
     SpareBelowCounter,
+    /// A request that has waited is admitted, whatever the limit says by then.
+    WaitedIsAdmitted,
 }

@@ -4,7 +4,7 @@ use arbitrary::Arbitrary;
 use tollgate::{CountDenied, Decision, Meter, Policy, Timestamp, Word};
 
 use crate::expect::{Expectation, Plant, TimedRequest};
-use crate::grain::LATEST_NS;
+use crate::grain::{LATEST_NS, latest_ns};
 use crate::policy::{Amount, Period, QuotaCase, WindowShape};
 use crate::rules::{RulesCase, ceiling};
 use crate::step::{RequestStep, StepPace, Steps};
@@ -74,8 +74,8 @@ fn run(policy: Policy, steps: &[RequestStep], plant: Plant) {
         let now = Timestamp::from_nanos(pace.now_ns);
         let cost = step.cost.units(ceiling(policy), meter.peek(word, now, 0).remaining());
         // After the latest instant a word's time stands still.
-        let ask =
-            TimedRequest { now_ns: pace.now_ns.min(LATEST_NS), cost, charge: false, exact: true };
+        let now_ns = pace.now_ns.min(latest_ns(policy));
+        let ask = TimedRequest { now_ns, cost, charge: false, exact: true };
         let mut must_agree = |ask: TimedRequest, decision: &Decision| {
             if let Err(reason) = expected.agrees(ask, decision) {
                 panic!("{policy}, step {number}, {ask:?}: {reason}");

@@ -13,7 +13,7 @@ use tollgate::{Algorithm, Decision, ManualClock, Policy, SketchLimiter, SketchSi
 
 use crate::bound::{self, Admitted};
 use crate::expect::{Expectation, Plant, TimeFineness, TimedRequest};
-use crate::grain::LATEST_NS;
+use crate::grain::{LATEST_NS, latest_ns};
 use crate::keyed::{Op, hashers};
 use crate::policy::PolicyCase;
 use crate::step::{STEPS_MAX, StepCost, StepPace, Steps};
@@ -106,7 +106,7 @@ impl ObservedSketch {
         assert_eq!(asked.is_allowed(), decision.is_allowed(), "asked first, {asked:?}");
         self.pace.heard(&decision);
         // After the latest instant a word's time stands still.
-        let now_ns = self.pace.now_ns.min(LATEST_NS);
+        let now_ns = self.pace.now_ns.min(latest_ns(self.policy));
         let ask = TimedRequest { now_ns, cost, charge, exact: true };
         if let Err(reason) = self.follow(key, ask, is_whole, &decision) {
             panic!("{}, request {}, key {key}, {ask:?}: {reason}", self.policy, self.requests);

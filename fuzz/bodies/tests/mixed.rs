@@ -175,6 +175,21 @@ fn a_debt_that_is_forgiven_is_caught() {
 }
 
 #[test]
+fn a_request_that_is_charged_while_it_sleeps_is_caught() {
+    fault_is_caught(SubjectFault::ChargedAsleep, "");
+}
+
+#[test]
+fn a_request_that_gives_up_within_its_wait_is_caught() {
+    fault_is_caught(SubjectFault::GivesUpAtOnce, "are enough");
+}
+
+#[test]
+fn a_request_that_goes_after_its_sleep_whatever_the_limit_says_is_caught() {
+    fault_is_caught(SubjectFault::GoesUnasked, "");
+}
+
+#[test]
 fn a_wait_of_a_nanosecond_less_is_caught() {
     caught((SubjectFault::None, Plant::Answer, Judges::ALL), "before which it is admitted");
 }

@@ -88,4 +88,5 @@ pub(crate) const CONTROLS: &[Control] = &[
     control(Fault::RebaseReadsOldTicks, Gcra, EXCESS),
     control(Fault::OldTicksLeft, Tiers, EXCESS),
     control(Fault::MoveClearsFirst, Tiers, EXCESS),
+    control(Fault::WaitedIsAdmitted, Windows, EXCESS),
 ];

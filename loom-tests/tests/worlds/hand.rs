@@ -1,5 +1,6 @@
 //! [`Hand`]: what a thread of a world asks, the permits, places and leases that it holds, and the answers.
 
+use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -129,7 +130,7 @@ impl<'a> Hand<'a> {
                 let wait = Wait::at_most(wait).behind(cost * 2);
                 self.placed(world, ask, begun, shop.queue(key, cost, wait, at))
             }
-            Verb::Acquire if at.is_none() => match shop.acquire(key, cost, Wait::at_most(wait)) {
+            Verb::Acquire if at.is_none() => match self.acquire(world, shop, ask) {
                 Some(Poll::Ready(permit)) => {
                     self.add(world, ask, begun, (Kind::Firm, permit.cost()))
                 }
@@ -170,6 +171,21 @@ impl<'a> Hand<'a> {
             }
             Verb::Check | Verb::Peek => unreachable!("every subject knows these"),
         }
+    }
+
+    /// Waits: every other time until the clock has come to its turn, else it gives up when it has to sleep.
+    fn acquire(&self, world: &World, shop: &Shop, ask: &Ask) -> Option<Poll<Permit>> {
+        let gives_up = self.told.verbs.len() % 2 == 1;
+        let sleep = |pause| {
+            let until = world.clock.now() + pause;
+            // No request of this world comes later.
+            let ends = !gives_up && until.as_nanos() <= world.horizon_ns;
+            if ends {
+                world.turn_clock(until.as_nanos());
+            }
+            poll_fn(move |_| if ends { Poll::Ready(()) } else { Poll::Pending })
+        };
+        shop.acquire(ask.key, ask.cost, Wait::at_most(Duration::from_nanos(ask.wait_ns)), sleep)
     }
 
     fn add(&mut self, world: &World, ask: &Ask, begun: Begun, (kind, units): (Kind, u64)) -> bool {

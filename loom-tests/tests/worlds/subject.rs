@@ -153,15 +153,21 @@ impl Shop {
         }
     }
 
-    /// Waits for its turn and gives up at once if that has not come: returns whether it had, and the cost.
-    pub(crate) fn acquire(&self, key: u64, cost: u64, wait: Wait) -> Option<Poll<Permit>> {
+    /// Waits for its turn, and gives up if a sleep does not end at once: returns whether it was admitted.
+    pub(crate) fn acquire<S: Future<Output = ()>>(
+        &self,
+        key: u64,
+        cost: u64,
+        wait: Wait,
+        sleep: impl FnMut(Duration) -> S,
+    ) -> Option<Poll<Permit>> {
         let mut context = Context::from_waker(Waker::noop());
         let home = self.home(key);
         if matches!(home, Home::Live(_) | Home::Tier(..)) {
             return None;
         }
         let entry = home.entry(None);
-        let polled = pin!(entry.acquire(cost, wait, |_| std::future::pending())).poll(&mut context);
+        let polled = pin!(entry.acquire(cost, wait, sleep)).poll(&mut context);
         match polled {
             Poll::Ready(Ok(permit)) => Some(Poll::Ready(permit)),
             Poll::Ready(Err(_)) => None,

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Permit};
+use tollgate::{Decision, Permit, Reservation, Turn};
 
 use super::book::BookedPlace;
 use super::charge::{Charge, CheckResult};
 use super::debt::When;
 use super::subject::TieredKey;
-use super::world::MixedWorld;
+use super::world::{END_NS, MixedWorld};
 use crate::expect::TimedRequest;
 use crate::grain::LATEST_NS;
-use crate::step::StepCost;
+use crate::step::{StepCost, nanos_of};
 
 /// At most so many permits and places are kept.
 const AT_HAND: usize = 12;
@@ -96,26 +96,79 @@ impl MixedWorld<'_> {
                 let compared = book.debt.found_no_place((cost, most), when, &decision);
                 compared.map_err(|found| format!("{denial:?}: {found}"))?;
             }
-            Ok(place) => {
-                ensure!(place.wait() <= most, "{place:?} after at most {most:?}");
-                ensure!(place.permit().cost() == cost, "{place:?} for {cost}");
-                let left = self.subject.drained_at(name, now);
-                let ready_ns = place.ready_at().as_nanos();
-                let book = self.book_of(name);
-                book.debt.reserved(cost, when, &place)?;
-                if !place.wait().is_zero() {
-                    book.is_placed(cost);
-                }
-                // A place after the end of time is never used.
-                let units = if ready_ns == u64::MAX { 0 } else { cost };
-                let number = book.admit(units, ready_ns, when, true)?;
-                let charge = book.charge(cost, number, when.now_ns);
-                let version = book.version;
-                book.places.push(BookedPlace { reservation: place, charge, left, version });
-                let extra = book.places.len().saturating_sub(AT_HAND);
-                book.places.drain(..extra);
-            }
+            Ok(place) => return self.placed(name, (cost, most), place),
         }
+        self.told();
+        self.see(name)?;
+        self.outwait(name, cost, most)
+    }
+
+    /// A request for which there is no place sleeps and asks again. It owes nothing meanwhile, and when it has slept as
+    /// long as it was told to, it is admitted, since nothing else has happened.
+    fn outwait(&mut self, name: TieredKey, cost: u64, most: Duration) -> CheckResult {
+        let book = self.book_of(name);
+        // Denials that count are entered where they are made; and behind a number of units nothing is asked again.
+        if book.debt.counts_denials() || book.policy.at_limit().queue.is_some() || cost == 0 {
+            return Ok(());
+        }
+        let (now, is_late) = (self.now(), self.pace.now_ns < self.high_ns);
+        let mut waiter = self.subject.waiter(name, most, now);
+        let pause = match self.subject.wait_on(name, cost, (&mut waiter, now)) {
+            Ok(Turn::Later(pause)) => pause,
+            Ok(Turn::Place(place)) => return Err(format!("there was no place before {place:?}")),
+            Err(denial) => {
+                let is_long = denial.retry_after().is_some_and(|wait| wait <= most);
+                ensure!(!is_long, "given up, though {most:?} are enough: {denial:?}");
+                return Ok(());
+            }
+        };
+        ensure!(pause <= most, "it sleeps for {pause:?} of at most {most:?}");
+        self.see(name)?;
+        let end_ns = self.latest_ns().min(END_NS);
+        let then_ns = self.pace.now_ns.saturating_add(nanos_of(pause));
+        if then_ns >= end_ns {
+            return Ok(());
+        }
+        self.pace.now_ns = then_ns;
+        self.set_clock();
+        let now = self.now();
+        match self.subject.wait_on(name, cost, (&mut waiter, now)) {
+            Ok(Turn::Place(place)) => self.placed(name, (cost, most), place),
+            // A newcomer that came late finds no cell then either.
+            Err(denial) if denial.is_table_full() || is_late => self.see(name),
+            Ok(Turn::Later(_)) if is_late || self.subject.look(name, cost, now).is_denied() => {
+                ensure!(is_late, "it has slept for {pause:?}, as it was told to, and sleeps again");
+                self.see(name)
+            }
+            other => Err(format!("it has slept for {pause:?}, as it was told to: {other:?}")),
+        }
+    }
+
+    /// Enters a place in the books.
+    fn placed(
+        &mut self,
+        name: TieredKey,
+        (cost, most): (u64, Duration),
+        place: Reservation,
+    ) -> CheckResult {
+        let (now, when) = (self.now(), self.when());
+        ensure!(place.wait() <= most, "{place:?} after at most {most:?}");
+        ensure!(place.permit().cost() == cost, "{place:?} for {cost}");
+        let left = self.subject.drained_at(name, now);
+        let ready_ns = place.ready_at().as_nanos();
+        let book = self.book_of(name);
+        book.debt.reserved(cost, when, &place)?;
+        if !place.wait().is_zero() {
+            book.is_placed(cost);
+        }
+        // A place after the end of time is never used.
+        let units = if ready_ns == u64::MAX { 0 } else { cost };
+        let number = book.admit(units, ready_ns, when, true)?;
+        let charge = book.charge(cost, number, when.now_ns);
+        let version = book.version;
+        book.places.push(BookedPlace { reservation: place, charge, left, version });
+        let extra = book.places.len().saturating_sub(AT_HAND);
+        book.places.drain(..extra);
         self.told();
         self.see(name)
     }

@@ -6,7 +6,8 @@ use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
     Algorithm, AtLimit, Decision, Denial, Entry, Full, KeyedLimiter, Lease, Limiter, ManualClock,
-    Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp,
+    Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp, Turn,
+    Wait, Waiter,
 };
 
 use crate::grain::LATEST_NS;
@@ -65,6 +66,12 @@ pub enum SubjectFault {
     OldWindowBack,
     /// A debt is paid off by a reset.
     DebtForgiven,
+    /// A request that waits without a place is charged meanwhile.
+    ChargedAsleep,
+    /// A request gives up where its wait is long enough for it to ask again.
+    GivesUpAtOnce,
+    /// A request that has slept goes whatever the limit says.
+    GoesUnasked,
 }
 
 /// So many keys, each another in each tier: in a small table they move the floors for each other.
@@ -245,6 +252,21 @@ impl MixedSubject {
         now: Timestamp,
     ) -> Result<Reservation, Denial> {
         self.entry_at(name, now).reserve(cost, wait)
+    }
+
+    /// A step of a request that waits.
+    pub(super) fn turn(
+        &self,
+        name: TieredKey,
+        cost: u64,
+        (waiter, now): (&mut Waiter, Timestamp),
+    ) -> Result<Turn, Denial> {
+        self.entry_at(name, now).turn(cost, waiter)
+    }
+
+    /// A request that may wait so long, from now on.
+    pub(super) fn waiter(&self, name: TieredKey, most: Duration, now: Timestamp) -> Waiter {
+        self.entry_at(name, now).waiter(Wait::at_most(most))
     }
 
     pub(super) fn refund(&self, name: TieredKey, permit: Permit, now: Timestamp) -> u64 {

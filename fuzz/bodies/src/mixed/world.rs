@@ -10,7 +10,7 @@ use super::charge::{BookedLease, CheckResult};
 use super::debt::{KeyDebt, When};
 use super::subject::{KEYS, MixedSubject, SubjectKind, TieredKey};
 use crate::expect::{Expectation, Plant, TimeFineness, TimedRequest, coarsest_tick};
-use crate::grain::LATEST_NS;
+use crate::grain::{self, LATEST_NS};
 use crate::policy::{QuotaCase, period_ns};
 use crate::step::{StepCost, StepPace, nanos_of};
 use crate::verbs::LimitVerb;
@@ -60,7 +60,7 @@ pub enum Mixed {
 }
 
 /// No time is later: the year 2408. After 2^64 ns there is no first instant to name.
-const END_NS: u64 = 3 << 62;
+pub(super) const END_NS: u64 = 3 << 62;
 
 /// A limiter, its books, and the time.
 #[derive(Debug)]
@@ -162,6 +162,16 @@ impl<'s> MixedWorld<'s> {
         KeyBook::new(policy, debt, tick, self.judges.ledger)
     }
 
+    /// The latest time that the limiter tells apart from later ones.
+    pub(super) fn latest_ns(&self) -> u64 {
+        match self.subject.kind {
+            SubjectKind::Table(_) | SubjectKind::Tiered(_) => u64::MAX,
+            // One of both kinds tells what both do, and here months change to buckets.
+            SubjectKind::Alive => LATEST_NS,
+            _ => grain::latest_ns(self.policy),
+        }
+    }
+
     pub(super) fn now_ns(&self) -> u64 {
         self.pace.now_ns
     }
@@ -174,7 +184,7 @@ impl<'s> MixedWorld<'s> {
         // A word of its own cannot tell later times apart: there the clock stands still.
         let now_ns = match self.subject.kind {
             SubjectKind::Table(_) | SubjectKind::Tiered(_) => self.pace.now_ns,
-            _ => self.pace.now_ns.min(LATEST_NS),
+            _ => self.pace.now_ns.min(self.latest_ns()),
         };
         When { now_ns, high_ns: self.high_ns }
     }
@@ -195,14 +205,17 @@ impl<'s> MixedWorld<'s> {
         &mut self.books[Self::number(name)]
     }
 
-    fn set_clock(&self) {
+    pub(super) fn set_clock(&self) {
         if self.subject.own_clock() {
             self.subject.set_clock(self.now());
         }
     }
 
     pub(super) fn apply(&mut self, op: Mixed) -> CheckResult {
-        self.pace.now_ns = self.pace.now_ns.max(self.since_ns).min(END_NS);
+        let is_alive_month = matches!(self.subject.kind, SubjectKind::Alive)
+            && self.policy.algorithm() == Algorithm::CalendarMonth;
+        let end_ns = if is_alive_month { LATEST_NS } else { END_NS };
+        self.pace.now_ns = self.pace.now_ns.max(self.since_ns).min(end_ns);
         self.set_clock();
         let name = |key: u8| self.name(key, usize::from(key / KEYS % 2));
         match op {
@@ -286,7 +299,7 @@ impl<'s> MixedWorld<'s> {
         let Decision::Denied(denial) = decision else { return Ok(()) };
         let Some(wait) = denial.retry_after().filter(|_| cost > 0) else { return Ok(()) };
         let then_ns = self.pace.now_ns.saturating_add(nanos_of(wait));
-        let end_ns = if self.subject.is_keyed() { u64::MAX } else { LATEST_NS };
+        let end_ns = self.latest_ns();
         if then_ns >= end_ns {
             return Ok(());
         }
