@@ -6,7 +6,7 @@
 //!
 //! A window knows no later place, the word of a key remembers few of them, and a key without a cell has none. There a
 //! request sleeps until it would be admitted, and asks again: it holds nothing meanwhile, so it owes nothing when it
-//! is dropped, and others may come first. [`Waiter`] keeps the bound.
+//! is dropped, and others may come first. [`WaitBudget`] keeps the bound.
 
 use std::time::Duration;
 
@@ -16,15 +16,65 @@ use crate::reservation::Reservation;
 use crate::store::Store;
 use crate::sync::{Fault, planted};
 use crate::verb::Verb;
-use crate::wait::{Wait, Waiter};
+use crate::wait::{Wait, WaitBudget};
 
-/// What comes of a request that waits: see [`Entry::turn`].
+/// What comes of a request that waits: see [`WaitBudget::step`].
 #[derive(Debug)]
-pub enum Turn {
+pub enum WaitStep {
     /// It has its place: it may go once [`Reservation::ready_at`] has come.
     Place(Reservation),
     /// It holds nothing, and asks again after this long.
     Later(Duration),
+}
+
+impl WaitBudget {
+    /// One step of [`acquire`](Entry::acquire), for code that sleeps by itself: a place if there is one, else how long
+    /// to sleep before the next step. The budget was made when the request came ([`wait_budget`](Entry::wait_budget)).
+    ///
+    /// # Errors
+    /// The denial, if there is no turn within the wait.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Policy, Wait, WaitStep};
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::with_clock("fixed-window 1/s".parse::<Policy>()?, clock.clone());
+    /// assert!(limiter.check().is_allowed());
+    /// let entry = limiter.entry();
+    /// let mut budget = entry.wait_budget(Wait::at_most(Duration::from_secs(5)));
+    /// let WaitStep::Later(pause) = budget.step(entry, 1)? else { panic!("the window is full") };
+    /// clock.advance(pause);
+    /// assert!(matches!(budget.step(entry, 1)?, WaitStep::Place(_)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn step(&mut self, entry: Entry<'_>, cost: u64) -> Result<WaitStep, Denial> {
+        let limit = &entry.limit;
+        let wait = self.left(entry.at.unwrap_or_else(|| limit.clock().now()));
+        let ask = |counted| {
+            let decision = limit.ask(entry.place(wait, counted), cost, entry.at, cost > 0);
+            decision.into_result().map(|permit| WaitStep::Place(Reservation::new(permit)))
+        };
+        // Only the last denial is counted, where denials are: a request that waits is denied once at most.
+        let counts_denials = limit.counts_denials();
+        let denial = match ask(!counts_denials) {
+            // Only in a world that plants it.
+            Err(denial) if self.has_slept() && planted(Fault::WaitedIsAdmitted) => {
+                return Ok(WaitStep::Place(Reservation::new(denial.into_permit())));
+            }
+            Err(denial) => denial,
+            place => return place,
+        };
+        // Not behind a number of units, since what asks again is in no word and is not counted; nor where no instant
+        // admits it.
+        let [_, places] = limit.queue();
+        let is_behind = wait.max_behind().min(places) < u64::MAX;
+        let until = denial.retry_after().filter(|_| !is_behind);
+        if let Some(pause) = until.and_then(|until| self.pause(until)) {
+            return Ok(WaitStep::Later(pause));
+        }
+        // It gives up. Where denials count this asks once more, and may yet be admitted if others gave back meanwhile.
+        if counts_denials { ask(true) } else { Err(denial) }
+    }
 }
 
 /// A place that is given back if the caller that waits for it gives up: whole before its turn, and after it (a
@@ -104,55 +154,6 @@ impl Entry<'_> {
         decision.into_result().map(Reservation::new)
     }
 
-    /// One step of [`acquire`](Entry::acquire), for code that sleeps by itself: a place if there is one, else how long
-    /// to sleep before the next step. `waiter` was made when the request came ([`waiter`](Entry::waiter)), and keeps its bound.
-    ///
-    /// # Errors
-    /// The denial, if there is no turn within the wait.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Policy, Turn, Wait};
-    /// let clock = ManualClock::new();
-    /// let limiter = Limiter::with_clock("fixed-window 1/s".parse::<Policy>()?, clock.clone());
-    /// assert!(limiter.check().is_allowed());
-    /// let entry = limiter.entry();
-    /// let mut waiter = entry.waiter(Wait::at_most(Duration::from_secs(5)));
-    /// let Turn::Later(pause) = entry.turn(1, &mut waiter)? else { panic!("the window is full") };
-    /// clock.advance(pause);
-    /// assert!(matches!(entry.turn(1, &mut waiter)?, Turn::Place(_)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn turn(&self, cost: u64, waiter: &mut Waiter) -> Result<Turn, Denial> {
-        let now = || self.at.unwrap_or_else(|| self.limit.clock().now());
-        let wait = waiter.left(now());
-        let ask = |counted| {
-            let decision = self.limit.ask(self.place(wait, counted), cost, self.at, cost > 0);
-            decision.into_result().map(|permit| Turn::Place(Reservation::new(permit)))
-        };
-        // Only the last denial is counted, where denials are: a request that waits is denied once at most.
-        let counts_denials = self.limit.counts_denials();
-        let denial = match ask(!counts_denials) {
-            // Only in a world that plants it.
-            Err(denial) if waiter.has_slept() && planted(Fault::WaitedIsAdmitted) => {
-                return Ok(Turn::Place(Reservation::new(denial.into_permit())));
-            }
-            Err(denial) => denial,
-            place => return place,
-        };
-        if let Some(pause) = self.pause(wait, &denial).and_then(|until| waiter.pause(until)) {
-            return Ok(Turn::Later(pause));
-        }
-        if counts_denials { ask(true) } else { Err(denial) }
-    }
-
-    /// How long to sleep after this denial, if the request is to ask again: not behind a number of units, since those that
-    /// ask again are in no word and nobody counts them, nor where no instant admits it.
-    fn pause(&self, wait: Wait, denial: &Denial) -> Option<Duration> {
-        let [_, places] = self.limit.queue();
-        if wait.max_behind().min(places) < u64::MAX { None } else { denial.retry_after() }
-    }
-
     /// Whether [`queue`](Entry::queue) would give a place now. Takes none.
     ///
     /// ```
@@ -175,15 +176,15 @@ impl Entry<'_> {
     }
 
     /// A request that begins to wait now, within the bounds of both the caller and the policy: for
-    /// [`turn`](Entry::turn).
+    /// [`WaitBudget::step`].
     #[must_use]
-    pub fn waiter(&self, wait: Wait) -> Waiter {
+    pub fn wait_budget(&self, wait: Wait) -> WaitBudget {
         let [max_ns, _] = self.limit.queue();
         let max = wait.max_wait().min(Duration::from_nanos(max_ns));
         // The greatest number is no bound.
         let max = if max_ns == u64::MAX { wait.max_wait() } else { max };
         let now = self.at.unwrap_or_else(|| self.limit.clock().now());
-        Waiter::new(Wait { max, ..wait }, now)
+        WaitBudget::new(Wait { max, ..wait }, now)
     }
 
     /// Waits for its turn, and is then admitted: traffic leaves at the limit's rate. Under GCRA and in a sliding log it
@@ -205,8 +206,8 @@ impl Entry<'_> {
     /// to ask is the first to go, also if it has only just come, so one may be denied at the end of its wait while later
     /// ones went. Many that were told the same instant come at it together, each to ask once; a
     /// [`jitter`](Wait::jitter) spreads them. With a bound of units ([`Wait::behind`], or places of the policy's queue)
-    /// nothing is asked again, since nobody counts who waits so. What may be admitted only above the limit takes a place
-    /// at once or is denied.
+    /// nothing is asked again, since such requests are not counted anywhere. A cost above the limit takes a place at once
+    /// or is denied.
     ///
     /// Where denials count ([`AtLimit`](crate::AtLimit)), a request that waited is counted at most once: when it is denied.
     ///
@@ -233,19 +234,21 @@ impl Entry<'_> {
         wait: Wait,
         mut sleep: impl FnMut(Duration) -> S,
     ) -> Result<Permit, Denial> {
-        let mut waiter = self.waiter(wait);
+        let mut budget = self.wait_budget(wait);
         // What is asked again, or given up, is at the clock's time: one that was given lies before the sleep, and may lie
         // before the time of another charge.
         let later = Self { at: None, ..self };
         let mut entry = self;
         let place = loop {
-            match entry.turn(cost, &mut waiter)? {
-                Turn::Place(place) => break place,
-                Turn::Later(pause) => sleep(pause).await,
+            match budget.step(entry, cost)? {
+                // It may still have to sleep, and gives the place back if it is dropped then.
+                WaitStep::Place(place) => break place,
+                // It holds nothing: a drop during this sleep has nothing to give back.
+                WaitStep::Later(pause) => sleep(pause).await,
             }
             entry = later;
         };
-        let pause = waiter.until(&place, self.limit.clock().now());
+        let pause = budget.until(&place, self.limit.clock().now());
         Ok(Waiting::new(place, |place| later.cancel(place)).until_its_turn(pause, sleep).await)
     }
 
@@ -264,16 +267,16 @@ impl Entry<'_> {
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     pub fn acquire_blocking(&self, cost: u64, wait: Wait) -> Result<Permit, Denial> {
-        let mut waiter = self.waiter(wait);
+        let mut budget = self.wait_budget(wait);
         let mut entry = *self;
         let place = loop {
-            match entry.turn(cost, &mut waiter)? {
-                Turn::Place(place) => break place,
-                Turn::Later(pause) => std::thread::sleep(pause),
+            match budget.step(entry, cost)? {
+                WaitStep::Place(place) => break place,
+                WaitStep::Later(pause) => std::thread::sleep(pause),
             }
             entry.at = None;
         };
-        let pause = waiter.until(&place, self.limit.clock().now());
+        let pause = budget.until(&place, self.limit.clock().now());
         if !pause.is_zero() {
             std::thread::sleep(pause);
         }

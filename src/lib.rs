@@ -43,7 +43,7 @@ mod verdict;
 mod wait;
 mod word;
 
-pub use acquire::Turn;
+pub use acquire::WaitStep;
 pub use all::{JointDecision, JointDenial, Toll, check_all};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
@@ -62,7 +62,7 @@ pub use sketch::{SketchLimiter, SketchSize};
 pub use snapshot::{RestoreError, SnapshotError, SnapshotSummary};
 pub use striped::StripedLimiter;
 pub use told::Told;
-pub use wait::{Wait, Waiter};
+pub use wait::{Wait, WaitBudget};
 pub use word::Word;
 
 /// What the models of `loom-tests` set: planted faults, spurious failures, small shards.

@@ -1,4 +1,4 @@
-//! [`Wait`]: how long a request may wait for its turn; and [`Waiter`], which keeps that bound over several sleeps.
+//! [`Wait`]: how long a request may wait for its turn; and [`WaitBudget`], which keeps that bound over several sleeps.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ impl Wait {
 }
 
 /// A request that waits: how much of its [`Wait`] is left. For code that sleeps by itself, see
-/// [`Entry::turn`](crate::Entry::turn); [`acquire`](crate::Entry::acquire) has one of its own.
+/// [`step`](WaitBudget::step); [`acquire`](crate::Entry::acquire) has one of its own.
 ///
 /// What is left is the wait less what has passed by the clock, or less what was slept if that is more. So the bound holds
 /// also where the clock advances less than the sleep; and if it stands still, each sleep is at least twice as long as the
@@ -110,16 +110,16 @@ impl Wait {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::{Timestamp, Wait, Waiter};
+/// use tollgate::{Timestamp, Wait, WaitBudget};
 /// let at = Timestamp::from_millis;
-/// let mut waiter = Waiter::new(Wait::at_most(Duration::from_millis(300)), at(1_000));
-/// assert_eq!(waiter.left(at(1_100)).max_wait(), Duration::from_millis(200));
-/// assert_eq!(waiter.pause(Duration::from_millis(150)), Some(Duration::from_millis(150)));
-/// assert_eq!(waiter.left(at(1_250)).max_wait(), Duration::from_millis(50));
-/// assert_eq!(waiter.pause(Duration::from_millis(51)), None);
+/// let mut budget = WaitBudget::new(Wait::at_most(Duration::from_millis(300)), at(1_000));
+/// assert_eq!(budget.left(at(1_100)).max_wait(), Duration::from_millis(200));
+/// assert_eq!(budget.pause(Duration::from_millis(150)), Some(Duration::from_millis(150)));
+/// assert_eq!(budget.left(at(1_250)).max_wait(), Duration::from_millis(50));
+/// assert_eq!(budget.pause(Duration::from_millis(51)), None);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Waiter {
+pub struct WaitBudget {
     wait: Wait,
     began: Timestamp,
     /// The time at which it asked last, and the pause after that.
@@ -131,7 +131,7 @@ pub struct Waiter {
     left: Duration,
 }
 
-impl Waiter {
+impl WaitBudget {
     /// A request that comes at `now`, by the clock of its limit.
     #[must_use]
     pub fn new(wait: Wait, now: Timestamp) -> Self {
@@ -142,6 +142,7 @@ impl Waiter {
     /// The wait that is left at `now`.
     pub fn left(&mut self, now: Timestamp) -> Wait {
         let passed = now.as_nanos().saturating_sub(self.began.as_nanos());
+        // The clock may be coarse, or stand still: then what was slept tells more.
         let passed = Duration::from_nanos(passed).max(self.slept);
         self.left = self.wait.max.saturating_sub(passed);
         // It has advanced: the next pause is as long as it has to be.
@@ -155,10 +156,12 @@ impl Waiter {
     pub fn pause(&mut self, until: Duration) -> Option<Duration> {
         // No pause is none: a caller that only asks again would keep its thread busy.
         let pause = until.max(self.pause.saturating_mul(2)).max(Duration::from_nanos(1));
+        // Its turn would come too late, as far as is known now.
         if pause > self.left {
             return None;
         }
         self.pause = pause;
+        // With the jitter, so that the sum of all sleeps is no longer than the wait and one jitter.
         let spread = self.wait.spread(pause);
         self.slept = self.slept.saturating_add(spread);
         Some(spread)

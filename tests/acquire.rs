@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Wait};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Wait, WaitBudget, WaitStep};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Wait = Wait::at_most(Duration::from_secs(3_600));
@@ -181,4 +181,33 @@ async fn tasks_of_tokio_wait_for_their_turn() {
     };
     let (first, second, third) = tokio::join!(task(), task(), task());
     assert_eq!([first, second, third], [Duration::ZERO, SECOND, 2 * SECOND]);
+}
+
+/// Threads that sleep by themselves.
+#[test]
+fn a_thread_waits_for_a_window() {
+    let limiter = Limiter::new("fixed-window 1/20ms".parse::<Policy>().unwrap());
+    for _ in 0..4 {
+        limiter.entry().acquire_blocking(1, Wait::at_most(SECOND * 60)).unwrap();
+    }
+}
+
+/// The steps of `acquire`, for code that sleeps by itself.
+#[test]
+fn a_budget_is_spent_in_steps_and_keeps_its_bound() {
+    let clock = ManualClock::new();
+    let limiter = Limiter::with_clock("fixed-window 1/s".parse::<Policy>().unwrap(), clock.clone());
+    let mut budget = WaitBudget::new(Wait::at_most(2 * SECOND), limiter.now());
+    for turn in 0..3 {
+        // Another is faster each time.
+        assert!(limiter.check().is_allowed());
+        match budget.step(limiter.entry(), 1) {
+            Ok(WaitStep::Later(pause)) if turn < 2 => {
+                assert_eq!(pause, SECOND);
+                clock.advance(pause);
+            }
+            Err(denial) if turn == 2 => assert_eq!(denial.retry_after(), Some(SECOND)),
+            other => panic!("{other:?} in turn {turn}"),
+        }
+    }
 }

@@ -361,7 +361,7 @@ fn a_model_that_keeps_a_denied_charge_is_caught() {
     }
 }
 
-/// The natural `match` on who denied admits what is admitted, and the error of `?` still says who denied.
+/// The natural `match` on what denied admits what is admitted, and the error of `?` still names the limit.
 #[test]
 fn an_admitted_request_is_denied_by_no_limit_and_an_error_keeps_the_index() {
     let (wide, tight) = (limiter("9/s"), limiter("5/s"));

@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Denial, Entry, Full, KeyedLimiter, Limiter, ManualClock, Permit, Policy, Tiers, Timestamp,
-    Turn, Wait, Waiter,
+    Denial, Entry, Full, KeyedLimiter, Limiter, ManualClock, Permit, Policy, Tiers, Timestamp, Wait,
 };
 
 /// 1 February 2025: the start of a month, and of every shorter window.
@@ -206,7 +205,7 @@ fn the_third_of_two_a_second_waits_for_the_next_and_a_key_of_burst_one_serves_al
     assert_eq!((left.admitted.take(), left.denied.take()), (tenths, vec![]));
 }
 
-/// Of twenty that may wait for three seconds, those get a turn for whom there is one; the others are denied as soon as
+/// Of twenty that may wait for three seconds, as many get a turn as there are turns; the others are denied as soon as
 /// that is known, and none sleeps longer than it may.
 #[test]
 fn no_request_waits_longer_than_it_may() {
@@ -256,7 +255,7 @@ fn what_cannot_pass_within_the_wait_is_denied_at_once_with_its_reason() {
         if text != "2/h" {
             assert!(ask(&limiter, 3, Wait::at_most(Duration::MAX)).is_never(), "{text}");
         }
-        // Those that ask again are counted by nobody: behind a number of units a window has no turn to give.
+        // What asks again is not counted anywhere: behind a number of units a window has no turn to give.
         let behind = Wait::at_most(Duration::MAX).behind(1);
         assert!(!ask(&limiter, 2, behind).is_never(), "{text}");
         assert_eq!(limiter.entry().peek(0).remaining(), 0);
@@ -381,33 +380,4 @@ fn a_change_of_quota_holds_for_those_that_wait() {
     let admitted = left.admitted.take();
     assert_eq!(admitted.len(), 5);
     assert!(admitted.windows(2).all(|pair| pair[1] - pair[0] >= SECOND), "{admitted:?}");
-}
-
-/// Threads that sleep by themselves.
-#[test]
-fn a_thread_waits_for_a_window() {
-    let limiter = Limiter::new(policy("fixed-window 1/20ms"));
-    for _ in 0..4 {
-        limiter.entry().acquire_blocking(1, Wait::at_most(SECOND * 60)).unwrap();
-    }
-}
-
-/// The steps of `acquire`, for code that sleeps by itself.
-#[test]
-fn a_waiter_asks_in_steps_and_keeps_its_bound() {
-    let clock = ManualClock::new();
-    let limiter = Limiter::with_clock(policy("fixed-window 1/s"), clock.clone());
-    let mut waiter = Waiter::new(Wait::at_most(2 * SECOND), limiter.now());
-    for turn in 0..3 {
-        // Another is faster each time.
-        assert!(limiter.check().is_allowed());
-        match limiter.entry().turn(1, &mut waiter) {
-            Ok(Turn::Later(pause)) if turn < 2 => {
-                assert_eq!(pause, SECOND);
-                clock.advance(pause);
-            }
-            Err(denial) if turn == 2 => assert_eq!(denial.retry_after(), Some(SECOND)),
-            other => panic!("{other:?} in turn {turn}"),
-        }
-    }
 }

@@ -142,7 +142,7 @@ impl JointDenial {
     }
 }
 
-/// For callers to whom it does not matter which limit it was.
+/// For callers that need not know which limit it was.
 impl From<JointDenial> for Denial {
     fn from(joint: JointDenial) -> Self {
         joint.denial

@@ -95,6 +95,7 @@ impl ChangingCell {
             return Err(ChangeError::DoesNotFit { state_bits });
         };
         let changing = self.book.begin().ok_or(ChangeError::Busy)?;
+        // The instant has to be one in the words of both quotas.
         let replaced = self.book.in_force(0).layout.kernel;
         let at_ns = changing.instant(told_by_both(now, [&replaced, kernel]));
         let quota = NewQuota { policy: &policy, code: &code, rules };

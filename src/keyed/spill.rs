@@ -267,6 +267,7 @@ pub(super) fn denied_by_spill(
     if held == Held::IDLE || cost > kernel.limit() {
         return None;
     }
+    // Told by the quota of the cell that it would get: what it owes is in its arithmetic by now.
     let answers = Answers {
         limit: kernel.limit(),
         remaining: kernel.remaining(held, moment, late),
@@ -274,7 +275,9 @@ pub(super) fn denied_by_spill(
         idle_ns: kernel.idle_ns(held, at_ns),
         spilled: true,
     };
+    // It gets no cell, so it is a request of the spill in every count and every answer.
     tell_spilled(table, identity, (answers, layout.rules.soft_bp), fresh);
+    // The view is of an idle word: the answers are all that is told.
     Some(Outcome::of_idle(Verdict::Denied, Held::IDLE, now_ns, cost))
 }
 

@@ -207,7 +207,7 @@ fn a_key_that_is_named_twice_is_denied_once_for_the_second_part() {
             ]),
         };
         assert_eq!(twice.denied_by(), Some(1));
-        assert!(!twice.into_result().unwrap_err().is_penalty());
+        assert!(!twice.into_result().unwrap_err().denial().is_penalty());
         assert!(limiter.denied(2, START).is_penalty());
     }
 }

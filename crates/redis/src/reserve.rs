@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tollgate::{Decision, Denial, Reservation, Timestamp, Wait, Waiter};
+use tollgate::{Decision, Denial, Reservation, Timestamp, Wait, WaitBudget};
 
 use crate::decision::{RedisDecision, RedisPermit, Source};
 use crate::error::Fault;
@@ -217,15 +217,15 @@ impl RedisLimiter {
         let asks_again = self.inner.plan.asks_again(wait);
         let began = tokio::time::Instant::now();
         let now = || Timestamp::default() + began.elapsed();
-        let mut waiter = Waiter::new(wait, now());
+        let mut budget = WaitBudget::new(wait, now());
         let place = loop {
-            let denial = match self.reserve(key, units, waiter.left(now())).await {
+            let denial = match self.reserve(key, units, budget.left(now())).await {
                 Ok(place) => break place,
                 Err(denial) => denial,
             };
-            waiter.left(now());
+            budget.left(now());
             let pause = denial.retry_after().filter(|_| asks_again);
-            let Some(pause) = pause.and_then(|until| waiter.pause(until)) else {
+            let Some(pause) = pause.and_then(|until| budget.pause(until)) else {
                 return Err(denial);
             };
             tokio::time::sleep(pause).await;

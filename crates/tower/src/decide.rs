@@ -16,7 +16,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use tollgate::{Decision, Denial, Permit, Turn, Wait, Waiter};
+use tollgate::{Decision, Denial, Permit};
 
 use crate::ask::{Applies, GateRequest, asks};
 use crate::extract::{Head, peer_of};
@@ -26,7 +26,7 @@ use crate::joint::{Permits, charge_all};
 use crate::key::Key;
 use crate::observe::GateOutcome;
 use crate::place::{Local, Place};
-use crate::queue::{QueueTurn, Stand};
+use crate::queue::QueueTurn;
 use crate::refusal::Refusal;
 use crate::settle::{GateCharge, Settle, Shadowed};
 
@@ -66,7 +66,7 @@ pub(crate) enum Rare<'g> {
 }
 
 impl GateVerdict<'_> {
-    fn pass(marks: PassMarks) -> Self {
+    pub(crate) fn pass(marks: PassMarks) -> Self {
         match marks {
             PassMarks { stamp, settle: None, shadowed: None } => Self::Pass(stamp),
             marks => Self::Rare(Box::new(Rare::Note(marks))),
@@ -245,7 +245,7 @@ pub(crate) fn tier_at<P: Place>(asks: &[GateRequest<'_, P>], gate: &Gate<P>) -> 
     ask.and_then(|ask| ask.key.tier()).unwrap_or(0)
 }
 
-fn denied(refusal: Refusal<'_>) -> GateVerdict<'_> {
+pub(crate) fn denied(refusal: Refusal<'_>) -> GateVerdict<'_> {
     GateVerdict::Rare(Box::new(Rare::Deny(refusal)))
 }
 
@@ -317,67 +317,11 @@ impl GateRules {
         }
     }
 
-    /// What becomes of a request at a gate that delays, if it is one.
-    fn queue<'g>(&'g self, ask: &GateRequest<'g>, head: &Head<'_>) -> Option<GateVerdict<'g>> {
-        let GateMode::Delay { max_wait, .. } = &ask.gate.mode else { return None };
-        // What cannot reserve denies, as every other gate.
-        let entry = ask.gate.limit.full_entry(&ask.key)?;
-        let waiter = entry.waiter(Wait::at_most(*max_wait));
-        Some(self.wait(ask, head, (waiter, false)))
-    }
-
-    /// What becomes of a request that waits at a gate that delays, and may have slept already.
-    pub(crate) fn wait<'g>(
-        &'g self,
-        ask: &GateRequest<'g>,
-        head: &Head<'_>,
-        (mut waiter, has_slept): (Waiter, bool),
-    ) -> GateVerdict<'g> {
-        let tier_of = |_: &Gate| ask.key.tier().unwrap_or(0);
-        let asleep = |stand, pause, marks| {
-            let GateMode::Delay { sleep, .. } = &ask.gate.mode else {
-                return GateVerdict::pass(marks); // only such a gate is asked
-            };
-            let gate = self.gates.iter().position(|gate| std::ptr::eq(gate, ask.gate));
-            let turn = QueueTurn {
-                gate: gate.unwrap_or_default(),
-                limit: Arc::clone(&ask.gate.limit),
-                key: ask.key,
-                cost: ask.cost,
-                stand,
-                sleeping: sleep(pause),
-            };
-            GateVerdict::Rare(Box::new(Rare::Wait(turn, marks)))
-        };
-        let turn =
-            ask.gate.limit.full_entry(&ask.key).map(|entry| entry.turn(ask.cost, &mut waiter));
-        let place = match turn {
-            Some(Ok(Turn::Place(place))) => place,
-            // Nothing is charged yet, so there is nothing to tell of.
-            Some(Ok(Turn::Later(pause))) => {
-                return asleep(Stand::Outside(waiter), pause, PassMarks::NOTHING);
-            }
-            Some(Err(denial)) => {
-                return denied(self.refuse(ask.gate, &ask.key, &tier_of, &denial));
-            }
-            None => return GateVerdict::pass(PassMarks::NOTHING), // only what can reserve is asked
-        };
-        let permit = *place.permit();
-        let marks = PassMarks {
-            stamp: self.stamp(ask.gate, &tier_of, &permit, permit.is_over()),
-            settle: self.settlement(std::slice::from_ref(ask), &[Some(permit)]),
-            shadowed: self.shadowed(head),
-        };
-        let pause = place.wait();
-        let is_delayed = has_slept || !pause.is_zero();
-        ask.count(if is_delayed { GateOutcome::Delayed } else { GateOutcome::Allowed });
-        if pause.is_zero() {
-            return GateVerdict::pass(marks);
-        }
-        asleep(Stand::Place(place), pause, marks)
-    }
-
-    fn settlement(&self, asks: &[GateRequest<'_>], permits: &[Option<Permit>]) -> Option<Settle> {
+    pub(crate) fn settlement(
+        &self,
+        asks: &[GateRequest<'_>],
+        permits: &[Option<Permit>],
+    ) -> Option<Settle> {
         self.settle.then(|| {
             let charged = asks.iter().zip(permits);
             Settle::new(charged.map(|(ask, permit)| GateCharge::new(ask.gate, ask.key, *permit)))
@@ -385,7 +329,7 @@ impl GateRules {
     }
 
     /// The names of the shadow gates that would have denied.
-    fn shadowed(&self, head: &Head<'_>) -> Option<Shadowed> {
+    pub(crate) fn shadowed(&self, head: &Head<'_>) -> Option<Shadowed> {
         let shadows = self.gates.iter().filter(|gate| gate.is_shadow());
         // None of them denies a request whose tier is unknown.
         let asks = asks(shadows, head).unwrap_or_default();

@@ -10,8 +10,9 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
+use crate::delay::{AskAgain, Next};
 use crate::headers::Stamp;
-use crate::queue::{AskAgain, Next, QueueTurn};
+use crate::queue::QueueTurn;
 
 pin_project! {
     /// The answer to a request: that of the inner service, with headers added, or a denial.
@@ -73,7 +74,7 @@ impl<S, R, B> DelayedRequest<S, R, B> {
                     *stamp = told;
                     return Poll::Ready(Ok(()));
                 }
-                Next::Wait(turn, told) => (self.turn, *stamp) = (turn, told),
+                Next::Wait(turn, told) => (self.turn, *stamp) = (*turn, told),
                 Next::Deny(response) => return Poll::Ready(Err(response)),
             }
         }

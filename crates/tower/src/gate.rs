@@ -124,13 +124,12 @@ impl Gate {
     /// denied at once. As [`Entry::acquire`](tollgate::Entry::acquire): under `gcra` and in a sliding log they go in the
     /// order of arrival. In a window, and behind the places that a key's word remembers, a request sleeps until it would be
     /// admitted and asks again, in no order; there it may be denied at the end of its wait. Stripes and sketches deny.
-    ///
     /// The policy of the limiter says how long the queue is: `5/s burst 1 queue 50`, or `wait 450ms`
     /// ([`Policy::queue`](tollgate::Policy::queue)); then `Duration::MAX` here is no further bound. With these words all
     /// that wait are in order, and whatever would have to wait behind that is denied.
     ///
-    /// A request that is dropped while it waits gives its place back, if it is the last in the queue, and owes nothing if
-    /// it has none. Pass the sleep of your runtime: the limiter's clock has to advance with it.
+    /// A request that is dropped gives its place back, if it is the last, and owes nothing if it has none. Pass the sleep
+    /// of your runtime; the limiter's clock has to advance with it.
     ///
     /// ```
     /// use std::time::Duration;

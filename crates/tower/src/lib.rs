@@ -4,6 +4,7 @@
 mod ask;
 mod cost;
 mod decide;
+mod delay;
 mod deny;
 mod error;
 mod extract;

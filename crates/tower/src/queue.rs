@@ -4,18 +4,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::{Request, Response};
-use tollgate::{Reservation, Waiter};
+use tollgate::{Reservation, WaitBudget};
 
-use crate::ask::GateRequest;
-use crate::decide::{GateVerdict, Rare};
-use crate::deny::Deny;
-use crate::extract::Head;
 use crate::gate::Sleeping;
-use crate::headers::Stamp;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::shared::LayerState;
 
 /// A request that sleeps at a gate, in a place or without one.
 pub(crate) struct QueueTurn {
@@ -34,14 +27,14 @@ pub(crate) enum Stand {
     /// ([`tollgate::Entry::cancel`]), whatever other requests have charged and given back.
     Place(Reservation),
     /// Nothing: the limit has no place to give, and is asked again after the sleep.
-    Outside(Waiter),
+    Outside(WaitBudget),
     /// Its place is used.
     Served,
 }
 
 impl QueueTurn {
     /// Ready when the request may go, or with what is to be asked again.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Waiter>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<WaitBudget>> {
         std::task::ready!(Pin::new(&mut self.sleeping).poll(cx));
         // From here on a drop gives nothing back.
         match std::mem::replace(&mut self.stand, Stand::Served) {
@@ -56,38 +49,6 @@ impl Drop for QueueTurn {
         let stand = std::mem::replace(&mut self.stand, Stand::Served);
         if let (Stand::Place(place), Some(entry)) = (stand, self.limit.full_entry(&self.key)) {
             entry.cancel(place);
-        }
-    }
-}
-
-/// What becomes of a request that has slept without a place.
-pub(crate) enum Next<B> {
-    Call(Stamp),
-    /// Its stamp is of use once it has a place.
-    Wait(QueueTurn, Stamp),
-    Deny(Box<Response<B>>),
-}
-
-/// A layer that is asked again: of whichever answer it makes, so that a future need not know.
-pub(crate) trait AskAgain<R, B>: Send + Sync {
-    fn ask_again(&self, turn: &QueueTurn, waiter: Waiter, request: &mut Request<R>) -> Next<B>;
-}
-
-impl<R, B, D: Deny<B> + Send + Sync> AskAgain<R, B> for LayerState<D> {
-    fn ask_again(&self, turn: &QueueTurn, waiter: Waiter, request: &mut Request<R>) -> Next<B> {
-        let Some(gate) = self.rules.gates.get(turn.gate) else {
-            return Next::Call(Stamp::NOTHING); // a layer's gates are those that it was built with
-        };
-        let ask = GateRequest { gate, key: turn.key, cost: turn.cost };
-        match self.rules.wait(&ask, &Head::of(request), (waiter, true)) {
-            GateVerdict::Pass(stamp) => Next::Call(stamp),
-            GateVerdict::Rare(rare) => match *rare {
-                Rare::Note(marks) => Next::Call(marks.note(request)),
-                Rare::Wait(turn, marks) => Next::Wait(turn, marks.note(request)),
-                Rare::Deny(refusal) => {
-                    Next::Deny(Box::new(refusal.answer(&self.deny, Head::of(request))))
-                }
-            },
         }
     }
 }

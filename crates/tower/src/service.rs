@@ -9,12 +9,12 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use crate::decide::{GateVerdict, PassMarks, Rare};
+use crate::delay::AskAgain;
 use crate::deny::{Deny, ProblemJson};
 use crate::extract::Head;
 use crate::future::ResponseFuture;
 use crate::headers::Stamp;
 use crate::place::{Local, Place};
-use crate::queue::AskAgain;
 use crate::shared::LayerState;
 
 /// A service behind the gates of a [`RateLimitLayer`](crate::RateLimitLayer).

@@ -127,7 +127,7 @@ async fn requests_wait_for_a_window_and_no_longer_than_was_said() {
         let expected = [0, 0, 1_000, 1_000, 2_000, 2_000].map(|at| (200, at));
         assert_eq!(answers, expected, "{policy}");
     }
-    // Those for whom there is no room in the next window are denied when they see that it is full.
+    // Those that do not fit into the next window are denied when they see that it is full.
     let mut answers = six_at_once("fixed-window 2/s", Duration::from_millis(1_500)).await;
     answers.sort_unstable();
     assert_eq!(

@@ -1,7 +1,7 @@
 //! The planted faults that worlds catch, each in the family of worlds that needs the fewest schedules, and the
 //! message.
 //!
-//! With the seeds of the controls a fault is caught after 1 to some 30,000 schedules; any change of the library
+//! With the seeds of the controls a fault is caught after 1 to some 100,000 schedules; any change of the library
 //! changes that. Faults that only loom catches, or only a long run, are in `docs/verification.md` with the reason.
 
 use tollgate::control::Fault;

@@ -82,6 +82,7 @@ pub(super) fn newcomer(
         Some(_) => (Verdict::Allowed, 0),
         None => (Verdict::Denied, wish.denied_cost()),
     };
+    // A question is answered as the charge would be.
     if verdict == Verdict::Denied
         && let Some(told) = denied_by_spill(table, identity, &layout, (owed, at_ns, cost), fresh)
     {

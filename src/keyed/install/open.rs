@@ -160,13 +160,8 @@ pub(super) fn open(
         return Round::Decided(without_cell(table, identity, second, fresh));
     }
     let Some(Charged { held, cost }) = ruled.apply(wish, owed, moment, late) else {
-        // It has no cell, so a policy that counts denials cannot count this one.
-        give_back(table, mine);
-        let cost = wish.denied_cost();
-        let told = denied_by_spill(table, identity, layout, (owed, base_ns, cost), fresh);
-        return Round::Decided(
-            told.unwrap_or_else(|| outcome(Verdict::Denied, owed, base_ns, cost)),
-        );
+        let denied = outcome(Verdict::Denied, owed, base_ns, wish.denied_cost());
+        return refused(table, identity, mine, (layout, denied), fresh);
     };
     if cost == 0 {
         give_back(table, mine); // nothing charged, nothing written
@@ -196,6 +191,21 @@ pub(super) fn open(
     // stood there idle.
     let (mark, held, at_ns) = ruled.tell(Verdict::Allowed, held, base_ns, (late, 0));
     Round::Decided(Outcome { mark, ..outcome(Verdict::Allowed, held, at_ns, cost) })
+}
+
+/// What becomes of a claim whose key is denied. It has no cell, so a policy that counts denials cannot count this one.
+fn refused(
+    table: &Table,
+    identity: Identity,
+    mine: Seen,
+    (layout, denied): (&Layout, Outcome),
+    fresh: &mut Fresh<'_>,
+) -> Round {
+    // First: the claim keeps others from the cell.
+    give_back(table, mine);
+    // `None`: the spill holds nothing against it, so the denial is of its own cost and time.
+    let owing = (denied.held, denied.at_ns, denied.cost);
+    Round::Decided(denied_by_spill(table, identity, layout, owing, fresh).unwrap_or(denied))
 }
 
 /// What becomes of a claim whose key starts too far above its shard's floor.

@@ -218,7 +218,7 @@ impl ScriptPlan {
     }
 
     /// Whether a request that is denied may ask again: not where the store counts each denial, nor behind a number of
-    /// units, since those that ask again are stored nowhere and nobody counts them.
+    /// units, since what asks again is stored nowhere and is not counted.
     pub(crate) fn asks_again(&self, wait: Wait) -> bool {
         let at_limit = self.policy.at_limit();
         let counts = at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Permit, Reservation, Turn};
+use tollgate::{Decision, Permit, Reservation, WaitStep};
 
 use super::book::BookedPlace;
 use super::charge::{Charge, CheckResult};
@@ -114,8 +114,10 @@ impl MixedWorld<'_> {
         let (now, is_late) = (self.now(), self.pace.now_ns < self.high_ns);
         let mut waiter = self.subject.waiter(name, most, now);
         let pause = match self.subject.wait_on(name, cost, (&mut waiter, now)) {
-            Ok(Turn::Later(pause)) => pause,
-            Ok(Turn::Place(place)) => return Err(format!("there was no place before {place:?}")),
+            Ok(WaitStep::Later(pause)) => pause,
+            Ok(WaitStep::Place(place)) => {
+                return Err(format!("there was no place before {place:?}"));
+            }
             Err(denial) => {
                 let is_long = denial.retry_after().is_some_and(|wait| wait <= most);
                 ensure!(!is_long, "given up, though {most:?} are enough: {denial:?}");
@@ -133,10 +135,10 @@ impl MixedWorld<'_> {
         self.set_clock();
         let now = self.now();
         match self.subject.wait_on(name, cost, (&mut waiter, now)) {
-            Ok(Turn::Place(place)) => self.placed(name, (cost, most), place),
+            Ok(WaitStep::Place(place)) => self.placed(name, (cost, most), place),
             // A newcomer that came late finds no cell then either.
             Err(denial) if denial.is_table_full() || is_late => self.see(name),
-            Ok(Turn::Later(_)) if is_late || self.subject.look(name, cost, now).is_denied() => {
+            Ok(WaitStep::Later(_)) if is_late || self.subject.look(name, cost, now).is_denied() => {
                 ensure!(is_late, "it has slept for {pause:?}, as it was told to, and sleeps again");
                 self.see(name)
             }

@@ -1,7 +1,7 @@
 //! Limiters that are wrong, each in one way: faults that the reference must notice. Each is the real limiter behind a
 //! wrapper that answers wrongly or does too much.
 
-use tollgate::{Decision, Denial, Lease, Permit, Policy, Timestamp, Turn, Waiter};
+use tollgate::{Decision, Denial, Lease, Permit, Policy, Timestamp, WaitBudget, WaitStep};
 
 use super::book::BookedPlace;
 use super::subject::{KEYS, MixedSubject, SubjectFault, TieredKey};
@@ -85,21 +85,21 @@ impl MixedSubject {
         &self,
         name: TieredKey,
         cost: u64,
-        (waiter, now): (&mut Waiter, Timestamp),
-    ) -> Result<Turn, Denial> {
+        (waiter, now): (&mut WaitBudget, Timestamp),
+    ) -> Result<WaitStep, Denial> {
         let turn = self.turn(name, cost, (waiter, now));
         match (self.fault, turn) {
-            (SubjectFault::ChargedAsleep, Ok(Turn::Later(pause))) => {
+            (SubjectFault::ChargedAsleep, Ok(WaitStep::Later(pause))) => {
                 let _ = self.charge(name, 1, now);
-                Ok(Turn::Later(pause))
+                Ok(WaitStep::Later(pause))
             }
-            (SubjectFault::GivesUpAtOnce, Ok(Turn::Later(_))) => {
+            (SubjectFault::GivesUpAtOnce, Ok(WaitStep::Later(_))) => {
                 Err(self.peek(name, cost, now).into_result().expect_err("it sleeps"))
             }
             // It is as if all that others have charged meanwhile were forgotten.
-            (SubjectFault::GoesUnasked, Ok(Turn::Later(pause))) => {
+            (SubjectFault::GoesUnasked, Ok(WaitStep::Later(pause))) => {
                 self.reset(name, now + pause);
-                Ok(Turn::Later(pause))
+                Ok(WaitStep::Later(pause))
             }
             (_, turn) => turn,
         }

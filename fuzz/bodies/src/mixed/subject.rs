@@ -6,8 +6,8 @@ use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
     Algorithm, AtLimit, Decision, Denial, Entry, Full, KeyedLimiter, Lease, Limiter, ManualClock,
-    Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp, Turn,
-    Wait, Waiter,
+    Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp, Wait,
+    WaitBudget, WaitStep,
 };
 
 use crate::grain::LATEST_NS;
@@ -259,14 +259,14 @@ impl MixedSubject {
         &self,
         name: TieredKey,
         cost: u64,
-        (waiter, now): (&mut Waiter, Timestamp),
-    ) -> Result<Turn, Denial> {
-        self.entry_at(name, now).turn(cost, waiter)
+        (waiter, now): (&mut WaitBudget, Timestamp),
+    ) -> Result<WaitStep, Denial> {
+        waiter.step(self.entry_at(name, now), cost)
     }
 
     /// A request that may wait so long, from now on.
-    pub(super) fn waiter(&self, name: TieredKey, most: Duration, now: Timestamp) -> Waiter {
-        self.entry_at(name, now).waiter(Wait::at_most(most))
+    pub(super) fn waiter(&self, name: TieredKey, most: Duration, now: Timestamp) -> WaitBudget {
+        self.entry_at(name, now).wait_budget(Wait::at_most(most))
     }
 
     pub(super) fn refund(&self, name: TieredKey, permit: Permit, now: Timestamp) -> u64 {

@@ -1,0 +1,113 @@
+//! A gate that delays: a request waits in a place that the limit gives it, or sleeps without one and is asked again.
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+use tollgate::{Wait, WaitBudget, WaitStep};
+
+use crate::ask::GateRequest;
+use crate::decide::{GateRules, GateVerdict, PassMarks, Rare, denied};
+use crate::deny::Deny;
+use crate::extract::Head;
+use crate::gate::{Gate, GateMode};
+use crate::headers::Stamp;
+use crate::observe::GateOutcome;
+use crate::queue::{QueueTurn, Stand};
+use crate::shared::LayerState;
+
+impl GateRules {
+    /// What becomes of a request at a gate that delays, if it is one.
+    pub(crate) fn queue<'g>(
+        &'g self,
+        ask: &GateRequest<'g>,
+        head: &Head<'_>,
+    ) -> Option<GateVerdict<'g>> {
+        let GateMode::Delay { max_wait, .. } = &ask.gate.mode else { return None };
+        // What cannot reserve denies, as every other gate.
+        let entry = ask.gate.limit.full_entry(&ask.key)?;
+        let waiter = entry.wait_budget(Wait::at_most(*max_wait));
+        Some(self.wait(ask, head, (waiter, false)))
+    }
+
+    /// What becomes of a request that waits at a gate that delays, and may have slept already.
+    fn wait<'g>(
+        &'g self,
+        ask: &GateRequest<'g>,
+        head: &Head<'_>,
+        (mut waiter, has_slept): (WaitBudget, bool),
+    ) -> GateVerdict<'g> {
+        let tier_of = |_: &Gate| ask.key.tier().unwrap_or(0);
+        let asleep = |stand, pause, marks| {
+            let GateMode::Delay { sleep, .. } = &ask.gate.mode else {
+                return GateVerdict::pass(marks); // only such a gate is asked
+            };
+            let gate = self.gates.iter().position(|gate| std::ptr::eq(gate, ask.gate));
+            let turn = QueueTurn {
+                gate: gate.unwrap_or_default(),
+                limit: Arc::clone(&ask.gate.limit),
+                key: ask.key,
+                cost: ask.cost,
+                stand,
+                sleeping: sleep(pause),
+            };
+            GateVerdict::Rare(Box::new(Rare::Wait(turn, marks)))
+        };
+        let turn = ask.gate.limit.full_entry(&ask.key).map(|entry| waiter.step(entry, ask.cost));
+        let place = match turn {
+            Some(Ok(WaitStep::Place(place))) => place,
+            // Nothing is charged yet, so there is nothing to tell of.
+            Some(Ok(WaitStep::Later(pause))) => {
+                return asleep(Stand::Outside(waiter), pause, PassMarks::NOTHING);
+            }
+            Some(Err(denial)) => {
+                return denied(self.refuse(ask.gate, &ask.key, &tier_of, &denial));
+            }
+            None => return GateVerdict::pass(PassMarks::NOTHING), // only what can reserve is asked
+        };
+        let permit = *place.permit();
+        let marks = PassMarks {
+            stamp: self.stamp(ask.gate, &tier_of, &permit, permit.is_over()),
+            settle: self.settlement(std::slice::from_ref(ask), &[Some(permit)]),
+            shadowed: self.shadowed(head),
+        };
+        let pause = place.wait();
+        let is_delayed = has_slept || !pause.is_zero();
+        ask.count(if is_delayed { GateOutcome::Delayed } else { GateOutcome::Allowed });
+        if pause.is_zero() {
+            return GateVerdict::pass(marks);
+        }
+        asleep(Stand::Place(place), pause, marks)
+    }
+}
+
+/// What becomes of a request that has slept without a place.
+pub(crate) enum Next<B> {
+    Call(Stamp),
+    /// Its stamp is of use once it has a place.
+    Wait(Box<QueueTurn>, Stamp),
+    Deny(Box<Response<B>>),
+}
+
+/// A layer that is asked again: of whichever answer it makes, so that a future need not know.
+pub(crate) trait AskAgain<R, B>: Send + Sync {
+    fn ask_again(&self, turn: &QueueTurn, waiter: WaitBudget, request: &mut Request<R>) -> Next<B>;
+}
+
+impl<R, B, D: Deny<B> + Send + Sync> AskAgain<R, B> for LayerState<D> {
+    fn ask_again(&self, turn: &QueueTurn, waiter: WaitBudget, request: &mut Request<R>) -> Next<B> {
+        let Some(gate) = self.rules.gates.get(turn.gate) else {
+            return Next::Call(Stamp::NOTHING); // a layer's gates are those that it was built with
+        };
+        let ask = GateRequest { gate, key: turn.key, cost: turn.cost };
+        match self.rules.wait(&ask, &Head::of(request), (waiter, true)) {
+            GateVerdict::Pass(stamp) => Next::Call(stamp),
+            GateVerdict::Rare(rare) => match *rare {
+                Rare::Note(marks) => Next::Call(marks.note(request)),
+                Rare::Wait(turn, marks) => Next::Wait(Box::new(turn), marks.note(request)),
+                Rare::Deny(refusal) => {
+                    Next::Deny(Box::new(refusal.answer(&self.deny, Head::of(request))))
+                }
+            },
+        }
+    }
+}
