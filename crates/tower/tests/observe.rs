@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use common::{from, keyed, one, served, status, with};
 use http::Request;
 use metrics::{Counter, Gauge, Histogram, KeyName, Metadata, Recorder, SharedString, Unit};
-use tollgate::ManualClock;
+use tollgate::{KeyedLimiter, ManualClock, Quota};
 use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RateLimitLayer};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -84,7 +85,40 @@ fn outcomes_are_counted_by_policy_and_the_series_do_not_grow() {
             series("tried", "shadowed", 21),
         ]
     );
-    assert_eq!(counts.0.lock().unwrap().len(), 16);
+    assert_eq!(counts.0.lock().unwrap().len(), 18);
+}
+
+/// What is denied in the spill is no denial of the client's own, and what slept without a place was delayed.
+#[test]
+fn what_the_spill_denies_and_what_waits_for_a_window_have_outcomes_of_their_own() {
+    let _turn = TURNS.lock();
+    let counts = Counts::default();
+    metrics::with_local_recorder(&counts, || {
+        let clock = ManualClock::new();
+        let named = |name| PolicyName::new(name).unwrap();
+        let small = KeyedLimiter::with_clock(Quota::per_hour(1), 1, clock.clone()).unwrap();
+        let crowd = Gate::new(small, ClientAddress::peer()).named(named("crowd"));
+        let mut service = served(&RateLimitLayer::of(crowd));
+        for client in 0..2_000 {
+            status(&mut service, from(&format!("203.0.{}.{}", client / 250, client % 250)));
+        }
+        let window = Gate::new(one("fixed-window 1/s", &clock), Everyone).named(named("window"));
+        let sleep = move |pause| std::future::ready(clock.advance(pause));
+        let mut service = served(&RateLimitLayer::of(window.delay(Duration::from_secs(9), sleep)));
+        for _ in 0..3 {
+            assert_eq!(status(&mut service, from("203.0.113.7")), 200);
+        }
+    });
+    let found: Vec<_> = counts
+        .above_zero()
+        .into_iter()
+        .map(|(name, count)| (name.replace("tollgate_requests_total policy=", ""), count))
+        .collect();
+    let of =
+        |name: &str| found.iter().find(|(told, _)| told == name).map_or(0, |(_, count)| *count);
+    assert_eq!(of("crowd outcome=allowed") + of("crowd outcome=spilled"), 2_000, "{found:?}");
+    assert!(of("crowd outcome=spilled") > 500, "{found:?}");
+    assert_eq!([of("window outcome=allowed"), of("window outcome=delayed")], [1, 2]);
 }
 
 /// A place that logs is off for good if it is first reached while nothing listens: the tests of this file take turns.
