@@ -353,6 +353,7 @@ impl<'a> Hand<'a> {
         }
         let change = Change {
             before: World::rate_of(world.policy_of(ask.key)),
+            after: World::rate_of(policy),
             at_ns: now.as_nanos(),
             begin: begun.begin,
             end: stamp(),

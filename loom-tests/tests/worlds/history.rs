@@ -88,6 +88,7 @@ impl fmt::Display for Event {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub(crate) before: Rate,
+    pub(crate) after: Rate,
     pub(crate) at_ns: u64,
     pub(crate) begin: u64,
     pub(crate) end: u64,

@@ -285,7 +285,7 @@ impl World {
                 }
                 let at_ns = before.map(|(_, other)| other.at_ns).max().unwrap_or(change.at_ns);
                 let change = Change { before: rate, at_ns, ..*change };
-                let rate = Self::rate_of(self.other);
+                let rate = change.after;
                 Bound::Gcra { rate, words: self.words, change: Some(change) }
             }
             None => Bound::Gcra { rate, words: self.words, change: None },
