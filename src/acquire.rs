@@ -124,7 +124,7 @@ impl Entry<'_> {
     /// request's cost if that is larger. Under a window there is no future to reserve: it fits now or is
     /// denied. A keyed word remembers a debt of no more than twice the burst, however long a request would wait; under a
     /// policy with a queue ([`Policy::queue`](crate::Policy::queue)) it has room for all of that queue, and no
-    /// place is beyond it. A key without a cell gets a place only if it can be used at once. A change of quota that cuts the debt lets places of before and after it
+    /// place is beyond it; under one that names a debt ([`Policy::debt`](crate::Policy::debt)) for all of that. A key without a cell gets a place only if it can be used at once. A change of quota that cuts the debt lets places of before and after it
     /// overlap, by what was cut.
     ///
     /// # Errors

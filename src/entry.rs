@@ -144,9 +144,9 @@ impl<'a, S: Store> Entry<'a, S> {
     /// Under GCRA the limit goes into debt: it admits nothing until the debt has drained below the burst.
     /// A debt is remembered up to 2^63 ticks, that is for more than 200 years if a tick is a nanosecond; under a
     /// policy with a penalty for less, since the word counts denials, too; by a `Limiter` whose quota may change up to
-    /// 2^59 ticks, or less if it has room for more counts. A keyed word remembers a debt of up to twice the burst; what
-    /// would go beyond is not charged. A window's count cannot exceed its limit: what does not fit in is not charged. A
-    /// sliding log takes what is free, and then the places that come up within its window; what is beyond is not charged. A
+    /// 2^59 ticks, or less if it has room for more counts. A keyed word remembers a debt of up to twice the burst, or as
+    /// far as its policy says ([`Policy::debt`](crate::Policy::debt)); what would go beyond is not charged. A window's
+    /// count stops at its limit, or where its policy says: what does not fit in is not charged. A sliding log takes what is free, and then the places that come up within its window; what is beyond is not charged. A
     /// new key for which the table has no cell is charged in the spill; where there is none
     /// ([`Full::Deny`](crate::Full::Deny)), not at all. Stripes are filled, and then owe equal parts of the rest. A sketch
     /// charges all cells of the key as far as the least loaded of them remembers it, up to twice the burst: what that
@@ -223,8 +223,8 @@ impl<'a> Entry<'a> {
     /// Moves what a key has spent from this tier to another, as when a customer's plan changes, and says how many
     /// units that were. In its old tier the key is then as never used.
     ///
-    /// The units are rounded up; what goes beyond what a word remembers, twice the new burst or the new
-    /// window's limit, is dropped. Requests of the key that go on in the old tier meanwhile are moved as long as
+    /// The units are rounded up; what goes beyond what a word remembers, twice the new burst, the new policy's
+    /// debt or the new window's limit, is dropped, and so is what an old window counted above its limit. Requests of the key that go on in the old tier meanwhile are moved as long as
     /// they come before the end of this call. What a key without a cell owes in the spill
     /// ([`Full::Spill`](crate::Full::Spill)) is charged in its new tier, and stays in the old one, too, until it has
     /// drained there.

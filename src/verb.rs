@@ -15,8 +15,8 @@
 //! The last two are one check in two halves, for code that has another way between them (`fallback`, `lease`) or
 //! asks several limits first (`all`). Only policies that count denials tell them from a check.
 //!
-//! Only GCRA knows a future: its word is a time. Under a window a reservation is admitted if it fits now,
-//! and a charge takes what fits: a count has no place for more than its limit.
+//! Only GCRA knows a future: its word is a time. Under a window a reservation is admitted if it fits now, and a charge
+//! takes what fits; or, if the policy names a debt, as much as takes the current count there.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel, Moment, Ruled};
 use crate::sync::{Fault, planted};
@@ -124,6 +124,9 @@ impl Verbs for Gcra {
                 fits.then_some(Charged { held: Held { ahead: debt, ..Held::IDLE }, cost })
             }
             Verb::Charge => {
+                // As far as a key's word without `debt` remembers it, whatever this one has room for.
+                let twice = 2 * self.burst_ticks(); // which is below 2^63
+                let most = if planted(Fault::DebtStopsAtLimit) { most.min(twice) } else { most };
                 // Whole units, as far as the word can remember them.
                 let room = most.saturating_sub(held.ahead) / self.unit_ticks();
                 let cost = cost.min(room);
@@ -142,10 +145,28 @@ impl Verbs for Ruled<'_> {
             // A penalty denies all; only a charge cannot be denied, and is told that nothing of it was charged.
             return matches!(wish.verb, Verb::Charge).then_some(Charged { held, cost: 0 });
         };
-        let Charged { held: next, cost } = self.kernel.apply(wish, own, moment, late)?;
+        let charged = match (wish.verb, self.rules.charged_most) {
+            (Verb::Charge, Some(most)) => Some(self.kernel.owing(own, moment, wish.cost, most)),
+            _ => self.kernel.apply(wish, own, moment, late),
+        };
+        let Charged { held: next, cost } = charged?;
         // What charges nothing is no admission, and ends no row of denials.
         let held = if cost == 0 { self.join(next, denials) } else { self.admitted(next, denials) };
         Some(Charged { held, cost })
+    }
+}
+
+impl Kernel {
+    /// What a window holds whose current count has grown by a cost, or up to `most`; and by how much.
+    fn owing(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Charged {
+        let grown = |cost| self.charge_up_to(held, moment, cost, most);
+        let forgotten = planted(Fault::DebtStopsAtLimit);
+        let cost = if forgotten { cost.min(self.remaining(held, moment, 0)) } else { cost };
+        let next = grown(cost);
+        // The current count is the lowest of a word's, and the others stay: without a cost it has only turned.
+        let charged = next.counts - grown(0).counts;
+        // What charges nothing leaves the word as it was.
+        Charged { held: if charged > 0 { next } else { held }, cost: charged }
     }
 }
 

@@ -53,3 +53,188 @@ fn a_refund_at_once_gives_back_everything_wherever_the_floor_stands() {
         }
     }
 }
+
+/// 1,000 settles of 300 units each, at one instant: what of them is remembered.
+fn settled(charge: impl Fn(u64) -> u64) -> u64 {
+    (0..1_000).map(|_| 300 - charge(300)).sum()
+}
+
+/// A whole number of windows and of seconds, so that no reading is rounded.
+const START: Timestamp = Timestamp::from_secs(3_600 * 1_000);
+
+/// How long after `START` a unit is admitted, to the nanosecond, if it is not admitted before.
+fn admitted_after(entry: &tollgate::Entry<'_>) -> Duration {
+    let denial = entry.at(START).peek(1).into_result().unwrap_err();
+    let wait = denial.retry_after().unwrap();
+    let at = |wait: Duration| {
+        Timestamp::from_nanos(START.as_nanos() + u64::try_from(wait.as_nanos()).unwrap())
+    };
+    assert!(entry.at(at(wait - Duration::from_nanos(1))).peek(1).is_denied());
+    assert!(entry.at(at(wait)).check(1).is_allowed());
+    wait
+}
+
+/// How long it takes until a unit fits, of so many that are owed of 1,000 an hour: one drains in 3.6 s.
+fn drains(owed: u64) -> Duration {
+    Duration::from_millis(3_600 * (owed - 999))
+}
+
+/// The quotas of the tests below, and what of 300,000 units a key's word remembers of each.
+const HOURLY: [(&str, u64); 6] = [
+    ("gcra 1000/h", 2_000),
+    ("gcra 1000/h debt 1x", 2_000),
+    ("gcra 1000/h debt 2x", 3_000),
+    ("gcra 1000/h debt 100x", 101_000),
+    ("gcra 1000/h debt 298x", 299_000),
+    ("gcra 1000/h debt 1000x", 300_000),
+];
+
+#[test]
+fn a_keys_debt_is_remembered_as_far_as_its_policy_says_and_drains_at_the_rate() {
+    for (text, remembered) in HOURLY {
+        let policy: Policy = text.parse().unwrap();
+        let plain = KeyedLimiter::<u64>::with_clock(policy, 100, ManualClock::new()).unwrap();
+        let tiers = Tiers::of(policy).and(Quota::per_hour(7));
+        let tiers = tiers.build_with_clock::<u64>(100, ManualClock::new()).unwrap();
+        for limiter in [plain, tiers] {
+            let entry = limiter.entry(&7).at(START);
+            assert_eq!(settled(|units| entry.charge(units)), remembered, "{text}");
+            assert!(limiter.entry(&8).at(START).check(1_000).is_allowed(), "{text}");
+            assert_eq!(admitted_after(&entry), drains(remembered), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_with_a_word_of_its_own_remembers_all_of_it_whatever_its_policy_says() {
+    for (text, _) in HOURLY {
+        let policy: Policy = text.parse().unwrap();
+        let plain = Limiter::with_clock(policy, ManualClock::new());
+        let changing = Limiter::changing_with_clock(policy, ManualClock::new()).unwrap();
+        for limiter in [plain, changing] {
+            let entry = limiter.entry().at(START);
+            assert_eq!(settled(|units| entry.charge(units)), 300_000, "{text}");
+            assert_eq!(admitted_after(&entry), drains(300_000), "{text}");
+        }
+    }
+}
+
+/// Keys that have no cell share words: no debt of one shuts others out for longer than without the word.
+#[test]
+fn a_spilled_debt_is_remembered_to_twice_the_burst_and_what_is_not_is_told() {
+    for (text, _) in HOURLY {
+        let policy: Policy = text.parse().unwrap();
+        let limiter = KeyedLimiter::<u64>::with_clock(policy, 1, ManualClock::new()).unwrap();
+        let spilled = (0..100).find(|key| limiter.entry(key).at(START).check(1).is_spilled());
+        let entry = limiter.entry(spilled.as_ref().unwrap()).at(START);
+        assert_eq!(settled(|units| entry.charge(units)), 1_999, "{text}: one unit was checked");
+        assert!(entry.check(1).is_spilled(), "{text}");
+        assert_eq!(admitted_after(&entry), drains(2_000), "{text}");
+    }
+}
+
+/// A window's count reaches twenty limits beyond its own, and is over when its definition says so.
+#[test]
+fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_says() {
+    let hour_ns = 3_600_000_000_000_u64;
+    // Of 21,000 units: as long as they weigh, 999 leave room for one (or less than 1,000, rounded down).
+    let weighs = |units_ns: u64| hour_ns + hour_ns - units_ns / 21_000;
+    for (text, wait_ns) in [
+        ("fixed-window 1000/h debt 20x", hour_ns),
+        ("fixed-window 1000/h from-first debt 20x", hour_ns),
+        ("sliding-window 1000/h exact debt 20x", weighs(999 * hour_ns)),
+        ("sliding-window 1000/h debt 20x", weighs(1_000 * hour_ns - 1)),
+        ("sliding-window 1000/h strict debt 20x", 2 * hour_ns),
+    ] {
+        let policy: Policy = text.parse().unwrap();
+        let one = Limiter::with_clock(policy, ManualClock::new());
+        let changing = Limiter::changing_with_clock(policy, ManualClock::new()).unwrap();
+        let keyed = KeyedLimiter::<u64>::with_clock(policy, 100, ManualClock::new()).unwrap();
+        let tiers = Tiers::of(policy).and(Quota::per_hour(7));
+        let tiers = tiers.build_with_clock::<u64>(100, ManualClock::new()).unwrap();
+        for entry in [one.entry(), changing.entry(), keyed.entry(&7), tiers.entry(&7)] {
+            let entry = entry.at(START);
+            // A check that fits is admitted as without the word, and one that does not is not.
+            assert!(entry.check(999).is_allowed() && entry.check(2).is_denied(), "{text}");
+            assert_eq!(settled(|units| entry.charge(units)), 21_000 - 999, "{text}");
+            assert_eq!(admitted_after(&entry), Duration::from_nanos(wait_ns), "{text}");
+        }
+    }
+    let policy: Policy = "calendar-month 1000 debt 20x".parse().unwrap();
+    let month = Limiter::with_clock(policy, ManualClock::new());
+    let (entry, days) = (month.entry(), Duration::from_secs(31 * 86_400));
+    assert_eq!(settled(|units| entry.at(Timestamp::default()).charge(units)), 21_000);
+    let denial = entry.at(Timestamp::default()).check(1).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(days), "January 1970");
+}
+
+/// A count above the limit by a debt is not cut to it by what stops there.
+#[test]
+fn counting_a_denial_forgives_no_debt() {
+    for (text, wait_s) in [
+        ("fixed-window 10/m count-denied debt 9x", 60),
+        ("fixed-window 10/m from-first count-denied debt 9x", 60),
+        ("sliding-window 10/m strict count-denied debt 9x", 120),
+        ("gcra 10/m count-denied debt 9x", 91 * 6),
+    ] {
+        let limiter = Limiter::with_clock(text.parse::<Policy>().unwrap(), ManualClock::new());
+        let entry = limiter.entry().at(START);
+        assert_eq!(entry.charge(100), 0, "{text}");
+        assert!(entry.check(1).is_denied(), "{text}");
+        assert_eq!(admitted_after(&entry), Duration::from_secs(wait_s), "{text}");
+    }
+}
+
+#[test]
+fn a_debt_that_no_word_can_tell_is_refused_with_what_would_be_accepted() {
+    for (text, told) in [
+        ("gcra 10/m debt 0x", "use at least debt 1x"),
+        ("gcra 10/m debt 5", "as in debt 100x"),
+        ("gcra 10/m debt", "as in debt 100x"),
+        ("gcra 10/m debt 4294967296x", "as in debt 100x"),
+        ("gcra 10/m debt 2x debt 2x", "debt is given twice"),
+        ("segmented-window 100/m x6 debt 2x", "use sliding-window or gcra"),
+        ("sliding-log 100/m debt 2x", "or use gcra"),
+        ("fixed-window 2000000000/s debt 4294967295x", "64 are there; at most debt 1x fits"),
+        ("fixed-window 20000000000/10s debt 1x", "64 are there; without a debt it fits"),
+        ("gcra 1/s burst 9000000000 debt 4294967295x", "at most debt 1024819114x fits"),
+    ] {
+        let error = text.parse::<Policy>().unwrap_err().to_string();
+        assert!(error.contains(told), "{text}: {error}");
+    }
+}
+
+/// The table of `docs/how-it-works.md`, row by row: what a key's word gives up for the debt that it remembers.
+#[test]
+fn what_a_debt_costs_in_a_keys_word_is_what_the_page_says() {
+    let page = include_str!("../docs/how-it-works.md");
+    let rows = ["1000/h", "100/s", "10000/s", "100000/h"].into_iter().flat_map(|quota| {
+        [1, 10, 100, 1_000].map(|times: u32| {
+            let policy: Policy = format!("gcra {quota} debt {times}x").parse().unwrap();
+            let sole = KeyedLimiter::<u64>::new(policy, 1_000_000).unwrap().stats();
+            let tiers = Tiers::of(policy).build::<u64>(1_000_000).unwrap().stats();
+            let strangers = 1.0 / sole.collision_probability / 1e6;
+            let drains = policy.quota().period() * times;
+            format!(
+                "| `gcra {quota} debt {times}x` | {} | {} | {} | 1 in {strangers:.1} million | {} | {}, {} |\n",
+                span(drains),
+                sole.state_bits,
+                sole.tag_bits,
+                span(sole.epoch),
+                tiers.tag_bits,
+                span(tiers.epoch)
+            )
+        })
+    });
+    let rows: String = rows.collect();
+    assert!(page.contains(&rows), "the rows are\n{rows}");
+}
+
+/// Two digits, in the largest unit of which there is one.
+fn span(length: Duration) -> String {
+    let seconds = length.as_secs_f64();
+    let units = [("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0)];
+    let found = units.into_iter().find(|(_, unit)| seconds >= *unit);
+    let (unit, size) = found.unwrap_or(("ms", 0.001));
+    format!("{} {unit}", (seconds / size * 10.0).round() / 10.0)
+}

@@ -49,6 +49,8 @@ pub(crate) struct Rules {
     pub(crate) beyond: u64,
     /// Where the charge of a denied request stops: as far ahead of now (GCRA, ticks), or at this count.
     pub(crate) denied_most: Option<u64>,
+    /// At which count of a window the charge stops that need not fit; without it at the limit.
+    pub(crate) charged_most: Option<u64>,
     pub(crate) penalty: Option<Penalty>,
 }
 
@@ -69,7 +71,7 @@ pub(crate) struct Penalty {
 }
 
 /// The words of [`Rules`] that are kept in atomics.
-pub(crate) const RULES_WORDS: usize = 8;
+pub(crate) const RULES_WORDS: usize = 9;
 
 impl Rules {
     /// As numbers, as [`Kernel::code`]: small ones together, and 0 in the place of what there is not.
@@ -80,17 +82,19 @@ impl Rules {
             | u64::from(self.denied_most.is_some()) << 2
             | u64::from(self.penalty.is_some()) << 3
             | u64::from(penalty.extended) << 4
+            | u64::from(self.charged_most.is_some()) << 5
             | u64::from(penalty.denial_bits) << 8
             | u64::from(self.soft_bp) << 16
             | penalty.after << 32; // a u32
         let [wait_ns, behind] = self.queue.unwrap_or_default();
         let most = self.denied_most.unwrap_or_default();
         let Penalty { length_ns, unit_ns, quantum_ns, .. } = penalty;
-        [flags, self.beyond, most, wait_ns, behind, length_ns, unit_ns, quantum_ns]
+        let charged = self.charged_most.unwrap_or_default();
+        [flags, self.beyond, most, wait_ns, behind, length_ns, unit_ns, quantum_ns, charged]
     }
 
     pub(crate) fn of_code(code: [u64; RULES_WORDS]) -> Self {
-        let [flags, beyond, most, wait_ns, behind, length_ns, unit_ns, quantum_ns] = code;
+        let [flags, beyond, most, wait_ns, behind, length_ns, unit_ns, quantum_ns, charged] = code;
         let has = |bit: u32| flags >> bit & 1 == 1;
         let [_, denial_bits, ..] = flags.to_le_bytes();
         let (after, extended) = (flags >> 32, has(4));
@@ -101,6 +105,7 @@ impl Rules {
             soft_bp: (flags >> 16 & 0xffff) as u16,
             beyond,
             denied_most: has(2).then_some(most),
+            charged_most: has(5).then_some(charged),
             penalty: has(3).then_some(penalty),
         }
     }

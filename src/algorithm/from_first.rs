@@ -63,10 +63,11 @@ impl FromFirst {
             .then(|| Held { counts: window.counts + cost, ..window })
     }
 
-    /// The count grows by a cost, whether it fits or not, up to `most`.
+    /// The count grows by a cost, whether it fits or not, up to `most`; one that is above that stays.
     pub(super) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         let window = self.turn(held, moment);
-        Held { counts: most.min(window.counts.saturating_add(cost)), ..window }
+        let grown = most.min(window.counts.saturating_add(cost));
+        Held { counts: grown.max(window.counts), ..window }
     }
 
     pub(super) fn remaining(&self, held: Held, moment: Moment) -> u64 {

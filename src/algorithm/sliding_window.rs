@@ -125,10 +125,10 @@ impl SlidingWindow {
         })
     }
 
-    /// The current count grows by a cost, whether it fits or not, up to `most`.
+    /// The current count grows by a cost, whether it fits or not, up to `most`; one that is above that stays.
     pub(super) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         let turned = self.turn(held, moment);
-        let current = most.min(turned.current.saturating_add(cost));
+        let current = most.min(turned.current.saturating_add(cost)).max(turned.current);
         Held { ahead: turned.ahead, behind: 0, counts: self.joined(turned.previous, current) }
     }
 

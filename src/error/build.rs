@@ -60,7 +60,7 @@ impl BuildError {
     pub(crate) fn tag_too_narrow(state_bits: u32, tag_bits: u32) -> Self {
         Self::Policy(format!(
             "one key's state needs {state_bits} of 63 bits, which leaves {tag_bits} to tell keys \
-             apart and 24 are needed; use a smaller burst, queue or limit, or fewer segments",
+             apart and 24 are needed; use a smaller burst, queue, debt or limit, or fewer segments",
         ))
     }
 

@@ -35,6 +35,15 @@ use crate::wait::Wait;
 ///   at most 50 units that wait, and none that comes later than in 2 s; whatever the caller's [`Wait`](crate::Wait) says
 ///   beyond that is denied at once. A word has room for all of it, a key's too. A check never waits and does not see it.
 ///
+/// * **Debt**, `debt 100x`, of all but `segmented-window` and `sliding-log`: a [`charge`](crate::Entry::charge) that does
+///   not fit is remembered up to 100 times the limit beyond it. Without this word a GCRA word of a key remembers
+///   once the burst beyond it, and a window's count stops at its limit. Under GCRA the debt drains at the
+///   rate, however long that takes: 100 times a limit of 1000/h for 100 hours. The current count of a window reaches
+///   101 times the limit: it is over with a fixed window and with a month, and after a sliding one it weighs in the next,
+///   too. Checks see no difference: none is admitted or denied that would not have been without it. What a debt costs
+///   is room in the word of a key, see *how much debt a word remembers* in the guide. In the spill of a table, where keys
+///   share words, a debt is remembered as without this word.
+///
 /// A key of a [`KeyedLimiter`](crate::KeyedLimiter) whose penalty is over by the table's time may be
 /// forgotten like any other that is idle; and a request that then comes with an older time is placed after the
 /// penalty, not in it. A new key that is denied only because it comes late has no word to count that in.
@@ -79,12 +88,20 @@ pub struct AtLimit {
     pub penalty: Option<Penalty>,
     /// How long requests may wait for their turn, and behind how many units.
     pub queue: Option<Wait>,
+    /// How many times the limit a charge into debt may reach beyond it. 0 says nothing of that: GCRA then remembers as much
+    /// as its word has room for, once the burst at least, and a window nothing.
+    pub debt: u32,
 }
 
 impl AtLimit {
-    /// Whether a check is denied at the limit, and that is all: it knows no queue.
+    /// Whether a check is denied at the limit, and that is all: it knows no queue and no debt.
     pub(crate) fn is_plain(&self) -> bool {
-        Self { queue: None, ..*self } == Self::default()
+        Self { queue: None, ..self.without_debt() } == Self::default()
+    }
+
+    /// The same without what only charges know.
+    pub(crate) fn without_debt(&self) -> Self {
+        Self { debt: 0, ..*self }
     }
 
     /// Bits of the field that counts denials in a row: none without a penalty.
@@ -108,6 +125,10 @@ pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), 
     let (why, but) = match of.at_limit.queue {
         Some(_) if of.at_limit == (AtLimit { queue: of.at_limit.queue, ..soft }) => {
             ("no verb waits for a turn here", "queue and wait")
+        }
+        // Stripes owe in whole words; the cells of a sketch are shared by keys, as those of a spill are.
+        None if of.at_limit.without_debt() == soft => {
+            ("how far a debt is remembered is not said by the policy here", "debt")
         }
         _ => (why, "all but soft"),
     };
@@ -260,6 +281,30 @@ impl Policy {
         self.with(AtLimit { queue: Some(wait), ..self.at_limit })
     }
 
+    /// The same policy, which remembers a charge into debt up to so many times its limit beyond it. See [`AtLimit`].
+    ///
+    /// # Errors
+    /// 0 times; a segmented window or a sliding log; what does not fit in a word.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Policy, Quota};
+    /// let policy = Policy::from(Quota::per_hour(1_000)).debt(100)?;
+    /// assert_eq!(policy.to_string(), "gcra 1000/h debt 100x");
+    /// let limiter = KeyedLimiter::<str>::with_clock(policy, 100, ManualClock::new())?;
+    /// // 300,000 of 1,000 an hour, of which a hundred times 1,000 are remembered beyond the first 1,000.
+    /// let forgotten: u64 = (0..1_000).map(|_| limiter.entry("alice").charge(300)).sum();
+    /// assert_eq!(forgotten, 300_000 - 101_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn debt(self, times: u32) -> Result<Self, PolicyError> {
+        if times == 0 {
+            return Err(PolicyError::fixed(
+                "a debt of 0 times the limit is none; use at least debt 1x, or leave it out",
+            ));
+        }
+        self.with(AtLimit { debt: times, ..self.at_limit })
+    }
+
     fn with(self, at_limit: AtLimit) -> Result<Self, PolicyError> {
         let policy = Self { at_limit, ..self };
         // Also what was said before: a softer limit asks for a longer penalty.
@@ -269,7 +314,7 @@ impl Policy {
     }
 
     fn check_at_limit(&self) -> Result<(), PolicyError> {
-        let AtLimit { soft_bp, count_denied, penalty, queue } = self.at_limit;
+        let AtLimit { soft_bp, count_denied, penalty, queue, debt } = self.at_limit;
         let limit = self.named_limit();
         match softened(limit, soft_bp) {
             None => return Err(PolicyError::soft_too_large(limit, soft_bp)),
@@ -307,6 +352,7 @@ impl Policy {
                 ));
             }
         }
+        self.check_debt(debt)?;
         if let Some(Penalty { length, after, .. }) = penalty {
             // A row of denials would be a word beside the slots. An admission is a compare-and-swap of one slot, which
             // cannot see to it that no penalty has begun meanwhile, nor end the row with it.
@@ -334,6 +380,25 @@ impl Policy {
             }
         }
         Ok(())
+    }
+}
+
+impl Policy {
+    fn check_debt(&self, debt: u32) -> Result<(), PolicyError> {
+        match (debt, self.algorithm) {
+            (0, _) => Ok(()),
+            // Its counts share a sum, which is at most the limit where they are ranked, and each of them would be as
+            // wide as the debt where they are not.
+            (_, Algorithm::SegmentedWindow { .. }) => Err(PolicyError::fixed(
+                "a segmented window remembers no debt: its counts share one limit; leave debt out, or use sliding-window \
+                 or gcra",
+            )),
+            // A charge takes the places that come up within the window: there are no others.
+            (_, Algorithm::SlidingLog) => Err(PolicyError::fixed(
+                "a sliding log has one slot for each unit of its limit and none for a debt; leave debt out, or use gcra",
+            )),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -73,10 +73,12 @@ impl Policy {
         let (needs, at_limit) = (self.needs(), &self.at_limit);
         let stop = match self.algorithm {
             _ if at_limit.count_denied == CountDenied::No => None,
-            // A time: it may reach beyond the burst. A count ends where the field of the word does.
+            // A time: it may reach beyond the burst. A count ends where the field of the word does, or a debt goes on.
             Algorithm::Gcra => needs.denied_ticks(fineness.unit_bits),
-            _ => Some(needs.largest_count().into()),
+            _ => Some(needs.denied_count().into()),
         };
+        // A time reaches as far as the word has room for it.
+        let is_count = self.algorithm != Algorithm::Gcra;
         Rules {
             any: !at_limit.is_plain(),
             queue: at_limit.queue.map(|wait| wait.bounds()),
@@ -84,6 +86,7 @@ impl Policy {
             beyond: self.ceiling() - self.named_limit(),
             // It fits, or there is no policy.
             denied_most: stop.map(|most| u64::try_from(most).unwrap_or(u64::MAX)),
+            charged_most: needs.charged_count().filter(|_| is_count),
             penalty: at_limit.penalty.map(|penalty| Penalty {
                 length_ns: at_limit.penalty_ns(),
                 after: penalty.after.into(),

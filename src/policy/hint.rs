@@ -17,6 +17,19 @@ impl Policy {
 
 /// Fewer segments, a smaller limit, or less that happens at the limit.
 fn fitting(policy: &Policy) -> String {
+    let owing = |debt| Policy { at_limit: AtLimit { debt, ..policy.at_limit }, ..*policy };
+    // It is the debt that has no room.
+    if policy.at_limit.debt > 0 && owing(0).needs().fits() {
+        // A larger one needs no fewer bits: the largest that fits, from its highest bit on.
+        let most = (0..u32::BITS).rev().fold(0, |most, bit| {
+            let more = most | 1 << bit;
+            if owing(more).needs().fits() { more } else { most }
+        });
+        return match most {
+            0 => "64 are there; without a debt it fits: leave debt out".to_string(),
+            most => format!("64 are there; at most debt {most}x fits"),
+        };
+    }
     let plain = Policy { at_limit: AtLimit::default(), ..*policy };
     // It is what happens at the limit that has no room.
     if policy.at_limit != plain.at_limit && plain.needs().fits() {

@@ -135,14 +135,33 @@ impl WordNeeds<'_> {
             let [wait_ns, places] = wait.bounds();
             burst + self.ticks_in(wait_ns.into(), unit_bits).min(u128::from(places) << unit_bits)
         });
-        burst.max(self.denied_ticks(unit_bits).unwrap_or(0)).max(end).max(queue)
+        let debt = self.debt_times().map_or(0, |times| burst.saturating_mul(times));
+        burst.max(self.denied_ticks(unit_bits).unwrap_or(0)).max(end).max(queue).max(debt)
+    }
+
+    /// How many times its limit a word holds with all the debt that the policy names, the limit itself among them.
+    fn debt_times(self) -> Option<u128> {
+        let times = self.policy.at_limit.debt;
+        (times > 0).then_some(1 + u128::from(times))
     }
 }
 
 /// Of windows: their counts, and how finely they tell instants within a window.
 impl WordNeeds<'_> {
-    /// The largest count of one window: where the charge of denied requests stops.
+    /// The largest count of one window.
     pub(super) fn largest_count(self) -> u64 {
+        self.denied_count().max(self.charged_count().unwrap_or(0))
+    }
+
+    /// Where a charge into debt stops, if the policy names one.
+    pub(super) fn charged_count(self) -> Option<u64> {
+        let most = self.debt_times()?.saturating_mul(self.policy.ceiling().into());
+        // Cut, it fills the word anyway.
+        Some(u64::try_from(most).unwrap_or(u64::MAX))
+    }
+
+    /// Where the charge of denied requests stops.
+    pub(super) fn denied_count(self) -> u64 {
         // These weigh the previous window by less than all of it: what is counted beyond the limit is felt there.
         let weighs = matches!(
             self.policy.algorithm,

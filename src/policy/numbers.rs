@@ -10,11 +10,14 @@ use crate::wait::Wait;
 /// The number of segmented windows, which is their place in [`NAMES`], as that of each other algorithm is.
 const SEGMENTED: u64 = 6;
 
+/// By how much the times of a debt are shifted, above the algorithm and its segments.
+const DEBT_SHIFT: u32 = 16;
+
 /// How many they are.
 pub(crate) const NUMBERS: usize = 10;
 
 impl Policy {
-    /// `[algorithm, count, period in ns, burst]`, and what happens at the limit: 0 in the place of what does not.
+    /// `[algorithm, its segments and its debt; count, period in ns, burst]`, and what happens at the limit: 0 in the place of what does not.
     pub(crate) fn numbers(&self) -> [u64; NUMBERS] {
         let place = NAMES.iter().zip(0..).find(|((named, ..), _)| *named == self.algorithm);
         let algorithm = match self.algorithm {
@@ -23,7 +26,7 @@ impl Policy {
             _ => place.map_or(SEGMENTED, |(_, place)| place),
         };
         let quota = &self.quota;
-        let AtLimit { soft_bp, count_denied, penalty, queue } = self.at_limit;
+        let AtLimit { soft_bp, count_denied, penalty, queue, debt } = self.at_limit;
         let (counts, denied) = match count_denied {
             // Not at all, as far as the horizon, or until a unit would have to wait so long.
             CountDenied::No => (0, Duration::ZERO),
@@ -38,7 +41,7 @@ impl Policy {
             |small: u64, duration: Duration| small | u64::from(duration.subsec_nanos()) << 32;
         let small = u64::from(soft_bp) | counts << 16 | u64::from(extended) << 18;
         [
-            algorithm,
+            algorithm | u64::from(debt) << DEBT_SHIFT,
             quota.count(),
             quota.period_ns(),
             quota.max_burst(),
@@ -55,7 +58,12 @@ impl Policy {
     /// The policy of these numbers, if they are one's.
     pub(crate) fn of_numbers(numbers: [u64; NUMBERS]) -> Option<Self> {
         let [algorithm, count, period_ns, burst, at_limit @ ..] = numbers;
+        let debt = u32::try_from(algorithm >> DEBT_SHIFT).ok()?;
+        let algorithm = algorithm & ((1 << DEBT_SHIFT) - 1);
         let mut policy = of_quota([algorithm, count, period_ns, burst])?;
+        if debt > 0 {
+            policy = policy.debt(debt).ok()?;
+        }
         let [small, denied_s, after, length_s, places, wait_ns] = at_limit;
         let duration = |secs, small: u64| {
             let nanos = u32::try_from(small >> 32).ok().filter(|nanos| *nanos < 1_000_000_000)?;
@@ -125,6 +133,10 @@ mod tests {
             "sliding-log 100/m",
             "gcra 100/m soft 5% count-denied 1500ms penalty 10m after 3 extended queue 50 wait 2s",
             "gcra 100/m queue 50",
+            "gcra 100/m debt 1x",
+            "gcra 100/m debt 4294967295x",
+            "sliding-window 100/m exact soft 50% count-denied debt 1000x",
+            "fixed-window 100/m from-first penalty 1h after 1 debt 7x",
             "gcra 100/m wait 450ms",
             "fixed-window 100/m from-first soft 50% count-denied penalty 1h after 1",
         ] {

@@ -98,6 +98,7 @@ impl fmt::Display for Policy {
 /// penalty 10m after 3 extended       and each denial meanwhile begins the 10 minutes anew
 /// queue 50                           (gcra, sliding-log) 50 units may wait for their turn
 /// wait 2s                            (the same) and none longer than 2 s; also without queue
+/// debt 100x                          (not segmented-window, sliding-log) charges are remembered to 100 times the limit
 /// ```
 ///
 /// A period is `s m h d` or a number with `ns us ms s m h d`: `250ms`, `10s`, `15m`, `3h`, `1d`. So are `100/minute`,
@@ -124,7 +125,7 @@ const ALGORITHMS: &str = "gcra, token-bucket, leaky-bucket, spaced, fixed-window
                           segmented-window, calendar-month or sliding-log";
 
 /// The words that may follow a quota, of one algorithm or another.
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 17] = [
     "burst",
     "soft",
     "hard",
@@ -140,6 +141,7 @@ const OPTIONS: [&str; 16] = [
     "extended",
     "queue",
     "wait",
+    "debt",
     "per",
 ];
 

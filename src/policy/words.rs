@@ -1,5 +1,5 @@
 //! The words of a policy's text that say what happens at its limit: `soft 5%`, `count-denied 30s`,
-//! `penalty 10m after 3 extended`, `queue 50 wait 2s`.
+//! `penalty 10m after 3 extended`, `queue 50 wait 2s`, `debt 100x`.
 
 use std::fmt;
 use std::iter::Peekable;
@@ -21,6 +21,7 @@ pub(super) struct Words {
     penalty: Option<Penalty>,
     places: Option<u64>,
     wait: Option<Duration>,
+    debt: Option<u32>,
 }
 
 impl Words {
@@ -59,6 +60,10 @@ impl Words {
                 twice(self.wait.is_some())?;
                 self.wait = Some(read_period("wait", rest.next().unwrap_or_default())?);
             }
+            "debt" => {
+                twice(self.debt.is_some())?;
+                self.debt = Some(read_times(rest.next().unwrap_or_default())?);
+            }
             // Read with their penalty; alone they belong to none.
             "after" | "extended" => {
                 return Err(PolicyError::new(format!(
@@ -83,6 +88,9 @@ impl Words {
             let max = self.wait.unwrap_or(Duration::MAX);
             policy = policy
                 .queue(Wait { units: self.places.unwrap_or(u64::MAX), ..Wait::at_most(max) })?;
+        }
+        if let Some(times) = self.debt {
+            policy = policy.debt(times)?;
         }
         // Last: its least length depends on what was said before.
         match self.penalty {
@@ -127,6 +135,17 @@ fn read_share(share: &str) -> Result<u32, PolicyError> {
     hundredths.parse().map_err(|_| refuse())
 }
 
+/// Reads `100x`.
+fn read_times(word: &str) -> Result<u32, PolicyError> {
+    let times = word.strip_suffix('x').filter(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
+    times.and_then(|times| times.parse().ok()).ok_or_else(|| {
+        PolicyError::new(format!(
+            "the debt {word:?} is not understood; write how many times the limit, as 1x to {}x, as in debt 100x",
+            u32::MAX,
+        ))
+    })
+}
+
 /// Reads `<length> after <n> [extended]`.
 fn read_penalty(rest: &mut Peekable<SplitWhitespace<'_>>) -> Result<Penalty, PolicyError> {
     let example = "as in penalty 10m after 3";
@@ -157,7 +176,7 @@ fn read_penalty(rest: &mut Peekable<SplitWhitespace<'_>>) -> Result<Penalty, Pol
 
 /// Writes the words as they are read, each with a blank before it.
 pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt::Result {
-    let AtLimit { soft_bp, count_denied, penalty, queue } = at_limit;
+    let AtLimit { soft_bp, count_denied, penalty, queue, debt } = at_limit;
     if soft_bp > 0 {
         write!(f, " soft {}", percent(soft_bp.into()))?;
     }
@@ -169,6 +188,9 @@ pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt:
     if let Some(Penalty { length, after, extended }) = penalty {
         let extended = if extended { " extended" } else { "" };
         write!(f, " penalty {} after {after}{extended}", span(length))?;
+    }
+    if debt > 0 {
+        write!(f, " debt {debt}x")?;
     }
     let Some(queue) = queue else { return Ok(()) };
     // The largest number of places stands for: bounded by the wait alone.

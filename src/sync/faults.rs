@@ -78,6 +78,8 @@ pub enum Fault {
     UndoWhatDrained,
     /// A charge into debt is admitted and leaves no trace.
     ChargeForgotten,
+    /// A policy that names a debt remembers one no further than a policy that names none.
+    DebtStopsAtLimit,
     /// A charge is undone although another request has built on it.
     UndoWhatChanged,
     /// A log takes slots that another request has marked.

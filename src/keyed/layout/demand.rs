@@ -115,7 +115,7 @@ impl Demand {
 
     pub(super) fn of_gcra(policy: &Policy, unit_bits: u8) -> Result<Self, u32> {
         let quota = policy.quota();
-        // Twice the burst, or as far as a denial or a penalty reaches.
+        // Twice the burst, or as far as a denial, a penalty or a debt reaches.
         // A word may say that much without wrapping: a charge into debt, a reservation, or what a
         // newcomer brings along from the spill.
         let ahead = policy

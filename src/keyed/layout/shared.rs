@@ -187,7 +187,7 @@ impl Shared {
         let fitting = |(kernel, rules, count_bits, ahead): (Kernel, Rules, u32, u64)| {
             // In full width: a table's words may wrap until then, and so do the low 64 bits of ticks.
             let latest = kernel.passed(0, kernel.latest_ns());
-            // Times, what is charged ahead of them (twice the burst, or a penalty), and two quarters that are never
+            // Times, what is charged ahead of them (twice the burst, a debt or a penalty), and two quarters that are never
             // written: by these a time behind now is told from one ahead of it.
             let quarter_bits = u64::BITS
                 - latest.saturating_add(SLACK).max(ahead.saturating_sub(1)).leading_zeros();
@@ -305,12 +305,12 @@ fn epoch_for(policy: &Policy) -> u64 {
 
 /// The arithmetic of a policy in a word of its own, the finest first, and the bits of its counts.
 fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
-    if policy.at_limit() != AtLimit::default() {
+    if policy.at_limit().without_debt() != AtLimit::default() {
         // With what happens at the limit as a table's words have it.
         let demands = (0..).map_while(|choice| Demand::of(policy, choice)).filter_map(Result::ok);
         return demands.map(|it| (it.kernel, it.rules, it.count_bits, it.ahead)).collect();
     }
-    let (kernel, fields, _) = policy.compile();
+    let (kernel, fields, rules) = policy.compile();
     let window_ns = policy.quota().period_ns();
     // Ticks twice as long each time, quanta ten times: as long as one unit is a tick, a window 2^12 quanta.
     let (ticks, quanta) = match kernel {
@@ -334,9 +334,13 @@ fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
     let quanta = quanta.filter(move |(_, quantum_ns)| *quantum_ns <= window_ns / QUANTA[1]);
     let coarser = ticks.chain(quanta).map(|(bits, quantum_ns)| fineness(bits, quantum_ns));
     let choice = |kernel: Kernel| {
-        // A GCRA word reaches up to twice the burst ahead.
-        let ahead = if let Kernel::Gcra(gcra) = &kernel { 2 * gcra.burst_ticks() } else { 0 };
-        (kernel, Rules::default(), fields.count_bits.into(), ahead)
+        // A GCRA word reaches up to twice the burst ahead, or to its debt; or nowhere, if that is beyond 64 bits.
+        let times = 1 + u64::from(policy.at_limit().debt.max(1));
+        let ahead = match &kernel {
+            Kernel::Gcra(gcra) => gcra.burst_ticks().saturating_mul(times),
+            _ => 0,
+        };
+        (kernel, rules, fields.count_bits.into(), ahead)
     };
     std::iter::once(kernel).chain(coarser).map(choice).collect()
 }
