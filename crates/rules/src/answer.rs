@@ -93,10 +93,13 @@ pub struct Status {
     /// once, and where the rule is in shadow mode. Of a question ([`Act::Peek`](crate::Act::Peek)) how long it would
     /// be.
     pub wait: Duration,
-    /// Of a charge that need not fit ([`Act::Charge`](crate::Act::Charge)): the units that a limit could not remember,
-    /// the most of any. A window counts no more than its limit, and debts have bounds ([`tollgate::Entry::charge`]). Of what
+    /// Of a charge that need not fit ([`Act::Charge`](crate::Act::Charge), and costs of [usage](crate#usage)): the units
+    /// that a limit could not remember, the most of any. Debts have bounds: see `debt` there. Of what
     /// is given back: the units that were not charged, or whose window is over.
     pub uncharged: u64,
+    /// Whether it was the first charge of its rule of which units are not remembered, for the log. Only a limit of usage, a
+    /// [`Charge`](crate::Act::Charge) and what a denied cost is charged into debt leave any.
+    pub is_first_uncharged: bool,
     /// Whether it was the first question of cost 0 that its rule was asked: from now on what does not fit there is charged
     /// nevertheless. See [Usage](crate#usage).
     pub is_first_question: bool,
@@ -137,6 +140,7 @@ impl Status {
         retry_after: None,
         wait: Duration::ZERO,
         uncharged: 0,
+        is_first_uncharged: false,
         is_first_question: false,
         no_cell: None,
         rule: None,

@@ -212,11 +212,11 @@ impl Compiler<'_> {
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
         let series = self.series(spec.traits.detailed_metric, place);
-        // What a rule does not say is the default of the rule set, which under `compat` counts values as
-        // envoyproxy/ratelimit does.
+        // Or those of the rule set, which under `compat` counts values as envoyproxy/ratelimit does.
         let bits = spec.bits.or(self.set.bits);
         let shape = TableShape { capacity, on_full: spec.traits.on_full, bits };
-        let limits = self.add_limits(spec.limits, shape, place)?;
+        let limits = crate::debt::of_limits(spec.limits, spec.traits.usage, shape);
+        let limits = self.add_limits(limits, shape, place)?;
         let mut traits = spec.traits;
         traits.quota_mode |= self.settings.global_quota_mode && traits.usage != Usage::Always;
         self.set.identifiers.push(Identifier { parts, bits });

@@ -28,6 +28,7 @@
 //! | `count_rejected: true` | a denied request is charged as well |
 //! | `penalty: 10m after 5` | the fifth denial in a row refuses everything for ten minutes |
 //! | `queue: 50`, `wait: 450ms` | under `gcra`: so many units may wait for their turn, and none longer. See [below](#queues) |
+//! | `debt: 100x` | a charge that does not fit is remembered to 100 times the limit, beyond it. See [below](#usage) |
 //! | `time_zone: Europe/Berlin` | beside calendar months, or fixed windows of whole days: they begin at midnight there. See [below](#time-zones) |
 //!
 //! and next to it:
@@ -105,9 +106,13 @@
 //!
 //! # Usage
 //! The tokens of a language model are known after the response. A rule with `usage: true` answers a question of cost 0 by
-//! whether anything is left, and charges every cost in full: under `gcra` into debt, which drains before a question is
-//! admitted again; of a fixed window it takes what fits ([`Status::uncharged`] tells the rest), and the window's end
-//! forgets it. What was used is charged also if another rule denies the request; and a cost for which nothing had been
+//! whether anything is left, and charges every cost whether it fits or not, into debt: under `gcra` it drains before a
+//! question is admitted again; the end of a fixed window forgets it, and in a sliding one it weighs in the next. A debt is
+//! remembered to 100 times the limit, or as much of 50, 20, 10, 5, 2 or 1 times as a client's word has room for; `debt: 1000x`
+//! in the limit says otherwise, and `debt: none` leaves it at the burst once more under `gcra`, and in a window at nothing,
+//! as it is for rules that do not say `usage: true`, for segmented windows and for logs. What goes beyond is told
+//! ([`Status::uncharged`]), counted ([`RuleCounts::uncharged`]) and, once for each rule, for the log
+//! ([`Status::is_first_uncharged`]). A client in the spill of a full table owes at most twice the burst. What was used is charged also if another rule denies the request; and a cost for which nothing had been
 //! left is denied as well, so that a caller that asks no questions is limited, too. Requests between the question and the
 //! cost that it announces are not known to the limit: as many as are under way at once may go beyond it. `usage` excludes
 //! `queue`, `wait`, `quota_mode` and `mode: elastic`.
@@ -117,7 +122,7 @@
 //! [`Status::is_first_question`] tells for the log, it takes costs for used ones. Questions are answered as above. A cost
 //! that fits is charged and admitted, by itself, whatever other rules say; one that does not fit is denied, **and charged in
 //! full**. So what is admitted is never above the limit, by however many questions; what a question costs is that requests
-//! of the rule that are denied count from then on, up to a debt of twice the burst: a client that goes on far above its
+//! of the rule that are denied count from then on, as far as its limit remembers a debt: a client that goes on far above its
 //! limit is denied until it slows down. That hits only clients that are over their limits, and lasts as long as the
 //! process does. `usage: false` excludes it; so do a queue, a pool, `quota_mode` and policies that count denials.
 //!
@@ -209,6 +214,7 @@ mod cache;
 mod carry;
 mod compile;
 mod counter;
+mod debt;
 mod decide;
 mod error;
 mod expression;

@@ -47,6 +47,8 @@ pub struct RuleCounts {
     pub negative: u64,
     /// Of those: what was given back. The others were not charged, or not any more.
     pub given_back: u64,
+    /// Units that were used or charged, whether they fitted or not, and that a limit has no room to remember.
+    pub uncharged: u64,
 }
 
 impl RuleCounts {
@@ -63,6 +65,9 @@ pub(crate) struct Counters {
     pub(crate) hits: HitCounters,
     negative: RuleTotal,
     given_back: RuleTotal,
+    uncharged: RuleTotal,
+    /// Whether anything was left uncharged.
+    forgets: AtomicBool,
     /// Whether it has been asked by a question of cost 0.
     questions: AtomicBool,
     pub(crate) no_cell: NoCellTally,
@@ -73,6 +78,13 @@ impl Counters {
     pub(crate) fn given_back(&self, asked: u64, given: u64) {
         self.negative.add(asked);
         self.given_back.add(given);
+    }
+
+    /// Counts units that are not remembered, and says whether they are the first.
+    pub(crate) fn uncharged(&self, units: u64) -> bool {
+        self.uncharged.add(units);
+        // Relaxed: nothing else is published with the flag; one of several first ones says that it is.
+        !self.forgets.load(Ordering::Relaxed) && !self.forgets.swap(true, Ordering::Relaxed)
     }
 
     /// Notes a question of cost 0, and says whether it is the first.
@@ -93,6 +105,7 @@ impl Counters {
             full_allowed: self.no_cell.read(NoCell::Allowed),
             negative: self.negative.get(),
             given_back: self.given_back.get(),
+            uncharged: self.uncharged.get(),
             ..self.hits.read()
         }
     }

@@ -75,7 +75,7 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
         (
             limit("unit: day, requests: 5"),
             "3:38: config error, unknown key 'requests'; use one of unit, requests_per_unit, unlimited, \
-             name, replaces, algorithm, burst, window, mode, count_rejected, penalty, queue, wait, time_zone",
+             name, replaces, algorithm, burst, window, mode, count_rejected, penalty, queue, wait, debt, time_zone",
         ),
         (
             with("key"),
@@ -93,7 +93,7 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
         (
             limit("unit: day, request_per_unit: 5"),
             "3:38: config error, unknown key 'request_per_unit'; did you mean 'requests_per_unit'? use one of unit, \
-             requests_per_unit, unlimited, name, replaces, algorithm, burst, window, mode, count_rejected, penalty, queue, wait, time_zone",
+             requests_per_unit, unlimited, name, replaces, algorithm, burst, window, mode, count_rejected, penalty, queue, wait, debt, time_zone",
         ),
         (
             with("{key: k, Value: v}"),

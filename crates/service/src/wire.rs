@@ -123,10 +123,22 @@ impl InWords for RateLimitRequest {
     }
 }
 
-/// Logs which rules' tables are full, at most once a minute for each.
+/// Logs which rules' tables are full, at most once a minute for each, and which have left units uncharged for the first
+/// time.
 pub(crate) fn tell(answer: &Answer) {
     for report in answer.reports() {
         tracing::warn!("{report}");
+    }
+    let statuses = answer.statuses().iter().enumerate();
+    for (n, status) in statuses.filter(|(_, told)| told.is_first_uncharged) {
+        let Some(rule) = answer.rule(n) else { continue };
+        tracing::warn!(
+            "{}.{}: {} units were used that its limit has no room to remember, so nobody pays for them; a larger `debt` \
+             remembers more, and rule_uncharged counts all of them",
+            rule.domain().escape_debug(),
+            rule.path().escape_debug(),
+            status.uncharged
+        );
     }
 }
 
@@ -161,11 +173,18 @@ pub(crate) fn response(
         value: reason.to_owned(),
         raw_value: Vec::new(),
     }));
+    let uncharged = uncharged(answer);
+    headers.extend(uncharged.map(|units| HeaderValue {
+        key: UNCHARGED_HEADER.to_owned(),
+        value: units.to_string(),
+        raw_value: Vec::new(),
+    }));
+    let metadata = answers.metadata.then(|| metadata(answer)).flatten();
     RateLimitResponse {
         overall_code: code(answer.code()).into(),
         statuses,
         response_headers_to_add: headers,
-        dynamic_metadata: with_reason(answers.metadata.then(|| metadata(answer)).flatten(), reason),
+        dynamic_metadata: with_told(metadata, reason, uncharged),
         ..RateLimitResponse::default()
     }
 }
@@ -265,15 +284,33 @@ fn reason(answer: &Answer) -> Option<&'static str> {
     statuses.filter(denies).find_map(|status| status.no_cell).map(NoCell::reason)
 }
 
-/// The same as `reason` in the dynamic metadata, for Envoy's filters and its access log.
-fn with_reason(
+/// The header that says how many units a limit could not remember, or give back.
+const UNCHARGED_HEADER: &str = "X-Tollgate-Uncharged";
+
+/// The most units that any limit of the request could not remember, or give back.
+fn uncharged(answer: &Answer) -> Option<u64> {
+    answer.statuses().iter().map(|status| status.uncharged).max().filter(|units| *units > 0)
+}
+
+/// The same as in these headers in the dynamic metadata, for Envoy's filters and its access log: a number has 53 bits
+/// there.
+fn with_told(
     metadata: Option<prost_types::Struct>,
     reason: Option<&str>,
+    uncharged: Option<u64>,
 ) -> Option<prost_types::Struct> {
-    let Some(reason) = reason else { return metadata };
-    let kind = prost_types::value::Kind::StringValue(reason.to_owned());
+    use prost_types::value::Kind;
+    let reason = reason.map(|reason| ("reason", Kind::StringValue(reason.to_owned())));
+    #[expect(clippy::cast_precision_loss, reason = "a count needs its first 15 digits")]
+    let uncharged = uncharged.map(|units| ("uncharged", Kind::NumberValue(units as f64)));
+    let mut told = [reason, uncharged].into_iter().flatten().peekable();
+    if told.peek().is_none() {
+        return metadata;
+    }
     let mut metadata = metadata.unwrap_or_default();
-    metadata.fields.insert("reason".to_owned(), prost_types::Value { kind: Some(kind) });
+    for (name, kind) in told {
+        metadata.fields.insert(name.to_owned(), prost_types::Value { kind: Some(kind) });
+    }
     Some(metadata)
 }
 

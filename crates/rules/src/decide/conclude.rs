@@ -34,6 +34,7 @@ impl DecisionMaker {
         let is_shadowed = is_over && settings.global_shadow_mode;
         if with.act.counts() {
             self.count(&parts, with);
+            parts.iter_mut().for_each(count_uncharged);
             let now = || with.moment.read(with.clock);
             reports.extend(parts.iter().filter_map(|part| self.count_no_cell(part, now)));
             if is_shadowed {
@@ -107,6 +108,16 @@ impl DecisionMaker {
     }
 }
 
+/// Counts what was used or charged, and is not remembered.
+fn count_uncharged(part: &mut Part<'_>) {
+    // What was to be given back is counted where that is.
+    if let (1.., Some(rule)) = (part.uncharged, part.rule())
+        && part.manner != Manner::Back
+    {
+        part.is_first_uncharged = rule.counts.uncharged(part.uncharged);
+    }
+}
+
 /// An answer without the rules by which it was decided.
 pub(super) struct Concluded {
     code: Code,
@@ -169,6 +180,7 @@ fn status(part: &Part<'_>) -> Status {
         is_over: verdict.is_over,
         wait: verdict.wait,
         uncharged: part.uncharged,
+        is_first_uncharged: part.is_first_uncharged,
         is_first_question: part.is_first_question,
         is_within_soft: verdict.is_within_soft,
         is_borrowed: verdict.is_borrowed,

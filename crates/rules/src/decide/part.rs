@@ -49,6 +49,8 @@ pub(crate) struct Part<'r> {
     pub(crate) uncharged: u64,
     /// Whether it is admitted, and not charged, because a table has no cell for its client.
     pub(crate) is_full_allowed: bool,
+    /// Whether it is the first of its rule that left something uncharged.
+    pub(crate) is_first_uncharged: bool,
     /// Whether it is the first question of its rule.
     pub(crate) is_first_question: bool,
     /// Where its values are counted, if its rule asks for that.
@@ -80,6 +82,7 @@ impl<'r> Part<'r> {
             is_borrowed: false,
             uncharged: 0,
             is_full_allowed: false,
+            is_first_uncharged: false,
             is_first_question: false,
             series: None,
         }

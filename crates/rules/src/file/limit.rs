@@ -26,6 +26,7 @@ const KEYS: &[&str] = &[
     "penalty",
     "queue",
     "wait",
+    "debt",
     "time_zone",
 ];
 
@@ -51,8 +52,10 @@ pub(crate) struct LimitText {
     pub(crate) zone: Option<Arc<Zone>>,
     /// Where `mode: elastic` stands, if it does.
     pub(crate) elastic: Option<Position>,
-    /// Whether the file names no algorithm: then the limit behaves as in envoyproxy/ratelimit.
+    /// Whether the file names no algorithm and no debt: then the limit behaves as in envoyproxy/ratelimit.
     pub(crate) is_plain: bool,
+    /// Whether the file says how far a debt is remembered.
+    pub(crate) says_debt: bool,
 }
 
 impl LimitText {
@@ -94,6 +97,7 @@ pub(super) struct PolicyParts<'a> {
     penalty: Option<&'a str>,
     queue: Option<u64>,
     wait: Option<&'a str>,
+    debt: Option<&'a str>,
 }
 
 impl<'a> PolicyParts<'a> {
@@ -131,8 +135,10 @@ impl<'a> PolicyParts<'a> {
         if let Some(places) = self.queue {
             text += &format!(" queue {places}");
         }
-        if let Some(wait) = self.wait {
-            text += &format!(" wait {wait}");
+        for (word, given) in [("wait", self.wait), ("debt", self.debt)] {
+            if let Some(given) = given {
+                text = text + " " + word + " " + given;
+            }
         }
         text
     }
@@ -164,7 +170,8 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
     };
     let window = policy.map_or(of_one.period(), |policy: Policy| policy.quota().period());
     let unit = unit.or_else(|| Unit::of_length(window));
-    let is_plain = fields.get("algorithm").is_none();
+    let says_debt = fields.get("debt").is_some();
+    let is_plain = fields.get("algorithm").is_none() && !says_debt;
     let zone = read_zone(&fields, policy, window)?;
     let at = node.at;
     Ok(LimitKind::Limited(LimitText {
@@ -178,6 +185,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
         zone,
         elastic,
         is_plain,
+        says_debt,
     }))
 }
 
@@ -242,9 +250,12 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
     let penalty = fields.text("penalty")?;
     let queue = fields.number("queue", "the number of places in digits, from 1, as in 50")?;
     let wait = fields.text("wait")?;
+    // Without a word a key's word remembers the least.
+    let debt = fields.text("debt")?.filter(|debt| *debt != "none");
     let algorithm = fields.text("algorithm")?.unwrap_or_default();
     let (requests, period) = (0, "");
-    Ok(PolicyParts { algorithm, requests, period, burst, soft, count_denied, penalty, queue, wait })
+    let parts = PolicyParts { algorithm, requests, period, burst, soft, ..PolicyParts::default() };
+    Ok(PolicyParts { count_denied, penalty, queue, wait, debt, ..parts })
 }
 
 /// Where `mode: elastic` stands. A limit that borrows lets nothing wait; and it counts no denials, since of several limits

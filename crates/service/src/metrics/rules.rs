@@ -23,7 +23,7 @@ pub(crate) struct OfRules {
 /// A counter of each rule: its name, its description, and its reader.
 pub(super) type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
 
-const RULE_COUNTERS: [RuleCounter; 11] = [
+const RULE_COUNTERS: [RuleCounter; 12] = [
     ("rule_hits", "Hits that a rule decided", RuleCounts::total),
     ("rule_within_limit", "Hits that fitted a rule's limit", |counts| counts.within_limit),
     ("rule_over_limit", "Hits over a rule's limit", |counts| counts.over_limit),
@@ -43,6 +43,11 @@ const RULE_COUNTERS: [RuleCounter; 11] = [
     ("rule_given_back", "Of those, the hits that were charged and came back", |counts| {
         counts.given_back
     }),
+    (
+        "rule_uncharged",
+        "Units that were used or charged, and that a limit does not remember",
+        |counts| counts.uncharged,
+    ),
 ];
 
 /// A counter of each pool: its name, its description, and its reader.

@@ -1,0 +1,63 @@
+//! How far the limits of a rule with `usage: true` remember a debt, where the file does not say it.
+
+use tollgate::{Clock, ManualClock, Policy};
+
+use crate::carry::{CarriedTable, TableShape};
+use crate::file::{LimitText, Usage};
+
+/// How many times the limit, the most that has room. A hundred: as many requests as use up a whole limit each may be under
+/// way at once.
+const TIMES: [u32; 7] = [100, 50, 20, 10, 5, 2, 1];
+
+/// The limits of a rule, which remember a debt if it is one of usage and they do not say how far.
+pub(crate) fn of_limits(
+    mut limits: Vec<LimitText>,
+    usage: Usage,
+    shape: TableShape,
+) -> Vec<LimitText> {
+    for limit in limits.iter_mut().filter(|limit| usage == Usage::Always && !limit.says_debt) {
+        limit.policy = limit.policy.map(|policy| by_default(policy, shape));
+    }
+    limits
+}
+
+/// The policy with the largest of these debts that a table has room for, and that can be changed like one without; the
+/// policy as it is, if there is no such debt.
+fn by_default(policy: Policy, shape: TableShape) -> Policy {
+    let clock = Clock::from(ManualClock::new());
+    let one = TableShape { capacity: 1, ..shape };
+    let is_changeable = |policy: &Policy| {
+        let built = CarriedTable::build(*policy, one, &clock);
+        built.is_ok_and(|built| built.planned_for.is_some())
+    };
+    let owing = TIMES.into_iter().filter_map(|times| policy.debt(times).ok());
+    let mut fitting = owing.filter(|owing| is_changeable(owing));
+    fitting.next().unwrap_or(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::full::OnFull;
+    use crate::identifier::AddressBits;
+
+    #[test]
+    fn a_limit_of_usage_remembers_a_hundred_times_itself_or_as_much_as_fits() {
+        let shape =
+            TableShape { capacity: 9, on_full: OnFull::default(), bits: AddressBits::default() };
+        for (text, owing) in [
+            ("gcra 1000/h", "gcra 1000/h debt 100x"),
+            ("gcra 10000/s burst 1000000", "gcra 10000/s burst 1000000 debt 100x"),
+            ("gcra 1000000/h burst 100000000", "gcra 1000000/h burst 100000000 debt 2x"),
+            ("fixed-window 1000/h", "fixed-window 1000/h debt 100x"),
+            ("fixed-window 1000000/h", "fixed-window 1000000/h debt 100x"),
+            ("sliding-window 1000/h", "sliding-window 1000/h debt 50x"),
+            ("calendar-month 10000", "calendar-month 10000 debt 100x"),
+            ("segmented-window 60/m x6", "segmented-window 60/m x6"),
+            ("sliding-log 100/h", "sliding-log 100/h"),
+        ] {
+            let policy = text.parse().expect("a policy");
+            assert_eq!(by_default(policy, shape).to_string(), owing);
+        }
+    }
+}
