@@ -145,8 +145,8 @@ impl Verbs for Ruled<'_> {
             // A penalty denies all; only a charge cannot be denied, and is told that nothing of it was charged.
             return matches!(wish.verb, Verb::Charge).then_some(Charged { held, cost: 0 });
         };
-        let charged = match (wish.verb, self.rules.charged_most) {
-            (Verb::Charge, Some(most)) => Some(self.kernel.owing(own, moment, wish.cost, most)),
+        let charged = match (wish.verb, self.rules.debt) {
+            (Verb::Charge, 1..) => Some(self.kernel.owing(own, moment, wish.cost, self.rules.debt)),
             _ => self.kernel.apply(wish, own, moment, late),
         };
         let Charged { held: next, cost } = charged?;
@@ -157,8 +157,11 @@ impl Verbs for Ruled<'_> {
 }
 
 impl Kernel {
-    /// What a window holds whose current count has grown by a cost, or up to `most`; and by how much.
-    fn owing(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Charged {
+    /// What a window holds whose current count has grown by a cost, to so many times the limit beyond it at most; and by
+    /// how much.
+    fn owing(&self, held: Held, moment: Moment, cost: u64, times: u32) -> Charged {
+        // Its field is as wide, or there is no policy.
+        let most = self.limit().saturating_mul(1 + u64::from(times));
         let grown = |cost| self.charge_up_to(held, moment, cost, most);
         let forgotten = planted(Fault::DebtStopsAtLimit);
         let cost = if forgotten { cost.min(self.remaining(held, moment, 0)) } else { cost };

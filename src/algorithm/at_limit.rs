@@ -49,8 +49,9 @@ pub(crate) struct Rules {
     pub(crate) beyond: u64,
     /// Where the charge of a denied request stops: as far ahead of now (GCRA, ticks), or at this count.
     pub(crate) denied_most: Option<u64>,
-    /// At which count of a window the charge stops that need not fit; without it at the limit.
-    pub(crate) charged_most: Option<u64>,
+    /// How many times the limit the count of a window may reach beyond it by a charge that need not fit. How far a time may
+    /// reach is said by its word: 0.
+    pub(crate) debt: u32,
     pub(crate) penalty: Option<Penalty>,
 }
 
@@ -82,19 +83,18 @@ impl Rules {
             | u64::from(self.denied_most.is_some()) << 2
             | u64::from(self.penalty.is_some()) << 3
             | u64::from(penalty.extended) << 4
-            | u64::from(self.charged_most.is_some()) << 5
             | u64::from(penalty.denial_bits) << 8
             | u64::from(self.soft_bp) << 16
             | penalty.after << 32; // a u32
         let [wait_ns, behind] = self.queue.unwrap_or_default();
         let most = self.denied_most.unwrap_or_default();
         let Penalty { length_ns, unit_ns, quantum_ns, .. } = penalty;
-        let charged = self.charged_most.unwrap_or_default();
-        [flags, self.beyond, most, wait_ns, behind, length_ns, unit_ns, quantum_ns, charged]
+        let debt = self.debt.into();
+        [flags, self.beyond, most, wait_ns, behind, length_ns, unit_ns, quantum_ns, debt]
     }
 
     pub(crate) fn of_code(code: [u64; RULES_WORDS]) -> Self {
-        let [flags, beyond, most, wait_ns, behind, length_ns, unit_ns, quantum_ns, charged] = code;
+        let [flags, beyond, most, wait_ns, behind, length_ns, unit_ns, quantum_ns, debt] = code;
         let has = |bit: u32| flags >> bit & 1 == 1;
         let [_, denial_bits, ..] = flags.to_le_bytes();
         let (after, extended) = (flags >> 32, has(4));
@@ -105,7 +105,8 @@ impl Rules {
             soft_bp: (flags >> 16 & 0xffff) as u16,
             beyond,
             denied_most: has(2).then_some(most),
-            charged_most: has(5).then_some(charged),
+            // It was written as one; another number was read while it was written, and is not used.
+            debt: u32::try_from(debt).unwrap_or(0),
             penalty: has(3).then_some(penalty),
         }
     }

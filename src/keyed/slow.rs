@@ -45,9 +45,8 @@ pub(super) fn look(
 /// [`forgotten_in`].
 #[inline]
 pub(super) fn hit_slowly(table: &Table, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
-    // Two calls, so that the arithmetic without rules is compiled without them. Those of a debt are a window's, which has
-    // no such path of its own.
-    if table.layout.rules.are_none() && table.layout.rules.charged_most.is_none() {
+    // Two calls, so that the arithmetic without rules is compiled without them. A window's debt is one, for a charge.
+    if table.layout.rules.are_none() && table.layout.rules.debt == 0 {
         hit_whole(table, table.kernel(), index, tag, ask)
     } else {
         hit_whole(table, &table.ruled(), index, tag, ask)

@@ -86,7 +86,7 @@ impl Policy {
             beyond: self.ceiling() - self.named_limit(),
             // It fits, or there is no policy.
             denied_most: stop.map(|most| u64::try_from(most).unwrap_or(u64::MAX)),
-            charged_most: needs.charged_count().filter(|_| is_count),
+            debt: if is_count { at_limit.debt } else { 0 },
             penalty: at_limit.penalty.map(|penalty| Penalty {
                 length_ns: at_limit.penalty_ns(),
                 after: penalty.after.into(),

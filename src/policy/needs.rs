@@ -154,7 +154,7 @@ impl WordNeeds<'_> {
     }
 
     /// Where a charge into debt stops, if the policy names one.
-    pub(super) fn charged_count(self) -> Option<u64> {
+    fn charged_count(self) -> Option<u64> {
         let most = self.debt_times()?.saturating_mul(self.policy.ceiling().into());
         // Cut, it fills the word anyway.
         Some(u64::try_from(most).unwrap_or(u64::MAX))
