@@ -62,7 +62,9 @@ impl Definition for FixedWindowState {
 
     fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
         self.charge(now, cost);
-        self.units = (&self.units).min(&self.limit).clone();
+        // A debt that was above it before is not forgiven.
+        let before = &self.units - cost;
+        self.units = (&self.units).min(&self.limit).max(&before).clone();
     }
 
     fn give_back(&mut self, _: &BigUint, _: &BigUint, units: &BigUint) -> BigUint {

@@ -64,7 +64,9 @@ impl Definition for FixedWindowFromFirst {
     fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
         self.charge(now, cost);
         if let Some(window) = &mut self.last {
-            window.units = (&window.units).min(&self.limit).clone();
+            // A debt that was above it before is not forgiven.
+            let before = &window.units - cost;
+            window.units = (&window.units).min(&self.limit).max(&before).clone();
         }
     }
 

@@ -77,7 +77,9 @@ impl Definition for SlidingWindowState {
             Rounding::Exact | Rounding::Down => &self.limit * 2u32,
             Rounding::Strict => self.limit.clone(),
         };
-        self.current = (&self.current).min(&stop).clone();
+        // A debt that was above it before is not forgiven.
+        let before = &self.current - cost;
+        self.current = (&self.current).min(&stop).max(&before).clone();
     }
 
     fn give_back(&mut self, _: &BigUint, _: &BigUint, units: &BigUint) -> BigUint {

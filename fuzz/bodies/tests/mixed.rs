@@ -190,6 +190,11 @@ fn a_request_that_goes_after_its_sleep_whatever_the_limit_says_is_caught() {
 }
 
 #[test]
+fn a_debt_that_stops_at_twice_the_burst_where_more_is_named_is_caught() {
+    fault_is_caught(SubjectFault::DebtStopsAtTwice, "were charged");
+}
+
+#[test]
 fn a_wait_of_a_nanosecond_less_is_caught() {
     caught((SubjectFault::None, Plant::Answer, Judges::ALL), "before which it is admitted");
 }

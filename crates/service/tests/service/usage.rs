@@ -143,6 +143,45 @@ async fn negative_hits_give_back_over_grpc_and_json_and_are_counted() {
     }
 }
 
+/// A thousand responses that were under way at once, of 300 tokens each: 101,000 are remembered, of 1,000 an hour.
+#[tokio::test]
+async fn what_no_limit_remembers_is_told_over_every_protocol_and_counted() {
+    let world = world("usage_uncharged", false).await;
+    for _ in 0..336 {
+        assert!(matches!(envoy(&world, "tokens", 300).await, Code::Ok | Code::OverLimit));
+    }
+    let hits =
+        || RateLimitDescriptor { hits_addend: Some(300), ..descriptor(&[("tokens", "alice")]) };
+    // 200 of these are the first that have no room.
+    for units in ["100", "300"] {
+        let answer = world.ask(request("ai", &[hits()])).await;
+        let header =
+            answer.response_headers_to_add.iter().find(|it| it.key == "X-Tollgate-Uncharged");
+        assert_eq!(header.map(|it| it.value.as_str()), Some(units));
+        let told = answer.dynamic_metadata.and_then(|told| told.fields.get("uncharged").cloned());
+        assert_eq!(
+            format!("{:?}", told.and_then(|told| told.kind)),
+            format!("Some(NumberValue({units}.0))")
+        );
+    }
+    let entries = json!([{"key": "tokens", "value": "alice"}]);
+    let body = json!({"domain": "ai", "descriptors": [{"entries": entries, "hitsAddend": 300}]});
+    let (_, told) = world.http("POST", "/json", &body.to_string()).await;
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    let header = json!({"key": "X-Tollgate-Uncharged", "value": "300"});
+    let headers = told["responseHeadersToAdd"].as_array().expect("headers");
+    assert!(headers.contains(&header), "{told}");
+    for path in ["/v1/check", "/v1/charge"] {
+        let body = json!({"domain": "ai", "descriptors": [{"tokens": "alice"}], "cost": 300});
+        let (_, told) = world.http("POST", path, &body.to_string()).await;
+        let told: Value = serde_json::from_str(&told).expect("JSON");
+        assert_eq!(told["statuses"][0]["uncharged"], json!(300), "{path}: {told}");
+    }
+    let (_, metrics) = world.http("GET", "/metrics", "").await;
+    let line = "tollgate_rule_uncharged_total{domain=\"ai\",rule=\"tokens\"} 1300";
+    assert!(metrics.contains(line), "{metrics}");
+}
+
 #[tokio::test]
 async fn questions_that_are_not_envoys_teach_no_rule() {
     let settings = Settings::default();

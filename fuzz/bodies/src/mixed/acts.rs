@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Permit, Reservation, WaitStep};
+use tollgate::{Algorithm, Decision, Permit, Reservation, WaitStep};
 
 use super::book::BookedPlace;
 use super::charge::{Charge, CheckResult};
@@ -76,13 +76,18 @@ impl MixedWorld<'_> {
 
     pub(super) fn charge(&mut self, name: TieredKey, cost: u64) -> CheckResult {
         let (now, when) = (self.now(), self.when());
+        let left = self.subject.peek(name, 0, now).remaining();
         let short = self.subject.settle(name, cost, now);
         let book = self.book_of(name);
         ensure!(short <= cost, "{short} of {cost} were not charged");
         let charged = cost - short;
         book.debt.settled([cost, charged], when)?;
-        // A debt may be above every bound; it is paid off before anything else is admitted.
-        book.admit(charged, when.now_ns, when, false)?;
+        // A debt may be above every bound; it is paid off before anything else is admitted. In a window it is a count beyond
+        // the limit, of which no more than what fitted is as if it were admitted.
+        let is_window = book.policy.algorithm() != Algorithm::Gcra;
+        let is_debt = is_window && book.policy.at_limit().debt > 0;
+        let admitted = if is_debt { charged.min(left) } else { charged };
+        book.admit(admitted, when.now_ns, when, false)?;
         self.told();
         self.see(name)
     }

@@ -198,23 +198,27 @@ impl KeyDebt {
         let denials =
             self.policy().at_limit().penalty.map_or(0, |penalty| penalty.after.ilog2() + 1);
         let reach = 1_u128 << (57 - denials);
+        let named = u128::from(self.policy().at_limit().debt);
         self.compare(when, charged > 0, |expected| {
             expected.keep(|fineness, model| {
-                // A window has no place for more than its limit; a word remembers 2^63 ticks of debt, or
-                // in a table twice the burst.
+                // A window has no place for more than its limit, or what its policy names beyond it; a word remembers 2^63
+                // ticks of debt, or in a table twice the burst, or what its policy names.
                 let is_enough = if charged == cost {
                     true
                 } else if model.is_penalised(now_ns) {
                     charged == 0
                 } else if is_keyed && charged == 0 && model.is_idle(now_ns) {
                     true // no cell
+                } else if !is_gcra && named > 0 && fits(model, now_ns, 1) {
+                    // Its current count is no more than the limit.
+                    u128::from(charged) >= named * u128::from(limit)
                 } else if !is_gcra {
                     !fits(model, now_ns, charged + 1)
                 } else if fits(model, now_ns, 1) {
                     let owed = limit - model.remaining(now_ns).min(limit);
                     let all = u128::from(owed) + u128::from(charged) + 1;
                     if is_keyed {
-                        all >= 2 * u128::from(limit)
+                        all >= (1 + named.max(1)) * u128::from(limit)
                     } else {
                         all << fineness.tick >= reach
                     }

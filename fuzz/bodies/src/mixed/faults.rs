@@ -21,11 +21,21 @@ impl MixedSubject {
     }
 
     pub(super) fn settle(&self, name: TieredKey, cost: u64, now: Timestamp) -> u64 {
+        if self.fault == SubjectFault::DebtStopsAtTwice {
+            return self.settle_to_twice(name, cost, now);
+        }
         let short = self.charge(name, cost, now);
         if self.fault == SubjectFault::DebtForgiven && short < cost {
             self.reset(name, now);
         }
         short
+    }
+
+    /// From what is left on no further than once the burst, whatever the policy says.
+    fn settle_to_twice(&self, name: TieredKey, cost: u64, now: Timestamp) -> u64 {
+        let told = self.peek(name, 0, now);
+        let short = cost.saturating_sub(told.remaining().saturating_add(told.limit()));
+        self.charge(name, cost - short, now) + short
     }
 
     /// `then` is when the permit was given.

@@ -83,7 +83,7 @@ impl MixedCase {
     /// The failure, and its step.
     pub fn follow(&self, plant: Plant, fault: SubjectFault, judges: Judges) -> Result<u64, String> {
         let Some(policy) = self.policy.policy() else { return Ok(0) };
-        let policy = self.rules.apply(policy);
+        let policy = self.kind.owing(self.rules.apply(policy));
         let subject = MixedSubject::new(policy, self.kind, self.own_clock, fault);
         let Some(subject) = subject else { return Ok(0) };
         let mut world = MixedWorld::new(policy, &subject, (plant, judges));

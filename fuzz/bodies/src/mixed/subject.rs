@@ -19,7 +19,7 @@ use crate::step::nanos_of;
 pub enum SubjectKind {
     /// `Limiter`, with leases.
     Alone,
-    /// `KeyedLimiter` for one key more than this, modulo 32.
+    /// `KeyedLimiter` for one key more than this, modulo 32; of a policy that names the debt of this, divided by 32.
     Table(u8),
     /// `Limiter` whose quota may change.
     Alive,
@@ -72,6 +72,19 @@ pub enum SubjectFault {
     GivesUpAtOnce,
     /// A request that has slept goes whatever the limit says.
     GoesUnasked,
+    /// A policy that names a debt remembers no more than twice the burst.
+    DebtStopsAtTwice,
+}
+
+/// How many times its limit the policy of a table remembers a debt; 0 says nothing of it.
+const DEBTS: [u32; 8] = [0, 0, 1, 2, 7, 30, 100, 1_000];
+
+impl SubjectKind {
+    /// The policy with the debt that this kind names, if it takes one.
+    pub(super) fn owing(self, policy: Policy) -> Policy {
+        let Self::Table(more) = self else { return policy };
+        policy.debt(DEBTS[usize::from(more / 32)]).unwrap_or(policy)
+    }
 }
 
 /// So many keys, each another in each tier: in a small table they move the floors for each other.
