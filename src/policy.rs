@@ -2,6 +2,7 @@
 
 mod at_limit;
 mod calendar_month;
+mod check;
 mod compile;
 mod hint;
 mod meant;

@@ -84,6 +84,29 @@ async fn what_is_owed_is_charged_in_full_and_keeps_later_requests_out() {
     assert_eq!(penalised.charge("p", 5).await, Ok(5));
 }
 
+/// 1,000 settles of 300 of 1,000 an hour: the script counts as far as it can, whatever the policy says of a debt. A window's
+/// count stops at its limit, and what it does not remember is told.
+#[tokio::test]
+async fn a_debt_of_three_hundred_limits_is_remembered_in_each_mode_and_in_windows_what_fits() {
+    let server = Server::start();
+    let store = store(&server).await;
+    for (mode, policy) in MODES.into_iter().flat_map(|mode| {
+        ["gcra 1000/h", "gcra 1000/h debt 1x", "gcra 1000/h debt 100x"].map(|policy| (mode, policy))
+    }) {
+        let limiter = limiter_named(&store, policy, mode, &format!("{mode:?} {policy}"));
+        for _ in 0..1_000 {
+            assert_eq!(limiter.charge("key", 300).await, Ok(0), "{mode:?} {policy}");
+        }
+        let denial = limiter.check("key").await.into_result().unwrap_err();
+        // 299,001 units drain before one fits; of these some have, by the server's clock.
+        let wait = denial.retry_after().unwrap();
+        let full = Duration::from_millis(299_001 * 3_600);
+        assert!(wait <= full && wait > full - Duration::from_secs(120), "{mode:?}: {wait:?}");
+    }
+    let window = limiter(&store, "fixed-window 1000/d debt 100x", Mode::Exact, 1);
+    assert_eq!(window.charge("key", 300_000).await, Ok(299_000));
+}
+
 #[tokio::test]
 async fn a_limit_that_was_reset_is_as_never_used_whatever_its_node_held() {
     let server = Server::start();

@@ -334,13 +334,9 @@ fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
     let quanta = quanta.filter(move |(_, quantum_ns)| *quantum_ns <= window_ns / QUANTA[1]);
     let coarser = ticks.chain(quanta).map(|(bits, quantum_ns)| fineness(bits, quantum_ns));
     let choice = |kernel: Kernel| {
-        // A GCRA word reaches up to twice the burst ahead, or to its debt; or nowhere, if that is beyond 64 bits.
-        let times = 1 + u64::from(policy.at_limit().debt.max(1));
-        let ahead = match &kernel {
-            Kernel::Gcra(gcra) => gcra.burst_ticks().saturating_mul(times),
-            _ => 0,
-        };
-        (kernel, rules, fields.count_bits.into(), ahead)
+        // A GCRA word reaches up to twice the burst ahead, or to its debt.
+        let burst = if let Kernel::Gcra(gcra) = &kernel { gcra.burst_ticks() } else { 0 };
+        (kernel, rules, fields.count_bits.into(), burst.saturating_mul(policy.at_limit().bursts()))
     };
     std::iter::once(kernel).chain(coarser).map(choice).collect()
 }

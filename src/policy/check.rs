@@ -1,0 +1,140 @@
+//! What a policy refuses to do at its limit, and what it would accept.
+
+use std::time::Duration;
+
+use super::{Algorithm, AtLimit, CountDenied, Penalty, Policy, check_log_size};
+use crate::algorithm::softened;
+use crate::error::PolicyError;
+use crate::wait::Wait;
+
+/// What would bound no queue.
+const NO_END: Wait = Wait::at_most(Duration::MAX);
+
+impl Policy {
+    /// The same policy, if that can happen at its limit.
+    pub(super) fn with(self, at_limit: AtLimit) -> Result<Self, PolicyError> {
+        let policy = Self { at_limit, ..self };
+        // Also what was said before: a softer limit asks for a longer penalty.
+        check_at_limit(&policy)?;
+        policy.check_fits()?;
+        Ok(policy)
+    }
+}
+
+/// Refuses what does not go together with the algorithm, or with each other.
+fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
+    let AtLimit { soft_bp, count_denied, penalty, queue, debt } = policy.at_limit;
+    let limit = policy.named_limit();
+    match softened(limit, soft_bp) {
+        None => return Err(PolicyError::soft_too_large(limit, soft_bp)),
+        // Less than a unit is added, and no request would ever be over.
+        Some(soft) if soft_bp > 0 && soft == limit => {
+            return Err(PolicyError::soft_adds_nothing(limit, soft_bp));
+        }
+        Some(_) => {}
+    }
+    let is_log = policy.algorithm == Algorithm::SlidingLog;
+    if is_log {
+        // Its slots are as many as the softened limit.
+        check_log_size(policy.ceiling())?;
+    }
+    // A count knows no waits.
+    if matches!(count_denied, CountDenied::UpTo(_)) && policy.algorithm != Algorithm::Gcra {
+        return Err(PolicyError::fixed(
+            "a window has no longest wait for denied requests: its count stops at the limit; \
+                 write count-denied alone, or use gcra",
+        ));
+    }
+    if let Some(wait) = queue {
+        // A count tells no turns. A time does, and so do the slots of a log.
+        if policy.algorithm != Algorithm::Gcra && !is_log {
+            return Err(PolicyError::fixed(
+                "a window has no queue, since its units come back all at once and have no turns; leave out queue \
+                     and wait, or use gcra",
+            ));
+        }
+        let [wait_ns, _] = wait.bounds();
+        let is_cut = wait_ns == u64::MAX && wait.max < Duration::MAX;
+        if wait.bounds().contains(&0) || wait == NO_END || is_cut || wait.jitter_ns > 0 {
+            return Err(PolicyError::fixed(
+                "a queue has at least one place, a wait above 0 or both, and no jitter, as in queue 50 wait 2s",
+            ));
+        }
+    }
+    check_debt(policy, debt)?;
+    if let Some(Penalty { length, after, .. }) = penalty {
+        // A row of denials would be a word beside the slots. An admission is a compare-and-swap of one slot, which
+        // cannot see to it that no penalty has begun meanwhile, nor end the row with it.
+        if is_log {
+            return Err(PolicyError::fixed(
+                "a sliding log takes no penalty: an admission takes a slot, and could not see in the same step that \
+                     no penalty has begun; leave it out, or use segmented-window",
+            ));
+        }
+        // Its word has no room for an end within months of different lengths.
+        if policy.algorithm == Algorithm::CalendarMonth {
+            return Err(PolicyError::fixed(
+                "calendar-month takes no penalty; leave it out, or use fixed-window 10000/31d",
+            ));
+        }
+        if after == 0 {
+            return Err(PolicyError::fixed(
+                "a penalty after 0 denials would refuse everything; use at least 1",
+            ));
+        }
+        // A shorter one would admit what the limit alone denies.
+        let least = least_penalty_ns(policy);
+        if length.as_nanos() < least {
+            return Err(PolicyError::penalty_too_short(length, duration(least)));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a word can tell such a debt.
+fn check_debt(policy: &Policy, debt: u32) -> Result<(), PolicyError> {
+    match (debt, policy.algorithm) {
+        (0, _) => Ok(()),
+        // Its counts share a sum, which is at most the limit where they are ranked, and each of them would be as
+        // wide as the debt where they are not.
+        (_, Algorithm::SegmentedWindow { .. }) => Err(PolicyError::fixed(
+            "a segmented window remembers no debt: its counts share one limit; leave debt out, or use sliding-window \
+                 or gcra",
+        )),
+        // A charge takes the places that come up within the window: there are no others.
+        (_, Algorithm::SlidingLog) => Err(PolicyError::fixed(
+            "a sliding log has one slot for each unit of its limit and none for a debt; leave debt out, or use gcra",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The horizon, and how much further the charge of denied requests may reach.
+fn least_penalty_ns(policy: &Policy) -> u128 {
+    let period_ns = u128::from(policy.quota.period_ns());
+    match policy.algorithm {
+        Algorithm::Gcra => {
+            // A whole burst drains at the rate, rounded up.
+            let horizon = (u128::from(policy.ceiling()) * period_ns)
+                .div_ceil(u128::from(policy.quota.count()));
+            match policy.at_limit.count_denied {
+                CountDenied::No => horizon,
+                // A unit may wait for a horizon behind a full burst.
+                CountDenied::Yes => horizon.saturating_mul(2),
+                CountDenied::UpTo(wait) => horizon.saturating_add(wait.as_nanos()),
+            }
+        }
+        Algorithm::SlidingWindow
+        | Algorithm::SlidingWindowExact
+        | Algorithm::SlidingWindowStrict => 2 * period_ns,
+        _ => period_ns,
+    }
+}
+
+fn duration(ns: u128) -> Duration {
+    let second_ns = 1_000_000_000;
+    let Ok(secs) = u64::try_from(ns / second_ns) else { return Duration::MAX };
+    #[expect(clippy::cast_possible_truncation, reason = "below 10^9")]
+    let nanos = (ns % second_ns) as u32;
+    Duration::new(secs, nanos)
+}
