@@ -125,6 +125,21 @@ fn into_debt() {
     );
 }
 
+/// 7 units of a burst of 2 are charged into the debt of a key, which its policy remembers to four times the burst beyond it,
+/// while a single unit is asked for: whatever was admitted is owed beside them.
+fn into_named_debt_of_a_key() {
+    let limit = table("gcra 1/s burst 2 debt 4x", 1, 2);
+    let other = Arc::clone(&limit);
+    let charging = thread::spawn(move || other.entry(&KEY).at(NOW).charge(7));
+    let admitted = u64::from(limit.entry(&KEY).at(NOW).check(1).is_allowed());
+    let uncharged = charging.join().expect("the other thread");
+    assert_eq!(uncharged, 0, "{LOST_CHARGE}: there is room for 10 units");
+    let owed = 7 + admitted;
+    let left = |owed| limit.entry(&KEY).at(NOW + Duration::from_secs(owed)).peek(1).remaining();
+    assert_eq!(left(owed), 2, "more than {owed} is owed");
+    assert!(left(owed - 1) < 2, "{LOST_CHARGE}: less than {owed} is owed");
+}
+
 /// 2 of 3 units of a key are given back while others ask for single ones.
 fn refund_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
@@ -250,6 +265,12 @@ pub(crate) fn models() -> Vec<Model> {
         Model::new("into_debt", Bound::None, into_debt)
             .control("a_forgotten_charge_is_caught", Fault::ChargeForgotten, LOST_CHARGE)
             .control("a_charge_over_a_charge_is_caught", Fault::PlainStoreForCas, LOST_CHARGE),
+        Model::new("into_named_debt_of_a_key", Bound::Preemptions(3), into_named_debt_of_a_key)
+            .control(
+                "a_debt_that_stops_where_none_is_named_is_caught",
+                Fault::DebtStopsAtLimit,
+                LOST_CHARGE,
+            ),
         Model::new("refund_of_a_key", Bound::None, refund_of_a_key).control(
             "a_refund_over_a_charge_is_caught",
             Fault::PlainStoreForCas,
