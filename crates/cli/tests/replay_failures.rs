@@ -216,7 +216,7 @@ fn a_policy_that_no_keyed_limiter_can_hold_is_replayed_with_a_note() {
     assert_eq!(
         run.err,
         "note: a keyed limiter cannot hold 2000000000/s: one key's state needs 42 of 63 bits, \
-         which leaves 21 to tell keys apart and 24 are needed; use a smaller burst, queue or limit, or fewer \
-         segments\n"
+         which leaves 21 to tell keys apart and 24 are needed; use a smaller burst, queue, debt or limit, or \
+         fewer segments\n"
     );
 }
