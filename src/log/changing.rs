@@ -152,12 +152,10 @@ impl ChangingCount {
 
     /// The count when no thread is giving anything back: none begins to while `CHANGING` stands.
     fn settled(&self) -> Option<u64> {
-        if planted(Fault::GivenBackInChange) {
-            return Some(self.count.load(Ordering::Acquire) & COUNT);
-        }
         // Acquire: pairs with the Release where each of them has ended.
         let words = (0..scale::rounds(ROUNDS)).map(|_| self.count.load(Ordering::Acquire));
-        words.map(|word| word & !CHANGING).find(|&word| word <= COUNT)
+        let is_settled = |word: u64| word & !CHANGING <= COUNT || planted(Fault::GivenBackInChange);
+        words.filter(|&word| is_settled(word)).map(|word| word & COUNT).next()
     }
 
     /// Ends a change from one count to another, or to the same if nothing has come of it.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tollgate::{Decision, Lease, Limiter, Permit, Reservation, Timestamp, Wait, control};
 
-use crate::history::{Change, Event, Kind};
+use crate::history::{Change, Event, Kind, LimitSet};
 use crate::kinds::{Ask, Family, Time, Verb};
-use crate::live_log::{LimitSet, log_of};
+use crate::live_log::log_of;
 use crate::state::stamp;
 use crate::subject::{At, LIMITER, LIVE, Shop, Subject};
 use crate::verdict::scope;

@@ -94,6 +94,14 @@ pub(crate) struct Change {
     pub(crate) end: u64,
 }
 
+/// A limit that was set by a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimitSet {
+    pub(crate) count: u64,
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+}
+
 /// So many units per period, and the burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {

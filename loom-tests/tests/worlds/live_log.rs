@@ -2,17 +2,9 @@
 
 use tollgate::{Limiter, Policy, Quota, Timestamp};
 
-use crate::history::{ABOVE_BOUND, Event, Kind, LOST_CHARGE, REFUSED};
+use crate::history::{ABOVE_BOUND, Event, Kind, LOST_CHARGE, LimitSet, REFUSED};
 use crate::subject::Subject;
 use crate::world::World;
-
-/// A limit that was set by a call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LimitSet {
-    pub(crate) count: u64,
-    pub(crate) begin: u64,
-    pub(crate) end: u64,
-}
 
 /// A log of so many units in the quota's window.
 pub(crate) fn log_of(quota: Quota, count: u64) -> Policy {
@@ -40,7 +32,7 @@ impl World {
                 .filter(is_inside)
                 .map(|other| other.units.saturating_sub(gone(other)))
                 .sum();
-            let most = most_in_force(built, sets, own);
+            let most = largest_in_force(built, sets, own);
             if own.units > 0 && before + own.units > most {
                 return Err(format!("{ABOVE_BOUND}: {before} and {own}, the limit was {most}"));
             }
@@ -69,7 +61,7 @@ impl World {
 }
 
 /// The largest limit that may have been in force while a request ran.
-fn most_in_force(built: u64, sets: &[LimitSet], own: &Event) -> u64 {
+fn largest_in_force(built: u64, sets: &[LimitSet], own: &Event) -> u64 {
     let first = LimitSet { count: built, begin: 0, end: 0 };
     let all = || sets.iter().copied().chain([first]);
     // Over before the request, if another that began after it has ended by then.

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, Full, ManualClock, Policy, Timestamp};
 
-use crate::history::Rate;
+use crate::history::{LimitSet, Rate};
 use crate::kinds::{Ask, Family, Scene, Time, VERBS, Verb};
-use crate::live_log::LimitSet;
 use crate::random::Random;
 use crate::state::stamp;
 use crate::subject::{LIMITER, LIVE, Shop, Subject};

@@ -32,7 +32,7 @@ pub enum LogFault {
 
 /// Units that were admitted for one instant, by one request.
 #[derive(Clone, Copy, Debug)]
-struct Spent {
+struct SpentTogether {
     permit: Permit,
     /// From then on they do not count.
     free_ns: u64,
@@ -50,7 +50,7 @@ struct LiveLog {
     changes: u64,
     /// When each unit that counts is free, earliest first: times only rise.
     units: Vec<u64>,
-    spent: Vec<Spent>,
+    spent: Vec<SpentTogether>,
 }
 
 /// Draws logs until one fails, for so many steps at most. Returns the steps that were compared, and what is wrong.
@@ -146,7 +146,7 @@ impl LiveLog {
     fn admitted(&mut self, permit: Permit) {
         let free_ns = self.now_ns + self.window_ns;
         self.units.extend((0..permit.cost()).map(|_| free_ns));
-        self.spent.push(Spent { permit, free_ns, changes: self.changes });
+        self.spent.push(SpentTogether { permit, free_ns, changes: self.changes });
     }
 
     fn check(&mut self, cost: u64) -> CheckResult<bool> {
@@ -199,7 +199,7 @@ impl LiveLog {
             return Ok(true);
         }
         let nth = usize::try_from(draw.below(self.spent.len() as u64)).expect("few");
-        let Spent { permit, free_ns, changes } = self.spent[nth];
+        let SpentTogether { permit, free_ns, changes } = self.spent[nth];
         let part = permit.portion(1 + draw.below(permit.cost()));
         let told = self.log.entry().at(self.now()).refund(part);
         if self.fault == LogFault::PermitOutlivesChange && changes != self.changes {
