@@ -174,7 +174,7 @@ async fn under_several_limits_and_when_given_back_it_is_counted_too() {
         });
     server.run::<()>(&["SET", "test:one:{key}", "x"]);
     let joint = tollgate_redis::check_all(&[one.toll("key", 1), other.toll("key", 1)]).await;
-    assert_eq!((joint.is_allowed(), joint.index(), store.stats().broken), (false, Some(0), 1));
+    assert_eq!((joint.is_allowed(), joint.denied_by(), store.stats().broken), (false, Some(0), 1));
     server.run::<()>(&["SET", "test:one:{key}", "x"]);
     assert_eq!(one.charge("key", 1).await, Ok(0));
     assert_eq!(store.stats().broken, 2);
