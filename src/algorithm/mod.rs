@@ -37,7 +37,7 @@ pub(crate) use ranked::{Packing, bits_for};
 pub(crate) use rebase::{Change, Rebased};
 pub(crate) use segmented_window::SegmentedWindow;
 pub(crate) use sliding_window::{Rounding, SlidingWindow};
-pub(crate) use surplus::{Former, SURPLUS_BITS_MAX, Scale};
+pub(crate) use surplus::{Former, SURPLUS_BITS_MAX, SurplusScale};
 
 use crate::clock::LATEST_NS;
 use crate::verdict::{Mark, Verdict};

@@ -126,7 +126,7 @@ impl Kernel {
 
 /// How numbers up to a largest one are told in so many bits: in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scale {
+pub(crate) struct SurplusScale {
     most: u64,
     step: u64,
 }
@@ -134,7 +134,7 @@ pub(crate) struct Scale {
 /// More bits would tell a surplus no better than anyone can notice.
 pub(crate) const SURPLUS_BITS_MAX: u32 = 16;
 
-impl Scale {
+impl SurplusScale {
     /// `None` if there is no bit to tell anything in.
     pub(crate) fn new(bits: u32, most: u64) -> Option<Self> {
         // How many steps the bits can tell.
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_surplus_is_told_to_the_unit_while_there_is_room_and_by_less_than_a_step_too_large() {
         for (bits, most) in [(1, 100), (2, 100), (5, 31), (5, 1_000), (8, 200), (16, u64::MAX)] {
-            let scale = Scale::new(bits, most).expect("a bit");
+            let scale = SurplusScale::new(bits, most).expect("a bit");
             let step = most.div_ceil((1 << bits) - 1);
             let numbers = (0..300).chain([most / 3, most - 1, most]).filter(|units| *units <= most);
             for units in numbers {
@@ -173,7 +173,7 @@ mod tests {
                 assert_eq!(told == 0, units == 0);
             }
         }
-        assert_eq!(Scale::new(0, 5), None);
+        assert_eq!(SurplusScale::new(0, 5), None);
     }
 
     #[test]

@@ -213,7 +213,7 @@ impl Book {
 
     /// Keeps the numbers of the policy that words of this index may have a surplus of. Only a build or a change does.
     fn name_former(&self, index: usize, numbers: [u64; NUMBERS]) {
-        // Relaxed: only who has the right to change reads it. No step of a model, as for `named`.
+        // Relaxed: only a thread with the right to change reads it. No step of a model, as for `named`.
         if !cfg!(loom) {
             for (number, value) in self.former_named[index].iter().zip(numbers) {
                 number.store(value, Ordering::Relaxed);

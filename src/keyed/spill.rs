@@ -335,8 +335,19 @@ pub(super) fn owed(
 
 /// The bits of a new word that tell the surplus of its key, as the spill knows it. For the thread that holds a verified
 /// claim; if the quota has been changed since, that cannot be opened.
-#[inline(never)] // so that it costs newcomers of one quota nothing
+#[inline(always)]
 pub(super) fn surplus_from_spill(
+    table: &Table,
+    key: (Identity, usize),
+    at_ns: u64,
+    quota: (u8, MarkedLayout<'_>),
+) -> u64 {
+    // Only quotas that may change leave one.
+    table.book.as_deref().map_or(0, |book| spilled_surplus(table, book, key, at_ns, quota))
+}
+
+#[inline(never)] // so that it costs newcomers of one quota nothing
+fn spilled_surplus(
     table: &Table,
     book: &Book,
     (identity, second): (Identity, usize),

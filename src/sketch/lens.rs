@@ -11,7 +11,8 @@
 //! over ([`Lens::rebased`]) or takes the newer lens. What was added to other cells by then can only deny.
 
 use crate::algorithm::{
-    Adds, Change, Decides, Former, Held, Kernel, Load, Moment, Rebased, SURPLUS_BITS_MAX, Scale,
+    Adds, Change, Decides, Former, Held, Kernel, Load, Moment, Rebased, SURPLUS_BITS_MAX,
+    SurplusScale,
 };
 use crate::clock::Timestamp;
 use crate::verdict::Verdict;
@@ -175,7 +176,7 @@ impl Lens {
     }
 
     fn surplus_of(&self, word: Word, former: &Former) -> u64 {
-        let scale = Scale::new(self.surplus_bits, former.most);
+        let scale = SurplusScale::new(self.surplus_bits, former.most);
         scale.map_or(0, |scale| scale.units(self.words.surplus(word)))
     }
 
@@ -227,7 +228,7 @@ impl Lens {
         let held = old.held(word, Timestamp::from_nanos(at_ns));
         let kept = kept.filter(|(_, units)| *units > 0);
         let Rebased { held, surplus } = self.change(&old.kernel, at_ns).rebased_shared(held, kept);
-        let scale = former.and_then(|former| Scale::new(self.surplus_bits, former.most));
+        let scale = former.and_then(|former| SurplusScale::new(self.surplus_bits, former.most));
         let code = scale.map_or(0, |scale| scale.code(surplus));
         let next = self.words.pack(Word::UNUSED, held, self.kernel.moment(at_ns));
         self.words.with_surplus(next, code)

@@ -56,7 +56,7 @@ impl Changing<'_> {
         let new = self.free_index(old);
         // Both are there: no other thread writes the book.
         let (layout, (before, named)) = (book.in_force(tier).layout, book.named_former(old));
-        let former = Former::of(layout.kernel, layout.most_units(), before, at_ns);
+        let former = Former::of(layout.kernel, layout.max_units(), before, at_ns);
         // The name of whichever of the two it is.
         let is_before = before.is_some_and(|before| before.kernel == former.kernel);
         let replaced = book.entries[old].named(&book.named[old]).filter(|_| !is_before);

@@ -169,13 +169,7 @@ pub(super) fn open(
     }
     // Dated by the header that `enter` read: base is near that floor, so the word can be read back
     // under it and under the next.
-    // Only quotas that may change leave one.
-    let surplus = match &table.book {
-        Some(book) => {
-            surplus_from_spill(table, book, (identity, second), base_ns, (tier, (layout, index)))
-        }
-        None => 0,
-    };
+    let surplus = surplus_from_spill(table, (identity, second), base_ns, (tier, (layout, index)));
     let live = layout.live(identity.tag | index | surplus, held, &ruled, moment);
     let shard = table.shard(mine.shard);
     let claim = points::openable(shard, mine.cell, mine.word);

@@ -1,7 +1,7 @@
 //! The bits of a word that tell its surplus, where quotas may change: see `algorithm/surplus.rs`.
 
 use super::Layout;
-use crate::algorithm::{Former, Kernel, Scale};
+use crate::algorithm::{Former, Kernel, SurplusScale};
 
 impl Layout {
     /// How far a tick is divided, and how well a surplus is told: the worse of the two, as far as it matters.
@@ -12,7 +12,7 @@ impl Layout {
     }
 
     /// The most units that a word of this quota may count, to be cut off by another.
-    pub(in crate::keyed) fn most_units(&self) -> u64 {
+    pub(in crate::keyed) fn max_units(&self) -> u64 {
         let limit = self.kernel.limit();
         match self.kernel {
             // A word of its own remembers a debt of centuries. Of that a change to and fro forgets what is beyond twice
@@ -46,13 +46,13 @@ impl Layout {
 
     /// The units that these bits tell.
     pub(in crate::keyed) fn surplus_units(&self, bits: u64, former: &Former) -> u64 {
-        let scale = Scale::new(self.surplus_bits.into(), former.most);
+        let scale = SurplusScale::new(self.surplus_bits.into(), former.most);
         scale.map_or(0, |scale| scale.units(bits >> self.surplus_shift()))
     }
 
     /// The bits that tell so many units, or a little more, where they stand in a word.
     pub(in crate::keyed) fn surplus_bits_of(&self, units: u64, former: &Former) -> u64 {
-        let scale = Scale::new(self.surplus_bits.into(), former.most);
+        let scale = SurplusScale::new(self.surplus_bits.into(), former.most);
         scale.map_or(0, |scale| scale.code(units) << self.surplus_shift())
     }
 }

@@ -111,7 +111,7 @@ impl Holding {
     pub(crate) fn granted(&mut self, terms: Terms, grant: Grant, now_ns: u64) {
         self.asking = false;
         // The limit has next to nothing left: a call for each unit that comes back is not worth it. What is left the
-        // store is asked for, whoever needs it.
+        // store is asked for, for any caller.
         let remaining = grant.beyond.remaining;
         let is_drained = remaining < self.want / DREGS;
         let beyond = remaining.saturating_add(1);
