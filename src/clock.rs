@@ -21,6 +21,13 @@ use timestamp::saturating_nanos;
 use crate::sync::Arc;
 
 #[inline(never)]
+fn unix_now(counter: &quanta::Clock, steps: &StepScale, follower: &WallFollower) -> Timestamp {
+    // First: a pointer that is held over this call is one more register to save.
+    let raw = counter.raw();
+    Timestamp(follower.at(raw, steps))
+}
+
+#[inline(never)]
 fn system_now(origin: Instant, offset_ns: u64) -> Timestamp {
     Timestamp(saturating_nanos(origin.elapsed()).saturating_add(offset_ns))
 }
@@ -237,11 +244,8 @@ impl Clock {
                 // Wraps 480 years after the latest time, at which an origin is cut.
                 Timestamp(offset_ns.wrapping_add(elapsed_ns))
             }
-            ClockSource::Unix { counter, steps, follower } => {
-                // First: a pointer that is held over this call is one more register to save.
-                let raw = counter.raw();
-                Timestamp(follower.at(raw, steps))
-            }
+            // Out of line: in line it takes registers from decisions whose time is the caller's.
+            ClockSource::Unix { counter, steps, follower } => unix_now(counter, steps, follower),
             ClockSource::Other(OtherSource::Manual(manual)) => manual.now(),
             ClockSource::Other(OtherSource::System { origin, offset_ns }) => {
                 system_now(*origin, *offset_ns)

@@ -48,7 +48,7 @@ mod tests {
         for (text, owing) in [
             ("gcra 1000/h", "gcra 1000/h debt 100x"),
             ("gcra 10000/s burst 1000000", "gcra 10000/s burst 1000000 debt 100x"),
-            ("gcra 1000000/h burst 100000000", "gcra 1000000/h burst 100000000 debt 2x"),
+            ("gcra 1000000/h burst 50000000", "gcra 1000000/h burst 50000000 debt 2x"),
             ("fixed-window 1000/h", "fixed-window 1000/h debt 100x"),
             ("fixed-window 1000000/h", "fixed-window 1000000/h debt 100x"),
             ("sliding-window 1000/h", "sliding-window 1000/h debt 50x"),

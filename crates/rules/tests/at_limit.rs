@@ -130,12 +130,9 @@ fn every_word_decides_as_the_core_does_with_the_same_words() {
         let limit = format!("unit: minute, requests_per_unit: 4, algorithm: {algorithm}{keys}");
         let (world, clock) = (World::new(&one(&limit)), ManualClock::new());
         let policy: Policy = format!("{policy}{words}").parse().expect("a policy");
-        let core: KeyedLimiter<str> = match words {
-            // As rules build them: a policy without these words can be changed by a reload.
-            "" => Tiers::of(policy).build_with_clock(100, clock.clone()),
-            _ => KeyedLimiter::with_clock(policy, 100, clock.clone()),
-        }
-        .expect("a table");
+        // As rules build them: a reload can change the policy.
+        let core = Tiers::of(policy).build_with_clock(100, clock.clone());
+        let core: KeyedLimiter<str> = core.expect("a table");
         // Steps that do not divide the window, and costs from 1 to 3.
         for n in 0..200_u64 {
             let decision = core.check_n("alice", 1 + n % 3);

@@ -108,11 +108,13 @@ struct LimitDebt {
     rated: Rated,
     owed: u64,
     more: u64,
+    /// Whether a change has cut off a part of it, which may be owed again.
+    is_cut: bool,
 }
 
 impl LimitDebt {
     fn new(rated: Rated, plant: Plant) -> Self {
-        Self { rated, owed: 0, more: u64::from(plant == Plant::Limit) }
+        Self { rated, owed: 0, more: u64::from(plant == Plant::Limit), is_cut: false }
     }
 
     fn burst(self) -> u64 {
@@ -250,13 +252,21 @@ impl TogetherWorld {
     }
 
     fn requote(&mut self, tier: usize, rated: Rated) {
-        self.clock.set(self.now());
+        let now = self.now();
+        self.clock.set(now);
         let changed = self.table.set_quota(tier, rated.quota());
         assert_eq!(changed, Ok(()), "{}", self.told);
-        for debt in &mut self.tiers[tier] {
+        for (key, debt) in (0..).zip(&mut self.tiers[tier]) {
             debt.rated = rated;
-            // What is above the new burst is cut off.
+            // What is above the new burst is cut off, and may be owed again after a later change.
+            debt.is_cut |= debt.owed > rated.burst();
             debt.owed = debt.owed.min(rated.burst());
+            if debt.is_cut {
+                let entry = self.table.entry(&key).tier(tier).expect("two tiers");
+                let owed = rated.burst() - entry.at(now).peek(0).remaining();
+                assert!(owed >= debt.owed, "{}: {owed} owed of {}", self.told, debt.owed);
+                debt.owed = owed;
+            }
             if self.plant == Plant::Bound {
                 debt.owed = 0;
             }

@@ -24,7 +24,8 @@ use super::{
     QUANTA, SLACK, TAG_BITS_ENOUGH, TAG_BITS_MIN, TAG_BITS_SEARCHED,
 };
 use crate::algorithm::{
-    Answers, CODE_WORDS, Decides, FromCode, Kernel, Packing, Rules, SURPLUS_BITS_MAX, by_code,
+    Answers, CODE_WORDS, Decides, FromCode, Kernel, Packing, Rules, SURPLUS_BITS_MAX, bits_for,
+    by_code,
 };
 use crate::error::BuildError;
 use crate::keyed::log::LogHeader;
@@ -125,7 +126,11 @@ impl Shared {
     /// well; `None` if it does not fit.
     pub(in crate::keyed) fn layout(self, policy: &Policy) -> Option<Layout> {
         let demands = (0..).map_while(|choice| Demand::of(policy, choice));
-        let told = |layout: &Layout| layout.surplus_bits.min(SURPLUS_BITS_ENOUGH);
+        // Up to what tells each of its units.
+        let told = |layout: &Layout| {
+            let exact = bits_for(layout.max_units());
+            layout.surplus_bits.min(exact).min(SURPLUS_BITS_ENOUGH)
+        };
         // The choices come in the order of preference: of those that tell a surplus equally well the first is the best.
         demands
             .filter_map(|demand| self.fitting(demand.ok()?))

@@ -10,6 +10,7 @@ use tollgate_oracle::{BigUint, Oracle, Verdict};
 
 use super::charge::{Charge, CheckResult};
 use crate::expect::{Expectation, Plant, TimedRequest, is_first, same};
+use crate::grain::LATEST_NS;
 use crate::policy::period_ns;
 use crate::rules::ceiling;
 use crate::step::nanos_of;
@@ -198,6 +199,10 @@ impl KeyDebt {
         let denials =
             self.policy().at_limit().penalty.map_or(0, |penalty| penalty.after.ilog2() + 1);
         let reach = 1_u128 << (57 - denials);
+        // Where a surplus takes bits of it, at least what drains until the latest time.
+        let quota = self.policy().quota();
+        let centuries = u128::from(LATEST_NS) * u128::from(quota.count())
+            / u128::from(period_ns(self.policy()));
         let named = u128::from(self.policy().at_limit().debt);
         self.compare(when, charged > 0, |expected| {
             expected.keep(|fineness, model| {
@@ -220,7 +225,7 @@ impl KeyDebt {
                     if is_keyed {
                         all >= (1 + named.max(1)) * u128::from(limit)
                     } else {
-                        all << fineness.tick >= reach
+                        all << fineness.tick >= reach || all >= centuries
                     }
                 } else {
                     true
