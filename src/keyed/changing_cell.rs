@@ -16,7 +16,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Decides, Held, Kernel, Rebased, Ruled, Rules};
+use crate::algorithm::{Algorithm, Decides, Held, Kernel, Rebased, Ruled, Rules, by_code};
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, View};
@@ -26,7 +26,9 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::verb::{Verb, Verbs, Wish};
 use crate::verdict::Verdict;
 
+use super::ask::Ask;
 use super::book::{Book, Lane, NewQuota, Page, index_bits_for};
+use super::hit::step;
 use super::layout::{Layout, Shared};
 use super::points;
 
@@ -152,13 +154,55 @@ impl ChangingCell {
     }
 
     fn replace(&self, read: &Read, next: u64) -> bool {
+        self.swap(read.word, next)
+    }
+
+    fn swap(&self, word: u64, next: u64) -> bool {
         // Release and Acquire: see the header. Relaxed on failure: the caller reads again.
-        self.word
-            .compare_exchange_weak(read.word, next, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+        self.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
+        if let Verb::Check = verb
+            && let Some(decision) = self.check_plainly(cost, now, charge)
+        {
+            return decision;
+        }
+        self.ask_slowly(verb, cost, now, charge)
+    }
+
+    /// A check, decided by the code that is compiled for the algorithm, as a table of several quotas decides a hit
+    /// (`hit.rs`); `None` if the quota of the word has been replaced, has rules, or is being written.
+    #[inline(always)]
+    fn check_plainly(&self, cost: u64, now: Timestamp, charge: bool) -> Option<Decision> {
+        // Lock-free: each turn that does not end it means that another thread has charged the word or changed its quota.
+        loop {
+            // Acquire: see the header.
+            let word = self.word.load(Ordering::Acquire);
+            let (code, own) = self.book.coded_of(word)?;
+            by_code!(code, A => {
+                let layout = self.book.shared().of_code_as::<A>(code);
+                // Never `None`: `of_code_as` makes a kernel of this algorithm.
+                let algorithm = A::of(&layout.kernel)?;
+                let now_ns = now.as_nanos().min(algorithm.latest_ns());
+                let ask = Ask { now_ns, cost, charge, verb: Verb::Check, tier: 0 };
+                let (outcome, next) = step(&layout, algorithm, (own, word), ask);
+                // The numbers were read after the word. As long as it stands they are its own: see `price`.
+                let stands = if next == word {
+                    points::is_whole(self.word.load(Ordering::Acquire) == word)
+                } else {
+                    self.swap(word, next)
+                };
+                if stands {
+                    return Some(outcome.told(layout.kernel, now_ns, 0));
+                }
+            });
+        }
+    }
+
+    /// Every other verb, and every other word.
+    #[inline(never)]
+    fn ask_slowly(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
         loop {
             let read = self.read(now);
             let Read { layout, held, at_ns, .. } = read;

@@ -240,7 +240,7 @@ fn priced<D>(
 /// What comes of a request, and the word then: the same, if there is nothing to write. `own` is what of a word is the
 /// key's, whatever it holds.
 #[inline(always)]
-fn step(
+pub(super) fn step(
     layout: &Layout,
     algorithm: &impl Decides,
     (own, word): (u64, u64),
