@@ -64,11 +64,10 @@ impl Priced {
         // `None`, here and below: numbers are being written for another quota, so the word has been replaced.
         let (lane, held, units, replaced_ns) = match book.page(word)? {
             Page::InForce(lane) => {
-                let mark = lane.mark | lane.layout.surplus_of(word);
-                let lane = Lane { mark, ..lane };
-                // Counted by no decision, so it stays as it is.
-                let units = u64::from(lane.layout.surplus_of(word));
-                (lane, unpack(&lane.layout), units, None)
+                // Counted by no decision, so it stays as it is: only whether there is any is asked for below.
+                let bits = lane.layout.surplus_of(word);
+                let lane = Lane { mark: lane.mark | bits, ..lane };
+                (lane, unpack(&lane.layout), bits, None)
             }
             // Read in the ticks that it was written in, then carried over the change.
             Page::Retired { old, at_ns, new } => {

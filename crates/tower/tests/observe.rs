@@ -103,7 +103,10 @@ fn what_the_spill_denies_and_what_waits_for_a_window_have_outcomes_of_their_own(
             status(&mut service, from(&format!("203.0.{}.{}", client / 250, client % 250)));
         }
         let window = Gate::new(one("fixed-window 1/s", &clock), Everyone).named(named("window"));
-        let sleep = move |pause| std::future::ready(clock.advance(pause));
+        let sleep = move |pause| {
+            clock.advance(pause);
+            std::future::ready(())
+        };
         let mut service = served(&RateLimitLayer::of(window.delay(Duration::from_secs(9), sleep)));
         for _ in 0..3 {
             assert_eq!(status(&mut service, from("203.0.113.7")), 200);

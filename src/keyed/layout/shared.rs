@@ -174,9 +174,10 @@ impl Shared {
     /// The bits between index and time.
     #[inline(always)]
     fn surplus_bits(self, count_bits: u8, time_bits: u8) -> u8 {
-        let beside = u32::from(count_bits) + u32::from(time_bits);
-        // At most what a word has.
-        (self.index_shift().saturating_sub(beside)) as u8
+        let left = self.index_shift().saturating_sub(u32::from(count_bits) + u32::from(time_bits));
+        #[expect(clippy::cast_possible_truncation, reason = "a word has 64 bits")]
+        let bits = left as u8;
+        bits
     }
 
     /// For one limit in a word of its own: no tag, no floor, and times that never wrap.
