@@ -83,6 +83,11 @@ impl Serving {
 
     /// The status of a request, and its body.
     pub(crate) fn ask(&self, head: &str, body: &str) -> (u16, String) {
+        self.try_ask(head, body).expect("a status, and a body")
+    }
+
+    /// The same; `None` if the connection was closed without an answer.
+    pub(crate) fn try_ask(&self, head: &str, body: &str) -> Option<(u16, String)> {
         let mut stream = TcpStream::connect(self.http).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
         let request = format!(
@@ -90,12 +95,12 @@ impl Serving {
              content-length: {}\r\n\r\n{body}",
             body.len()
         );
-        stream.write_all(request.as_bytes()).expect("it reads");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
+        let sent = stream.write_all(request.as_bytes());
+        sent.and_then(|()| stream.read_to_string(&mut answer)).ok()?;
         let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
         let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
-        (status.expect("a status"), body.expect("a body"))
+        status.zip(body)
     }
 
     pub(crate) fn wait_for(&self, text: &str) -> String {

@@ -118,7 +118,8 @@ impl SimulatedKey {
         SimulatedState { excess: best.excess.max(whole - best.debt(now_us)), ..best }
     }
 
-    /// What a policy that the key knows owes, in parts.
+    /// What a policy that the key knows owes, in parts: for the comparison with a server.
+    #[cfg(feature = "redis-tests")]
     pub(crate) fn known_debt(&self, plan: &ScriptPlan, now_us: u64) -> Option<u128> {
         Some(self.states[self.known(plan)?].debt(now_us))
     }
