@@ -185,6 +185,8 @@ impl ConnectionPlace {
     pub(super) fn poll_lost(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.lost {
             None => Poll::Pending,
+            // Told before: the halves of a connection, reading and writing, ask each for itself.
+            Some(lost) if lost.is_terminated() => Poll::Ready(()),
             Some(lost) => Pin::new(lost).poll(context).map(drop),
         }
     }
@@ -276,6 +278,8 @@ mod tests {
         let mut next = places.take();
         let lost = reserved.iter_mut().map(is_lost).collect::<Vec<_>>();
         assert!(lost[0] && !lost[1..].contains(&true) && !is_lost(&mut next));
+        // Asked again it says the same.
+        assert!(is_lost(&mut reserved[0]));
         // One that has ended by itself makes room.
         drop(reserved.remove(5));
         let _more = places.take();
