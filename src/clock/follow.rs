@@ -41,7 +41,7 @@
 
 use std::time::{Instant, SystemTime};
 
-#[cfg(any(test, loom, shuttle))]
+#[cfg(any(test, loom))]
 use super::manual::ManualClock;
 use super::steps::{ONE_STEP_A_NS, StepScale};
 use super::timestamp::{LATEST_NS, Timestamp, saturating_nanos};
@@ -150,7 +150,7 @@ impl Track {
 enum Outside {
     System(Instant),
     /// What a test says: the wall clock, and the monotonic clock.
-    #[cfg(any(test, loom, shuttle))]
+    #[cfg(any(test, loom))]
     Told([ManualClock; 2]),
 }
 
@@ -158,7 +158,7 @@ impl Outside {
     fn wall_ns(&self) -> u64 {
         match self {
             Self::System(_) => Timestamp::from(SystemTime::now()).as_nanos(),
-            #[cfg(any(test, loom, shuttle))]
+            #[cfg(any(test, loom))]
             Self::Told([wall, _]) => wall.now().as_nanos(),
         }
     }
@@ -166,7 +166,7 @@ impl Outside {
     fn monotonic_ns(&self) -> u64 {
         match self {
             Self::System(origin) => saturating_nanos(origin.elapsed()),
-            #[cfg(any(test, loom, shuttle))]
+            #[cfg(any(test, loom))]
             Self::Told([_, monotonic]) => monotonic.now().as_nanos(),
         }
     }
@@ -179,7 +179,7 @@ impl WallFollower {
     }
 
     /// One whose counter, wall clock and monotonic clock are told.
-    #[cfg(any(test, loom, shuttle))]
+    #[cfg(any(test, loom))]
     pub(super) fn told(counter: quanta::Clock, told: [ManualClock; 2]) -> Self {
         Self::new(counter, Outside::Told(told), 0)
     }
@@ -188,7 +188,7 @@ impl WallFollower {
     pub(super) fn resumed_at(&self, reading_ns: u64) -> Self {
         let outside = match &self.outside {
             Outside::System(origin) => Outside::System(*origin),
-            #[cfg(any(test, loom, shuttle))]
+            #[cfg(any(test, loom))]
             Outside::Told(told) => Outside::Told(told.clone()),
         };
         Self::new(self.counter.clone(), outside, reading_ns)
