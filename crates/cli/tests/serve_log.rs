@@ -121,7 +121,7 @@ fn a_log_that_cannot_be_written_ends_no_service_and_what_it_loses_is_counted() {
         let mut serving = serve(&scratch, redirect, &["--log-level", "debug"]);
         assert_eq!(serving.ask("POST /v1/check", BODY).0, 200, "{redirect}");
         if redirect == "2>/dev/full" {
-            // Of the start, and then of a reload.
+            // The start writes lines that are lost, and then the reload does.
             serving.loses(2);
             serving.signal("HUP");
             serving.loses(4);

@@ -80,7 +80,7 @@ impl HeldKey<'_> {
         let now_ns = self.inner.now_ns();
         let found = self.set.look(self.key, |holding| {
             let glance = holding.glance(now_ns);
-            // Of two refunds in one call the last knows of both.
+            // If one call has two refunds, the reply to the last heeds both.
             if glance.asks == before.asks && !before.asking && !glance.has_expired {
                 if let Some(seen) = reply.parts.last() {
                     let view = StateView { plan, state: &seen.state, now_us: reply.now_us };

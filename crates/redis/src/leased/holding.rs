@@ -238,7 +238,7 @@ impl Holding {
         self.expire(now_ns);
     }
 
-    /// What the last denial of the store says of a cost, whatever has come back since: a mistake, planted.
+    /// A planted mistake: a cost stays denied as the store denied it last, although units have come back since.
     #[cfg(test)]
     pub(crate) fn denial(&self, cost: u64, now_ns: u64) -> Option<Spend> {
         let denied =
