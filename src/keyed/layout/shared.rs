@@ -187,26 +187,26 @@ impl Shared {
 
     /// How a quota divides a word of its own; `None` if it does not fit.
     ///
-    /// Times stay in the lower quarter of the field until the latest of the clock, and what is charged ahead
-    /// stays within another: so how far a time lies ahead of now, or behind, is read without doubt.
+    /// The field tells apart how far a time can lie behind any now and ahead of it, until the latest of the clock: so
+    /// which of both it does is read without doubt.
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
         let fitting = |(kernel, rules, count_bits, ahead): (Kernel, Rules, u32, u64)| {
             // In full width: a table's words may wrap until then, and so do the low 64 bits of ticks.
             let latest = kernel.passed(0, kernel.latest_ns());
-            // Times, what is charged ahead of them (twice the burst, a debt or a penalty), and two quarters that are never
-            // written: by these a time behind now is told from one ahead of it.
-            let quarter_bits = u64::BITS
-                - latest.saturating_add(SLACK).max(ahead.saturating_sub(1)).leading_zeros();
+            // From now a word's time lies behind by the latest of all at most, and ahead by that and by what is charged
+            // ahead (twice the burst, a debt or a penalty). So many instants have to be told apart.
+            let instants = 2 * (u128::from(latest) + u128::from(SLACK)) + u128::from(ahead);
             // The surplus takes what is left: a bit at least, and no more than it can use.
             let widest = self.index_shift().checked_sub(count_bits + 1)?;
-            let narrowest = (quarter_bits + 2).max(4);
+            let narrowest = (u128::BITS - instants.leading_zeros()).max(4);
             let time_bits = narrowest.max((widest + 1).saturating_sub(SURPLUS_BITS_MAX));
             if narrowest > widest {
                 return None;
             }
-            let quarter = 1_u64 << (time_bits - 2);
+            let back = latest + SLACK; // no overflow: twice as much fits below 2^widest
+            let ahead = (1_u64 << time_bits) - 2 * back; // what the field has left
             let bare = self.bare();
-            let (time_mask, back, ahead) = ((1 << time_bits) - 1, 2 * quarter, quarter);
+            let time_mask = (1 << time_bits) - 1;
             let (count_bits, time_bits) =
                 (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
             let surplus_bits = self.surplus_bits(count_bits, time_bits);

@@ -86,7 +86,7 @@ fn a_word_of_its_own_holds_coarser_ticks_and_quanta_where_finer_do_not_fit() {
     let shared = Shared::alone(2);
     for text in [
         "gcra 1/s burst 1000000",
-        "gcra 50000000/s",
+        "gcra 100000000/s",
         "fixed-window 100/m",
         "fixed-window 10/30s from-first",
         "sliding-window 100/m exact",
@@ -105,5 +105,5 @@ fn a_word_of_its_own_holds_coarser_ticks_and_quanta_where_finer_do_not_fit() {
             }
         }
     }
-    assert!(shared.layout_alone(&"gcra 100000000/s".parse().expect("a policy")).is_none());
+    assert!(shared.layout_alone(&"gcra 150000000/s".parse().expect("a policy")).is_none());
 }
