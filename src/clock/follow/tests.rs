@@ -334,8 +334,9 @@ fn what_threads_read_of_one_clock_never_runs_backward() {
                 for _ in 0..50_000 {
                     let before = latest.load(Ordering::SeqCst);
                     let now_ns = clock.now().as_nanos();
-                    // Cores may differ by less than a microsecond.
-                    assert!(now_ns + 1_000 >= before, "{now_ns} after {before}");
+                    // The counters of two cores of a virtual machine differ by a few microseconds. A correction that was
+                    // lost would be R of an epoch: 17 us.
+                    assert!(now_ns + 10_000 >= before, "{now_ns} after {before}");
                     latest.fetch_max(now_ns, Ordering::SeqCst);
                 }
             });
