@@ -62,6 +62,7 @@ pub(crate) const CONTROLS: &[Control] = &[
     control(Fault::UndoWhatChanged, Gcra, EXCESS),
     control(Fault::UndoOverAnother, Tiers, EXCESS),
     control(Fault::ChargeForgotten, Gcra, EXCESS),
+    control(Fault::DebtStopsAtLimit, Gcra, EXCESS),
     control(Fault::MarkedSlotTaken, Log, EXCESS),
     control(Fault::ShortGatherAdmitted, Log, EXCESS),
     control(Fault::MarksForgotten, Log, REFUSAL),

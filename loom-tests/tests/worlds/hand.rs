@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::{Decision, Lease, Limiter, Permit, Reservation, Timestamp, Wait, control};
 
-use crate::history::{Change, Event, Kind, LimitSet};
+use crate::history::{Change, Event, Kind, LOST_CHARGE, LimitSet};
 use crate::kinds::{Ask, Family, Time, Verb};
 use crate::live_log::log_of;
 use crate::state::stamp;
@@ -122,6 +122,9 @@ impl<'a> Hand<'a> {
             }
             Verb::Charge => {
                 let units = shop.charge(key, cost, at);
+                // Cells of the spill remember a debt as if the policy named none.
+                let is_whole = world.remembers_debts(key) && !shop.was_crowded();
+                assert!(units == cost || !is_whole, "{LOST_CHARGE}: {units} of {ask:?}");
                 let kind = if world.is_gcra() { Kind::Loose } else { Kind::Firm };
                 self.add(world, ask, begun, (kind, units))
             }

@@ -47,6 +47,10 @@ const GCRAS: [&str; 6] = [
     "gcra 1000/s burst 8",
 ];
 
+/// Of a debt that holds whatever the requests of a world charge.
+const OWING: [&str; 3] =
+    ["gcra 1/s burst 2 debt 100x", "gcra 10/s burst 4 debt 50x", "gcra 3/s burst 3 debt 200x"];
+
 const WINDOWS: [&str; 6] = [
     "fixed-window 5/s",
     "sliding-window 5/s exact",
@@ -74,6 +78,7 @@ impl World {
             Family::Windows => random.of(&WINDOWS),
             Family::Sketch if random.below(3) == 0 => random.of(&WINDOWS[..5]),
             Family::Log | Family::Logs | Family::LiveLog => random.of(&LOGS),
+            Family::Gcra | Family::Tiers if random.below(4) == 0 => random.of(&OWING),
             _ => random.of(&GCRAS),
         };
         let policies = [text, random.of(&GCRAS), random.of(&GCRAS)].map(read);
@@ -319,6 +324,13 @@ impl World {
             2 => Some(self.policy_of(key)),
             _ => None,
         }
+    }
+
+    /// Whether the quota of a key remembers all that a world can charge, and is the one that it began with.
+    pub(crate) fn remembers_debts(&self, key: u64) -> bool {
+        // To a request that is late a debt is larger by what drains until the time of its key: it may have no room left.
+        let is_on_time = self.time == Time::Still;
+        is_on_time && self.policy_of(key).at_limit().debt > 0 && !self.is_changing()
     }
 
     /// The rate of a policy that a key may have.
