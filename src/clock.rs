@@ -98,7 +98,7 @@ impl Clock {
     /// *How far it is off.* The wall clock is asked by the first reading in each P, of 2^24 steps of the counter: 17 ms or
     /// less. No thread does it, and nothing waits for it. Let D be the part by which the counter is wrong (some
     /// millionths; below R/2), and q what a thread takes between its readings of the two clocks (less than a
-    /// microsecond, if it is not held up). Then, once it has caught up,
+    /// microsecond, if it is not held up). Then, once it has caught up and while it is read in every P,
     ///
     /// ```text
     /// 0  <=  wall() - now()  <=  (R + D) P + q        17 us, and q

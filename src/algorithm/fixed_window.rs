@@ -58,8 +58,13 @@ impl FixedWindow {
         Held { counts: grown.max(window.counts), ..window }
     }
 
+    /// What counts: more than the limit, if that is owed.
+    pub(super) fn used(held: Held) -> u64 {
+        Self::turn(held).counts
+    }
+
     pub(super) fn remaining(&self, held: Held) -> u64 {
-        self.limit.saturating_sub(Self::turn(held).counts)
+        self.limit.saturating_sub(Self::used(held))
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {

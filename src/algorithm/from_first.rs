@@ -70,8 +70,13 @@ impl FromFirst {
         Held { counts: grown.max(window.counts), ..window }
     }
 
+    /// What counts: more than the limit, if that is owed.
+    pub(super) fn used(&self, held: Held, moment: Moment) -> u64 {
+        self.turn(held, moment).counts
+    }
+
     pub(super) fn remaining(&self, held: Held, moment: Moment) -> u64 {
-        self.limit.saturating_sub(self.turn(held, moment).counts)
+        self.limit.saturating_sub(self.used(held, moment))
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! GCRA to GCRA         debt' = min(burst' + queue', ceil(debt + surplus)) + overdraft'
-//! same windows         each count is kept, all together at most limit', then what fits of the surplus
+//! same windows         each count is kept, at most limit', then what fits of the surplus
 //! anything else        what the old quota had used of its limit then, and the surplus, at most limit', counts as
 //!                      charged at the change
 //! surplus'             what was owed at the change, less what the new quota counts of it
@@ -16,7 +16,8 @@
 //!
 //! The *overdraft* is what was owed beyond the old burst and its queue, by charges into debt. Under a limit that is no
 //! lower it stays owed: in units, or for the time that it would have taken at the old rate, whichever is over sooner.
-//! A lower limit counts none of it, so that no key waits for more than it.
+//! So do the counts of windows that go on, as far as the new quota remembers a debt. A lower limit counts none of it, so
+//! that no key waits for more than it, and neither does a later change: of a debt there is left what the old limit holds.
 //!
 //! # The bound
 //! Let T be the change, D by how much the latest decision under the old quota lies after T, and E by how
@@ -52,7 +53,7 @@
 //! For windows: what the old quota still counted at T the new one counts in its window of T, up to its
 //! limit, and the rest is the surplus; each quota's decisions keep to its own bound.
 
-use super::{Decides, Former, Held, Kernel, Moment, Penalty, Ruled};
+use super::{Decides, FixedWindow, Former, Held, Kernel, Moment, Penalty, Ruled};
 use crate::sync::{Fault, planted};
 
 /// A change of quota: from one algorithm to another, at an instant.
@@ -67,6 +68,8 @@ pub(crate) struct Change<'a> {
     pub(crate) queue_ticks: u64,
     /// The furthest that a word of the new quota may lie ahead, in its ticks.
     pub(crate) most: u64,
+    /// The most that a window of the new quota may count: its limit, and its debt.
+    pub(crate) most_counts: u64,
 }
 
 /// What a change makes of a word.
@@ -170,7 +173,7 @@ impl Change<'_> {
             (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => {
                 // Each count by itself: the two are never more than a limit each.
                 let (previous, current) = old.split(held.counts);
-                let [previous, current] = [previous, current].map(|n| n.min(new.limit()));
+                let [previous, current] = [previous, current].map(|n| n.min(self.room()));
                 self.cut(
                     [held, Held { counts: new.joined(previous, current), ..held }],
                     kept,
@@ -182,7 +185,7 @@ impl Change<'_> {
             }
             // One count.
             _ => {
-                let counts = held.counts.min(new.limit());
+                let counts = held.counts.min(self.room());
                 self.cut([held, Held { counts, ..held }], kept, left_units())
             }
         }
@@ -193,21 +196,29 @@ impl Change<'_> {
         let Self { old, new, at_ns, .. } = *self;
         let used = old.used(held, old.moment(at_ns));
         let lost = used.saturating_sub(new.used(cut, new.moment(at_ns)));
-        if left == 0 {
-            return Rebased { held: cut, surplus: lost };
-        }
         let moment = new.moment(at_ns);
-        // In the window that it was spent in, if that is the previous one.
+        // In the window that it was spent in, if that is the previous one: also where its share is less than a unit by
+        // now, since the shares of both parts together may be one.
         if let (Kernel::SlidingWindow(window), Some((former, units))) = (new, kept)
             && keeps_windows(&former.kernel, new)
+            && !former.is_over(at_ns)
             && let Some((held, more)) = window.with_previous(cut, moment, former.at_ns, units)
         {
             return Rebased { held, surplus: lost.saturating_add(more) };
+        }
+        if left == 0 {
+            return Rebased { held: cut, surplus: lost };
         }
         // Else now: it counts no shorter than it would have.
         let fits = left.min(new.remaining(cut, moment, 0));
         let held = if fits > 0 { new.step(cut, moment, 0, fits).unwrap_or(cut) } else { cut };
         Rebased { held, surplus: lost.saturating_add(left - fits) }
+    }
+
+    /// What a window counts on after the change: its debt, too, unless the limit is lowered.
+    fn room(&self) -> u64 {
+        let limit = self.new.limit();
+        if limit < self.old.limit() { limit } else { self.most_counts.max(limit) }
     }
 
     /// What a word owes beyond the old burst and its queue, in the new quota's ticks: its units, or the time that they
@@ -265,7 +276,9 @@ impl Ruled<'_> {
     ) -> Rebased {
         let [old_queue_ticks, queue_ticks] = [self, new].map(Self::queue_ticks);
         let (old, to) = (self.kernel, new.kernel);
-        let change = Change { old, new: to, at_ns, old_queue_ticks, queue_ticks, most };
+        let most_counts = to.limit().saturating_mul(1 + u64::from(new.rules.debt));
+        let change =
+            Change { old, new: to, at_ns, old_queue_ticks, queue_ticks, most, most_counts };
         if self.rules.penalty.is_none() && new.rules.penalty.is_none() {
             return change.rebased(held, kept, seen_ns);
         }
@@ -328,7 +341,14 @@ impl Kernel {
     pub(crate) fn used(&self, held: Held, moment: Moment) -> u64 {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => held.ahead.div_ceil(gcra.unit_ticks()),
-            _ => self.limit().saturating_sub(self.remaining(held, moment, 0)),
+            Self::FixedWindow(_) => FixedWindow::used(held),
+            Self::CalendarMonth(_) => FixedWindow::used(held),
+            Self::FromFirst(window) => window.used(held, moment),
+            Self::SlidingWindow(window) => window.used(held, moment),
+            // Neither remembers a debt.
+            Self::SegmentedWindow(_) | Self::Log(_) => {
+                self.limit().saturating_sub(self.remaining(held, moment, 0))
+            }
         }
     }
 }

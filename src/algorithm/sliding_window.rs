@@ -133,6 +133,11 @@ impl SlidingWindow {
     }
 
     pub(super) fn remaining(&self, held: Held, moment: Moment) -> u64 {
+        self.limit.saturating_sub(self.used(held, moment))
+    }
+
+    /// What counts: more than the limit, if that is owed.
+    pub(super) fn used(&self, held: Held, moment: Moment) -> u64 {
         let turned = self.turn(held, moment);
         let window = u128::from(self.window.get());
         let share = u128::from(turned.previous) * u128::from(self.covered_ns(turned.elapsed_ns));
@@ -142,8 +147,7 @@ impl SlidingWindow {
             Rounding::Down => share / window,
         };
         // At most `previous`, so it fits.
-        let used = u64::try_from(weighed).unwrap_or(u64::MAX).saturating_add(turned.current);
-        self.limit.saturating_sub(used)
+        u64::try_from(weighed).unwrap_or(u64::MAX).saturating_add(turned.current)
     }
 
     /// The word with so many units more in its previous window, and those for which that has no room; `None` if the

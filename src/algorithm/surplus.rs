@@ -63,6 +63,12 @@ impl Former {
         }
     }
 
+    /// Whether nothing counts any more that was spent before.
+    pub(crate) fn is_over(&self, at_ns: u64) -> bool {
+        // Beyond the reach of the former quota; or a mistake that a test plants.
+        at_ns >= self.until_ns || planted(Fault::SurplusForgotten)
+    }
+
     /// How many of `units` that were cut off still count at an instant, in a word of the quota that was in force
     /// `since`, and that holds this there: in parts of a unit, of which there are so many in one, rounded up.
     pub(crate) fn left(
@@ -72,8 +78,7 @@ impl Former {
         (since, held): (&Kernel, Held),
         parts: u64,
     ) -> u128 {
-        // Beyond the reach of the former quota; or a mistake that a test plants.
-        if at_ns >= self.until_ns || planted(Fault::SurplusForgotten) {
+        if self.is_over(at_ns) {
             return 0;
         }
         let whole = |units: u64| u128::from(units) * u128::from(parts);

@@ -207,7 +207,15 @@ impl Lens {
     /// The change to this quota from another. Words that keys share know no queue.
     fn change<'a>(&'a self, old: &'a Kernel, at_ns: u64) -> Change<'a> {
         let (new, most) = (&self.kernel, self.longest_debt());
-        Change { old, new, at_ns, old_queue_ticks: 0, queue_ticks: 0, most }
+        Change {
+            old,
+            new,
+            at_ns,
+            old_queue_ticks: 0,
+            queue_ticks: 0,
+            most,
+            most_counts: new.limit(),
+        }
     }
 
     /// A word of `old`, which was replaced by this quota at that instant, in this one's numbers.

@@ -11,6 +11,7 @@ mod common;
 mod log;
 mod log_threads;
 mod model;
+mod owed;
 mod threads;
 mod to_and_fro;
 

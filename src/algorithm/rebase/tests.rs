@@ -12,7 +12,15 @@ fn gcra(count: u64, period_s: u64, burst: u64, unit_bits: u8) -> Kernel {
 /// A change between policies without a queue, whose words have room for any debt.
 fn change<'a>(old: &'a Kernel, new: &'a Kernel, at_ns: u64) -> Change<'a> {
     let [old_queue_ticks, queue_ticks] = [0; 2];
-    Change { old, new, at_ns, old_queue_ticks, queue_ticks, most: u64::MAX }
+    Change {
+        old,
+        new,
+        at_ns,
+        old_queue_ticks,
+        queue_ticks,
+        most: u64::MAX,
+        most_counts: new.limit(),
+    }
 }
 
 /// What is owed, in ticks of the new quota, `later` after a debt of so many old ticks was seen.

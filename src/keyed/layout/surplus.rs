@@ -15,14 +15,11 @@ impl Layout {
     pub(in crate::keyed) fn max_units(&self) -> u64 {
         let limit = self.kernel.limit();
         match self.kernel {
-            // A word of its own remembers a debt of centuries. Of that a change to and fro forgets what is beyond twice
-            // the limit and its queue: with more the steps would be as large as the limit.
-            Kernel::Gcra(_) | Kernel::RuledGcra(_) if self.tag_bits == 0 => {
+            // A word may remember a debt of a hundred limits, one of its own of centuries. Of that a change to and fro
+            // forgets what is beyond twice the limit and its queue: with more the steps would be larger than the limit.
+            Kernel::Gcra(_) | Kernel::RuledGcra(_) => {
                 let places = self.ruled().queue_ticks() / self.kernel.fineness();
                 limit.saturating_mul(2).saturating_add(places)
-            }
-            Kernel::Gcra(_) | Kernel::RuledGcra(_) => {
-                (self.ahead / self.kernel.fineness()).max(limit)
             }
             _ => limit,
         }
@@ -70,6 +67,7 @@ mod tests {
             ("gcra 100/s", 6, 32),
             ("gcra 1000/h", 6, 32),
             ("gcra 10000/s", 4, 32),
+            ("gcra 1000/h debt 100x", 4, 31),
             ("fixed-window 100/m", 12, 32),
             ("sliding-window 100/m", 8, 32),
             ("sliding-window 10000/m", 1, 28),
