@@ -237,7 +237,7 @@ impl RedisLimiter {
         for set in table.sets() {
             for (key, mut holding) in set.drain() {
                 for units in [holding.end(self.inner.now_ns()), holding.take_expired()] {
-                    let reply = self.inner.give_back(&key, units).await;
+                    let reply = self.inner.give_back(&key, units, self.inner.due()).await;
                     let parts = reply.map(|reply| reply.parts).unwrap_or_default();
                     returned += parts.iter().map(|seen| seen.units).sum::<u64>();
                 }

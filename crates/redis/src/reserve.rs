@@ -110,11 +110,12 @@ impl RedisLimiter {
         let wait = inner.plan.bounded(wait);
         let (verb, asked) = Units::place(&inner.plan, units, wait);
         inner.report_before_asking(key, Some(inner.terms.era)).await;
+        let due = inner.due();
         if let Some(held) = inner.held(key) {
             // What this node holds counts as charged there: a place behind it would wait for units that are here.
-            held.return_all(inner.due()).await;
+            held.return_all(due).await;
         }
-        let reply = inner.ask(verb, key, asked, inner.due()).await;
+        let reply = inner.ask(verb, key, asked, due).await;
         let found = reply.and_then(|reply| {
             let view = inner.view(&reply)?;
             let told = view.told(reply.admitted, units);

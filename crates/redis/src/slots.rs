@@ -70,10 +70,12 @@ pub(crate) async fn ask_one(
     due: Instant,
 ) -> Result<StoreVerdict, Fault> {
     let verdict = ask_once(tolls, ask.clone(), due).await?;
-    if give_back_held(tolls, &verdict.sights, due).await {
-        return ask_once(tolls, ask, due).await;
+    // What was admitted has been charged: a limit that denies beside it is one on trial.
+    if verdict.admitted || !give_back_held(tolls, &verdict.sights, due).await {
+        return Ok(verdict);
     }
-    Ok(verdict)
+    // Without a second answer the first stands, and nothing is admitted.
+    Ok(ask_once(tolls, ask, due).await.unwrap_or(verdict))
 }
 
 /// Gives back what this node holds of the limits that deny, if they admit with it. Returns whether they do: of a request

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::server::Server;
 use common::{limiter, nodes, store};
-use tollgate_redis::{Mode, RedisLimiter, Settings, Source};
+use tollgate_redis::{Group, Mode, RedisLimiter, Settings, Source, Weight, check_request};
 
 /// A unit comes back in six minutes, so none does while a test runs.
 const POLICY: &str = "10/h burst 1000";
@@ -148,7 +148,7 @@ async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_pla
         assert!(tight.check("key").await.is_allowed());
     }
     let both = [tight.toll("key", 60), wide.toll("key", 60)];
-    let groups = [tollgate_redis::Group::new(&both)];
+    let groups = [Group::new(&both)];
     assert!(tollgate_redis::peek_request(&groups).await.is_allowed());
     for _ in 0..2 {
         assert!(tight.check("key").await.is_allowed());
@@ -164,4 +164,31 @@ async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_pla
     let rest = [tight.toll("key", 20), wide.toll("key", 20)];
     assert!(tollgate_redis::check_all(&rest).await.is_allowed());
     assert!(!tight.check("key").await.is_allowed());
+}
+
+/// A limit on trial denies beside one that admits: the store has charged the request, and is not asked again, though this
+/// node holds units of the trial.
+#[tokio::test]
+async fn a_request_that_a_trial_would_deny_is_charged_once() {
+    let server = Server::start();
+    let [here, there] = [store(&server).await, store(&server).await];
+    let of = |store, policy: &str, mode| {
+        let settings = Settings::new(policy.parse().unwrap()).name(policy).mode(mode);
+        RedisLimiter::new(store, settings).unwrap()
+    };
+    let (limit, trial) = (of(&here, "1000/30d", Mode::Exact), of(&here, "100/30d", Mode::Leased));
+    for _ in 0..25 {
+        assert!(trial.check("alice").await.is_allowed());
+    }
+    // All that the lease has left in the store.
+    let other = of(&there, "100/30d", Mode::Exact);
+    while other.check("alice").await.is_allowed() {}
+    let (tolls, tried) = ([limit.toll("alice", 1)], [trial.toll("alice", 1)]);
+    let groups = [Group::new(&tolls), Group { tolls: &tried, weight: Weight::Counts }];
+    let decision = check_request(&groups).await;
+    assert!(decision.is_allowed());
+    assert!(!decision.decisions()[1].is_allowed());
+    assert_eq!(limit.peek("alice", 1).await.decision().remaining(), 999);
+    // The node holds units of it still.
+    assert!(trial.check("alice").await.is_allowed());
 }

@@ -27,7 +27,12 @@ impl Inner {
 
     /// Gives back units of leases, under the policies that they were charged under and in all states of the key. `None` if
     /// the store did not answer, or if those policies are no longer known.
-    pub(crate) async fn give_back(&self, key: &[u8], units: Expired) -> Option<ScriptReply> {
+    pub(crate) async fn give_back(
+        &self,
+        key: &[u8],
+        units: Expired,
+        due: Instant,
+    ) -> Option<ScriptReply> {
         let mut parts = Vec::with_capacity(units.len());
         for (units, stamp) in units.into_iter().filter(|(units, _)| *units > 0) {
             let Some(plan) = self.local.plan_of(stamp.era) else { continue };
@@ -39,7 +44,7 @@ impl Inner {
         }
         // One call: a lease that is asked for next finds all of them.
         let ask = ScriptRequest { verb: ScriptVerb::Refund, parts };
-        self.link(key).call(ask, self.due()).await.ok()
+        self.link(key).call(ask, due).await.ok()
     }
 }
 
@@ -63,7 +68,7 @@ impl HeldKey<'_> {
                 (holding.glance(now_ns), holding.take_expired())
             });
             let Some((glance, expired)) = found else { return Ok(Glance::default()) };
-            self.give_back(expired).await;
+            self.give_back(expired, due).await;
             if !glance.asking {
                 return Ok(glance);
             }
@@ -95,7 +100,7 @@ impl HeldKey<'_> {
     }
 
     /// Gives back units that have expired.
-    pub(crate) async fn give_back(&self, expired: Expired) {
+    pub(crate) async fn give_back(&self, expired: Expired, due: Instant) {
         let count = expired.iter().map(|(units, _)| units).sum();
         if count == 0 {
             return;
@@ -103,7 +108,7 @@ impl HeldKey<'_> {
         self.inner.counters().add(StoreEvent::Expired, count);
         let before = self.glance();
         // What is not given back drains as if it had been spent.
-        let reply = self.inner.give_back(self.key, expired).await;
+        let reply = self.inner.give_back(self.key, expired, due).await;
         // Under another policy it tells what is left under that.
         let is_own =
             expired.iter().all(|(units, stamp)| *units == 0 || stamp.era == self.inner.terms.era);
@@ -120,7 +125,7 @@ impl HeldKey<'_> {
         let now_ns = self.inner.now_ns();
         let ended = self.set.look(self.key, |holding| holding.end(now_ns)).unwrap_or_default();
         let has_any = ended.iter().any(|(units, _)| *units > 0);
-        self.give_back(ended).await;
+        self.give_back(ended, due).await;
         has_any
     }
 

@@ -122,9 +122,10 @@ impl RedisLimiter {
         let (this, key) = (self.clone(), key.to_vec());
         tokio::spawn(async move {
             let Some(held) = this.inner.held(&key) else { return };
-            let Some(want) = want else { return held.give_back(expired).await };
+            let due = this.inner.due();
+            let Some(want) = want else { return held.give_back(expired, due).await };
             // The refund is sent first, so that it counts as left for the lease; its reply is not waited for.
-            let given = held.give_back(expired);
+            let given = held.give_back(expired, due);
             tokio::join!(biased; given, this.lease(&key, want));
         });
     }
