@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -27,10 +27,13 @@ const BYTES_OF_AN_ENTRY: usize = 64;
 /// The pause before another try where the output says that it would block: where it is a pipe that does not block.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// How often it is told that lines were lost, while more are.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
 /// Takes the lines of a log, and has a thread write them. Each call of [`Write::write`] is one line, whole with its end; it
 /// never waits and never fails. At most 1 MiB of lines wait: what finds no room, or cannot be written, is lost and counted.
 /// The next line that can be written is followed by an event at level ERROR, through `tracing`, that says how many were
-/// lost.
+/// lost; while more are lost, again after five seconds, and when no line waits any longer.
 ///
 /// Clones write to the same queue. Its thread ends with the last of them.
 ///
@@ -137,20 +140,22 @@ struct LineWriter<W> {
 
 impl<W: Write> LineWriter<W> {
     fn run(mut self, queue: &Receiver<Queued>) {
-        let (mut told, mut fault) = (0, None);
+        let (mut told, mut told_at, mut fault) = (0, None::<Instant>, None);
         while let Ok(queued) = queue.recv() {
             let Queued::Line(line) = queued else { continue };
             let written = self.write(&line);
             // Relaxed: as in `write` of the other side.
-            self.counts.waiting.fetch_sub(size(&line), Ordering::Relaxed);
+            let waiting = self.counts.waiting.fetch_sub(size(&line), Ordering::Relaxed);
             if let Err(error) = written {
                 self.counts.lost.add(1);
                 fault = Some(error);
                 continue;
             }
             let lost = self.counts.lost.get();
-            if lost > told {
-                told = lost;
+            // While a reader is too slow for good, each line about lost lines would take the place of another.
+            let is_time = told_at.is_none_or(|at| at.elapsed() >= TELL_EVERY);
+            if lost > told && (is_time || waiting == size(&line)) {
+                (told, told_at) = (lost, Some(Instant::now()));
                 // Through the queue, like every other line. If it is lost in its turn, the total has grown, and the next
                 // line that is written has it told again.
                 tell(lost, fault.take().as_ref());

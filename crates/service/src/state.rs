@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -62,9 +62,10 @@ impl StateKeeper {
             begun: Instant::now(),
             last_ms: AtomicU64::new(0),
         };
-        let path = keeper.file.path.clone();
+        let (path, late) = (keeper.file.path.clone(), Arc::new(AtomicBool::new(false)));
         // It blocks its thread, perhaps for ever: the disk may not answer.
-        let reading = tokio::task::spawn_blocking(move || read(&path, cache));
+        let is_late = Arc::clone(&late);
+        let reading = tokio::task::spawn_blocking(move || read(&path, cache, &is_late));
         match timeout(READ_WITHIN, reading).await {
             Ok(Ok(read)) => {
                 let (cache, restored) = read?;
@@ -73,6 +74,8 @@ impl StateKeeper {
             }
             // It has not ended, or has panicked.
             _ => {
+                // Relaxed: a flag by itself. The first write comes a second later at the earliest.
+                late.store(true, Ordering::Relaxed);
                 let path = keeper.file.path.display();
                 keeper.errors.add(1);
                 tracing::error!(
@@ -196,8 +199,12 @@ enum Restored {
     },
 }
 
-/// Reads the file. Blocks as long as the disk does.
-fn read(path: &Path, mut cache: RuleCache) -> Result<(RuleCache, Restored), StartError> {
+/// Reads the file. Blocks as long as the disk does: if nobody waits for it any longer, the file may be another one.
+fn read(
+    path: &Path,
+    mut cache: RuleCache,
+    is_late: &AtomicBool,
+) -> Result<(RuleCache, Restored), StartError> {
     // Before it is opened: to open a FIFO waits for its other end.
     let restored = match path.metadata() {
         Ok(file) if !file.is_file() => {
@@ -212,6 +219,10 @@ fn read(path: &Path, mut cache: RuleCache) -> Result<(RuleCache, Restored), Star
     };
     let restored = restored.unwrap_or_else(|error| {
         let aside = beside(path, "bad");
+        // Relaxed: as where it is set.
+        if is_late.load(Ordering::Relaxed) {
+            return Restored::Refused { error, kept: "nobody waits for it any longer".to_owned() };
+        }
         let kept = match fs::rename(path, &aside) {
             Ok(()) => format!("the file is now {}", aside.display()),
             Err(error) => format!("the file stays where it is: {error}"),

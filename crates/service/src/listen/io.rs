@@ -239,7 +239,8 @@ impl Io {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         match sent {
-            Poll::Pending if self.is_late(context) => {
+            // Where a whole request has been read, nothing else is read until its answer is sent.
+            Poll::Pending if self.is_late(context) || self.is_over(context) => {
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
             Poll::Pending => Poll::Pending,

@@ -74,6 +74,9 @@ pub(crate) async fn accept<F, S>(
         };
         has_failed = false;
         while places.is_crowded() {
+            if *stopped.borrow() {
+                return;
+            }
             tokio::time::sleep(SHORT_PAUSE).await;
         }
         // Here and not in the task, so that a count of connections includes this one from now on.
