@@ -76,6 +76,12 @@ impl RulesCase {
             CountDenied::Yes => policy = policy.count_denied(None).ok()?,
             CountDenied::UpTo(wait) => policy = policy.count_denied(Some(wait)).ok()?,
         }
+        if let Some(wait) = at_limit.queue {
+            policy = policy.queue(wait).ok()?;
+        }
+        if at_limit.debt > 0 {
+            policy = policy.debt(at_limit.debt).ok()?;
+        }
         match at_limit.penalty {
             Some(penalty) if penalty.extended => {
                 policy.extended_penalty(penalty.length, penalty.after).ok()
