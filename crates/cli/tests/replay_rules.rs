@@ -238,11 +238,31 @@ fn what_is_asked_wrongly_is_refused_with_what_would_be_right() {
         &["--rules", "old.yaml", "--descriptor", "user={name"],
         "error: invalid value 'user={name' for '--descriptor <ENTRIES>': '{' at character 6 has no",
     );
+    starts(
+        &["--rules", "old.yaml", "--descriptor", "remote_address=ip"],
+        "error: invalid value 'remote_address=ip' for '--descriptor <ENTRIES>': entry 1: ip is not what a line has \
+         there; write remote_address={ip} for the ip of each line, or remote_address=\"ip\", in double quotes",
+    );
     starts(&["--rules", "old.yaml", "--policy", "1/m"], "error: the argument '--");
     starts(&["--policy", "1/m", "--diff", "new.yaml"], "error: the argument '--");
     starts(&["--suggest", "99%"], "error: the argument '--");
     let run = scratch.replay(&["a.log", "--rules", "old.yaml"]);
     assert!(run.err.contains("--descriptor <ENTRIES>"), "{}", run.err);
+}
+
+#[test]
+fn a_descriptor_that_makes_all_clients_one_is_named() {
+    let scratch = scratch("constant_descriptors");
+    let note = "note: --descriptor number 3 has no field in braces, as in {ip}: it is the same for all lines, so that all \
+                clients share its limit\n";
+    let asked = ["--rules", "old.yaml"];
+    for more in [&[][..], &["--stream"], &["--diff", "old.yaml"]] {
+        let run = replay(&scratch, &[&asked[..], &["--descriptor", "user=alice"], more].concat());
+        assert_eq!((run.code, run.err.as_str()), (Some(0), note), "{more:?}");
+    }
+    // An entry may be the same for all lines beside one that is not.
+    let run = replay(&scratch, &[&asked[..], &["--descriptor", "plan=\"user\", ip={ip}"]].concat());
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! Entries are separated by commas. A value is text in which `{field}` stands for the line's value of that field; a
 //! literal comma or brace is written twice. A line with a missing field (`-`, null) gives no such descriptor, as
 //! Envoy gives none for a missing header.
+//!
+//! A value that is the name of a field without its braces would make all clients one. It is refused, unless it is
+//! written in double quotes, which stand around any value that is meant as it is written.
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,6 +43,11 @@ impl Mapping {
             Piece::Field(key) => Some(key),
             Piece::Text(_) => None,
         })
+    }
+
+    /// Whether every line gives the same descriptor.
+    pub(super) fn is_constant(&self) -> bool {
+        self.fields().next().is_none()
     }
 
     /// The descriptor of a line whose fields `value` returns; none if a field that it needs is empty.
@@ -88,6 +96,16 @@ pub(crate) enum MappingError {
     NoField {
         at: usize,
     },
+    /// The name of a field where its value is meant, or a field in another language's notation.
+    Unbraced {
+        /// Which entry, from 1.
+        entry: usize,
+        key: String,
+        /// The value as it was written.
+        found: String,
+        /// The field that is probably meant.
+        field: String,
+    },
     TooMany {
         found: usize,
     },
@@ -118,6 +136,15 @@ impl fmt::Display for MappingError {
                 "no field between the braces at character {at}; write ip, user, method, path, referer, \
                  user-agent, host, status or a field of the log's format"
             ),
+            Self::Unbraced { entry, key, found, field } => {
+                let (key, found, field) =
+                    (key.escape_debug(), found.escape_debug(), field.escape_debug());
+                write!(
+                    f,
+                    "entry {entry}: {found} is not what a line has there; write {key}={{{field}}} for the {field} of \
+                     each line, or {key}=\"{found}\", in double quotes, for these very characters"
+                )
+            }
             Self::TooMany { found } => {
                 write!(f, "{found} entries; a descriptor may have {ENTRIES_MOST}")
             }
@@ -189,8 +216,24 @@ fn entry(number: usize, tokens: &[Token]) -> Result<MappingEntry, MappingError> 
     if key.is_empty() {
         return Err(MappingError::NoKey { entry: number });
     }
+    let start = tokens.as_slice().iter().position(|token| !is_space(token)).unwrap_or(tokens.len());
+    let value = match &tokens.as_slice()[start..] {
+        [Token::Char('"'), quoted @ .., Token::Char('"')] => pieces(quoted),
+        written => {
+            let value = pieces(written);
+            if let Some(field) = meant(&key, &value) {
+                let found = value.iter().map(Piece::written).collect();
+                return Err(MappingError::Unbraced { entry: number, key, found, field });
+            }
+            value
+        }
+    };
+    Ok(MappingEntry { key, value })
+}
+
+fn pieces(tokens: &[Token]) -> Vec<Piece> {
     let mut value = Vec::new();
-    for token in tokens.skip_while(|token| is_space(token)) {
+    for token in tokens {
         match (token, value.last_mut()) {
             (Token::Char(c), Some(Piece::Text(text))) => text.push(*c),
             (Token::Char(c), _) => value.push(Piece::Text(c.to_string())),
@@ -198,7 +241,34 @@ fn entry(number: usize, tokens: &[Token]) -> Result<MappingEntry, MappingError> 
             (Token::Comma, _) => {} // not reached: entries are parted there
         }
     }
-    Ok(MappingEntry { key, value })
+    value
+}
+
+/// The field that a value without its braces names, or that it has in the notation of a shell or of a log format.
+fn meant(key: &str, value: &[Piece]) -> Option<String> {
+    match value {
+        [Piece::Text(text)] => {
+            let name = text.trim_matches(|c: char| "$%<>[]():'`\"".contains(c));
+            let lower = name.to_lowercase();
+            let Ok(field) = lower.parse::<LineKey>();
+            let is_known = !matches!(field, LineKey::Field(_));
+            (is_known || name == key).then(|| if is_known { lower } else { name.to_owned() })
+        }
+        // `${ip}` and `%{ip}`.
+        [Piece::Text(sign), Piece::Field(field), ..] if sign == "$" || sign == "%" => {
+            Some(field.name().to_owned())
+        }
+        _ => None,
+    }
+}
+
+impl Piece {
+    fn written(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Field(field) => format!("{{{}}}", field.name()),
+        }
+    }
 }
 
 impl FromStr for Mapping {
@@ -235,6 +305,40 @@ mod tests {
         let two = " plan=free ,path = v1:{path} by { ip }, x=";
         assert_eq!(made(two, "::1", "/a").as_deref(), Some("plan=free, path=v1:/a by ::1, x="));
         assert_eq!(made("a={{,,}}=b", "", "").as_deref(), Some("a={,,}=b"));
+    }
+
+    #[test]
+    fn the_name_of_a_field_without_braces_is_not_taken_for_a_value() {
+        for (mapping, field) in [
+            ("remote_address=ip", "ip"),
+            ("remote_address= IP ", "ip"),
+            ("a={path}, b=user", "user"),
+            ("a=$remote_addr", "remote_addr"),
+            ("a=(user-agent)", "user-agent"),
+            ("a=[host]", "host"),
+            ("a=<path>", "path"),
+            ("a='method'", "method"),
+            ("tenant=tenant", "tenant"),
+            ("a=${ip}", "ip"),
+            ("a=%{user}", "user"),
+        ] {
+            let text = refused(mapping);
+            assert!(text.contains(&format!("={{{field}}} for the {field} of each line")), "{text}");
+        }
+        let text = refused("x=y, remote_address=ip");
+        let expected = "entry 2: ip is not what a line has there; write remote_address={ip} for the ip of each line, \
+                        or remote_address=\"ip\", in double quotes, for these very characters";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_value_in_double_quotes_is_meant_as_it_is_written() {
+        assert_eq!(made("kind=\"user\"", "", "").as_deref(), Some("kind=user"));
+        assert_eq!(made("kind=\"${ip}\"", "::1", "").as_deref(), Some("kind=$::1"));
+        assert_eq!(made("a=\"{ip}\", b=\" c \"", "::1", "").as_deref(), Some("a=::1, b= c "));
+        assert_eq!(made("a=\"", "", "").as_deref(), Some("a=\""));
+        // What only contains a name is a value like any other.
+        assert_eq!(made("a=users, b=by ip", "", "").as_deref(), Some("a=users, b=by ip"));
     }
 
     #[test]

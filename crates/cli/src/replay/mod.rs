@@ -66,6 +66,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     name_bad_lines(&args.files, &tallies);
     name_local_times(&args.files, &tallies);
     name_policies_without_table(&args.policies);
+    name_constant_descriptors(&args.rules.descriptors);
     // The reader of the report may close the pipe in the middle of it; the files are written all the same.
     let printed = print(&report, args.json.then(|| report.to_json()));
     if let Some(file) = &args.html {
@@ -85,6 +86,7 @@ fn compare(
     let (tallies, diff) = rules::diff(args, rules.map(PathBuf::as_path), sources)?;
     name_bad_lines(&args.files, &tallies);
     name_local_times(&args.files, &tallies);
+    name_constant_descriptors(&args.rules.descriptors);
     print(&diff, args.json.then(|| diff.to_json())).map_err(Failure::Output)?;
     Ok(rules::exit_code(&diff))
 }
@@ -134,6 +136,18 @@ fn name_policies_without_table(policies: &[WrittenPolicy]) {
             // An error means that standard error is closed.
             let _ = writeln!(io::stderr(), "note: a keyed limiter cannot hold {written}: {error}");
         }
+    }
+}
+
+/// Such a descriptor limits all clients as one, which is easily meant otherwise.
+fn name_constant_descriptors(mappings: &[mapping::Mapping]) {
+    for (_, n) in mappings.iter().zip(1..).filter(|(mapping, _)| mapping.is_constant()) {
+        // An error means that standard error is closed.
+        let _ = writeln!(
+            io::stderr(),
+            "note: --descriptor number {n} has no field in braces, as in {{ip}}: it is the same for all lines, so \
+             that all clients share its limit"
+        );
     }
 }
 

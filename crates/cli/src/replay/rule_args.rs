@@ -26,8 +26,9 @@ pub(crate) struct RuleArgs {
     ///
     /// Entries are key=value, parted by commas, as in "user={user}, path={path}". In a value {ip},
     /// {user}, {method}, {path}, {referer}, {user-agent} or {a field of JSON lines} stands for what the
-    /// line has there; a comma or a brace that is meant as such is written twice. A descriptor of which
-    /// a field is empty (`-`) is left out, as Envoy leaves it out.
+    /// line has there; a comma or a brace that is meant as such is written twice. The name of a field
+    /// without braces, as in remote_address=ip, is refused; in double quotes a value is what is written.
+    /// A descriptor of which a field is empty (`-`) is left out, as Envoy leaves it out.
     #[arg(long = "descriptor", requires = "rules", value_name = "ENTRIES")]
     #[arg(conflicts_with_all = NOT_RULES)]
     pub(crate) descriptors: Vec<Mapping>,
