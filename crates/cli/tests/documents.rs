@@ -236,6 +236,9 @@ fn commands(page: &str) -> Vec<(&str, Option<&str>)> {
 fn every_command_of_a_page_runs() {
     let scratch = Scratch::new("commands_of_pages");
     scratch.file("access.log", read("examples/access.log"));
+    for example in ["examples/access.log", "examples/rules/shop.yaml"] {
+        scratch.file(example, read(example));
+    }
     let (mut count, mut pictures, mut files, mut outputs) = (0, 0, 0, 0);
     for page in pages() {
         let text = read(&page);
@@ -268,18 +271,25 @@ fn every_command_of_a_page_runs() {
 
 #[test]
 fn the_pages_of_the_guide_are_those_that_the_library_shows() {
-    let shown: Vec<String> = read("src/guide.rs")
-        .split("include_str!(\"../")
-        .skip(1)
-        .filter_map(|rest| rest.split_once('"'))
-        .map(|(path, _)| path.to_owned())
-        .collect();
+    let shown_by = |guide: &str| -> Vec<String> {
+        let directory = root().join(guide);
+        let directory = directory.parent().expect("a file is in a directory");
+        // Pages outside of a package are there by a symbolic link.
+        let page = |path: &str| fs::canonicalize(directory.join(path)).expect(path);
+        let root = fs::canonicalize(root()).expect("the repository");
+        let source = read(guide);
+        let shown = between(&source, "include_str!(\"", "\"").into_iter().map(page);
+        let shown = shown.map(|path| path.strip_prefix(&root).expect("a page").to_owned());
+        shown.map(|path| path.display().to_string()).collect()
+    };
+    let packaged = shown_by("src/guide.rs");
+    let shown = [&packaged[..], &shown_by("crates/tower/src/guide.rs")].concat();
     for page in pages().iter().filter(|page| page.starts_with("docs/")) {
         let has_snippets = read(page).contains("```rust");
         assert_eq!(shown.contains(page), has_snippets, "{page}");
     }
     let manifest = read("Cargo.toml");
-    for page in &shown {
+    for page in &packaged {
         assert!(manifest.contains(&format!("\"/{page}\"")), "{page} is not packaged");
     }
 }

@@ -12,6 +12,7 @@ mod future;
 mod gate;
 #[cfg(feature = "grpc")]
 mod grpc;
+pub mod guide;
 pub mod headers;
 mod joint;
 mod key;
