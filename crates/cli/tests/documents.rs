@@ -294,6 +294,15 @@ fn the_pages_of_the_guide_are_those_that_the_library_shows() {
     }
 }
 
+/// A program that needs another package cannot be compiled there.
+#[test]
+fn the_server_on_the_front_page_of_the_library_is_that_of_the_recipes() {
+    let front = read("src/lib.rs");
+    let lines = between(&front, "//! ```ignore\n", "//! ```")[0].lines();
+    let program: Vec<String> = lines.map(|line| line.replacen("//!", "   ", 1)).collect();
+    assert!(program.len() >= 5 && read("docs/recipes.md").contains(&program.join("\n")));
+}
+
 #[test]
 fn the_page_of_log_formats_has_every_name() {
     let page = read("docs/log-formats.md");
