@@ -8,6 +8,9 @@ use common::{Run, Scratch, assert_prints};
 use svg::{ADMITTED, REFUSED};
 use tollgate_oracle::{Algorithm, Oracle, Rounding, Verdict};
 
+/// The colour of requests as they came.
+const CAME: &str = "#59636E";
+
 const SECOND_NS: u64 = 1_000_000_000;
 
 const POLICIES: [(&str, Algorithm); 4] = [
@@ -144,6 +147,25 @@ fn a_picture_has_a_lane_for_each_policy() {
     assert_eq!(svg::curves(&drawn), 4);
     // Marks of refusals: ten columns in the two lanes that refuse ten requests; and the legend.
     assert!(svg::rectangles(&drawn, REFUSED) > 10 && svg::rectangles(&drawn, ADMITTED) > 50);
+}
+
+/// Ten requests at once: the queue lets them go one by one, and is drawn at the scale of the lane below it.
+#[test]
+fn lanes_have_one_scale_and_tell_arrivals_from_departures() {
+    let scratch = Scratch::new("lanes_of_one_scale");
+    scratch.file("times", "0\n".repeat(10) + "5\n");
+    let args = ["simulate", "--times", "times", "--svg", "out.svg"];
+    let policies = ["--policy", "2/s burst 1 queue 20", "--policy", "leaky-bucket 20/s hard"];
+    assert_eq!(scratch.run(&[&args[..], &policies].concat()).code, Some(0));
+    let drawn = scratch.read("out.svg");
+    svg::assert_legible(&drawn);
+    let texts = svg::texts(&drawn);
+    assert_eq!(texts.iter().filter(|text| *text == "20").count(), 2, "{texts:?}");
+    // In each lane two instants at which requests come; and the legend.
+    assert_eq!(svg::rectangles(&drawn, CAME), 2 * 2 + 1);
+    // Ten departures half a second apart and what they fill in steps of their number, of which the first two last half a
+    // second, against two instants.
+    assert!(svg::rectangles(&drawn, ADMITTED) > 10 + 2);
 }
 
 #[test]

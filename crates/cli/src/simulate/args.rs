@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate::Quota;
 
+use super::lane::limit;
 use crate::spans::span;
 use crate::written::WrittenPolicy;
 
@@ -43,7 +44,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long = "for", value_name = "SPAN", value_parser = span)]
     pub(super) duration: Option<u64>,
 
-    /// With burst and boundary: requests of a burst [default: the first policy's count]
+    /// With burst and boundary: requests of a burst [default: the first policy's count, or its burst if that is larger]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) burst: Option<u64>,
 
@@ -110,7 +111,7 @@ impl SimulateArgs {
     }
 
     pub(super) fn count(&self) -> u64 {
-        self.quota().map_or(1, |quota| quota.count())
+        self.policies.first().map_or(1, |first| limit(first.policy))
     }
 }
 

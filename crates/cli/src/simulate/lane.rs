@@ -94,6 +94,13 @@ impl SimulatedLane {
     }
 }
 
+/// What a picture draws as the policy's limit: its count in a period, or what it admits at one instant if that is more, as
+/// of `leaky-bucket 100/m hard`, which drains one a minute.
+pub(super) fn limit(policy: Policy) -> u64 {
+    let quota = policy.quota();
+    quota.count().max(quota.max_burst())
+}
+
 /// The policy's period in nanoseconds.
 pub(super) fn period_ns(policy: Policy) -> u64 {
     in_nanos(policy.quota().period())
@@ -124,6 +131,19 @@ mod tests {
         let held: Vec<_> = trailing(&[0, 0, 4, 10, 13, 14, 14], 10).map(|(_, held)| held).collect();
         assert_eq!(held, [1, 2, 3, 2, 3, 3, 4]);
         assert_eq!(trailing(&[], 10).count(), 0);
+    }
+
+    #[test]
+    fn a_limit_is_the_count_or_a_larger_burst() {
+        for (policy, expected) in [
+            ("leaky-bucket 100/m hard", 100),
+            ("leaky-bucket 100/m soft", 100),
+            ("gcra 10/s burst 5", 10),
+            ("gcra 5/s burst 20", 20),
+            ("fixed-window 7/h", 7),
+        ] {
+            assert_eq!(limit(policy.parse().expect("a policy")), expected, "{policy}");
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The lanes as a picture: how much each policy had admitted in its last period at every moment, and below that every
-//! request, admitted or refused. The picture has the same size for any number of requests: a column of pixels shows
+//! request: when it came, and when it was admitted or refused. A policy with a queue admits later than requests come. The
+//! scale is one for all lanes. The picture has the same size for any number of requests: a column of pixels shows
 //! its maximum.
 
 use std::io;
 
 use plotters::prelude::*;
 
-use super::lane::{SimulatedLane, period_ns, trailing};
+use super::lane::{SimulatedLane, limit, period_ns, trailing};
 use crate::plot::{self, Canvas, CountAxis, Drawn, MarkLabels, TimeAxis};
 use crate::replay::shortened;
 use crate::spans::{DAY_NS, name};
@@ -16,25 +17,31 @@ use crate::traffic::Traffic;
 /// Pixels.
 const WIDTH: u32 = 960;
 const HEAD: u32 = 40;
-const LANE: u32 = 232;
+const LANE: u32 = 246;
 /// The requests of a lane, above its axis of time.
-const MARKS: u32 = 40;
+const MARKS: u32 = 54;
 
 /// Draws all lanes, one below the other.
 pub(super) fn draw(traffic: &Traffic, lanes: &[SimulatedLane]) -> io::Result<String> {
     let height = HEAD + LANE * u32::try_from(lanes.len()).unwrap_or(u32::MAX / LANE - 1);
     let title = format!("{}: what {} policies admit", traffic.name, lanes.len());
+    let highest = lanes.iter().map(|lane| limit(lane.policy.policy).max(lane.max_in_period));
+    let highest = highest.max().unwrap_or(1);
     let drawn = plot::svg(&title, (WIDTH, height), |canvas| {
         let (head, mut rest) = canvas.split_vertically(HEAD);
         let name = shortened(traffic.name.as_bytes(), plot::NAME_CHARS);
         plot::text(&head, &name, (16, 20), plot::HEADING)?;
         let key = "filled: in the last period; line: limit";
-        plot::text(&head, key, (390, 20), plot::REMARK)?;
-        let legend = [(plot::ADMITTED, "admitted", 730), (plot::REFUSED, "refused", 840)];
+        plot::text(&head, key, (330, 20), plot::REMARK)?;
+        let legend = [
+            (plot::AXIS, "came", 640),
+            (plot::ADMITTED, "admitted", 730),
+            (plot::REFUSED, "refused", 840),
+        ];
         plot::legend(&head, &legend, 20)?;
         for lane in lanes {
             let (panel, below) = rest.split_vertically(LANE);
-            draw_lane(traffic, lane, &panel)?;
+            draw_lane(traffic, lane, highest, &panel)?;
             rest = below;
         }
         Ok(())
@@ -42,7 +49,8 @@ pub(super) fn draw(traffic: &Traffic, lanes: &[SimulatedLane]) -> io::Result<Str
     Ok(plot::standalone(&drawn))
 }
 
-fn draw_lane(traffic: &Traffic, lane: &SimulatedLane, canvas: &Canvas<'_>) -> Drawn {
+/// `highest` is what the scale of all lanes has to reach.
+fn draw_lane(traffic: &Traffic, lane: &SimulatedLane, highest: u64, canvas: &Canvas<'_>) -> Drawn {
     let policy = shortened(lane.policy.to_string().as_bytes(), plot::NAME_CHARS);
     let counts = format!(
         "admitted {}, refused {}; at most {} in {}",
@@ -56,7 +64,8 @@ fn draw_lane(traffic: &Traffic, lane: &SimulatedLane, canvas: &Canvas<'_>) -> Dr
     let (_, body) = canvas.split_vertically(34);
     let (curve, marks) = body.split_vertically(LANE - 34 - MARKS - 32);
     let pass: Vec<u64> = admitted(traffic, lane).collect();
-    draw_curve(traffic, lane, &pass, &curve)?;
+    let top = highest.saturating_add(highest / 6 + 1);
+    draw_curve(traffic, lane, &pass, top, &curve)?;
     draw_marks(traffic, lane, &marks)
 }
 
@@ -72,10 +81,14 @@ fn axis(traffic: &Traffic) -> TimeAxis {
 }
 
 /// The amount admitted in the last period, and the limit.
-fn draw_curve(traffic: &Traffic, lane: &SimulatedLane, pass: &[u64], canvas: &Canvas<'_>) -> Drawn {
-    let limit = lane.policy.policy.quota().count();
-    let highest = limit.max(lane.max_in_period);
-    let top = highest.saturating_add(highest / 6 + 1);
+fn draw_curve(
+    traffic: &Traffic,
+    lane: &SimulatedLane,
+    pass: &[u64],
+    top: u64,
+    canvas: &Canvas<'_>,
+) -> Drawn {
+    let limit = limit(lane.policy.policy);
     let mut chart = ChartBuilder::on(canvas)
         .margin_right(plot::RIGHT)
         .y_label_area_size(plot::LEFT)
@@ -100,13 +113,14 @@ fn draw_curve(traffic: &Traffic, lane: &SimulatedLane, pass: &[u64], canvas: &Ca
     Ok(())
 }
 
-/// A row of marks for admitted requests, below it one for refused requests, and the axis of time.
+/// A row of marks for requests as they came, below it one for the admitted ones as they left, one for refused requests,
+/// and the axis of time.
 fn draw_marks(traffic: &Traffic, lane: &SimulatedLane, canvas: &Canvas<'_>) -> Drawn {
     let mut chart = ChartBuilder::on(canvas)
         .margin_right(plot::RIGHT)
         .x_label_area_size(32)
         .y_label_area_size(plot::LEFT)
-        .build_cartesian_2d(axis(traffic), CountAxis::new(20, 0))?;
+        .build_cartesian_2d(axis(traffic), CountAxis::new(29, 0))?;
     let label = ("sans-serif", 16).into_text_style(canvas).color(&plot::INK);
     chart
         .configure_mesh()
@@ -116,17 +130,14 @@ fn draw_marks(traffic: &Traffic, lane: &SimulatedLane, canvas: &Canvas<'_>) -> D
         .label_style(label)
         .draw()?;
     let columns = Columns::new(traffic.span_ns);
-    for (is_admitted, low, high, colour) in
-        [(true, 11, 18, plot::ADMITTED), (false, 2, 9, plot::REFUSED)]
-    {
-        let met = if is_admitted {
-            columns.met(admitted(traffic, lane))
-        } else {
-            let refused = traffic.times.iter().zip(&lane.admitted).filter(|(_, pass)| !**pass);
-            columns.met(refused.map(|(at, _)| *at))
-        };
+    let refused = traffic.times.iter().zip(&lane.admitted).filter(|(_, pass)| !**pass);
+    for (met, low, colour) in [
+        (columns.met(traffic.times.iter().copied()), 20, plot::AXIS),
+        (columns.met(admitted(traffic, lane)), 11, plot::ADMITTED),
+        (columns.met(refused.map(|(at, _)| *at)), 2, plot::REFUSED),
+    ] {
         chart.draw_series(columns.joined(&met).filter(|run| run.value > 0).map(|run| {
-            Rectangle::new([(run.start_ns, low), (run.end_ns, high)], colour.filled())
+            Rectangle::new([(run.start_ns, low), (run.end_ns, low + 7)], colour.filled())
         }))?;
     }
     Ok(())

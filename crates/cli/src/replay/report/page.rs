@@ -40,8 +40,11 @@ td.bar span { display: block; height: .7rem; background: var(--refused); print-c
 impl ReplayReport {
     /// The report as a self-contained page.
     pub(crate) fn to_html(&self) -> io::Result<String> {
-        let pictures: Vec<_> =
-            self.rows().iter().map(pictures::timeline).collect::<io::Result<_>>()?;
+        let pictures: Vec<_> = self
+            .rows()
+            .iter()
+            .map(|policy| pictures::timeline(self, policy))
+            .collect::<io::Result<_>>()?;
         let cumulative = pictures::cumulative(self)?;
         let markup = html! {
             (DOCTYPE)

@@ -42,7 +42,7 @@ impl ReplayReport {
                 let name = text::shortened(policy.name().as_bytes(), plot::NAME_CHARS);
                 plot::text(&heading, &name, (16, 20), plot::HEADING)?;
                 let (timeline, bars) = body.split_vertically(TIMELINE_HEIGHT);
-                draw_timeline(policy, &timeline)?;
+                draw_timeline(policy, tallest(self), &timeline)?;
                 draw_bars(policy, &bars)?;
                 rest = below;
             }
@@ -59,14 +59,22 @@ pub(super) fn cumulative(report: &ReplayReport) -> io::Result<String> {
 }
 
 /// The admitted and refused requests of one policy over time.
-pub(super) fn timeline(policy: &PolicyReport) -> io::Result<String> {
+pub(super) fn timeline(report: &ReplayReport, policy: &PolicyReport) -> io::Result<String> {
     let title = format!(
         "{}: {} requests admitted and {} refused over time",
         policy.name(),
         grouped(policy.admitted),
         grouped(policy.refused)
     );
-    plot::svg(&title, (WIDTH, TIMELINE_HEIGHT), |canvas| draw_timeline(policy, canvas))
+    plot::svg(&title, (WIDTH, TIMELINE_HEIGHT), |canvas| {
+        draw_timeline(policy, tallest(report), canvas)
+    })
+}
+
+/// The requests of the fullest bin: the scale is one for all timelines.
+fn tallest(report: &ReplayReport) -> u64 {
+    let bins = report.rows().iter().flat_map(|policy| policy.timeline.bins());
+    bins.map(|(_, bin)| bin.admitted + bin.refused).max().unwrap_or(0)
 }
 
 fn title(report: &ReplayReport) -> String {
@@ -121,19 +129,18 @@ fn added_up(policy: &PolicyReport) -> Vec<(u64, u64)> {
     [(start_ns, 0)].into_iter().chain(sums).collect()
 }
 
-fn draw_timeline(policy: &PolicyReport, canvas: &Canvas<'_>) -> Drawn {
+fn draw_timeline(policy: &PolicyReport, tallest: u64, canvas: &Canvas<'_>) -> Drawn {
     let width = spans::name(policy.timeline.width_ns());
     plot::text(canvas, &format!("requests in {width}"), (16, 16), plot::REMARK)?;
     let colours = [(plot::ADMITTED, "admitted", 190), (plot::REFUSED, "refused", 300)];
     plot::legend(canvas, &colours, 16)?;
     let (_, body) = canvas.split_vertically(32);
-    let tallest = policy.timeline.bins().map(|(_, bin)| bin.admitted + bin.refused).max();
     let time = TimeAxis::new(policy.timeline.span_ns(), MarkLabels::Clock);
     let mut chart = ChartBuilder::on(&body)
         .margin_right(plot::RIGHT)
         .x_label_area_size(32)
         .y_label_area_size(plot::LEFT)
-        .build_cartesian_2d(time, CountAxis::new(tallest.unwrap_or(0), 4))?;
+        .build_cartesian_2d(time, CountAxis::new(tallest, 4))?;
     let label = ("sans-serif", 16).into_text_style(&body).color(&plot::INK);
     chart
         .configure_mesh()
