@@ -4,14 +4,15 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tollgate_rules::{RuleCache, RuleSet, RuleText, Settings};
+use serde::Serialize;
+use tollgate_rules::{Limit, Rule, RuleCache, RuleSet, RuleText, Settings};
 
 use crate::failure::Failure;
 use crate::texts::texts;
 
 const AFTER_HELP: &str = "\
 Prints one line per rule: its domain and keys, the policy that it is enforced by, for how many
-clients at a time, and the file's totals. Errors go to standard error, with file, line and column,
+clients at a time, and the file's totals; with --json the same as one object. Errors go to standard error, with file, line and column,
 one per bad file, and end with exit code 2.
 
 Examples:
@@ -34,6 +35,10 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     sizes: Sizes,
+
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    json: bool,
 
     /// Decide each descriptor on its own, as envoyproxy/ratelimit does
     #[arg(long)]
@@ -69,7 +74,11 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     #[cfg(not(feature = "serve"))]
     let rules = load(&texts, settings)?;
     let rules = without_hidden(rules)?;
-    print(texts.len(), &rules).map_err(Failure::Output)
+    match args.json {
+        true => print_json(texts.len(), &rules),
+        false => print(texts.len(), &rules),
+    }
+    .map_err(Failure::Output)
 }
 
 /// By the cache of a service, so that nothing passes here that is refused there. The flags are those of `serve`; what
@@ -139,6 +148,70 @@ fn print(files: usize, rules: &RuleSet) -> io::Result<()> {
     rules.all_forwards().try_for_each(|forward| writeln!(out, "{forward}"))?;
     let what = amounts(files, rules.domains().count(), rules.rules().len());
     writeln!(out, "{what}; tables of {} bytes", rules.table_bytes())?;
+    out.flush()
+}
+
+/// What is printed by `--json`: the lines as `text`, and what they are made of.
+#[derive(Serialize)]
+struct CheckReport<'r> {
+    files: usize,
+    domains: Vec<&'r str>,
+    rules: Vec<CheckedRule<'r>>,
+    /// What becomes of the requests that proxies ask about.
+    forwards: Vec<String>,
+    table_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct CheckedRule<'r> {
+    domain: &'r str,
+    path: &'r str,
+    text: String,
+    /// None for a rule without a limit.
+    limits: Vec<CheckedLimit<'r>>,
+    unlimited: bool,
+    shadow: bool,
+    /// 1 if all clients share the limits; not of a rule without a limit.
+    clients: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct CheckedLimit<'r> {
+    name: Option<&'r str>,
+    /// None where nothing passes.
+    policy: Option<String>,
+}
+
+impl<'r> From<&'r Rule> for CheckedRule<'r> {
+    fn from(rule: &'r Rule) -> Self {
+        Self {
+            domain: rule.domain(),
+            path: rule.path(),
+            text: rule.to_string(),
+            limits: rule.limits().iter().map(CheckedLimit::from).collect(),
+            unlimited: rule.is_unlimited(),
+            shadow: rule.is_shadow(),
+            clients: (!rule.is_unlimited()).then(|| rule.capacity()),
+        }
+    }
+}
+
+impl<'r> From<&'r Limit> for CheckedLimit<'r> {
+    fn from(limit: &'r Limit) -> Self {
+        Self { name: limit.name(), policy: limit.policy().map(|policy| policy.to_string()) }
+    }
+}
+
+fn print_json(files: usize, rules: &RuleSet) -> io::Result<()> {
+    let object = CheckReport {
+        files,
+        domains: rules.domains().collect(),
+        rules: rules.rules().iter().map(CheckedRule::from).collect(),
+        forwards: rules.all_forwards().map(ToString::to_string).collect(),
+        table_bytes: rules.table_bytes(),
+    };
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(&object)?)?;
     out.flush()
 }
 

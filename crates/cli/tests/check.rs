@@ -49,6 +49,42 @@ shop.closed_page: nothing passes, shadow, one for all
 }
 
 #[test]
+fn the_same_is_told_in_json() {
+    let scratch = Scratch::new("rules_in_json");
+    scratch.file("shop.yaml", GOOD);
+    let output = scratch.command(&["check", "shop.yaml", "--json"]).output().expect("the run ends");
+    assert_eq!(output.status.code(), Some(0));
+    let limit = |name: &str, policy: &str| format!("{{\"name\":{name},\"policy\":{policy}}}");
+    let rule = |path: &str, text: &str, limits: &[String], rest: &str| {
+        let limits = limits.join(",");
+        let text = format!("\"text\":\"shop.{path}: {text}\",\"limits\":[{limits}]");
+        format!("{{\"domain\":\"shop\",\"path\":\"{path}\",{text},{rest}}}")
+    };
+    let of = |clients| format!("\"unlimited\":false,\"shadow\":false,\"clients\":{clients}");
+    let rules = [
+        rule("user", "fixed-window 60/m", &[limit("null", "\"fixed-window 60/m\"")], &of(65_536)),
+        rule(
+            "user.path_/login*",
+            "fixed-window 1/s named fast and gcra 20/10m burst 5",
+            &[limit("\"fast\"", "\"fixed-window 1/s\""), limit("null", "\"gcra 20/10m burst 5\"")],
+            &of(65_536),
+        ),
+        rule("health", "unlimited", &[], "\"unlimited\":true,\"shadow\":false,\"clients\":null"),
+        rule(
+            "closed_page",
+            "nothing passes, shadow",
+            &[limit("null", "null")],
+            "\"unlimited\":false,\"shadow\":true,\"clients\":1",
+        ),
+    ];
+    let expected = format!(
+        "{{\"files\":1,\"domains\":[\"shop\"],\"rules\":[{}],\"forwards\":[],\"table_bytes\":2894424}}\n",
+        rules.join(",")
+    );
+    assert_eq!(String::from_utf8(output.stdout).expect("text"), expected);
+}
+
+#[test]
 fn tables_that_would_be_too_large_are_refused_before_they_are_built() {
     let scratch = Scratch::new("tables_that_would_be_too_large");
     scratch.file("shop.yaml", GOOD);

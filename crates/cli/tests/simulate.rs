@@ -270,6 +270,15 @@ fn options_that_cannot_work_are_refused() {
             "a rate takes no burst",
         ),
         (&["--pattern", "uniform", "--policy", "10/s", "--rate", "ten"], "ten"),
+        (
+            &["--pattern", "uniform", "--policy", "10/s and"],
+            "; several limits are written as in \"10/s burst 5 and 100/m\"",
+        ),
+        (
+            &["--pattern", "uniform", "--policy", "10/s queue 5 and 100/m"],
+            "a request of several limits cannot wait in the queue of one of them",
+        ),
+        (&["--pattern", "uniform", "--policy", "10/s", "--json", "--live"], "cannot be used with"),
         (&["--pattern", "burst", "--policy", "10/s", "--burst", "0"], "0 is not in 1.."),
         (&["--pattern", "uniform", "--policy", "10/s", "--for", "ten"], "expected a span of time"),
     ] {
@@ -342,6 +351,35 @@ fixed-window 10/s              947      270        22.19 %                18    
 sliding-window 10/s            890      327        26.87 %                14         218ms          559ms
 segmented-window 10/s x5       890      327        26.87 %                14         491ms          626ms
 ";
+
+/// Forty a second in the first of two seconds. The first limit alone admits the eighth at 300 ms; the request of 325 ms waits
+/// for the end of the minute.
+#[test]
+fn several_limits_are_charged_all_or_none() {
+    let scratch = Scratch::new("several_limits");
+    let policy = "10/s burst 5 and fixed-window 8/m";
+    let args = ["simulate", "--pattern", "on-off", "--rate", "40/s", "--for", "2s"];
+    let run = scratch.run(&[&args[..], &["--policy", policy, "--policy", "10/s burst 5"]].concat());
+    assert_prints(
+        &run,
+        "\
+40 per 1s for 1s, then none for 1s: 40 requests from 0s to 0.975s
+
+policy                             admitted  refused  share refused  most in a period  longest wait  longest pause
+10/s burst 5 and fixed-window 8/m         8       32        80.00 %             8 / 8     59s 675ms          100ms
+10/s burst 5                             14       26        65.00 %                14          75ms          100ms
+",
+    );
+    let json = scratch.run(&[&args[..], &["--policy", policy, "--json"]].concat());
+    assert_prints(
+        &json,
+        "{\"traffic\":\"40 per 1s for 1s, then none for 1s\",\"requests\":40,\"first_ns\":0,\"last_ns\":975000000,\
+         \"policies\":[{\"policy\":\"10/s burst 5 and fixed-window 8/m\",\"admitted\":8,\"refused\":32,\
+         \"longest_wait_ns\":59675000000,\"longest_pause_ns\":100000000,\"limits\":[\
+         {\"policy\":\"10/s burst 5\",\"period_ns\":1000000000,\"max_in_period\":8},\
+         {\"policy\":\"fixed-window 8/m\",\"period_ns\":60000000000,\"max_in_period\":8}]}]}\n",
+    );
+}
 
 /// Sixty requests at once: the first leaves at once, fifty at steps of 200 ms, nine find no place.
 #[test]

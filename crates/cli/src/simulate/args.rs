@@ -6,12 +6,13 @@ use tollgate::Quota;
 
 use super::lane::limit;
 use crate::spans::span;
-use crate::written::WrittenPolicy;
+use crate::written::WrittenLimits;
 
 const AFTER_HELP: &str = "\
 Examples:
   tollgate simulate --pattern boundary --policy \"fixed-window 10/s\" --policy \"sliding-window 10/s\"
   tollgate simulate --pattern poisson --rate 20/s --for 60s --policy \"10/s burst 5\" --svg out.svg
+  tollgate simulate --pattern on-off --policy \"10/s burst 5 and 30/m\" --json
   tollgate simulate --times times.csv --policy 10/m --csv decisions.csv
   tollgate simulate --pattern on-off --policy \"gcra 10/s burst 5\" --live";
 
@@ -33,8 +34,11 @@ pub(crate) struct SimulateArgs {
     pub(super) times: Option<String>,
 
     /// The limit to try, such as "gcra 10/m burst 5"; repeat to compare several
+    ///
+    /// With `and` between them several limits for each request, as in "10/s burst 5 and 100/m": it is charged to all of
+    /// them or to none. Options that are not given follow from the first limit.
     #[arg(long = "policy", required = true, value_name = "POLICY")]
-    pub(super) policies: Vec<WrittenPolicy>,
+    pub(super) policies: Vec<WrittenLimits>,
 
     /// How often requests come, on average or while they come [default: twice the first policy's rate]
     #[arg(long, value_name = "COUNT/PERIOD", value_parser = rate)]
@@ -63,6 +67,10 @@ pub(crate) struct SimulateArgs {
     /// With poisson: another number makes other traffic
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
+
+    /// Print one JSON object instead of the table; spans are in nanoseconds
+    #[arg(long, conflicts_with = "live")]
+    pub(super) json: bool,
 
     /// Also show the decisions as they happen, in ten seconds; where there is no terminal, the table alone
     #[arg(long)]
@@ -95,7 +103,7 @@ pub(super) enum TrafficPattern {
 impl SimulateArgs {
     /// Options that are not given follow from the first policy.
     fn quota(&self) -> Option<Quota> {
-        self.policies.first().map(|first| first.policy.quota())
+        self.policies.first().map(|first| first.first.policy.quota())
     }
 
     pub(super) fn rate(&self) -> (u64, u64) {
@@ -111,7 +119,7 @@ impl SimulateArgs {
     }
 
     pub(super) fn count(&self) -> u64 {
-        self.policies.first().map_or(1, |first| limit(first.policy))
+        self.policies.first().map_or(1, |first| limit(first.first.policy))
     }
 }
 

@@ -1,12 +1,12 @@
-//! One policy applied to the traffic, and its results.
+//! One policy, or several limits at once, applied to the traffic, and the results.
 
 use std::time::Duration;
 
-use tollgate::{Decision, Limiter, ManualClock, Policy, Timestamp};
+use tollgate::{Decision, Limiter, ManualClock, Policy, Timestamp, Toll, check_all};
 
 use crate::delays::{DelaySummary, Delays, ask};
 use crate::failure::Failure;
-use crate::written::WrittenPolicy;
+use crate::written::WrittenLimits;
 
 /// The answer to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) struct SimulatedAnswer {
 /// The results of one policy.
 #[derive(Debug)]
 pub(super) struct SimulatedLane {
-    pub(super) policy: WrittenPolicy,
+    pub(super) policy: WrittenLimits,
     /// Whether each request was admitted.
     pub(super) admitted: Vec<bool>,
     /// When each admitted one left: when it came, or when its turn had come.
@@ -32,8 +32,8 @@ pub(super) struct SimulatedLane {
     pub(super) delays: Option<DelaySummary>,
     pub(super) admitted_count: u64,
     pub(super) refused_count: u64,
-    /// The maximum that left in any half-open interval of the policy's period.
-    pub(super) max_in_period: u64,
+    /// For each of the limits the maximum that left in any half-open interval of its period.
+    pub(super) max_in_period: Vec<u64>,
     pub(super) longest_wait: Duration,
     /// The longest time between two admitted requests, as they left.
     pub(super) longest_pause: Duration,
@@ -42,16 +42,22 @@ pub(super) struct SimulatedLane {
 impl SimulatedLane {
     /// Decides every request, and passes each answer to `see`.
     pub(super) fn decide(
-        written: &WrittenPolicy,
+        written: &WrittenLimits,
         times: &[u64],
         mut see: impl FnMut(u64, SimulatedAnswer) -> Result<(), Failure>,
     ) -> Result<Self, Failure> {
-        let limiter = Limiter::with_clock(written.policy, ManualClock::new());
+        let limiter = |policy: Policy| Limiter::with_clock(policy, ManualClock::new());
+        let first = limiter(written.first.policy);
+        let others: Vec<_> = written.others.iter().map(|other| limiter(other.policy)).collect();
         let mut admitted = Vec::with_capacity(times.len());
         let (mut pass, mut delays) = (Vec::new(), Delays::default());
         let mut longest_wait = Duration::ZERO;
         for &nanos in times {
-            let (decision, delay) = ask(&limiter, Timestamp::from_nanos(nanos));
+            let now = Timestamp::from_nanos(nanos);
+            let (decision, delay) = match others[..] {
+                [] => ask(&first, now),
+                _ => (ask_all(&first, &others, now), None),
+            };
             delay.into_iter().for_each(|delay| delays.add(delay));
             let delay_ns = in_nanos(delay.unwrap_or_default());
             if decision.is_allowed() {
@@ -81,10 +87,12 @@ impl SimulatedLane {
             policy: written.clone(),
             admitted_count,
             refused_count: times.len() as u64 - admitted_count,
-            max_in_period: trailing(&pass, period_ns(written.policy))
-                .map(|(_, held)| held)
-                .max()
-                .unwrap_or(0),
+            max_in_period: written
+                .all()
+                .map(|one| {
+                    trailing(&pass, period_ns(one.policy)).map(|(_, held)| held).max().unwrap_or(0)
+                })
+                .collect(),
             longest_wait,
             longest_pause: Duration::from_nanos(pause_ns),
             admitted,
@@ -92,6 +100,15 @@ impl SimulatedLane {
             delays: delays.summary(),
         })
     }
+}
+
+/// Decides one request under several limits. Of an admitted one the answer is that of the limit with the least left, of a
+/// denied one that of the longest wait.
+fn ask_all(first: &Limiter, others: &[Limiter], now: Timestamp) -> Decision {
+    let limiters = [first].into_iter().chain(others);
+    let mut tolls: Vec<Toll<'_>> = limiters.map(|it| it.entry().at(now).cost(1)).collect();
+    // A decision is told of every list but an empty one.
+    check_all(&mut tolls).decision().unwrap_or_else(|| first.entry().at(now).check(1))
 }
 
 /// What a picture draws as the policy's limit: its count in a period, or what it admits at one instant if that is more, as
@@ -151,7 +168,7 @@ mod tests {
         let second = 1_000_000_000;
         let times = [0, 0, 1, 9, 10, 11, 25].map(|at| at * second);
         let mut answers = Vec::new();
-        let policy = "fixed-window 2/10s".parse::<WrittenPolicy>().expect("a policy");
+        let policy = "fixed-window 2/10s".parse::<WrittenLimits>().expect("a policy");
         let lane = SimulatedLane::decide(&policy, &times, |_, answer| {
             answers.push((answer.is_admitted, answer.remaining, answer.wait_ns / second));
             Ok(())
@@ -167,7 +184,10 @@ mod tests {
             (true, 1, 0),
         ];
         assert_eq!(answers, expected);
-        assert_eq!((lane.admitted_count, lane.refused_count, lane.max_in_period), (5, 2, 2));
+        assert_eq!(
+            (lane.admitted_count, lane.refused_count, &lane.max_in_period[..]),
+            (5, 2, &[2][..])
+        );
         assert_eq!((lane.longest_wait.as_secs(), lane.longest_pause.as_secs()), (9, 14));
     }
 }

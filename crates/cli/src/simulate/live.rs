@@ -164,7 +164,7 @@ mod tests {
 
     fn lanes(traffic: &Traffic) -> Vec<SimulatedLane> {
         let lane = |policy: &str| {
-            let policy = policy.parse::<crate::written::WrittenPolicy>().expect("a policy");
+            let policy = policy.parse::<crate::written::WrittenLimits>().expect("a policy");
             SimulatedLane::decide(&policy, &traffic.times, |_, _| Ok(()))
                 .expect("nothing is written")
         };

@@ -7,6 +7,7 @@
 //! All requests are of one client. The arithmetic is the library's own, at times that start at zero.
 
 mod args;
+mod json;
 mod lane;
 mod live;
 mod pattern;
@@ -23,6 +24,7 @@ pub(crate) use args::SimulateArgs;
 
 use crate::failure::Failure;
 use crate::output;
+use crate::written::WrittenLimits;
 use indicatif::ProgressDrawTarget;
 use lane::{SimulatedAnswer, SimulatedLane};
 
@@ -34,7 +36,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
         Some(file) => times::read(file)?,
         None => pattern::make(args).map_err(Failure::Traffic)?,
     };
-    let queues = args.policies.iter().any(|written| written.policy.at_limit().queue.is_some());
+    let queues = args.policies.iter().any(WrittenLimits::has_queue);
     let mut csv = args.csv.as_ref().map(|file| Csv::create(file, queues)).transpose()?;
     let mut lanes = Vec::with_capacity(args.policies.len());
     for written in &args.policies {
@@ -54,7 +56,13 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     }
     let mut out = io::stdout().lock();
     let table = table::SimulateReport { traffic: &traffic, lanes: &lanes };
-    write!(out, "{table}").and_then(|()| out.flush()).map_err(Failure::Output)?;
+    let printed = match args.json {
+        true => json::of(&traffic, &lanes)
+            .map_err(io::Error::from)
+            .and_then(|json| writeln!(out, "{json}")),
+        false => write!(out, "{table}"),
+    };
+    printed.and_then(|()| out.flush()).map_err(Failure::Output)?;
     match &args.svg {
         Some(file) => {
             output::write(file, &picture::draw(&traffic, &lanes).map_err(Failure::Output)?)

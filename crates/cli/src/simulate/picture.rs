@@ -1,4 +1,4 @@
-//! The lanes as a picture: how much each policy had admitted in its last period at every moment, and below that every
+//! The lanes as a picture: how much each policy had admitted in its last period at every moment (of several limits in that of the first), and below that every
 //! request: when it came, and when it was admitted or refused. A policy with a queue admits later than requests come. The
 //! scale is one for all lanes. The picture has the same size for any number of requests: a column of pixels shows
 //! its maximum.
@@ -25,7 +25,9 @@ const MARKS: u32 = 54;
 pub(super) fn draw(traffic: &Traffic, lanes: &[SimulatedLane]) -> io::Result<String> {
     let height = HEAD + LANE * u32::try_from(lanes.len()).unwrap_or(u32::MAX / LANE - 1);
     let title = format!("{}: what {} policies admit", traffic.name, lanes.len());
-    let highest = lanes.iter().map(|lane| limit(lane.policy.policy).max(lane.max_in_period));
+    let highest = lanes.iter().map(|lane| {
+        limit(lane.policy.first.policy).max(lane.max_in_period.first().copied().unwrap_or(0))
+    });
     let highest = highest.max().unwrap_or(1);
     let drawn = plot::svg(&title, (WIDTH, height), |canvas| {
         let (head, mut rest) = canvas.split_vertically(HEAD);
@@ -52,12 +54,14 @@ pub(super) fn draw(traffic: &Traffic, lanes: &[SimulatedLane]) -> io::Result<Str
 /// `highest` is what the scale of all lanes has to reach.
 fn draw_lane(traffic: &Traffic, lane: &SimulatedLane, highest: u64, canvas: &Canvas<'_>) -> Drawn {
     let policy = shortened(lane.policy.to_string().as_bytes(), plot::NAME_CHARS);
+    let in_periods = lane.policy.all().zip(&lane.max_in_period);
+    let in_periods = in_periods
+        .map(|(one, units)| format!("{} in {}", grouped(*units), name(period_ns(one.policy))));
     let counts = format!(
-        "admitted {}, refused {}; at most {} in {}",
+        "admitted {}, refused {}; at most {}",
         grouped(lane.admitted_count),
         grouped(lane.refused_count),
-        grouped(lane.max_in_period),
-        name(period_ns(lane.policy.policy))
+        in_periods.collect::<Vec<_>>().join(", ")
     );
     plot::text(canvas, &policy, (16, 18), plot::HEADING)?;
     plot::text(canvas, &counts, (390, 18), plot::REMARK)?;
@@ -88,7 +92,7 @@ fn draw_curve(
     top: u64,
     canvas: &Canvas<'_>,
 ) -> Drawn {
-    let limit = limit(lane.policy.policy);
+    let limit = limit(lane.policy.first.policy);
     let mut chart = ChartBuilder::on(canvas)
         .margin_right(plot::RIGHT)
         .y_label_area_size(plot::LEFT)
@@ -104,7 +108,7 @@ fn draw_curve(
         .draw()?;
     let (start_ns, end_ns) = traffic.span_ns;
     let columns = Columns::new(traffic.span_ns);
-    let highest = columns.highest(pass, period_ns(lane.policy.policy));
+    let highest = columns.highest(pass, period_ns(lane.policy.first.policy));
     chart.draw_series(columns.joined(&highest).filter(|run| run.value > 0).map(|run| {
         Rectangle::new([(run.start_ns, 0), (run.end_ns, run.value)], plot::ADMITTED.filled())
     }))?;

@@ -42,7 +42,11 @@ impl fmt::Display for SimulateReport<'_> {
                 grouped(lane.admitted_count),
                 grouped(lane.refused_count),
                 share(lane.refused_count, times.len() as u64),
-                grouped(lane.max_in_period),
+                lane.max_in_period
+                    .iter()
+                    .map(|units| grouped(*units))
+                    .collect::<Vec<_>>()
+                    .join(" / "),
                 short(lane.longest_wait),
                 short(lane.longest_pause),
             ]);
