@@ -11,26 +11,40 @@ use crate::failure::Failure;
 use crate::texts::texts;
 
 const AFTER_HELP: &str = "\
-Prints one line per rule: its domain and keys, the policy that it is enforced by, for how many
-clients at a time, and the file's totals; with --json the same as one object. Errors go to standard error, with file, line and column,
-one per bad file, and end with exit code 2.
+Prints one line per rule: its domain and keys, the policy that it is enforced by, for how many \
+clients at a time, and the file's totals; with --json the same as one object. Errors go to standard error, with file, \
+line and column, one per bad file, and end with exit code 2.
 
 Examples:
   tollgate check examples/rules
   tollgate check rules/shop.yaml
+  tollgate check rules/shop.yaml --json";
+
+/// What only a build with the feature `serve` accepts.
+const WITH_SERVE: &str = if cfg!(feature = "serve") {
+    "
   tollgate check 'redis://10.0.0.7/2#shop:rules'
-  tollgate check rules --redis redis://10.0.0.7/ --nodes 3    # with the flags of serve";
+  tollgate check rules --redis redis://10.0.0.7/ --nodes 3    # with the flags of serve
+
+With --redis, which is not contacted, limits that cannot be kept there are refused, too."
+} else {
+    ""
+};
+
+const PATH_HELP: &str = if cfg!(feature = "serve") {
+    "A directory of .yaml files, one file, or redis://host:port/database#key: a hash of texts in Redis"
+} else {
+    "A directory of .yaml files, or one file"
+};
 
 /// Validate rate limit rules and print what they are compiled to
 ///
 /// Reads files in the format of envoyproxy/ratelimit, with Tollgate's additions. The tables are built as a service
-/// would build them, so that rules that pass can be served. With `--redis`, which is not contacted, limits that
-/// cannot be kept there are refused, too.
+/// would build them, so that rules that pass can be served.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, arg_required_else_help = true)]
+#[command(after_help = format!("{AFTER_HELP}{WITH_SERVE}"), arg_required_else_help = true)]
 pub(crate) struct CheckArgs {
-    /// A directory of .yaml files, one file, or redis://host:port/database#key: a hash of texts in Redis
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", help = PATH_HELP)]
     path: PathBuf,
 
     #[command(flatten)]

@@ -5,6 +5,21 @@ use std::str::FromStr;
 
 use tollgate::{Policy, PolicyError};
 
+/// The policies of `--policy`, for the help of a command.
+pub(crate) const POLICIES: &str = "\
+Policies (--policy):
+  gcra 10/m burst 5             10 a minute, 5 at once; gcra may be left out
+  leaky-bucket 100/m hard       100 at once, of which one a minute comes back
+  fixed-window 100/m            windows of the clock
+  fixed-window 100/m from-first windows from a client's first request on
+  sliding-window 100/m          what is left of the previous window counts
+  segmented-window 100/m x6     a window of 6 parts
+  sliding-log 100/m             never more than 100 in any minute
+  calendar-month 10000          the months of UTC
+
+  token-bucket and leaky-bucket are gcra. A period is a number and ns, us, ms, s, m, h or d, as in 10/15m. Behind any of them: what happens at the limit, as in \
+soft 5%, count-denied, penalty 10m after 3, queue 50. What each admits at most is in docs/which-algorithm.md.";
+
 /// A policy, and how it was written: a report in other words would have to be read twice.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenPolicy {
@@ -77,5 +92,25 @@ impl fmt::Display for WrittenLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.first.fmt(f)?;
         self.others.iter().try_for_each(|other| write!(f, " {AND} {other}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_of_the_help_is_one_and_is_told_in_its_words() {
+        let lines = POLICIES.lines().skip(1).take_while(|line| !line.is_empty());
+        let policies: Vec<&str> = lines.filter_map(|line| line.get(2..32)).map(str::trim).collect();
+        assert_eq!(policies.len(), 8);
+        for policy in policies {
+            let written: WrittenLimits = policy.parse().expect(policy);
+            assert_eq!(written.to_string(), policy);
+        }
+        for suffix in ["soft 5%", "count-denied", "penalty 10m after 3", "queue 50"] {
+            assert!(POLICIES.contains(suffix));
+            assert!(format!("100/m {suffix}").parse::<WrittenPolicy>().is_ok(), "{suffix}");
+        }
     }
 }

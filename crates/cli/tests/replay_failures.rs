@@ -193,6 +193,27 @@ fn a_closed_standard_error_is_no_panic() {
     }
 }
 
+/// Lines are as long as the terminal is wide, and no paragraph was broken for another width.
+#[test]
+fn help_fits_the_terminal_and_names_the_policies() {
+    let scratch = Scratch::new("help_of_commands");
+    for command in ["replay", "simulate", "check", "serve", "rules"] {
+        for columns in [60, 80, 120] {
+            let mut command_line = scratch.command(&[command, "--help"]);
+            let output = command_line.env("COLUMNS", columns.to_string()).output().expect("ends");
+            let help = String::from_utf8(output.stdout).expect("help is text");
+            let is_long = |line: &&str| line.chars().count() > columns && line.contains("  ");
+            // A word of its own, such as an address, cannot be broken.
+            let long: Vec<&str> =
+                help.lines().filter(is_long).filter(|line| line.trim().contains(' ')).collect();
+            assert!(long.is_empty(), "{command} at {columns}: {long:?}");
+            let names = ["gcra 10/m burst 5", "sliding-log 100/m", "calendar-month 10000"];
+            let is_named = names.iter().all(|name| help.contains(name));
+            assert_eq!(is_named, ["replay", "simulate"].contains(&command), "{command}");
+        }
+    }
+}
+
 #[test]
 fn the_bare_command_shows_its_help_and_its_version() {
     let scratch = Scratch::new("bare");

@@ -177,6 +177,13 @@ fn the_help_shows_the_three_names_of_every_setting() {
         assert!(help.contains(&format!("[variable {variable}, key {name}]")), "{name}\n{help}");
     }
     assert!(help.contains("[variable TOLLGATE_CONFIG]"), "{help}");
+    for heading in
+        ["Rules:", "HTTP:", "gRPC:", "Decisions:", "Log and metrics:", "Over many nodes:"]
+    {
+        assert!(help.contains(&format!(" {heading} --")), "{heading}\n{help}");
+    }
+    // What is without a heading is shown first, and is no setting.
+    assert!(help.contains("Options: -h, --help"), "{help}");
 }
 
 #[test]

@@ -7,73 +7,9 @@ use super::rule_args::RuleArgs;
 use super::suggest::KeyShare;
 use super::wanted::Wanted;
 use crate::spans::span;
-use crate::written::WrittenPolicy;
+use crate::written::{POLICIES, WrittenPolicy};
 
-const AFTER_HELP: &str = "\
-Examples:
-  tollgate replay access.log --policy \"gcra 10/m burst 5\"
-  tollgate replay access.log access.log.1.gz --policy 100/h --policy \"sliding-window 100/h\"
-  tollgate replay app.jsonl --key tenant --time ts --policy 50/s --json
-  tollgate replay access.log --policy 10/m --policy \"sliding-window 10/m\" --html report.html
-  tollgate replay access.log --suggest 99.9%
-  tollgate replay haproxy.log --key ip,method --where \"path~^/api/\" --policy 10/m
-  tollgate replay access.log --rules rules --descriptor \"remote_address={ip}\" --diff rules.new
-  tail -f access.log | tollgate replay - --stream --policy 10/m     (Ctrl-C prints the report)
-  tail -f access.log | tollgate replay - --stream --rules rules --descriptor \"remote_address={ip}\"
-
-Use --help for the formats, the keys and what becomes of unreadable or late lines.";
-
-const AFTER_LONG_HELP: &str = "\
-Formats (--format):
-  Each file has one: by its name, as the configuration of a server spells it, or as its first 100
-  lines tell. Any of them may be gzip-compressed, whatever the name of the file. A line is good when
-  its key and its time can be read; nothing behind them matters. Blank lines are not counted.
-
-Times:
-  As the format says; in JSON as in Common Log Format, as RFC 3339 text or as Unix time, where a number
-  below 1e11 is seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds.
-  Fractions are kept. Local times without a zone are read as UTC, and a note says so. Windows are
-  aligned to Unix time, so a window of 1h starts on the hour (UTC).
-
-Bad lines:
-  are counted, and the first five are named on standard error. They never end the run; a file
-  without any good line does, with exit code 2, as do an unreadable file and a bad policy.
-
-Memory:
-  12 bytes per line, and for each distinct key its text and about 100 bytes. With --stream, only
-  lines of the last --reorder span are kept, but still every distinct key: the report counts them
-  and names the worst, so memory grows with their number.
-
-Suggested limits (--suggest):
-  For each algorithm and each period (s, m, h, d) that the log is longer than, the smallest limit
-  under which at most the other keys would have been refused anything; 99.9% of 1,753 keys leaves
-  one. Found by trying: the log is decided some hundred times. For gcra a lower rate needs a
-  larger burst: both are shown for rates of 1, 2, 5, 10, 20, 50 ..., and the pair that lets the
-  least through in a period is the one suggested.
-
-Pictures (--svg, --html):
-  What each policy refused, added up over time, and for each of them what was admitted and
-  refused when, the most refused keys, and how long the refused were told to wait. At most 240
-  bins, whatever the log. Light or dark as the reader's screen is, light on paper; no script.
-
-Rules (--rules):
-  The rule files of `tollgate serve`, and of envoyproxy/ratelimit. Each line is a request that asks
-  about all its descriptors at once, at its own time, and is decided as the service would: lines
-  of one time in the order of the files. In the report a key is a descriptor with its values; the
-  row \"all rules\" is the answer to the whole request. A rule in shadow mode is reported as if it
-  refused. Tables begin empty, as those of a service that has just been started. With --stream lines
-  are decided while they are read; what is kept is each different set of fields that descriptors use.
-
-Comparing rules (--rules OLD --diff NEW):
-  Decides each line by both and prints the rules, keys and requests of which the answer changes.
-  Exit code 0 if no request is answered otherwise, 1 if any is, and 2 if it could not be found out.
-
-Late lines (--stream):
-  A line older than the newest one by more than --reorder cannot be put in its place any more. It
-  is decided at the time up to which lines were already decided, as a limiter that sees it only
-  then would, and is counted as late. With no late lines the report is the one without --stream.
-  One line dated far ahead makes all that follow late. Name several files oldest first.
-
+const EXAMPLES: &str = "\
 Examples:
   tollgate replay access.log --policy \"gcra 10/m burst 5\"
   tollgate replay access.log access.log.1.gz --policy 100/h --policy \"sliding-window 100/h\"
@@ -85,13 +21,68 @@ Examples:
   tail -f access.log | tollgate replay - --stream --policy 10/m     (Ctrl-C prints the report)
   tail -f access.log | tollgate replay - --stream --rules rules --descriptor \"remote_address={ip}\"";
 
+const MORE: &str = "\
+Use --help for the policies, the formats, the keys and what becomes of unreadable or late lines.";
+
+const AFTER_LONG_HELP: &str = "\
+Formats (--format):
+  Each file has one: by its name, as the configuration of a server spells it, or as its first 100 \
+  lines tell. Any of them may be gzip-compressed, whatever the name of the file. A line is good when \
+  its key and its time can be read; nothing behind them matters. Blank lines are not counted.
+
+Times:
+  As the format says; in JSON as in Common Log Format, as RFC 3339 text or as Unix time, where a number \
+  below 1e11 is seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds. \
+  Fractions are kept. Local times without a zone are read as UTC, and a note says so. Windows are \
+  aligned to Unix time, so a window of 1h starts on the hour (UTC).
+
+Bad lines:
+  are counted, and the first five are named on standard error. They never end the run; a file \
+  without any good line does, with exit code 2, as do an unreadable file and a bad policy.
+
+Memory:
+  12 bytes per line, and for each distinct key its text and about 100 bytes. With --stream, only \
+  lines of the last --reorder span are kept, but still every distinct key: the report counts them \
+  and names the worst, so memory grows with their number.
+
+Suggested limits (--suggest):
+  For each algorithm and each period (s, m, h, d) that the log is longer than, the smallest limit \
+  under which at most the other keys would have been refused anything; 99.9% of 1,753 keys leaves \
+  one. Found by trying: the log is decided some hundred times. For gcra a lower rate needs a \
+  larger burst: both are shown for rates of 1, 2, 5, 10, 20, 50 ..., and the pair that lets the \
+  least through in a period is the one suggested.
+
+Pictures (--svg, --html):
+  What each policy refused, added up over time, and for each of them what was admitted and \
+  refused when, the most refused keys, and how long the refused were told to wait. At most 240 \
+  bins, whatever the log. Light or dark as the reader's screen is, light on paper; no script.
+
+Rules (--rules):
+  The rule files of `tollgate serve`, and of envoyproxy/ratelimit. Each line is a request that asks \
+  about all its descriptors at once, at its own time, and is decided as the service would: lines \
+  of one time in the order of the files. In the report a key is a descriptor with its values; the \
+  row \"all rules\" is the answer to the whole request. A rule in shadow mode is reported as if it \
+  refused. Tables begin empty, as those of a service that has just been started. With --stream lines \
+  are decided while they are read; what is kept is each different set of fields that descriptors use.
+
+Comparing rules (--rules OLD --diff NEW):
+  Decides each line by both and prints the rules, keys and requests of which the answer changes. \
+  Exit code 0 if no request is answered otherwise, 1 if any is, and 2 if it could not be found out.
+
+Late lines (--stream):
+  A line older than the newest one by more than --reorder cannot be put in its place any more. It \
+  is decided at the time up to which lines were already decided, as a limiter that sees it only \
+  then would, and is counted as late. With no late lines the report is the one without --stream. \
+  One line dated far ahead makes all that follow late. Name several files oldest first.";
+
 /// Apply rate limits to an access log and show what they would have refused
 ///
 /// Every request of the log is decided at its own time, per key, by each of the policies, in the
 /// order of time. The report shows per policy what was admitted and refused, how long the refused
 /// were told to wait, and the keys that were refused most.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP, arg_required_else_help = true)]
+#[command(after_help = format!("{EXAMPLES}\n\n{MORE}"), arg_required_else_help = true)]
+#[command(after_long_help = format!("{POLICIES}\n\n{AFTER_LONG_HELP}\n\n{EXAMPLES}"))]
 pub(crate) struct ReplayArgs {
     /// Log files, plain or gzip; - is standard input
     #[arg(required = true, value_name = "FILE")]

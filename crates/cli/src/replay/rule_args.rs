@@ -12,12 +12,19 @@ const NOT_RULES: [&str; 2] = ["policies", "suggest"];
 /// Rules in place of policies.
 #[derive(clap::Args)]
 pub(crate) struct RuleArgs {
-    /// Try the rules of this directory, file or hash in Redis, as `tollgate serve` would decide by them
+    #[cfg_attr(
+        feature = "serve",
+        doc = "Try the rules of this directory, file or hash in Redis, as `tollgate serve` would decide by them"
+    )]
+    #[cfg_attr(
+        not(feature = "serve"),
+        doc = "Try the rules of this directory or file, as `tollgate serve` would decide by them"
+    )]
     #[arg(long, group = "limits", requires = "descriptors", value_name = "DIR")]
     #[arg(conflicts_with_all = ["key", "suggest"])]
     pub(crate) rules: Option<PathBuf>,
 
-    /// With --rules: compare with the rules of this directory, file or hash; exit code 1 if anything changes
+    /// With --rules: compare with these rules; exit code 1 if anything changes
     #[arg(long, requires = "rules", value_name = "NEW")]
     #[arg(conflicts_with_all = NOT_RULES, conflicts_with_all = ["html", "svg"])]
     pub(crate) diff: Option<PathBuf>,

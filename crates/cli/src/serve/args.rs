@@ -16,16 +16,27 @@ Examples:
   redis-cli -p 6379 CL.THROTTLE alice 15 30 60        # with --resp 127.0.0.1:6379
   tollgate serve --rules 'redis://reader:secret@10.0.0.7/2#shop:rules'
 
-Rules and certificates are read again when their files change, on SIGHUP, and every 30 s and 10 s; rules
-in Redis every 5 s.
-SIGHUP says in the log what became of each, and which settings of the file of --config have changed: they need a restart.
-SIGTERM and Ctrl-C let requests that have begun end. Check rules before they are served: tollgate check
-DIR. A rule that is gone and comes back, as while a file is written, finds what was spent under it; a
-domain whose rules are all gone keeps the last good ones.
+Rules and certificates are read again when their files change, on SIGHUP, and every 30 s and 10 s; rules \
+in Redis every 5 s. SIGHUP says in the log what became of each, and which settings of the file of --config have changed: \
+they need a restart. SIGTERM and Ctrl-C let requests that have begun end.
 
-Every setting has three names: the flag --log-level, the variable TOLLGATE_LOG_LEVEL, and in the file of --config the
-key log-level. A flag beats a variable, a variable the file, and the file the environment variables of
+Check rules before they are served: tollgate check DIR. A rule that is gone and comes back, as while a file is written, \
+finds what was spent under it; a domain whose rules are all gone keeps the last good ones.
+
+Every setting has three names: the flag --log-level, the variable TOLLGATE_LOG_LEVEL, and in the file of --config the \
+key log-level. A flag beats a variable, a variable the file, and the file the environment variables of \
 envoyproxy/ratelimit, which are honoured where they mean something here. --print-config says which value comes from where.";
+
+// The headings of the settings, in the order in which they are shown.
+const RULES: &str = "Rules";
+const HTTP: &str = "HTTP";
+const GRPC: &str = "gRPC";
+const RESP: &str = "Redis' protocol";
+const ADMIN: &str = "The admin's address";
+const DECISIONS: &str = "Decisions";
+const MEMORY: &str = "Memory and restarts";
+const TOLD: &str = "Log and metrics";
+const PROCESS: &str = "The process and its settings";
 
 /// Answer Envoy and HTTP clients by the rules of a directory
 ///
@@ -40,66 +51,66 @@ pub(crate) struct ServeArgs {
     /// The address names a hash in Redis: its fields are files, except for `version`, which must change whenever a
     /// file does. `tollgate rules push` writes it. Without a key it is tollgate:rules. xds:// is a control plane, xdss:// one
     /// over TLS: xdss://host:port/node?ca=FILE&cert=FILE&key=FILE&name=NAME.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = RULES)]
     pub(super) rules: Option<PathBuf>,
 
     /// Seconds after which rules are read again whether or not files have changed [default: 30; from Redis 5]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), help_heading = RULES)]
     pub(super) poll: Option<u16>,
 
     /// Where to listen for HTTP: a host name or an IP address, and a port [default: 0.0.0.0:8080]
     ///
     /// As in localhost:8080, 10.0.0.7:80 or [::1]:8080. A name is resolved when the service starts; of several addresses
     /// the first that can be listened on is taken, and logged.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = HTTP)]
     pub(super) http: Option<HostPort>,
 
     /// A unix socket to listen on for HTTP as well
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = HTTP)]
     pub(super) http_socket: Option<PathBuf>,
 
     /// The certificate (PEM) of the HTTP address; without it HTTP is unencrypted
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = HTTP)]
     pub(super) http_tls_cert: Option<PathBuf>,
 
     /// The key of that certificate
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = HTTP)]
     pub(super) http_tls_key: Option<PathBuf>,
 
     /// HTTP clients must have a certificate of one of these authorities
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = HTTP)]
     pub(super) http_tls_client_ca: Option<PathBuf>,
 
     /// Where to listen for gRPC [default: 0.0.0.0:8081]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = GRPC)]
     pub(super) grpc: Option<HostPort>,
 
     /// A unix socket to listen on for gRPC as well
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = GRPC)]
     pub(super) grpc_socket: Option<PathBuf>,
 
     /// The certificate (PEM) of the gRPC address; without it gRPC is unencrypted
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = GRPC)]
     pub(super) grpc_tls_cert: Option<PathBuf>,
 
     /// The key of that certificate
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = GRPC)]
     pub(super) grpc_tls_key: Option<PathBuf>,
 
     /// gRPC clients must have a certificate of one of these authorities
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = GRPC)]
     pub(super) grpc_tls_client_ca: Option<PathBuf>,
 
     /// Seconds after which a connection of gRPC is told to go, so that its client connects anew [default: never]
     ///
     /// By GOAWAY: requests in progress are answered. New processes behind a load balancer of connections get clients so.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..), help_heading = GRPC)]
     pub(super) grpc_max_age: Option<u32>,
 
     /// Seconds after that until it is closed even if requests are in progress [default: never]
     ///
     /// A stream of quotas is a request that does not end by itself.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..), help_heading = GRPC)]
     pub(super) grpc_max_age_grace: Option<u32>,
 
     /// Where to listen for Redis' protocol: CL.THROTTLE, THROTTLE and TOLLGATE.CHECK [default: nowhere]
@@ -107,15 +118,15 @@ pub(crate) struct ServeArgs {
     /// CL.THROTTLE key max_burst count_per_period period [quantity] answers as redis-cell does, THROTTLE with the same
     /// arguments as throttlecrab does; their limits come with each request and hold in this process, so they are
     /// refused with --redis. TOLLGATE.CHECK domain cost key value [key value ...] asks the rules.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = RESP)]
     pub(super) resp: Option<HostPort>,
 
     /// What Redis clients must send first, by AUTH or HELLO; other processes of this machine can see it in a flag
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", help_heading = RESP)]
     pub(super) resp_password: Option<String>,
 
     /// The address of the admin's routes; keep it loopback [default: 127.0.0.1:6070]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = ADMIN)]
     pub(super) admin: Option<HostPort>,
 
     /// The maximum number of connections of all listeners together [default: from the limit of open files]
@@ -123,34 +134,34 @@ pub(crate) struct ServeArgs {
     /// Beyond it only /healthcheck, /metrics, the admin's routes and gRPC's health are answered, to 32 connections at a time.
     /// No more than `ulimit -n` less what the process needs itself, 96 and 4 for each core, or half of it if that is less;
     /// by default that many, and at most 65536.
-    #[arg(long, value_name = "CONNECTIONS")]
+    #[arg(long, value_name = "CONNECTIONS", help_heading = PROCESS)]
     pub(super) max_connections: Option<NonZeroUsize>,
 
     /// A host name for the admin's routes, in addition to localhost and IP addresses; may be repeated
     ///
     /// A request there with another Host, or with an Origin that is not that Host, is refused with 403, because a
     /// page of another site could have made a browser send it.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = ADMIN)]
     pub(super) admin_host: Vec<HostName>,
 
     /// Decide each descriptor on its own, as envoyproxy/ratelimit does
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
     pub(super) compat: Option<bool>,
 
     /// Deny nothing; statuses and metrics show what would be denied
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
     pub(super) shadow: Option<bool>,
 
     /// Deny a request only if all its rules are over their limits
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
     pub(super) quota_mode: Option<bool>,
 
     /// Allow several files to hold parts of one domain
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
     pub(super) merge_domains: Option<bool>,
 
     /// Have Envoy add RateLimit-Limit, -Remaining and -Reset to responses, and Retry-After to denials
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
     pub(super) response_headers: Option<bool>,
 
     /// The headers of /v1/check, /v1/peek and /v1/auth: styles with commas between them, or none [default: draft-10]
@@ -158,31 +169,31 @@ pub(crate) struct ServeArgs {
     /// Styles are draft-3 to draft-10, x-ratelimit, x-ratelimit-unix, x-ratelimit-retry-after, x-rate-limit,
     /// x-rate-limit-unix, and names of your own for limit, remaining, reset and, if you like, the wait, as in
     /// My-Limit:My-Left:My-Reset=unix:My-Wait. Without =unix the reset is in seconds from now.
-    #[arg(long, value_name = "STYLES")]
+    #[arg(long, value_name = "STYLES", help_heading = HTTP)]
     pub(super) headers: Option<Headers>,
 
     /// The proxies that may tell /v1/auth a client's address, or none [default: 127.0.0.1,::1]
     ///
     /// Addresses and networks with commas between them. X-Forwarded-For is read from the right, up to the first address
     /// that is none of them: what a client has written itself is never believed.
-    #[arg(long, value_name = "NETWORKS")]
+    #[arg(long, value_name = "NETWORKS", help_heading = HTTP)]
     pub(super) trusted_proxies: Option<TrustedProxies>,
 
     /// Pass the metadata of rules to Envoy
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
     pub(super) metadata: Option<bool>,
 
     /// Drop the limits of a domain whose rules are all gone, and start with an empty directory: nothing is limited then
     ///
     /// Otherwise the last good rules of such a domain stay in force, with a warning, and an empty directory is
     /// refused at the start.
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
     pub(super) allow_empty: Option<bool>,
 
     /// Seconds for which what was spent under a rule is kept after it is gone [default: 600, or its window if longer]
     ///
     /// If the rule comes back within that time, it continues with it. Counts towards --table-bytes; 0: not at all.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", help_heading = MEMORY)]
     pub(super) linger_rules: Option<u64>,
 
     /// A regular file that keeps what was spent over a restart
@@ -190,60 +201,60 @@ pub(crate) struct ServeArgs {
     /// It is written when the service stops and every --state-every, and read at the start. It contains seeds: only the
     /// service may read it. A bad file is kept as FILE.bad, and all limits begin anew. Not with --redis, which keeps
     /// limits itself.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = MEMORY)]
     pub(super) state: Option<PathBuf>,
 
     /// Seconds between two writes of that file: at most so much is forgotten if the process is killed [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), help_heading = MEMORY)]
     pub(super) state_every: Option<u16>,
 
     /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each [default: 65536]
-    #[arg(long, value_name = "CLIENTS")]
+    #[arg(long, value_name = "CLIENTS", help_heading = MEMORY)]
     pub(super) capacity: Option<usize>,
 
     /// The number of keys whose limits come with requests, for each unit of time and each grain [default: 10000]
-    #[arg(long, value_name = "KEYS")]
+    #[arg(long, value_name = "KEYS", help_heading = MEMORY)]
     pub(super) override_capacity: Option<usize>,
 
     /// The maximum number of bytes for all tables [default: 1073741824]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", help_heading = MEMORY)]
     pub(super) table_bytes: Option<u64>,
 
     /// The maximum number of series for values in metrics, of all rules with detailed_metric or value_to_metric [default:
     /// 10000]
     ///
     /// Further values are counted as one, with a warning.
-    #[arg(long, value_name = "SERIES")]
+    #[arg(long, value_name = "SERIES", help_heading = TOLD)]
     pub(super) max_series: Option<usize>,
     /// The share of a limit above which a request counts as near it, in metrics [default: 0.8]
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = TOLD)]
     pub(super) near_limit_ratio: Option<f64>,
 
     /// The minimum level of logged events [default: info]
-    #[arg(long, value_name = "LEVEL", ignore_case = true)]
+    #[arg(long, value_name = "LEVEL", ignore_case = true, help_heading = TOLD)]
     pub(super) log_level: Option<LogLevel>,
 
     /// The format of the log [default: text]
-    #[arg(long, value_name = "FORMAT", ignore_case = true)]
+    #[arg(long, value_name = "FORMAT", ignore_case = true, help_heading = TOLD)]
     pub(super) log_format: Option<Format>,
 
     /// A TOML file with settings: keys are flags without their hyphens, as in log-level = "warn" [default: none]
     ///
     /// A flag beats its variable, that beats this file, and that the variables of envoyproxy/ratelimit. A repeated flag is
     /// a list, as in admin-host = ["a", "b"]. --print-config prints such a file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = PROCESS)]
     pub(super) config: Option<PathBuf>,
 
     /// Print every setting as a file for --config, with its value, its source and its names, and exit
-    #[arg(long)]
+    #[arg(long, help_heading = PROCESS)]
     pub(super) print_config: bool,
 
     /// Names of metrics; envoyproxy adds those that dashboards for envoyproxy/ratelimit use [default: own]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = TOLD)]
     pub(super) metrics_names: Option<MetricsNamesArg>,
 
     /// Seconds to go on answering, when told to stop, while health checks fail already [default: 0]
-    #[arg(long, alias = "linger", value_name = "SECONDS")]
+    #[arg(long, alias = "linger", value_name = "SECONDS", help_heading = PROCESS)]
     pub(super) linger_stop: Option<u16>,
 
     #[command(flatten)]

@@ -6,9 +6,9 @@ use tollgate::Quota;
 
 use super::lane::limit;
 use crate::spans::span;
-use crate::written::WrittenLimits;
+use crate::written::{POLICIES, WrittenLimits};
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   tollgate simulate --pattern boundary --policy \"fixed-window 10/s\" --policy \"sliding-window 10/s\"
   tollgate simulate --pattern poisson --rate 20/s --for 60s --policy \"10/s burst 5\" --svg out.svg
@@ -21,7 +21,8 @@ Examples:
 /// All requests are of one client, cost one unit, and come at times that count from zero; windows of the
 /// clock begin at zero, too. The same options always make the same traffic.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, arg_required_else_help = true)]
+#[command(after_help = format!("{EXAMPLES}\n\nUse --help for the policies."), arg_required_else_help = true)]
+#[command(after_long_help = format!("{POLICIES}\n\n{EXAMPLES}"))]
 pub(crate) struct SimulateArgs {
     /// When requests come
     #[arg(long, required_unless_present = "times", value_enum)]
