@@ -134,7 +134,7 @@ impl KeyBook {
         self.version += 1;
         let is_first = charge.left >= units;
         charge.left = charge.left.saturating_sub(units);
-        // The documentation of `Limiter::refund_at` says what holds at times before that of another charge.
+        // The documentation of `Entry::refund` says what holds at times before that of another charge.
         let is_known = is_first && charge.epoch == self.epoch && now_ns >= self.latest_ns;
         if told == 0 {
             return Ok(());
