@@ -248,7 +248,7 @@ fn pieces(tokens: &[Token]) -> Vec<Piece> {
 fn meant(key: &str, value: &[Piece]) -> Option<String> {
     match value {
         [Piece::Text(text)] => {
-            let name = text.trim_matches(|c: char| "$%<>[]():'`\"".contains(c));
+            let name = text.trim_matches(|c: char| "{}$%<>[]():'`\"".contains(c));
             let lower = name.to_lowercase();
             let Ok(field) = lower.parse::<LineKey>();
             let is_known = !matches!(field, LineKey::Field(_));
@@ -265,7 +265,7 @@ fn meant(key: &str, value: &[Piece]) -> Option<String> {
 impl Piece {
     fn written(&self) -> String {
         match self {
-            Self::Text(text) => text.clone(),
+            Self::Text(text) => text.replace('{', "{{").replace('}', "}}"),
             Self::Field(field) => format!("{{{}}}", field.name()),
         }
     }
@@ -320,11 +320,13 @@ mod tests {
             ("a='method'", "method"),
             ("tenant=tenant", "tenant"),
             ("a=${ip}", "ip"),
+            ("a={{ip}}", "ip"),
             ("a=%{user}", "user"),
         ] {
             let text = refused(mapping);
             assert!(text.contains(&format!("={{{field}}} for the {field} of each line")), "{text}");
         }
+        assert!(refused("a={{ip}}").starts_with("entry 1: {{ip}} is not what a line has there"));
         let text = refused("x=y, remote_address=ip");
         let expected = "entry 2: ip is not what a line has there; write remote_address={ip} for the ip of each line, \
                         or remote_address=\"ip\", in double quotes, for these very characters";
