@@ -22,7 +22,7 @@ pub(crate) use build::NO_DATE;
 /// assert_eq!(
 ///     error.to_string(),
 ///     "in policy \"10/fortnight\": period \"fortnight\" is not understood; \
-///      write a number and one of ns us ms s m h d, as in 250ms, 10s, 15m, 3h or d",
+///      write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d",
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

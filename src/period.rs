@@ -1,12 +1,15 @@
 //! Periods as text: `250ms`, `10s`, `d`.
 
-const SECOND_NS: u64 = 1_000_000_000;
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+pub(crate) const MINUTE_NS: u64 = 60 * SECOND_NS;
+pub(crate) const HOUR_NS: u64 = 60 * MINUTE_NS;
+pub(crate) const DAY_NS: u64 = 24 * HOUR_NS;
 
-/// Time units of the policy text, longest first.
-pub(crate) const PERIOD_UNITS: [(&str, u64); 7] = [
-    ("d", 86_400 * SECOND_NS),
-    ("h", 3_600 * SECOND_NS),
-    ("m", 60 * SECOND_NS),
+/// The units in which periods are printed, longest first. More are read: see `policy/read.rs`.
+const PERIOD_UNITS: [(&str, u64); 7] = [
+    ("d", DAY_NS),
+    ("h", HOUR_NS),
+    ("m", MINUTE_NS),
     ("s", SECOND_NS),
     ("ms", 1_000_000),
     ("us", 1_000),

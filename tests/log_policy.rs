@@ -29,11 +29,11 @@ fn every_form_is_read_and_printed_in_one_way() {
 #[test]
 fn a_slip_is_told_where_it_is_and_what_would_be_right() {
     for (text, reason) in [
+        ("sliding-log 100", "\"100\" has no period; write <count>/<period>, as in 100/s"),
         (
-            "sliding-log 100",
-            "\"100\" has no period; write <count>/<period> without spaces, as in 100/s",
+            "sliding-log -1/m",
+            "count \"-1\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
         ),
-        ("sliding-log -1/m", "count \"-1\" is not a whole number in digits alone, as in 10000"),
         ("log 0/m", "count 0 would admit nothing; it must be at least 1"),
         ("log 1/0s", "period 0 would be an infinite rate; it must be at least 1ns"),
         (

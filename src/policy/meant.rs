@@ -2,6 +2,8 @@
 
 /// ` (did you mean "burst"?)` for `bursts`, if one of the words is near: at most one slip in three letters.
 pub(super) fn meant<'a>(unknown: &str, words: impl Iterator<Item = &'a str>) -> String {
+    // As words are compared where they are known.
+    let unknown = &*unknown.to_ascii_lowercase().replace(['_', ' '], "-");
     let near = words.map(|word| (slips(unknown, word), word)).min();
     match near {
         // No slips: a word that is right, but not here.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::text::NAMES;
+use super::names::NAMES;
 use super::{Algorithm, AtLimit, CountDenied, Policy};
 use crate::quota::Quota;
 use crate::wait::Wait;

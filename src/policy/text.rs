@@ -1,53 +1,17 @@
 //! Policies as text: `<algorithm>? <count>/<period> [burst <n>] [options] [at the limit]`.
 
 use std::fmt;
-use std::iter::Peekable;
-use std::str::{FromStr, SplitWhitespace};
+use std::str::FromStr;
 
 use super::calendar_month::month_quota;
 use super::meant::meant;
-use super::read::{read_number, read_period};
-use super::words::{Words, write_words};
+use super::names::{ALGORITHMS, CALENDAR_MONTH, NAMES, read_name};
+use super::rate::{RateText, read_rate};
+use super::read::{Words, is_number, is_word, read_number};
+use super::words::{LimitWords, write_words};
 use super::{Algorithm, AtLimit, BURST_ON_WINDOW, Policy};
 use crate::error::PolicyError;
 use crate::quota::Quota;
-
-/// How an algorithm is called: its name, and the option behind the quota, which for segmented windows is a number.
-/// Their order is part of snapshots: a new one comes last.
-pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
-    (Algorithm::Gcra, "gcra", ""),
-    (Algorithm::FixedWindow, "fixed-window", ""),
-    (Algorithm::FixedWindowFromFirst, "fixed-window", " from-first"),
-    (Algorithm::SlidingWindowExact, "sliding-window", " exact"),
-    (Algorithm::SlidingWindow, "sliding-window", ""),
-    (Algorithm::SlidingWindowStrict, "sliding-window", " strict"),
-    (Algorithm::SegmentedWindow { segments: 0 }, "segmented-window", ""),
-    (Algorithm::CalendarMonth, CALENDAR_MONTH, ""),
-    (Algorithm::SlidingLog, "sliding-log", ""),
-];
-
-/// Words of other texts for these algorithms: `docs/words.md` says of which.
-const ALIASES: [(&str, &str); 8] = [
-    ("generic-cell-rate-algorithm", "gcra"),
-    ("leaking-bucket", "leaky-bucket"),
-    ("enforced-average", "spaced"),
-    ("fixed-window-counter", "fixed-window"),
-    ("sliding-window-counter", "sliding-window"),
-    ("sliding-tail", "sliding-window"),
-    ("sliding-window-log", "sliding-log"),
-    ("log", "sliding-log"),
-];
-
-/// Words that texts use for several algorithms, or for none of these, and what to use.
-const OTHER_WORDS: [(&str, &str); 4] = [
-    ("rolling-window", "sliding-log, of each time, or sliding-window, of two counts"),
-    ("moving-window", "sliding-log, of each time, or sliding-window, of two counts"),
-    ("leaky-bucket-as-a-queue", "a quota and its places, as in gcra 5/s burst 1 queue 50"),
-    ("concurrency", "a semaphore: requests in progress are not counted here"),
-];
-
-/// The one algorithm whose quota has no period.
-const CALENDAR_MONTH: &str = "calendar-month";
 
 /// Prints the policy so that [`FromStr`] reads it back. Aliases are printed as what they stand for.
 impl fmt::Display for Policy {
@@ -101,8 +65,14 @@ impl fmt::Display for Policy {
 /// debt 100x                          (not segmented-window, sliding-log) charges are remembered to 100 times the limit
 /// ```
 ///
-/// A period is `s m h d` or a number with `ns us ms s m h d`: `250ms`, `10s`, `15m`, `3h`, `1d`. So are `100/minute`,
-/// `100 per minute` and `100 per 10 minutes`, of seconds, minutes, hours and days.
+/// A rate is written as people write it: `100/m`, `100 requests per minute`, `5 rps`, `10k/s`, `1_000/s`; one that is
+/// below one in a period as in `0.1/s`, which is `1/10s`. Periods and waits are numbers with `ns us ms s m h d w` or the
+/// words for them, as in `250ms`, `15 minutes`, `0.6s` and `1h30m`; in a rate the number 1 may be left out. A week is 7
+/// days. A month is one of the calendar and asks for `fixed-window`; a year is written in days. A number that can be read
+/// in two ways, as `1.000` and `1,000`, is refused.
+///
+/// Upper and lower case, blanks, `-` and `_` are alike in names: `Token Bucket`, `TokenBucket`. The option that chooses a
+/// form may stand behind the name as well: `leaky-bucket hard 100/m`.
 ///
 /// ```
 /// use tollgate::Policy;
@@ -119,10 +89,6 @@ impl FromStr for Policy {
         read(text).map_err(|error| error.in_text(text))
     }
 }
-
-/// The words that may stand for an algorithm.
-const ALGORITHMS: &str = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
-                          segmented-window, calendar-month or sliding-log";
 
 /// The words that may follow a quota, of one algorithm or another.
 const OPTIONS: [&str; 17] = [
@@ -145,10 +111,12 @@ const OPTIONS: [&str; 17] = [
     "per",
 ];
 
+/// The words that choose between the forms of an algorithm.
+const MODES: [&str; 8] =
+    ["soft", "hard", "aligned", "from-first", "exact", "strict", "round-up", "round-down"];
+
 fn read(text: &str) -> Result<Policy, PolicyError> {
-    // `GCRA` and `fixed_window` can mean nothing else.
-    let lower = text.to_lowercase().replace('_', "-");
-    let mut words = lower.split_whitespace().peekable();
+    let mut words = Words::new(text);
     let name = match words.peek() {
         None => {
             return Err(PolicyError::fixed(
@@ -156,26 +124,24 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
             ));
         }
         // A quota alone.
-        Some(word) if word.starts_with(|first: char| first.is_ascii_digit() || first == '/') => {
-            "gcra".to_string()
-        }
-        Some(_) => read_name(&mut words),
+        Some(word) if is_number(word) || word == "/" => "gcra",
+        Some(_) => read_name(&mut words)?,
     };
-    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&*name, |(_, name)| name);
-    let quota = read_rate(name, &mut words)?;
-    let mut options = PolicyOptions::default();
-    let mut at_limit = Words::default();
-    while let Some(word) = words.next() {
+    let mut options = PolicyOptions { mode: take_mode(&mut words), ..PolicyOptions::default() };
+    let (name, quota) = read_quota(name, &mut words)?;
+    let mut at_limit = LimitWords::default();
+    while let Some(word) = words.take() {
+        let known = OPTIONS.into_iter().find(|option| is_word(word, option));
         // What happens at the limit may stand anywhere behind the quota.
-        if at_limit.read(word, &mut words)? {
+        if at_limit.read(known.unwrap_or(word), &mut words)? {
             continue;
         }
-        match word {
+        match known.unwrap_or(word) {
             "burst" if options.burst.is_some() => {
                 return Err(PolicyError::fixed("burst is given twice"));
             }
             "burst" => {
-                let Some(value) = words.next() else {
+                let Some(value) = words.take() else {
                     return Err(PolicyError::fixed("burst needs a number, as in burst 20"));
                 };
                 options.burst = Some(read_number("burst", value)?);
@@ -191,25 +157,13 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
     at_limit.apply(build(name, quota, &options)?)
 }
 
-/// All words that texts use for algorithms.
-fn known_names() -> impl Iterator<Item = &'static str> {
-    let others = ALIASES.into_iter().chain(OTHER_WORDS).map(|(word, _)| word);
-    ALGORITHMS.split([',', ' ']).chain(others)
-}
-
-/// Reads a name, in one word or in several: `token-bucket`, `token bucket`.
-fn read_name(words: &mut Peekable<SplitWhitespace<'_>>) -> String {
-    let mut name = words.next().unwrap_or_default().to_string();
-    // As long as a known name may come of it, the next word is a part of it: `leaky` alone is none, and `soft` behind
-    // `leaky bucket` begins none.
-    while let Some(word) = words.peek() {
-        let longer = format!("{name}-{word}");
-        if !known_names().any(|known| known.starts_with(&longer)) {
-            break;
-        }
-        (name, _) = (longer, words.next());
-    }
-    name
+/// Takes the word that chooses a form, where it stands between the name and the quota.
+fn take_mode<'a>(words: &mut Words<'a>) -> Option<&'a str> {
+    let mut ahead = *words;
+    let mode = ahead.take_if(|word| !is_number(word))?;
+    ahead.peek().filter(|word| is_number(word))?;
+    *words = ahead;
+    Some(mode)
 }
 
 #[derive(Default)]
@@ -230,7 +184,8 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         Some(burst) => quota.try_burst(burst)?,
         None => quota,
     };
-    let algorithm = match (name, options.mode) {
+    let known = |word| MODES.into_iter().find(|mode| is_word(word, mode)).unwrap_or(word);
+    let algorithm = match (name, options.mode.map(known)) {
         ("gcra" | "token-bucket" | "leaky-bucket", None) => return Ok(with_burst.into()),
         ("leaky-bucket", Some("soft" | "hard")) | ("spaced", None) if options.burst.is_some() => {
             return Err(PolicyError::new(format!(
@@ -258,7 +213,7 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         }
         ("segmented-window", mode) => {
             let accepted = "write the number of segments as x2 to x64, as in x6";
-            let number = mode.and_then(|word| word.strip_prefix('x'));
+            let number = mode.and_then(|word| word.strip_prefix(['x', 'X']));
             // `x+6` would be read as a number, too.
             let segments = number.filter(|n| n.bytes().all(|b| b.is_ascii_digit()));
             match segments.and_then(|n| n.parse().ok()) {
@@ -266,10 +221,13 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
                 None => return Err(unknown(accepted)),
             }
         }
-        (CALENDAR_MONTH, None) => Algorithm::CalendarMonth,
+        (CALENDAR_MONTH, None | Some("aligned")) => Algorithm::CalendarMonth,
         ("sliding-log", None) => Algorithm::SlidingLog,
-        ("spaced" | CALENDAR_MONTH | "sliding-log", _) => return Err(unknown("it takes none")),
-        _ => return Err(no_algorithm(name)),
+        (CALENDAR_MONTH, _) => {
+            return Err(unknown("months are those of the calendar; use aligned, or none"));
+        }
+        // Spaced and logs: a name that is none is refused where it is read.
+        _ => return Err(unknown("it takes none")),
     };
     // Not `with_burst`: a burst equal to the count is refused on a window too.
     match options.burst {
@@ -282,53 +240,26 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
     Policy::new(algorithm, quota)
 }
 
-/// An algorithm of another text, a slip, or an option that stands first.
-fn no_algorithm(name: &str) -> PolicyError {
-    // What is exactly a known word is no slip: then `meant` says nothing.
-    let meant = meant(name, known_names());
-    // Of what means several, only these are offered: the list of all would not help.
-    let other = OTHER_WORDS.iter().find(|(word, _)| *word == name);
-    let accepted = other.map_or(ALGORITHMS, |(_, write)| write);
-    PolicyError::new(format!("there is no algorithm {name:?}{meant}; use {accepted}"))
-}
-
-/// Reads the quota behind an algorithm: `100/m`, or `100 per 10 minutes`.
-fn read_rate(name: &str, words: &mut Peekable<SplitWhitespace<'_>>) -> Result<Quota, PolicyError> {
-    let mut rate = words.next().map(str::to_string).ok_or_else(|| {
-        PolicyError::new(format!(
+/// Reads the quota behind an algorithm; returns also what its policy is called, since a month makes another of it.
+fn read_quota(
+    name: &'static str,
+    words: &mut Words<'_>,
+) -> Result<(&'static str, Quota), PolicyError> {
+    if words.peek().is_none() {
+        return Err(PolicyError::new(format!(
             "after {name:?} a quota such as 100/s is missing (algorithms: {ALGORITHMS})"
-        ))
-    })?;
-    if words.next_if_eq(&"per").is_some() {
-        // Written out, a number of periods is a word of its own.
-        let count = words.next_if(|word| word.bytes().all(|digit| digit.is_ascii_digit()));
-        rate = format!("{rate}/{}{}", count.unwrap_or_default(), words.next().unwrap_or_default());
-    }
-    match name {
-        // Months have no length, so a period is refused there.
-        CALENDAR_MONTH => read_month(&rate),
-        _ => read_quota(&rate),
-    }
-}
-
-/// Reads the units of a calendar month.
-fn read_month(count: &str) -> Result<Quota, PolicyError> {
-    if count.contains('/') {
-        return Err(PolicyError::new(format!(
-            "{CALENDAR_MONTH} takes a count without a period, as in {CALENDAR_MONTH} 10000, not {count:?}"
         )));
     }
-    month_quota(read_number("count", count)?)
-}
-
-fn read_quota(rate: &str) -> Result<Quota, PolicyError> {
-    let Some((count, period)) = rate.split_once('/') else {
-        return Err(PolicyError::new(format!(
-            "{rate:?} has no period; write <count>/<period> without spaces, as in 100/s"
-        )));
-    };
-    let count = read_number("count", count)?;
-    Quota::try_per(count, read_period("period", period)?)
+    match read_rate(words, name == CALENDAR_MONTH)? {
+        RateText::Quota(quota) => Ok((name, quota)),
+        // Windows of the clock may be months of the calendar; all others have a length.
+        RateText::Month(count) if matches!(name, CALENDAR_MONTH | "fixed-window") => {
+            Ok((CALENDAR_MONTH, month_quota(count)?))
+        }
+        RateText::Month(count) => Err(PolicyError::new(format!(
+            "a month has no fixed length; write {count}/30d, or calendar-month {count}"
+        ))),
+    }
 }
 
 /// `serde` for types that are read from text and printed as it.

@@ -2,11 +2,9 @@
 //! `penalty 10m after 3 extended`, `queue 50 wait 2s`, `debt 100x`.
 
 use std::fmt;
-use std::iter::Peekable;
-use std::str::SplitWhitespace;
 use std::time::Duration;
 
-use super::read::{read_number, read_period};
+use super::read::{Words, is_length, is_word, read_duration, read_number};
 use super::{AtLimit, CountDenied, Penalty, Policy};
 use crate::error::{PolicyError, percent};
 use crate::period::period;
@@ -14,7 +12,7 @@ use crate::wait::Wait;
 
 /// What was read so far.
 #[derive(Default)]
-pub(super) struct Words {
+pub(super) struct LimitWords {
     soft_bp: Option<u32>,
     /// With its longest wait, if it has one.
     count_denied: Option<Option<Duration>>,
@@ -24,27 +22,23 @@ pub(super) struct Words {
     debt: Option<u32>,
 }
 
-impl Words {
+impl LimitWords {
     /// Reads what a word begins, if it is one of these; says whether it is.
-    pub(super) fn read(
-        &mut self,
-        word: &str,
-        rest: &mut Peekable<SplitWhitespace<'_>>,
-    ) -> Result<bool, PolicyError> {
+    pub(super) fn read(&mut self, word: &str, rest: &mut Words<'_>) -> Result<bool, PolicyError> {
         let twice = |given: bool| {
             if given { Err(PolicyError::new(format!("{word} is given twice"))) } else { Ok(()) }
         };
         match word {
             // Without a share it is the mode of a leaky bucket.
-            "soft" if rest.peek().is_some_and(|next| is_share(next)) => {
+            "soft" if rest.peek().is_some_and(is_share) => {
                 twice(self.soft_bp.is_some())?;
-                self.soft_bp = Some(read_share(rest.next().unwrap_or_default())?);
+                self.soft_bp = Some(read_share(rest.take().unwrap_or_default())?);
             }
             "count-denied" => {
                 twice(self.count_denied.is_some())?;
                 // The wait is left out for the horizon.
-                let wait = rest.next_if(|next| is_length(next));
-                let wait = wait.map(|wait| read_period("wait of count-denied", wait));
+                let is_there = rest.peek().is_some_and(is_length);
+                let wait = is_there.then(|| read_duration("wait of count-denied", rest));
                 self.count_denied = Some(wait.transpose()?);
             }
             "penalty" => {
@@ -54,15 +48,15 @@ impl Words {
             "queue" => {
                 twice(self.places.is_some())?;
                 self.places =
-                    Some(read_number("places of queue", rest.next().unwrap_or_default())?);
+                    Some(read_number("places of queue", rest.take().unwrap_or_default())?);
             }
             "wait" => {
                 twice(self.wait.is_some())?;
-                self.wait = Some(read_period("wait", rest.next().unwrap_or_default())?);
+                self.wait = Some(read_duration("wait", rest)?);
             }
             "debt" => {
                 twice(self.debt.is_some())?;
-                self.debt = Some(read_times(rest.next().unwrap_or_default())?);
+                self.debt = Some(read_times(rest.take().unwrap_or_default())?);
             }
             // Read with their penalty; alone they belong to none.
             "after" | "extended" => {
@@ -107,10 +101,6 @@ fn is_share(word: &str) -> bool {
     word.ends_with('%') || word.starts_with(|first: char| first.is_ascii_digit() || first == '.')
 }
 
-fn is_length(word: &str) -> bool {
-    word.starts_with(|first: char| first.is_ascii_digit()) || matches!(word, "s" | "m" | "h" | "d")
-}
-
 /// Reads `5%` or `0.25%` in hundredths of a percent.
 fn read_share(share: &str) -> Result<u32, PolicyError> {
     let Some(percent) = share.strip_suffix('%') else {
@@ -137,7 +127,8 @@ fn read_share(share: &str) -> Result<u32, PolicyError> {
 
 /// Reads `100x`.
 fn read_times(word: &str) -> Result<u32, PolicyError> {
-    let times = word.strip_suffix('x').filter(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
+    let times =
+        word.strip_suffix(['x', 'X']).filter(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
     times.and_then(|times| times.parse().ok()).ok_or_else(|| {
         PolicyError::new(format!(
             "the debt {word:?} is not understood; write how many times the limit, as 1x to {}x, as in debt 100x",
@@ -147,21 +138,23 @@ fn read_times(word: &str) -> Result<u32, PolicyError> {
 }
 
 /// Reads `<length> after <n> [extended]`.
-fn read_penalty(rest: &mut Peekable<SplitWhitespace<'_>>) -> Result<Penalty, PolicyError> {
+fn read_penalty(rest: &mut Words<'_>) -> Result<Penalty, PolicyError> {
     let example = "as in penalty 10m after 3";
-    let Some(length) = rest.next() else {
+    if rest.peek().is_none() {
         return Err(PolicyError::new(format!(
             "penalty needs a length and a number of denials, {example}"
         )));
-    };
-    let read = read_period("length of the penalty", length)?;
-    if rest.next_if_eq(&"after").is_none() {
+    }
+    let place = rest.place();
+    let read = read_duration("length of the penalty", rest)?;
+    let length = rest.since(place);
+    if rest.take_if(|word| is_word(word, "after")).is_none() {
         let found = rest.peek().map_or("the end".to_string(), |word| format!("{word:?}"));
         return Err(PolicyError::new(format!(
             "penalty {length} is followed by {found}, not by after, {example}"
         )));
     }
-    let Some(after) = rest.next() else {
+    let Some(after) = rest.take() else {
         return Err(PolicyError::new(format!(
             "penalty {length} after needs a number of denials, {example}"
         )));
@@ -170,7 +163,7 @@ fn read_penalty(rest: &mut Peekable<SplitWhitespace<'_>>) -> Result<Penalty, Pol
     let after = u32::try_from(count).map_err(|_| {
         PolicyError::new(format!("penalty after {count} denials is above {}", u32::MAX))
     })?;
-    let extended = rest.next_if_eq(&"extended").is_some();
+    let extended = rest.take_if(|word| is_word(word, "extended")).is_some();
     Ok(Penalty { length: read, after, extended })
 }
 

@@ -7,12 +7,21 @@ mod pages;
 
 use pages::read;
 use tollgate::{Limiter, ManualClock, Policy};
+use tollgate_rules::{RuleCache, RuleText, Settings};
 
-/// The cells of each row of a section, without its head.
+/// The cells of each row of the first table of a section, without its head.
 fn rows(section: &str) -> Vec<Vec<String>> {
+    rows_of(section, 0)
+}
+
+/// The cells of each row of a table of a section, without its head.
+fn rows_of(section: &str, number: usize) -> Vec<Vec<String>> {
     let page = read("docs/words.md");
     let (_, from) = page.split_once(&format!("\n## {section}\n")).unwrap();
-    let table = from.split("\n## ").next().unwrap().lines().filter(|line| line.starts_with('|'));
+    let mut tables = from.split("\n## ").next().unwrap().split("\n\n");
+    let table =
+        tables.by_ref().filter(|part| part.trim_start().starts_with('|')).nth(number).unwrap();
+    let table = table.trim_start().lines();
     let cells = |line: &str| {
         let cells = line.trim_matches('|').split('|');
         cells.map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
@@ -52,6 +61,77 @@ fn words_of_other_texts_are_read_as_the_page_says() {
         let policy = policy(&row[1], &row[2]).unwrap();
         for words in quoted(&row[0]) {
             assert_eq!(is_read_as(words, policy), Ok(()));
+        }
+    }
+}
+
+const RATES: &str = "Rates as people write them";
+
+/// The algorithm of a policy's text, and its rate.
+fn divided(text: &str) -> (&str, &str) {
+    let rate = text.find(|letter: char| letter.is_ascii_digit()).unwrap();
+    let (name, rate) = text.split_at(rate);
+    (if name.is_empty() { "gcra" } else { name.trim() }, rate)
+}
+
+/// The rules with this limit, or why they are refused.
+fn rule(algorithm: &str, rate: &str) -> Result<Policy, String> {
+    let text = format!(
+        "domain: d\ndescriptors: [{{key: k, rate_limit: {{rate: \"{rate}\", algorithm: {algorithm}}}}}]\n"
+    );
+    let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("d.yaml", text)]);
+    let rules = loaded.map_err(|errors| errors[0].to_string())?;
+    Ok(rules.rules()[0].limits()[0].policy().unwrap())
+}
+
+/// Runs `simulate` and `replay` with these policies; returns what they said.
+fn commands(policies: &[&str]) -> [std::process::Output; 2] {
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/access.log");
+    [["simulate", "--pattern", "boundary"].as_slice(), &["replay", log]].map(|command| {
+        let policies = policies.iter().flat_map(|policy| ["--policy", policy]);
+        let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        run.args(command).args(policies).output().unwrap()
+    })
+}
+
+#[test]
+fn a_rate_is_read_alike_in_policies_rules_replay_and_simulate() {
+    let rows = rows_of(RATES, 0);
+    assert!(rows.len() > 10);
+    for row in &rows {
+        let policy: Policy = quoted(&row[1])[0].parse().unwrap();
+        for words in quoted(&row[0]) {
+            assert_eq!(is_read_as(words, policy), Ok(()));
+            let (algorithm, rate) = divided(words);
+            assert_eq!(rule(algorithm, rate), Ok(policy), "{words}");
+        }
+    }
+    // Each with its words in the report: one of each row, and then all that are read as one policy.
+    let firsts = rows.iter().map(|row| quoted(&row[0])[0]).collect::<Vec<_>>();
+    for policies in [firsts, quoted(&rows[0][0])] {
+        for run in commands(&policies) {
+            let report = String::from_utf8(run.stdout).unwrap();
+            assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+            assert!(policies.iter().all(|words| report.contains(words)), "{report}");
+        }
+    }
+}
+
+#[test]
+fn a_rate_of_two_meanings_or_of_none_is_refused_alike_with_what_to_write() {
+    let rows = rows_of(RATES, 1);
+    assert!(rows.len() > 8);
+    for row in &rows {
+        let (words, told) = (quoted(&row[0])[0], quoted(&row[1])[0]);
+        let (algorithm, rate) = divided(words);
+        let error = words.parse::<Policy>().unwrap_err().to_string();
+        for error in [error, rule(algorithm, rate).unwrap_err()] {
+            assert!(error.contains(told), "{error}");
+        }
+        for run in commands(&[words]) {
+            assert!(!run.status.success(), "{words}");
+            let error = String::from_utf8(run.stderr).unwrap();
+            assert!(error.contains(told), "{error}");
         }
     }
 }

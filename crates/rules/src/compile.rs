@@ -295,6 +295,7 @@ impl Compiler<'_> {
                 window: limit.window,
                 unit: limit.unit,
                 name: limit.name.map(Into::into),
+                words: limit.words,
                 gate,
                 drains_denied: limit.is_plain,
                 place: own,

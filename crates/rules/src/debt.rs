@@ -16,7 +16,12 @@ pub(crate) fn of_limits(
     shape: TableShape,
 ) -> Vec<LimitText> {
     for limit in limits.iter_mut().filter(|limit| usage == Usage::Always && !limit.says_debt) {
-        limit.policy = limit.policy.map(|policy| by_default(policy, shape));
+        let Some(policy) = limit.policy else { continue };
+        let owing = by_default(policy, shape);
+        if owing != policy {
+            limit.words = format!("{} debt {}x", limit.words, owing.at_limit().debt).into();
+        }
+        limit.policy = Some(owing);
     }
     limits
 }

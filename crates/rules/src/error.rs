@@ -318,7 +318,8 @@ impl Problem {
             ),
             Self::UnknownKey { key, accepted } => {
                 write!(f, "config error, unknown key '{key}'; ")?;
-                if let Some(meant) = crate::meant::meant(key, accepted) {
+                let known = crate::meant::elsewhere(key, accepted);
+                if let Some(meant) = known.or_else(|| crate::meant::meant(key, accepted)) {
                     write!(f, "did you mean '{meant}'? ")?;
                 }
                 write!(f, "use one of {}", accepted.join(", "))

@@ -12,9 +12,38 @@ pub(crate) fn meant<'a>(unknown: &str, accepted: &[&'a str]) -> Option<&'a str> 
     (slips * 3 <= word.len()).then_some(word)
 }
 
+/// Keys of other files, and of policies, that are no slips, and what is written here. Its first word is a key.
+const ELSEWHERE: [(&str, &str); 16] = [
+    ("count_denied", "count_rejected"),
+    ("timeout", "wait"),
+    ("max_wait", "wait"),
+    ("soft", "mode: soft 5%"),
+    ("hard", "mode: hard"),
+    ("elastic", "mode: elastic"),
+    ("dynamic", "mode: elastic"),
+    ("limit", "requests_per_unit"),
+    ("requests", "requests_per_unit"),
+    ("count", "requests_per_unit"),
+    ("period", "window"),
+    ("interval", "window"),
+    ("policy", "algorithm"),
+    ("capacity", "burst"),
+    ("timezone", "time_zone"),
+    ("shadow", "shadow_mode"),
+];
+
+/// What a key of another file is called here, where that is accepted.
+pub(crate) fn elsewhere(unknown: &str, accepted: &[&str]) -> Option<&'static str> {
+    let unknown = unknown.to_lowercase().replace('-', "_");
+    let is_accepted =
+        |here: &str| here.split(':').next().is_some_and(|key| accepted.contains(&key));
+    let found = ELSEWHERE.iter().find(|(there, here)| *there == unknown && is_accepted(here));
+    found.map(|(_, here)| *here)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::meant;
+    use super::{elsewhere, meant};
 
     #[test]
     fn what_is_near_is_meant_and_what_is_far_is_not() {
@@ -31,5 +60,12 @@ mod tests {
             assert_eq!(meant(unknown, &keys), expected, "{unknown}");
         }
         assert_eq!(meant(&"key".repeat(30), &keys), None);
+    }
+
+    #[test]
+    fn a_key_of_another_file_is_known_where_its_own_is_accepted() {
+        assert_eq!(elsewhere("Count-Denied", &["count_rejected"]), Some("count_rejected"));
+        assert_eq!(elsewhere("soft", &["mode", "wait"]), Some("mode: soft 5%"));
+        assert_eq!(elsewhere("timeout", &["mode", "queue"]), None);
     }
 }

@@ -72,6 +72,8 @@ pub struct Limit {
     pub(crate) window: Duration,
     pub(crate) unit: Option<Unit>,
     pub(crate) name: Option<Box<str>>,
+    /// Its policy in the words of the file.
+    pub(crate) words: Box<str>,
     /// `None` if the limit is 0.
     pub(crate) gate: Option<LocalLimit>,
     /// Whether under `compat` a denied request uses up what was left, as in envoyproxy/ratelimit.
@@ -371,15 +373,11 @@ impl fmt::Display for Rule {
         }
         for (n, limit) in self.limits.iter().enumerate() {
             f.write_str(if n == 0 { "" } else { " and " })?;
-            match limit.policy() {
-                Some(policy) => {
-                    write!(f, "{policy}")?;
-                    let zone = limit.gate.as_ref().and_then(|gate| gate.zone.as_ref());
-                    zone.map_or(Ok(()), |zone| write!(f, " in {zone}"))?;
-                    f.write_str(if limit.borrows() { ", elastic" } else { "" })?;
-                }
-                None => f.write_str("nothing passes")?,
+            f.write_str(if limit.gate.is_some() { &limit.words } else { "nothing passes" })?;
+            if let Some(zone) = limit.gate.as_ref().and_then(|gate| gate.zone.as_ref()) {
+                write!(f, " in {zone}")?;
             }
+            f.write_str(if limit.borrows() { ", elastic" } else { "" })?;
             write_name(f, limit.name())?;
         }
         if self.is_shadow() {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use tollgate::Quota;
+
 /// A unit of time in `unit:` and in a request's own limit. A month is 30 days and a year 365, as in
 /// envoyproxy/ratelimit.
 ///
@@ -90,13 +92,18 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Case is ignored.
+/// Case is ignored, and what a [policy](tollgate::Policy) reads as a period of this length is read as well: `min`, `hours`.
 impl std::str::FromStr for Unit {
     type Err = UnknownUnit;
 
     fn from_str(text: &str) -> Result<Self, UnknownUnit> {
         let is_named = |unit: &Self| unit.to_string().eq_ignore_ascii_case(text);
-        Self::ALL.into_iter().find(is_named).ok_or_else(|| UnknownUnit(text.to_owned()))
+        let named = Self::ALL.into_iter().find(is_named);
+        let unit = named.or_else(|| {
+            let of_one = format!("1/{text}").parse::<Quota>().ok()?;
+            Self::of_length(of_one.period()).filter(|_| of_one.max_burst() == 1)
+        });
+        unit.ok_or_else(|| UnknownUnit(text.to_owned()))
     }
 }
 

@@ -81,13 +81,32 @@ pub(crate) fn parse(text: &str) -> Result<YamlNode, LocatedProblem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| LocatedProblem {
-            at: position(error.marker()),
-            problem: Problem::Syntax { reason: error.info().to_owned() },
+        let (event, span) = event.map_err(|error| {
+            let at = position(error.marker());
+            let syntax = Problem::Syntax { reason: error.info().to_owned() };
+            dash_without_blank(text, at).unwrap_or(LocatedProblem { at, problem: syntax })
         })?;
         builder.take(event, position(&span.start))?;
     }
     Ok(builder.document.unwrap_or_else(|| YamlNode::null(Position { line: 1, column: 1 })))
+}
+
+/// A line as `-key: user`, in the line of an error or the one before: it begins a map where an entry of a list was meant,
+/// and the parser complains of what stands beneath it.
+fn dash_without_blank(text: &str, at: Position) -> Option<LocatedProblem> {
+    let lines = text.lines().zip(1..).skip(at.line.saturating_sub(2)).take(2);
+    let found = lines.filter_map(|(line, number)| {
+        let written = line.trim_start();
+        let (key, _) = written.split_once(':')?;
+        let name = key.strip_prefix('-')?;
+        let is_name = name.starts_with(|first: char| first.is_alphabetic() || first == '_');
+        let column = line.chars().count() - written.chars().count() + 1;
+        is_name.then(|| LocatedProblem {
+            at: Position { line: number, column },
+            problem: Problem::DashWithoutBlank { key: key.trim_end().to_owned() },
+        })
+    });
+    found.last()
 }
 
 fn position(marker: &Marker) -> Position {

@@ -74,8 +74,8 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
         ),
         (
             limit("unit: day, requests: 5"),
-            "3:38: config error, unknown key 'requests'; use one of unit, requests_per_unit, unlimited, \
-             name, replaces, algorithm, burst, window, mode, count_rejected, penalty, queue, wait, debt, time_zone",
+            "3:38: config error, unknown key 'requests'; did you mean 'requests_per_unit'? use one of unit, \
+             requests_per_unit, unlimited, name, replaces, rate, algorithm, burst, window, mode, count_rejected, penalty, queue, wait, debt, time_zone",
         ),
         (
             with("key"),
@@ -93,7 +93,7 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
         (
             limit("unit: day, request_per_unit: 5"),
             "3:38: config error, unknown key 'request_per_unit'; did you mean 'requests_per_unit'? use one of unit, \
-             requests_per_unit, unlimited, name, replaces, algorithm, burst, window, mode, count_rejected, penalty, queue, wait, debt, time_zone",
+             requests_per_unit, unlimited, name, replaces, rate, algorithm, burst, window, mode, count_rejected, penalty, queue, wait, debt, time_zone",
         ),
         (
             with("{key: k, Value: v}"),
@@ -166,8 +166,8 @@ fn what_is_ours_is_checked_as_strictly() {
         ),
         (
             limit("window: 1y, requests_per_unit: 5"),
-            "3:26: in policy \"1/1y\": period \"1y\" is not understood; write a number and one of ns us ms s \
-             m h d, as in 250ms, 10s, 15m, 3h or d",
+            "3:26: in policy \"5/1y\": period \"1y\" has no fixed length, as months and years are not all alike; write \
+             days, as in 365d",
         ),
         (
             limit("unit: day, requests_per_unit: 5, burst: 9"),
@@ -193,7 +193,7 @@ fn what_is_ours_is_checked_as_strictly() {
         (
             limit("unit: day, mode: strict"),
             "3:44: error checking config: mode 'strict' is not understood; use hard, soft with a share, as \
-             in soft 5%, or elastic",
+             in soft 5%, or elastic, which borrows what others of its domain leave",
         ),
         (
             limit("unit: day, count_rejected: perhaps"),

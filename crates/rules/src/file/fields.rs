@@ -24,7 +24,13 @@ impl<'n> MapFields<'n> {
                 continue;
             }
             if !accepted.contains(&name.text.as_str()) {
-                let problem = Problem::UnknownKey { key: name.text.clone(), accepted };
+                // `-value` was meant as a key of this map, and `-key` elsewhere as an entry of a list.
+                let after_dash = name.text.strip_prefix('-');
+                let key = name.text.clone();
+                let problem = match after_dash.filter(|after| !accepted.contains(after)) {
+                    Some(_) => Problem::DashWithoutBlank { key },
+                    None => Problem::UnknownKey { key, accepted },
+                };
                 return Err(LocatedProblem { at: name.at, problem });
             }
             if let Some((first, _)) = fields.pairs.iter().find(|(first, _)| first.text == name.text)
@@ -97,13 +103,21 @@ impl<'n> MapFields<'n> {
         }
     }
 
-    /// A whole number, in digits only.
+    /// A whole number, in digits only. One with a 0 before it is another number in YAML 1.1, of base 8.
     pub(crate) fn number<N: std::str::FromStr>(
         &self,
         key: &'static str,
         accepted: &'static str,
     ) -> Result<Option<N>, LocatedProblem> {
+        const OCTAL: &str =
+            "a number without a 0 before it: YAML 1.1 reads that in base 8, YAML 1.2 in base 10";
         let Some((scalar, at)) = self.scalar(key)? else { return Ok(None) };
+        if scalar.text.len() > 1
+            && scalar.text.bytes().all(|b| b.is_ascii_digit())
+            && scalar.text.starts_with('0')
+        {
+            return Err(value(scalar, at, key, OCTAL));
+        }
         let in_digits = !scalar.text.is_empty() && scalar.text.bytes().all(|b| b.is_ascii_digit());
         match scalar.text.parse() {
             Ok(number) if in_digits => Ok(Some(number)),

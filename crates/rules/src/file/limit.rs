@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Algorithm, Policy, Quota};
+use tollgate::{Algorithm, Policy};
 
 use super::fields::{MapFields, value};
+use super::rate::{LimitRate, read_rate, refused};
 use crate::error::{LocatedProblem, Problem};
 use crate::position::Position;
 use crate::unit::Unit;
@@ -18,6 +19,7 @@ const KEYS: &[&str] = &[
     "unlimited",
     "name",
     "replaces",
+    "rate",
     "algorithm",
     "burst",
     "window",
@@ -33,9 +35,7 @@ const KEYS: &[&str] = &[
 /// What may stand beside `unlimited`; of `unit` more is told.
 const BESIDE_UNLIMITED: &[&str] = &["unit", "requests_per_unit", "unlimited", "name", "replaces"];
 
-const REQUESTS: &str = "a whole number from 0 to 4294967295 in digits, as in 100";
-
-const MODES: &str = "hard, soft with a share, as in soft 5%, or elastic";
+const MODES: &str = "hard, soft with a share, as in soft 5%, or elastic, which borrows what others of its domain leave";
 
 /// One limit as parsed.
 #[derive(Clone, Debug)]
@@ -46,6 +46,8 @@ pub(crate) struct LimitText {
     pub(crate) unit: Option<Unit>,
     pub(crate) name: Option<String>,
     pub(crate) replaces: Vec<String>,
+    /// The policy in the words of the file.
+    pub(crate) words: Box<str>,
     /// `None` if the limit is 0.
     pub(crate) policy: Option<Policy>,
     /// Whose midnight its windows begin at, if one is named.
@@ -87,9 +89,8 @@ pub(crate) enum LimitKind {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PolicyParts<'a> {
     algorithm: &'a str,
-    requests: u32,
-    /// Empty for calendar months.
-    period: &'a str,
+    /// With its period, or for calendar months a count alone.
+    rate: &'a str,
     burst: Option<u64>,
     soft: Option<&'a str>,
     /// Empty if there is no maximum wait.
@@ -101,29 +102,19 @@ pub(super) struct PolicyParts<'a> {
 }
 
 impl<'a> PolicyParts<'a> {
-    pub(super) fn gcra(requests: u32, period: &'a str, burst: Option<u64>) -> Self {
-        Self { algorithm: "gcra", requests, period, burst, ..Self::default() }
+    pub(super) fn gcra(rate: &'a str, burst: Option<u64>) -> Self {
+        Self { algorithm: "gcra", rate, burst, ..Self::default() }
     }
 
-    /// Whether the algorithm counts in months of the calendar, as the core reads its name.
-    fn is_calendar(&self) -> bool {
-        self.algorithm.trim().to_lowercase().replace('_', "-") == "calendar-month"
-    }
-
-    /// In the core's syntax: `<algorithm> <requests>/<period> [burst <n>] [option] [at the limit]`, for calendar months
-    /// without a period.
+    /// In the core's syntax: `<algorithm> [option] <rate> [burst <n>] [at the limit]`.
     pub(super) fn text(&self) -> String {
-        let mut words = self.algorithm.split_whitespace();
-        let name = words.next().unwrap_or("fixed-window");
-        let mut text = format!("{name} {}", self.requests);
-        if !self.period.is_empty() {
-            text = text + "/" + self.period;
-        }
+        let name = match self.algorithm.trim() {
+            "" => "fixed-window",
+            name => name,
+        };
+        let mut text = format!("{name} {}", self.rate);
         if let Some(burst) = self.burst {
             text += &format!(" burst {burst}");
-        }
-        for option in words {
-            text = text + " " + option;
         }
         for (word, given) in
             [("soft", self.soft), ("count-denied", self.count_denied), ("penalty", self.penalty)]
@@ -152,23 +143,18 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
         read_unlimited(&fields)?;
         return Ok(LimitKind::Unlimited { name, replaces });
     }
-    let requests = fields.number::<u32>("requests_per_unit", REQUESTS)?.unwrap_or(0);
-    let (unit, period) = read_period(&fields)?;
     let elastic = read_elastic(&fields)?;
     let parts = read_parts(&fields)?;
-    // With any other unit the core says what is wrong.
-    let is_calendar = unit == Some(Unit::Month) && parts.is_calendar();
-    let written = if is_calendar { "" } else { period };
-    let parts = PolicyParts { requests, period: written, ..parts };
-    let policy_error =
-        |error| LocatedProblem { at: node.at, problem: Problem::Policy { error: Box::new(error) } };
-    // A limit of 0 still has a unit, but the core has no quota of 0: the period is parsed with a quota of 1.
-    let of_one = format!("1/{period}").parse::<Quota>().map_err(policy_error)?;
+    let LimitRate { requests, unit, window, text } = read_rate(&fields, parts.algorithm)?;
+    let words = PolicyParts { rate: &text, ..parts }.text();
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let policy = match requests {
         0 => None,
-        _ => Some(parts.text().parse().map_err(policy_error)?),
+        _ => Some(words.parse::<Policy>().map_err(|error| refused(node.at, error))?),
     };
-    let window = policy.map_or(of_one.period(), |policy: Policy| policy.quota().period());
+    // That of a month of the calendar is known with its policy.
+    let window =
+        policy.filter(|_| window.is_zero()).map_or(window, |policy| policy.quota().period());
     let unit = unit.or_else(|| Unit::of_length(window));
     let says_debt = fields.get("debt").is_some();
     let is_plain = fields.get("algorithm").is_none() && !says_debt;
@@ -181,6 +167,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
         unit,
         name,
         replaces,
+        words: words.into(),
         policy,
         zone,
         elastic,
@@ -201,27 +188,6 @@ fn read_unlimited(fields: &MapFields<'_>) -> Result<(), LocatedProblem> {
         }
     }
     Ok(())
-}
-
-pub(super) fn read_period<'n>(
-    fields: &MapFields<'n>,
-) -> Result<(Option<Unit>, &'n str), LocatedProblem> {
-    match (fields.scalar("unit")?, fields.text("window")?) {
-        (Some((_, at)), Some(_)) => {
-            Err(LocatedProblem { at, problem: Problem::Together { key: "unit", with: "window" } })
-        }
-        (None, Some(window)) => Ok((None, window)),
-        (None, None) => {
-            Err(LocatedProblem { at: fields.at, problem: Problem::BadUnit { unit: String::new() } })
-        }
-        (Some((scalar, at)), None) => match scalar.text.parse::<Unit>() {
-            Ok(unit) => Ok((Some(unit), unit.period())),
-            Err(_) => {
-                let unit = scalar.text.escape_debug().to_string();
-                Err(LocatedProblem { at, problem: Problem::BadUnit { unit } })
-            }
-        },
-    }
 }
 
 /// Reads the keys that envoyproxy/ratelimit does not have: all of the policy except its rate.
@@ -253,8 +219,7 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
     // Without a word a key's word remembers the least.
     let debt = fields.text("debt")?.filter(|debt| *debt != "none");
     let algorithm = fields.text("algorithm")?.unwrap_or_default();
-    let (requests, period) = (0, "");
-    let parts = PolicyParts { algorithm, requests, period, burst, soft, ..PolicyParts::default() };
+    let parts = PolicyParts { algorithm, burst, soft, ..PolicyParts::default() };
     Ok(PolicyParts { count_denied, penalty, queue, wait, debt, ..parts })
 }
 
@@ -333,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_policys_text_is_put_together_in_the_cores_order() {
-        let plain = PolicyParts { requests: 100, period: "m", ..PolicyParts::default() };
+        let plain = PolicyParts { rate: "100/m", ..PolicyParts::default() };
         assert_eq!(plain.text(), "fixed-window 100/m");
         let all = PolicyParts {
             algorithm: "segmented-window x6",
@@ -345,7 +310,7 @@ mod tests {
         };
         assert_eq!(
             all.text(),
-            "segmented-window 100/m burst 20 x6 soft 5% count-denied penalty 10m after 5"
+            "segmented-window x6 100/m burst 20 soft 5% count-denied penalty 10m after 5"
         );
         let waits = PolicyParts { algorithm: "gcra", count_denied: Some("30s"), ..plain };
         assert_eq!(waits.text(), "gcra 100/m count-denied 30s");

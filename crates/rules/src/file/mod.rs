@@ -6,6 +6,7 @@ mod forward;
 mod limit;
 mod metadata;
 mod pool;
+mod rate;
 
 use crate::error::{LocatedProblem, Problem};
 use crate::position::Position;

@@ -3,7 +3,8 @@
 use tollgate::{Policy, Quota};
 
 use super::fields::{MapFields, value};
-use super::limit::{PolicyParts, read_period};
+use super::limit::PolicyParts;
+use super::rate::read_period;
 use crate::error::{LocatedProblem, Problem};
 use crate::position::Position;
 use crate::yaml::YamlNode;
@@ -33,10 +34,12 @@ pub(super) fn read(node: &YamlNode) -> Result<PoolText, LocatedProblem> {
     };
     let (_, period) = read_period(&fields)?;
     let burst = fields.number("burst", "a whole number in digits, as in 20")?;
-    let policy: Policy =
-        PolicyParts::gcra(requests, period, burst).text().parse().map_err(|error| {
-            let problem = Problem::Policy { error: Box::new(error) };
-            LocatedProblem { at: node.at, problem }
-        })?;
+    let policy: Policy = PolicyParts::gcra(&format!("{requests}/{period}"), burst)
+        .text()
+        .parse()
+        .map_err(|error| {
+        let problem = Problem::Policy { error: Box::new(error) };
+        LocatedProblem { at: node.at, problem }
+    })?;
     Ok(PoolText { at: node.at, quota: policy.quota() })
 }

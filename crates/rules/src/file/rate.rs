@@ -1,0 +1,102 @@
+//! Parses the rate of a limit: `rate`, or `requests_per_unit` with `unit` or `window`.
+
+use std::time::Duration;
+
+use tollgate::{Algorithm, AtLimit, Policy, PolicyError, Quota};
+
+use super::fields::{MapFields, value};
+use crate::error::{LocatedProblem, Problem};
+use crate::position::Position;
+use crate::unit::Unit;
+
+const REQUESTS: &str = "a whole number from 0 to 4294967295 in digits, as in 100";
+
+const RATE: &str = "a rate of at most 4294967295, as in 100/m";
+
+pub(super) fn refused(at: Position, error: PolicyError) -> LocatedProblem {
+    LocatedProblem { at, problem: Problem::Policy { error: Box::new(error) } }
+}
+
+/// How many requests a limit has, and in which time.
+pub(super) struct LimitRate {
+    pub(super) requests: u32,
+    pub(super) unit: Option<Unit>,
+    /// Zero for a month of the calendar.
+    pub(super) window: Duration,
+    /// As the core reads it.
+    pub(super) text: String,
+}
+
+/// Reads `rate`, or `requests_per_unit` with its unit or window.
+pub(super) fn read_rate(
+    fields: &MapFields<'_>,
+    algorithm: &str,
+) -> Result<LimitRate, LocatedProblem> {
+    let Some((rate, at)) = fields.scalar("rate")? else {
+        let requests = fields.number::<u32>("requests_per_unit", REQUESTS)?.unwrap_or(0);
+        let (unit, period) = read_period(fields)?;
+        // A limit of 0 still has a unit, but the core has no quota of 0: the period is parsed with one of 1.
+        let quota_of = |count| format!("{count}/{period}").parse::<Quota>();
+        // The error quotes the count of the file.
+        let of_one = quota_of(1).map_err(|error| quota_of(requests).err().unwrap_or(error));
+        let of_one = of_one.map_err(|error| refused(fields.at, error))?;
+        // With any other unit the core says what is wrong.
+        let is_calendar = unit == Some(Unit::Month) && is_calendar(algorithm);
+        let text = if is_calendar { requests.to_string() } else { format!("{requests}/{period}") };
+        let window = if is_calendar { Duration::ZERO } else { of_one.period() };
+        return Ok(LimitRate { requests, unit, window, text });
+    };
+    for key in ["unit", "window", "requests_per_unit"] {
+        if let Some(found) = fields.get(key) {
+            let problem = Problem::Together { key, with: "rate" };
+            return Err(LocatedProblem { at: found.at, problem });
+        }
+    }
+    // Alone, so that nothing but a rate can stand there. Months of the calendar are fixed windows.
+    let text = rate.text.clone();
+    let months = || format!("fixed-window {text}").parse::<Policy>().ok().filter(is_of_months);
+    let (quota, unit) = match text.parse::<Quota>() {
+        Ok(quota) if quota.max_burst() == quota.count() => (quota, None),
+        Ok(_) => {
+            return Err(value(rate, at, "rate", "a rate alone, as in 100/m, and burst: beside it"));
+        }
+        Err(error) => {
+            let month = months().ok_or_else(|| refused(at, error))?;
+            (month.quota(), Some(Unit::Month))
+        }
+    };
+    let requests = u32::try_from(quota.count()).map_err(|_| value(rate, at, "rate", RATE))?;
+    let window = if unit.is_some() { Duration::ZERO } else { quota.period() };
+    Ok(LimitRate { requests, unit, window, text })
+}
+
+/// Whether the algorithm counts in months of the calendar: only there the core reads a count alone.
+fn is_calendar(algorithm: &str) -> bool {
+    format!("{algorithm} 1").parse::<Policy>().is_ok()
+}
+
+/// Whether this is a limit of calendar months, and nothing happens at it.
+fn is_of_months(policy: &Policy) -> bool {
+    policy.algorithm() == Algorithm::CalendarMonth && policy.at_limit() == AtLimit::default()
+}
+
+pub(super) fn read_period<'n>(
+    fields: &MapFields<'n>,
+) -> Result<(Option<Unit>, &'n str), LocatedProblem> {
+    match (fields.scalar("unit")?, fields.text("window")?) {
+        (Some((_, at)), Some(_)) => {
+            Err(LocatedProblem { at, problem: Problem::Together { key: "unit", with: "window" } })
+        }
+        (None, Some(window)) => Ok((None, window)),
+        (None, None) => {
+            Err(LocatedProblem { at: fields.at, problem: Problem::BadUnit { unit: String::new() } })
+        }
+        (Some((scalar, at)), None) => match scalar.text.parse::<Unit>() {
+            Ok(unit) => Ok((Some(unit), unit.period())),
+            Err(_) => {
+                let unit = scalar.text.escape_debug().to_string();
+                Err(LocatedProblem { at, problem: Problem::BadUnit { unit } })
+            }
+        },
+    }
+}

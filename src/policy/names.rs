@@ -1,0 +1,102 @@
+//! What algorithms are called: here, and in the texts of others.
+
+use super::Algorithm;
+use super::meant::meant;
+use super::read::{Words, is_number};
+use crate::error::PolicyError;
+
+/// How an algorithm is called: its name, and the option behind the quota, which for segmented windows is a number.
+/// Their order is part of snapshots: a new one comes last.
+pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
+    (Algorithm::Gcra, "gcra", ""),
+    (Algorithm::FixedWindow, "fixed-window", ""),
+    (Algorithm::FixedWindowFromFirst, "fixed-window", " from-first"),
+    (Algorithm::SlidingWindowExact, "sliding-window", " exact"),
+    (Algorithm::SlidingWindow, "sliding-window", ""),
+    (Algorithm::SlidingWindowStrict, "sliding-window", " strict"),
+    (Algorithm::SegmentedWindow { segments: 0 }, "segmented-window", ""),
+    (Algorithm::CalendarMonth, CALENDAR_MONTH, ""),
+    (Algorithm::SlidingLog, "sliding-log", ""),
+];
+
+/// Words of other texts for these algorithms: `docs/words.md` says of which.
+const ALIASES: [(&str, &str); 8] = [
+    ("generic-cell-rate-algorithm", "gcra"),
+    ("leaking-bucket", "leaky-bucket"),
+    ("enforced-average", "spaced"),
+    ("fixed-window-counter", "fixed-window"),
+    ("sliding-window-counter", "sliding-window"),
+    ("sliding-tail", "sliding-window"),
+    ("sliding-window-log", "sliding-log"),
+    ("log", "sliding-log"),
+];
+
+/// Words that texts use for several algorithms, or for none of these, and what to use.
+const OTHER_WORDS: [(&str, &str); 6] = [
+    ("sliding", "sliding-window, of two counts, or sliding-log, of each time"),
+    ("fixed", "fixed-window"),
+    ("rolling-window", "sliding-log, of each time, or sliding-window, of two counts"),
+    ("moving-window", "sliding-log, of each time, or sliding-window, of two counts"),
+    ("leaky-bucket-as-a-queue", "a quota and its places, as in gcra 5/s burst 1 queue 50"),
+    ("concurrency", "a semaphore: requests in progress are not counted here"),
+];
+
+/// The one algorithm whose quota has no period.
+pub(super) const CALENDAR_MONTH: &str = "calendar-month";
+
+/// The words that may stand for an algorithm.
+pub(super) const ALGORITHMS: &str = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
+                          segmented-window, calendar-month or sliding-log";
+
+/// All words that texts use for algorithms.
+fn known_names() -> impl Iterator<Item = &'static str> {
+    let others = ALIASES.into_iter().chain(OTHER_WORDS).map(|(word, _)| word);
+    ALGORITHMS.split([',', ' ']).chain(others)
+}
+
+/// The letters of a name alone: `Token Bucket`, `token_bucket` and `TokenBucket` are one.
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    let is_between = |letter: &char| matches!(letter, '-' | '_') || letter.is_whitespace();
+    name.chars().filter(move |letter| !is_between(letter)).map(|letter| letter.to_ascii_lowercase())
+}
+
+/// Reads a name, in one word or in several, and returns what the list of algorithms calls it.
+pub(super) fn read_name(words: &mut Words<'_>) -> Result<&'static str, PolicyError> {
+    let place = words.place();
+    words.take();
+    // As long as a known name may come of it, the next word is a part of it: `leaky` alone is none, and `soft` behind
+    // `leaky bucket` begins none.
+    let begins = |written: &str, known: &str| {
+        let mut known = letters(known);
+        letters(written).all(|letter| known.next() == Some(letter))
+    };
+    let mut longer = *words;
+    while longer.take().is_some() {
+        if !known_names().any(|known| begins(longer.since(place), known)) {
+            break;
+        }
+        *words = longer;
+    }
+    let written = words.since(place);
+    let is_written = |known: &&str| letters(known).eq(letters(written));
+    let name = ALIASES.into_iter().find(|(alias, _)| is_written(alias)).map(|(_, name)| name);
+    let algorithm =
+        || ALGORITHMS.split([',', ' ']).find(|known| !known.is_empty() && is_written(known));
+    // `or` joins the last two of them.
+    let name = name.or_else(algorithm).filter(|name| *name != "or");
+    name.ok_or_else(|| {
+        // All that stands before the quota may have been meant as the name.
+        while words.take_if(|word| !is_number(word) && word != "/").is_some() {}
+        no_algorithm(words.since(place))
+    })
+}
+
+/// An algorithm of another text, a slip, or an option that stands first.
+fn no_algorithm(name: &str) -> PolicyError {
+    // What is exactly a known word is no slip: then `meant` says nothing.
+    let meant = meant(name, known_names());
+    // Of what means several, only these are offered: the list of all would not help.
+    let other = OTHER_WORDS.iter().find(|(word, _)| letters(word).eq(letters(name)));
+    let accepted = other.map_or(ALGORITHMS, |(_, write)| write);
+    PolicyError::new(format!("there is no algorithm {name:?}{meant}; use {accepted}"))
+}

@@ -1,0 +1,302 @@
+//! Policies as text: what is refused, and what the errors say.
+
+use tollgate::Policy;
+
+#[test]
+fn every_slip_is_named_with_what_would_be_right() {
+    let algorithms = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
+                      segmented-window, calendar-month or sliding-log";
+    let slips = [
+        ("", "it is empty; write a quota such as 100/s, or gcra 100/s burst 20"),
+        (
+            "gcra",
+            &format!("after \"gcra\" a quota such as 100/s is missing (algorithms: {algorithms})"),
+        ),
+        ("bucket 10/s", &format!("there is no algorithm \"bucket\"; use {algorithms}")),
+        (
+            "Slidng Window 10/s",
+            &format!(
+                "there is no algorithm \"Slidng Window\" (did you mean \"sliding-window\"?); use {algorithms}"
+            ),
+        ),
+        (
+            "rolling window 10/s",
+            "there is no algorithm \"rolling window\"; use sliding-log, of each time, or sliding-window, of two \
+             counts",
+        ),
+        (
+            "leaky bucket as a queue 5/s",
+            "there is no algorithm \"leaky bucket as a queue\"; use a quota and its places, as in gcra 5/s burst 1 \
+             queue 50",
+        ),
+        (
+            "rolling-windows 10/s",
+            &format!(
+                "there is no algorithm \"rolling-windows\" (did you mean \"rolling-window\"?); use {algorithms}"
+            ),
+        ),
+        (
+            "10 per fortnight",
+            "period \"fortnight\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, \
+             15m, 3h or d",
+        ),
+        (
+            "10 per",
+            "period \"\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h \
+             or d",
+        ),
+        (
+            "gcra ten/s",
+            "count \"ten\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        (
+            "gcra -1/s",
+            "count \"-1\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        (
+            "gcra 1e3/s",
+            "count \"1e3\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        (
+            "1-000/s",
+            "count \"1-000\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        (
+            "1__000/s",
+            "count \"1__000\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        (
+            "1,5/s",
+            "count \"1,5\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        (
+            "1m/day",
+            "count \"1m\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        (
+            ".5/s",
+            "count \".5\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        (
+            "5r/s",
+            "count \"5r\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        (
+            "10 million per day",
+            "\"million\" behind the count is not understood; leave it out, or write requests",
+        ),
+        ("100 000/s", "a number takes no blank; write 100000, or 100_000"),
+        (
+            "1.000/s",
+            "count \"1.000\" is read as 1 by some and as 1000 by others; write one of these",
+        ),
+        (
+            "10/1.234s",
+            "period \"1.234s\" is read as 1.2340 by some and as 1234 by others; write one of these",
+        ),
+        (
+            "2.5/s",
+            "count \"2.5\" is not whole, and as many may come at once; write whole numbers, as in 5/2s",
+        ),
+        (
+            "0.3/s",
+            "count \"0.3\" is not whole, and as many may come at once; write whole numbers, as in 3/10s",
+        ),
+        ("10/s burst 2.5", "burst \"2.5\" is not a whole number, as in 10000"),
+        ("18446744073709551616/s", "count 18446744073709551616 is above 18446744073709551615"),
+        ("18446744073709552k/s", "count 18446744073709552k is above 18446744073709551615"),
+        (
+            "10/60",
+            "period \"60\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d",
+        ),
+        (
+            "10/1h30",
+            "period \"1h30\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d",
+        ),
+        (
+            "10/1m1h",
+            "period \"1m1h\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d",
+        ),
+        (
+            "10/1hm",
+            "period \"1hm\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d",
+        ),
+        (
+            "10/ms",
+            "period \"ms\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d",
+        ),
+        ("10/0.5ns", "period \"0.5ns\" is not a whole number of nanoseconds; write it in ns"),
+        (
+            "10/585y",
+            "period \"585y\" has no fixed length, as months and years are not all alike; write days, as in 213525d",
+        ),
+        ("10/300000weeks", "period 300000weeks is longer than 584 years"),
+        ("/s", "the count before / is missing; write <count>/<period>, as in 100/s"),
+        ("100/month", "a month has no fixed length; write 100/30d, or calendar-month 100"),
+        (
+            "sliding window 100 per month",
+            "a month has no fixed length; write 100/30d, or calendar-month 100",
+        ),
+        (
+            "fixed-window 100/2 months",
+            "period \"2 months\" has no fixed length, as months and years are not all alike; write days, as in 60d",
+        ),
+        (
+            "fixed-window 100/month from-first",
+            "calendar-month has no option \"from-first\"; months are those of the calendar; use aligned, or none",
+        ),
+        (
+            "10/m wait 1 month",
+            "wait \"1 month\" has no fixed length, as months and years are not all alike; write days, as in 30d",
+        ),
+        (
+            "sliding 10/s",
+            "there is no algorithm \"sliding\"; use sliding-window, of two counts, or sliding-log, of each time",
+        ),
+        ("Leaky Bucket 10/s Hard Strict", "\"Strict\" is one option too many"),
+        ("gcra 10", "\"10\" has no period; write <count>/<period>, as in 100/s"),
+        ("10", "\"10\" has no period; write <count>/<period>, as in 100/s"),
+        (
+            "10/m bursts 5",
+            "gcra has no option \"bursts\" (did you mean \"burst\"?); it takes only burst <n>",
+        ),
+        (
+            "10,000/m",
+            "count \"10,000\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        ("10/s burst", "burst needs a number, as in burst 20"),
+        ("10/s burst 5 burst 6", "burst is given twice"),
+        ("10/s 5", "gcra has no option \"5\"; it takes only burst <n>"),
+        ("10/s hard", "gcra has no option \"hard\"; it takes only burst <n>"),
+        (
+            "leaky-bucket 10/s hard burst 5",
+            "leaky-bucket fixes its burst; leave it out, or use gcra",
+        ),
+        ("spaced 10/s burst 5", "spaced fixes its burst; leave it out, or use gcra"),
+        (
+            "fixed-window 10/s burst 10",
+            "a window takes no burst: it admits its whole limit at once; leave the burst out, or use gcra",
+        ),
+        (
+            "fixed-window 10/s x6",
+            "fixed-window has no option \"x6\"; use aligned, from-first, or none",
+        ),
+        (
+            "sliding-window 10/s up",
+            "sliding-window has no option \"up\"; use exact, round-up, round-down, strict, or none",
+        ),
+        ("sliding-window 10/s strict exact", "\"exact\" is one option too many"),
+        (
+            "segmented-window 10/s",
+            "segmented-window needs an option; write the number of segments as x2 to x64, as in x6",
+        ),
+        (
+            "segmented-window 10/s x1",
+            "a window cannot be cut into 1 segments; use 2 to 64, as in x6",
+        ),
+        (
+            "calendar-month 10/30d",
+            "calendar-month takes a count without a period, as in calendar-month 10000, not \"10/30d\"",
+        ),
+        (
+            "calendar-month ten",
+            "count \"ten\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        ("calendar-month 0", "count 0 would admit nothing; it must be at least 1"),
+        (
+            "calendar-month 10 strict",
+            "calendar-month has no option \"strict\"; months are those of the calendar; use aligned, or none",
+        ),
+        (
+            "calendar-month 10 burst 10",
+            "a window takes no burst: it admits its whole limit at once; leave the burst out, or use gcra",
+        ),
+        (
+            "calendar-month 10 penalty 31d after 3",
+            "calendar-month takes no penalty; leave it out, or use fixed-window 10000/31d",
+        ),
+        (
+            "segmented-window 10/s x7",
+            "a window of 1s is not 7 segments of whole nanoseconds; use x5 or x8",
+        ),
+        (
+            "sliding-window 1000000/s exact",
+            "the counts and the window number need 72 bits; 64 are there; \
+             in this window a limit up to 65535 fits, or use gcra",
+        ),
+        ("10/m soft 5", "the share \"5\" after soft needs its percent sign, as in soft 5%"),
+        (
+            "10/m soft five%",
+            "the share \"five%\" after soft is not understood; write 0.01% to 100% with at most two \
+             decimals, as in soft 5% or soft 0.25%",
+        ),
+        (
+            "1000/m soft 0.125%",
+            "the share \"0.125%\" after soft is not understood; write 0.01% to 100% with at most two \
+             decimals, as in soft 5% or soft 0.25%",
+        ),
+        ("10/m soft", "gcra has no option \"soft\"; it takes only burst <n>"),
+        ("10/m soft 0%", "0% is no share to soften a limit by; use 0.01% to 100%, as in soft 5%"),
+        (
+            "10/m soft 101%",
+            "101% is no share to soften a limit by; use 0.01% to 100%, as in soft 5%",
+        ),
+        ("10/m soft 5%", "5% of a limit of 10 is not one unit; use at least 10%"),
+        ("3/m soft 33.33%", "33.33% of a limit of 3 is not one unit; use at least 33.34%"),
+        ("30/m soft 5% soft 6%", "soft is given twice"),
+        (
+            "fixed-window 10/m count-denied 30s",
+            "a window has no longest wait for denied requests: its count stops at the limit; \
+             write count-denied alone, or use gcra",
+        ),
+        (
+            "10/m count-denied 30",
+            "wait of count-denied \"30\" is not understood; write a number and one of ns us ms s m h d w, \
+             as in 250ms, 10s, 15m, 3h or d",
+        ),
+        ("10/m count-denied count-denied", "count-denied is given twice"),
+        (
+            "10/m penalty",
+            "penalty needs a length and a number of denials, as in penalty 10m after 3",
+        ),
+        (
+            "10/m penalty 10m 3",
+            "penalty 10m is followed by \"3\", not by after, as in penalty 10m after 3",
+        ),
+        (
+            "10/m penalty 10m",
+            "penalty 10m is followed by the end, not by after, as in penalty 10m after 3",
+        ),
+        (
+            "10/m penalty 10m after",
+            "penalty 10m after needs a number of denials, as in penalty 10m after 3",
+        ),
+        (
+            "10/m penalty 10m after three",
+            "the number of denials \"three\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
+        ),
+        (
+            "10/m penalty 10m after 4294967296",
+            "penalty after 4294967296 denials is above 4294967295",
+        ),
+        (
+            "10/m penalty 10m after 0",
+            "a penalty after 0 denials would refuse everything; use at least 1",
+        ),
+        (
+            "10/m penalty 59s after 1",
+            "a penalty of 59s would end before what was admitted has ceased to count; \
+             use at least 60s",
+        ),
+        ("10/m penalty 1m after 1 penalty 1m after 2", "penalty is given twice"),
+        ("10/m extended", "\"extended\" belongs to a penalty, as in penalty 10m after 3 extended"),
+        (
+            "5000000000/s",
+            "the rate is too high to be counted exactly; it must be at most 2.2e9 units per second",
+        ),
+    ];
+    for (text, reason) in slips {
+        let error = text.parse::<Policy>().expect_err(text);
+        assert_eq!(error.to_string(), format!("in policy {text:?}: {reason}"));
+    }
+}
