@@ -156,6 +156,21 @@ impl Policy {
         Self::new(Algorithm::SlidingLog, quota)
     }
 
+    /// Reads a policy, as [`str::parse`] does, where the type has to be named.
+    ///
+    /// # Errors
+    /// A text that is no policy. The error quotes it, and says what would be accepted.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Policy};
+    /// let limiter = Limiter::new(Policy::parse("100/s burst 20")?);
+    /// assert!(limiter.check_n(20).is_allowed());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        text.parse()
+    }
+
     /// The quota.
     #[must_use]
     pub const fn quota(&self) -> Quota {

@@ -50,6 +50,7 @@ impl Quota {
     /// assert_eq!(quota.count(), 3);
     /// ```
     #[must_use]
+    #[track_caller]
     pub const fn per(count: u64, period: Duration) -> Self {
         match Self::checked(count, period) {
             Ok(quota) => quota,
@@ -104,6 +105,7 @@ impl Quota {
     /// # Panics
     /// As [`per`](Quota::per).
     #[must_use]
+    #[track_caller]
     pub const fn per_second(count: u64) -> Self {
         Self::per(count, Duration::from_secs(1))
     }
@@ -113,6 +115,7 @@ impl Quota {
     /// # Panics
     /// As [`per`](Quota::per).
     #[must_use]
+    #[track_caller]
     pub const fn per_minute(count: u64) -> Self {
         Self::per(count, Duration::from_secs(60))
     }
@@ -122,6 +125,7 @@ impl Quota {
     /// # Panics
     /// As [`per`](Quota::per).
     #[must_use]
+    #[track_caller]
     pub const fn per_hour(count: u64) -> Self {
         Self::per(count, Duration::from_secs(3_600))
     }
@@ -131,6 +135,7 @@ impl Quota {
     /// # Panics
     /// As [`per`](Quota::per).
     #[must_use]
+    #[track_caller]
     pub const fn per_day(count: u64) -> Self {
         Self::per(count, Duration::from_secs(86_400))
     }
@@ -140,6 +145,7 @@ impl Quota {
     /// # Panics
     /// If [`try_burst`](Quota::try_burst) would refuse the number.
     #[must_use]
+    #[track_caller]
     pub const fn burst(self, burst: u64) -> Self {
         match self.with_burst(burst) {
             Ok(quota) => quota,

@@ -1,6 +1,9 @@
 //! Policies as text: what is refused, and what the errors say.
 
-use tollgate::Policy;
+use std::panic::{catch_unwind, set_hook};
+use std::sync::Mutex;
+
+use tollgate::{Policy, Quota};
 
 #[test]
 fn every_slip_is_named_with_what_would_be_right() {
@@ -299,4 +302,26 @@ fn every_slip_is_named_with_what_would_be_right() {
         let error = text.parse::<Policy>().expect_err(text);
         assert_eq!(error.to_string(), format!("in policy {text:?}: {reason}"));
     }
+}
+
+#[test]
+fn a_bad_number_in_code_is_told_where_it_stands() {
+    static PLACES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    set_hook(Box::new(|panic| {
+        let place = panic.location().map_or_else(String::new, |place| place.file().to_owned());
+        PLACES.lock().expect("no panic within").push(place);
+    }));
+    let bad: [fn() -> Quota; 6] = [
+        || Quota::per(0, std::time::Duration::from_secs(1)),
+        || Quota::per_second(0),
+        || Quota::per_minute(0),
+        || Quota::per_hour(0),
+        || Quota::per_day(0),
+        || Quota::per_second(1).burst(0),
+    ];
+    for bad in bad {
+        assert!(catch_unwind(bad).is_err());
+    }
+    drop(std::panic::take_hook());
+    assert_eq!(*PLACES.lock().expect("no panic within"), [file!(); 6]);
 }

@@ -76,6 +76,12 @@ impl Denied<'_> {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot make the answer to a denied request with the body `{B}`",
+    label = "makes no `Response<{B}>`",
+    note = "`ProblemJson`, the default, makes bodies that are `From<Bytes>`: for another body write `.deny_with(|denied| ..)` \
+            at the layer, or `.denying_by_error()` where the body cannot be made, as that of a hyper client"
+)]
 pub trait Deny<B> {
     /// The answer.
     fn deny(&self, denied: &Denied<'_>) -> Response<B>;
@@ -99,6 +105,8 @@ pub trait Deny<B> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProblemJson;
 
+// So that the compiler names `Deny`, and what to write, in place of `From`.
+#[diagnostic::do_not_recommend]
 impl<B: From<Bytes>> Deny<B> for ProblemJson {
     fn deny(&self, denied: &Denied<'_>) -> Response<B> {
         let body = match denied.denial {

@@ -26,6 +26,23 @@ use crate::key::Key;
 /// assert_eq!(clients.entry(&Key::new()).peek(1).remaining(), 9);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
+///
+/// A limiter of other keys is none: an extractor makes a [`Key`] of each request, of an address as of a name.
+///
+/// ```compile_fail,E0277
+/// use std::net::IpAddr;
+/// use tollgate::{KeyedLimiter, Quota};
+/// use tollgate_tower::{ClientAddress, RateLimitLayer};
+/// let clients = KeyedLimiter::<IpAddr>::new(Quota::per_second(10), 1_000)?;
+/// let layer = RateLimitLayer::new(clients, ClientAddress::peer());
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no limit that a layer can ask",
+    label = "not a `Limiter`, a `StripedLimiter`, or a `KeyedLimiter` or `SketchLimiter` of `tollgate_tower::Key`",
+    note = "an extractor makes a `tollgate_tower::Key` of each request: write `KeyedLimiter<Key>` in place of a limiter \
+            of addresses or names, and leave it to the extractor (`ClientAddress`, `ApiKey`) what the key is made of"
+)]
 pub trait Limit: Send + Sync {
     /// The policy that it enforces now for keys of a tier, from 0, and headers state. `None`: there is no such tier, and
     /// no gate asks for one.

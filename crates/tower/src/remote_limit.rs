@@ -38,6 +38,12 @@ impl fmt::Debug for RemoteAsk<'_> {
 ///
 /// With the feature `redis`, `tollgate_redis::RedisLimiter` implements it; its `Settings::on_error` is the failure
 /// policy: admit this node's share of the limit (the default), everything, or nothing.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no limit that is kept elsewhere",
+    label = "no `RemoteLimit`",
+    note = "with the feature `redis` of `tollgate-tower`, `tollgate_redis::RedisLimiter` is one; a limiter of this process \
+            goes into `RateLimitLayer::new` or `Gate::new`"
+)]
 pub trait RemoteLimit: Any + Send + Sync {
     /// The policy for keys of a tier, from 0, which headers state. `None`: there is no such tier, and no gate asks for
     /// one.

@@ -96,6 +96,12 @@ pub enum NoKey {
 /// assert_eq!(key.as_bytes(), b"\x04\xcb\0\x71\x07\x03GET");
 /// # Ok::<(), NoKey>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which key a request is charged to",
+    label = "no extractor",
+    note = "use `ClientAddress`, `ApiKey`, `Header`, `Everyone` or another extractor of `tollgate_tower`, a tuple of them, or \
+            `FromFn` for a function of the request's `Head`"
+)]
 pub trait Extract: Send + Sync {
     /// Adds the parts of this request to `key`.
     ///
