@@ -5,6 +5,7 @@
 mod advice;
 mod figures;
 mod names;
+mod nested;
 mod read;
 mod report;
 mod style;

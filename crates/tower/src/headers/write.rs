@@ -14,7 +14,7 @@ use super::figures::{FigureFields, digits, keep_or_append};
 use super::style::{HeaderStyle, Headers};
 use super::text::{INTEGER_MAX, two_figures};
 use super::window::{KeyStanding, QuotaWindow};
-use super::{RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_OVER};
+use super::{RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_OVER, nested};
 use crate::name::PolicyName;
 
 /// The form of `RateLimit`.
@@ -184,11 +184,16 @@ impl Stamp {
         },
     };
 
-    /// Appends to the lists of draft 10, so that each of several nested layers is reported. The other fields hold one
-    /// figure or one set of them, so the innermost layer keeps its value: if a layer denied, it is that one.
+    /// Appends to the lists of draft 10, so that each of several nested layers is reported; under another name, if an
+    /// inner one has the same. The other fields hold one figure or one set of them, so the innermost layer keeps its
+    /// value: if a layer denied, it is that one.
     #[inline]
     pub(crate) fn put(&mut self, headers: &mut HeaderMap) {
         if self.is_list {
+            if headers.contains_key(&RATE_LIMIT_POLICY) {
+                (self.policy, self.state) =
+                    nested::apart(headers, self.policy.take(), self.state.take());
+            }
             if let Some(policy) = self.policy.take() {
                 headers.append(&RATE_LIMIT_POLICY, policy);
             }
@@ -349,8 +354,11 @@ mod tests {
         let opening = &opening("60/m");
         fixed.stamp(&name, opening, denied).put(&mut map);
         fixed.stamp(&name, opening, SPENT_2).put(&mut map);
-        assert_eq!(map.get_all(&RATE_LIMIT).iter().count(), 2);
-        assert_eq!(map.get_all(&RATE_LIMIT_POLICY).iter().count(), 2);
+        let lists = |name: &HeaderName| {
+            map.get_all(name).iter().map(|value| value.to_str().expect("ASCII")).collect::<Vec<_>>()
+        };
+        assert_eq!(lists(&RATE_LIMIT_POLICY), ["\"default\";q=60;w=60", "\"default-2\";q=60;w=60"]);
+        assert_eq!(lists(&RATE_LIMIT), ["\"default\";r=0;t=2", "\"default-2\";r=58;t=2"]);
         let only = |name: &HeaderName| {
             let values: Vec<_> = map.get_all(name).iter().collect();
             assert_eq!(values.len(), 1);
