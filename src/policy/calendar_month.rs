@@ -47,23 +47,23 @@ impl Policy {
         Self::new(Algorithm::CalendarMonth, month_quota(limit)?)
     }
 
-    /// Whether only a clock that tells the date will do.
-    fn needs_date(&self) -> bool {
-        self.algorithm == Algorithm::CalendarMonth
-    }
-
     /// Whether it can be decided by this clock.
     pub(crate) fn takes(&self, clock: &Clock) -> bool {
         // Any clock measures how long something takes, which is all that the others ask of it.
-        !self.needs_date() || clock.tells_date()
+        !needs_date(self) || clock.tells_date()
     }
 
     /// The fastest clock by which all of these can be decided.
     pub(crate) fn clock_for<'a>(policies: impl IntoIterator<Item = &'a Self>) -> Clock {
         // One clock serves all tiers of a table, so one policy that asks for the date decides for all.
-        let needs_date = policies.into_iter().any(Self::needs_date);
+        let needs_date = policies.into_iter().any(needs_date);
         if needs_date { Clock::unix() } else { Clock::monotonic() }
     }
+}
+
+/// Whether only a clock that tells the date will do.
+fn needs_date(policy: &Policy) -> bool {
+    policy.algorithm == Algorithm::CalendarMonth
 }
 
 /// The clock, if it can decide the policy.

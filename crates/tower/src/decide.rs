@@ -19,6 +19,7 @@ use ipnet::IpNet;
 use tollgate::{Decision, Denial, Permit};
 
 use crate::ask::{Applies, GateRequest, asks};
+use crate::deny::Denied;
 use crate::extract::{Head, peer_of};
 use crate::gate::{Gate, GateMode};
 use crate::headers::{FixedHeaders, Headers, KeyStanding, Stamp, secs_up};
@@ -32,6 +33,9 @@ use crate::settle::{GateCharge, Settle, Shadowed};
 
 type Exempt = dyn Fn(&Head<'_>) -> bool + Send + Sync;
 
+/// What is told of each denied request.
+type OnDenied = dyn Fn(&Denied<'_>) + Send + Sync;
+
 /// Everything that all clones of a layer and of its services share.
 pub(crate) struct GateRules<P: Place = Local> {
     /// In the order in which they were given.
@@ -44,6 +48,7 @@ pub(crate) struct GateRules<P: Place = Local> {
     may_change: bool,
     pub(crate) exempt: Vec<Arc<Exempt>>,
     pub(crate) exempt_peers: Arc<[IpNet]>,
+    pub(crate) on_denied: Vec<Arc<OnDenied>>,
     pub(crate) jitter_secs: u64,
     pub(crate) settle: bool,
     /// Spreads clients over the jitter.
@@ -98,6 +103,7 @@ impl<P: Place> GateRules<P> {
             fixed: Arc::default(),
             exempt: Vec::new(),
             exempt_peers: Arc::default(),
+            on_denied: Vec::new(),
             jitter_secs: 0,
             settle: false,
             spread: RandomState::new(),
@@ -216,7 +222,8 @@ impl<P: Place> GateRules<P> {
         };
         let stamp = self.fixed(tier_of).stamp(&gate.name, &gate.opening, standing);
         let (policy, problems) = (&gate.name, &*gate.problems);
-        Refusal { policy, problems, denial: Some(*denial), retry_after_secs, stamp }
+        let (key, denial) = (Some(*key), Some(*denial));
+        Refusal { policy, problems, key, denial, retry_after_secs, stamp }
     }
 
     /// The same for one key each time, so that a client gains nothing by asking again; spread evenly over the keys.
@@ -235,7 +242,7 @@ impl<P: Place> Gate<P> {
     pub(crate) fn refuse_tier(&self) -> Refusal<'_> {
         let (policy, problems) = (&self.name, &*self.problems);
         let stamp = Stamp::NOTHING;
-        Refusal { policy, problems, denial: None, retry_after_secs: None, stamp }
+        Refusal { policy, problems, key: None, denial: None, retry_after_secs: None, stamp }
     }
 }
 
@@ -362,6 +369,7 @@ impl<P: Place> Clone for GateRules<P> {
             fixed: Arc::clone(&self.fixed),
             exempt: self.exempt.clone(),
             exempt_peers: Arc::clone(&self.exempt_peers),
+            on_denied: self.on_denied.clone(),
             spread: self.spread.clone(),
             ..*self
         }

@@ -105,7 +105,7 @@ impl<R, B, D: Deny<B> + Send + Sync> AskAgain<R, B> for LayerState<D> {
                 Rare::Note(marks) => Next::Call(marks.note(request)),
                 Rare::Wait(turn, marks) => Next::Wait(Box::new(turn), marks.note(request)),
                 Rare::Deny(refusal) => {
-                    Next::Deny(Box::new(refusal.answer(&self.deny, Head::of(request))))
+                    Next::Deny(Box::new(self.answer(refusal, Head::of(request))))
                 }
             },
         }

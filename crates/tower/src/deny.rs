@@ -1,6 +1,7 @@
 //! The answer to a denied request: [`Deny`], with problem details as the default.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,7 +9,8 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use tollgate::Denial;
 
-use crate::extract::Head;
+use crate::extract::{Head, peer_of};
+use crate::key::Key;
 use crate::name::PolicyName;
 
 /// A denied request, from which an answer is made.
@@ -29,6 +31,9 @@ use crate::name::PolicyName;
 pub struct Denied<'d> {
     /// The policy that denied; if several did, the one with the longest wait.
     pub policy: &'d PolicyName,
+    /// The key that was not charged. Its [bytes](Key::as_bytes) may hold what a client sent, an address or an API key: they
+    /// belong in no metric, and in a log only where such things may be. `None` if its tier is unknown.
+    pub key: Option<&'d Key>,
     /// The denial; `None` if the key is under a tier that the limit does not have
     /// ([`UnknownTier`](crate::UnknownTier)), so that no limit was asked.
     pub denial: Option<&'d Denial>,
@@ -58,6 +63,35 @@ impl Denied<'_> {
         } else {
             StatusCode::TOO_MANY_REQUESTS
         }
+    }
+
+    /// The address of the connection, if the server has put it into the request: see
+    /// [`PeerAddress`](crate::PeerAddress). Behind a proxy it is the proxy's.
+    ///
+    /// ```
+    /// use tollgate_tower::Denied;
+    /// fn is_from_here(denied: &Denied<'_>) -> bool {
+    ///     denied.peer().is_some_and(|peer| peer.is_loopback())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn peer(&self) -> Option<IpAddr> {
+        peer_of(self.head.extensions)
+    }
+
+    /// The route that axum matched, as in `/users/{id}`. Needs the feature `axum`, and a layer that is added to the route
+    /// (`route_layer`).
+    ///
+    /// ```
+    /// use tollgate_tower::Denied;
+    /// fn is_a_login(denied: &Denied<'_>) -> bool {
+    ///     denied.route() == Some("/login")
+    /// }
+    /// ```
+    #[cfg(feature = "axum")]
+    #[must_use]
+    pub fn route(&self) -> Option<&str> {
+        crate::extract::route_of(&self.head)
     }
 }
 

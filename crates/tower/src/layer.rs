@@ -40,7 +40,7 @@ use crate::warning::Warnings;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct RateLimitLayer<D = ProblemJson, P: Place = Local> {
-    shared: Arc<LayerState<D, P>>,
+    pub(crate) shared: Arc<LayerState<D, P>>,
 }
 
 impl RateLimitLayer {
@@ -258,6 +258,21 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
     #[must_use]
     pub fn exempt_peers(self, networks: impl IntoIterator<Item = IpNet>) -> Self {
         self.with(|shared| shared.rules.exempt_peers = networks.into_iter().collect())
+    }
+
+    /// Tells this function of each denied request, before it is answered: with its key, peer and route, for a log or for
+    /// metrics of your own. May be given several times. It runs while the request is decided, so it must not block.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
+    ///     .on_denied(|denied| eprintln!("{} denied {:?}", denied.policy, denied.peer()));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn on_denied(self, tell: impl Fn(&Denied<'_>) + Send + Sync + 'static) -> Self {
+        self.with(|shared| shared.rules.on_denied.push(Arc::new(tell)))
     }
 
     /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request, a

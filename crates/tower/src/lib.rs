@@ -5,6 +5,7 @@ mod ask;
 mod cost;
 mod decide;
 mod delay;
+mod denied_error;
 mod deny;
 mod error;
 mod extract;
@@ -31,9 +32,12 @@ mod service;
 mod settle;
 mod shared;
 mod steps;
+#[cfg(feature = "metrics")]
+mod tables;
 mod warning;
 
 pub use cost::Cost;
+pub use denied_error::{DeniedError, ErrorFuture, ErrorLayer, ErrorService};
 pub use deny::{Denied, Deny, DenyWith, ProblemJson};
 pub use error::{CookieNameError, LayerError, PrefixError};
 #[cfg(feature = "axum")]

@@ -7,7 +7,8 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use tollgate::{
-    Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, StripedLimiter, Toll,
+    Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, Stats, StripedLimiter,
+    Toll,
 };
 
 use crate::key::Key;
@@ -69,6 +70,11 @@ pub trait Limit: Send + Sync {
     /// Charges even if the cost does not fit, and returns how many units could not be charged. See [`Entry::charge`].
     #[must_use = "what was not charged is not limited"]
     fn charge(&self, key: &Key, cost: u64) -> u64;
+
+    /// What its table of keys holds, if it has one. Reads the whole table: not for the path of a request.
+    fn stats(&self) -> Option<Stats> {
+        None
+    }
 
     /// The key's limit at hand, for every other verb. `None` for what cannot give back or reserve: such a gate queues no
     /// request, and refunds none.
@@ -183,6 +189,10 @@ impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
 
     verbs_of_any_entry!(|limiter, key| in_tier(limiter, key));
 
+    fn stats(&self) -> Option<Stats> {
+        Some(self.stats())
+    }
+
     fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {
         Some(in_tier(self, key))
     }
@@ -229,6 +239,10 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
 
     fn charge(&self, key: &Key, cost: u64) -> u64 {
         (**self).charge(key, cost)
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        (**self).stats()
     }
 
     fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {

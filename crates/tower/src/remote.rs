@@ -30,6 +30,7 @@ use crate::refusal::Refusal;
 use crate::remote_limit::RemoteAsk;
 use crate::service::RateLimit;
 use crate::settle::{RemoteSettle, Shadowed};
+use crate::shared::LayerState;
 
 type RemoteRequests<'g> = Asks<'g, Remote>;
 type RemoteRules = GateRules<Remote>;
@@ -192,7 +193,7 @@ fn passed_by(denial: &Denial) -> Decision {
 /// Calls the inner service, or answers in its place.
 fn follow<S, D, R, B>(
     inner: &mut S,
-    deny: &D,
+    layer: &LayerState<D, Remote>,
     mut request: Request<R>,
     verdict: RemoteVerdict<'_>,
 ) -> ResponseFuture<S, R, B>
@@ -205,7 +206,7 @@ where
             let stamp = marks.note(&mut request);
             ResponseFuture { called: Some(inner.call(request)), stamp, uncalled: None }
         }
-        Err(refusal) => ResponseFuture::denied(refusal.answer(deny, Head::of(&request))),
+        Err(refusal) => ResponseFuture::denied(layer.answer(*refusal, Head::of(&request))),
     }
 }
 
@@ -230,7 +231,7 @@ where
         let shared = Arc::clone(&self.shared);
         match shared.rules.question(&Head::of(&request)) {
             Question::Told(verdict) => {
-                RemoteFuture::now(follow(&mut self.inner, &shared.deny, request, verdict))
+                RemoteFuture::now(follow(&mut self.inner, &shared, request, verdict))
             }
             Question::Ask(waiting) => {
                 // Only the instance that was polled ready may be called, so it is moved and a clone stays.
@@ -240,7 +241,7 @@ where
                 RemoteFuture::later(Box::pin(async move {
                     let answer = {
                         let verdict = shared.rules.ask(waiting).await;
-                        follow(&mut ready, &shared.deny, request, verdict)
+                        follow(&mut ready, &shared, request, verdict)
                     };
                     answer.await
                 }))

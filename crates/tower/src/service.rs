@@ -104,9 +104,7 @@ where
             let layer: Arc<dyn AskAgain<R, B>> = Arc::<LayerState<D>>::clone(layer);
             ResponseFuture::waiting((turn, layer), ready, request, stamp)
         }
-        Rare::Deny(refusal) => {
-            ResponseFuture::denied(refusal.answer(&layer.deny, Head::of(&request)))
-        }
+        Rare::Deny(refusal) => ResponseFuture::denied(layer.answer(refusal, Head::of(&request))),
     }
 }
 

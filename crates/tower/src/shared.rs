@@ -1,7 +1,12 @@
 //! [`LayerState`]: what a layer and its services have in common.
 
+use http::Response;
+
 use crate::decide::GateRules;
+use crate::deny::{Denied, Deny};
+use crate::extract::Head;
 use crate::place::{Local, Place};
+use crate::refusal::Refusal;
 
 /// Everything that clones of a layer and its services share. Changing a layer makes a new one around the same gates.
 pub(crate) struct LayerState<D, P: Place = Local> {
@@ -12,5 +17,21 @@ pub(crate) struct LayerState<D, P: Place = Local> {
 impl<D: Clone, P: Place> Clone for LayerState<D, P> {
     fn clone(&self) -> Self {
         Self { rules: self.rules.clone(), deny: self.deny.clone() }
+    }
+}
+
+impl<D, P: Place> LayerState<D, P> {
+    /// The answer to a denied request, after the functions of `on_denied` were told of it.
+    pub(crate) fn answer<B>(&self, refusal: Refusal<'_>, head: Head<'_>) -> Response<B>
+    where
+        D: Deny<B>,
+    {
+        let Refusal { policy, problems, key, denial, retry_after_secs, mut stamp } = refusal;
+        let (key, denial) = (key.as_ref(), denial.as_ref());
+        let denied = Denied { policy, key, denial, retry_after_secs, head, problems };
+        self.rules.on_denied.iter().for_each(|tell| tell(&denied));
+        let mut response = self.deny.deny(&denied);
+        stamp.put(response.headers_mut());
+        response
     }
 }

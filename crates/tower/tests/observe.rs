@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::{from, keyed, one, served, status, with};
 use http::Request;
 use metrics::{Counter, Gauge, Histogram, KeyName, Metadata, Recorder, SharedString, Unit};
-use tollgate::{KeyedLimiter, ManualClock, Quota};
+use tollgate::{Full, KeyedLimiter, ManualClock, Quota};
 use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RateLimitLayer};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -36,8 +36,9 @@ impl Recorder for Counts {
         Counter::from_arc(Arc::clone(self.0.lock().unwrap().entry(name).or_default()))
     }
 
-    fn register_gauge(&self, _: &metrics::Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
+    fn register_gauge(&self, key: &metrics::Key, _: &Metadata<'_>) -> Gauge {
+        let name = format!("{} as the bits of a number", key.name());
+        Gauge::from_arc(Arc::clone(self.0.lock().unwrap().entry(name).or_default()))
     }
 
     fn register_histogram(&self, _: &metrics::Key, _: &Metadata<'_>) -> Histogram {
@@ -86,6 +87,28 @@ fn outcomes_are_counted_by_policy_and_the_series_do_not_grow() {
         ]
     );
     assert_eq!(counts.0.lock().unwrap().len(), 18);
+}
+
+#[test]
+fn a_layer_records_what_its_tables_hold_when_it_is_asked() {
+    let _turn = TURNS.lock();
+    let counts = Counts::default();
+    metrics::with_local_recorder(&counts, || {
+        let clock = ManualClock::new();
+        let small = KeyedLimiter::with_clock(Quota::per_hour(1), 1, clock).unwrap();
+        let crowd = Gate::new(small.when_full(Full::Deny).unwrap(), ClientAddress::peer());
+        let layer = RateLimitLayer::of(crowd.named(PolicyName::new("crowd").unwrap()));
+        let mut service = served(&layer);
+        for client in 0..2_000 {
+            status(&mut service, from(&format!("203.0.{}.{}", client / 250, client % 250)));
+        }
+        layer.record_tables();
+    });
+    let counted = counts.above_zero().into_iter().collect::<BTreeMap<_, _>>();
+    let live = f64::from_bits(counted["tollgate_table_live as the bits of a number"]);
+    let full = counted["tollgate_table_full_total policy=crowd"];
+    assert_eq!(full, counted["tollgate_requests_total policy=crowd outcome=table_full"]);
+    assert_eq!((live, full), (f64::from(2_000 - u32::try_from(full).unwrap()), full));
 }
 
 /// What is denied in the spill is no denial of the client's own, and what slept without a place was delayed.

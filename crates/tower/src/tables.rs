@@ -1,0 +1,42 @@
+//! What the tables of a layer hold, told to the recorder of `metrics`.
+
+use crate::layer::RateLimitLayer;
+use crate::name::PolicyName;
+
+impl<D> RateLimitLayer<D> {
+    /// Tells the recorder of `metrics` what the tables of this layer's limits hold, by the policy's name: the gauge
+    /// `tollgate_table_live` of keys that limit something now, and the counters `tollgate_table_full_total` and
+    /// `tollgate_table_spilled_total`, of requests of new keys that found no cell and were denied or were decided in the
+    /// spill. Reads the whole tables: call it every few seconds, or for each scrape. Needs the feature `metrics`.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// use tollgate_tower::{ClientAddress, RateLimitLayer};
+    /// let clients = KeyedLimiter::new(Quota::per_second(10), 1_000)?;
+    /// let layer = RateLimitLayer::new(clients, ClientAddress::peer());
+    /// layer.record_tables();
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn record_tables(&self) {
+        for gate in &*self.shared.rules.gates {
+            if let Some(stats) = gate.limit.stats() {
+                record_table(&gate.name, &stats);
+            }
+        }
+    }
+}
+
+/// Tells what a table holds. The counters are the table's own, so they are set and not added to.
+fn record_table(name: &PolicyName, stats: &tollgate::Stats) {
+    const LIVE: &str = "tollgate_table_live";
+    const FULL: &str = "tollgate_table_full_total";
+    const SPILLED: &str = "tollgate_table_spilled_total";
+    metrics::describe_gauge!(LIVE, "Keys that limit something now.");
+    metrics::describe_counter!(FULL, "Requests of new keys denied because no cell was free.");
+    metrics::describe_counter!(SPILLED, "Requests of new keys that were decided in the spill.");
+    #[expect(clippy::cast_precision_loss, reason = "a table has fewer than 2^53 cells")]
+    let live = stats.live as f64;
+    metrics::gauge!(LIVE, "policy" => name.shared()).set(live);
+    metrics::counter!(FULL, "policy" => name.shared()).absolute(stats.full);
+    metrics::counter!(SPILLED, "policy" => name.shared()).absolute(stats.spilled);
+}
