@@ -21,6 +21,7 @@
 //!
 //! | Key | Means |
 //! |---|---|
+//! | `rate: 100 req/min` | in place of `requests_per_unit` and `unit`, as a policy's rate is written; in it a month is one of the calendar |
 //! | `window: 30s` | in place of `unit`: any length, as a policy's period |
 //! | `algorithm: gcra` | any of a [`tollgate::Policy`], see below. Without it: fixed windows of the UTC clock |
 //! | `burst: 20` | the most at once, under `gcra` |
