@@ -28,14 +28,14 @@ fn a_log_of_no_known_format_is_refused_with_those_that_there_are() {
 fn a_log_that_fits_two_formats_is_refused_until_one_is_named() {
     let scratch = Scratch::new("format_unsure");
     // The host that was asked, then the client; or a client's name, and its identity.
-    let host = format!("www.example.com {}", line("192.0.2.1", "10:00:00 +0000").trim_end());
+    let host = format!("www.example.com {}", line("gate.example.org", "10:00:00 +0000").trim_end());
     scratch.file("a.log", format!("{host} \"-\" \"curl/8\"\n"));
     let args = ["a.log", "--policy", "9/m", "--json"];
     assert_refused(
         &scratch.replay(&args),
         "tollgate: nothing to replay in a.log: line 1 can be read as combined (2015-05-17T10:00:00Z, \
-         \"www.example.com\") and as vhost (2015-05-17T10:00:00Z, \"192.0.2.1\"); give --format combined or --format \
-         vhost\n",
+         \"www.example.com\") and as vhost (2015-05-17T10:00:00Z, \"gate.example.org\"); give --format combined or \
+         --format vhost\n",
     );
     let run = scratch.replay(&[&args[..], &["--format", "vhost"]].concat());
     assert!(run.out.contains(r#""formats":["vhost"]"#), "{run:?}");

@@ -147,7 +147,6 @@ mod state;
 mod statsd;
 mod tokens;
 mod traces;
-mod trusted_proxies;
 mod wire;
 
 pub use global::{Global, GlobalError};
@@ -164,6 +163,7 @@ pub use rules_from::{
 pub use serve::{Running, rule_cache, start};
 pub use start_error::StartError;
 pub use statsd::{Statsd, StatsdStyle};
-pub use tollgate_tower::{HeaderStyle, HeaderStyleError, Headers};
+pub use tollgate_tower::{
+    BadTrustedProxies, HeaderStyle, HeaderStyleError, Headers, TrustedProxies,
+};
 pub use traces::{TraceSampling, Traces, TracesError};
-pub use trusted_proxies::{BadTrustedProxies, TrustedProxies};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, Policy};
 use tollgate_rules::{Settings, Timing};
-use tollgate_tower::Headers;
+use tollgate_tower::{Headers, TrustedProxies};
 
 use crate::global::Global;
 use crate::host_name::HostName;
@@ -18,7 +18,6 @@ use crate::metrics_names::MetricsNames;
 use crate::rules_from::RulesFrom;
 use crate::statsd::Statsd;
 use crate::traces::Traces;
-use crate::trusted_proxies::TrustedProxies;
 
 /// The options that a service is started with. The ports are those of envoyproxy/ratelimit.
 ///

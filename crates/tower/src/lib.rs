@@ -34,6 +34,7 @@ mod shared;
 mod steps;
 #[cfg(feature = "metrics")]
 mod tables;
+mod trusted_proxies;
 mod warning;
 
 pub use cost::Cost;
@@ -44,7 +45,7 @@ pub use error::{CookieNameError, LayerError, PrefixError};
 pub use extract::Route;
 pub use extract::{
     ApiKey, Bearer, ClientAddress, Cookie, Everyone, Extract, FromFn, Head, Header, Methods, NoKey,
-    NormalPath, Optional, Or, PeerAddress, Tiered,
+    NormalPath, Optional, Or, PeerAddress, Tiered, node_address,
 };
 pub use future::ResponseFuture;
 pub use gate::{Gate, MissingKey, UnknownTier};
@@ -65,4 +66,5 @@ pub use remote::RemoteFuture;
 pub use remote_limit::{Answering, RemoteAsk, RemoteLimit};
 pub use service::RateLimit;
 pub use settle::{RemoteSettle, Settle, Shadowed};
+pub use trusted_proxies::{BadTrustedProxies, TrustedProxies};
 pub use warning::{Warning, Warnings};

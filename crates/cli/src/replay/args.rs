@@ -1,5 +1,10 @@
 //! The arguments of `tollgate replay`. Their help texts are its manual.
 
+use std::sync::Arc;
+
+use tollgate_tower::{BadTrustedProxies, TrustedProxies};
+
+use super::clients::Clients;
 use super::condition::Condition;
 use super::key::LineKey;
 use super::parse::{Asked, FormatChoice, Parser};
@@ -105,6 +110,14 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "BITS", value_parser = prefix_v6, conflicts_with = "rules")]
     prefix_v6: Option<u8>,
 
+    /// Your proxies, or none: the client is whom they forward for, in --key, --where and --descriptor
+    ///
+    /// Addresses and networks with commas between them, as for `tollgate serve`. Where a line has several addresses
+    /// (`203.0.113.21, 10.0.0.50`, or the peer's and an X-Forwarded-For), the client is the first from the right that
+    /// is none of these. Without it such a line is a bad one, but for X-Forwarded-For alone: of that the last counts.
+    #[arg(long, value_name = "NETWORKS", value_parser = proxies)]
+    trusted_proxies: Option<Arc<TrustedProxies>>,
+
     /// How the lines are built: auto, a name, or a format as a server's configuration has it
     ///
     /// Names: combined (also nginx, apache), common, vhost (Combined behind the host), ingress-nginx, traefik (both
@@ -172,6 +185,10 @@ fn prefix_v6(text: &str) -> Result<u8, String> {
     }
 }
 
+fn proxies(text: &str) -> Result<Arc<TrustedProxies>, BadTrustedProxies> {
+    text.parse().map(Arc::new)
+}
+
 /// The parts of a key.
 #[derive(Clone, Debug)]
 struct KeyParts(Vec<LineKey>);
@@ -190,16 +207,23 @@ fn keys(text: &str) -> Result<KeyParts, String> {
 impl ReplayArgs {
     /// What clients are told apart by.
     pub(super) fn key(&self) -> Wanted {
-        let by = |key: &LineKey| key.clone().by(self.prefix_v6.unwrap_or(64));
+        let clients = self.clients(self.prefix_v6.unwrap_or(64));
         match &self.key.0[..] {
-            [key] => Wanted::One(by(key)),
-            keys => Wanted::Joined(keys.iter().map(by).collect()),
+            [key] => Wanted::One(key.by(&clients)),
+            keys => Wanted::Joined(keys.iter().map(|key| key.by(&clients)).collect()),
         }
+    }
+
+    /// How addresses become clients.
+    pub(super) fn clients(&self, v6_bits: u8) -> Clients {
+        Clients { v6_bits, proxies: self.trusted_proxies.clone() }
     }
 
     /// What reads the lines.
     pub(super) fn parser(&self, wanted: Wanted) -> Parser {
-        Parser::new(Asked::new(wanted, &self.conditions, self.time.as_deref()), self.format.clone())
+        let clients = self.clients(128);
+        let conditions: Vec<_> = self.conditions.iter().map(|one| one.by(&clients)).collect();
+        Parser::new(Asked::new(wanted, &conditions, self.time.as_deref()), self.format.clone())
     }
 
     /// What is read, and must not be written.

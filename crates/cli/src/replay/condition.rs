@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use regex::bytes::Regex;
 
+use super::clients::Clients;
 use super::key::LineKey;
 use super::reason::Reason;
 
@@ -26,6 +27,11 @@ impl Condition {
     /// The part that it is about.
     pub(crate) fn key(&self) -> &LineKey {
         &self.key
+    }
+
+    /// The same, with clients told apart in this way.
+    pub(crate) fn by(&self, clients: &Clients) -> Self {
+        Self { key: self.key.by(clients), ..self.clone() }
     }
 
     /// Whether it holds for a line in which this part is spelled so.

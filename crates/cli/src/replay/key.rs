@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use ipnet::Ipv6Net;
+use tollgate_tower::node_address;
 
+use super::clients::Clients;
 use super::reason::Reason;
 
 /// The part of a line that identifies the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LineKey {
-    /// The client's address, or its network, by so many bits of an IPv6 address, 1 to 128.
-    Ip(u8),
+    /// The client's address, or its network.
+    Ip(Clients),
     /// The authenticated user.
     User,
     /// The method of the request, such as `GET`.
@@ -31,11 +31,11 @@ pub(crate) enum LineKey {
     /// A field of the format, by its name.
     Field(String),
     /// A field whose name says that it is an address, which becomes a key as that of the client does.
-    AddressField(String, u8),
+    AddressField(String, Clients),
 }
 
-/// Names of fields that hold an address, often with a port.
-const ADDRESSES: [&str; 12] = [
+/// Names of fields that hold an address, often with a port, or several.
+const ADDRESSES: [&str; 15] = [
     "remote_addr",
     "remote_ip",
     "client_ip",
@@ -48,6 +48,9 @@ const ADDRESSES: [&str; 12] = [
     "realip_remote_addr",
     "downstream_remote_address",
     "downstream_direct_remote_address",
+    "http_x_forwarded_for",
+    "x_forwarded_for",
+    "x-forwarded-for",
 ];
 
 /// Whether a field of that name, within whatever objects, holds an address.
@@ -61,7 +64,7 @@ impl FromStr for LineKey {
 
     fn from_str(name: &str) -> Result<Self, Infallible> {
         Ok(match name {
-            "ip" => Self::Ip(128),
+            "ip" => Self::Ip(Clients::EACH),
             "user" => Self::User,
             "method" => Self::Method,
             "path" => Self::Path,
@@ -69,7 +72,7 @@ impl FromStr for LineKey {
             "user-agent" => Self::UserAgent,
             "host" => Self::Host,
             "status" => Self::Status,
-            field if is_address(field) => Self::AddressField(field.to_owned(), 128),
+            field if is_address(field) => Self::AddressField(field.to_owned(), Clients::EACH),
             field => Self::Field(field.to_owned()),
         })
     }
@@ -78,7 +81,7 @@ impl FromStr for LineKey {
 impl LineKey {
     /// Those with a name of their own.
     pub(crate) const NAMED: [Self; 8] = [
-        Self::Ip(128),
+        Self::Ip(Clients::EACH),
         Self::User,
         Self::Method,
         Self::Path,
@@ -103,13 +106,18 @@ impl LineKey {
         }
     }
 
-    /// The same key; if it is the address, with clients identified by so many bits.
-    pub(crate) fn by(self, v6_bits: u8) -> Self {
+    /// The same key; if it is the address, with clients told apart in this way.
+    pub(crate) fn by(&self, clients: &Clients) -> Self {
         match self {
-            Self::Ip(_) => Self::Ip(v6_bits),
-            Self::AddressField(name, _) => Self::AddressField(name, v6_bits),
-            other => other,
+            Self::Ip(_) => Self::Ip(clients.clone()),
+            Self::AddressField(name, _) => Self::AddressField(name.clone(), clients.clone()),
+            other => other.clone(),
         }
+    }
+
+    /// Whether proxies are known that a chain of addresses is followed through.
+    pub(crate) fn follows_chains(&self) -> bool {
+        matches!(self, Self::Ip(clients) | Self::AddressField(_, clients) if clients.proxies.is_some())
     }
 
     /// The canonical text of `found`: equal keys have equal texts.
@@ -117,10 +125,10 @@ impl LineKey {
     /// Called once per key and block, not per line: addresses are parsed only here.
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         match self {
-            Self::Ip(v6_bits) => address(found, *v6_bits),
+            Self::Ip(clients) => clients.canonical(found),
             // A field may be empty, or hold something else, whatever its name.
-            Self::AddressField(_, v6_bits) => {
-                Ok(address(found, *v6_bits).unwrap_or(Cow::Borrowed(or_dash(found))))
+            Self::AddressField(_, clients) => {
+                Ok(clients.canonical(found).unwrap_or(Cow::Borrowed(or_dash(found))))
             }
             Self::Path => Ok(Cow::Borrowed(or_dash(without_query(without_host(found))))),
             _ => Ok(Cow::Borrowed(or_dash(found))),
@@ -149,38 +157,29 @@ fn without_host(path: &[u8]) -> &[u8] {
     start.map_or(b"/", |start| if behind[start] == b'/' { &behind[start..] } else { b"/" })
 }
 
-/// The canonical text of an address: without a port, IPv4-mapped addresses as IPv4, and for IPv6 the network, as
-/// `2001:db8::/64`, if not all of its bits count. Servers that resolve names write host names; those are kept as they
-/// are.
-fn address(found: &[u8], v6_bits: u8) -> Result<Cow<'_, [u8]>, Reason> {
-    let Ok(text) = std::str::from_utf8(found) else { return Err(Reason::not_an_address(found)) };
-    let ip = text.parse::<IpAddr>().or_else(|_| text.parse::<SocketAddr>().map(|at| at.ip()));
-    match ip {
-        Ok(ip) => {
-            let canonical = match (ip.to_canonical(), v6_bits) {
-                // The bits were checked when the options were read.
-                (IpAddr::V6(address), 1..128) => Ipv6Net::new(address, v6_bits)
-                    .map_or_else(|_| address.to_string(), |network| network.trunc().to_string()),
-                (address, _) => address.to_string(),
-            };
-            Ok(if canonical == text {
-                Cow::Borrowed(found)
-            } else {
-                Cow::Owned(canonical.into_bytes())
-            })
-        }
-        Err(_) if is_host_name(text) => Ok(Cow::Borrowed(found)),
-        Err(_) => Err(Reason::not_an_address(found)),
-    }
+/// Whether a text is an address, in any form in which servers write one.
+pub(crate) fn is_address_text(text: &[u8]) -> bool {
+    // Cheap for what cannot be one.
+    let may_start = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'[');
+    text.first().is_some_and(may_start) && node_address(text).is_some()
 }
 
-/// Letters, digits, `-`, `_` in labels separated by dots, and not only digits and dots: `1.2.3` and `300.1.1.1` are
-/// misspelled addresses, not names.
-fn is_host_name(text: &str) -> bool {
-    let label = |label: &str| {
-        !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
-    };
-    text.split('.').all(label) && text.bytes().any(|b| b.is_ascii_alphabetic())
+/// Whether a text is several addresses with commas in between, as proxies write them, or with a `-` or `unknown` for
+/// one that is missing.
+pub(crate) fn is_chain(text: &[u8]) -> bool {
+    let is_missing = |part: &[u8]| matches!(part, b"-" | b"unknown");
+    memchr::memchr(b',', text).is_some()
+        && links(text).all(|part| is_missing(part) || is_address_text(part))
+        && links(text).any(is_address_text)
+}
+
+/// The parts of a chain, without what stands around them: blanks, or what a format without blanks has for them.
+pub(crate) fn links(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    text.split(|&byte| byte == b',').map(|part| {
+        let part = part.trim_ascii();
+        let part = part.strip_prefix(b"%20").or(part.strip_prefix(b"+")).unwrap_or(part);
+        part.trim_ascii()
+    })
 }
 
 #[cfg(test)]
@@ -188,7 +187,7 @@ mod tests {
     use super::*;
 
     fn ip(text: &str) -> Option<String> {
-        let key = LineKey::Ip(128).canonical(text.as_bytes()).ok()?;
+        let key = LineKey::Ip(Clients::EACH).canonical(text.as_bytes()).ok()?;
         Some(String::from_utf8(key.into_owned()).expect("made from text"))
     }
 
@@ -205,7 +204,7 @@ mod tests {
     #[test]
     fn addresses_of_one_network_are_one_key() {
         let key = |bits, text: &str| {
-            let key = LineKey::Ip(128).by(bits);
+            let key = LineKey::Ip(Clients { v6_bits: bits, proxies: None });
             String::from_utf8(key.canonical(text.as_bytes()).expect("an address").into_owned())
         };
         for (bits, text, expected) in [
@@ -219,7 +218,7 @@ mod tests {
             assert_eq!(key(bits, text).as_deref(), Ok(expected), "{text}");
         }
         // Only addresses have networks.
-        assert_eq!(LineKey::User.by(64), LineKey::User);
+        assert_eq!(LineKey::User.by(&Clients::EACH), LineKey::User);
     }
 
     #[test]
@@ -231,7 +230,7 @@ mod tests {
             ("", "-"),
             ("unix:/a b", "unix:/a b"),
         ] {
-            let made = key.clone().by(64);
+            let made = key.by(&Clients { v6_bits: 64, proxies: None });
             let made = made.canonical(text.as_bytes()).expect("any text will do");
             assert_eq!(*made, *expected.as_bytes());
         }

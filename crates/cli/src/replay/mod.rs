@@ -7,6 +7,7 @@
 //! ```
 
 mod args;
+mod clients;
 mod condition;
 mod decide;
 mod event;

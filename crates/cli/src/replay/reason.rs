@@ -20,6 +20,25 @@ impl Reason {
     }
 
     #[cold]
+    pub(crate) fn chain(found: &[u8]) -> Self {
+        let found = quoted(found);
+        Self(format!(
+            "{found} is a chain of addresses, of which your proxies have written those on the right; say which \
+             they are, as in --trusted-proxies 10.0.0.0/8, or none"
+        ))
+    }
+
+    /// `later` is an address behind what stands in the place of the client.
+    #[cold]
+    pub(super) fn client_behind(found: &[u8], later: &[u8], format: &str) -> Self {
+        let (found, later) = (quoted(found), quoted(later));
+        Self(format!(
+            "{found} stands where {format} lines have the client, and is no address, but {later} behind it is one; \
+             cut what a tool has put in front of the line, or give a --format that has it"
+        ))
+    }
+
+    #[cold]
     pub(super) fn not_a_time(found: &[u8]) -> Self {
         let found = quoted(found);
         Self(format!(
@@ -56,6 +75,14 @@ impl Reason {
     #[cold]
     pub(super) fn blank_inside(found: &[u8], field: &str, format: &str) -> Self {
         Self(format!("{} has a blank, and {field} of {format} lines has none", quoted(found)))
+    }
+
+    #[cold]
+    pub(super) fn part_of_chain(found: &[u8], field: &str, format: &str) -> Self {
+        let found = quoted(found);
+        Self(format!(
+            "{found} begins a chain of addresses, and {field} of {format} lines is none; give a --format that has it"
+        ))
     }
 
     #[cold]

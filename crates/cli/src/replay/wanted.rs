@@ -90,6 +90,7 @@ pub(crate) fn parts(mut row: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::clients::Clients;
 
     fn row(parts: &[&str]) -> Vec<u8> {
         let mut row = Vec::new();
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn each_part_of_a_row_is_made_canonical_by_its_own_key() {
-        let wanted = Wanted::Row(vec![LineKey::Ip(128), LineKey::Path, LineKey::User]);
+        let wanted = Wanted::Row(vec![LineKey::Ip(Clients::EACH), LineKey::Path, LineKey::User]);
         let found = row(&["::ffff:192.0.2.1", "/a?b", ""]);
         let made = wanted.canonical(&found).expect("all good");
         assert_eq!(*made, row(&["192.0.2.1", "/a", "-"]));

@@ -18,6 +18,7 @@ use crate::warning::Warnings;
 
 pub use address::ClientAddress;
 pub use cookie::Cookie;
+pub use node::address as node_address;
 #[cfg(feature = "axum")]
 pub use parts::Route;
 pub(crate) use parts::method_of;

@@ -5,9 +5,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// A text with more bytes than this is not an address: `[` 45 of IPv6 `%` a zone `]:` a port.
 const NODE_MAX: usize = 128;
 
-/// The address of a node: IPv4 or IPv6, with or without brackets, with or without a port. `None` for `unknown`, for
-/// names that hide the client (`_hidden`) and for everything else.
-pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
+/// The address in one element of `X-Forwarded-For`, as [`ClientAddress`](crate::ClientAddress) reads it: IPv4 or IPv6,
+/// with or without brackets, a zone, or a port. An IPv4-mapped IPv6 address is the IPv4 address. `None` for `unknown`,
+/// for names that hide the client (`_hidden`) and for everything else.
+///
+/// ```
+/// use tollgate_tower::node_address;
+/// assert_eq!(node_address(b"[fe80::1%eth0]:4711"), "fe80::1".parse().ok());
+/// assert_eq!(node_address(b"unknown"), None);
+/// ```
+#[must_use]
+pub fn address(text: &[u8]) -> Option<IpAddr> {
     if text.len() > NODE_MAX {
         return None;
     }

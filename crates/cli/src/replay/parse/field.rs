@@ -59,11 +59,17 @@ impl FieldKind {
         }
     }
 
+    /// Whether several addresses may stand in it, with commas and blanks in between.
+    pub(super) fn may_be_chain(&self) -> bool {
+        matches!(self, Self::Address | Self::AddressAndPort | Self::Addresses)
+    }
+
     /// How the part that a key names is found in such a field, and how well: the least rank is taken.
     fn gives(&self, key: &LineKey) -> Option<(u8, Cut)> {
         Some(match (key, self) {
             (LineKey::Ip(_), Self::Address) => (0, Cut::Whole),
             (LineKey::Ip(_), Self::AddressAndPort) => (0, Cut::WithoutPort),
+            (LineKey::Ip(_), Self::Addresses) if key.follows_chains() => (1, Cut::Whole),
             (LineKey::Ip(_), Self::Addresses) => (1, Cut::LastOfList),
             (LineKey::User, Self::User)
             | (LineKey::Method, Self::Method)
@@ -110,8 +116,37 @@ fn without_port(text: &[u8]) -> &[u8] {
     inner.unwrap_or(address)
 }
 
+/// Where the part that a key names is found in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PartSource {
+    /// The index of the field.
+    pub(super) index: usize,
+    pub(super) cut: Cut,
+    /// The index of the field with those for whom the address was forwarded, if they count.
+    pub(super) forwarded: Option<usize>,
+}
+
+impl PartSource {
+    /// The fields.
+    pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
+        std::iter::once(self.index).chain(self.forwarded)
+    }
+}
+
 /// The field that has what a key names, and which part of it that is.
 pub(super) fn source<'f>(
+    key: &LineKey,
+    fields: impl Iterator<Item = &'f FormatField> + Clone,
+) -> Option<PartSource> {
+    let (index, cut) = main_source(key, fields.clone())?;
+    let is_forwarded = |(at, field): &(usize, &FormatField)| {
+        *at != index && field.kind == FieldKind::Addresses && matches!(key, LineKey::Ip(_))
+    };
+    let forwarded = fields.enumerate().find(is_forwarded).map(|(at, _)| at);
+    Some(PartSource { index, cut, forwarded: forwarded.filter(|_| key.follows_chains()) })
+}
+
+fn main_source<'f>(
     key: &LineKey,
     fields: impl Iterator<Item = &'f FormatField>,
 ) -> Option<(usize, Cut)> {

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use super::Reason;
 use super::asked::Asked;
 use super::dialect::{self, DialectError, columns_tokens};
-use super::field::{self, Cut};
+use super::field::{self, PartSource};
 use super::json::JsonFormat;
 use super::named::{LineShape, NAMED, NamedFormat};
 use super::template::Template;
+use crate::replay::clients::Clients;
 use crate::replay::key::LineKey;
 
 /// The name of a format that the command line spells out.
-const CUSTOM: &str = "custom";
+pub(super) const CUSTOM: &str = "custom";
 
 /// What starts the line that names columns.
 pub(super) const COLUMNS: &[u8] = b"#Fields:";
@@ -85,8 +86,10 @@ pub(super) struct LinePlan {
     pub(super) template: Template,
     /// So many fields have to be read.
     pub(super) count: usize,
-    /// The field of each part, and which part of it.
-    pub(super) sources: Vec<Result<(usize, Cut), Reason>>,
+    /// Where each part is.
+    pub(super) sources: Vec<Result<PartSource, Reason>>,
+    /// The field of the client, if it is among those that are read.
+    pub(super) client: Option<usize>,
 }
 
 impl LinePlan {
@@ -98,10 +101,14 @@ impl LinePlan {
             })
         };
         let sources: Vec<_> = parts.iter().map(source).collect();
-        let needed = sources.iter().flatten().map(|(index, _)| *index);
+        let needed = sources.iter().flatten().flat_map(PartSource::indices);
         let needed = needed.chain(template.time().1.iter().copied());
         let count = needed.max().map_or(0, |last| last + 1);
-        Self { template, count, sources }
+        let client = field::source(&LineKey::Ip(Clients::EACH), template.fields());
+        let client = client.map(|source| source.index).filter(|index| *index < count);
+        // Without parts the time is all that is asked for.
+        let client = client.filter(|_| !parts.is_empty());
+        Self { template, count, sources, client }
     }
 }
 

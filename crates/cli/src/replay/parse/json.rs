@@ -12,6 +12,8 @@ pub(super) struct JsonFormat {
     marks: &'static [&'static str],
     time: &'static [&'static str],
     ip: &'static [&'static str],
+    /// Those for whom the address was forwarded.
+    forwarded: &'static [&'static str],
     user: &'static [&'static str],
     method: &'static [&'static str],
     path: &'static [&'static str],
@@ -27,6 +29,7 @@ impl JsonFormat {
         marks: &[],
         time: &["time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec"],
         ip: &["ip", "remote_addr", "remote_ip", "client_ip"],
+        forwarded: &["x_forwarded_for", "http_x_forwarded_for", "x-forwarded-for"],
         user: &["user", "remote_user"],
         method: &["method", "request_method"],
         path: &["path", "uri", "request_uri"],
@@ -41,6 +44,7 @@ impl JsonFormat {
         marks: &["start_time"],
         time: &["start_time"],
         ip: &["downstream_remote_address"],
+        forwarded: &["x_forwarded_for"],
         user: &["user"],
         method: &["method"],
         path: &["x_envoy_original_path", "path"],
@@ -54,6 +58,7 @@ impl JsonFormat {
         marks: &["RequestMethod"],
         time: &["StartUTC", "time"],
         ip: &["ClientHost", "ClientAddr"],
+        forwarded: &["request_X-Forwarded-For"],
         user: &["ClientUsername"],
         method: &["RequestMethod"],
         path: &["RequestPath"],
@@ -67,6 +72,7 @@ impl JsonFormat {
         marks: &["request.uri"],
         time: &["ts"],
         ip: &["request.client_ip", "request.remote_ip", "request.remote_addr"],
+        forwarded: &["request.headers.X-Forwarded-For"],
         user: &["user_id"],
         method: &["request.method"],
         path: &["request.uri"],
@@ -81,6 +87,7 @@ impl JsonFormat {
         marks: &["httpRequest"],
         time: &["timestamp"],
         ip: &["httpRequest.remoteIp"],
+        forwarded: &[],
         user: &["user"],
         method: &["httpRequest.requestMethod"],
         path: &["httpRequest.requestUrl"],
@@ -135,7 +142,14 @@ impl JsonLine {
 
     /// The part that a key names.
     pub(super) fn part(&self, key: &LineKey) -> Result<String, Reason> {
-        plain(&self.object, self.format.names(key, &mut [""]))
+        let text = plain(&self.object, self.format.names(key, &mut [""]))?;
+        if !(matches!(key, LineKey::Ip(_)) && key.follows_chains()) {
+            return Ok(text);
+        }
+        match plain(&self.object, self.format.forwarded) {
+            Ok(forwarded) => Ok(format!("{forwarded}, {text}")),
+            Err(_) => Ok(text),
+        }
     }
 }
 

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use super::Reason;
 use super::asked::Asked;
-use super::format::{LineFormat, LinePlan};
+use super::format::{CUSTOM, LineFormat, LinePlan};
 use super::json::JsonLine;
-use super::syslog;
+use super::prefix::without_prefix;
 use super::time::ClfTimeReader;
-use crate::replay::key::LineKey;
+use crate::replay::key::{LineKey, is_address_text, is_chain};
 
 /// What a line is.
 pub(super) enum LineRead<'l> {
@@ -27,18 +27,22 @@ pub(super) struct LineReader<'p, 'l> {
     clock: ClfTimeReader,
     /// The fields of the line.
     found: Vec<&'l [u8]>,
+    /// The command line has the format in full.
+    is_spelled_out: bool,
 }
 
 impl<'p, 'l> LineReader<'p, 'l> {
     pub(super) fn new(asked: &'p Asked, format: LineFormat) -> Self {
-        Self { asked, format, clock: ClfTimeReader::default(), found: Vec::new() }
+        let is_spelled_out =
+            matches!(&format, LineFormat::Text(plan) if plan.template.name() == CUSTOM);
+        Self { asked, format, clock: ClfTimeReader::default(), found: Vec::new(), is_spelled_out }
     }
 
     /// What a line that has all that the format has is followed by.
     pub(super) fn behind_all(&self, line: &'l [u8]) -> Option<&'l [u8]> {
         match &self.format {
             LineFormat::Text(plan) | LineFormat::Columns(Ok(plan)) => {
-                plan.template.behind_all(syslog::without_header(content(line)))
+                plan.template.behind_all(without_prefix(content(line)))
             }
             LineFormat::Columns(Err(_)) => None,
             LineFormat::Json(_) => Some(b""),
@@ -54,10 +58,37 @@ impl<'p, 'l> LineReader<'p, 'l> {
         if let (LineFormat::Columns(_), b'#') = (&self.format, line[0]) {
             return self.format.take_columns(line, self.asked).map(|()| LineRead::Nothing);
         }
-        let line = syslog::without_header(line);
+        let behind = without_prefix(line);
+        if behind.is_empty() {
+            return Ok(LineRead::Nothing);
+        }
+        let read = self.read_as_it_is(behind);
+        // Where the format was spelled out, what looks like a prefix may be a part of it.
+        if behind.len() == line.len() || !self.is_spelled_out || self.has_address(&read) {
+            return read;
+        }
+        let whole = self.read_as_it_is(line);
+        if whole.is_ok() && (read.is_err() || self.has_address(&whole)) { whole } else { read }
+    }
+
+    /// Whether a line was read, and has an address for the client if its format has one.
+    fn has_address(&self, read: &Result<LineRead<'l>, Reason>) -> bool {
+        let client = match &self.format {
+            LineFormat::Text(plan) | LineFormat::Columns(Ok(plan)) => plan.client,
+            LineFormat::Columns(Err(_)) | LineFormat::Json(_) => None,
+        };
+        let found = client.and_then(|index| self.found.get(index));
+        read.is_ok() && found.is_none_or(|found| is_address_text(found) || is_chain(found))
+    }
+
+    #[inline]
+    fn read_as_it_is(&mut self, line: &'l [u8]) -> Result<LineRead<'l>, Reason> {
         match &self.format {
             LineFormat::Text(plan) | LineFormat::Columns(Ok(plan)) => {
                 plan.template.read(line, plan.count, &mut self.found)?;
+                if let Some(index) = plan.client {
+                    client(line, index, plan, &self.found)?;
+                }
                 let values = TextValues { plan, found: &self.found };
                 let clock = &mut self.clock;
                 read(self.asked, |place, _| values.part(place), || values.time(clock))
@@ -69,6 +100,40 @@ impl<'p, 'l> LineReader<'p, 'l> {
                 read(self.asked, part, || line.time(self.asked.time_field.as_deref()))
             }
         }
+    }
+}
+
+/// Refuses a line in which the client is no address while one stands behind it, in front of the time or of what is
+/// quoted: something in front of the line was taken for the client.
+#[inline]
+fn client(line: &[u8], index: usize, plan: &LinePlan, found: &[&[u8]]) -> Result<(), Reason> {
+    let client = found[index];
+    // Cheap for an address of IPv4.
+    if client.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
+        return Ok(());
+    }
+    client_behind(line, client, plan, found)
+}
+
+fn client_behind(
+    line: &[u8],
+    client: &[u8],
+    plan: &LinePlan,
+    found: &[&[u8]],
+) -> Result<(), Reason> {
+    if is_address_text(client) || is_chain(client) {
+        return Ok(());
+    }
+    // All of them are parts of the line.
+    let place = |part: &[u8]| part.as_ptr() as usize - line.as_ptr() as usize;
+    let from = place(client) + client.len();
+    let times = plan.template.time().1.iter().map(|&index| place(found[index]));
+    let quote = memchr::memchr(b'"', &line[from..]).map_or(line.len(), |at| from + at);
+    let to = times.filter(|&at| at >= from).min().unwrap_or(line.len()).min(quote);
+    let words = line[from..to].split(|byte| b" \t,|()[]".contains(byte));
+    match words.into_iter().find(|word| is_address_text(word)) {
+        Some(later) => Err(Reason::client_behind(client, later, plan.template.name())),
+        None => Ok(()),
     }
 }
 
@@ -103,8 +168,12 @@ struct TextValues<'v, 'l> {
 impl<'l> TextValues<'_, 'l> {
     #[inline]
     fn part(&self, place: usize) -> Result<Cow<'l, [u8]>, Reason> {
-        let (index, cut) = self.plan.sources[place].as_ref().map_err(Clone::clone)?;
-        Ok(Cow::Borrowed(cut.of(self.found[*index])))
+        let source = self.plan.sources[place].as_ref().map_err(Clone::clone)?;
+        let text = source.cut.of(self.found[source.index]);
+        match source.forwarded {
+            Some(index) => Ok(Cow::Owned([self.found[index], text].join(&b", "[..]))),
+            None => Ok(Cow::Borrowed(text)),
+        }
     }
 
     #[inline]

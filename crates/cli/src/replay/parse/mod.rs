@@ -13,7 +13,7 @@ mod json;
 mod line;
 mod marker;
 mod named;
-mod syslog;
+mod prefix;
 mod tally;
 mod template;
 mod time;
@@ -149,10 +149,11 @@ impl BlockParser<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::clients::Clients;
     use crate::replay::key::LineKey;
 
     fn block(text: &str) -> Parsed<'_> {
-        let wanted = Wanted::One(LineKey::Ip(128));
+        let wanted = Wanted::One(LineKey::Ip(Clients::EACH));
         let choice = "combined".parse().expect("a name");
         let parser = Parser::new(Asked::new(wanted, &[], None), choice);
         parser.file().block(text.as_bytes()).expect("it is named").read(text.as_bytes())

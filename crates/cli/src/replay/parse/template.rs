@@ -14,6 +14,7 @@ use super::Reason;
 use super::field::{FieldKind, FormatField};
 use super::marker::Marker;
 use super::time_form::{TimeForm, TimePart};
+use crate::replay::key::is_address_text;
 
 /// A piece of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,7 +154,7 @@ impl Template {
         &self.name
     }
 
-    pub(super) fn fields(&self) -> impl Iterator<Item = &FormatField> {
+    pub(super) fn fields(&self) -> impl Iterator<Item = &FormatField> + Clone {
         self.fields.iter().map(|field| &field.field)
     }
 
@@ -181,8 +182,15 @@ impl Template {
             if is_cut {
                 return Err(Reason::ended(&field.field.name, &self.name));
             }
-            let (text, after) = field.split(rest).ok_or_else(|| self.reason(field, rest))?;
-            if field.may_catch_blanks && memchr::memchr(b' ', text).is_some() {
+            let (mut text, mut after) =
+                field.split(rest).ok_or_else(|| self.reason(field, rest))?;
+            if field.is_bare && text.ends_with(b",") {
+                (text, after) = field.chain(rest, text, after);
+                if !field.field.kind.may_be_chain() && is_address_text(&text[..text.len() - 1]) {
+                    return Err(Reason::part_of_chain(text, &field.field.name, &self.name));
+                }
+            }
+            if field.may_catch_blanks && has_blank(text, field) {
                 return Err(Reason::blank_inside(text, &field.field.name, &self.name));
             }
             found.push(text);
@@ -209,7 +217,32 @@ impl Template {
     }
 }
 
+/// Whether a text has a blank, but for those between the addresses of a chain.
+fn has_blank(text: &[u8], field: &TemplateField) -> bool {
+    let may_be_chain = field.field.kind.may_be_chain();
+    let mut blanks = memchr::memchr_iter(b' ', text);
+    blanks.any(|at| !(may_be_chain && text[..at].ends_with(b",")))
+}
+
 impl TemplateField {
+    /// Continues a text that ends with a comma by the next: proxies write a blank behind it.
+    #[cold]
+    fn chain<'l>(
+        &self,
+        rest: &'l [u8],
+        mut text: &'l [u8],
+        mut after: Option<&'l [u8]>,
+    ) -> (&'l [u8], Option<&'l [u8]>) {
+        while self.field.kind.may_be_chain() && text.ends_with(b",") {
+            let Some(behind) = after.map(<[u8]>::trim_ascii_start) else { break };
+            let Some((next, after_next)) = self.split(behind) else { break };
+            let start = rest.len() - behind.len();
+            text = &rest[..start + next.len()];
+            after = after_next;
+        }
+        (text, after)
+    }
+
     /// The text of the field and what follows; nothing follows where the line has ended in it, or in the text behind.
     #[inline]
     fn split<'l>(&self, rest: &'l [u8]) -> Option<(&'l [u8], Option<&'l [u8]>)> {

@@ -3,6 +3,7 @@
 use indexmap::IndexSet;
 use tollgate_rules::{Descriptor, DescriptorEntry};
 
+use crate::replay::clients::Clients;
 use crate::replay::gather::Keys;
 use crate::replay::key::LineKey;
 use crate::replay::mapping::{Mapping, Pair, name};
@@ -28,8 +29,8 @@ impl<'m> Mappings<'m> {
     }
 
     /// The fields to read from a line.
-    pub(super) fn wanted(&self) -> Wanted {
-        Wanted::Row(self.fields.clone())
+    pub(super) fn wanted(&self, clients: &Clients) -> Wanted {
+        Wanted::Row(self.fields.iter().map(|field| field.by(clients)).collect())
     }
 
     /// The descriptors of a line with these values.

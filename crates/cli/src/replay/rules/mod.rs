@@ -38,7 +38,7 @@ fn read(
     mut decide: impl FnMut(&DescriptorRow<'_>, u64) -> Result<(), Failure>,
 ) -> Result<DecidedLog, Failure> {
     let mappings = Mappings::new(&args.rules.descriptors);
-    let parser = args.parser(mappings.wanted());
+    let parser = args.parser(mappings.wanted(&args.clients(128)));
     if args.stream {
         end_by_interrupt(sources);
         return stream::read(args, mappings, &parser, sources, decide);

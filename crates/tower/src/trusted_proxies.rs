@@ -5,25 +5,34 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use ipnet::IpNet;
-use tollgate_tower::ClientAddress;
 
-/// The networks of proxies that are believed when they tell a client's address to `/v1/auth`; by default this machine
-/// alone, 127.0.0.1 and ::1.
+use crate::extract::ClientAddress;
+
+/// The networks of proxies that are believed when they tell a client's address, as text: addresses and networks with
+/// commas between them, or `none`. By default this machine alone, 127.0.0.1 and ::1.
 ///
 /// ```
-/// use tollgate_service::TrustedProxies;
+/// use tollgate_tower::TrustedProxies;
 /// let proxies: TrustedProxies = "10.0.0.7, fd00::/8".parse()?;
 /// assert_eq!(proxies.to_string(), "10.0.0.7/32,fd00::/8");
 /// assert_eq!(TrustedProxies::default().to_string(), "127.0.0.1/32,::1/128");
 /// assert_eq!("none".parse::<TrustedProxies>()?.to_string(), "none");
-/// # Ok::<(), tollgate_service::BadTrustedProxies>(())
+/// # Ok::<(), tollgate_tower::BadTrustedProxies>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<IpNet>);
 
 impl TrustedProxies {
     /// The address of a client behind them.
-    pub(crate) fn client_address(&self) -> ClientAddress {
+    ///
+    /// ```
+    /// use tollgate_tower::{Extract, TrustedProxies};
+    /// let proxies: TrustedProxies = "10.0.0.0/8".parse()?;
+    /// let _: &dyn Extract = &proxies.client_address();
+    /// # Ok::<(), tollgate_tower::BadTrustedProxies>(())
+    /// ```
+    #[must_use]
+    pub fn client_address(&self) -> ClientAddress {
         ClientAddress::trusting(self.0.iter().copied())
     }
 }
@@ -67,7 +76,7 @@ impl fmt::Display for TrustedProxies {
 /// The text is not a list of networks.
 ///
 /// ```
-/// use tollgate_service::TrustedProxies;
+/// use tollgate_tower::TrustedProxies;
 /// let error = "10.0.0.7/8".parse::<TrustedProxies>().unwrap_err().to_string();
 /// assert!(error.starts_with("'10.0.0.7/8' is neither an address nor a network whose bits behind the prefix are 0"));
 /// ```

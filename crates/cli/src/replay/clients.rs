@@ -1,0 +1,122 @@
+//! [`Clients`]: how addresses become clients, as they do in front of a limiter.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::Request;
+use http::header::HeaderValue;
+use ipnet::Ipv6Net;
+use tollgate_tower::{Head, PeerAddress, TrustedProxies, node_address};
+
+use super::key::{is_chain, links};
+use super::reason::Reason;
+
+/// What tells clients apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Clients {
+    /// So many bits of an IPv6 address, 1 to 128.
+    pub(crate) v6_bits: u8,
+    /// The proxies that are believed when they tell for whom they forward. None if nothing is known of any.
+    pub(crate) proxies: Option<Arc<TrustedProxies>>,
+}
+
+impl Clients {
+    /// Each address is one.
+    pub(crate) const EACH: Self = Self { v6_bits: 128, proxies: None };
+
+    /// The canonical text of an address: without a port or a zone, IPv4-mapped addresses as IPv4, and for IPv6 the
+    /// network, as `2001:db8::/64`, if not all of its bits count. Of a chain it is the client that the middleware
+    /// would find. Servers that resolve names write host names; those are kept as they are.
+    pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
+        if let Some(address) = node_address(found) {
+            return Ok(self.text(address, found));
+        }
+        match &self.proxies {
+            Some(proxies) if is_chain(found) => {
+                let client = client_of(found, proxies);
+                Ok(self.text(client.ok_or_else(|| Reason::not_an_address(found))?, found))
+            }
+            None if is_chain(found) => Err(Reason::chain(found)),
+            _ if is_host_name(found) => Ok(Cow::Borrowed(found)),
+            _ => Err(Reason::not_an_address(found)),
+        }
+    }
+
+    fn text<'t>(&self, address: IpAddr, found: &'t [u8]) -> Cow<'t, [u8]> {
+        let canonical = match (address, self.v6_bits) {
+            // The bits were checked when the options were read.
+            (IpAddr::V6(address), 1..128) => Ipv6Net::new(address, self.v6_bits)
+                .map_or_else(|_| address.to_string(), |network| network.trunc().to_string()),
+            (address, _) => address.to_string(),
+        };
+        if canonical.as_bytes() == found {
+            Cow::Borrowed(found)
+        } else {
+            Cow::Owned(canonical.into_bytes())
+        }
+    }
+}
+
+/// The client that the middleware finds, of a chain of which the last address is that of the peer.
+fn client_of(chain: &[u8], proxies: &TrustedProxies) -> Option<IpAddr> {
+    let mut request = Request::new(());
+    let peer = links(chain).next_back()?;
+    request.extensions_mut().insert(PeerAddress(node_address(peer)?));
+    let others: Vec<_> = links(chain).collect();
+    let others = others.split_last()?.1.join(&b", "[..]);
+    request.headers_mut().insert("x-forwarded-for", HeaderValue::from_bytes(&others).ok()?);
+    proxies.client_address().find(&Head::of(&request))
+}
+
+/// Letters, digits, `-`, `_` in labels separated by dots, and not only digits and dots: `1.2.3` and `300.1.1.1` are
+/// misspelled addresses, not names.
+fn is_host_name(text: &[u8]) -> bool {
+    let label = |label: &[u8]| {
+        !label.is_empty() && label.iter().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b))
+    };
+    text.split(|&b| b == b'.').all(label) && text.iter().any(u8::is_ascii_alphabetic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The client of a chain behind proxies.
+    fn client(proxies: &str, chain: &str) -> Result<String, String> {
+        let proxies = proxies.parse().expect("networks");
+        let clients = Clients { v6_bits: 64, proxies: Some(Arc::new(proxies)) };
+        let found = clients.canonical(chain.as_bytes()).map_err(|reason| reason.to_string())?;
+        Ok(String::from_utf8_lossy(&found).into_owned())
+    }
+
+    #[test]
+    fn of_a_chain_the_first_address_from_the_right_that_is_no_proxy_is_the_client() {
+        for (proxies, chain, expected) in [
+            ("10.0.0.0/8", "203.0.113.21, 10.0.0.50", "203.0.113.21"),
+            ("10.0.0.0/8", "1.2.3.4, 203.0.113.21:4711, 10.0.0.7,10.0.0.50", "203.0.113.21"),
+            // What a stranger sends is not believed.
+            ("10.0.0.0/8", "203.0.113.21, 192.0.2.9", "192.0.2.9"),
+            ("none", "203.0.113.21, 10.0.0.50", "10.0.0.50"),
+            ("10.0.0.0/8", "10.0.0.1, 10.0.0.2", "10.0.0.1"),
+            // What cannot be read ends the walk.
+            ("10.0.0.0/8", "203.0.113.21, -, 10.0.0.50", "10.0.0.50"),
+            ("10.0.0.0/8", "-, 10.0.0.50", "10.0.0.50"),
+            ("10.0.0.0/8", "203.0.113.21,+10.0.0.50", "203.0.113.21"),
+            ("10.0.0.0/8", "203.0.113.21,%2010.0.0.50", "203.0.113.21"),
+            ("fd00::/8", "2001:db8::1, [fd00::2]:443", "2001:db8::/64"),
+        ] {
+            assert_eq!(client(proxies, chain).as_deref(), Ok(expected), "{chain}");
+        }
+        let refused = client("10.0.0.0/8", "203.0.113.21, -").expect_err("the peer is not known");
+        assert!(refused.contains("is no client address"), "{refused}");
+    }
+
+    #[test]
+    fn a_chain_is_refused_as_long_as_no_proxies_are_named() {
+        let refused = Clients::EACH.canonical(b"203.0.113.21, 10.0.0.50").expect_err("a chain");
+        let expected = "\"203.0.113.21, 10.0.0.50\" is a chain of addresses, of which your proxies have written \
+                        those on the right; say which they are, as in --trusted-proxies 10.0.0.0/8, or none";
+        assert_eq!(refused.to_string(), expected);
+    }
+}
