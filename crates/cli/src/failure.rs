@@ -92,7 +92,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Unreadable { file, error } => write!(
                 f,
-                "cannot read {file}: {error}; give a log file, plain or gzip, or - for standard input"
+                "cannot read {file}: {error}; give a log file, plain or compressed, or - for standard input"
             ),
             Self::Useless { file, reason } => write!(f, "nothing to replay in {file}: {reason}"),
             Self::Unwritable { file, error } => {

@@ -121,12 +121,12 @@ fn an_unreadable_file_ends_the_run() {
     assert_refused(
         &run,
         "tollgate: cannot read missing.log: No such file or directory (os error 2); give a log \
-         file, plain or gzip, or - for standard input\n",
+         file, plain or compressed, or - for standard input\n",
     );
     let run = scratch.replay(&[&["."], &POLICY[..]].concat());
     assert_refused(
         &run,
-        "tollgate: cannot read .: Is a directory (os error 21); give a log file, plain or gzip, or \
+        "tollgate: cannot read .: Is a directory (os error 21); give a log file, plain or compressed, or \
          - for standard input\n",
     );
     let run = scratch

@@ -32,7 +32,8 @@ Use --help for the policies, the formats, the keys and what becomes of unreadabl
 const AFTER_LONG_HELP: &str = "\
 Formats (--format):
   Each file has one: by its name, as the configuration of a server spells it, or as its first 100 \
-  lines tell. Any of them may be gzip-compressed, whatever the name of the file. A line is good when \
+  lines tell. Any of them may be compressed with gzip, bzip2, xz or zstd, or be UTF-16, whatever the \
+  name of the file. A line is good when \
   its key and its time can be read; nothing behind them matters. Blank lines are not counted.
 
 Times:
@@ -89,7 +90,7 @@ Late lines (--stream):
 #[command(after_help = format!("{EXAMPLES}\n\n{MORE}"), arg_required_else_help = true)]
 #[command(after_long_help = format!("{POLICIES}\n\n{AFTER_LONG_HELP}\n\n{EXAMPLES}"))]
 pub(crate) struct ReplayArgs {
-    /// Log files, plain or gzip; - is standard input
+    /// Log files, plain or compressed (gzip, bzip2, xz, zstd); - is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<String>,
 

@@ -15,11 +15,14 @@ pub(crate) fn open<'s>(
     let blocks = sources.open(&file).map_err(|error| unreadable(error, &file))?;
     let mut format = parser.file();
     Ok(blocks.map(move |block| {
-        let block = block.map_err(|error| unreadable(error, &file))?;
+        let mut block = block.map_err(|error| unreadable(error, &file))?;
+        if parser.may_be_wrapped() {
+            block.unwrap();
+        }
         let useless =
             |error: DetectError| Failure::Useless { file: file.clone(), reason: error.to_string() };
-        let parser = format.block(block.bytes()).map_err(useless)?;
-        Ok((block, parser))
+        let lines = format.block(block.bytes()).map_err(useless)?;
+        Ok((block, lines))
     }))
 }
 

@@ -28,8 +28,10 @@ mod suggest;
 mod summary;
 mod text;
 mod timeline;
+mod unpack;
 mod waits;
 mod wanted;
+mod wrapped;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         (None, _) => replay_log(args, &parser, &sources)?,
     };
     name_bad_lines(&args.files, &tallies);
-    name_local_times(&args.files, &tallies);
+    name_notes(&args.files, &tallies);
     name_policies_without_table(&args.policies);
     name_constant_descriptors(&args.rules.descriptors);
     // The reader of the report may close the pipe in the middle of it; the files are written all the same.
@@ -86,7 +88,7 @@ fn compare(
 ) -> Result<ExitCode, Failure> {
     let (tallies, diff) = rules::diff(args, rules.map(PathBuf::as_path), sources)?;
     name_bad_lines(&args.files, &tallies);
-    name_local_times(&args.files, &tallies);
+    name_notes(&args.files, &tallies);
     name_constant_descriptors(&args.rules.descriptors);
     print(&diff, args.json.then(|| diff.to_json())).map_err(Failure::Output)?;
     Ok(rules::exit_code(&diff))
@@ -152,14 +154,13 @@ fn name_constant_descriptors(mappings: &[mapping::Mapping]) {
     }
 }
 
-/// Windows are aligned to UTC, and several servers may be in several zones.
-fn name_local_times(files: &[String], tallies: &[LineTally]) {
-    for (file, _) in files.iter().zip(tallies).filter(|(_, tally)| tally.is_local) {
-        // An error means that standard error is closed.
-        let _ = writeln!(
-            io::stderr(),
-            "note: the times of {file} are local and do not tell their zone; they are read as UTC"
-        );
+/// What was read in one of several ways, or reads as if another was meant.
+fn name_notes(files: &[String], tallies: &[LineTally]) {
+    for (file, tally) in files.iter().zip(tallies) {
+        for note in tally.notes(file) {
+            // An error means that standard error is closed.
+            let _ = writeln!(io::stderr(), "note: {note}");
+        }
     }
 }
 

@@ -109,6 +109,29 @@ impl Reason {
         Self(format!("not a JSON object: {error}"))
     }
 
+    #[cold]
+    pub(super) fn no_object() -> Self {
+        Self("not a JSON object, but a single value".to_owned())
+    }
+
+    #[cold]
+    pub(super) fn many_objects() -> Self {
+        Self(
+            "this line is an array of objects; write each object on a line of its own, as \
+             jq -c '.[]' FILE | tollgate replay - does"
+                .to_owned(),
+        )
+    }
+
+    #[cold]
+    pub(super) fn many_lines() -> Self {
+        Self(
+            "its JSON goes over several lines; write each object on a line of its own, as \
+             jq -c '.[]?' FILE | tollgate replay - does for an array, and jq -c . for objects"
+                .to_owned(),
+        )
+    }
+
     /// `names` are the fields that would be accepted, `present` those of the line.
     #[cold]
     pub(super) fn no_such_field<'p>(

@@ -1,25 +1,23 @@
-//! Inputs as blocks of whole lines: files, standard input, gzip or plain.
+//! Inputs as blocks of whole lines: files, standard input, compressed or plain.
 //!
 //! Blocks are the unit of parallel parsing and the bound on memory: there is one per thread, its buffer is reused for
 //! the next block, and no text outlives it.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flate2::bufread::MultiGzDecoder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::unpack::unpacked;
+use super::wrapped::unwrap;
 use crate::failure::Failure;
 
 /// Large enough that reading and handing over a block costs little compared with parsing it, small enough that a
 /// second core has work in a small file. Also the maximum length of a line.
 const BLOCK_BYTES: usize = 2 << 20;
-
-/// First bytes of every gzip member.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A piece of an input that ends at the end of a line.
 #[derive(Debug)]
@@ -31,6 +29,12 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// Takes the lines out of the objects of a collector.
+    pub(crate) fn unwrap(&mut self) {
+        let length = unwrap(&mut self.buffer[self.lines.clone()]);
+        self.lines.end = self.lines.start + length;
+    }
+
     /// The lines.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.lines.clone()]
@@ -69,13 +73,16 @@ impl Sources {
     pub(crate) fn open(&self, file: &str) -> io::Result<Blocks<'_>> {
         let raw: Box<dyn Read + Send> =
             if file == "-" { Box::new(io::stdin()) } else { Box::new(File::open(file)?) };
-        let mut raw = BufReader::with_capacity(64 << 10, self.progress.wrap_read(raw));
-        // The format is detected by the first bytes, not by the name of the file.
-        let reader: Box<dyn Read + Send> = if raw.fill_buf()?.starts_with(&GZIP) {
-            Box::new(MultiGzDecoder::new(raw))
-        } else {
-            Box::new(raw)
-        };
+        let (reader, packed) = unpacked(self.progress.wrap_read(raw))?;
+        self.progress.suspend(|| {
+            for packed in packed {
+                // An error means that standard error is closed.
+                let _ = writeln!(
+                    io::stderr(),
+                    "note: {file} is {packed}; it is read as the text that it has"
+                );
+            }
+        });
         Ok(Blocks {
             sources: self,
             reader,

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::slice::from_ref;
 
-use super::key::LineKey;
+use super::key::{LineKey, is_chain};
 use super::reason::Reason;
 
 /// What is read from each line besides its time.
@@ -42,6 +42,36 @@ impl Wanted {
                     }
                 }
                 Ok(Cow::Owned(text))
+            }
+        }
+    }
+
+    /// A part of `found` that is a chain of addresses and is taken as a whole.
+    pub(crate) fn chain<'t>(&self, found: &'t [u8]) -> Option<&'t [u8]> {
+        let whole = |key: &LineKey| {
+            matches!(key, LineKey::Field(_) | LineKey::AddressField(..)) && !key.follows_chains()
+        };
+        match self {
+            Self::One(key) => Some(found).filter(|found| whole(key) && is_chain(found)),
+            Self::Row(keys) | Self::Joined(keys) => {
+                let mut pairs = keys.iter().zip(parts(found));
+                pairs.find(|(key, part)| whole(key) && is_chain(part)).map(|(_, part)| part)
+            }
+        }
+    }
+
+    /// The client's address in a canonical text, if it is a part of that.
+    pub(crate) fn client<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
+        let is_client = |key: &LineKey| matches!(key, LineKey::Ip(_));
+        match self {
+            Self::One(key) => Some(text).filter(|_| is_client(key)),
+            Self::Row(keys) => {
+                keys.iter().zip(parts(text)).find(|(key, _)| is_client(key)).map(|(_, part)| part)
+            }
+            // Other parts may have anything in them, but nothing stands in front of the first.
+            Self::Joined(keys) => {
+                let end = memchr::memmem::find(text, b", ").unwrap_or(text.len());
+                keys.first().filter(|key| is_client(key)).map(|_| &text[..end])
             }
         }
     }

@@ -199,7 +199,7 @@ fn built_as<'c>(
     let is_like = |format: &&ChosenFormat| match format.shape {
         ChosenShape::Text(_) => false,
         ChosenShape::Columns(_) => has(COLUMNS),
-        ChosenShape::Json(_) => has(b"{"),
+        ChosenShape::Json(_) => [&b"{"[..], b"[{", b"[\""].iter().any(|start| has(start)),
     };
     // Backwards, because what is general is the last.
     fullest(with_times.iter()).or_else(|| choice.0.iter().rev().find(is_like))

@@ -127,6 +127,11 @@ pub(super) struct PartSource {
 }
 
 impl PartSource {
+    /// Its text among those of the fields.
+    pub(super) fn text<'l>(&self, found: &[&'l [u8]]) -> &'l [u8] {
+        found.get(self.index).map_or(b"", |field| self.cut.of(field))
+    }
+
     /// The fields.
     pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
         std::iter::once(self.index).chain(self.forwarded)

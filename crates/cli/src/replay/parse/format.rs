@@ -89,7 +89,7 @@ pub(super) struct LinePlan {
     /// Where each part is.
     pub(super) sources: Vec<Result<PartSource, Reason>>,
     /// The field of the client, if it is among those that are read.
-    pub(super) client: Option<usize>,
+    pub(super) client: Option<PartSource>,
 }
 
 impl LinePlan {
@@ -105,7 +105,7 @@ impl LinePlan {
         let needed = needed.chain(template.time().1.iter().copied());
         let count = needed.max().map_or(0, |last| last + 1);
         let client = field::source(&LineKey::Ip(Clients::EACH), template.fields());
-        let client = client.map(|source| source.index).filter(|index| *index < count);
+        let client = client.filter(|source| source.index < count);
         // Without parts the time is all that is asked for.
         let client = client.filter(|_| !parts.is_empty());
         Self { template, count, sources, client }

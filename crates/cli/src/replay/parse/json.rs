@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{Reason, time};
+use super::Reason;
+use super::mend::mended;
+use super::time::ClfTimeReader;
 use crate::replay::key::LineKey;
 
 /// The names of the fields of a format. Of several the first that a line has counts; `a.b` reaches into objects.
@@ -123,7 +125,7 @@ pub(super) struct JsonLine {
 
 impl JsonLine {
     pub(super) fn parse(line: &[u8], format: &'static JsonFormat) -> Result<Self, Reason> {
-        let object = serde_json::from_slice(line).map_err(|error| Reason::not_json(&error))?;
+        let object = object(line)?;
         let line = Self { format, object };
         match format.marks.iter().find(|mark| field(&line.object, mark).is_none()) {
             Some(mark) => Err(Reason::no_such_field(&[mark], line.object.keys())),
@@ -132,12 +134,16 @@ impl JsonLine {
     }
 
     /// Its time, from that field or else where the format has it.
-    pub(super) fn time(&self, time_field: Option<&str>) -> Result<u64, Reason> {
+    pub(super) fn time(
+        &self,
+        time_field: Option<&str>,
+        clock: &mut ClfTimeReader,
+    ) -> Result<u64, Reason> {
         let time = match time_field {
             Some(name) => plain(&self.object, &[name])?,
             None => plain(&self.object, self.format.time)?,
         };
-        time::from_text(time.as_bytes())
+        clock.read_any(time.as_bytes())
     }
 
     /// The part that a key names.
@@ -150,6 +156,26 @@ impl JsonLine {
             Ok(forwarded) => Ok(format!("{forwarded}, {text}")),
             Err(_) => Ok(text),
         }
+    }
+}
+
+/// The object of a line. The values of an array have their places as names, from 0.
+fn object(line: &[u8]) -> Result<Map<String, Value>, Reason> {
+    let value = serde_json::from_slice(line).or_else(|error| {
+        // The values that servers put into a line are not always what JSON has.
+        let mended = mended(line).and_then(|mended| serde_json::from_slice(&mended).ok());
+        mended.ok_or(error)
+    });
+    match value {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(Value::Array(values)) if !values.iter().any(Value::is_object) => {
+            let named = (0_u32..).zip(values).map(|(place, value)| (place.to_string(), value));
+            Ok(named.collect())
+        }
+        Ok(Value::Array(_)) => Err(Reason::many_objects()),
+        Ok(_) => Err(Reason::no_object()),
+        Err(_) if matches!(line.trim_ascii(), b"[" | b"{" | b"[{") => Err(Reason::many_lines()),
+        Err(error) => Err(Reason::not_json(&error)),
     }
 }
 
@@ -188,7 +214,9 @@ mod tests {
     fn line(line: &str, key: &str, time: Option<&str>) -> Result<(u64, String), String> {
         let key: LineKey = key.parse().expect("every name is a key");
         JsonLine::parse(line.as_bytes(), &JsonFormat::GENERAL)
-            .and_then(|line| Ok((line.time(time)?, line.part(&key)?)))
+            .and_then(|line| {
+                Ok((line.time(time, &mut ClfTimeReader::default())?, line.part(&key)?))
+            })
             .map_err(|reason| reason.to_string())
     }
 
@@ -217,5 +245,26 @@ mod tests {
         );
         let cut = line(r#"{"time":1,"tena"#, "tenant", None).expect_err("the line is cut");
         assert!(cut.starts_with("not a JSON object: EOF while parsing"), "{cut}");
+    }
+
+    #[test]
+    fn a_line_that_is_an_array_has_places_as_names_and_one_of_objects_is_none() {
+        let array = r#"["2015-05-17T10:05:03.25Z","192.0.2.1",200]"#;
+        let nanos = 1_431_857_103_250_000_000;
+        assert_eq!(line(array, "1", Some("0")), Ok((nanos, "192.0.2.1".to_owned())));
+        for (text, told) in [
+            (
+                r#"[{"ip":"192.0.2.1"},{"ip":"192.0.2.2"}]"#,
+                "this line is an array of objects; write each",
+            ),
+            (
+                "[",
+                "its JSON goes over several lines; write each object on a line of its own, as jq -c '.[]?",
+            ),
+            ("7", "not a JSON object"),
+        ] {
+            let refused = line(text, "ip", None).expect_err("no object");
+            assert!(refused.starts_with(told), "{refused}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! [`LineReader`]: reads the lines of a block, one after the other.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use super::Reason;
 use super::asked::Asked;
+use super::field::{Cut, PartSource};
 use super::format::{CUSTOM, LineFormat, LinePlan};
 use super::json::JsonLine;
 use super::prefix::without_prefix;
@@ -29,13 +31,22 @@ pub(super) struct LineReader<'p, 'l> {
     found: Vec<&'l [u8]>,
     /// The command line has the format in full.
     is_spelled_out: bool,
+    /// The first list of which the last address was taken.
+    last_of: OnceCell<Box<[u8]>>,
 }
 
 impl<'p, 'l> LineReader<'p, 'l> {
     pub(super) fn new(asked: &'p Asked, format: LineFormat) -> Self {
         let is_spelled_out =
             matches!(&format, LineFormat::Text(plan) if plan.template.name() == CUSTOM);
-        Self { asked, format, clock: ClfTimeReader::default(), found: Vec::new(), is_spelled_out }
+        Self {
+            asked,
+            format,
+            clock: ClfTimeReader::default(),
+            found: Vec::new(),
+            is_spelled_out,
+            last_of: OnceCell::new(),
+        }
     }
 
     /// What a line that has all that the format has is followed by.
@@ -71,14 +82,27 @@ impl<'p, 'l> LineReader<'p, 'l> {
         if whole.is_ok() && (read.is_err() || self.has_address(&whole)) { whole } else { read }
     }
 
+    /// A list of which the last address was taken.
+    pub(super) fn last_of(self) -> Option<Box<[u8]>> {
+        self.last_of.into_inner()
+    }
+
+    /// Whether a time was local, and did not say of where.
+    pub(super) fn saw_local(&self) -> bool {
+        self.clock.saw_local
+    }
+
     /// Whether a line was read, and has an address for the client if its format has one.
     fn has_address(&self, read: &Result<LineRead<'l>, Reason>) -> bool {
         let client = match &self.format {
-            LineFormat::Text(plan) | LineFormat::Columns(Ok(plan)) => plan.client,
+            LineFormat::Text(plan) | LineFormat::Columns(Ok(plan)) => plan.client.as_ref(),
             LineFormat::Columns(Err(_)) | LineFormat::Json(_) => None,
         };
-        let found = client.and_then(|index| self.found.get(index));
-        read.is_ok() && found.is_none_or(|found| is_address_text(found) || is_chain(found))
+        let is_address = |client: &PartSource| {
+            let text = client.text(&self.found);
+            is_address_text(text) || is_chain(text)
+        };
+        read.is_ok() && client.is_none_or(is_address)
     }
 
     #[inline]
@@ -86,10 +110,10 @@ impl<'p, 'l> LineReader<'p, 'l> {
         match &self.format {
             LineFormat::Text(plan) | LineFormat::Columns(Ok(plan)) => {
                 plan.template.read(line, plan.count, &mut self.found)?;
-                if let Some(index) = plan.client {
-                    client(line, index, plan, &self.found)?;
+                if let Some(client) = &plan.client {
+                    check_client(line, client.text(&self.found), plan, &self.found)?;
                 }
-                let values = TextValues { plan, found: &self.found };
+                let values = TextValues { plan, found: &self.found, last_of: &self.last_of };
                 let clock = &mut self.clock;
                 read(self.asked, |place, _| values.part(place), || values.time(clock))
             }
@@ -97,7 +121,8 @@ impl<'p, 'l> LineReader<'p, 'l> {
             LineFormat::Json(format) => {
                 let line = JsonLine::parse(line, format)?;
                 let part = |_, key: &LineKey| Ok(Cow::Owned(line.part(key)?.into_bytes()));
-                read(self.asked, part, || line.time(self.asked.time_field.as_deref()))
+                let clock = &mut self.clock;
+                read(self.asked, part, || line.time(self.asked.time_field.as_deref(), clock))
             }
         }
     }
@@ -106,8 +131,12 @@ impl<'p, 'l> LineReader<'p, 'l> {
 /// Refuses a line in which the client is no address while one stands behind it, in front of the time or of what is
 /// quoted: something in front of the line was taken for the client.
 #[inline]
-fn client(line: &[u8], index: usize, plan: &LinePlan, found: &[&[u8]]) -> Result<(), Reason> {
-    let client = found[index];
+fn check_client(
+    line: &[u8],
+    client: &[u8],
+    plan: &LinePlan,
+    found: &[&[u8]],
+) -> Result<(), Reason> {
     // Cheap for an address of IPv4.
     if client.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
         return Ok(());
@@ -163,13 +192,20 @@ fn read<'l>(
 struct TextValues<'v, 'l> {
     plan: &'v LinePlan,
     found: &'v [&'l [u8]],
+    last_of: &'v OnceCell<Box<[u8]>>,
 }
 
 impl<'l> TextValues<'_, 'l> {
     #[inline]
     fn part(&self, place: usize) -> Result<Cow<'l, [u8]>, Reason> {
         let source = self.plan.sources[place].as_ref().map_err(Clone::clone)?;
-        let text = source.cut.of(self.found[source.index]);
+        let field = self.found[source.index];
+        let text = source.cut.of(field);
+        if source.cut == Cut::LastOfList && text.len() < field.len() && self.last_of.get().is_none()
+        {
+            // It was empty.
+            let _ = self.last_of.set(field.into());
+        }
         match source.forwarded {
             Some(index) => Ok(Cow::Owned([self.found[index], text].join(&b", "[..]))),
             None => Ok(Cow::Borrowed(text)),

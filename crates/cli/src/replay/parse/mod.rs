@@ -5,6 +5,7 @@
 //! allocation.
 
 mod asked;
+mod common;
 mod detect;
 mod dialect;
 mod field;
@@ -12,6 +13,7 @@ mod format;
 mod json;
 mod line;
 mod marker;
+mod mend;
 mod named;
 mod prefix;
 mod tally;
@@ -23,6 +25,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 pub(crate) use asked::Asked;
+use common::CommonClient;
 pub(crate) use detect::DetectError;
 pub(crate) use format::FormatChoice;
 pub(crate) use tally::{BAD_LINES_NAMED, LineTally};
@@ -31,7 +34,7 @@ pub(crate) use time::{instant, nanos_of_text, wait};
 use super::event::ReplayEvent;
 use super::reason::Reason;
 use super::wanted::Wanted;
-use format::FileFormat;
+use format::{ChosenShape, FileFormat};
 use line::{LineRead, LineReader, lines};
 
 /// Reads lines.
@@ -45,6 +48,11 @@ impl Parser {
     /// Lines of one of these formats, and what is asked of them.
     pub(crate) fn new(asked: Asked, choice: FormatChoice) -> Self {
         Self { asked, choice }
+    }
+
+    /// Whether the lines may be inside of the objects of a collector: not if these are what is asked for.
+    pub(crate) fn may_be_wrapped(&self) -> bool {
+        !matches!(&self.choice.0[..], [format] if matches!(format.shape, ChosenShape::Json(_)))
     }
 
     /// For the blocks of a file.
@@ -96,6 +104,8 @@ pub(crate) struct Parsed<'b> {
 struct BlockKeys<'b> {
     numbers: HashMap<Cow<'b, [u8]>, u32, ahash::RandomState>,
     texts: Vec<Cow<'b, [u8]>>,
+    /// The first that is a chain of addresses as it stands.
+    chain: Option<Box<[u8]>>,
 }
 
 impl<'b> BlockKeys<'b> {
@@ -104,6 +114,9 @@ impl<'b> BlockKeys<'b> {
     fn number(&mut self, found: Cow<'b, [u8]>, key: &Wanted) -> Result<u32, Reason> {
         if let Some(&number) = self.numbers.get(&found) {
             return Ok(number);
+        }
+        if self.chain.is_none() {
+            self.chain = key.chain(&found).map(Box::from);
         }
         let text = match &found {
             Cow::Borrowed(bytes) => key.canonical(bytes)?,
@@ -141,6 +154,10 @@ impl BlockParser<'_> {
                 Err(reason) => parsed.tally.add_bad(reason),
             }
         }
+        parsed.tally.is_local |= reader.saw_local();
+        parsed.tally.chain = keys.chain;
+        parsed.tally.last_of = reader.last_of();
+        parsed.tally.common = CommonClient::of(&parsed.events, &keys.texts, wanted);
         parsed.keys = keys.texts;
         parsed
     }

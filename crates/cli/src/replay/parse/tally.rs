@@ -1,9 +1,14 @@
 //! Counts of good and bad lines: of a block, and summed up of a file.
 
 use super::Reason;
+use super::common::CommonClient;
+use crate::replay::text::shortened;
 
 /// How many bad lines a report lists; the others are only counted.
 pub(crate) const BAD_LINES_NAMED: usize = 5;
+
+/// The maximum length of a chain in a note.
+const CHAIN_CHARS: usize = 60;
 
 /// The counts of the lines of a block or a file.
 #[derive(Debug, Default)]
@@ -18,6 +23,12 @@ pub(crate) struct LineTally {
     pub(crate) format: Option<&'static str>,
     /// Their times are local, in a zone that they do not tell.
     pub(crate) is_local: bool,
+    /// The first key that is a chain of addresses as it stands.
+    pub(crate) chain: Option<Box<[u8]>>,
+    /// The first chain of which the last address was taken.
+    pub(crate) last_of: Option<Box<[u8]>>,
+    /// The client of most lines.
+    pub(crate) common: CommonClient,
     /// The first bad lines, with their line numbers.
     pub(crate) named: Vec<(u64, Reason)>,
     /// All lines. Blank ones count only for line numbers.
@@ -58,6 +69,40 @@ impl LineTally {
         }
         self.format = self.format.or(next.format);
         self.is_local |= next.is_local;
+        self.chain = self.chain.take().or(next.chain);
+        self.last_of = self.last_of.take().or(next.last_of);
+        self.common.append(next.common);
+    }
+
+    /// What has to be told of the file.
+    pub(crate) fn notes(&self, file: &str) -> Vec<String> {
+        let shown = |chain: &[u8]| shortened(chain, CHAIN_CHARS);
+        let local = || {
+            format!(
+                "the times of {file} are local and do not tell their zone; they are read as UTC"
+            )
+        };
+        let chain = |chain: &[u8]| {
+            format!(
+                "keys of {file} are chains of addresses, such as \"{}\", and each different chain is a key of its own; \
+                 --trusted-proxies finds the client in them",
+                shown(chain)
+            )
+        };
+        let last_of = |chain: &[u8]| {
+            format!(
+                "X-Forwarded-For has chains of addresses in {file}, such as \"{}\", of which the last is taken for the \
+                 client; if that is a proxy of yours, name it with --trusted-proxies",
+                shown(chain)
+            )
+        };
+        let notes = [
+            self.is_local.then(local),
+            self.chain.as_deref().map(chain),
+            self.last_of.as_deref().map(last_of),
+            self.common.note(file, self.good),
+        ];
+        notes.into_iter().flatten().collect()
     }
 
     /// Lines that are neither blank nor left out.

@@ -3,7 +3,10 @@
 //! jiff knows the calendar. The fixed form of Common Log Format has a faster path: a log stays on one day and in one
 //! zone for long, so their midnight is cached and only the clock time is parsed.
 
+use std::borrow::Cow;
+
 use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
 use jiff::{RoundMode, SignedDuration, SignedDurationRound, Timestamp, Unit};
 
 use super::Reason;
@@ -13,12 +16,24 @@ const SECOND_NS: i128 = 1_000_000_000;
 /// 2100-01-01T00:00:00Z. The policies keep finer times exact up to here, and a later date in a log is wrong anyway.
 const END_NS: i128 = 4_102_444_800 * SECOND_NS;
 
-const CLF: &str = "%d/%b/%Y:%H:%M:%S %z";
+/// Times with a zone, besides those of RFC 3339.
+const ZONED: [&str; 3] =
+    ["%d/%b/%Y:%H:%M:%S%.f %z", "%Y-%m-%dT%H:%M:%S%.f%z", "%Y-%m-%d %H:%M:%S%.f %z"];
+
+/// Times without one.
+const LOCAL: [&str; 4] = [
+    "%d/%b/%Y:%H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y/%m/%d %H:%M:%S%.f",
+];
 
 /// Reads `17/May/2015:10:05:03 +0200`, and caches the day.
 #[derive(Debug, Default)]
 pub(super) struct ClfTimeReader {
     day: Option<Day>,
+    /// A time was local, and did not say of where.
+    pub(super) saw_local: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +49,8 @@ struct Day {
 impl ClfTimeReader {
     /// Nanoseconds of Unix time, or the error.
     pub(super) fn read(&mut self, text: &[u8]) -> Result<u64, Reason> {
-        let Some((date, clock_time, zone)) = split(text) else { return from_text(text) };
-        let Some(second_of_day) = second_of_day(clock_time) else { return from_text(text) };
+        let Some((date, clock_time, zone)) = split(text) else { return self.read_any(text) };
+        let Some(second_of_day) = second_of_day(clock_time) else { return self.read_any(text) };
         let day = match self.day {
             Some(day) if day.date == *date && day.zone == *zone => day,
             _ => {
@@ -46,6 +61,36 @@ impl ClfTimeReader {
         };
         self.day = Some(day);
         in_range(i128::from(day.midnight_s + second_of_day) * SECOND_NS, text)
+    }
+}
+
+impl ClfTimeReader {
+    /// The same of a time in any of the usual forms, also of one without a zone, which is taken for one in UTC.
+    #[cold]
+    pub(super) fn read_any(&mut self, text: &[u8]) -> Result<u64, Reason> {
+        from_text(text).or_else(|reason| {
+            let nanos = local_time(text).ok_or(reason)?;
+            self.saw_local = true;
+            in_range(nanos, text)
+        })
+    }
+}
+
+/// Nanoseconds of Unix time of a local time as if it were in UTC.
+fn local_time(bytes: &[u8]) -> Option<i128> {
+    let text = with_point(std::str::from_utf8(bytes).ok()?.trim());
+    let read = |form: &&str| strtime::parse(form, text.as_bytes()).ok()?.to_datetime().ok();
+    let local = LOCAL.iter().find_map(read)?;
+    Some(local.to_zoned(TimeZone::UTC).ok()?.timestamp().as_nanosecond())
+}
+
+/// The text with a point for the comma in front of a fraction.
+fn with_point(text: &str) -> Cow<'_, str> {
+    match text.split_once(',') {
+        Some((before, after)) if after.starts_with(|c: char| c.is_ascii_digit()) => {
+            Cow::Owned(format!("{before}.{after}"))
+        }
+        _ => Cow::Borrowed(text),
     }
 }
 
@@ -72,9 +117,14 @@ pub(super) fn from_text(bytes: &[u8]) -> Result<u64, Reason> {
     let text = std::str::from_utf8(bytes).map_err(|_| Reason::not_a_time(bytes))?.trim();
     let nanos = unix_time(text)
         .or_else(|| Some(text.parse::<Timestamp>().ok()?.as_nanosecond()))
-        .or_else(|| Some(strtime::parse(CLF, text).ok()?.to_timestamp().ok()?.as_nanosecond()))
+        .or_else(|| zoned_time(&with_point(text)))
         .ok_or_else(|| Reason::not_a_time(bytes))?;
     in_range(nanos, bytes)
+}
+
+fn zoned_time(text: &str) -> Option<i128> {
+    let read = |form: &&str| strtime::parse(form, text).ok()?.to_timestamp().ok();
+    ZONED.iter().find_map(read).map(Timestamp::as_nanosecond)
 }
 
 /// The same with the error as text.
@@ -149,7 +199,7 @@ mod tests {
             let seconds: i64 = step * 49_632 + 86_400;
             let civil = Timestamp::from_second(seconds).expect("within the calendar");
             let text = format!("{} {zone}", civil.strftime("%d/%b/%Y:%H:%M:%S"));
-            let library = strtime::parse(CLF, &text).and_then(|time| time.to_timestamp());
+            let library = strtime::parse(ZONED[0], &text).and_then(|time| time.to_timestamp());
             let expected = library.expect("made by the library").as_nanosecond();
             // Twice: the first reading may compute the day, the second one uses the cache.
             for _ in 0..2 {
@@ -206,7 +256,6 @@ mod tests {
         for text in [
             "",
             "-",
-            "17/May/2015:10:05:03",
             "17/May/2015:24:05:03 +0000",
             "17/Mai/2015:10:05:03 +0000",
             "31/Feb/2015:10:05:03 +0000",
@@ -217,6 +266,31 @@ mod tests {
             let reason = read(text).expect_err(text);
             assert!(reason.contains("is no time; expected"), "{text:?}: {reason}");
         }
+    }
+
+    #[test]
+    fn fractions_count_and_a_local_time_is_read_as_utc_and_told() {
+        for (text, is_local) in [
+            ("17/May/2015:10:05:03.25 +0000", false),
+            ("17/May/2015:12:05:03,250 +0200", false),
+            ("2015-05-17 10:05:03.25 +0000", false),
+            ("2015-05-17T10:05:03.250+0000", false),
+            ("2015-05-17 10:05:03.25Z", false),
+            ("17/May/2015:10:05:03.250", true),
+            ("2015-05-17T10:05:03.25", true),
+            ("2015-05-17 10:05:03,250", true),
+            ("2015/05/17 10:05:03.25", true),
+        ] {
+            let mut clock = ClfTimeReader::default();
+            let read = clock.read(text.as_bytes()).map_err(|reason| reason.to_string());
+            assert_eq!(
+                (read, clock.saw_local),
+                (Ok(1_431_857_103_250_000_000), is_local),
+                "{text}"
+            );
+        }
+        // What is given to `simulate` has to say it.
+        assert!(nanos_of_text(b"2015-05-17 10:05:03").is_err());
     }
 
     #[test]
