@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 use tollgate::{BuildError, ChangeError, PolicyError};
 
 use crate::forward::ForwardError;
+use crate::manifest::Manifest;
 use crate::match_error::MatchError;
 use crate::position::Position;
 
@@ -114,6 +115,8 @@ pub enum Problem {
         /// The keys that would be accepted.
         accepted: &'static [&'static str],
     },
+    /// An object of Kubernetes in place of a rule file.
+    Manifest(Manifest),
     /// A map in place of a list, since no blank follows the dash of an entry.
     DashWithoutBlank {
         /// The key, with its dash.
@@ -324,6 +327,7 @@ impl Problem {
                 }
                 write!(f, "use one of {}", accepted.join(", "))
             }
+            Self::Manifest(manifest) => write!(f, "{manifest}"),
             Self::DashWithoutBlank { key } => write!(
                 f,
                 "config error, unknown key '{key}'; did you mean '- {}'? An entry of a list begins with a dash and a blank",

@@ -9,9 +9,10 @@ mod pool;
 mod rate;
 
 use crate::error::{LocatedProblem, Problem};
+use crate::manifest::Manifest;
 use crate::position::Position;
 use crate::source::RuleText;
-use crate::yaml::{self, Data};
+use crate::yaml::{self, Data, YamlNode};
 
 pub use descriptor::{Accuracy, OnError};
 pub(crate) use descriptor::{DescriptorText, RuleSpec, Traits, Usage};
@@ -46,6 +47,9 @@ pub(crate) fn read(text: &[u8]) -> Result<RuleFile, LocatedProblem> {
     {
         return Err(LocatedProblem { at: start, problem: Problem::EmptyDomain });
     }
+    if let Some(problem) = manifest(&node) {
+        return Err(LocatedProblem { at: node.at, problem });
+    }
     let fields =
         MapFields::of(&node, "the file", &["domain", "descriptors", "pool", "forward_auth"])?;
     let Some(domain) = fields.text("domain")?.filter(|domain| !domain.is_empty()) else {
@@ -55,4 +59,19 @@ pub(crate) fn read(text: &[u8]) -> Result<RuleFile, LocatedProblem> {
     let pool = fields.get("pool").map(pool::read).transpose()?;
     let forwards = forward::read_all(fields.maps("forward_auth")?)?;
     Ok(RuleFile { at: node.at, domain: domain.to_owned(), pool, forwards, descriptors })
+}
+
+/// What is said of an object of Kubernetes.
+fn manifest(node: &YamlNode) -> Option<Problem> {
+    let Data::Map(pairs) = &node.data else { return None };
+    let get = |name: &str| pairs.iter().find(|(key, _)| key.text == name).map(|(_, value)| value);
+    let (Data::Scalar(_), Data::Scalar(kind)) = (&get("apiVersion")?.data, &get("kind")?.data)
+    else {
+        return None;
+    };
+    let file = match get("data").map(|data| &data.data) {
+        Some(Data::Map(files)) => files.first().map(|(name, _)| name.text.clone()),
+        _ => None,
+    };
+    Some(Problem::Manifest(Manifest { kind: kind.text.clone(), file }))
 }
