@@ -18,10 +18,33 @@ fn a_log_of_no_known_format_is_refused_with_those_that_there_are() {
     assert_refused(
         &scratch.replay(&["a.log", "--policy", "9/m"]),
         "tollgate: nothing to replay in a.log: no format that has a name reads its first lines; line 2: \"05/17 \
-         10:00:00 request of 192.0.2.1\"; give --format with a format as a server's configuration has it, such as \
-         '$remote_addr [$time_local] $_', or one of alb, apache, caddy, cloudfront, combined, common, elb, envoy, \
-         envoy-json, gcp, haproxy, iis, ingress-nginx, istio, json, nginx, s3, traefik, vhost, w3c\n",
+         10:00:00 request of 192.0.2.1\"; give --format with a format as a server's configuration has it, or one of alb, \
+         apache, caddy, cloudfront, combined, common, elb, envoy, envoy-json, gcp, haproxy, iis, ingress-nginx, istio, \
+         json, logfmt, nginx, nginx-proxy-manager, npm, s3, squid, tcplog, traefik, vhost, w3c\n",
     );
+}
+
+#[test]
+fn a_format_that_is_proposed_reads_the_line_that_it_is_proposed_for() {
+    let scratch = Scratch::new("format_proposed");
+    for (line, proposed) in [
+        (
+            "192.0.2.1 - - [17/May/2015:10:00:00 +0000] GET /a 200",
+            "$remote_addr $_ [$time_local] $_",
+        ),
+        ("web-1  | 192.0.2.1 [2015-05-17 10:00:00,250] GET", "$remote_addr [$time_local] $_"),
+        ("[17/May/2015:10:00:00] GET /a from 192.0.2.1", "[$time_local] $_ $_ $_ $remote_addr"),
+        (
+            "2015-05-17T10:00:00Z shop a b 192.0.2.1:80 GET",
+            "$time_iso8601 $_ $_ $_ $remote_addr $_",
+        ),
+    ] {
+        scratch.file("a.log", format!("{line}\n"));
+        let run = scratch.replay(&["a.log", "--policy", "9/m"]);
+        assert!(run.err.contains(&format!(", such as '{proposed}', or one of")), "{run:?}");
+        let run = scratch.replay(&["a.log", "--policy", "9/m", "--format", proposed]);
+        assert!(run.out.starts_with("1 lines, 0 bad, 2015-05-17T10:00:00"), "{run:?}");
+    }
 }
 
 #[test]
@@ -64,7 +87,7 @@ fn a_log_of_two_formats_is_refused_until_one_is_named() {
 fn what_is_no_format_is_refused_with_what_would_be() {
     let scratch = Scratch::new("format_refused");
     for (format, reason) in [
-        ("squid", "no format has this name, and no $name, %h or %NAME% is in it; write auto, a"),
+        ("lighttpd", "no format has this name, and no $name, %h or %NAME% is in it; write auto, a"),
         ("$remote_addr $status", "no time of a date and a clock time is in it; have one, such as"),
         ("$remote_addr$time_local", "nothing stands between remote_addr and time_local, so"),
         ("%h %{User-Agent", "the directive at character 4 has no '}' at its end"),

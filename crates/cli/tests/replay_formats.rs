@@ -14,11 +14,12 @@ use serde_json::Value;
 /// A sample, the format that it is found to have, and the times of its first and last request.
 type Sample = (&'static str, &'static str, &'static str, &'static str);
 
-const SAMPLES: [Sample; 20] = [
+const SAMPLES: [Sample; 23] = [
     ("alb.log", "alb", "10:00:01.180641Z", "10:01:05.187641Z"),
     ("apache-common.log", "common", "10:00:01Z", "10:01:05Z"),
     ("apache-vhost.log", "vhost", "10:00:01Z", "10:01:05Z"),
     ("apache.log", "combined", "10:00:01Z", "10:01:05Z"),
+    ("app.logfmt", "logfmt", "10:00:01Z", "10:01:05Z"),
     ("app.jsonl", "json", "10:00:01Z", "10:01:05Z"),
     ("caddy.jsonl", "caddy", "10:00:01.025Z", "10:01:05.725Z"),
     ("cloudfront.log", "w3c", "10:00:01Z", "10:01:05Z"),
@@ -31,8 +32,10 @@ const SAMPLES: [Sample; 20] = [
     ("ingress-nginx.log", "ingress-nginx", "10:00:01Z", "10:01:05Z"),
     ("istio.log", "istio", "10:00:01Z", "10:01:05.007Z"),
     ("nginx.jsonl", "json", "10:00:01Z", "10:01:05.007Z"),
+    ("nginx-proxy-manager.log", "nginx-proxy-manager", "10:00:01Z", "10:01:05Z"),
     ("nginx.log", "combined", "10:00:01Z", "10:01:05Z"),
     ("s3.log", "s3", "10:00:01Z", "10:01:05Z"),
+    ("squid.log", "squid", "10:00:01Z", "10:01:05Z"),
     ("traefik.jsonl", "traefik", "10:00:01.1Z", "10:01:05.107Z"),
     ("traefik.log", "traefik", "10:00:01Z", "10:01:05Z"),
 ];
@@ -140,6 +143,58 @@ fn method_status_and_path_are_found_in_every_format() {
         assert_eq!(counts(&report)[2..], [1, 2, 0, 0], "{name}");
         assert_eq!(report["left_out_lines"], 6, "{name}");
     }
+}
+
+#[test]
+fn lines_of_tcp_have_clients_and_no_requests() {
+    let scratch = Scratch::new("lines_of_tcp_have_clients_and_no_requests");
+    for format in ["auto", "haproxy", "tcplog"] {
+        let span = ["10:00:01Z", "10:01:05Z"];
+        assert_read(&scratch, "haproxy-tcp.log", &["--format", format], "haproxy", span);
+    }
+}
+
+#[test]
+fn columns_in_quotes_are_one_column() {
+    let scratch = Scratch::new("columns_in_quotes_are_one_column");
+    let columns = "#Fields: date time cs(User-Agent) cs(Referer) c-ip cs-method";
+    let row = r#"2024-03-05 10:00:01 "a ""b"" c" "-" 192.0.2.10 GET"#;
+    scratch.file("iis.log", format!("{columns}\n{row}\n{row}\n"));
+    for (key, expected) in
+        [("ip", "192.0.2.10"), ("user-agent", "a \"\"b\"\" c"), ("method", "GET")]
+    {
+        let args = ["iis.log", "--json", "--policy", "1/h", "--key", key];
+        let report: Value = serde_json::from_str(&scratch.replay(&args).out).expect("an object");
+        assert_eq!(report["policies"][0]["worst"][0]["key"], expected, "{key}");
+    }
+}
+
+/// What of standard error begins with `note: `.
+fn notes(run: &Run) -> Vec<&str> {
+    run.err.lines().filter_map(|line| line.strip_prefix("note: ")).collect()
+}
+
+#[test]
+fn what_was_taken_for_the_client_is_told_where_it_may_be_a_proxy() {
+    let scratch = Scratch::new("what_was_taken_for_the_client");
+    let policy = ["--policy", "1/h"];
+    let proxied =
+        line("10.0.0.50", "10:00:00 +0000").repeat(19) + &line("192.0.2.1", "10:00:00 +0000");
+    scratch.file("a.log", &proxied).file("b.log", line("192.0.2.1", "10:00:00 +0000").repeat(20));
+    let told = "95 % of the lines of a.log have the client 10.0.0.50, an address of a private network; if that is a \
+                proxy, its own log or --trusted-proxies tells clients apart, and --key another field";
+    assert_eq!(notes(&scratch.replay(&[&["a.log"], &policy[..]].concat())), [told]);
+    assert_eq!(notes(&scratch.replay(&[&["a.log", "--stream"], &policy[..]].concat())), [told]);
+    assert_eq!(
+        notes(&scratch.replay(&[&["a.log", "--key", "ip,method"], &policy[..]].concat())),
+        [told]
+    );
+    assert_eq!(notes(&scratch.replay(&[&["b.log"], &policy[..]].concat())), [""; 0]);
+    scratch.file("c.jsonl", "{\"ts\":1431856800,\"xff\":\"192.0.2.1, 10.0.0.50\"}\n".repeat(2));
+    let run = scratch.replay(&[&["c.jsonl", "--key", "xff"], &policy[..]].concat());
+    let told = "keys of c.jsonl are chains of addresses, such as \"192.0.2.1, 10.0.0.50\", and each different chain is a \
+                key of its own; --trusted-proxies finds the client in an X-Forwarded-For";
+    assert_eq!(notes(&run), [told]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_tower::{BadTrustedProxies, TrustedProxies};
 
-use super::clients::Clients;
+use super::clients::ClientsBy;
 use super::condition::Condition;
 use super::key::LineKey;
 use super::parse::{Asked, FormatChoice, Parser};
@@ -111,7 +111,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "BITS", value_parser = prefix_v6, conflicts_with = "rules")]
     prefix_v6: Option<u8>,
 
-    /// Your proxies, or none: the client is whom they forward for, in --key, --where and --descriptor
+    /// Your proxies, or none: the client is the one that they forward for, in --key, --where and --descriptor
     ///
     /// Addresses and networks with commas between them, as for `tollgate serve`. Where a line has several addresses
     /// (`203.0.113.21, 10.0.0.50`, or the peer's and an X-Forwarded-For), the client is the first from the right that
@@ -122,7 +122,7 @@ pub(crate) struct ReplayArgs {
     /// How the lines are built: auto, a name, or a format as a server's configuration has it
     ///
     /// Names: combined (also nginx, apache), common, vhost (Combined behind the host), ingress-nginx, traefik (both
-    /// of its formats), haproxy, envoy, istio, envoy-json, caddy, w3c (also iis, cloudfront: by their #Fields lines),
+    /// of its formats), haproxy (its tcplog, too), envoy, istio, envoy-json, caddy, squid, nginx-proxy-manager, logfmt, w3c (also iis, cloudfront: by their #Fields lines),
     /// alb, elb, s3, gcp, json (any other). Formats: of nginx's log_format ('$remote_addr [$time_local] $_', where
     /// $_ is anything), of Apache's LogFormat ('%h %l %u %t "%r"'), of Envoy ('[%START_TIME%] %REQ(:PATH)%') and
     /// '#Fields: date time c-ip'. With auto the first 100 lines of each file tell; if they fit none, or several formats
@@ -216,8 +216,8 @@ impl ReplayArgs {
     }
 
     /// How addresses become clients.
-    pub(super) fn clients(&self, v6_bits: u8) -> Clients {
-        Clients { v6_bits, proxies: self.trusted_proxies.clone() }
+    pub(super) fn clients(&self, v6_bits: u8) -> ClientsBy {
+        ClientsBy { v6_bits, proxies: self.trusted_proxies.clone() }
     }
 
     /// What reads the lines.

@@ -1,4 +1,4 @@
-//! [`Clients`]: how addresses become clients, as they do in front of a limiter.
+//! [`ClientsBy`]: how addresses become clients, as they do in front of a limiter.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -9,19 +9,19 @@ use http::header::HeaderValue;
 use ipnet::Ipv6Net;
 use tollgate_tower::{Head, PeerAddress, TrustedProxies, node_address};
 
-use super::key::{is_chain, links};
+use super::chain::{is_chain, links};
 use super::reason::Reason;
 
 /// What tells clients apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Clients {
+pub(crate) struct ClientsBy {
     /// So many bits of an IPv6 address, 1 to 128.
     pub(crate) v6_bits: u8,
-    /// The proxies that are believed when they tell for whom they forward. None if nothing is known of any.
+    /// The proxies that are believed when they tell a client's address. None if nothing is known of any.
     pub(crate) proxies: Option<Arc<TrustedProxies>>,
 }
 
-impl Clients {
+impl ClientsBy {
     /// Each address is one.
     pub(crate) const EACH: Self = Self { v6_bits: 128, proxies: None };
 
@@ -85,7 +85,7 @@ mod tests {
     /// The client of a chain behind proxies.
     fn client(proxies: &str, chain: &str) -> Result<String, String> {
         let proxies = proxies.parse().expect("networks");
-        let clients = Clients { v6_bits: 64, proxies: Some(Arc::new(proxies)) };
+        let clients = ClientsBy { v6_bits: 64, proxies: Some(Arc::new(proxies)) };
         let found = clients.canonical(chain.as_bytes()).map_err(|reason| reason.to_string())?;
         Ok(String::from_utf8_lossy(&found).into_owned())
     }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_chain_is_refused_as_long_as_no_proxies_are_named() {
-        let refused = Clients::EACH.canonical(b"203.0.113.21, 10.0.0.50").expect_err("a chain");
+        let refused = ClientsBy::EACH.canonical(b"203.0.113.21, 10.0.0.50").expect_err("a chain");
         let expected = "\"203.0.113.21, 10.0.0.50\" is a chain of addresses, of which your proxies have written \
                         those on the right; say which they are, as in --trusted-proxies 10.0.0.0/8, or none";
         assert_eq!(refused.to_string(), expected);

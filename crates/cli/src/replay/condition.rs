@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use regex::bytes::Regex;
 
-use super::clients::Clients;
+use super::clients::ClientsBy;
 use super::key::LineKey;
 use super::reason::Reason;
 
@@ -30,7 +30,7 @@ impl Condition {
     }
 
     /// The same, with clients told apart in this way.
-    pub(crate) fn by(&self, clients: &Clients) -> Self {
+    pub(crate) fn by(&self, clients: &ClientsBy) -> Self {
         Self { key: self.key.by(clients), ..self.clone() }
     }
 

@@ -4,16 +4,14 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::str::FromStr;
 
-use tollgate_tower::node_address;
-
-use super::clients::Clients;
+use super::clients::ClientsBy;
 use super::reason::Reason;
 
 /// The part of a line that identifies the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LineKey {
     /// The client's address, or its network.
-    Ip(Clients),
+    Ip(ClientsBy),
     /// The authenticated user.
     User,
     /// The method of the request, such as `GET`.
@@ -31,7 +29,7 @@ pub(crate) enum LineKey {
     /// A field of the format, by its name.
     Field(String),
     /// A field whose name says that it is an address, which becomes a key as that of the client does.
-    AddressField(String, Clients),
+    AddressField(String, ClientsBy),
 }
 
 /// Names of fields that hold an address, often with a port, or several.
@@ -64,7 +62,7 @@ impl FromStr for LineKey {
 
     fn from_str(name: &str) -> Result<Self, Infallible> {
         Ok(match name {
-            "ip" => Self::Ip(Clients::EACH),
+            "ip" => Self::Ip(ClientsBy::EACH),
             "user" => Self::User,
             "method" => Self::Method,
             "path" => Self::Path,
@@ -72,7 +70,7 @@ impl FromStr for LineKey {
             "user-agent" => Self::UserAgent,
             "host" => Self::Host,
             "status" => Self::Status,
-            field if is_address(field) => Self::AddressField(field.to_owned(), Clients::EACH),
+            field if is_address(field) => Self::AddressField(field.to_owned(), ClientsBy::EACH),
             field => Self::Field(field.to_owned()),
         })
     }
@@ -81,7 +79,7 @@ impl FromStr for LineKey {
 impl LineKey {
     /// Those with a name of their own.
     pub(crate) const NAMED: [Self; 8] = [
-        Self::Ip(Clients::EACH),
+        Self::Ip(ClientsBy::EACH),
         Self::User,
         Self::Method,
         Self::Path,
@@ -107,7 +105,7 @@ impl LineKey {
     }
 
     /// The same key; if it is the address, with clients told apart in this way.
-    pub(crate) fn by(&self, clients: &Clients) -> Self {
+    pub(crate) fn by(&self, clients: &ClientsBy) -> Self {
         match self {
             Self::Ip(_) => Self::Ip(clients.clone()),
             Self::AddressField(name, _) => Self::AddressField(name.clone(), clients.clone()),
@@ -157,37 +155,12 @@ fn without_host(path: &[u8]) -> &[u8] {
     start.map_or(b"/", |start| if behind[start] == b'/' { &behind[start..] } else { b"/" })
 }
 
-/// Whether a text is an address, in any form in which servers write one.
-pub(crate) fn is_address_text(text: &[u8]) -> bool {
-    // Cheap for what cannot be one.
-    let may_start = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'[');
-    text.first().is_some_and(may_start) && node_address(text).is_some()
-}
-
-/// Whether a text is several addresses with commas in between, as proxies write them, or with a `-` or `unknown` for
-/// one that is missing.
-pub(crate) fn is_chain(text: &[u8]) -> bool {
-    let is_missing = |part: &[u8]| matches!(part, b"-" | b"unknown");
-    memchr::memchr(b',', text).is_some()
-        && links(text).all(|part| is_missing(part) || is_address_text(part))
-        && links(text).any(is_address_text)
-}
-
-/// The parts of a chain, without what stands around them: blanks, or what a format without blanks has for them.
-pub(crate) fn links(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
-    text.split(|&byte| byte == b',').map(|part| {
-        let part = part.trim_ascii();
-        let part = part.strip_prefix(b"%20").or(part.strip_prefix(b"+")).unwrap_or(part);
-        part.trim_ascii()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn ip(text: &str) -> Option<String> {
-        let key = LineKey::Ip(Clients::EACH).canonical(text.as_bytes()).ok()?;
+        let key = LineKey::Ip(ClientsBy::EACH).canonical(text.as_bytes()).ok()?;
         Some(String::from_utf8(key.into_owned()).expect("made from text"))
     }
 
@@ -204,7 +177,7 @@ mod tests {
     #[test]
     fn addresses_of_one_network_are_one_key() {
         let key = |bits, text: &str| {
-            let key = LineKey::Ip(Clients { v6_bits: bits, proxies: None });
+            let key = LineKey::Ip(ClientsBy { v6_bits: bits, proxies: None });
             String::from_utf8(key.canonical(text.as_bytes()).expect("an address").into_owned())
         };
         for (bits, text, expected) in [
@@ -218,7 +191,7 @@ mod tests {
             assert_eq!(key(bits, text).as_deref(), Ok(expected), "{text}");
         }
         // Only addresses have networks.
-        assert_eq!(LineKey::User.by(&Clients::EACH), LineKey::User);
+        assert_eq!(LineKey::User.by(&ClientsBy::EACH), LineKey::User);
     }
 
     #[test]
@@ -230,7 +203,7 @@ mod tests {
             ("", "-"),
             ("unix:/a b", "unix:/a b"),
         ] {
-            let made = key.by(&Clients { v6_bits: 64, proxies: None });
+            let made = key.by(&ClientsBy { v6_bits: 64, proxies: None });
             let made = made.canonical(text.as_bytes()).expect("any text will do");
             assert_eq!(*made, *expected.as_bytes());
         }

@@ -7,6 +7,7 @@
 //! ```
 
 mod args;
+mod chain;
 mod clients;
 mod condition;
 mod decide;

@@ -132,6 +132,11 @@ impl Reason {
         )
     }
 
+    #[cold]
+    pub(super) fn not_logfmt(found: &[u8]) -> Self {
+        Self(format!("{} is no name=value pair, or its quote does not end", quoted(found)))
+    }
+
     /// `names` are the fields that would be accepted, `present` those of the line.
     #[cold]
     pub(super) fn no_such_field<'p>(

@@ -5,7 +5,8 @@
 use std::borrow::Cow;
 use std::slice::from_ref;
 
-use super::key::{LineKey, is_chain};
+use super::chain::is_chain;
+use super::key::LineKey;
 use super::reason::Reason;
 
 /// What is read from each line besides its time.
@@ -120,7 +121,7 @@ pub(crate) fn parts(mut row: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::clients::Clients;
+    use crate::replay::clients::ClientsBy;
 
     fn row(parts: &[&str]) -> Vec<u8> {
         let mut row = Vec::new();
@@ -157,7 +158,7 @@ mod tests {
 
     #[test]
     fn each_part_of_a_row_is_made_canonical_by_its_own_key() {
-        let wanted = Wanted::Row(vec![LineKey::Ip(Clients::EACH), LineKey::Path, LineKey::User]);
+        let wanted = Wanted::Row(vec![LineKey::Ip(ClientsBy::EACH), LineKey::Path, LineKey::User]);
         let found = row(&["::ffff:192.0.2.1", "/a?b", ""]);
         let made = wanted.canonical(&found).expect("all good");
         assert_eq!(*made, row(&["192.0.2.1", "/a", "-"]));

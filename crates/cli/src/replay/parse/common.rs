@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use crate::replay::chain::is_address_text;
 use crate::replay::event::ReplayEvent;
-use crate::replay::key::is_address_text;
 use crate::replay::wanted::Wanted;
 
 /// The client that more than half of the lines of a block have, or of all blocks so far, if there is one.

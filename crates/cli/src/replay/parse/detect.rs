@@ -8,8 +8,9 @@ use std::fmt;
 
 use super::asked::Asked;
 use super::format::{COLUMNS, ChosenFormat, ChosenShape, FileFormat, FormatChoice};
-use super::line::{LineRead, LineReader, lines};
+use super::line::{LineRead, LineReader, NumberedLine, lines};
 use super::named::{GENERAL, names};
+use super::propose::proposed;
 use super::time::instant;
 use crate::replay::text::shortened;
 
@@ -26,7 +27,7 @@ const SHOWN_CHARS: usize = 60;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DetectError {
     /// No format reads any of the lines.
-    Unknown { line: usize, text: String },
+    Unknown { line: usize, text: String, proposed: Option<String> },
     /// No format reads all lines that some format reads.
     Mixed { first: (usize, &'static str), second: (usize, &'static str) },
     /// Formats read a line differently: as these times and keys.
@@ -36,13 +37,17 @@ pub(crate) enum DetectError {
 impl fmt::Display for DetectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { line, text } => write!(
-                f,
-                "no format that has a name reads its first lines; line {line}: \"{text}\"; give --format \
-                 with a format as a server's configuration has it, such as '$remote_addr [$time_local] $_', \
-                 or one of {}",
-                names().join(", ")
-            ),
+            Self::Unknown { line, text, proposed } => {
+                write!(
+                    f,
+                    "no format that has a name reads its first lines; line {line}: \"{text}\"; give --format \
+                     with a format as a server's configuration has it"
+                )?;
+                if let Some(proposed) = proposed {
+                    write!(f, ", such as '{proposed}'")?;
+                }
+                write!(f, ", or one of {}", names().join(", "))
+            }
             Self::Mixed { first, second } => write!(
                 f,
                 "its first lines are of several formats: line {} can be read as {}, line {} as {}; give the \
@@ -59,9 +64,6 @@ impl fmt::Display for DetectError {
 }
 
 impl std::error::Error for DetectError {}
-
-/// A line that is not blank, and its number in the file.
-type NumberedLine<'l> = (usize, &'l [u8]);
 
 /// A format, and what it makes of the first lines.
 struct Candidate<'c> {
@@ -145,7 +147,10 @@ pub(super) fn format(
         }
     }
     let built = built_as(choice, asked, &first).map(|format| format.of_file(asked));
-    let unknown = || DetectError::Unknown { line, text: shortened(text, SHOWN_CHARS) };
+    let unknown = || {
+        let proposed = proposed(asked, &first);
+        DetectError::Unknown { line, text: shortened(text, SHOWN_CHARS), proposed }
+    };
     built.map(Some).ok_or_else(unknown)
 }
 

@@ -130,6 +130,7 @@ fn variable(name: &str) -> FieldKind {
         "msec" => FieldKind::Time(TimePart::Unix),
         "accept_date" => FieldKind::Time(TimePart::LocalPattern("%d/%b/%Y:%H:%M:%S%.f".to_owned())),
         "_" => FieldKind::Gap,
+        "elapsed" => FieldKind::Padded,
         _ => match name.strip_prefix("http_") {
             Some(header) => FieldKind::of_header(&header.replace('_', "-")),
             None => FieldKind::Other,

@@ -37,6 +37,8 @@ pub(super) enum FieldKind {
     Time(TimePart),
     /// Any text, blanks included, that is no key.
     Gap,
+    /// A number with blanks in front of it, as columns have them.
+    Padded,
     Other,
 }
 
@@ -122,7 +124,7 @@ pub(super) struct PartSource {
     /// The index of the field.
     pub(super) index: usize,
     pub(super) cut: Cut,
-    /// The index of the field with those for whom the address was forwarded, if they count.
+    /// The index of the field with the addresses that proxies have forwarded for, if it counts.
     pub(super) forwarded: Option<usize>,
 }
 

@@ -10,7 +10,7 @@ use super::field::{self, PartSource};
 use super::json::JsonFormat;
 use super::named::{LineShape, NAMED, NamedFormat};
 use super::template::Template;
-use crate::replay::clients::Clients;
+use crate::replay::clients::ClientsBy;
 use crate::replay::key::LineKey;
 
 /// The name of a format that the command line spells out.
@@ -104,7 +104,7 @@ impl LinePlan {
         let needed = sources.iter().flatten().flat_map(PartSource::indices);
         let needed = needed.chain(template.time().1.iter().copied());
         let count = needed.max().map_or(0, |last| last + 1);
-        let client = field::source(&LineKey::Ip(Clients::EACH), template.fields());
+        let client = field::source(&LineKey::Ip(ClientsBy::EACH), template.fields());
         let client = client.filter(|source| source.index < count);
         // Without parts the time is all that is asked for.
         let client = client.filter(|_| !parts.is_empty());

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Reason;
+use super::logfmt;
 use super::mend::mended;
 use super::time::ClfTimeReader;
 use crate::replay::key::LineKey;
@@ -10,11 +11,13 @@ use crate::replay::key::LineKey;
 /// The names of the fields of a format. Of several the first that a line has counts; `a.b` reaches into objects.
 #[derive(Debug)]
 pub(super) struct JsonFormat {
+    /// The lines are no JSON, but `name=value` pairs.
+    is_logfmt: bool,
     /// Every line of the format has all of these.
     marks: &'static [&'static str],
     time: &'static [&'static str],
     ip: &'static [&'static str],
-    /// Those for whom the address was forwarded.
+    /// The addresses that proxies have forwarded for.
     forwarded: &'static [&'static str],
     user: &'static [&'static str],
     method: &'static [&'static str],
@@ -28,6 +31,7 @@ pub(super) struct JsonFormat {
 impl JsonFormat {
     /// The usual names: what programs and nginx write.
     pub(super) const GENERAL: Self = Self {
+        is_logfmt: false,
         marks: &[],
         time: &["time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec"],
         ip: &["ip", "remote_addr", "remote_ip", "client_ip"],
@@ -41,8 +45,16 @@ impl JsonFormat {
         status: &["status"],
     };
 
+    /// `name=value` pairs, as programs in Go and others write them.
+    pub(super) const LOGFMT: Self = Self {
+        is_logfmt: true,
+        ip: &["ip", "remote_addr", "remote_ip", "client_ip", "remote", "client", "fwd"],
+        ..Self::GENERAL
+    };
+
     /// Envoy's and Istio's, with the names that their pages give the fields.
     pub(super) const ENVOY: Self = Self {
+        is_logfmt: false,
         marks: &["start_time"],
         time: &["start_time"],
         ip: &["downstream_remote_address"],
@@ -57,6 +69,7 @@ impl JsonFormat {
     };
 
     pub(super) const TRAEFIK: Self = Self {
+        is_logfmt: false,
         marks: &["RequestMethod"],
         time: &["StartUTC", "time"],
         ip: &["ClientHost", "ClientAddr"],
@@ -71,6 +84,7 @@ impl JsonFormat {
     };
 
     pub(super) const CADDY: Self = Self {
+        is_logfmt: false,
         marks: &["request.uri"],
         time: &["ts"],
         ip: &["request.client_ip", "request.remote_ip", "request.remote_addr"],
@@ -86,6 +100,7 @@ impl JsonFormat {
 
     /// Google Cloud's load balancers, as its logging exports them.
     pub(super) const GCP: Self = Self {
+        is_logfmt: false,
         marks: &["httpRequest"],
         time: &["timestamp"],
         ip: &["httpRequest.remoteIp"],
@@ -125,7 +140,7 @@ pub(super) struct JsonLine {
 
 impl JsonLine {
     pub(super) fn parse(line: &[u8], format: &'static JsonFormat) -> Result<Self, Reason> {
-        let object = object(line)?;
+        let object = if format.is_logfmt { logfmt::object(line)? } else { object(line)? };
         let line = Self { format, object };
         match format.marks.iter().find(|mark| field(&line.object, mark).is_none()) {
             Some(mark) => Err(Reason::no_such_field(&[mark], line.object.keys())),

@@ -10,7 +10,11 @@ use super::format::{CUSTOM, LineFormat, LinePlan};
 use super::json::JsonLine;
 use super::prefix::without_prefix;
 use super::time::ClfTimeReader;
-use crate::replay::key::{LineKey, is_address_text, is_chain};
+use crate::replay::chain::{is_address_text, is_chain};
+use crate::replay::key::LineKey;
+
+/// A line that is not blank, and its number in the file.
+pub(super) type NumberedLine<'l> = (usize, &'l [u8]);
 
 /// What a line is.
 pub(super) enum LineRead<'l> {
@@ -167,7 +171,7 @@ fn client_behind(
 }
 
 /// Some editors write a byte order mark at the start of a file.
-fn content(line: &[u8]) -> &[u8] {
+pub(super) fn content(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
 }
 

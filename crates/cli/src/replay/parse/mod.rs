@@ -12,10 +12,12 @@ mod field;
 mod format;
 mod json;
 mod line;
+mod logfmt;
 mod marker;
 mod mend;
 mod named;
 mod prefix;
+mod propose;
 mod tally;
 mod template;
 mod time;
@@ -166,11 +168,11 @@ impl BlockParser<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::clients::Clients;
+    use crate::replay::clients::ClientsBy;
     use crate::replay::key::LineKey;
 
     fn block(text: &str) -> Parsed<'_> {
-        let wanted = Wanted::One(LineKey::Ip(Clients::EACH));
+        let wanted = Wanted::One(LineKey::Ip(ClientsBy::EACH));
         let choice = "combined".parse().expect("a name");
         let parser = Parser::new(Asked::new(wanted, &[], None), choice);
         parser.file().block(text.as_bytes()).expect("it is named").read(text.as_bytes())

@@ -18,7 +18,7 @@ pub(super) enum LineShape {
     Text(&'static str),
     /// As the last `#Fields` line says.
     Columns,
-    /// One object per line.
+    /// One object per line, as JSON or as `name=value` pairs.
     Json(&'static JsonFormat),
 }
 
@@ -45,7 +45,7 @@ const fn json(name: &'static str, format: &'static JsonFormat) -> NamedFormat {
 pub(super) const GENERAL: &str = "json";
 
 /// All of them. Of several that read a log in the same way, and have as many lines in full, the first is named.
-pub(super) static NAMED: [NamedFormat; 17] = [
+pub(super) static NAMED: [NamedFormat; 22] = [
     text(
         "combined",
         &["nginx", "apache"],
@@ -132,11 +132,46 @@ pub(super) static NAMED: [NamedFormat; 17] = [
             r#"$request_cookie $response_cookie $termination_state $connections $queues $_"$request""#
         ),
     ),
+    text(
+        "haproxy",
+        &["tcplog"],
+        concat!(
+            r#"$client [$accept_date] $frontend $backend/$server $timers $bytes_read "#,
+            r#"$termination_state $connections $queues"#
+        ),
+    ),
+    text(
+        "squid",
+        &[],
+        concat!(
+            r#"$msec $elapsed $remote_addr $result/$status $bytes $request_method $request_uri "#,
+            r#"$remote_user $hierarchy $content_type"#
+        ),
+    ),
+    text(
+        "nginx-proxy-manager",
+        &["npm"],
+        concat!(
+            r#"[$time_local] $upstream_cache_status $upstream_status $status - $request_method "#,
+            r#"$scheme $host "$request_uri" [Client $remote_addr] [Length $body_bytes_sent] "#,
+            r#"[Gzip $gzip_ratio] [Sent-to $server] "$http_user_agent" "$http_referer""#
+        ),
+    ),
+    text(
+        "nginx-proxy-manager",
+        &["npm"],
+        concat!(
+            r#"[$time_local] $status - $request_method $scheme $host "$request_uri" "#,
+            r#"[Client $remote_addr] [Length $body_bytes_sent] [Gzip $gzip_ratio] "#,
+            r#""$http_user_agent" "$http_referer""#
+        ),
+    ),
     NamedFormat { name: "w3c", aliases: &["iis", "cloudfront"], shape: LineShape::Columns },
     json("envoy-json", &JsonFormat::ENVOY),
     json("traefik", &JsonFormat::TRAEFIK),
     json("caddy", &JsonFormat::CADDY),
     json("gcp", &JsonFormat::GCP),
+    json("logfmt", &JsonFormat::LOGFMT),
     json(GENERAL, &JsonFormat::GENERAL),
 ];
 

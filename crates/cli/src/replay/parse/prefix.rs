@@ -13,7 +13,7 @@
 //! Most of these could also be the beginning of some format. So what has no mark of its own is cut only where a line
 //! as servers begin them stands behind it: with an address, or as an object of JSON.
 
-use crate::replay::key::is_address_text;
+use crate::replay::chain::is_address_text;
 
 /// So many tools write one in front of another's.
 const MOST: usize = 4;
@@ -230,6 +230,9 @@ fn behind_match(line: &[u8]) -> Option<&[u8]> {
     {
         return Some(&line[at..]);
     }
+    if token.contains(&b'=') {
+        return None;
+    }
     // A number in front of an address of IPv6 may make another one.
     let is_whole = is_address_text(token);
     if is_whole && is_likely_address(token) {
@@ -244,7 +247,7 @@ fn behind_match(line: &[u8]) -> Option<&[u8]> {
     Some(&line[start..])
 }
 
-/// An address, but for one of IPv6 that nobody has: `12:2001:db8::1` is one with a number in front.
+/// An address, but for one of IPv6 that is given to no host: `12:2001:db8::1` is one with a number in front.
 fn is_likely_address(text: &[u8]) -> bool {
     let first = text.split(|&byte| byte == b':').next().unwrap_or_default();
     // All addresses of hosts begin with 2 or 3, or they are local, mapped or translated ones.

@@ -85,7 +85,7 @@ impl LineTally {
         let chain = |chain: &[u8]| {
             format!(
                 "keys of {file} are chains of addresses, such as \"{}\", and each different chain is a key of its own; \
-                 --trusted-proxies finds the client in them",
+                 --trusted-proxies finds the client in an X-Forwarded-For",
                 shown(chain)
             )
         };

@@ -14,7 +14,7 @@ use super::Reason;
 use super::field::{FieldKind, FormatField};
 use super::marker::Marker;
 use super::time_form::{TimeForm, TimePart};
-use crate::replay::key::is_address_text;
+use crate::replay::chain::is_address_text;
 
 /// A piece of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,6 +182,9 @@ impl Template {
             if is_cut {
                 return Err(Reason::ended(&field.field.name, &self.name));
             }
+            if field.field.kind == FieldKind::Padded {
+                rest = rest.trim_ascii_start();
+            }
             let (mut text, mut after) =
                 field.split(rest).ok_or_else(|| self.reason(field, rest))?;
             if field.is_bare && text.ends_with(b",") {
@@ -249,6 +252,9 @@ impl TemplateField {
         let marker = match &self.end {
             FieldEnd::Text(marker) => marker,
             FieldEnd::Blank => {
+                if let Some((text, behind)) = quoted(rest) {
+                    return Some((text, behind));
+                }
                 let end = memchr::memchr2(b' ', b'\t', rest);
                 return Some(
                     end.map_or((rest, None), |end| (&rest[..end], Some(&rest[end + 1..]))),
@@ -282,6 +288,21 @@ impl TemplateField {
             // Some servers and collectors cut long lines, which mostly is in a long header.
             None if is_quoted && !rest.is_empty() => Some((rest, None)),
             None => None,
+        }
+    }
+}
+
+/// The text of a column in quotes, and what follows its blank, if the column is quoted. A quote within is doubled.
+fn quoted(rest: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+    let inner = rest.strip_prefix(b"\"")?;
+    let mut from = 0;
+    loop {
+        let end = from + memchr::memchr(b'"', &inner[from..])?;
+        match inner.get(end + 1) {
+            None => return Some((&inner[..end], None)),
+            Some(b' ' | b'\t') => return Some((&inner[..end], Some(&inner[end + 2..]))),
+            Some(b'"') => from = end + 2,
+            Some(_) => from = end + 1,
         }
     }
 }

@@ -3,7 +3,7 @@
 use indexmap::IndexSet;
 use tollgate_rules::{Descriptor, DescriptorEntry};
 
-use crate::replay::clients::Clients;
+use crate::replay::clients::ClientsBy;
 use crate::replay::gather::Keys;
 use crate::replay::key::LineKey;
 use crate::replay::mapping::{Mapping, Pair, name};
@@ -29,7 +29,7 @@ impl<'m> Mappings<'m> {
     }
 
     /// The fields to read from a line.
-    pub(super) fn wanted(&self, clients: &Clients) -> Wanted {
+    pub(super) fn wanted(&self, clients: &ClientsBy) -> Wanted {
         Wanted::Row(self.fields.iter().map(|field| field.by(clients)).collect())
     }
 

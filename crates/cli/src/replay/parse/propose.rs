@@ -1,0 +1,108 @@
+//! A format for lines that none with a name reads: built from the first of them, and tried on it.
+
+use super::asked::Asked;
+use super::format::FormatChoice;
+use super::line::{LineRead, LineReader, NumberedLine, content};
+use super::prefix::without_prefix;
+use super::time::{ClfTimeReader, from_text};
+use crate::replay::chain::is_address_text;
+
+/// A format in the language of nginx that reads the first line, if there is one.
+pub(super) fn proposed(asked: &Asked, lines: &[NumberedLine<'_>]) -> Option<String> {
+    let (_, first) = lines.first()?;
+    let format = built(without_prefix(content(first)))?;
+    let choice: FormatChoice = format.parse().ok()?;
+    let [chosen] = &choice.0[..] else { return None };
+    let mut reader = LineReader::new(asked, chosen.of_file(asked).lines);
+    match reader.read(first) {
+        Ok(LineRead::Request(_, key)) => asked.wanted.canonical(&key).ok().map(|_| format),
+        Ok(LineRead::LeftOut) => Some(format),
+        Ok(LineRead::Nothing) | Err(_) => None,
+    }
+}
+
+/// The format of a line: its first address, its first time, and anything between.
+fn built(line: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(line).ok()?;
+    let (mut format, mut rest) = (String::new(), text);
+    let (mut has_address, mut has_time) = (false, false);
+    while !(has_address && has_time) {
+        rest = rest.trim_start();
+        let (piece, behind) = match bracketed_time(rest).filter(|_| !has_time) {
+            Some(behind) => {
+                has_time = true;
+                ("[$time_local]", behind)
+            }
+            None => {
+                let (word, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+                if word.is_empty() {
+                    return None;
+                }
+                match word {
+                    _ if !has_address && is_address_text(word.as_bytes()) => {
+                        has_address = true;
+                        ("$remote_addr", behind)
+                    }
+                    _ if !has_time && is_time(word) => {
+                        has_time = true;
+                        let is_unix = word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+                        (if is_unix { "$msec" } else { "$time_iso8601" }, behind)
+                    }
+                    _ => ("$_", behind),
+                }
+            }
+        };
+        // What stands in front of a bracket ends there, so that one will do for several words.
+        while piece.starts_with('[') && format.ends_with("$_ $_") {
+            format.truncate(format.len() - " $_".len());
+        }
+        if !format.is_empty() {
+            format.push(' ');
+        }
+        format.push_str(piece);
+        rest = behind;
+    }
+    if !rest.trim().is_empty() {
+        format.push_str(" $_");
+    }
+    Some(format)
+}
+
+/// What is behind a time in brackets.
+fn bracketed_time(text: &str) -> Option<&str> {
+    let (inner, behind) = text.strip_prefix('[')?.split_once(']')?;
+    ClfTimeReader::default().read_any(inner.as_bytes()).ok().map(|_| behind)
+}
+
+/// Whether a word is a time: a number has to be one with a fraction, or of as many digits.
+fn is_time(word: &str) -> bool {
+    word.len() >= 10 && from_text(word.as_bytes()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_built_of_what_is_there() {
+        for (line, expected) in [
+            (
+                "192.0.2.1 - - [17/May/2015:10:05:03 +0000] GET",
+                Some("$remote_addr $_ [$time_local] $_"),
+            ),
+            (
+                "[2015-05-17 10:05:03,250] GET /a 192.0.2.1",
+                Some("[$time_local] $_ $_ $remote_addr"),
+            ),
+            (
+                "2015-05-17T10:05:03Z a b 192.0.2.1:80 c",
+                Some("$time_iso8601 $_ $_ $remote_addr $_"),
+            ),
+            ("1431857103.250 192.0.2.1 c", Some("$msec $remote_addr $_")),
+            ("192.0.2.1 today", None),
+            ("", None),
+        ] {
+            assert_eq!(built(line.as_bytes()).as_deref(), expected, "{line}");
+        }
+    }
+}
