@@ -77,7 +77,8 @@ impl LogCase<'_> {
             let combined = parser("combined");
             let whole = block(&combined, self.0).expect("the format is named").read(self.0);
             self.is_counted(&whole, &key, end_ns);
-            assert_eq!(whole.tally.counted(), self.lines().count() as u64);
+            // A line that is nothing but what a tool writes in front of one is blank.
+            assert!(whole.tally.counted() <= self.lines().count() as u64);
             self.is_the_same_line_by_line(&combined, &whole, plant);
             for format in FORMATS {
                 match block(&parser(format), self.0) {
@@ -118,7 +119,8 @@ impl LogCase<'_> {
         });
         for line in self.lines().take(LINES_MAX) {
             let alone = block(parser, line).expect("the format is named").read(line);
-            assert!(alone.events.len() + usize::from(alone.tally.bad == 1) == 1);
+            assert_eq!(alone.events.len() as u64 + alone.tally.bad, alone.tally.counted());
+            assert!(alone.tally.counted() <= 1);
             let Some(event) = alone.events.first() else { continue };
             assert_eq!(Some((event.nanos(), &alone.keys[0])), together.next());
             is_the_time_of(line, event.nanos());

@@ -3,6 +3,10 @@
 
 #![allow(dead_code, unused_imports, reason = "the parser is needed, not the whole tool")]
 
+#[path = "../../../crates/cli/src/replay/chain.rs"]
+pub(crate) mod chain;
+#[path = "../../../crates/cli/src/replay/clients.rs"]
+pub(crate) mod clients;
 #[path = "../../../crates/cli/src/replay/condition.rs"]
 pub(crate) mod condition;
 #[path = "../../../crates/cli/src/replay/event.rs"]

@@ -1,6 +1,6 @@
 //! Reads whole logs and keeps the order of their lines.
 //!
-//! ClientsBy share the limits of rules, so requests cannot be decided separately by key as those of a policy are: their
+//! Clients share the limits of rules, so requests cannot be decided separately by key as those of a policy are: their
 //! order matters. Within one instant (the times of logs are often whole seconds) it is the order of the lines. Blocks
 //! are parsed in parallel all the same, and merged in their order.
 
