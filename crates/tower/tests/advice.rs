@@ -25,6 +25,11 @@ fn secs(seconds: u64) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
+/// The names of fields, one after the other.
+fn unread(fields: &[HeaderName]) -> String {
+    fields.iter().map(HeaderName::as_str).collect::<Vec<_>>().join(" ")
+}
+
 fn quota(name: &str, quota: u64, window_s: u64) -> PolicyAdvice {
     let name = (!name.is_empty()).then(|| name.to_owned());
     PolicyAdvice { name, quota, unit: None, window: secs(window_s), partition_key: None }
@@ -73,9 +78,14 @@ fn lines_are_one_list_and_spaces_mean_nothing() {
 fn what_the_working_group_calls_them_since_draft_10_is_read() {
     let advice = read(&[("ratelimit", "\"default\";a=50;w=30;c=1, \"day\";a=7")]);
     assert_eq!(advice.limits, [left("default", 50, secs(30)), left("day", 7, None)]);
-    for bad in ["\"default\";a=x;w=30", "\"default\";a=1;w=x", "\"default\";c=1"] {
+    for bad in ["\"default\";a=x;w=30", "\"default\";c=1"] {
         assert!(read(&[("ratelimit", bad)]).limits.is_empty(), "{bad}");
     }
+    let advice = read(&[("ratelimit", "\"default\";a=1;w=x")]);
+    assert_eq!(
+        (advice.limits, unread(&advice.unread)),
+        (vec![left("default", 1, None)], "ratelimit".into())
+    );
 }
 
 #[test]
@@ -111,8 +121,16 @@ fn x_rate_limit_is_read_whatever_its_reset_counts() {
         // The bounds from which a figure is a Unix time, and a Unix time in milliseconds.
         ("999999999", secs(999_999_999)),
         ("1000000000", secs(0)),
-        ("999999999999", secs(999_999_999_999 - NOW_S)),
+        ("999999999999", Some(Advice::MAX_WAIT)),
         ("1000000000000", secs(0)),
+        ("1790000030000000", secs(30)),
+        ("1790000030000000000", secs(30)),
+        ("1790000030.25", Some(Duration::from_millis(30_250))),
+        ("6m0s", secs(360)),
+        ("250ms", Some(Duration::from_millis(250))),
+        ("2026-09-21T14:13:50Z", secs(30)),
+        ("Mon, 21 Sep 2026 14:13:50 GMT", secs(30)),
+        ("30, 45", secs(45)),
         ("soon", None),
         ("+30", None),
     ] {
@@ -123,7 +141,52 @@ fn x_rate_limit_is_read_whatever_its_reset_counts() {
         ]);
         let told = LimitAdvice { limit: Some(60), ..left("", 0, expected) };
         assert_eq!(advice.limits, [told], "{reset}");
+        let missed = if expected.is_none() { "x-ratelimit-reset" } else { "" };
+        assert_eq!(unread(&advice.unread), missed, "{reset}");
+        assert_eq!(advice.wait(), expected.or(Some(Advice::UNREAD_WAIT)), "{reset}");
     }
+}
+
+#[test]
+fn counts_are_read_as_servers_write_them() {
+    for (limit, remaining, expected) in [
+        // Reddit, Docker Hub, several windows, and a server that counts what it denies.
+        ("600", "595.0", (Some(600), 595)),
+        ("100;w=21600", "76;w=21600", (Some(100), 76)),
+        ("10, 500", "4, 0", (Some(10), 0)),
+        ("60", "-3", (Some(60), 0)),
+        ("99999999999999999999", "18446744073709551616", (Some(u64::MAX), u64::MAX)),
+    ] {
+        let advice = read(&[("x-ratelimit-limit", limit), ("x-ratelimit-remaining", remaining)]);
+        let told: Vec<_> = advice.limits.iter().map(|it| (it.limit, it.remaining)).collect();
+        assert_eq!(told, [expected], "{limit} {remaining}");
+        assert_eq!(unread(&advice.unread), "", "{limit} {remaining}");
+    }
+}
+
+#[test]
+fn limits_whose_names_stand_in_those_of_their_fields_are_read() {
+    let advice = read(&[
+        ("x-ratelimit-limit-requests", "60"),
+        ("x-ratelimit-limit-tokens", "150000"),
+        ("x-ratelimit-remaining-requests", "59"),
+        ("x-ratelimit-remaining-tokens", "0"),
+        ("x-ratelimit-reset-requests", "1s"),
+        ("x-ratelimit-reset-tokens", "6m0s"),
+        ("anthropic-ratelimit-tokens-remaining", "0"),
+        ("anthropic-ratelimit-tokens-reset", "2026-09-21T14:13:50Z"),
+    ]);
+    let mut limits = advice.limits.clone();
+    limits.sort_by_key(|limit| (limit.name.clone(), limit.reset));
+    let told =
+        |name, limit, remaining, reset| LimitAdvice { limit, ..left(name, remaining, reset) };
+    let expected = [
+        told("requests", Some(60), 59, secs(1)),
+        told("tokens", None, 0, secs(30)),
+        told("tokens", Some(150_000), 0, secs(360)),
+    ];
+    assert_eq!(limits, expected);
+    assert_eq!((advice.wait(), unread(&advice.unread)), (secs(360), String::new()));
 }
 
 #[test]
@@ -144,14 +207,59 @@ fn retry_after_is_seconds_or_a_date_and_wins() {
         (" 0 ", secs(0)),
         ("Mon, 21 Sep 2026 14:13:40 GMT", secs(20)),
         ("Mon, 21 Sep 2026 14:13:00 GMT", secs(0)),
+        ("1.5", Some(Duration::from_millis(1_500))),
+        ("299.997", Some(Duration::from_millis(299_997))),
+        ("1790000060", secs(60)),
+        ("99999999999999999999", Some(Advice::MAX_WAIT)),
+        ("18446744073709551615", Some(Advice::MAX_WAIT)),
         ("-1", None),
-        ("1.5", None),
-        ("99999999999999999999", None),
         ("tomorrow", None),
     ] {
         let advice = read(&[("retry-after", value), ("ratelimit", "\"a\";r=0;t=9000")]);
         assert_eq!(advice.retry_after, expected, "{value}");
         assert_eq!(advice.wait(), expected.or(secs(9_000)), "{value}");
+        let missed = if expected.is_none() { "retry-after" } else { "" };
+        assert_eq!(unread(&advice.unread), missed, "{value}");
+        // Without a wait that can be read a client does not go on at once either.
+        let alone = read(&[("retry-after", value)]);
+        assert_eq!(alone.wait(), expected.or(Some(Advice::UNREAD_WAIT)), "{value}");
+    }
+}
+
+#[test]
+fn milliseconds_are_more_exact_and_of_several_lines_the_longest_counts() {
+    for name in ["retry-after-ms", "x-ms-retry-after-ms"] {
+        let advice = read(&[("retry-after", "1"), (name, "503")]);
+        assert_eq!(advice.wait(), Some(Duration::from_millis(503)));
+    }
+    let advice = read(&[("retry-after-ms", "soon"), ("retry-after", "7")]);
+    assert_eq!((advice.wait(), unread(&advice.unread)), (secs(7), "retry-after-ms".into()));
+    let advice = read(&[("retry-after", "30"), ("retry-after", "60"), ("retry-after", "later")]);
+    assert_eq!((advice.wait(), unread(&advice.unread)), (secs(60), "retry-after".into()));
+    let advice = read(&[("x-ratelimit-remaining", "0"), ("x-ratelimit-retry-after", "1m")]);
+    assert_eq!(advice.wait(), secs(60));
+}
+
+#[test]
+fn no_answer_has_a_wait_that_no_instant_can_take() {
+    let nines = "9".repeat(40);
+    for figure in [u64::MAX.to_string(), nines, "999999999999999".to_owned(), "1e300".to_owned()] {
+        let of = |text: &str| text.replace('N', &figure);
+        for lines in [
+            vec![("retry-after", of("N"))],
+            vec![("retry-after-ms", of("N"))],
+            vec![("retry-after", of("N").replace("1e300", "9999999999999") + "h")],
+            vec![("ratelimit", of("\"a\";r=0;t=N"))],
+            vec![("ratelimit", of("limit=1, remaining=0, reset=N"))],
+            vec![("x-ratelimit-remaining", of("0")), ("x-ratelimit-reset", of("N"))],
+        ] {
+            let lines: Vec<_> = lines.iter().map(|(name, text)| (*name, text.as_str())).collect();
+            let wait = read(&lines).wait().unwrap();
+            assert!(std::time::Instant::now().checked_add(wait).is_some(), "{lines:?}");
+            assert_eq!(wait, Advice::MAX_WAIT, "{lines:?}");
+        }
+        let policies = read(&[("ratelimit-policy", &of("\"a\";q=1;w=N"))]).policies;
+        assert_eq!(policies[0].window, Some(Advice::MAX_WAIT));
     }
 }
 
@@ -168,28 +276,70 @@ fn the_newest_generation_is_believed() {
 }
 
 #[test]
-fn what_cannot_be_read_is_passed_over() {
+fn what_cannot_be_read_is_passed_over_and_named() {
     for value in [
-        "quota;t=1",      // a token, and no r: an example of the draft's, but not its grammar
-        "\"a\";r=-1",     // a negative count
-        "\"a\";r=1.5",    // not an integer
-        "\"a\";r=\"1\"",  // not a number
-        "\"a\";t=1",      // no r
-        "\"a\";r=1, b",   // one bad member spoils the field
-        "\"a\";r=1;t=-1", // a negative time
-        "(\"a\");r=1",    // an inner list
-        "\"a;r=1",        // an open quote
-        "\"a\";r=1,",     // a comma too many
-        "\"a\";r=1000000000000000", // more than 15 digits
+        "quota;t=1",     // no r
+        "\"a\";r=\"x\"", // not a number
+        "\"a\";r=many",
+        "\"a\";t=1",   // no r
+        "(\"a\");r=1", // an inner list
+        "\"a;r=1",     // an open quote
+        "1;r=1",       // not a name
     ] {
-        assert_eq!(read(&[("ratelimit", value)]), Advice::default(), "{value}");
+        let advice = read(&[("ratelimit", value)]);
+        assert_eq!((advice.limits.len(), advice.wait()), (0, None), "{value}");
+        assert_eq!(unread(&advice.unread), "ratelimit", "{value}");
     }
-    for value in ["\"a\";w=1", "\"a\";q=-1", "a;q=1", "\"a\";q=1;w=x", "1.5;w=1", "()"] {
-        assert_eq!(read(&[("ratelimit-policy", value)]), Advice::default(), "{value}");
+    for value in ["\"a\";w=1", "\"a\";q=x", "a;qq=1", "()"] {
+        let advice = read(&[("ratelimit-policy", value)]);
+        assert_eq!((advice.policies.len(), advice.wait()), (0, None), "{value}");
+        assert_eq!(unread(&advice.unread), "ratelimit-policy", "{value}");
     }
     let mut headers = HeaderMap::new();
     headers.insert("ratelimit", http::HeaderValue::from_bytes(b"\"\xff\";r=1").unwrap());
-    assert_eq!(Advice::read(&headers, now()), Advice::default());
+    assert_eq!(unread(&Advice::read(&headers, now()).unread), "ratelimit");
+    assert_eq!(read(&[("ratelimit", " "), ("ratelimit-policy", "")]), Advice::default());
+}
+
+#[test]
+fn one_bad_member_spoils_no_other() {
+    for (field, names, is_whole) in [
+        // Names that are tokens, as draft 8 has them.
+        ("\"burst\";r=0;t=30, daily;r=10;t=4000", "burst daily", true),
+        ("\"a\";r=1, b", "a", false),
+        ("b;r=x, \"a\";r=1", "a", false),
+        ("\"a\";r=1,", "a", true),
+        ("\"a\";r=1;, \"b;,\\\"\";r=2;t=5;", "a b;,\"", true),
+        ("\"a\";r=1;t=-1, \"b\";r=1;t=0.5", "a b", false),
+        ("\"a\";r=1000000000000000, \"b\";r=1.5", "a b", true),
+    ] {
+        let advice = read(&[("ratelimit", field)]);
+        let told: Vec<_> = advice.limits.iter().filter_map(|it| it.name.clone()).collect();
+        assert_eq!(told.join(" "), names, "{field}");
+        assert_eq!(advice.unread.is_empty(), is_whole, "{field}");
+    }
+    let policies = read(&[("ratelimit-policy", "\"a\";q=10;w=60, oops, 100;w=1, b;q=5")]).policies;
+    assert_eq!(
+        policies,
+        [quota("a", 10, 60), quota("", 100, 1), PolicyAdvice { window: None, ..quota("b", 5, 0) }]
+    );
+    let advice = read(&[("ratelimit", "\"a\";r=0;t=x, \"b\";r=0;t=5")]);
+    assert_eq!((advice.wait(), unread(&advice.unread)), (secs(5), "ratelimit".into()));
+    let advice = read(&[("ratelimit", "\"a\";r=0;t=x")]);
+    assert_eq!(advice.wait(), Some(Advice::UNREAD_WAIT));
+}
+
+#[test]
+fn what_a_newer_style_does_not_say_an_older_one_does_and_the_newer_is_named() {
+    let older = ("x-ratelimit-remaining", "3");
+    let advice = read(&[("ratelimit", "?"), older]);
+    assert_eq!(
+        (advice.limits, unread(&advice.unread)),
+        (vec![left("", 3, None)], "ratelimit".into())
+    );
+    let advice = read(&[("ratelimit", "limit=9, remaining=4"), ("x-ratelimit-remaining", "many")]);
+    let told = LimitAdvice { limit: Some(9), ..left("", 4, None) };
+    assert_eq!((advice.limits, unread(&advice.unread)), (vec![told], String::new()));
 }
 
 #[test]

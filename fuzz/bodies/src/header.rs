@@ -78,11 +78,20 @@ fn advice_is_read_again(headers: &HeaderMap, plant: Plant) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
     let advice = Advice::read(headers, now);
     let late = u64::from(plant == Plant::Limit);
-    if let Some(seconds) = headers.get(RETRY_AFTER).and_then(seconds_of) {
-        let expected = Some(Duration::from_secs(seconds.saturating_add(late)));
+    let lines: Vec<_> = headers.get_all(RETRY_AFTER).iter().collect();
+    let in_ms =
+        ["retry-after-ms", "x-ms-retry-after-ms"].iter().any(|it| headers.contains_key(*it));
+    if let ([line], false) = (&lines[..], in_ms)
+        && let Some(seconds) = seconds_of(line)
+    {
+        let expected = Some(until(seconds) + Duration::from_secs(late));
         assert_eq!(advice.retry_after, expected, "seconds to wait");
         assert_eq!(advice.wait(), expected);
     }
+    // Whatever a server says, a client can wait for it.
+    let resets = advice.limits.iter().filter_map(|limit| limit.reset).chain(advice.wait());
+    let windows = advice.policies.iter().filter_map(|policy| policy.window);
+    assert!(resets.chain(windows).all(|span| span <= Advice::MAX_WAIT), "{advice:?}");
     // Only draft 10 gives every limit a name.
     let Some(limits) = advice.limits.iter().map(limit).collect::<Option<Vec<_>>>() else { return };
     let policies = advice.policies.iter().map(policy).collect::<Option<Vec<_>>>();
@@ -94,19 +103,36 @@ fn advice_is_read_again(headers: &HeaderMap, plant: Plant) {
     assert_eq!((again.limits, again.policies), (advice.limits, advice.policies), "read again");
 }
 
-/// Fields that hold one figure each are read under any names, and a reset is what the style says.
+/// What digits alone say at 1,790,000,000: a span, or a Unix time in units that its size tells.
+fn until(figure: u64) -> Duration {
+    let now_ns = 1_790_000_000_u128 * 1_000_000_000;
+    let scale = match figure {
+        0..1_000_000_000 => return Duration::from_secs(figure),
+        1_000_000_000..1_000_000_000_000 => 1_000_000_000,
+        1_000_000_000_000..1_000_000_000_000_000 => 1_000_000,
+        1_000_000_000_000_000..1_000_000_000_000_000_000 => 1_000,
+        _ => 1,
+    };
+    let left_ns = (u128::from(figure) * scale).saturating_sub(now_ns);
+    u64::try_from(left_ns).map_or(Advice::MAX_WAIT, Duration::from_nanos).min(Advice::MAX_WAIT)
+}
+
+/// Fields that hold one figure each are read under any names.
 fn names_of_ones_own_are_read_as_they_say(headers: &HeaderMap) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
     for text in ["x-ratelimit-limit:x-ratelimit-remaining:x-ratelimit-reset", "a:b:c=unix:d"] {
         let advice = Advice::read_as(headers, &text.parse().expect("names"), now);
         let names: Vec<&str> = text.split(':').collect();
-        let left = headers.get(names[1]).and_then(seconds_of);
-        assert_eq!(advice.limits.first().map(|limit| limit.remaining), left, "{text}");
-        let reset = headers.get(names[2].trim_end_matches("=unix")).and_then(seconds_of);
-        let since = if text.contains("=unix") { 1_790_000_000 } else { 0 };
-        if let Some(limit) = advice.limits.first() {
-            let expected = reset.map(|at| Duration::from_secs(at.saturating_sub(since)));
-            assert_eq!(limit.reset, expected, "{text}");
+        let only = |name: &str| {
+            let mut lines = headers.get_all(name).iter();
+            lines.next().filter(|_| lines.next().is_none()).and_then(seconds_of)
+        };
+        let limit = advice.limits.first();
+        if let Some(left) = only(names[1]) {
+            assert_eq!(limit.map(|limit| limit.remaining), Some(left), "{text}");
+        }
+        if let (Some(limit), Some(reset)) = (limit, only(names[2].trim_end_matches("=unix"))) {
+            assert_eq!(limit.reset, Some(until(reset)), "{text}");
         }
     }
 }
@@ -142,6 +168,10 @@ fn limit(advice: &LimitAdvice) -> Option<String> {
     let mut text = quoted(advice.name.as_deref()?);
     text += &format!(";r={}", advice.remaining);
     if let Some(reset) = advice.reset {
+        // Whole seconds are printed.
+        if reset.subsec_nanos() > 0 {
+            return None;
+        }
         text += &format!(";t={}", reset.as_secs());
     }
     (advice.partition_key.is_none() && advice.limit.is_none()).then_some(text)
@@ -153,7 +183,9 @@ fn policy(advice: &PolicyAdvice) -> Option<String> {
     if let Some(unit) = &advice.unit {
         text += &format!(";qu={}", quoted(unit));
     }
-    if let Some(window) = advice.window.filter(|window| !window.is_zero()) {
+    if let Some(window) =
+        advice.window.filter(|window| window.subsec_nanos() == 0 && !window.is_zero())
+    {
         text += &format!(";w={}", window.as_secs());
     } else if advice.window.is_some() {
         return None;

@@ -3,6 +3,7 @@
 //! All styles stand in one table (`style.rs`); the README of this crate has the lines of each.
 
 mod advice;
+mod figure;
 mod figures;
 mod names;
 mod nested;

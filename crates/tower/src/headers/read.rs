@@ -1,21 +1,32 @@
 //! How headers are read: one style at a time.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use http::header::{HeaderMap, HeaderName, RETRY_AFTER};
-use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parameters, Parser};
+use sfv::{BareItem, Item, Parser};
 
+use super::figure;
 use super::names::FigureNames;
 use super::style::HeaderStyle;
 use super::{RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_OVER};
 
-/// A field with more bytes than this is ignored: no server needs as many.
+/// A field with more bytes than this is not read: no server needs as many.
 const FIELD_MAX: usize = 16 * 1_024;
 
-/// From this value on (2001-09-09) `X-RateLimit-Reset` is a Unix time, and from the second one a Unix time in
-/// milliseconds. No server announces a wait of 30 years.
-const EPOCH_SECS_MIN: u64 = 1_000_000_000;
-const EPOCH_MILLIS_MIN: u64 = 1_000_000_000_000;
+/// `Retry-After` in milliseconds, which is the more exact of the two.
+static RETRY_AFTER_MS: [HeaderName; 2] =
+    [HeaderName::from_static("retry-after-ms"), HeaderName::from_static("x-ms-retry-after-ms")];
+
+/// Fields of several limits, whose names stand in those of the fields: what comes before the name and after it, for the
+/// limit, what remains, and the reset.
+const NAMED: [[(&str, &str); 3]; 2] = [
+    [("x-ratelimit-limit-", ""), ("x-ratelimit-remaining-", ""), ("x-ratelimit-reset-", "")],
+    [
+        ("anthropic-ratelimit-", "-limit"),
+        ("anthropic-ratelimit-", "-remaining"),
+        ("anthropic-ratelimit-", "-reset"),
+    ],
+];
 
 /// One quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +37,7 @@ pub struct PolicyAdvice {
     pub quota: u64,
     /// The unit that is counted, if it is not requests: `content-bytes`, `concurrent-requests`.
     pub unit: Option<String>,
-    /// The length of the window.
+    /// The length of the window; at most [`Advice::MAX_WAIT`](super::Advice::MAX_WAIT).
     pub window: Option<Duration>,
     /// The partition that the quota is for, in a form that only the server understands.
     pub partition_key: Option<Vec<u8>>,
@@ -41,234 +52,346 @@ pub struct LimitAdvice {
     pub limit: Option<u64>,
     /// Units left.
     pub remaining: u64,
-    /// How long until more units are available.
+    /// How long until more units are available; at most [`Advice::MAX_WAIT`](super::Advice::MAX_WAIT).
     pub reset: Option<Duration>,
     /// The partition that the quota is for, in a form that only the server understands.
     pub partition_key: Option<Vec<u8>>,
 }
 
-/// The policies of `RateLimit-Policy`, in whichever form.
-pub(super) fn stated_policies(headers: &HeaderMap) -> Vec<PolicyAdvice> {
-    joined(headers, &RATE_LIMIT_POLICY).map(|text| policies(&text)).unwrap_or_default()
+/// Headers, when they came, and which of them could not be read.
+#[derive(Debug)]
+pub(super) struct HeaderReader<'h> {
+    headers: &'h HeaderMap,
+    now: SystemTime,
+    pub(super) unread: Vec<HeaderName>,
+    /// Whether one of them says how long to wait.
+    pub(super) is_wait_unread: bool,
 }
 
-/// Adds what this style tells, if the response speaks it.
-pub(super) fn limits(
-    headers: &HeaderMap,
-    style: &HeaderStyle,
-    now: SystemTime,
-    policies: &mut Vec<PolicyAdvice>,
-    limits: &mut Vec<LimitAdvice>,
-) {
-    match (style, style.figures()) {
-        (HeaderStyle::Draft10, _) => {
-            limits.extend(
-                joined(headers, &RATE_LIMIT).and_then(|text| draft_10(&text)).into_iter().flatten(),
-            );
-        }
-        (HeaderStyle::Draft7, _) => {
-            limits.extend(joined(headers, &RATE_LIMIT).and_then(|text| draft_07(&text)));
-        }
-        (_, Some(names)) => {
-            let until = |figure| match style {
-                HeaderStyle::Own(_) if names.is_unix => {
-                    since_unix(Duration::from_secs(figure), now)
-                }
-                HeaderStyle::Own(_) => Duration::from_secs(figure),
-                _ => until(figure, now),
-            };
-            if let Some((more, limit)) = triple(headers, names, until) {
-                limits.push(limit);
-                if policies.is_empty() {
-                    *policies = more;
-                }
+impl<'h> HeaderReader<'h> {
+    pub(super) fn new(headers: &'h HeaderMap, now: SystemTime) -> Self {
+        Self { headers, now, unread: Vec::new(), is_wait_unread: false }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.headers.get(&X_RATE_LIMIT_OVER).is_some_and(|value| value == "true")
+    }
+
+    /// The policies of `RateLimit-Policy`, in whichever form.
+    pub(super) fn stated_policies(&mut self) -> Vec<PolicyAdvice> {
+        let members = self.members(&RATE_LIMIT_POLICY);
+        let mut policies = Vec::new();
+        for member in &members {
+            match self.named_policy(member).or_else(|| self.numbered_policy(member)) {
+                Some(policy) => policies.push(policy),
+                None => self.missed(&RATE_LIMIT_POLICY),
             }
         }
-        (_, None) => {}
+        policies
     }
-}
 
-/// The seconds of the field that this style has for them.
-pub(super) fn wait(headers: &HeaderMap, style: &HeaderStyle) -> Option<Duration> {
-    figure(headers, style.figures()?.retry_after.as_ref()?).map(Duration::from_secs)
-}
-
-pub(super) fn is_over(headers: &HeaderMap) -> bool {
-    headers.get(&X_RATE_LIMIT_OVER).is_some_and(|value| value == "true")
-}
-
-pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Some(seconds) = number(text) {
-        return Some(Duration::from_secs(seconds));
+    /// `Retry-After`; of several lines the longest.
+    pub(super) fn retry_after(&mut self) -> Option<Duration> {
+        let ms = RETRY_AFTER_MS.iter().find_map(|name| self.longest(name, figure::wait_ms));
+        ms.or_else(|| self.longest(&RETRY_AFTER, figure::wait))
     }
-    let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(now).unwrap_or_default())
-}
 
-/// The lines of a field, joined in order.
-fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    for line in headers.get_all(name) {
-        if text.len() + line.len() > FIELD_MAX {
-            return None;
+    /// The field that this style has for the wait.
+    pub(super) fn wait(&mut self, style: &HeaderStyle) -> Option<Duration> {
+        self.longest(style.figures()?.retry_after.as_ref()?, figure::wait)
+    }
+
+    fn longest(
+        &mut self,
+        name: &HeaderName,
+        read: impl Fn(&str, SystemTime) -> Option<Duration>,
+    ) -> Option<Duration> {
+        let waits: Vec<_> = self.waits(name, read).collect();
+        if waits.contains(&None) {
+            self.missed(name);
+            self.is_wait_unread = true;
         }
-        if !text.is_empty() {
-            text.extend_from_slice(b", ");
-        }
-        text.extend_from_slice(line.as_bytes());
+        waits.into_iter().flatten().max()
     }
-    (!text.is_empty()).then_some(text)
-}
 
-/// Parses digits and nothing else.
-fn number(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok())?
-}
-
-fn parameter<'p>(parameters: &'p Parameters, name: &str) -> Option<&'p BareItem> {
-    parameters.iter().find(|(key, _)| key.as_str() == name).map(|(_, value)| value)
-}
-
-fn count(value: &BareItem) -> Option<u64> {
-    u64::try_from(i64::from(value.as_integer()?)).ok()
-}
-
-/// A parameter that must be absent or a count.
-fn optional_count(parameters: &Parameters, name: &str) -> Option<Option<u64>> {
-    match parameter(parameters, name) {
-        None => Some(None),
-        Some(value) => count(value).map(Some),
-    }
-}
-
-/// The length of a policy's window. A length of 0 means that the policy has no window.
-fn window(parameters: &Parameters) -> Option<Option<Duration>> {
-    let seconds = optional_count(parameters, "w")?.filter(|&seconds| seconds > 0);
-    Some(seconds.map(Duration::from_secs))
-}
-
-fn partition_key(parameters: &Parameters) -> Option<Vec<u8>> {
-    Some(parameter(parameters, "pk")?.as_byte_sequence()?.to_vec())
-}
-
-fn name(item: &Item) -> Option<String> {
-    Some(item.bare_item.as_string()?.as_str().to_owned())
-}
-
-/// The items of a list that contains only items.
-fn items(text: &[u8]) -> Option<Vec<Item>> {
-    let list: List = Parser::new(text).parse().ok()?;
-    list.into_iter()
-        .map(|entry| match entry {
-            ListEntry::Item(item) => Some(item),
-            ListEntry::InnerList(_) => None,
+    /// The waits of a field: of each line, or else of each member of a line.
+    fn waits<'r>(
+        &'r self,
+        name: &'r HeaderName,
+        read: impl Fn(&str, SystemTime) -> Option<Duration> + 'r,
+    ) -> impl Iterator<Item = Option<Duration>> + 'r {
+        self.lines(name).flat_map(move |line| {
+            let Some(line) = line else { return vec![None] };
+            match read(line, self.now) {
+                Some(wait) => vec![Some(wait)],
+                None => members_of(line).map(|member| read(member.head, self.now)).collect(),
+            }
         })
-        .collect()
-}
-
-/// `"burst";q=100;w=60, "daily";q=1000;w=86400`, or in older drafts `100;w=60, 1000;w=86400`. Empty unless all of it
-/// is valid.
-fn policies(text: &[u8]) -> Vec<PolicyAdvice> {
-    let read = |item: &Item| named_policy(item).or_else(|| numbered_policy(item));
-    let items = items(text).unwrap_or_default();
-    items.iter().map(read).collect::<Option<Vec<_>>>().unwrap_or_default()
-}
-
-fn named_policy(item: &Item) -> Option<PolicyAdvice> {
-    let parameters = &item.params;
-    Some(PolicyAdvice {
-        name: Some(name(item)?),
-        quota: count(parameter(parameters, "q")?)?,
-        unit: parameter(parameters, "qu")
-            .and_then(BareItem::as_string)
-            .map(|unit| unit.as_str().to_owned()),
-        window: window(parameters)?,
-        partition_key: partition_key(parameters),
-    })
-}
-
-fn numbered_policy(item: &Item) -> Option<PolicyAdvice> {
-    let named = parameter(&item.params, "name").and_then(BareItem::as_string);
-    Some(PolicyAdvice {
-        name: named.map(|name| name.as_str().to_owned()),
-        quota: count(&item.bare_item)?,
-        unit: None,
-        window: window(&item.params)?,
-        partition_key: None,
-    })
-}
-
-/// `"default";r=50;t=30`. What the working group has written since draft 10 calls them `a` and `w`.
-fn draft_10(text: &[u8]) -> Option<Vec<LimitAdvice>> {
-    fn of<'i>(item: &'i Item, [name, later]: [&str; 2]) -> Option<&'i BareItem> {
-        parameter(&item.params, name).or_else(|| parameter(&item.params, later))
     }
-    let read = |item: &Item| {
+
+    /// What this style tells, if the response speaks it: policies that stand with its figures, and limits.
+    pub(super) fn limits(&mut self, style: &HeaderStyle) -> (Vec<PolicyAdvice>, Vec<LimitAdvice>) {
+        match (style, style.figures()) {
+            (HeaderStyle::Draft10, _) => (Vec::new(), self.draft_10()),
+            (HeaderStyle::Draft7, _) => (Vec::new(), self.draft_07().into_iter().collect()),
+            (_, Some(names)) => {
+                let (policies, limit) = self.triple(names);
+                (policies, limit.into_iter().collect())
+            }
+            (_, None) => (Vec::new(), Vec::new()),
+        }
+    }
+
+    /// Records a field that was not read, if the response has it.
+    pub(super) fn missed_if_there(&mut self, name: &HeaderName) {
+        if self.lines(name).next().is_some() {
+            self.missed(name);
+        }
+    }
+
+    /// Limits whose names stand in the names of their fields, as `x-ratelimit-remaining-tokens`.
+    pub(super) fn named_limits(&mut self) -> Vec<LimitAdvice> {
+        let mut limits = Vec::new();
+        for field in self.headers.keys() {
+            let found = NAMED.iter().find_map(|forms| {
+                let name = field.as_str().strip_prefix(forms[1].0)?.strip_suffix(forms[1].1)?;
+                Some((forms, name)).filter(|_| !name.is_empty())
+            });
+            let Some((forms, name)) = found else { continue };
+            let [limit, remaining, reset] =
+                forms.each_ref().map(|(before, after)| format!("{before}{name}{after}"));
+            let names = [limit, remaining, reset].map(|name| name.parse::<HeaderName>().ok());
+            let [Some(limit), Some(remaining), Some(reset)] = names else { continue };
+            let names = FigureNames {
+                limit,
+                remaining,
+                reset: Some(reset),
+                retry_after: None,
+                is_unix: false,
+            };
+            match self.triple(&names).1 {
+                Some(limit) => limits.push(LimitAdvice { name: Some(name.to_owned()), ..limit }),
+                None => self.missed(&names.remaining),
+            }
+        }
+        limits
+    }
+
+    /// `"default";r=50;t=30`. What the working group has written since draft 10 calls them `a` and `w`.
+    fn draft_10(&mut self) -> Vec<LimitAdvice> {
+        let members = self.members(&RATE_LIMIT);
+        let mut limits = Vec::new();
+        let mut missed = false;
+        for member in &members {
+            let remaining = member.either(["r", "a"]).and_then(figure::count);
+            let (Some(name), Some(remaining)) = (member.name(), remaining) else {
+                missed = true;
+                continue;
+            };
+            limits.push(LimitAdvice {
+                name: Some(name),
+                limit: None,
+                remaining,
+                reset: self.reset(member.either(["t", "w"]), remaining),
+                partition_key: member.partition_key(),
+            });
+        }
+        // Without any limit it is of another draft.
+        if missed && !limits.is_empty() {
+            self.missed(&RATE_LIMIT);
+        }
+        limits
+    }
+
+    /// `limit=100, remaining=50, reset=30`
+    fn draft_07(&mut self) -> Option<LimitAdvice> {
+        let members = self.members(&RATE_LIMIT);
+        let value = |name: &str| {
+            let pairs = members.iter().filter_map(|member| member.head.split_once('='));
+            pairs.filter(|(key, _)| key.trim() == name).map(|(_, value)| value).next_back()
+        };
+        let remaining = figure::count(value("remaining")?)?;
+        let limit = value("limit").map(figure::count);
+        if limit == Some(None) {
+            self.missed(&RATE_LIMIT);
+        }
+        let reset = self.reset(value("reset"), remaining);
         Some(LimitAdvice {
-            name: Some(name(item)?),
-            limit: None,
-            remaining: count(of(item, ["r", "a"])?)?,
-            reset: of(item, ["t", "w"])
-                .map_or(Some(None), |it| count(it).map(Some))?
-                .map(Duration::from_secs),
-            partition_key: partition_key(&item.params),
+            name: None,
+            limit: limit.flatten(),
+            remaining,
+            reset,
+            partition_key: None,
         })
-    };
-    items(text)?.iter().map(read).collect()
-}
+    }
 
-/// `limit=100, remaining=50, reset=30`
-fn draft_07(text: &[u8]) -> Option<LimitAdvice> {
-    let fields: Dictionary = Parser::new(text).parse().ok()?;
-    let figure = |name: &str| {
-        let (_, entry) = fields.iter().find(|(key, _)| key.as_str() == name)?;
-        match entry {
-            ListEntry::Item(item) => count(&item.bare_item),
-            ListEntry::InnerList(_) => None,
+    /// A field for each figure. The first may continue with policies: `10, 10;w=1;name="per-ip", 1000;w=3600`.
+    fn triple(
+        &mut self,
+        FigureNames { limit, remaining, reset, .. }: &FigureNames,
+    ) -> (Vec<PolicyAdvice>, Option<LimitAdvice>) {
+        // Of several the least: a window that has nothing left denies, whatever the others have.
+        let left: Vec<_> =
+            self.members(remaining).iter().map(|member| figure::count(member.head)).collect();
+        let Some(least) = left.iter().flatten().min().copied() else { return (Vec::new(), None) };
+        if left.contains(&None) {
+            self.missed(remaining);
         }
-    };
-    Some(LimitAdvice {
-        name: None,
-        limit: figure("limit"),
-        remaining: figure("remaining")?,
-        reset: figure("reset").map(Duration::from_secs),
-        partition_key: None,
-    })
-}
+        let limits = self.members(limit);
+        let stated = limits.first().map(|member| figure::count(member.head));
+        let mut policies = Vec::new();
+        for member in limits.iter().skip(1) {
+            policies.extend(self.numbered_policy(member));
+        }
+        if stated == Some(None) || policies.len() + 1 < limits.len() {
+            self.missed(limit);
+        }
+        let reset = reset.as_ref().and_then(|name| {
+            let waits: Vec<_> = self.waits(name, figure::wait).collect();
+            self.missed_reset(name, waits.contains(&None), least);
+            waits.into_iter().flatten().max()
+        });
+        let advice = LimitAdvice {
+            name: None,
+            limit: stated.flatten(),
+            remaining: least,
+            reset,
+            partition_key: None,
+        };
+        (policies, Some(advice))
+    }
 
-fn figure(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
-    number(headers.get(name)?.to_str().ok()?.trim())
-}
+    fn reset(&mut self, text: Option<&str>, left: u64) -> Option<Duration> {
+        let reset = figure::wait(text?, self.now);
+        self.missed_reset(&RATE_LIMIT, reset.is_none(), left);
+        reset
+    }
 
-/// A field for each figure. The first may continue with policies: `10, 10;w=1;name="per-ip", 1000;w=3600`.
-fn triple(
-    headers: &HeaderMap,
-    FigureNames { limit, remaining, reset, .. }: &FigureNames,
-    until: impl Fn(u64) -> Duration,
-) -> Option<(Vec<PolicyAdvice>, LimitAdvice)> {
-    let listed = joined(headers, limit).and_then(|text| items(&text)).unwrap_or_default();
-    let policies = listed.iter().skip(1).map(numbered_policy).collect::<Option<Vec<_>>>();
-    let advice = LimitAdvice {
-        name: None,
-        limit: figure(headers, limit).or_else(|| count(&listed.first()?.bare_item)),
-        remaining: figure(headers, remaining)?,
-        reset: reset.as_ref().and_then(|reset| figure(headers, reset)).map(until),
-        partition_key: None,
-    };
-    Some((policies.unwrap_or_default(), advice))
-}
+    /// A reset that is there and cannot be read is a wait that cannot be read, if nothing is left.
+    fn missed_reset(&mut self, name: &HeaderName, is_missed: bool, left: u64) {
+        if is_missed {
+            self.missed(name);
+            self.is_wait_unread |= left == 0;
+        }
+    }
 
-/// Seconds from now, or a Unix time in seconds or milliseconds: only its size tells which.
-fn until(figure: u64, now: SystemTime) -> Duration {
-    match figure {
-        EPOCH_MILLIS_MIN.. => since_unix(Duration::from_millis(figure), now),
-        EPOCH_SECS_MIN.. => since_unix(Duration::from_secs(figure), now),
-        _ => Duration::from_secs(figure),
+    fn named_policy(&mut self, member: &Member<'_>) -> Option<PolicyAdvice> {
+        let quota = figure::count(member.parameter("q")?)?;
+        Some(PolicyAdvice {
+            name: Some(member.name()?),
+            quota,
+            unit: member.parameter("qu").and_then(text_of),
+            window: self.window(member),
+            partition_key: member.partition_key(),
+        })
+    }
+
+    fn numbered_policy(&mut self, member: &Member<'_>) -> Option<PolicyAdvice> {
+        Some(PolicyAdvice {
+            quota: figure::count(member.head)?,
+            name: member.parameter("name").and_then(text_of),
+            unit: None,
+            window: self.window(member),
+            partition_key: None,
+        })
+    }
+
+    /// The length of a policy's window. A length of 0 means that the policy has no window.
+    fn window(&mut self, member: &Member<'_>) -> Option<Duration> {
+        let text = member.parameter("w")?;
+        let window = figure::wait(text, self.now);
+        if window.is_none() {
+            self.missed(&RATE_LIMIT_POLICY);
+        }
+        window.filter(|window| !window.is_zero())
+    }
+
+    fn missed(&mut self, name: &HeaderName) {
+        if !self.unread.contains(name) {
+            self.unread.push(name.clone());
+        }
+    }
+
+    /// The lines of a field that are not blank; `None` for one that is no text.
+    fn lines<'n>(
+        &self,
+        name: &'n HeaderName,
+    ) -> impl Iterator<Item = Option<&'h str>> + use<'h, 'n> {
+        let lines = self.headers.get_all(name).iter();
+        let texts = lines.map(|line| std::str::from_utf8(line.as_bytes()).ok().map(str::trim));
+        texts.filter(|text| *text != Some(""))
+    }
+
+    /// The members of a list, line by line.
+    fn members(&mut self, name: &HeaderName) -> Vec<Member<'h>> {
+        let bytes: usize = self.headers.get_all(name).iter().map(|line| line.len()).sum();
+        if bytes > FIELD_MAX || self.lines(name).any(|line| line.is_none()) {
+            self.missed(name);
+        }
+        if bytes > FIELD_MAX {
+            return Vec::new();
+        }
+        self.lines(name).flatten().flat_map(members_of).collect()
     }
 }
 
-fn since_unix(instant: Duration, now: SystemTime) -> Duration {
-    instant.saturating_sub(now.duration_since(UNIX_EPOCH).unwrap_or_default())
+/// A member of a list: what it is, and its parameters. Each is read by itself, so that one that is wrong spoils no other.
+struct Member<'t> {
+    head: &'t str,
+    parameters: Vec<(&'t str, &'t str)>,
+}
+
+impl<'t> Member<'t> {
+    fn of(text: &'t str) -> Self {
+        let mut parts = outside_quotes(text, ';').into_iter();
+        let head = parts.next().unwrap_or_default();
+        let parameters = parts.filter_map(|part| part.split_once('='));
+        Self { head, parameters: parameters.map(|(key, it)| (key.trim(), it.trim())).collect() }
+    }
+
+    /// Of several of one name the last, as in structured fields.
+    fn parameter(&self, name: &str) -> Option<&'t str> {
+        self.parameters.iter().rfind(|(key, _)| *key == name).map(|(_, value)| *value)
+    }
+
+    fn either(&self, [name, later]: [&str; 2]) -> Option<&'t str> {
+        self.parameter(name).or_else(|| self.parameter(later))
+    }
+
+    fn name(&self) -> Option<String> {
+        text_of(self.head)
+    }
+
+    fn partition_key(&self) -> Option<Vec<u8>> {
+        Some(bare(self.parameter("pk")?)?.as_byte_sequence()?.to_vec())
+    }
+}
+
+fn members_of(line: &str) -> impl Iterator<Item = Member<'_>> {
+    outside_quotes(line, ',').into_iter().filter(|part| !part.is_empty()).map(Member::of)
+}
+
+fn bare(text: &str) -> Option<BareItem> {
+    Some(Parser::new(text).parse::<Item>().ok()?.bare_item)
+}
+
+/// A string, or a token.
+fn text_of(text: &str) -> Option<String> {
+    match bare(text)? {
+        BareItem::String(text) => Some(text.as_str().to_owned()),
+        BareItem::Token(text) => Some(text.as_str().to_owned()),
+        _ => None,
+    }
+}
+
+/// The parts of a text between separators that do not stand in a string.
+fn outside_quotes(text: &str, separator: char) -> Vec<&str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parts = text.split(|next: char| {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        is_escaped = is_quoted && !was_escaped && next == '\\';
+        is_quoted ^= next == '"' && !was_escaped;
+        next == separator && !is_quoted
+    });
+    parts.map(str::trim).collect()
 }

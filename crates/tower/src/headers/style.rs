@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use http::HeaderName;
 
+use super::RATE_LIMIT;
 use super::names::{FigureNames, HeaderStyleError};
 
 /// A form in which answers tell of a limit.
@@ -112,6 +113,11 @@ impl HeaderStyle {
 
     fn row(&self) -> Option<&'static StyleRow> {
         STYLES.iter().find(|StyleRow(style, ..)| style == self)
+    }
+
+    /// The field that says what is left.
+    pub(super) fn standing_field(&self) -> &HeaderName {
+        self.figures().map_or(&RATE_LIMIT, |names| &names.remaining)
     }
 
     /// The fields that hold one figure each.
