@@ -88,6 +88,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     #[cfg(not(feature = "serve"))]
     let rules = load(&texts, settings)?;
     let rules = without_hidden(rules)?;
+    tell_lowered(&rules);
     match args.json {
         true => print_json(texts.len(), &rules),
         false => print(texts.len(), &rules),
@@ -123,6 +124,13 @@ fn without_hidden(rules: Arc<RuleSet>) -> Result<Arc<RuleSet>, Failure> {
     if rules.hidden().is_empty() { Ok(rules) } else { Err(Failure::Rules(rules.hidden().to_vec())) }
 }
 
+/// Says which limits are counted at a lower rate than their files say.
+fn tell_lowered(rules: &RuleSet) {
+    let mut log = io::stderr().lock();
+    // What cannot be written there is told nowhere.
+    rules.lowered().iter().for_each(|limit| _ = writeln!(log, "tollgate: {limit}"));
+}
+
 fn load(texts: &[RuleText], settings: Settings) -> Result<Arc<RuleSet>, Failure> {
     RuleCache::new(settings).load(texts).map_err(Failure::Rules)
 }
@@ -146,6 +154,7 @@ pub(crate) fn compile(
 ) -> Result<(Vec<RuleText>, Arc<RuleSet>), Failure> {
     let texts = texts(path)?;
     let rules = without_hidden(load(&texts, sizes.settings())?)?;
+    tell_lowered(&rules);
     Ok((texts, rules))
 }
 

@@ -101,6 +101,21 @@ fn tables_that_would_be_too_large_are_refused_before_they_are_built() {
 }
 
 #[test]
+fn a_rate_that_is_counted_lower_is_told_with_both_numbers() {
+    let scratch = Scratch::new("a_rate_that_is_counted_lower");
+    let limit = "rate_limit: {unit: second, requests_per_unit: 4294967295}";
+    scratch.file("a.yaml", format!("domain: d\ndescriptors:\n  - key: k\n    {limit}\n"));
+    for flags in [&[][..], &["--compat"]] {
+        let output =
+            scratch.command(&[&["check", "a.yaml"], flags].concat()).output().expect("it ends");
+        let told = String::from_utf8(output.stderr).expect("messages are text");
+        let expected = "tollgate: a.yaml:4:17: 4294967295 in 1s is too many to be counted exactly: 2248262313 in 1s are \
+                        counted, the most that can be\n";
+        assert_eq!((output.status.code(), told.as_str()), (Some(0), expected));
+    }
+}
+
+#[test]
 fn each_bad_file_is_named_with_its_place() {
     let scratch = Scratch::new("each_bad_file_is_named_with_its_place");
     let bad = GOOD.replace("second", "fortnight");

@@ -57,7 +57,7 @@ pub(crate) fn compile(
         settings,
         clock,
         before,
-        set: RuleSet { bits, kept_domains, ..RuleSet::default() },
+        set: RuleSet { bits, kept_domains, lowered: texts::lowered(&files), ..RuleSet::default() },
         places: HashMap::new(),
         domain_files: HashMap::new(),
         requotas: Vec::new(),
@@ -110,7 +110,7 @@ impl Compiler<'_> {
     fn add_pools(&mut self, files: &[ReadText<'_>]) -> Vec<RuleError> {
         let mut errors = Vec::new();
         for (text, file) in files {
-            let Some(PoolText { at, quota }) = file.pool else { continue };
+            let Some(PoolText { at, quota, .. }) = file.pool else { continue };
             let domain = file.domain.as_str();
             let before = self.before.rules.and_then(|rules| rules.pools.get(domain));
             if self.set.pools.contains_key(domain) {

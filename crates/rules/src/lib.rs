@@ -179,7 +179,9 @@
 //! * Series of metrics for values of requests (`detailed_metric`, `value_to_metric`) are bounded: see [`Series`].
 //! * `value: 10.0.0.0/8` is refused (see above).
 //! * A request that has to wait for its turn is denied over Envoy's protocol, because Envoy cannot wait.
-//! * More than 2.2e9 requests per second cannot be counted exactly and are refused.
+//! * More than 2,248,262,313 requests per second cannot be counted exactly: that many are counted, and the load says so
+//!   ([`RuleSet::lowered`]). A limit that comes with a request is lowered alike, and its answer tells the lower number. With an
+//!   algorithm other than a fixed window such a rate is refused.
 //! * Duplicate keys in one map are refused, and so is a second document in one file.
 //!
 //! # Values in metrics
@@ -229,6 +231,7 @@ mod hidden;
 mod identifier;
 mod linger;
 mod loss;
+mod lowered;
 mod manifest;
 mod match_error;
 mod meant;
@@ -274,6 +277,7 @@ pub use forgotten::Forgotten;
 pub use forward::{Forward, ForwardEntry, ForwardError, ForwardPart, ForwardSource};
 pub use full::{FullReport, NoCell, OnFull};
 pub use loss::Loss;
+pub use lowered::Lowered;
 pub use manifest::Manifest;
 pub use match_error::MatchError;
 pub use pace::{Pace, PaceError};

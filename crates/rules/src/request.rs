@@ -56,7 +56,6 @@ pub struct Descriptor<'a> {
 /// A limit that comes with a request: the units in a window of the clock.
 /// One key has one count, whatever limits its requests bring: a limit that differs each time makes no new count and
 /// no new metric.
-/// new count and no new metric.
 ///
 /// ```
 /// use tollgate_rules::{Override, Unit};
@@ -64,7 +63,7 @@ pub struct Descriptor<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Override {
-    /// The units that may pass in one window.
+    /// The units that may pass in one window. Above 2,248,262,313 a second they are counted, and told, as that many.
     pub requests_per_unit: u32,
     /// The length of the window.
     pub unit: Unit,

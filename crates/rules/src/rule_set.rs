@@ -10,6 +10,7 @@ use crate::error::RuleError;
 use crate::forgotten::Forgotten;
 use crate::forward::Forward;
 use crate::identifier::{AddressBits, Identifier};
+use crate::lowered::Lowered;
 use crate::pool::DomainPool;
 use crate::rule::Rule;
 use crate::rule_counts::Counters;
@@ -51,6 +52,7 @@ pub struct RuleSet {
     pub(crate) lingering: usize,
     pub(crate) forgotten: Vec<Forgotten>,
     pub(crate) hidden: Vec<RuleError>,
+    pub(crate) lowered: Vec<Lowered>,
 }
 
 impl RuleSet {
@@ -184,6 +186,13 @@ impl RuleSet {
     #[must_use]
     pub fn hidden(&self) -> &[RuleError] {
         &self.hidden
+    }
+
+    /// Limits that are counted at a lower rate than their files say, since that cannot be counted exactly, pools among
+    /// them.
+    #[must_use]
+    pub fn lowered(&self) -> &[Lowered] {
+        &self.lowered
     }
 
     /// The rule of a descriptor, by index; `None` if the domain is unknown or nothing matches.

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::error::{Problem, RuleError};
 use crate::file::{self, DescriptorText, RuleFile};
+use crate::lowered::Lowered;
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
 use crate::source::RuleText;
@@ -51,6 +52,15 @@ impl<'t> LoadedTexts<'t> {
             Err(fault) => self.errors.push(fault.in_file(text.file())),
         }
     }
+}
+
+/// The rates of all files that are counted lower, in their order.
+pub(crate) fn lowered(files: &[ReadText<'_>]) -> Vec<Lowered> {
+    let mut found = Vec::new();
+    for (text, read) in files {
+        read.each_lowered(&mut |at, rate| found.push(Lowered::new(text.file(), at, rate)));
+    }
+    found
 }
 
 /// The domains that had a limit before, and of which there is now no rule. A rule that is explicitly unlimited counts

@@ -186,8 +186,8 @@ fn what_is_ours_is_checked_as_strictly() {
              units, and at most 1048576 are accepted; use gcra or a window",
         ),
         (
-            limit("unit: second, requests_per_unit: 4294967295"),
-            "3:26: in policy \"fixed-window 4294967295/s\": the rate is too high to be counted exactly; it \
+            limit("unit: second, requests_per_unit: 4294967295, algorithm: gcra"),
+            "3:26: in policy \"gcra 4294967295/s\": the rate is too high to be counted exactly; it \
              must be at most 2.2e9 units per second",
         ),
         (

@@ -142,5 +142,9 @@ fn tell_of(rules: &RuleSet, amount: &str) {
         .hidden()
         .iter()
         .for_each(|entry| tracing::warn!("rules loaded with an entry in vain: {entry}"));
+    rules
+        .lowered()
+        .iter()
+        .for_each(|limit| tracing::warn!("rules loaded with a limit that is lowered: {limit}"));
     rules.forgotten().iter().for_each(|limit| tracing::warn!("limit forgotten: {limit}"));
 }

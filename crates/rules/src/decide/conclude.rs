@@ -166,7 +166,7 @@ fn status(part: &Part<'_>) -> Status {
             (limit, Some((index, verdict.limit)))
         }
         (Judge::Override(limit), Some(_)) => {
-            let (requests_per_unit, unit) = (limit.requests_per_unit, Some(limit.unit));
+            let (requests_per_unit, unit) = (limit.counted().requests_per_unit, Some(limit.unit));
             let window = limit.unit.length();
             (Some(CurrentLimit { requests_per_unit, window, unit }), None)
         }

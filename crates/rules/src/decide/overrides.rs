@@ -1,7 +1,7 @@
 //! Limits that come with requests: `limit` of a descriptor, in place of the rule's limit, and a [`Pace`] by itself.
 //!
 //! Such a limit may differ from request to request, but a table can enforce only one limit. So there is one table per
-//! unit of time, and one per grain of a pace, which only count, up to [`MOST`] and to what a grain holds; the count is
+//! unit of time, and one per grain of a pace, which only count, up to [`most`] and to what a grain holds; the count is
 //! compared with the request's limit before the charge and again after it. A request is admitted if the count *after*
 //! its own charge is within its limit; otherwise its charge is refunded. So concurrent requests with the same limit are
 //! never admitted above it; both may be denied.
@@ -23,9 +23,21 @@ use crate::request::Override;
 use crate::rule::RuleTable;
 use crate::unit::Unit;
 
-/// The maximum count, and so the highest limit that a request can bring: higher limits count as this. The core counts
-/// up to 2.2e9 in a second.
-const MOST: u32 = i32::MAX as u32;
+/// The highest limit of each unit that can be counted: all of the type, but in a second no more than the core counts
+/// exactly. Higher ones are lowered to it.
+const fn most(unit: Unit) -> u32 {
+    match unit {
+        Unit::Second => 2_248_262_313,
+        _ => u32::MAX,
+    }
+}
+
+impl Override {
+    /// The limit that is counted, and told in answers.
+    pub(crate) fn counted(self) -> Self {
+        Self { requests_per_unit: self.requests_per_unit.min(most(self.unit)), ..self }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Overrides {
@@ -50,7 +62,7 @@ pub(crate) struct CountedLimit {
 impl From<Override> for CountedLimit {
     fn from(limit: Override) -> Self {
         let table = Unit::ALL.iter().position(|one| *one == limit.unit).unwrap_or(usize::MAX);
-        let most = u64::from(limit.requests_per_unit.min(MOST));
+        let most = u64::from(limit.counted().requests_per_unit);
         Self { table, most, each: 1, time: limit.unit.length(), is_pace: false }
     }
 }
@@ -70,7 +82,7 @@ impl Overrides {
         if capacity == 0 {
             return Ok(Self { tables: Vec::new() });
         }
-        let of_unit = |unit: Unit| format!("fixed-window {MOST}/{}", unit.period()).parse();
+        let of_unit = |unit: Unit| format!("fixed-window {}/{}", most(unit), unit.period()).parse();
         let of_grain = |grain: PaceGrain| -> Result<Policy, PolicyError> {
             Ok(Quota::try_per(1, Duration::from_nanos(grain.ns))?.try_burst(grain.max)?.into())
         };
@@ -235,10 +247,20 @@ mod tests {
     #[test]
     fn every_unit_and_every_grain_can_be_counted() {
         let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
-        let of_units = Unit::ALL.map(|_| u64::from(MOST)).into_iter();
+        let of_units = Unit::ALL.map(|unit| u64::from(most(unit))).into_iter();
         let of_grains = GRAINS.map(|grain| grain.max);
         let limits = overrides.tables.iter().map(|table| table.entry(&b"x"[..]).peek(0).limit());
         assert!(limits.eq(of_units.chain(of_grains)));
+    }
+
+    #[test]
+    fn a_limit_that_is_too_high_for_a_second_is_the_highest_that_a_policy_takes() {
+        let counted = Override { requests_per_unit: u32::MAX, unit: Unit::Second }.counted();
+        let policy = |count| format!("fixed-window {count}/s").parse::<Policy>();
+        assert!(policy(u64::from(counted.requests_per_unit)).is_ok());
+        assert!(policy(u64::from(counted.requests_per_unit) + 1).is_err());
+        let minute = Override { requests_per_unit: u32::MAX, unit: Unit::Minute };
+        assert_eq!(minute.counted(), minute);
     }
 
     #[test]
@@ -254,7 +276,10 @@ mod tests {
         assert_eq!(charge(10, 4), (false, 3));
         assert_eq!(charge(12, 4), (true, 1));
         assert_eq!(charge(5, 1), (false, 0));
-        assert_eq!(charge(u32::MAX, u64::MAX), (false, u64::from(MOST) - 11));
+        assert_eq!(charge(u32::MAX, u64::MAX), (false, u64::from(u32::MAX) - 11));
+        assert_eq!(charge(u32::MAX, 3_000_000_000), (true, 1_294_967_284));
+        assert_eq!(charge(u32::MAX, 1_294_967_285), (false, 1_294_967_284));
+        assert_eq!(charge(u32::MAX, 1_294_967_284), (true, 0));
         assert_eq!(charge(0, 1), (false, 0));
     }
 

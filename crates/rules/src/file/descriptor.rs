@@ -8,6 +8,7 @@ use super::metadata::Metadata;
 use crate::error::{LocatedProblem, Problem};
 use crate::full::OnFull;
 use crate::identifier::AddressBits;
+use crate::lowered::LoweredRate;
 use crate::match_error::MatchError;
 use crate::position::Position;
 use crate::value::{ValueMatch, canonical, looks_like_range};
@@ -238,6 +239,16 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
 }
 
 impl DescriptorText {
+    /// The places and numbers of rates that are lowered.
+    pub(super) fn each_lowered(&self, found: &mut impl FnMut(Position, LoweredRate)) {
+        for limit in self.rule.iter().flat_map(|rule| &rule.limits) {
+            if let Some(rate) = limit.lowered() {
+                found(limit.at, rate);
+            }
+        }
+        self.children.iter().for_each(|child| child.each_lowered(found));
+    }
+
     /// Whether it, or a descriptor below it, sets limits.
     pub(crate) fn has_rule(&self) -> bool {
         self.rule.is_some() || self.children.iter().any(Self::has_rule)

@@ -6,8 +6,10 @@ use std::time::Duration;
 use tollgate::{Algorithm, Policy};
 
 use super::fields::{MapFields, value};
+use super::policy_parts::PolicyParts;
 use super::rate::{LimitRate, read_rate, refused};
 use crate::error::{LocatedProblem, Problem};
+use crate::lowered::LoweredRate;
 use crate::position::Position;
 use crate::unit::Unit;
 use crate::yaml::YamlNode;
@@ -41,7 +43,10 @@ const MODES: &str = "hard, soft with a share, as in soft 5%, or elastic, which b
 #[derive(Clone, Debug)]
 pub(crate) struct LimitText {
     pub(crate) at: Position,
+    /// As they are counted.
     pub(crate) requests: u32,
+    /// As the file says.
+    pub(crate) asked: u32,
     pub(crate) window: Duration,
     pub(crate) unit: Option<Unit>,
     pub(crate) name: Option<String>,
@@ -61,6 +66,12 @@ pub(crate) struct LimitText {
 }
 
 impl LimitText {
+    /// The numbers, if less is counted than the file says.
+    pub(super) fn lowered(&self) -> Option<LoweredRate> {
+        let Self { asked, requests: counted, window, .. } = *self;
+        (counted < asked).then_some(LoweredRate { asked, counted, window })
+    }
+
     /// Why only tables of this process can keep it, if so.
     pub(crate) fn only_here(&self) -> Option<String> {
         self.policy?;
@@ -85,56 +96,6 @@ pub(crate) enum LimitKind {
     Unlimited { name: Option<String>, replaces: Vec<String> },
 }
 
-/// The parts of a policy's text.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PolicyParts<'a> {
-    algorithm: &'a str,
-    /// With its period, or for calendar months a count alone.
-    rate: &'a str,
-    burst: Option<u64>,
-    soft: Option<&'a str>,
-    /// Empty if there is no maximum wait.
-    count_denied: Option<&'a str>,
-    penalty: Option<&'a str>,
-    queue: Option<u64>,
-    wait: Option<&'a str>,
-    debt: Option<&'a str>,
-}
-
-impl<'a> PolicyParts<'a> {
-    pub(super) fn gcra(rate: &'a str, burst: Option<u64>) -> Self {
-        Self { algorithm: "gcra", rate, burst, ..Self::default() }
-    }
-
-    /// In the core's syntax: `<algorithm> [option] <rate> [burst <n>] [at the limit]`.
-    pub(super) fn text(&self) -> String {
-        let name = match self.algorithm.trim() {
-            "" => "fixed-window",
-            name => name,
-        };
-        let mut text = format!("{name} {}", self.rate);
-        if let Some(burst) = self.burst {
-            text += &format!(" burst {burst}");
-        }
-        for (word, given) in
-            [("soft", self.soft), ("count-denied", self.count_denied), ("penalty", self.penalty)]
-        {
-            if let Some(given) = given {
-                text = format!("{text} {word} {given}").trim_end().to_owned();
-            }
-        }
-        if let Some(places) = self.queue {
-            text += &format!(" queue {places}");
-        }
-        for (word, given) in [("wait", self.wait), ("debt", self.debt)] {
-            if let Some(given) = given {
-                text = text + " " + word + " " + given;
-            }
-        }
-        text
-    }
-}
-
 pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
     let fields = MapFields::of(node, "rate_limit", KEYS)?;
     let name = fields.text("name")?.filter(|name| !name.is_empty()).map(str::to_owned);
@@ -150,11 +111,17 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let policy = match requests {
         0 => None,
-        _ => Some(words.parse::<Policy>().map_err(|error| refused(node.at, error))?),
+        _ => {
+            let refused = |error| refused(node.at, error);
+            Some(PolicyParts { rate: &text, ..parts }.policy(requests, window).map_err(refused)?)
+        }
     };
+    let (policy, lowered) = policy.unzip();
+    let lowered: Option<LoweredRate> = lowered.flatten();
+    let (asked, requests) = (requests, lowered.map_or(requests, |rate| rate.counted));
     // That of a month of the calendar is known with its policy.
-    let window =
-        policy.filter(|_| window.is_zero()).map_or(window, |policy| policy.quota().period());
+    let of_policy = policy.filter(|_| window.is_zero());
+    let window = of_policy.map_or(window, |policy| policy.quota().period());
     let unit = unit.or_else(|| Unit::of_length(window));
     let says_debt = fields.get("debt").is_some();
     let is_plain = fields.get("algorithm").is_none() && !says_debt;
@@ -163,6 +130,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
     Ok(LimitKind::Limited(LimitText {
         at,
         requests,
+        asked,
         window,
         unit,
         name,
@@ -295,26 +263,6 @@ fn read_replaces(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_policys_text_is_put_together_in_the_cores_order() {
-        let plain = PolicyParts { rate: "100/m", ..PolicyParts::default() };
-        assert_eq!(plain.text(), "fixed-window 100/m");
-        let all = PolicyParts {
-            algorithm: "segmented-window x6",
-            burst: Some(20),
-            soft: Some("5%"),
-            count_denied: Some(""),
-            penalty: Some("10m after 5"),
-            ..plain
-        };
-        assert_eq!(
-            all.text(),
-            "segmented-window x6 100/m burst 20 soft 5% count-denied penalty 10m after 5"
-        );
-        let waits = PolicyParts { algorithm: "gcra", count_denied: Some("30s"), ..plain };
-        assert_eq!(waits.text(), "gcra 100/m count-denied 30s");
-    }
 
     #[test]
     fn calendar_months_are_counted_in_months_and_nothing_else() {

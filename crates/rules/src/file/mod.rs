@@ -5,10 +5,12 @@ mod fields;
 mod forward;
 mod limit;
 mod metadata;
+mod policy_parts;
 mod pool;
 mod rate;
 
 use crate::error::{LocatedProblem, Problem};
+use crate::lowered::LoweredRate;
 use crate::manifest::Manifest;
 use crate::position::Position;
 use crate::source::RuleText;
@@ -30,6 +32,16 @@ pub(crate) struct RuleFile {
     pub(crate) pool: Option<PoolText>,
     pub(crate) forwards: Vec<ForwardText>,
     pub(crate) descriptors: Vec<DescriptorText>,
+}
+
+impl RuleFile {
+    /// The places and numbers of rates that are lowered.
+    pub(crate) fn each_lowered(&self, found: &mut impl FnMut(Position, LoweredRate)) {
+        if let Some(PoolText { at, lowered: Some(rate), .. }) = self.pool {
+            found(at, rate);
+        }
+        self.descriptors.iter().for_each(|descriptor| descriptor.each_lowered(found));
+    }
 }
 
 pub(crate) fn read(text: &[u8]) -> Result<RuleFile, LocatedProblem> {

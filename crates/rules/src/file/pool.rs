@@ -1,11 +1,12 @@
 //! Parses the pool of a domain.
 
-use tollgate::{Policy, Quota};
+use tollgate::Quota;
 
 use super::fields::{MapFields, value};
-use super::limit::PolicyParts;
-use super::rate::read_period;
+use super::policy_parts::PolicyParts;
+use super::rate::{read_period, refused};
 use crate::error::{LocatedProblem, Problem};
+use crate::lowered::LoweredRate;
 use crate::position::Position;
 use crate::yaml::YamlNode;
 
@@ -16,6 +17,8 @@ const KEYS: &[&str] = &["unit", "requests_per_unit", "window", "burst"];
 pub(crate) struct PoolText {
     pub(crate) at: Position,
     pub(crate) quota: Quota,
+    /// Set if the file says a higher rate than is counted.
+    pub(crate) lowered: Option<LoweredRate>,
 }
 
 pub(super) fn read(node: &YamlNode) -> Result<PoolText, LocatedProblem> {
@@ -34,12 +37,10 @@ pub(super) fn read(node: &YamlNode) -> Result<PoolText, LocatedProblem> {
     };
     let (_, period) = read_period(&fields)?;
     let burst = fields.number("burst", "a whole number in digits, as in 20")?;
-    let policy: Policy = PolicyParts::gcra(&format!("{requests}/{period}"), burst)
-        .text()
-        .parse()
-        .map_err(|error| {
-        let problem = Problem::Policy { error: Box::new(error) };
-        LocatedProblem { at: node.at, problem }
-    })?;
-    Ok(PoolText { at: node.at, quota: policy.quota() })
+    let refused = |error| refused(node.at, error);
+    let length = format!("1/{period}").parse::<Quota>().map_err(refused)?.period();
+    let rate = format!("{requests}/{period}");
+    let (policy, lowered) =
+        PolicyParts::pool(&rate, burst).policy(requests, length).map_err(refused)?;
+    Ok(PoolText { at: node.at, quota: policy.quota(), lowered })
 }
