@@ -1,6 +1,7 @@
 //! Typed errors: why a limit could not be built, and why the store did not decide.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::Policy;
@@ -207,23 +208,8 @@ impl Fault {
         }
     }
 
-    /// Whether what was asked was certainly not done: it was not sent, or refused before anything was written.
-    pub(crate) fn is_refusal(self) -> bool {
-        matches!(
-            self,
-            Self::Unreachable
-                | Self::Overloaded
-                | Self::ReadOnly
-                | Self::Loading
-                | Self::Busy
-                | Self::Moved
-                | Self::ClusterDown
-                | Self::MasterDown
-        )
-    }
-
     /// What an error of the client means. With sentinels or a cluster, it may have found no server to connect to.
-    pub(crate) fn of(error: &redis::RedisError) -> Self {
+    fn of(error: &redis::RedisError) -> Self {
         const NOBODY: [redis::ErrorKind; 3] = [
             redis::ErrorKind::ClusterConnectionNotFound,
             redis::ErrorKind::MasterNameNotFoundBySentinel,
@@ -237,6 +223,21 @@ impl Fault {
             None if error.is_io_error() || error.is_unrecoverable_error() => Self::Disconnected,
             None => Self::Unexpected,
         }
+    }
+
+    /// Whether what was asked was certainly not done: it was not sent, or refused before anything was written.
+    pub(crate) fn is_refusal(self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable
+                | Self::Overloaded
+                | Self::ReadOnly
+                | Self::Loading
+                | Self::Busy
+                | Self::Moved
+                | Self::ClusterDown
+                | Self::MasterDown
+        )
     }
 }
 
@@ -258,7 +259,7 @@ impl fmt::Display for Fault {
             Self::Unauthenticated => "the server refuses the credentials",
             Self::Forbidden => "the server's rules forbid this to the user",
             Self::NoScript => "the server keeps forgetting the script",
-            Self::Script => "the script failed",
+            Self::Script => "the server refused the call, or stopped the script",
             Self::Unexpected => "the server answered something else",
             Self::MixedStores => "the limits of one request are not of one store",
             Self::ClocksApart => "the clocks of the server and of this node are a month apart",
@@ -267,3 +268,59 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+/// A fault, and in what words it was told: by the server, by the system, or by the client of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoreError {
+    pub(crate) fault: Fault,
+    pub(crate) said: Option<Arc<str>>,
+}
+
+/// No more of the words is kept: they end up in a line of a log.
+const WORDS: usize = 300;
+
+impl StoreError {
+    /// What an error of the client means.
+    pub(crate) fn of(error: &redis::RedisError) -> Self {
+        Self::said(Fault::of(error), error)
+    }
+
+    /// What an error means that came in place of a reply.
+    pub(crate) fn of_server(error: &redis::ServerError) -> Self {
+        Self::said(Fault::of_code(error.code()), error)
+    }
+
+    fn said(fault: Fault, error: &dyn fmt::Display) -> Self {
+        let text = error.to_string();
+        let words: String = text.chars().take(WORDS).collect();
+        Self { fault, said: Some(words.escape_debug().to_string().into()) }
+    }
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        Self { fault, said: None }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.said {
+            Some(said) => write!(f, "{}: {said}", self.fault),
+            None => write!(f, "{}", self.fault),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_server_are_kept_on_one_line_and_no_more_than_a_log_takes() {
+        let said = StoreError::said(Fault::Script, &"ERR a\nb\u{1b}[2J").to_string();
+        assert_eq!(said, r"the server refused the call, or stopped the script: ERR a\nb\u{1b}[2J");
+        let long = StoreError::said(Fault::Script, &"x".repeat(10_000)).said;
+        assert_eq!(long.map(|words| words.len()), Some(WORDS));
+    }
+}

@@ -23,7 +23,7 @@ use redis::{
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::error::{BuildError, Fault};
+use crate::error::{BuildError, Fault, StoreError};
 use crate::store::redirects::Redirects;
 use crate::store::wire::Wire;
 
@@ -120,7 +120,7 @@ impl Endpoint {
         &self,
         patience: Duration,
         deadline: Duration,
-    ) -> Result<Connected, Fault> {
+    ) -> Result<Connected, StoreError> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(patience))
             .set_response_timeout(Some(patience));
@@ -146,7 +146,7 @@ impl Endpoint {
         };
         let connected: Result<_, RedisError> =
             timeout(most, wire).await.map_err(|_| Fault::Deadline)?;
-        connected.map_err(|error| Fault::of(&error))
+        connected.map_err(|error| StoreError::of(&error))
     }
 
     /// A connection that does not work: no other link is to get it.

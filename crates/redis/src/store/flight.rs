@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
-use crate::error::Fault;
+use crate::error::{Fault, StoreError};
 use crate::script::{self, Invoked, ScriptReply};
 use crate::store::batch::{Batch, Job};
 use crate::store::stats::{StoreCounters, StoreEvent};
@@ -31,6 +31,8 @@ pub(crate) struct ServerClock {
     logged: LogHold,
     /// Keys without a state.
     broken: LogHold,
+    /// Calls that were refused.
+    refused: LogHold,
 }
 
 /// When a line was last written to the log.
@@ -59,7 +61,8 @@ impl ServerClock {
     /// Of one server, or of a cluster with so many slots.
     pub(crate) fn new(slots: u16) -> Self {
         let latest = (0..slots.max(1)).map(|_| AtomicU64::new(0)).collect();
-        Self { latest, logged: LogHold::default(), broken: LogHold::default() }
+        let (logged, broken, refused) = <(LogHold, LogHold, LogHold)>::default();
+        Self { latest, logged, broken, refused }
     }
 
     /// Enters a time that the server of a slot has told. Returns by how much the clock was set back, if by more than replies
@@ -77,9 +80,9 @@ impl ServerClock {
 }
 
 /// What went wrong with a batch, and the slot of a call that it befell.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FailedBatch {
-    pub(crate) fault: Fault,
+    pub(crate) error: StoreError,
     pub(crate) slot: u16,
 }
 
@@ -96,7 +99,7 @@ pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Optio
     let (mut worst, mut divided) = (None, Vec::new());
     for (call, value) in calls.into_iter().zip(values) {
         // A slot is moving and this call's keys are at two nodes: each of its requests is sent by itself.
-        if is_cluster && value == Err(Fault::ClusterDown) && call.len() > 1 {
+        if is_cluster && is(&value, Fault::ClusterDown) && call.len() > 1 {
             divided.extend(call.map(|n| n..n + 1));
         } else {
             worst = flight.answer(call, value).or(worst);
@@ -111,9 +114,15 @@ pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Optio
         let fault = flight.answer(call, value);
         // Limits of one request that are at two nodes cannot be asked together. The nodes work, so it is no fault of
         // theirs.
-        worst = fault.filter(|failed| !is_several || failed.fault != Fault::ClusterDown).or(worst);
+        worst = fault
+            .filter(|failed| !is_several || failed.error.fault != Fault::ClusterDown)
+            .or(worst);
     }
     worst
+}
+
+fn is(value: &Result<Value, StoreError>, fault: Fault) -> bool {
+    value.as_ref().is_err_and(|error| error.fault == fault)
 }
 
 struct Flight {
@@ -124,14 +133,14 @@ struct Flight {
 
 impl Flight {
     /// The replies to calls, in their order. A server that has forgotten the script gets its text, once.
-    async fn call(&mut self, calls: &[Range<usize>]) -> Vec<Result<Value, Fault>> {
+    async fn call(&mut self, calls: &[Range<usize>]) -> Vec<Result<Value, StoreError>> {
         let command = |by, call: &Range<usize>| script::command(by, self.batch.asks(call.clone()));
         let by_digest = Invoked::ByDigest(&self.names.digest);
         let commands = calls.iter().map(|call| command(by_digest, call)).collect();
         self.names.counters.add(StoreEvent::Calls, calls.len() as u64);
         let mut values = self.wire.send(commands).await;
         let unknown: Vec<usize> =
-            (0..values.len()).filter(|n| values[*n] == Err(Fault::NoScript)).collect();
+            (0..values.len()).filter(|n| is(&values[*n], Fault::NoScript)).collect();
         if !unknown.is_empty() {
             // The server has executed none of these calls.
             self.names.counters.add(StoreEvent::Reloads, unknown.len() as u64);
@@ -144,11 +153,19 @@ impl Flight {
         values
     }
 
-    fn answer(&mut self, call: Range<usize>, value: Result<Value, Fault>) -> Option<FailedBatch> {
+    fn answer(
+        &mut self,
+        call: Range<usize>,
+        value: Result<Value, StoreError>,
+    ) -> Option<FailedBatch> {
         let slot = if self.wire.is_cluster() { self.batch.slot(call.start) } else { 0 };
         let asks = self.batch.asks(call.clone());
-        let replies = value.and_then(|value| script::replies(&value, asks));
-        let fault = replies.as_ref().err().copied();
+        let replies = value.and_then(|value| Ok(script::replies(&value, asks)?));
+        let error = replies.as_ref().err().cloned();
+        if let Some(error) = &error {
+            self.report_refusal(error);
+        }
+        let replies = replies.map_err(|error| error.fault);
         let now_us = replies.as_ref().ok().and_then(|replies| Some(replies.first()?.now_us));
         if let Some(back) = now_us.and_then(|now_us| self.names.clock.read(slot, now_us)) {
             self.names.counters.add(StoreEvent::SetBack, 1);
@@ -163,7 +180,15 @@ impl Flight {
             self.report_broken(call.clone(), replies);
         }
         self.batch.answer(call, replies);
-        fault.map(|fault| FailedBatch { fault, slot })
+        error.map(|error| FailedBatch { error, slot })
+    }
+
+    /// Tells why a call was refused that the store goes on after: no outage tells it.
+    fn report_refusal(&self, error: &StoreError) {
+        let is_told = matches!(error.fault, Fault::Script | Fault::Unexpected);
+        if is_told && self.names.clock.refused.is_news(Instant::now()) {
+            tracing::warn!("the store decided nothing, and goes on: {error}");
+        }
     }
 
     /// Counts keys that hold no state, whichever verb has found them. (Of counts of envoyproxy/ratelimit it is told where

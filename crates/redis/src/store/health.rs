@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate::Timestamp;
 
-use crate::error::Fault;
+use crate::error::StoreError;
 
 /// The state of the connection, shared by the task that keeps it and all callers.
 #[derive(Debug)]
@@ -25,23 +25,23 @@ struct Isolation {
     /// How often the store was lost.
     losses: u64,
     /// Why it was lost last, or could not be reached since.
-    fault: Option<Fault>,
+    error: Option<StoreError>,
 }
 
 /// What [`Health`] knows of the store's absences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Absence {
     /// Since when it does not answer, if it does not.
     pub(crate) since: Option<Instant>,
     pub(crate) losses: u64,
-    pub(crate) fault: Option<Fault>,
+    pub(crate) error: Option<StoreError>,
 }
 
 impl Health {
     /// Isolated until the first connection is made.
     pub(crate) fn new(now: Instant) -> Self {
         let isolation =
-            Isolation { before: Duration::ZERO, since: Some(now), losses: 0, fault: None };
+            Isolation { before: Duration::ZERO, since: Some(now), losses: 0, error: None };
         Self { up: AtomicBool::new(false), isolation: Mutex::new(isolation) }
     }
 
@@ -69,13 +69,13 @@ impl Health {
     }
 
     /// Why it does not answer.
-    pub(crate) fn blame(&self, fault: Fault) {
-        self.isolation().fault = Some(fault);
+    pub(crate) fn blame(&self, error: StoreError) {
+        self.isolation().error = Some(error);
     }
 
     pub(crate) fn absence(&self) -> Absence {
-        let Isolation { since, losses, fault, .. } = *self.isolation();
-        Absence { since, losses, fault }
+        let Isolation { since, losses, error, .. } = &*self.isolation();
+        Absence { since: *since, losses: *losses, error: error.clone() }
     }
 
     /// The time spent in isolation, as the local shares' clock reads it.
@@ -111,6 +111,6 @@ mod tests {
         assert_eq!(health.isolated(at(13)), Timestamp::from_secs(5));
         health.rise(at(14));
         assert_eq!(health.isolated(at(99)), Timestamp::from_secs(6));
-        assert_eq!(health.absence(), Absence { since: None, losses: 1, fault: None });
+        assert_eq!(health.absence(), Absence { since: None, losses: 1, error: None });
     }
 }

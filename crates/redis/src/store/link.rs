@@ -18,7 +18,7 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 use tollgate::Timestamp;
 
-use crate::error::Fault;
+use crate::error::{Fault, StoreError};
 use crate::hash_slot;
 use crate::script::{self, Invoked, ScriptReply, ScriptRequest};
 use crate::store::backoff::Backoff;
@@ -207,18 +207,18 @@ impl LinkTask {
                     self.changed.notify_one();
                     let end = self.serve(&line).await;
                     self.health.fall(Instant::now());
-                    let End::Lost { proven, fault } = end else { return };
-                    self.health.blame(fault);
+                    let End::Lost { proven, error } = end else { return };
+                    self.health.blame(error);
                     self.changed.notify_one();
                     if proven {
                         backoff.reset();
                     }
                 }
-                Err(fault) => {
-                    self.counters.fault(fault);
-                    let missed = u64::from(fault == Fault::Deadline);
+                Err(error) => {
+                    self.counters.fault(error.fault);
+                    let missed = u64::from(error.fault == Fault::Deadline);
                     self.counters.add(StoreEvent::MissedConnecting, missed);
-                    self.health.blame(fault);
+                    self.health.blame(error);
                 }
             }
             if !self.refuse_until(Instant::now() + backoff.next()).await {
@@ -237,7 +237,7 @@ impl LinkTask {
     }
 
     /// Connects, loads the script, and probes.
-    async fn connect(&self) -> Result<ProbedWire, Fault> {
+    async fn connect(&self) -> Result<ProbedWire, StoreError> {
         let patience = patience(self.deadline);
         let connected = self.endpoint.connect(patience, self.deadline).await?;
         let number = connected.number;
@@ -248,12 +248,12 @@ impl LinkTask {
         line
     }
 
-    async fn probe(&self, mut wire: Wire, patience: Duration) -> Result<ProbedWire, Fault> {
+    async fn probe(&self, mut wire: Wire, patience: Duration) -> Result<ProbedWire, StoreError> {
         // Most links of a cluster find the script loaded, by another link of this process or another one.
         if let Some(digest) = self.digest.get() {
             let (wire, digest) = (wire.clone(), Arc::clone(digest));
             match self.charge(wire, digest).await {
-                Err(Fault::NoScript) => {}
+                Err(error) if error.fault == Fault::NoScript => {}
                 probed => return probed,
             }
         }
@@ -266,11 +266,12 @@ impl LinkTask {
     }
 
     /// Makes sure that a charge is answered in time.
-    async fn charge(&self, mut wire: Wire, digest: Arc<str>) -> Result<ProbedWire, Fault> {
+    async fn charge(&self, mut wire: Wire, digest: Arc<str>) -> Result<ProbedWire, StoreError> {
         wire.set_deadline(self.deadline);
         let probe = || std::iter::once(&self.probe.ask);
         let command = script::command(Invoked::ByDigest(&digest), probe());
-        let value = wire.send(vec![command]).await.pop().unwrap_or(Err(Fault::Unexpected))?;
+        let value =
+            wire.send(vec![command]).await.pop().unwrap_or(Err(Fault::Unexpected.into()))?;
         script::replies(&value, probe())?;
         Ok(ProbedWire { wire, digest })
     }
@@ -287,12 +288,14 @@ impl LinkTask {
             let (sent, ended) = tokio::select! {
                 Some(ended) = batches.join_next() => {
                     let Ok(ended) = ended else {
-                        return End::Lost { proven, fault: Fault::Disconnected };
+                        return End::Lost { proven, error: Fault::Disconnected.into() };
                     };
                     ended
                 }
                 Some(ended) = watch.join_next() => match ended {
-                    Ok(fault @ Fault::Disconnected) => return End::Lost { proven, fault },
+                    Ok(error) if error.fault == Fault::Disconnected => {
+                        return End::Lost { proven, error };
+                    }
                     _ => continue, // the user may not ask: nothing is known
                 },
                 job = self.jobs.recv(), if batches.len() < BATCHES_UNDER_WAY => {
@@ -306,18 +309,18 @@ impl LinkTask {
                     continue;
                 }
             };
-            if let Some(FailedBatch { slot, .. }) = ended {
-                self.probe.aim(slot);
+            if let Some(FailedBatch { slot, .. }) = &ended {
+                self.probe.aim(*slot);
             }
-            match ended.map(|failed| failed.fault) {
+            match ended.map(|failed| failed.error) {
                 None => (misses, proven) = (Misses::default(), true),
-                Some(Fault::Deadline) => misses.add([sent, Instant::now()]),
+                Some(error) if error.fault == Fault::Deadline => misses.add([sent, Instant::now()]),
                 // The fault lies in the request itself: others may succeed.
-                Some(Fault::Script | Fault::Unexpected) => {}
-                Some(fault) => return End::Lost { proven, fault },
+                Some(error) if matches!(error.fault, Fault::Script | Fault::Unexpected) => {}
+                Some(error) => return End::Lost { proven, error },
             }
             if misses.count >= MISSED {
-                return End::Lost { proven, fault: Fault::Deadline };
+                return End::Lost { proven, error: Fault::Deadline.into() };
             }
         }
     }
@@ -365,7 +368,7 @@ enum End {
     /// Every handle of the link was dropped.
     Closed,
     /// The store failed; `proven` if it had answered at least one batch.
-    Lost { proven: bool, fault: Fault },
+    Lost { proven: bool, error: StoreError },
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use tollgate::Timestamp;
 
 use crate::decision::Source;
-use crate::error::BuildError;
+use crate::error::{BuildError, StoreError};
 use crate::hash_slot::SLOTS;
 use crate::local::Locals;
 use crate::script::plan::ScriptPlan;
@@ -147,21 +147,29 @@ impl LinkSet {
             sent: stats.missed_sent,
         };
         let outage = self.outage(now);
-        let fault = absences.iter().find_map(|absence| absence.fault);
-        let fault = outage.as_ref().map_or(fault, |outage| outage.fault);
-        StoreReading { is_up: outage.is_none(), fault, tally }
+        let error = match self.longest() {
+            Some((_, error)) => error,
+            None => absences.iter().find_map(|absence| absence.error.clone()),
+        };
+        StoreReading { is_up: outage.is_none(), error, tally }
     }
 
     /// The longest of the outages that last.
     pub(crate) fn outage(&self, now: Instant) -> Option<Outage> {
-        let absences = self.links.iter().map(|link| link.health.absence());
-        let lasting = absences.filter_map(|absence| Some((absence.since?, absence.fault)));
-        let (since, fault) = lasting.min_by_key(|(since, _)| *since)?;
+        let (since, error) = self.longest()?;
+        let (fault, said) = error.map(|error| (error.fault, error.said)).unzip();
         Some(Outage {
             store: self.name.clone(),
             lasts: now.saturating_duration_since(since),
             fault,
+            said: said.flatten(),
         })
+    }
+
+    fn longest(&self) -> Option<(Instant, Option<StoreError>)> {
+        let absences = self.links.iter().map(|link| link.health.absence());
+        let lasting = absences.filter_map(|absence| Some((absence.since?, absence.error)));
+        lasting.min_by_key(|(since, _)| *since)
     }
 }
 
@@ -182,7 +190,7 @@ async fn watch(links: Weak<LinkSet>, changed: Arc<Notify>) {
         let Some(links) = links.upgrade() else { return };
         let now = Instant::now();
         while let Some(line) = log.look(links.reading(now), now) {
-            let told = OutageText { line, store: &links.name, without: links.without() };
+            let told = OutageText { line: &line, store: &links.name, without: links.without() };
             match line {
                 OutageLine::Back(_) => tracing::info!("{told}"),
                 OutageLine::Lost(_) | OutageLine::Late(_) => tracing::warn!("{told}"),

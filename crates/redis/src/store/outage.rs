@@ -5,11 +5,12 @@
 //! in a line.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::Fault;
+use crate::error::{Fault, StoreError};
 
 /// The least time between two lines of one kind.
 const HOLD: Duration = Duration::from_secs(5);
@@ -36,6 +37,8 @@ pub struct Outage {
     pub lasts: Duration,
     /// Why it was lost, or could not be reached since; `None` if it is being reached for the first time.
     pub fault: Option<Fault>,
+    /// In what words the server, or the system, has told it.
+    pub said: Option<Arc<str>>,
 }
 
 /// How many limits of a store decide in each way while it is away.
@@ -93,18 +96,19 @@ impl OutageTally {
 }
 
 /// A reading of a store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StoreReading {
     pub(crate) is_up: bool,
     /// Why it was lost last.
-    pub(crate) fault: Option<Fault>,
+    pub(crate) error: Option<StoreError>,
     pub(crate) tally: OutageTally,
 }
 
 /// An event that is worth a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutageLine {
-    Lost(Option<Fault>),
+    /// Or lost for another reason than before: a server that has come back may refuse.
+    Lost(Option<StoreError>),
     /// With what happened since the last line of another kind.
     Back(OutageTally),
     /// It answers, but not always in time.
@@ -115,6 +119,8 @@ pub(crate) enum OutageLine {
 #[derive(Debug)]
 pub(crate) struct OutageLog {
     is_lost: bool,
+    /// The faults that were told since it was lost.
+    told: Vec<Option<Fault>>,
     before: OutageTally,
     next_lost: Instant,
     next_late: Instant,
@@ -123,7 +129,8 @@ pub(crate) struct OutageLog {
 impl OutageLog {
     pub(crate) fn new(now: Instant) -> Self {
         let next_lost = now + START;
-        Self { is_lost: false, before: OutageTally::default(), next_lost, next_late: now }
+        let (told, before) = (Vec::new(), OutageTally::default());
+        Self { is_lost: false, told, before, next_lost, next_late: now }
     }
 
     /// The next line, if there is one.
@@ -131,27 +138,29 @@ impl OutageLog {
         let since = reading.tally.since(self.before);
         let line = match (self.is_lost, reading.is_up) {
             (true, true) => OutageLine::Back(since),
-            (true, false) => return None,
-            (false, is_up) if !is_up || since.losses > 0 => {
-                if now < self.next_lost {
+            (is_lost, is_up) if !is_up || since.losses > 0 => {
+                let fault = reading.error.as_ref().map(|error| error.fault);
+                if now < self.next_lost || (is_lost && self.told.contains(&fault)) {
                     return None;
                 }
                 self.next_lost = now + HOLD;
                 self.is_lost = true;
+                self.told.push(fault);
                 // What was decided before this line is counted in the line that follows.
-                return Some(OutageLine::Lost(reading.fault));
+                return Some(OutageLine::Lost(reading.error));
             }
             _ if since.decisions() > 0 && now >= self.next_late => OutageLine::Late(since),
             _ => return None,
         };
         (self.is_lost, self.before, self.next_late) = (false, reading.tally, now + HOLD);
+        self.told.clear();
         Some(line)
     }
 }
 
 /// The text of a line.
 pub(crate) struct OutageText<'a> {
-    pub(crate) line: OutageLine,
+    pub(crate) line: &'a OutageLine,
     pub(crate) store: &'a str,
     pub(crate) without: Without,
 }
@@ -165,9 +174,9 @@ impl fmt::Display for OutageText<'_> {
             format!("{count} decision{s} made without it, {allowed} allowed and {denied} denied")
         };
         match self.line {
-            OutageLine::Lost(fault) => {
-                let fault = fault.unwrap_or(Fault::Unreachable);
-                write!(f, "store lost: {store}: {fault}; until it is back {}", self.without)
+            OutageLine::Lost(error) => {
+                let error = error.clone().unwrap_or(Fault::Unreachable.into());
+                write!(f, "store lost: {store}: {error}; until it is back {}", self.without)
             }
             OutageLine::Back(tally) => {
                 let (losses, es) = (tally.losses.max(1), if tally.losses > 1 { "s" } else { "" });
@@ -175,14 +184,14 @@ impl fmt::Display for OutageText<'_> {
                 write!(
                     f,
                     "store back: {store}: away for {away:.3} s in {losses} outage{es}; {}",
-                    decided(tally)
+                    decided(*tally)
                 )
             }
             OutageLine::Late(tally) => write!(
                 f,
                 "store late: {store}: {}; deadlines missed: {} before the request was sent, {} while its \
                  reply was waited for",
-                decided(tally),
+                decided(*tally),
                 tally.in_line,
                 tally.sent,
             ),
@@ -208,19 +217,19 @@ mod tests {
     impl OutageWorld {
         fn new() -> Self {
             let start = Instant::now();
-            let reading = StoreReading { is_up: true, fault: None, tally: OutageTally::default() };
+            let reading = StoreReading { is_up: true, error: None, tally: OutageTally::default() };
             Self { log: OutageLog::new(start), start, reading }
         }
 
         fn lose(&mut self) {
             self.reading.is_up = false;
-            self.reading.fault = Some(Fault::Disconnected);
+            self.reading.error = Some(Fault::Disconnected.into());
             self.reading.tally.losses += 1;
         }
 
         fn look(&mut self, ms: u64) -> Vec<OutageLine> {
             let now = self.start + Duration::from_millis(ms);
-            std::iter::from_fn(|| self.log.look(self.reading, now)).collect()
+            std::iter::from_fn(|| self.log.look(self.reading.clone(), now)).collect()
         }
     }
 
@@ -229,7 +238,7 @@ mod tests {
         let mut world = OutageWorld::new();
         assert_eq!(world.look(2_000), []);
         world.lose();
-        assert_eq!(world.look(3_000), [OutageLine::Lost(Some(Fault::Disconnected))]);
+        assert_eq!(world.look(3_000), [OutageLine::Lost(Some(Fault::Disconnected.into()))]);
         assert_eq!(world.look(60_000), []);
         world.reading.is_up = true;
         let away = Duration::from_secs(58);
@@ -268,9 +277,26 @@ mod tests {
     #[test]
     fn a_store_that_is_not_reached_within_a_second_of_the_start_is_missed() {
         let mut world = OutageWorld::new();
-        world.reading = StoreReading { is_up: false, fault: None, ..world.reading };
+        world.reading = StoreReading { is_up: false, error: None, ..world.reading };
         assert_eq!(world.look(999), []);
         assert_eq!(world.look(1_000), [OutageLine::Lost(None)]);
+    }
+
+    #[test]
+    fn a_store_that_is_away_for_another_reason_is_told_of_once_for_each() {
+        let mut world = OutageWorld::new();
+        world.lose();
+        assert_eq!(world.look(3_000).len(), 1);
+        let said = Some("WRONGPASS: invalid username-password pair".into());
+        let error = StoreError { fault: Fault::Unauthenticated, said };
+        world.reading.error = Some(error.clone());
+        assert_eq!(world.look(7_999), []);
+        assert_eq!(world.look(8_000), [OutageLine::Lost(Some(error))]);
+        for n in 0..100 {
+            let fault = if n % 2 == 0 { Fault::Disconnected } else { Fault::Unauthenticated };
+            world.reading.error = Some(fault.into());
+            assert_eq!(world.look(20_000 + n * 10_000), []);
+        }
     }
 
     #[test]
@@ -298,11 +324,19 @@ mod tests {
             in_line: 4,
             ..OutageTally::default()
         };
-        let told = |line| OutageText { line, store: "redis://host/", without }.to_string();
+        let told = |line: OutageLine| {
+            OutageText { line: &line, store: "redis://host/", without }.to_string()
+        };
         assert_eq!(
-            told(OutageLine::Lost(Some(Fault::Disconnected))),
+            told(OutageLine::Lost(Some(Fault::Disconnected.into()))),
             "store lost: redis://host/: the connection to the store broke; until it is back 2 limits admit \
              this node's share, 1 limit denies"
+        );
+        let said = Some("ERR DB index is out of range".into());
+        assert_eq!(
+            told(OutageLine::Lost(Some(StoreError { fault: Fault::Script, said }))),
+            "store lost: redis://host/: the server refused the call, or stopped the script: ERR DB index is out of \
+             range; until it is back 2 limits admit this node's share, 1 limit denies"
         );
         assert_eq!(
             told(OutageLine::Back(tally)),

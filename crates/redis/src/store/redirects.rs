@@ -14,7 +14,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, RedisError, Value};
 use tokio::sync::Mutex;
 
-use crate::error::Fault;
+use crate::error::{Fault, StoreError};
 use crate::store::pipeline::pipelined;
 
 type OpenClient = Box<dyn Fn(&str) -> Result<Client, RedisError> + Send + Sync>;
@@ -37,27 +37,27 @@ impl Redirects {
     }
 
     /// Asks a node that is being given the slot.
-    pub(crate) async fn ask(self: &Arc<Self>, node: &str, call: &Cmd) -> Result<Value, Fault> {
+    pub(crate) async fn ask(self: &Arc<Self>, node: &str, call: &Cmd) -> Result<Value, StoreError> {
         let (this, name) = (Arc::clone(self), node.to_string());
         // In a task of its own: if the caller leaves before the connection is made, the next caller uses it.
         let connecting = tokio::spawn(async move { this.connection(name).await });
         let mut connection = connecting.await.map_err(|_| Fault::Disconnected)??;
         let mut values = pipelined(&mut connection, &[redis::cmd("ASKING"), call.clone()]).await;
-        let value = values.pop().unwrap_or(Err(Fault::Unexpected));
-        if value == Err(Fault::Disconnected) {
+        let value = values.pop().unwrap_or(Err(Fault::Unexpected.into()));
+        if value.as_ref().is_err_and(|error| error.fault == Fault::Disconnected) {
             self.connections.lock().await.remove(node);
         }
         value
     }
 
-    async fn connection(&self, node: String) -> Result<MultiplexedConnection, Fault> {
+    async fn connection(&self, node: String) -> Result<MultiplexedConnection, StoreError> {
         let mut connections = self.connections.lock().await;
         if let Some(connection) = connections.get(&node) {
             return Ok(connection.clone());
         }
-        let client = (self.open)(&node).map_err(|error| Fault::of(&error))?;
+        let client = (self.open)(&node).map_err(|error| StoreError::of(&error))?;
         let connection = client.get_multiplexed_async_connection().await;
-        let connection = connection.map_err(|error| Fault::of(&error))?;
+        let connection = connection.map_err(|error| StoreError::of(&error))?;
         connections.insert(node, connection.clone());
         Ok(connection)
     }

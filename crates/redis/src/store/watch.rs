@@ -5,22 +5,23 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::error::Fault;
+use crate::error::{Fault, StoreError};
 use crate::store::stats::StoreCounters;
 use crate::store::wire::Wire;
 
 /// Soon enough for the operator of the system; a reading takes the server 3 us (`INFO commandstats` of Redis 7.0).
 const EVERY: Duration = Duration::from_secs(5);
 
+/// After these no reading works.
+const ENDS: [Fault; 3] = [Fault::Forbidden, Fault::Unexpected, Fault::Disconnected];
+
 /// Reads the number again and again, as long as the connection stands and its user may; returns why it ended. So the
 /// loss of a server is noticed even if no request is sent to it.
-pub(crate) async fn watch_evictions(mut wire: Wire, counters: Arc<StoreCounters>) -> Fault {
+pub(crate) async fn watch_evictions(mut wire: Wire, counters: Arc<StoreCounters>) -> StoreError {
     loop {
         match wire.evicted().await {
             Ok(evicted) => counters.evictions.read(evicted),
-            Err(fault @ (Fault::Forbidden | Fault::Unexpected | Fault::Disconnected)) => {
-                return fault;
-            }
+            Err(error) if ENDS.contains(&error.fault) => return error,
             Err(_) => {} // as any call may fail: the next reading may work
         }
         sleep(EVERY).await;

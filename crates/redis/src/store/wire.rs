@@ -13,7 +13,7 @@ use redis::{Cmd, Value};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::error::Fault;
+use crate::error::{Fault, StoreError};
 use crate::store::evictions;
 use crate::store::pipeline::{answered, pipelined};
 use crate::store::redirects::Redirects;
@@ -48,7 +48,7 @@ impl Wire {
 
     /// Loads the script into the server, or into the node of the cluster that has the key. Returns the script's
     /// digest.
-    pub(crate) async fn load(&mut self, text: &str, key: &[u8]) -> Result<String, Fault> {
+    pub(crate) async fn load(&mut self, text: &str, key: &[u8]) -> Result<String, StoreError> {
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(text);
         let value = match self {
@@ -60,24 +60,26 @@ impl Wire {
             }
         };
         match answered(value)? {
-            Value::BulkString(digest) => String::from_utf8(digest).map_err(|_| Fault::Unexpected),
+            Value::BulkString(digest) => {
+                Ok(String::from_utf8(digest).map_err(|_| Fault::Unexpected)?)
+            }
             Value::SimpleString(digest) => Ok(digest),
-            _ => Err(Fault::Unexpected),
+            _ => Err(Fault::Unexpected.into()),
         }
     }
 
     /// How many keys the server has evicted since it was started. A cluster's nodes are not asked.
-    pub(crate) async fn evicted(&mut self) -> Result<u64, Fault> {
-        let Self::One(connection) = self else { return Err(Fault::Unexpected) };
+    pub(crate) async fn evicted(&mut self) -> Result<u64, StoreError> {
+        let Self::One(connection) = self else { return Err(Fault::Unexpected.into()) };
         let mut info = redis::cmd("INFO");
         info.arg("stats");
         let value = answered(connection.req_packed_command(&info).await)?;
         let text = redis::from_redis_value::<String>(value).map_err(|_| Fault::Unexpected)?;
-        evictions::of_info(&text).ok_or(Fault::Unexpected)
+        Ok(evictions::of_info(&text).ok_or(Fault::Unexpected)?)
     }
 
     /// Sends calls, and returns the replies in their order.
-    pub(crate) async fn send(&mut self, calls: Vec<Cmd>) -> Vec<Result<Value, Fault>> {
+    pub(crate) async fn send(&mut self, calls: Vec<Cmd>) -> Vec<Result<Value, StoreError>> {
         match self {
             Self::One(connection) => pipelined(connection, &calls).await,
             Self::Cluster { connection, redirects, within } => {
@@ -91,14 +93,14 @@ async fn each(
     (connection, redirects): (&ClusterConnection, &Arc<Redirects>),
     within: Duration,
     calls: Vec<Cmd>,
-) -> Vec<Result<Value, Fault>> {
-    let mut values = vec![Err(Fault::Disconnected); calls.len()];
+) -> Vec<Result<Value, StoreError>> {
+    let mut values = vec![Err(Fault::Disconnected.into()); calls.len()];
     let mut under_way = JoinSet::new();
     for (n, call) in calls.into_iter().enumerate() {
         let (mut connection, redirects) = (connection.clone(), Arc::clone(redirects));
         under_way.spawn(async move {
             let value = timeout(within, followed(&mut connection, &redirects, &call)).await;
-            (n, value.unwrap_or(Err(Fault::Deadline)))
+            (n, value.unwrap_or(Err(Fault::Deadline.into())))
         });
     }
     while let Some(Ok((n, value))) = under_way.join_next().await {
@@ -112,7 +114,7 @@ async fn followed(
     connection: &mut ClusterConnection,
     redirects: &Arc<Redirects>,
     call: &Cmd,
-) -> Result<Value, Fault> {
+) -> Result<Value, StoreError> {
     for _ in 0..DIRECTIONS {
         let error = match connection.req_packed_command(call).await {
             Ok(value) => return answered(Ok(value)),
@@ -121,14 +123,14 @@ async fn followed(
         match (error.code(), error.redirect_node()) {
             (Some("ASK"), Some((node, _))) => {
                 let value = redirects.ask(node, call).await;
-                if value != Err(Fault::Moved) {
+                if !value.as_ref().is_err_and(|error| error.fault == Fault::Moved) {
                     return value;
                 }
             }
             // The client has seen this answer, too, and reads anew which node has which slot.
             (Some("MOVED"), _) => {}
-            _ => return Err(Fault::of(&error)),
+            _ => return Err(StoreError::of(&error)),
         }
     }
-    Err(Fault::Moved)
+    Err(Fault::Moved.into())
 }

@@ -95,8 +95,11 @@ async fn health(State(service): State<Arc<Service>>) -> Response {
 fn degraded(outage: &Outage, now: SystemTime) -> String {
     let since = httpdate::fmt_http_date(now.checked_sub(outage.lasts).unwrap_or(now));
     let fault = outage.fault.map_or_else(String::new, |fault| format!(": {fault}"));
+    let said = outage.said.as_ref().map_or_else(String::new, |said| format!(": {said}"));
     let store = &outage.store;
-    format!("degraded: {store} has not answered since {since}{fault}; rules decide by on_error")
+    format!(
+        "degraded: {store} has not answered since {since}{fault}{said}; rules decide by on_error"
+    )
 }
 
 /// In OpenMetrics for readers that accept it, as Prometheus does; else in the older format.
@@ -172,9 +175,12 @@ mod tests {
                  Mon, 21 Sep 2026 11:58:30 GMT{fault}; rules decide by on_error"
             )
         };
-        outage.fault = None;
+        (outage.fault, outage.said) = (None, None);
         assert_eq!(degraded(&outage, noon), expected(""));
         outage.fault = Some(Fault::ReadOnly);
         assert_eq!(degraded(&outage, noon), expected(": the server is a read-only replica"));
+        outage.said = Some("READONLY You can't write against a read only replica.".into());
+        let words = ": the server is a read-only replica: READONLY You can't write against a read only replica.";
+        assert_eq!(degraded(&outage, noon), expected(words));
     }
 }
