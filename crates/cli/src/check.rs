@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tollgate_rules::{Limit, Rule, RuleCache, RuleSet, RuleText, Settings};
+use tollgate_rules::{Limit, Rule, RuleSet, RuleText, Settings};
 
 use crate::failure::Failure;
 use crate::texts::texts;
@@ -131,8 +131,9 @@ fn tell_lowered(rules: &RuleSet) {
     rules.lowered().iter().for_each(|limit| _ = writeln!(log, "tollgate: {limit}"));
 }
 
+#[cfg(not(feature = "serve"))]
 fn load(texts: &[RuleText], settings: Settings) -> Result<Arc<RuleSet>, Failure> {
-    RuleCache::new(settings).load(texts).map_err(Failure::Rules)
+    tollgate_rules::RuleCache::new(settings).load(texts).map_err(Failure::Rules)
 }
 
 impl Sizes {
@@ -151,9 +152,12 @@ impl Sizes {
 pub(crate) fn compile(
     path: &std::path::Path,
     sizes: &Sizes,
+    compat: bool,
+    redis: &crate::serve_redis::RedisArgs,
 ) -> Result<(Vec<RuleText>, Arc<RuleSet>), Failure> {
     let texts = texts(path)?;
-    let rules = without_hidden(load(&texts, sizes.settings())?)?;
+    let settings = Settings { compat, ..sizes.settings() };
+    let rules = without_hidden(load_as_served(&texts, settings, redis)?)?;
     tell_lowered(&rules);
     Ok((texts, rules))
 }

@@ -32,7 +32,8 @@ enum RulesVerb {
 /// Validate rules and put them into Redis, all at once
 ///
 /// Replaces the whole content of the hash, in one transaction: a field for each file, and a version that follows from
-/// their texts. Rules that `tollgate check` refuses are not written.
+/// their texts. Rules that `tollgate check` refuses are not written; with `--redis`, the Redis of `serve --redis`, which is
+/// not contacted, neither are those that cannot be kept there.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, arg_required_else_help = true)]
 struct PushArgs {
@@ -42,17 +43,24 @@ struct PushArgs {
 
     /// The hash: redis://user:password@host:port/database#key; without a key it is tollgate:rules
     #[arg(value_name = "URL")]
-    redis: String,
+    hash: String,
 
     #[command(flatten)]
     sizes: Sizes,
+
+    /// Validate for services that decide each descriptor on its own, as envoyproxy/ratelimit does
+    #[arg(long)]
+    compat: bool,
+
+    #[command(flatten)]
+    redis: crate::serve_redis::RedisArgs,
 }
 
 /// Does what is asked for.
 pub(crate) fn run(args: &RulesArgs) -> Result<(), Failure> {
     let RulesVerb::Push(args) = &args.verb;
-    let redis: RedisRules = args.redis.parse().map_err(Failure::Address)?;
-    let (texts, rules) = check::compile(&args.rules, &args.sizes)?;
+    let redis: RedisRules = args.hash.parse().map_err(Failure::Address)?;
+    let (texts, rules) = check::compile(&args.rules, &args.sizes, args.compat, &args.redis)?;
     let pushed = redis.push(&texts).map_err(Failure::Push)?;
     let (files, count) = (texts.len(), rules.rules().len());
     let what = check::amounts(files, rules.domains().count(), count);

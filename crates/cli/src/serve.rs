@@ -83,6 +83,9 @@ async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
     let effective = &at_start.effective;
     let mut teller = Teller::default();
     let options = Options { log: Some(log.clone()), ..effective.options() };
+    if let Some(global) = &options.global {
+        tracing::info!("limits are kept in {global}");
+    }
     // In a task: it reads files, and may have to wait for a disk, which must not keep it from being stopped.
     let starting = tokio::spawn(start(options, move |refresh| teller.tell(refresh)));
     let [_, terminate, interrupt] = &mut signals;

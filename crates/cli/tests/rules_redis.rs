@@ -67,6 +67,25 @@ fn rules_that_check_refuses_are_not_pushed() {
 }
 
 #[test]
+fn rules_that_a_service_with_redis_refuses_are_not_pushed() {
+    let server = Server::start();
+    let scratch = Scratch::new("rules_refused_with_redis");
+    let elastic = format!("pool: {{unit: second, requests_per_unit: 9}}\n{SHOP}")
+        .replace(": 2}", ": 2, mode: elastic}");
+    scratch.file("rules/shop.yaml", elastic);
+    let address = address(&server);
+    let with_redis =
+        scratch.run(&["rules", "push", "rules", &address, "--redis", "redis://10.0.0.7/"]);
+    assert_eq!((with_redis.code, with_redis.out.as_str()), (Some(2), ""));
+    assert!(
+        with_redis.err.contains("mode: elastic borrows from a pool of this process"),
+        "{with_redis:?}"
+    );
+    assert_eq!(server.run::<u32>(&["EXISTS", "shop:rules"]), 0);
+    assert_eq!(scratch.run(&["rules", "push", "rules", &address]).code, Some(0));
+}
+
+#[test]
 fn what_is_bad_in_redis_is_named_by_hash_field_line_and_column() {
     let server = Server::start();
     let scratch = Scratch::new("rules_bad_in_redis");

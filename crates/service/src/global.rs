@@ -28,6 +28,7 @@ pub(crate) use metrics::OfStore;
 /// let global = Global { nodes: 3, ..Global::new("redis://limiter:secret@127.0.0.1/") };
 /// assert_eq!(global.deadline.as_millis(), 10);
 /// assert!(!format!("{global:?}").contains("secret"));
+/// assert_eq!(global.to_string(), "redis://127.0.0.1/, shared by 3 nodes");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Global {
@@ -63,6 +64,15 @@ impl Global {
         let (authority, certificate, key) = (None, None, None);
         let (address, envoyproxy) = (address.into(), None);
         Self { address, nodes: 1, deadline, prefix, envoyproxy, authority, certificate, key }
+    }
+}
+
+impl fmt::Display for Global {
+    /// Where the limits are kept, without user and password, and how many nodes share them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = StoreOptions::new(&self.address).place();
+        let s = if self.nodes == 1 { "" } else { "s" };
+        write!(f, "{place}, shared by {} node{s}", self.nodes)
     }
 }
 

@@ -63,6 +63,17 @@ impl StoreOptions {
     /// ```
     pub const DEADLINE: Duration = Duration::from_millis(10);
 
+    /// The address without user, password and options: for messages and logs.
+    ///
+    /// ```
+    /// let options = tollgate_redis::StoreOptions::new("redis://limiter:secret@10.0.0.1:6379/2?protocol=resp3");
+    /// assert_eq!(&*options.place(), "redis://10.0.0.1:6379/2");
+    /// ```
+    #[must_use]
+    pub fn place(&self) -> Box<str> {
+        endpoint::shown(&self.address)
+    }
+
     /// A store at an address, for which callers wait at most 10 ms, and whose keys start with `tollgate:`.
     ///
     /// | The store is | The address |
