@@ -106,6 +106,8 @@ pub struct Status {
     /// How the request was decided, if its client had no cell because the rule's table was full: such a denial does
     /// not mean that the client has spent its limit.
     pub no_cell: Option<NoCell>,
+    /// Whether the store that keeps the limit did not answer, so that the rule's `on_error` decided.
+    pub is_without_store: bool,
     /// Indices of the rule, and of the limit in it.
     pub(crate) rule: Option<(usize, usize)>,
 }
@@ -143,8 +145,40 @@ impl Status {
         is_first_uncharged: false,
         is_first_question: false,
         no_cell: None,
+        is_without_store: false,
         rule: None,
     };
+
+    /// The word for a decision that does not follow from the client's own requests alone: that of [`NoCell`]; or
+    /// `store_down_denied` and `store_down_allowed` where the store that keeps the limit did not answer.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate_rules::{
+    ///     Act, DecisionMaker, Descriptor, FoundElsewhere, FoundLimit, Request, RuleCache, RuleText, Settings,
+    /// };
+    /// let cache = Arc::new(RuleCache::new(Settings::default()));
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+    ///             rate_limit: {unit: hour, requests_per_unit: 2}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let maker = DecisionMaker::new(cache)?;
+    /// let descriptors = [Descriptor::new(&[("user", "alice")])];
+    /// let question = maker.question(&Request::new("shop", &descriptors), Act::Check)?;
+    /// let denied = tollgate::Limiter::new(tollgate::Quota::per_hour(2)).check_n(3);
+    /// let limits = vec![FoundLimit { is_without_store: true, ..denied.into() }];
+    /// let answer = maker.answer_found(question, &FoundElsewhere { admitted: false, limits });
+    /// assert_eq!(answer.statuses()[0].reason(), Some("store_down_denied"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn reason(&self) -> Option<&'static str> {
+        let without_store = || match self.code {
+            Code::OverLimit => "store_down_denied",
+            Code::Ok => "store_down_allowed",
+        };
+        let is_down = self.is_without_store.then(without_store);
+        self.no_cell.map(NoCell::reason).or(is_down)
+    }
 }
 
 impl Answer {
@@ -171,6 +205,25 @@ impl Answer {
     #[must_use]
     pub fn reports(&self) -> &[FullReport] {
         &self.reports
+    }
+
+    /// Whether no rule matches a descriptor, and it brings no limit: so nothing limits it. Descriptors count from 0.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// let cache = Arc::new(RuleCache::new(Settings::default()));
+    /// let text = "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {unlimited: true}}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let descriptors = [Descriptor::new(&[("user", "alice")]), Descriptor::new(&[("usr", "alice")])];
+    /// let answer = DecisionMaker::new(cache)?.check(&Request::new("shop", &descriptors))?;
+    /// assert_eq!([0, 1].map(|n| answer.is_unmatched(n)), [false, true]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn is_unmatched(&self, descriptor: usize) -> bool {
+        let status = self.statuses.get(descriptor);
+        status.is_some_and(|status| status.rule.is_none() && status.limit.is_none())
     }
 
     /// The rule that decided about a descriptor; descriptors count from 0.

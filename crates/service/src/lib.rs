@@ -84,7 +84,7 @@
 //! | `config_dropped_domains_total` | | those of them that were given up for want of memory |
 //! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
 //! | `state_written_total`, `state_errors_total`, `state_age_seconds` | | the file of [`Options::state`], if there is one |
-//! | `domain_not_found_total`, `global_shadow_mode_total`, `auth_unmapped_total` | | requests that nothing could limit |
+//! | `domain_not_found_total`, `descriptor_not_found_total`, `global_shadow_mode_total`, `auth_unmapped_total` | | requests that nothing could limit |
 //! | `own_limits_spilled_total`, `own_limits_full_denied_total` | | units of clients without a cell under limits that came with requests |
 //! | `connections`, `connections_max`, `connections_beyond_max_total`, `connections_timed_out_total` | | connections of all listeners |
 //! | `log_lines_lost_total` | | with [`Options::log`]: lines of the log that were lost |

@@ -81,7 +81,7 @@ impl Offline {
     /// The request that a body sent to `/json` decodes to.
     #[must_use]
     pub fn read_json(body: &[u8]) -> Option<RateLimitRequest> {
-        json::read(body)
+        json::read(body).ok()
     }
 
     /// The answers to what a client of Redis' protocol sends, and whether they end the connection.

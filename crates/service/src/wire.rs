@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate_rules::{
-    Act, Answer, Code, CurrentLimit, DecisionMaker, Descriptor, DescriptorEntry, Metadata, NoCell,
+    Act, Answer, Code, CurrentLimit, DecisionMaker, Descriptor, DescriptorEntry, Metadata,
     Override, Question, Request, RequestError, Status, Unit,
 };
 
@@ -274,14 +274,14 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
     headers
 }
 
-/// The header that says that a client was decided without a cell in its rule's full table.
+/// The header that says that a decision does not follow from the client's own requests alone: [`Status::reason`].
 const REASON_HEADER: &str = "X-Tollgate-Reason";
 
-/// How the first descriptor without a cell was decided: among those that deny, if the request is denied.
+/// The reason of the first descriptor that has one: among those that deny, if the request is denied.
 fn reason(answer: &Answer) -> Option<&'static str> {
     let statuses = answer.statuses().iter();
     let denies = |status: &&Status| answer.is_allowed() || status.code == Code::OverLimit;
-    statuses.filter(denies).find_map(|status| status.no_cell).map(NoCell::reason)
+    statuses.filter(denies).find_map(Status::reason)
 }
 
 /// The header that says how many units a limit could not remember, or give back.

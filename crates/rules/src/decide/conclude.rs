@@ -189,6 +189,7 @@ fn status(part: &Part<'_>) -> Status {
         reset_after: verdict.reset_after,
         retry_after: verdict.retry_after,
         no_cell: verdict.no_cell,
+        is_without_store: verdict.is_without_store,
         rule,
     }
 }

@@ -124,12 +124,15 @@ pub struct FoundLimit {
     pub left: Option<u64>,
     /// Whether it denies by what the store had said before, which was not asked again.
     pub is_remembered: bool,
+    /// Whether it was decided without the store that keeps it, which did not answer.
+    pub is_without_store: bool,
 }
 
 impl From<Decision> for FoundLimit {
     fn from(decision: Decision) -> Self {
         let (wait, uncharged, left) = (Duration::ZERO, None, None);
-        Self { decision, wait, uncharged, left, is_remembered: false }
+        let (is_remembered, is_without_store) = (false, false);
+        Self { decision, wait, uncharged, left, is_remembered, is_without_store }
     }
 }
 
@@ -347,7 +350,9 @@ fn of_limits(limits: &[Limit], cost: u64, act: Act, found: &[&FoundLimit]) -> Op
     let verdicts = limits.iter().enumerate().map(|(n, limit)| match found.get(n) {
         Some(found) => {
             let verdict = RuleVerdict::of(&found.decision, n, OnFull::default());
-            let verdict = RuleVerdict { left: found.left.unwrap_or(verdict.left), ..verdict };
+            let (left, is_without_store) =
+                (found.left.unwrap_or(verdict.left), found.is_without_store);
+            let verdict = RuleVerdict { left, is_without_store, ..verdict };
             if found.uncharged.is_some() {
                 return RuleVerdict { is_over: false, ..verdict };
             }

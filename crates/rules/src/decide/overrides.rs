@@ -233,6 +233,7 @@ fn compare(limit: CountedLimit, counted: &Decision, cost: u64) -> RuleVerdict {
         retry_after: (is_over && asked <= most).then_some(retry_after),
         wait: Duration::ZERO,
         no_cell: NoCell::of(counted, OnFull::default()),
+        is_without_store: false,
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct RuleVerdict {
     pub(crate) wait: Duration,
     /// Set if the client had no cell.
     pub(crate) no_cell: Option<NoCell>,
+    /// Decided without the store that keeps the limit.
+    pub(crate) is_without_store: bool,
 }
 
 impl RuleVerdict {
@@ -55,6 +57,7 @@ impl RuleVerdict {
             retry_after,
             wait: Duration::ZERO,
             no_cell,
+            is_without_store: false,
         }
     }
 
@@ -76,6 +79,7 @@ impl RuleVerdict {
             retry_after,
             wait,
             no_cell,
+            is_without_store: false,
         }
     }
 

@@ -203,9 +203,9 @@ async fn ask<'a>(
         .map(|(rule, tolls)| Group { tolls, weight: rule.weight() })
         .collect();
     let decision = if charges { check_request(&groups).await } else { peek_request(&groups).await };
-    let is_remembered = decision.is_remembered();
-    let limits = decision.decisions().iter();
-    let limits = limits.map(|one| FoundLimit { is_remembered, ..(*one).into() }).collect();
+    let (is_remembered, is_without_store) = (decision.is_remembered(), decision.fault().is_some());
+    let found = |one: &Decision| FoundLimit { is_remembered, is_without_store, ..(*one).into() };
+    let limits = decision.decisions().iter().map(found).collect();
     Found { is_denied: !decision.is_allowed(), limits, charges: Vec::new() }
 }
 
@@ -252,7 +252,9 @@ async fn take_places(rules: &[&StoredRule<'_>]) -> Found {
                 let place = asked.len();
                 *asked = own;
                 if let (Some(denial), Some(told)) = (denial, asked.get_mut(place)) {
-                    *told = denial;
+                    // A refused place does not say whether the store has refused it; what was looked up since does.
+                    let is_without_store = told.is_without_store;
+                    *told = FoundLimit { is_without_store, ..denial };
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Rules that are counted in the keys of envoyproxy/ratelimit: each by itself, as there.
 
 use futures_util::future::join_all;
-use tollgate_redis::{EnvoyproxyLimiter, Fault};
+use tollgate_redis::{EnvoyproxyLimiter, Fault, RedisDecision};
 use tollgate_rules::{Act, FoundElsewhere, FoundLimit, Manner, Question, Rule};
 
 /// What is asked of one rule. It owns all that it needs, so that rules are asked at the same time.
@@ -64,22 +64,20 @@ impl CountedClaim {
         let never_denied =
             |found: FoundLimit, uncharged| FoundLimit { uncharged: Some(uncharged), ..found };
         match (act, manner) {
-            (Act::Peek, Manner::Back) => {
-                never_denied(limiter.peek(stem, 1).await.decision().into(), 0)
-            }
-            (Act::Peek, _) => limiter.peek(stem, cost).await.decision().into(),
+            (Act::Peek, Manner::Back) => never_denied(found(&limiter.peek(stem, 1).await), 0),
+            (Act::Peek, _) => found(&limiter.peek(stem, cost).await),
             (_, Manner::Back) => {
                 // What the store does not take back stays counted, which can only deny.
                 let back = limiter.uncharge(&stem, cost).await.unwrap_or(0);
-                never_denied(
-                    limiter.peek(stem, 1).await.decision().into(),
-                    cost.saturating_sub(back),
-                )
+                never_denied(found(&limiter.peek(stem, 1).await), cost.saturating_sub(back))
             }
-            (Act::Charge, _) => {
-                never_denied(limiter.check_n(stem, cost).await.decision().into(), 0)
-            }
-            _ => limiter.check_n(stem, cost).await.decision().into(),
+            (Act::Charge, _) => never_denied(found(&limiter.check_n(stem, cost).await), 0),
+            _ => found(&limiter.check_n(stem, cost).await),
         }
     }
+}
+
+fn found(decision: &RedisDecision) -> FoundLimit {
+    let is_without_store = decision.is_degraded();
+    FoundLimit { is_without_store, ..decision.decision().into() }
 }

@@ -13,7 +13,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use tollgate_redis::Fault;
 use tollgate_rules::{
-    Act, Answer, Code, Descriptor, DescriptorEntry, NoCell, Request, RequestError, RuleSet,
+    Act, Answer, Code, Descriptor, DescriptorEntry, Request, RequestError, RuleSet,
 };
 use tollgate_tower::{Headers, LimitReport, PolicyName};
 
@@ -84,8 +84,11 @@ struct CheckReply<'a> {
 #[derive(Debug, Default, Serialize)]
 struct StatusReply<'a> {
     allowed: bool,
-    /// Set if the client has no cell in the rule's full table: then the decision does not follow from its own
-    /// requests alone.
+    /// `null` if no rule matches the descriptor, and otherwise absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<Option<()>>,
+    /// Set if the decision does not follow from the client's own requests alone: it has no cell in the rule's full table,
+    /// or the store of the limits does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -257,11 +260,13 @@ pub(super) fn reply(answer: &Answer, headers: &Headers, token: Option<Token>) ->
     let statuses = answer.statuses().iter().enumerate().map(|(n, status)| {
         let allowed = status.code == Code::Ok;
         let Some(limit) = status.limit else {
-            return StatusReply { allowed, name: answer.limit_name(n), ..StatusReply::default() };
+            let (name, rule) = (answer.limit_name(n), answer.is_unmatched(n).then_some(None));
+            return StatusReply { allowed, rule, name, ..StatusReply::default() };
         };
         StatusReply {
             allowed,
-            reason: status.no_cell.map(NoCell::reason),
+            rule: None,
+            reason: status.reason(),
             name: answer.limit_name(n),
             limit: Some(limit.requests_per_unit),
             window: Some(whole_seconds(limit.window)),

@@ -26,10 +26,13 @@ pub(crate) async fn should_rate_limit(
 ) -> Response {
     // Whatever the content type: curl sends that of a form.
     let mut call = ServiceCall::begin(&service.observers, Protocol::Json, caller);
-    let Some(request) = read(&body) else {
-        let status = StatusCode::BAD_REQUEST;
-        call.end(RequestOutcome::Refused, status.as_u16());
-        return (status, NO_REQUEST).into_response();
+    let request = match read(&body) {
+        Ok(request) => request,
+        Err(reason) => {
+            let status = StatusCode::BAD_REQUEST;
+            call.end(RequestOutcome::Refused, status.as_u16());
+            return (status, reason).into_response();
+        }
     };
     let told = told(service.decide(&request, &mut call).await, call);
     match told {
@@ -41,11 +44,9 @@ pub(crate) async fn should_rate_limit(
     }
 }
 
-const NO_REQUEST: &str = "Bad Request";
-
 /// The same by limits of this process, without waiting.
 pub(crate) fn answer(service: &Service, body: &[u8]) -> Result<(StatusCode, String), String> {
-    let request = read(body).ok_or(NO_REQUEST)?;
+    let request = read(body)?;
     let mut call = ServiceCall::begin(&service.observers, Protocol::Json, Caller::default());
     told(service.decide_here(&request, &mut call), call)
 }
@@ -67,10 +68,17 @@ fn told(
     Ok((status, json.map_err(|error| error.to_string())?))
 }
 
-pub(crate) fn read(body: &[u8]) -> Option<RateLimitRequest> {
+/// The request, or why there is none.
+pub(crate) fn read(body: &[u8]) -> Result<RateLimitRequest, String> {
+    const EXAMPLE: &str =
+        r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "alice"}]}]}"#;
     // serde also reads a struct from a list of its fields' values, which no protocol uses.
-    let is_object = body.trim_ascii_start().starts_with(b"{");
-    serde_json::from_slice::<JsonRequest>(body).ok().filter(|_| is_object)?.read()
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(format!("the body is no JSON object; write one as in {EXAMPLE}"));
+    }
+    let request: JsonRequest = serde_json::from_slice(body)
+        .map_err(|error| format!("the body is no request: {error}; write one as in {EXAMPLE}"))?;
+    request.read()
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -110,7 +118,7 @@ struct JsonLimit {
 
 /// Protobuf's JSON writes numbers of 64 bits as text, and accepts text for all numbers.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a whole number that is not negative was expected, as in 5 or \"5\"")]
 enum Number {
     Plain(u64),
     Text(String),
@@ -118,69 +126,82 @@ enum Number {
 
 /// A value of an enumeration.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a unit was expected, as in \"HOUR\" or 3")]
 enum EnumValue {
     Number(i32),
     Text(String),
 }
 
 impl Number {
-    fn read(&self) -> Option<u64> {
+    /// The number, if it is at most `most`.
+    fn read(&self, name: &str, most: u64) -> Result<u64, String> {
+        let refused = |found: &dyn std::fmt::Display| {
+            format!("{name} {found} is no whole number from 0 to {most} in digits")
+        };
         match self {
-            Self::Plain(number) => Some(*number),
-            Self::Text(text) => text.parse().ok(),
+            Self::Plain(number) if *number > most => Err(refused(number)),
+            Self::Plain(number) => Ok(*number),
+            Self::Text(text) => match text.parse::<u64>() {
+                Ok(number) if number <= most => Ok(number),
+                _ => Err(refused(&shown(text))),
+            },
         }
     }
 }
 
+/// A text of a client, in an answer to it.
+fn shown(text: &str) -> String {
+    format!("'{}'", text.chars().take(64).collect::<String>().escape_debug())
+}
+
 /// An absent number is 0; one that is too large makes the request invalid.
-fn narrow(number: Option<&Number>) -> Option<u32> {
-    number.map_or(Some(0), |number| u32::try_from(number.read()?).ok())
+fn narrow(number: Option<&Number>, name: &str) -> Result<u32, String> {
+    let number = number.map_or(Ok(0), |number| number.read(name, u32::MAX.into()))?;
+    Ok(u32::try_from(number).unwrap_or(u32::MAX)) // it is no larger
 }
 
 impl JsonRequest {
-    fn read(self) -> Option<RateLimitRequest> {
-        Some(RateLimitRequest {
-            hits_addend: narrow(self.hits_addend.as_ref())?,
+    fn read(self) -> Result<RateLimitRequest, String> {
+        Ok(RateLimitRequest {
+            hits_addend: narrow(self.hits_addend.as_ref(), "hitsAddend")?,
             domain: self.domain,
             descriptors: self
                 .descriptors
                 .into_iter()
                 .map(JsonDescriptor::read)
-                .collect::<Option<_>>()?,
+                .collect::<Result<_, String>>()?,
         })
     }
 }
 
 impl JsonDescriptor {
-    fn read(self) -> Option<RateLimitDescriptor> {
-        let hits_addend = match &self.hits_addend {
-            None => None,
-            Some(number) => Some(number.read()?),
-        };
+    fn read(self) -> Result<RateLimitDescriptor, String> {
+        let hits = self.hits_addend.map(|hits| hits.read("hitsAddend of a descriptor", u64::MAX));
         let entry =
             |JsonEntry { key, value }| rate_limit_descriptor::Entry { key, value: value.into() };
-        Some(RateLimitDescriptor {
+        Ok(RateLimitDescriptor {
             entries: self.entries.into_iter().map(entry).collect(),
-            limit: match self.limit {
-                None => None,
-                Some(limit) => Some(limit.read()?),
-            },
-            hits_addend,
+            limit: self.limit.map(|limit| limit.read()).transpose()?,
+            hits_addend: hits.transpose()?,
             is_negative_hits: self.is_negative_hits,
         })
     }
 }
 
 impl JsonLimit {
-    fn read(&self) -> Option<rate_limit_descriptor::RateLimitOverride> {
+    fn read(&self) -> Result<rate_limit_descriptor::RateLimitOverride, String> {
         let unit = match &self.unit {
             None => 0,
             Some(EnumValue::Number(number)) => *number,
-            Some(EnumValue::Text(name)) => rate_limit::Unit::from_str_name(name)?.into(),
+            Some(EnumValue::Text(name)) => rate_limit::Unit::from_str_name(name)
+                .ok_or_else(|| {
+                    let found = shown(name);
+                    format!("limit.unit {found} is no unit; use SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR")
+                })?
+                .into(),
         };
-        let requests_per_unit = narrow(self.requests_per_unit.as_ref())?;
-        Some(rate_limit_descriptor::RateLimitOverride { requests_per_unit, unit })
+        let requests_per_unit = narrow(self.requests_per_unit.as_ref(), "limit.requestsPerUnit")?;
+        Ok(rate_limit_descriptor::RateLimitOverride { requests_per_unit, unit })
     }
 }
 

@@ -82,6 +82,8 @@ pub(crate) struct Requests {
     seconds: [Histogram; PROTOCOLS.len()],
     /// Requests of proxies to which no descriptor of `forward_auth` applied.
     pub(crate) unmapped: ServiceTotal,
+    /// Descriptors that no rule matched.
+    pub(crate) unmatched: ServiceTotal,
 }
 
 impl Requests {
@@ -136,7 +138,9 @@ impl Requests {
             self.seconds(protocol).encode(metric.encode_family(&[("protocol", name)])?)?;
         }
         let help = "Requests of /v1/auth that passed, as no descriptor of forward_auth applied";
-        encode_total(encoder, "auth_unmapped", help, self.unmapped.get())
+        encode_total(encoder, "auth_unmapped", help, self.unmapped.get())?;
+        let help = "Descriptors that no rule matched, so that nothing limited them";
+        encode_total(encoder, "descriptor_not_found", help, self.unmatched.get())
     }
 }
 

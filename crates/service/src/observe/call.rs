@@ -31,6 +31,7 @@ impl<'o> ServiceCall<'o> {
 
     /// Rules have decided.
     pub(crate) fn decided(&mut self, asked: &impl InWords, answer: &Answer) {
+        self.observers.unmatched(asked, answer);
         if let Some(denials) = self.observers.denials.as_ref().filter(|_| !answer.is_allowed()) {
             let from = DeniedFrom { protocol: self.protocol, peer: self.caller.peer };
             denials.by_rules(asked, answer, from);

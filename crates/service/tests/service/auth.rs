@@ -190,7 +190,7 @@ async fn a_request_that_no_descriptor_applies_to_passes_and_is_counted() {
     let world = serve_at_noon("auth_unmapped", &rules, Settings::default()).await;
     let asked = "GET /v1/auth?domain=shop";
     let (status, head, body) = ask_from(&world, "127.0.0.1", asked, &[]).await;
-    let passes = r#"{"allowed":true,"statuses":[{"allowed":true}]}"#;
+    let passes = r#"{"allowed":true,"statuses":[{"allowed":true,"rule":null}]}"#;
     assert_eq!((status, body.as_str()), (200, passes));
     assert!(!head.contains("ratelimit"), "{head}");
     let unmapped = "tollgate_auth_unmapped_total";

@@ -57,30 +57,6 @@ async fn a_body_is_answered_without_a_socket_as_with_one() {
 }
 
 #[tokio::test]
-async fn json_that_is_no_request_is_refused() {
-    let world = world("json_that_is_no_request_is_refused").await;
-    let deep = "[".repeat(100_000);
-    for body in [
-        "",
-        "}",
-        "[]",
-        r#"{"domain": 5}"#,
-        r#"{"hitsAddend": -1}"#,
-        r#"{"hitsAddend": 4294967296}"#,
-        r#"{"unknown": 1}"#,
-        deep.as_str(),
-    ] {
-        let answer = world.http("POST", "/json", body).await;
-        assert_eq!(answer, (400, "Bad Request".to_owned()), "{}", &body[..body.len().min(40)]);
-    }
-    let (status, text) = world.http("POST", "/json", r#"{"domain":""}"#).await;
-    assert_eq!((status, text.as_str()), (400, "rate limit domain must not be empty"));
-    let (status, _) = world.http("POST", "/json", &"x".repeat(1 << 20)).await;
-    assert_eq!(status, 413);
-    assert_eq!(world.http("GET", "/json", "").await.0, 405);
-}
-
-#[tokio::test]
 async fn check_peek_and_reset_are_the_same_questions_in_plain() {
     let world = world("check_peek_and_reset").await;
     let body = r#"{"domain": "basic", "descriptors": [{"key3": "x"}], "cost": 10}"#;
@@ -121,13 +97,19 @@ descriptors:
 ";
     let world = serve_at_noon("each_descriptor", rules, Settings::default()).await;
     let asked = json!([{"free": "x"}, {"user": "x"}, {"other": "x"}]);
-    let (any, other) = (json!({"allowed": true, "name": "any"}), json!({"allowed": true}));
+    let any = json!({"allowed": true, "name": "any"});
+    // What no rule matches says so.
+    let other = json!({"allowed": true, "rule": null});
     let five = json!({"allowed": true, "name": "five", "limit": 5, "window": 3_600, "remaining": 0,
         "reset_after": 3_583});
     assert_eq!(world.check("d", &asked, 5).await, (true, json!([any, five, other])));
     let mut five = five;
     (five["allowed"], five["retry_after"]) = (json!(false), json!(3_583));
     assert_eq!(world.check("d", &asked, 5).await, (false, json!([any, five, other])));
+    assert_eq!(world.metric("tollgate_descriptor_not_found_total").await.as_deref(), Some("2"));
+    let unknown = world.check("unknown", &json!([{"user": "x"}, {"free": "x"}]), 5).await;
+    assert_eq!(unknown, (true, json!([other, other])));
+    assert_eq!(world.metric("tollgate_descriptor_not_found_total").await.as_deref(), Some("4"));
 }
 
 #[tokio::test]

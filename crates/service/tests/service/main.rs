@@ -28,4 +28,5 @@ mod traces;
 #[cfg(unix)]
 mod unix_sockets;
 mod usage;
+mod why;
 mod xds;
