@@ -53,9 +53,7 @@ fn row_02_a_burst_of_zero_is_refused() {
 fn row_03_a_period_that_is_zero_negative_or_no_number_is_refused() {
     assert!(told(Quota::try_per(5, Duration::ZERO)).starts_with("period 0 would be"));
     assert!(told(Quota::try_per(5, Duration::MAX)).starts_with("the period is too long"));
-    for text in
-        ["5/0s", "5/-1s", "5/NaNs", "5/infs", "5/1e3s", "5/0.5s", "5/", "5/ms", "5/99999999d"]
-    {
+    for text in ["5/0s", "5/-1s", "5/NaNs", "5/infs", "5/1e3s", "5/", "5/ms", "5/99999999d"] {
         let error = text.parse::<Policy>().unwrap_err().to_string();
         assert!(error.starts_with(&format!("in policy {text:?}: period")), "{error}");
     }

@@ -187,24 +187,33 @@ impl Shared {
 
     /// How a quota divides a word of its own; `None` if it does not fit.
     ///
-    /// The field tells apart how far a time can lie behind any now and ahead of it, until the latest of the clock: so
-    /// which of both it does is read without doubt.
+    /// Times stay in the lower quarter of the field until the latest of the clock, and what is charged ahead
+    /// stays within another: so how far a time lies ahead of now, or behind, is read without doubt. The highest rates have
+    /// no room for quarters. They have a field of just as many instants as have to be told apart.
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
-        let fitting = |(kernel, rules, count_bits, ahead): (Kernel, Rules, u32, u64)| {
+        let fitting = |choice: (Kernel, Rules, u32, u64), in_quarters: bool| {
+            let (kernel, rules, count_bits, ahead) = choice;
             // In full width: a table's words may wrap until then, and so do the low 64 bits of ticks.
             let latest = kernel.passed(0, kernel.latest_ns());
             // From now a word's time lies behind by the latest of all at most, and ahead by that and by what is charged
-            // ahead (twice the burst, a debt or a penalty). So many instants have to be told apart.
-            let instants = 2 * (u128::from(latest) + u128::from(SLACK)) + u128::from(ahead);
+            // ahead: twice the burst, a debt or a penalty.
+            let narrowest = if in_quarters {
+                let quarter = latest.saturating_add(SLACK).max(ahead.saturating_sub(1));
+                u64::BITS - quarter.leading_zeros() + 2
+            } else {
+                let instants = 2 * (u128::from(latest) + u128::from(SLACK)) + u128::from(ahead);
+                u128::BITS - instants.leading_zeros()
+            };
             // The surplus takes what is left: a bit at least, and no more than it can use.
             let widest = self.index_shift().checked_sub(count_bits + 1)?;
-            let narrowest = (u128::BITS - instants.leading_zeros()).max(4);
-            let time_bits = narrowest.max((widest + 1).saturating_sub(SURPLUS_BITS_MAX));
+            let time_bits = narrowest.max(4).max((widest + 1).saturating_sub(SURPLUS_BITS_MAX));
             if narrowest > widest {
                 return None;
             }
-            let back = latest + SLACK; // no overflow: twice as much fits below 2^widest
-            let ahead = (1_u64 << time_bits) - 2 * back; // what the field has left
+            let quarter = 1_u64 << (time_bits - 2);
+            // No overflow, and no less than it takes: so many instants are in the field.
+            let back = if in_quarters { 2 * quarter } else { latest + SLACK };
+            let ahead = if in_quarters { quarter } else { ahead };
             let bare = self.bare();
             let time_mask = (1 << time_bits) - 1;
             let (count_bits, time_bits) =
@@ -216,9 +225,15 @@ impl Shared {
         };
         // None, if even the coarsest runs over within the clock's time. Of all others the one that tells both its ticks
         // and its surplus best, and of these the finest.
-        alone(policy).into_iter().filter_map(fitting).fold(None, |best: Option<Layout>, layout| {
+        let better = |best: Option<Layout>, layout: Layout| {
             best.filter(|best| best.merit_alone() >= layout.merit_alone()).or(Some(layout))
-        })
+        };
+        let choices = alone(policy);
+        let best = |in_quarters: bool| {
+            let fitting = |choice: &_| fitting(*choice, in_quarters);
+            choices.iter().filter_map(fitting).fold(None, better)
+        };
+        best(true).or_else(|| best(false))
     }
 
     /// What is the same in every layout of the table: enough for code that looks only for tags.

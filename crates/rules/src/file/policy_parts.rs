@@ -49,7 +49,7 @@ impl<'a> PolicyParts<'a> {
         };
         let counted_as = |requests: u32| {
             let rate = format!("{requests}/{}ns", window.as_nanos());
-            Self { rate: &rate, ..*self }.text().parse::<Policy>().ok()
+            PolicyParts { rate: &rate, ..*self }.text().parse::<Policy>().ok()
         };
         // What fits, and what does not.
         let (mut fits, mut too_many) = (0, asked);

@@ -225,7 +225,13 @@ impl KeyDebt {
                     if is_keyed {
                         all >= (1 + named.max(1)) * u128::from(limit)
                     } else {
-                        all << fineness.tick >= reach || all >= centuries
+                        // A rate near the highest that may change leaves no room for more than a table's. Its ticks are
+                        // a 16th of a unit or longer.
+                        let is_dense = centuries << 6 >= reach << 3;
+                        let least = (1 + named.max(1)) * u128::from(limit);
+                        all << fineness.tick >= reach
+                            || all >= centuries
+                            || (is_dense && all >= least)
                     }
                 } else {
                     true
