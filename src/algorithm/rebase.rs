@@ -69,7 +69,7 @@ pub(crate) struct Change<'a> {
     /// The furthest that a word of the new quota may lie ahead, in its ticks.
     pub(crate) most: u64,
     /// The most that a window of the new quota may count: its limit, and its debt.
-    pub(crate) most_counts: u64,
+    pub(crate) max_counts: u64,
 }
 
 /// What a change makes of a word.
@@ -218,7 +218,7 @@ impl Change<'_> {
     /// What a window counts on after the change: its debt, too, unless the limit is lowered.
     fn room(&self) -> u64 {
         let limit = self.new.limit();
-        if limit < self.old.limit() { limit } else { self.most_counts.max(limit) }
+        if limit < self.old.limit() { limit } else { self.max_counts.max(limit) }
     }
 
     /// What a word owes beyond the old burst and its queue, in the new quota's ticks: its units, or the time that they
@@ -276,9 +276,8 @@ impl Ruled<'_> {
     ) -> Rebased {
         let [old_queue_ticks, queue_ticks] = [self, new].map(Self::queue_ticks);
         let (old, to) = (self.kernel, new.kernel);
-        let most_counts = to.limit().saturating_mul(1 + u64::from(new.rules.debt));
-        let change =
-            Change { old, new: to, at_ns, old_queue_ticks, queue_ticks, most, most_counts };
+        let max_counts = to.limit().saturating_mul(1 + u64::from(new.rules.debt));
+        let change = Change { old, new: to, at_ns, old_queue_ticks, queue_ticks, most, max_counts };
         if self.rules.penalty.is_none() && new.rules.penalty.is_none() {
             return change.rebased(held, kept, seen_ns);
         }

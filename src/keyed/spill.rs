@@ -321,9 +321,9 @@ pub(super) fn owed(
             let (at_ns, most) = (seen_ns, layout.ahead);
             let [old_queue_ticks, queue_ticks] = [0; 2]; // a spill keeps no order
             let new = kernel;
-            let most_counts = new.limit(); // as everywhere in the spill
+            let max_counts = new.limit(); // as everywhere in the spill
             let change =
-                Change { old: &old, new, at_ns, old_queue_ticks, queue_ticks, most, most_counts };
+                Change { old: &old, new, at_ns, old_queue_ticks, queue_ticks, most, max_counts };
             change.rebased_shared(held, None).held
         }
         // One quota, or the cells are counted in the caller's already.

@@ -214,7 +214,7 @@ impl Lens {
             old_queue_ticks: 0,
             queue_ticks: 0,
             most,
-            most_counts: new.limit(),
+            max_counts: new.limit(),
         }
     }
 

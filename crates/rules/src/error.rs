@@ -250,7 +250,8 @@ impl fmt::Display for Problem {
             | Self::Change { .. }
             | Self::TooMuchMemory { .. }
             | Self::Elsewhere { .. }
-            | Self::NoPool { .. } => self.describe_limit(f),
+            | Self::NoPool { .. }
+            | Self::Manifest(_) => self.describe_limit(f),
             _ => self.describe_rule(f),
         }
     }
@@ -304,6 +305,7 @@ impl Problem {
                 "mode: elastic borrows from the pool of its domain, and '{domain}' has none; write pool: \
                  {{unit: second, requests_per_unit: 100}} beside domain:"
             ),
+            Self::Manifest(manifest) => write!(f, "{manifest}"),
             _ => Ok(()),
         }
     }
@@ -327,7 +329,6 @@ impl Problem {
                 }
                 write!(f, "use one of {}", accepted.join(", "))
             }
-            Self::Manifest(manifest) => write!(f, "{manifest}"),
             Self::DashWithoutBlank { key } => write!(
                 f,
                 "config error, unknown key '{key}'; did you mean '- {}'? An entry of a list begins with a dash and a blank",

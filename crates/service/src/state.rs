@@ -199,7 +199,7 @@ enum Restored {
     },
 }
 
-/// Reads the file. Blocks as long as the disk does: if nobody waits for it any longer, the file may be another one.
+/// Reads the file. Blocks as long as the disk does. Once `is_late` is set, the path may hold a newer file.
 fn read(
     path: &Path,
     mut cache: RuleCache,

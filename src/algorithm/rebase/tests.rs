@@ -19,7 +19,7 @@ fn change<'a>(old: &'a Kernel, new: &'a Kernel, at_ns: u64) -> Change<'a> {
         old_queue_ticks,
         queue_ticks,
         most: u64::MAX,
-        most_counts: new.limit(),
+        max_counts: new.limit(),
     }
 }
 
