@@ -202,7 +202,7 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
             return Err(LocatedProblem { at: first.at, problem });
         }
         (Some(node), []) => match limit::read(node)? {
-            LimitKind::Limited(limit) => rule.add(limit),
+            LimitKind::Limited(limit) => rule.add(*limit),
             LimitKind::Unlimited { name, replaces } => {
                 (rule.name, rule.replaces) = (name, replaces);
             }
@@ -210,7 +210,7 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
         (None, nodes) => {
             for node in nodes {
                 match limit::read(node)? {
-                    LimitKind::Limited(limit) => rule.add(limit),
+                    LimitKind::Limited(limit) => rule.add(*limit),
                     LimitKind::Unlimited { .. } => {
                         let problem = Problem::Together { key: "unlimited", with: "limits" };
                         return Err(LocatedProblem { at: node.at, problem });

@@ -92,7 +92,7 @@ impl LimitText {
 /// A limit, or the explicit absence of one.
 #[derive(Clone, Debug)]
 pub(crate) enum LimitKind {
-    Limited(LimitText),
+    Limited(Box<LimitText>),
     Unlimited { name: Option<String>, replaces: Vec<String> },
 }
 
@@ -127,7 +127,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
     let is_plain = fields.get("algorithm").is_none() && !says_debt;
     let zone = read_zone(&fields, policy, window)?;
     let at = node.at;
-    Ok(LimitKind::Limited(LimitText {
+    Ok(LimitKind::Limited(Box::new(LimitText {
         at,
         requests,
         asked,
@@ -141,7 +141,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
         elastic,
         is_plain,
         says_debt,
-    }))
+    })))
 }
 
 /// Refuses keys of a limit beside `unlimited`.
@@ -269,7 +269,7 @@ mod tests {
         let read = |unit: &str| {
             let text = format!("{{{unit}, requests_per_unit: 9, algorithm: Calendar_Month}}");
             match read(&crate::yaml::parse(&text).expect("one map")) {
-                Ok(LimitKind::Limited(limit)) => Ok(limit),
+                Ok(LimitKind::Limited(limit)) => Ok(*limit),
                 Ok(other) => panic!("{other:?}"),
                 Err(fault) => Err(format!("{:?}", fault.problem)),
             }
