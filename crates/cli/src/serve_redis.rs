@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tollgate_rules::OnError;
 use tollgate_service::Global;
 
 const CERTIFICATE: &str = "--redis-tls-cert";
@@ -17,13 +19,20 @@ pub(crate) struct RedisArgs {
     /// Or redis+sentinel://host:port,host:port/name, the master that Sentinels name, with
     /// ?sentinel_auth=user:password behind it if they want one; redis+cluster://host:port,host:port; or any of
     /// them as rediss, over TLS. Each rule's `accuracy` says how (exact, leased: the default, or async), its
-    /// `on_error` what happens while Redis does not answer (local: the default, allow, deny).
+    /// `on_error` what happens while Redis does not answer (local, allow or deny, see `--on-error`).
     #[arg(long, value_name = "URL")]
     pub(crate) redis: Option<String>,
 
     /// How many nodes share the limits: determines the share of each while Redis does not answer [default: 1]
     #[arg(long, value_name = "NODES")]
     nodes: Option<u64>,
+
+    /// What becomes of requests while Redis does not answer, under rules that name no `on_error` [default: local]
+    ///
+    /// With `local` each node decides by its share of the limit; `allow` admits each request that costs no more than the
+    /// limit, and `deny` none.
+    #[arg(long, value_name = "WORD", value_parser = on_error())]
+    on_error: Option<OnError>,
 
     /// The maximum number of milliseconds that a request waits for Redis [default: 10]
     #[arg(long, value_name = "MS")]
@@ -62,6 +71,12 @@ pub(crate) enum RedisKeys {
     Envoyproxy,
 }
 
+/// The words that rules take, too.
+fn on_error() -> impl TypedValueParser<Value = OnError> {
+    let words = PossibleValuesParser::new(OnError::ALL.map(OnError::word));
+    words.try_map(|word| OnError::of_word(&word).ok_or("no such word"))
+}
+
 impl RedisArgs {
     /// The settings of the flags, on top of those of the variables, of which `prefix` is one; or a flag that is given without
     /// another that it needs.
@@ -78,6 +93,7 @@ impl RedisArgs {
         let Some(global) = base else {
             let given = [
                 (self.nodes.is_some(), "--nodes"),
+                (self.on_error.is_some(), "--on-error"),
                 (self.redis_deadline.is_some(), "--redis-deadline"),
                 (self.redis_prefix.is_some(), "--redis-prefix"),
                 (self.redis_keys.is_some(), "--redis-keys"),
@@ -98,6 +114,7 @@ impl RedisArgs {
         };
         let global = Global {
             nodes: self.nodes.unwrap_or(global.nodes),
+            on_error: self.on_error.unwrap_or(global.on_error),
             deadline: self.redis_deadline.map_or(global.deadline, Duration::from_millis),
             prefix,
             envoyproxy,

@@ -94,6 +94,7 @@ fn flags_that_serve_refuses_are_refused() {
     scratch.file("rules.yaml", rule("rate_limit: {unit: day, requests_per_unit: 5}"));
     for flags in [
         &["--nodes", "3"][..],
+        &["--on-error", "deny"],
         &["--redis", "redis://127.0.0.1:1/", "--nodes", "0"],
         &["--redis", "http://127.0.0.1:1/"],
         &["--redis", "redis://127.0.0.1:1/", "--redis-deadline", "0"],

@@ -96,6 +96,7 @@ metrics-names = "envoyproxy"
 linger-stop = 16
 redis = "redis://u:secret@127.0.0.1/"
 nodes = 17
+on-error = "deny"
 redis-deadline = 18
 redis-prefix = "p"
 redis-keys = "envoyproxy"

@@ -28,8 +28,8 @@ struct Serving {
     lines: Receiver<String>,
 }
 
-/// A service that is configured as one of three nodes on this Redis.
-fn serve(test: &str, redis: SocketAddr) -> Serving {
+/// A service that is configured as one of three nodes on this Redis, with these flags more.
+fn serve(test: &str, redis: SocketAddr, more: &[&str]) -> Serving {
     let rules = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::write(&rules, RULES).expect("a file below target");
     let any = "127.0.0.1:0";
@@ -39,6 +39,7 @@ fn serve(test: &str, redis: SocketAddr) -> Serving {
         .args(["--redis", &format!("redis://:secret@{redis}/"), "--nodes", "3"])
         // A busy machine may be slow: a Redis that answers must not time out.
         .args(["--redis-deadline", "2000"])
+        .args(more)
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command is built");
@@ -118,7 +119,7 @@ fn a_redis_that_is_killed_is_told_of_in_the_log_and_by_the_health_check_and_so_i
     let address = free_address();
     let store = format!("redis://{address}/");
     let first = redis(address);
-    let serving = serve("redis_killed.yaml", address);
+    let serving = serve("redis_killed.yaml", address, &[]);
     serving.until_healthy();
     assert!(serving.check("local"));
     drop(first);
@@ -151,4 +152,18 @@ fn a_redis_that_is_killed_is_told_of_in_the_log_and_by_the_health_check_and_so_i
     assert!(what.ends_with(ends), "{back}");
     serving.until_healthy();
     assert!(!lost.contains("secret") && !back.contains("secret") && !body.contains("secret"));
+}
+
+#[test]
+fn while_redis_is_away_rules_that_name_no_on_error_follow_the_flag_and_others_themselves() {
+    // Nothing listens there.
+    let away = free_address();
+    for (word, admitted) in [("local", 10), ("allow", 14), ("deny", 0)] {
+        let more = ["--on-error", word];
+        let serving = serve(&format!("redis_away_{word}.yaml"), away, &more);
+        // The rule that is called `local` names none: a third of 30, everything or nothing.
+        assert_eq!((0..14).filter(|_| serving.check("local")).count(), admitted, "{word}");
+        assert!((0..4).all(|_| serving.check("allow")), "{word}");
+        assert!((0..4).all(|_| !serving.check("deny")), "{word}");
+    }
 }

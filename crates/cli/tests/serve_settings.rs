@@ -184,6 +184,12 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
             vec![rules],
             "--state-every is given without --state; give both",
         ),
+        (vec!["--on-error", "deny"], vec![rules], "--on-error is given without --redis; give both"),
+        (
+            vec!["--redis", "redis://10.0.0.7/"],
+            vec![rules, ("TOLLGATE_ON_ERROR", "shrug")],
+            "TOLLGATE_ON_ERROR is 'shrug' in the environment; use local or allow or deny",
+        ),
         (
             vec!["--redis-tls-key", "k", "--redis", "rediss://10.0.0.7/"],
             vec![rules],
@@ -201,6 +207,10 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
             "{expected}\n{errors}"
         );
     }
+    let flags = ["--rules", RULES, "--redis", "redis://10.0.0.7/", "--on-error", "shrug"];
+    let (ok, _, errors) = run(&flags, &[]);
+    let told = "'shrug' for '--on-error <WORD>'\n  [possible values: local, allow, deny]";
+    assert!(!ok && errors.contains(told), "{errors}");
     let (ok, _, errors) = run(&["--rules", RULES, "--grpc-tls-cert", "c"], &[]);
     assert!(!ok && errors.contains("--grpc-tls-key"), "{errors}");
 }

@@ -13,7 +13,7 @@ use crate::key::StoredKeys;
 use crate::leased::holding::Terms;
 use crate::local::SharedSettings;
 use crate::script::{ScriptVerb, Units};
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, OnError, Settings};
 use crate::share::LocalShare;
 use crate::store::Store;
 
@@ -100,6 +100,23 @@ impl RedisLimiter {
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.inner.plan.policy()
+    }
+
+    /// What becomes of requests while the store does not answer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{OnError, RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let settings = Settings::new("10/m".parse()?).on_error(OnError::Deny);
+    /// assert_eq!(RedisLimiter::new(&store, settings)?.on_error(), OnError::Deny);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn on_error(&self) -> OnError {
+        self.inner.on_error
     }
 
     /// Decides a request of one unit of a key, and charges it if it is admitted: the short form of

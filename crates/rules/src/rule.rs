@@ -189,9 +189,9 @@ impl Rule {
         self.traits.usage == Usage::Seen && !self.is_quota() && self.gates().all(is_plain)
     }
 
-    /// What it answers while the store is unavailable.
+    /// What it answers while the store is unavailable; `None` if its file leaves that to what keeps its counts.
     #[must_use]
-    pub fn on_error(&self) -> OnError {
+    pub fn on_error(&self) -> Option<OnError> {
         self.traits.on_error
     }
 

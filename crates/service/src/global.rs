@@ -2,7 +2,7 @@
 //!
 //! Every limit of the rules gets a limiter there when the rules are loaded; if one cannot be kept there, the load is
 //! refused, and the previous rules stay. A request is decided in one call, whatever the number of its descriptors,
-//! and by each rule's `on_error` if there is no answer in time.
+//! and by each rule's `on_error`, or that of [`Global`], if there is no answer in time.
 
 mod acts;
 mod envoyproxy;
@@ -36,6 +36,8 @@ pub struct Global {
     pub address: String,
     /// How many nodes share the limits: determines the share of each while the store does not answer.
     pub nodes: u64,
+    /// What becomes, while the store does not answer, of requests under rules that name no `on_error`.
+    pub on_error: OnError,
     /// The maximum time that a request waits for the store.
     pub deadline: Duration,
     /// The prefix of all keys.
@@ -53,7 +55,7 @@ pub struct Global {
 }
 
 impl Global {
-    /// With the defaults: one node, [`StoreOptions::DEADLINE`], the prefix `tollgate`.
+    /// With the defaults: one node, [`OnError::Local`], [`StoreOptions::DEADLINE`], the prefix `tollgate`.
     ///
     /// ```
     /// assert_eq!(tollgate_service::Global::new("redis://127.0.0.1/").nodes, 1);
@@ -62,8 +64,9 @@ impl Global {
     pub fn new(address: impl Into<String>) -> Self {
         let (deadline, prefix) = (StoreOptions::DEADLINE, "tollgate".to_owned());
         let (authority, certificate, key) = (None, None, None);
+        let (nodes, on_error) = (1, OnError::default());
         let (address, envoyproxy) = (address.into(), None);
-        Self { address, nodes: 1, deadline, prefix, envoyproxy, authority, certificate, key }
+        Self { address, nodes, on_error, deadline, prefix, envoyproxy, authority, certificate, key }
     }
 }
 
@@ -81,6 +84,7 @@ impl fmt::Debug for Global {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Global")
             .field("nodes", &self.nodes)
+            .field("on_error", &self.on_error)
             .field("deadline", &self.deadline)
             .field("prefix", &self.prefix)
             .field("envoyproxy", &self.envoyproxy)
@@ -150,6 +154,8 @@ struct LimiterIdentity {
 pub(crate) struct GlobalLimits {
     store: Store,
     nodes: u64,
+    /// Of rules that name none.
+    on_error: OnError,
     /// What keys of envoyproxy/ratelimit begin with, if it is counted in those.
     envoyproxy: Option<Arc<str>>,
     /// What tells the windows of those keys.
@@ -174,7 +180,8 @@ impl GlobalLimits {
         }
         let store = options.open().map_err(GlobalError::Store)?;
         let envoyproxy = global.envoyproxy.as_deref().map(Arc::from);
-        Ok(Self { store, nodes: global.nodes, envoyproxy, clock, known: Arc::default() })
+        let (nodes, on_error) = (global.nodes, global.on_error);
+        Ok(Self { store, nodes, on_error, envoyproxy, clock, known: Arc::default() })
     }
 
     pub(crate) fn metrics(&self) -> OfStore {
@@ -220,9 +227,13 @@ impl GlobalLimits {
         limiter.map(Arc::new).map_err(|error| error.to_string())
     }
 
+    fn on_error(&self, rule: &Rule) -> OnError {
+        rule.on_error().unwrap_or(self.on_error)
+    }
+
     /// What all limiters of a rule have in common.
     fn settings(&self, rule: &Rule, policy: Policy) -> tollgate_redis::Settings {
-        let on_error = match rule.on_error() {
+        let on_error = match self.on_error(rule) {
             OnError::Local => tollgate_redis::OnError::Local,
             OnError::Allow => tollgate_redis::OnError::Allow,
             OnError::Deny => tollgate_redis::OnError::Deny,
@@ -240,7 +251,7 @@ impl GlobalLimits {
         place: &str,
         policy: Policy,
     ) -> Result<Arc<RedisLimiter>, String> {
-        let (accuracy, on_error) = (rule.accuracy(), rule.on_error());
+        let (accuracy, on_error) = (rule.accuracy(), self.on_error(rule));
         let capacity = rule.capacity();
         let (domain, path) = (rule.domain().into(), rule.identity().into());
         let identity = LimiterIdentity {

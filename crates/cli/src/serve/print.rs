@@ -245,6 +245,7 @@ fn of_redis(redis: &Setting<Option<Global>>) -> SettingRows {
     let of = |global: &Global| {
         [global.nodes.to_string(), global.deadline.as_millis().to_string(), prefix(global)]
     };
+    let on_error = |global: &Global| text(&global.on_error.word());
     let keys =
         |global: &Global| text(if global.envoyproxy.is_some() { &"envoyproxy" } else { &"own" });
     let ([nodes, deadline, prefix], [one, usual_deadline, usual_prefix]) = (of(global), of(&usual));
@@ -253,6 +254,7 @@ fn of_redis(redis: &Setting<Option<Global>>) -> SettingRows {
     SettingRows::from([
         ("redis", one_of(address, &redis.source)),
         ("nodes", with_redis(nodes, one)),
+        ("on-error", with_redis(on_error(global), on_error(&usual))),
         ("redis-deadline", with_redis(deadline, usual_deadline)),
         ("redis-prefix", with_redis(prefix, usual_prefix)),
         ("redis-keys", with_redis(keys(global), keys(&usual))),

@@ -74,7 +74,8 @@ pub(crate) struct Traits {
     pub(crate) quota_mode: bool,
     pub(crate) usage: Usage,
     pub(crate) detailed_metric: bool,
-    pub(crate) on_error: OnError,
+    /// `None` if the rule leaves that to the service.
+    pub(crate) on_error: Option<OnError>,
     pub(crate) accuracy: Accuracy,
     pub(crate) on_full: OnFull,
 }
@@ -104,6 +105,43 @@ pub enum OnError {
     Allow,
     /// Let nothing through.
     Deny,
+}
+
+impl OnError {
+    /// All of them, the default first.
+    ///
+    /// ```
+    /// use tollgate_rules::OnError;
+    /// assert_eq!(OnError::ALL[0], OnError::default());
+    /// ```
+    pub const ALL: [Self; 3] = [Self::Local, Self::Allow, Self::Deny];
+
+    /// The word for it in rule files.
+    ///
+    /// ```
+    /// use tollgate_rules::OnError;
+    /// assert_eq!(OnError::ALL.map(OnError::word), ["local", "allow", "deny"]);
+    /// ```
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
+
+    /// The one that has this [word](OnError::word).
+    ///
+    /// ```
+    /// use tollgate_rules::OnError;
+    /// assert_eq!(OnError::of_word("deny"), Some(OnError::Deny));
+    /// assert_eq!(OnError::of_word("shrug"), None);
+    /// ```
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|on_error| on_error.word() == word)
+    }
 }
 
 /// How exactly a rule is counted across several nodes. In one process every decision is exact.
@@ -269,12 +307,10 @@ fn read_traits(fields: &MapFields<'_>) -> Result<Traits, LocatedProblem> {
         (Some(_), false) => Usage::Never,
     };
     let on_error = match fields.scalar("on_error")? {
-        None => OnError::default(),
-        Some((scalar, at)) => match scalar.text.as_str() {
-            "local" => OnError::Local,
-            "allow" => OnError::Allow,
-            "deny" => OnError::Deny,
-            _ => return Err(bad_value(scalar, at, "on_error", "local, allow or deny")),
+        None => None,
+        Some((scalar, at)) => match OnError::of_word(&scalar.text) {
+            None => return Err(bad_value(scalar, at, "on_error", "local, allow or deny")),
+            known => known,
         },
     };
     let accuracy = match fields.scalar("accuracy")? {

@@ -6,11 +6,10 @@
 
 use tollgate::{Decision, Wait};
 use tollgate_redis::{
-    Fault, Group, RedisLimiter, RedisReservation, RedisToll, Weight, check_request, peek_request,
+    Fault, Group, OnError, RedisLimiter, RedisReservation, RedisToll, Weight, check_request,
+    peek_request,
 };
-use tollgate_rules::{
-    Act, Claim, FoundElsewhere, FoundLimit, Limit, Manner, OnError, Question, Rule,
-};
+use tollgate_rules::{Act, Claim, FoundElsewhere, FoundLimit, Limit, Manner, Question, Rule};
 
 /// A rule that a request falls under, and its limits.
 struct StoredRule<'a> {
@@ -270,7 +269,7 @@ async fn charge(rules: &[&StoredRule<'_>]) -> Found {
             uncharged.push(match limit.limiter.charge(&rule.client, rule.cost).await {
                 Ok(units) => units,
                 // Charged to this node's share.
-                Err(_) if rule.rule.on_error() == OnError::Local => 0,
+                Err(_) if limit.limiter.on_error() == OnError::Local => 0,
                 Err(_) => rule.cost,
             });
         }

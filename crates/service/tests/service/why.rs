@@ -1,7 +1,7 @@
 //! Answers say why: what is wrong with a request, and whether a denial is an outage.
 
 use serde_json::{Value, json};
-use tollgate_rules::Settings;
+use tollgate_rules::{OnError, Settings};
 use tollgate_service::{Global, Options};
 
 use crate::common::{RULES, serve, serve_with};
@@ -98,4 +98,46 @@ descriptors:
     let answer: Value = serde_json::from_str(&answer).expect("JSON");
     let headers = answer["responseHeadersToAdd"].as_array().expect("headers");
     assert_eq!((status, headers.last()), (429, Some(&told)));
+}
+
+/// Nothing listens there.
+#[tokio::test]
+async fn without_the_store_a_rule_that_names_no_on_error_follows_the_service_and_others_themselves()
+{
+    let rules = "
+domain: d
+descriptors:
+  - {key: none, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: local, on_error: local, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: allow, on_error: allow, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: deny, on_error: deny, rate_limit: {unit: hour, requests_per_unit: 1}}
+";
+    // Of two requests, those that are admitted.
+    let (local, allow, deny) = ([true, false], [true, true], [false, false]);
+    for (on_error, none) in [
+        (OnError::default(), local),
+        (OnError::Local, local),
+        (OnError::Allow, allow),
+        (OnError::Deny, deny),
+    ] {
+        let global = Some(Global { on_error, ..Global::new("redis://127.0.0.1:1/") });
+        let test = format!("without_the_store_{}", on_error.word());
+        let world = serve_with(&test, rules, |options| Options { global, ..options }).await;
+        for (key, admitted) in [("none", none), ("local", local), ("allow", allow), ("deny", deny)]
+        {
+            for is_admitted in admitted {
+                let (allowed, statuses) = world.check("d", &json!([{ key: "x" }]), 1).await;
+                let reason = if is_admitted { "store_down_allowed" } else { "store_down_denied" };
+                let told = (allowed, statuses[0]["reason"].as_str());
+                assert_eq!(told, (is_admitted, Some(reason)), "{on_error:?}: {key}");
+            }
+            // What no store has charged is charged to this node's share, where the share decides.
+            let body = json!({"domain": "d", "descriptors": [{ key: "y" }], "cost": 1}).to_string();
+            let (status, answer) = world.http("POST", "/v1/charge", &body).await;
+            let answer: Value = serde_json::from_str(&answer).expect("JSON");
+            let uncharged = answer["statuses"][0]["uncharged"].as_u64().unwrap_or(0);
+            let expected = u64::from(admitted != local);
+            assert_eq!((status, uncharged), (200, expected), "{on_error:?}: {key}");
+        }
+    }
 }
