@@ -139,7 +139,11 @@ fn an_unreadable_file_ends_the_run() {
 #[test]
 fn a_bad_policy_is_refused_before_anything_is_read() {
     let scratch = Scratch::new("bad_policy");
-    for (policy, says) in [("ten per minute", "<count>/<period>"), ("0/s", "0"), ("", "")] {
+    for (policy, says) in [
+        ("ten per minute", "there is no algorithm \"ten per minute\"; use gcra, "),
+        ("0/s", "0"),
+        ("", ""),
+    ] {
         let run = scratch.replay(&["missing.log", "--policy", policy]);
         assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
         let start = format!("error: invalid value '{policy}' for '--policy <POLICY>': ");

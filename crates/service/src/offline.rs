@@ -116,6 +116,8 @@ mod tests {
         let (status, told) = service.json(body);
         assert_eq!(status, 429);
         assert!(told.starts_with(r#"{"overallCode":"OVER_LIMIT","#), "{told}");
-        assert_eq!(service.json(b"[]"), (400, "Bad Request".to_owned()));
+        let (status, told) = service.json(b"[]");
+        assert_eq!(status, 400);
+        assert!(told.starts_with("the body is no JSON object; write one as in "), "{told}");
     }
 }
