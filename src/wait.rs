@@ -77,7 +77,6 @@ impl Wait {
     #[must_use]
     pub fn spread(&self, until: Duration) -> Duration {
         // Callers that were told the same instant go on one after the other.
-        // Its turn has come: nothing to draw.
         if self.jitter_ns == 0 {
             return until;
         }
@@ -176,6 +175,13 @@ impl WaitBudget {
     #[must_use]
     pub fn until(&self, place: &Reservation, now: Timestamp) -> Duration {
         let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
-        self.wait.spread(Duration::from_nanos(until))
+        self.spread(Duration::from_nanos(until))
+    }
+
+    /// How long to sleep for a turn that comes in so long, the jitter included.
+    #[must_use]
+    pub fn spread(&self, until: Duration) -> Duration {
+        // Its turn has come, and the sleep before it had its jitter.
+        if until.is_zero() && self.has_slept() { until } else { self.wait.spread(until) }
     }
 }

@@ -231,7 +231,7 @@ impl RedisLimiter {
             };
             tokio::time::sleep(pause).await;
         };
-        let (permit, pause) = (place.permit(), wait.spread(place.wait()));
+        let (permit, pause) = (place.permit(), budget.spread(place.wait()));
         let mut waiting = Waiting { limiter: self, key, place: Some(place) };
         // At once otherwise: a timer may round a wait of zero up.
         if !pause.is_zero() {
