@@ -9,7 +9,7 @@ use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, Reservation};
 use tollgate_oracle::{BigUint, Oracle, Verdict};
 
 use super::charge::{Charge, CheckResult};
-use crate::expect::{Expectation, Plant, TimedRequest, is_first, same};
+use crate::expect::{Expectation, Plant, TimedRequest, coarsest_tick, is_first, same};
 use crate::grain::LATEST_NS;
 use crate::policy::period_ns;
 use crate::rules::ceiling;
@@ -204,6 +204,10 @@ impl KeyDebt {
         let centuries = u128::from(LATEST_NS) * u128::from(quota.count())
             / u128::from(period_ns(self.policy()));
         let named = u128::from(self.policy().at_limit().debt);
+        // A rate near the highest that may change has no room for that: not even in its coarsest ticks, and a few for rounding.
+        let is_plain = self.policy().at_limit() == AtLimit::default();
+        let coarsest = if is_plain { 0 } else { coarsest_tick(self.policy()) };
+        let is_dense = (centuries + centuries / 64) << coarsest >= reach << 1;
         self.compare(when, charged > 0, |expected| {
             expected.keep(|fineness, model| {
                 // A window has no place for more than its limit, or what its policy names beyond it; a word remembers 2^63
@@ -225,9 +229,6 @@ impl KeyDebt {
                     if is_keyed {
                         all >= (1 + named.max(1)) * u128::from(limit)
                     } else {
-                        // A rate near the highest that may change leaves no room for more than a table's. Its ticks are
-                        // a 16th of a unit or longer.
-                        let is_dense = centuries << 6 >= reach << 3;
                         let least = (1 + named.max(1)) * u128::from(limit);
                         all << fineness.tick >= reach
                             || all >= centuries
