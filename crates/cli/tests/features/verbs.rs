@@ -39,6 +39,7 @@ const SKETCH: &str = "tests/sketch/main.rs";
 const SKETCH_VERBS: &str = "tests/sketch/verbs.rs";
 pub(crate) const REPLAY: &str = "crates/cli/tests/replay.rs";
 pub(crate) const SIMULATE: &str = "crates/cli/tests/simulate.rs";
+const SIMULATE_LIMITS: &str = "crates/cli/tests/simulate_limits.rs";
 pub(crate) const GLOBAL: &str = "crates/service/tests/with_redis/global.rs";
 
 /// Over Redis, each in all of its modes.
@@ -247,7 +248,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
         sketch: SHARED,
         traffic: [
             Test(REPLAY, "a_queue_is_told_as_delays"),
-            Test(SIMULATE, "a_queue_is_told_as_delays"),
+            Test(SIMULATE_LIMITS, "a_queue_is_told_as_delays"),
         ],
     },
     VerbRow {
