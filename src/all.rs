@@ -26,7 +26,8 @@
 //! by a cancellation, another as by a refund. Across a change of quota the charge stays. A sliding log gives back each
 //! slot that still holds what was charged: it is free from the time of the charge on, also for callers that come late.
 //!
-//! So no limit ever admits above its bound, and a request that is denied costs at most itself.
+//! So no limit ever admits above its bound, and a request that is denied costs at most itself. Only a `reset` between a
+//! charge and its undo forgives twice: what it forgot, and as much of what others were charged since.
 //!
 //! # Stripes and sketches
 //! A stripe is a word like a [`Limiter`](crate::Limiter)'s, and the toll remembers which of them was charged.

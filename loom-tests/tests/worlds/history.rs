@@ -157,13 +157,26 @@ pub(crate) fn judge(bound: &Bound, of_key: &[Event]) -> Result<(), String> {
 fn forgiven(events: &mut [Event]) -> Vec<(u64, u64)> {
     let resets = events.iter().filter(|event| event.kind == Kind::Forgiven);
     let mut spans: Vec<_> = resets.map(|event| (event.begin, event.end)).collect();
-    let crosses = |spans: &[(u64, u64)], event: &Event| {
-        event.back > 0
-            && spans.iter().any(|&(begin, end)| begin < event.back_end && event.begin < end)
+    // What several limits denied may have been charged, forgiven and undone, at any time of the call.
+    let may_be_undone = |event: &&Event| event.verb == Verb::All && event.kind == Kind::Unsure;
+    let undone: Vec<_> = events.iter().filter(may_be_undone).map(|e| (e.begin, e.end)).collect();
+    let crosses = |spans: &[(u64, u64)], from: u64, to: u64| {
+        spans.iter().any(|&(begin, end)| begin < to && from < end)
     };
-    while let Some(event) = events.iter_mut().find(|event| crosses(&spans, event)) {
-        event.back = 0;
-        spans.push((event.back_begin, event.back_end));
+    loop {
+        let of_forgiven =
+            |event: &&mut Event| event.back > 0 && crosses(&spans, event.begin, event.back_end);
+        let next = if let Some(event) = events.iter_mut().find(of_forgiven) {
+            event.back = 0;
+            (event.back_begin, event.back_end)
+        } else if let Some(&call) =
+            undone.iter().find(|call| !spans.contains(call) && crosses(&spans, call.0, call.1))
+        {
+            call
+        } else {
+            break;
+        };
+        spans.push(next);
     }
     spans.sort_unstable();
     spans
