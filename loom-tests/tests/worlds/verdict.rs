@@ -102,7 +102,9 @@ impl World {
             if events[n].verb == Verb::MoveKey && events[n].kind == Kind::Loose {
                 let key = events[n].key;
                 let of_key = events.iter().filter(|event| event.key == key);
-                let all: u64 = of_key.map(|event| event.units).sum();
+                // A move is recorded with one unit less than was charged for it, since that is rounded up.
+                let is_move = |event: &Event| event.verb == Verb::MoveKey;
+                let all: u64 = of_key.map(|event| event.units + u64::from(is_move(event))).sum();
                 if all > 2 * Self::rate_of(self.policy_of(key)).burst {
                     events[n].kind = Kind::Unsure;
                 }
