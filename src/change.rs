@@ -42,7 +42,7 @@ pub enum ChangeError {
         /// The policy.
         policy: Policy,
     },
-    /// Calendar months in a limiter whose clock cannot tell the date.
+    /// Windows of the calendar in a limiter whose clock cannot tell the date.
     NoDate,
     /// Another thread is changing a quota of this limiter; or, of a sliding log, one has begun a request of several units
     /// or is giving something back, and has not ended that yet. A later try may succeed.

@@ -156,6 +156,7 @@ mod wait;
 mod word;
 
 pub use acquire::WaitStep;
+pub use algorithm::{CalendarUnit, Weekday};
 pub use all::{JointDecision, JointDenial, Toll, check_all};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};

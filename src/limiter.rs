@@ -56,7 +56,7 @@ pub(crate) enum Apart {
 }
 
 impl Limiter {
-    /// A limiter with the machine's fastest clock ([`Clock::monotonic`]; [`Clock::unix`] for calendar months).
+    /// A limiter with the machine's fastest clock ([`Clock::monotonic`]; [`Clock::unix`] for windows of the calendar).
     ///
     /// Takes no memory but its own size, except for a sliding log: 8 bytes for each unit and a little more, so at most
     /// 8 MiB, which are allocated here as by any `Box`.

@@ -1,7 +1,7 @@
 //! [`Policy`]: a quota and the algorithm that enforces it.
 
 mod at_limit;
-mod calendar_month;
+mod calendar;
 mod check;
 mod compile;
 mod hint;
@@ -14,14 +14,15 @@ mod read;
 mod text;
 mod words;
 
-use crate::algorithm::{LONGEST_NS, softened};
+use crate::algorithm::{CalendarUnit, softened};
 use crate::error::{BuildError, PolicyError};
 use crate::quota::Quota;
 
 pub(crate) use at_limit::is_soft_at_most;
 pub use at_limit::{AtLimit, CountDenied, Penalty};
-pub(crate) use calendar_month::deciding;
+pub(crate) use calendar::deciding;
 pub(crate) use compile::Fineness;
+use names::name_of;
 pub(crate) use needs::{POWERS_OF_TEN, WordNeeds};
 pub(crate) use numbers::NUMBERS;
 
@@ -63,9 +64,10 @@ pub enum Algorithm {
         /// 2 to 64; must divide the window into whole nanoseconds.
         segments: u8,
     },
-    /// Calendar months in UTC, of 28 to 31 days: at most L in each. Most in 28 days: 2L, across one boundary; in W,
-    /// which is 31 days: 3L, around a shorter month. [`Policy::calendar_month`] makes such a policy.
-    CalendarMonth,
+    /// Weeks, months or years of the calendar, from midnight to midnight in UTC: at most L in each. Most in an interval
+    /// as long as the shortest of them: 2L, across one boundary; in W, the longest: 3L, around a shorter month or year,
+    /// and 2L for weeks. [`Policy::calendar`] makes such a policy.
+    Calendar(CalendarUnit),
     /// The time of each unit, in a slot of 8 bytes for each unit of L. Most in W: L. At most 2^20 units. Some limiters
     /// keep a word and no slots: they refuse it when they are built.
     SlidingLog,
@@ -110,7 +112,7 @@ impl Policy {
     ///
     /// # Errors
     /// Windows take no burst of their own; their counts and the window number must fit in a word; the
-    /// number of segments must be 2 to 64 and divide the window; calendar months are of 31 days; a sliding log takes
+    /// number of segments must be 2 to 64 and divide the window; windows of the calendar have the period of the longest one; a sliding log takes
     /// no burst either, and 2^20 units at most.
     ///
     /// ```
@@ -131,10 +133,13 @@ impl Policy {
         if let Algorithm::SegmentedWindow { segments } = algorithm {
             check_segments(quota.period_ns(), segments)?;
         }
-        if algorithm == Algorithm::CalendarMonth && quota.period_ns() != LONGEST_NS {
-            return Err(PolicyError::fixed(
-                "a quota of calendar months has a period of 31 days; use Policy::calendar_month",
-            ));
+        if let Algorithm::Calendar(unit) = algorithm
+            && quota.period_ns() != unit.longest_ns()
+        {
+            let (name, [_, days]) = (name_of(unit), unit.days());
+            return Err(PolicyError::new(format!(
+                "a quota of {name} has a period of {days} days; use Policy::calendar"
+            )));
         }
         policy.check_fits()?;
         Ok(policy)

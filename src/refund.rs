@@ -178,7 +178,7 @@ impl Kernel {
             Self::SegmentedWindow(window) => window.given_back(held, units),
             // One count. GCRA, which has none, does not come here.
             Self::FixedWindow(_)
-            | Self::CalendarMonth(_)
+            | Self::CalendarWindow(_)
             | Self::FromFirst(_)
             | Self::Gcra(_)
             | Self::RuledGcra(_) => {

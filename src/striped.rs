@@ -80,8 +80,8 @@ impl StripedLimiter {
     /// is the burst divided by the number of stripes.
     ///
     /// # Errors
-    /// No stripe; more stripes than the limit has units; and as [`new`](StripedLimiter::new). Calendar months under a
-    /// clock without a date.
+    /// No stripe; more stripes than the limit has units; and as [`new`](StripedLimiter::new). Windows of the calendar
+    /// under a clock without a date.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, StripedLimiter};

@@ -55,7 +55,7 @@ impl fmt::Debug for Word {
 /// |---|---|---|
 /// | gcra | TAT in ticks | none |
 /// | fixed-window | window index | count |
-/// | calendar-month | months since January 1970 | count |
+/// | calendar-week, -month, -year | windows since the one that holds the beginning of 1970 | count |
 /// | fixed-window from-first | start in quanta | count |
 /// | sliding-window | window index | previous, current |
 /// | segmented-window | segment index | n counts, the current one lowest; or their sum and the number of the older; or their number |

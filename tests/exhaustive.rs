@@ -16,7 +16,7 @@ use tollgate::{Algorithm, AtLimit, CountDenied, Meter, Policy, Quota, Timestamp,
 use tollgate_oracle::{Oracle, Verdict};
 
 /// The worlds. Each period is short enough for the steps below to cross it several times.
-const WORLDS: [&str; 30] = [
+const WORLDS: [&str; 34] = [
     "gcra 1/3ms",
     "gcra 2/3ms burst 3",
     "gcra 1/2ms burst 4",
@@ -26,6 +26,10 @@ const WORLDS: [&str; 30] = [
     "calendar-month 3",
     "calendar-month 2 soft 50%",
     "calendar-month 2 count-denied",
+    "calendar-year 3",
+    "calendar-week 3",
+    "calendar-week 2 from-sunday soft 50%",
+    "calendar-week 2 from-thursday count-denied",
     "fixed-window 2/3ms from-first",
     "fixed-window 3/4ms from-first",
     "sliding-window 2/3ms exact",
@@ -117,9 +121,10 @@ fn exhaust(policy: Policy, oracle: &Oracle, enough: u64) -> u64 {
         let AtLimit { count_denied, penalty, .. } = policy.at_limit();
         let counts = count_denied != CountDenied::No || penalty.is_some();
         let meter = Meter::new(policy).unwrap();
-        // Ten days, so that a few steps cross months of every length.
-        let is_month = policy.algorithm() == Algorithm::CalendarMonth;
-        let scale = if is_month { 864_000_000 } else { 1 };
+        // Of months ten days, of others as much in proportion, so that a few steps cross windows of every length.
+        let is_calendar = matches!(policy.algorithm(), Algorithm::Calendar(_));
+        let longest_ns = i64::try_from(policy.quota().period().as_nanos()).unwrap();
+        let scale = if is_calendar { longest_ns / 3_100_000 } else { 1 };
         let mut walk = Walk { meter, scale, counts, cases: 0, every: 1 << (depth / 2) };
         // From the middle of a window, so that steps back do not end at time 0.
         walk.explore(Word::UNUSED, oracle, 25_000_000 * scale.unsigned_abs(), depth);
@@ -182,6 +187,11 @@ fn a_model_with_other_words_is_caught() {
         ["calendar-month 3", "fixed-window 3/30d"],
         ["calendar-month 3", "fixed-window 3/31d"],
         ["calendar-month 3", "fixed-window 3/31d from-first"],
+        ["calendar-year 3", "fixed-window 3/365d"],
+        ["calendar-year 3", "fixed-window 3/366d"],
+        // A week of the clock, which begins on Thursday, and one from another day.
+        ["calendar-week 3", "fixed-window 3/7d"],
+        ["calendar-week 3", "calendar-week 3 from-sunday"],
     ] {
         let wrong = oracle_of(common::policy(other));
         let quiet = std::panic::catch_unwind(|| exhaust(common::policy(policy), &wrong, 300_000));

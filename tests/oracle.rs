@@ -10,7 +10,7 @@ mod common;
 use std::time::Duration;
 
 use common::model::{Grain, LATEST_NS, ceiling, model, tells_the_same, verdict};
-use common::rules::ruled;
+use common::rules::{calendar_unit, ruled};
 use proptest::prelude::*;
 use tollgate::{Algorithm, Meter, Policy, Quota, Timestamp, Word};
 
@@ -26,9 +26,9 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     let count = prop_oneof![1_u64..20, 1_u64..5_000, 1_u64..4_000_000_000];
     let burst =
         prop_oneof![Just(None), (1_u64..20).prop_map(Some), (1_u64..1 << 40).prop_map(Some)];
-    (0..8_usize, period, count, burst, 2_u8..9).prop_filter_map(
+    (0..8_usize, period, count, burst, 2_u8..9, calendar_unit()).prop_filter_map(
         "refused",
-        |(algorithm, period_ns, count, burst, segments)| {
+        |(algorithm, period_ns, count, burst, segments, unit)| {
             let algorithm = [
                 Algorithm::Gcra,
                 Algorithm::FixedWindow,
@@ -37,10 +37,10 @@ fn any_policy() -> impl Strategy<Value = Policy> {
                 Algorithm::SlidingWindow,
                 Algorithm::SlidingWindowStrict,
                 Algorithm::SegmentedWindow { segments },
-                Algorithm::CalendarMonth,
+                Algorithm::Calendar(unit),
             ][algorithm];
-            if algorithm == Algorithm::CalendarMonth {
-                return Policy::calendar_month(count).ok();
+            if let Algorithm::Calendar(unit) = algorithm {
+                return Policy::calendar(unit, count).ok();
             }
             let segmented = matches!(algorithm, Algorithm::SegmentedWindow { .. });
             let period_ns =

@@ -8,7 +8,7 @@ use tollgate::{Policy, Quota};
 #[test]
 fn every_slip_is_named_with_what_would_be_right() {
     let algorithms = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
-                      segmented-window, calendar-month or sliding-log";
+                      segmented-window, calendar-week, calendar-month, calendar-year or sliding-log";
     let slips = [
         ("", "it is empty; write a quota such as 100/s, or gcra 100/s burst 20"),
         (
@@ -140,6 +140,12 @@ fn every_slip_is_named_with_what_would_be_right() {
             "sliding window 100 per month",
             "a month has no fixed length; write 100/30d, or calendar-month 100",
         ),
+        ("100 per year", "a year has no fixed length; write 100/365d, or calendar-year 100"),
+        ("gcra 100/y", "a year has no fixed length; write 100/365d, or calendar-year 100"),
+        (
+            "fixed-window 100/2 years",
+            "period \"2 years\" has no fixed length, as months and years are not all alike; write days, as in 730d",
+        ),
         (
             "fixed-window 100/2 months",
             "period \"2 months\" has no fixed length, as months and years are not all alike; write days, as in 60d",
@@ -147,6 +153,58 @@ fn every_slip_is_named_with_what_would_be_right() {
         (
             "fixed-window 100/month from-first",
             "calendar-month has no option \"from-first\"; months are those of the calendar; use aligned, or none",
+        ),
+        (
+            "fixed-window 100/year from-first",
+            "calendar-year has no option \"from-first\"; years are those of the calendar; use aligned, or none",
+        ),
+        (
+            "fixed-window 100/week from-sunday",
+            "fixed-window has no option \"from-sunday\"; write calendar-week 100 from-sunday",
+        ),
+        (
+            "fixed-window 100/d from-sunday",
+            "fixed-window has no option \"from-sunday\"; use aligned, from-first, or none",
+        ),
+        (
+            "calendar-week 100 from-sun",
+            "calendar-week has no option \"from-sun\" (did you mean \"from-sunday\"?); a week begins on Monday, or on \
+             another day, as in from-sunday; use one of these, or none",
+        ),
+        (
+            "calendar-week 100 from",
+            "calendar-week has no option \"from\"; a week begins on Monday, or on another day, as in from-sunday; use one of \
+             these, or none",
+        ),
+        ("calendar-week 100 from-monday from-sunday", "\"from-sunday\" is one option too many"),
+        (
+            "calendar-month 100 from-sunday",
+            "calendar-month has no option \"from-sunday\"; months are those of the calendar; use aligned, or none",
+        ),
+        (
+            "calendar-day 100",
+            "there is no algorithm \"calendar-day\"; use fixed-window, whose days are those of UTC, as in fixed-window 1000/d",
+        ),
+        (
+            "calendar-week 10/2w",
+            "calendar-week takes a count without a period, as in calendar-week 10000, not \"10/2w\"",
+        ),
+        (
+            "calendar-year 10/month",
+            "calendar-year takes a count without a period, as in calendar-year 10000, not \"10/month\"",
+        ),
+        (
+            "calendar-month 10/year",
+            "calendar-month takes a count without a period, as in calendar-month 10000, not \"10/year\"",
+        ),
+        ("calendar-year 0.5", "count \"0.5\" is not a whole number, as in 10000"),
+        (
+            "calendar-year 10 penalty 366d after 3",
+            "calendar-year takes no penalty; leave it out, or use fixed-window 10000/366d",
+        ),
+        (
+            "10/m wait 1 year",
+            "wait \"1 year\" has no fixed length, as months and years are not all alike; write days, as in 365d",
         ),
         (
             "10/m wait 1 month",

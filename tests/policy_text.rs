@@ -46,6 +46,22 @@ fn every_form_is_read_and_printed_in_one_way() {
         ("fixed window 100000 requests per month aligned", "calendar-month 100000"),
         ("calendar-month 10 per month", "calendar-month 10"),
         ("calendar-month 1M", "calendar-month 1000000"),
+        ("fixed-window 100000/year", "calendar-year 100000"),
+        ("calendar year 10 per year", "calendar-year 10"),
+        ("Calendar_Year 90 soft 5%", "calendar-year 90 soft 5%"),
+        ("calendar-year aligned 10k", "calendar-year 10000"),
+        ("calendar-week 10", "calendar-week 10"),
+        ("calendar-week 10 from-monday", "calendar-week 10"),
+        (
+            "CalendarWeek 10/week From Sunday count-denied",
+            "calendar-week 10 from-sunday count-denied",
+        ),
+        ("calendar week from_saturday 10 per week", "calendar-week 10 from-saturday"),
+        ("calendar-week from wednesday 10/7d debt 2x", "calendar-week 10 from-wednesday debt 2x"),
+        ("calendar-week 90 soft 5% from tuesday", "calendar-week 90 from-tuesday soft 5%"),
+        ("calendar-week 10 from-thursday", "calendar-week 10 from-thursday"),
+        ("calendar-week 10 from-friday", "calendar-week 10 from-friday"),
+        ("fixed-window 100/m from first", "fixed-window 100/m from-first"),
         ("10 / m", "gcra 10/m"),
         ("10 req / min", "gcra 10/m"),
         ("10 calls every 2 hours", "gcra 10/2h"),
@@ -136,7 +152,11 @@ fn serde_reads_and_writes_the_text() {
     assert_eq!(serde_json::to_string(&policy).unwrap(), "\"gcra 10/m burst 5\"");
     let quota: Quota = serde_json::from_str("\"10/m burst 5\"").unwrap();
     assert_eq!(serde_json::to_string(&quota).unwrap(), "\"10/m burst 5\"");
-    for text in ["\"calendar-month 10000\"", "\"calendar-month 9 soft 50%\""] {
+    for text in [
+        "\"calendar-week 9 from-sunday\"",
+        "\"calendar-month 10000\"",
+        "\"calendar-month 9 soft 50%\"",
+    ] {
         let policy: Policy = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&policy).unwrap(), text);
     }

@@ -182,7 +182,7 @@ fn a_question_for_a_place_takes_none_and_tells_whether_there_is_one() {
 fn what_has_no_queue_says_why() {
     let refused = |text: &str| text.parse::<Policy>().unwrap_err().to_string();
     for text in
-        ["fixed-window 5/s queue 5", "calendar-month 5 wait 2s", "sliding-window 5/s queue 5"]
+        ["fixed-window 5/s queue 5", "calendar-year 5 wait 2s", "sliding-window 5/s queue 5"]
     {
         assert!(refused(text).contains("a window has no queue, since"), "{text}");
     }

@@ -57,6 +57,7 @@ fn windows_are_divided_without_a_unit_lost() {
         "sliding-window 10/m strict",
         "segmented-window 10/m x6",
         "calendar-month 10",
+        "calendar-week 10",
     ] {
         let policy: Policy = text.parse().unwrap();
         for stripes in [1, 3, 4, 10] {

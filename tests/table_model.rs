@@ -10,7 +10,7 @@ mod common;
 use std::time::Duration;
 
 use common::model::{Grain, model, tells_the_same, verdict};
-use common::rules::{horizon_ns, ruled_up_to};
+use common::rules::{calendar_unit, horizon_ns, ruled_up_to};
 use proptest::prelude::*;
 use tollgate::{
     Algorithm, AtLimit, Decision, Full, KeyedLimiter, ManualClock, Policy, PolicyError, Quota,
@@ -58,9 +58,9 @@ fn plain_policies() -> impl Strategy<Value = Policy> {
     let period_ns =
         prop_oneof![Just(1_000_000_000_u64), Just(60_000_000_000), 50_000_000_u64..100_000_000_000];
     let small = |most| prop_oneof![1_u64..most, 1_u64..8];
-    (small(1_000), small(5_000), 0..11_usize, period_ns).prop_filter_map(
+    (small(1_000), small(5_000), 0..11_usize, period_ns, calendar_unit()).prop_filter_map(
         "does not fit a keyed word",
-        |(count, burst, algorithm, period_ns)| {
+        |(count, burst, algorithm, period_ns, unit)| {
             let quota =
                 |count, parts| Quota::per(count, Duration::from_nanos(period_ns / parts * parts));
             let segmented = |count, segments: u8| {
@@ -80,7 +80,7 @@ fn plain_policies() -> impl Strategy<Value = Policy> {
                 // Side by side in the word; as one number; and where that is what fits.
                 7 => return fitting(segmented(count % 60 + 1, 4)),
                 8 => return fitting(segmented(count % 200 + 1, 6)),
-                9 => return fitting(Policy::calendar_month(count)),
+                9 => return fitting(Policy::calendar(unit, count)),
                 _ => return fitting(segmented(count % 20 + 1, 10)),
             };
             fitting(Policy::new(algorithm, quota(count, 1)))
@@ -220,6 +220,7 @@ fn a_model_of_one_unit_more_is_caught() {
         ["gcra 10/s burst 10", "gcra 10/s burst 11"],
         ["fixed-window 10/s", "fixed-window 11/s"],
         ["calendar-month 10", "calendar-month 11"],
+        ["calendar-week 10", "calendar-week 11"],
         ["sliding-window 10/s strict", "sliding-window 11/s strict"],
         ["segmented-window 100/m x6", "segmented-window 101/m x6"],
         ["gcra 10/s soft 10%", "gcra 10/s soft 20%"],

@@ -133,7 +133,7 @@ fn earliest(policy: Policy, units: usize) -> Vec<Duration> {
     admitted
 }
 
-const POLICIES: [&str; 11] = [
+const POLICIES: [&str; 13] = [
     "gcra 2/s",
     "gcra 10/s burst 1",
     "fixed-window 2/s",
@@ -144,6 +144,8 @@ const POLICIES: [&str; 11] = [
     "segmented-window 4/s x4",
     "sliding-log 2/s",
     "calendar-month 2",
+    "calendar-year 2",
+    "calendar-week 2 from-sunday",
     "fixed-window 2/s soft 50%",
 ];
 
@@ -156,7 +158,7 @@ fn nearly_equal(one: &[Duration], other: &[Duration], tolerance: Duration) -> bo
 /// Each wait is long enough for all: so all are admitted, each as early as the limit admits another unit.
 #[test]
 fn twenty_that_wait_for_one_window_are_all_admitted_in_turn() {
-    let wait = Wait::at_most(Duration::from_secs(86_400 * 400));
+    let wait = Wait::at_most(Duration::from_secs(86_400 * 4_000));
     for text in POLICIES {
         let policy = policy(text);
         let expected = earliest(policy, 20);

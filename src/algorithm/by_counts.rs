@@ -1,7 +1,7 @@
 //! The windows, as the path of a decision asks them.
 
 use super::{
-    Algorithm, CalendarMonth, Decides, FixedWindow, FromFirst, Held, Kernel, Moment,
+    Algorithm, CalendarWindow, Decides, FixedWindow, FromFirst, Held, Kernel, Moment,
     SegmentedWindow, SlidingWindow,
 };
 use crate::clock::LATEST_NS;
@@ -43,7 +43,7 @@ macro_rules! decides_by_counts {
     };
 }
 decides_by_counts!(FixedWindow, LATEST_NS);
-decides_by_counts!(CalendarMonth, u64::MAX);
+decides_by_counts!(CalendarWindow, u64::MAX);
 decides_by_counts!(FromFirst, LATEST_NS);
 decides_by_counts!(SlidingWindow, LATEST_NS);
 decides_by_counts!(SegmentedWindow, LATEST_NS);

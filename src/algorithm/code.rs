@@ -5,8 +5,8 @@
 //! are its lengths and limits. What is read back decides exactly as what was written.
 
 use super::{
-    Algorithm, CalendarMonth, FixedWindow, FromFirst, Gcra, Kernel, Packing, Rounding,
-    SegmentedWindow, SlidingWindow,
+    Algorithm, CalendarUnit, CalendarWindow, FixedWindow, FromFirst, Gcra, Kernel, Packing,
+    Rounding, SegmentedWindow, SlidingWindow,
 };
 use crate::divisor::Divisor;
 use crate::ticks::TickScale;
@@ -35,7 +35,7 @@ macro_rules! by_code {
                 $run
             }
             5 => {
-                type $A = $crate::algorithm::CalendarMonth;
+                type $A = $crate::algorithm::CalendarWindow;
                 $run
             }
             _ => {
@@ -86,7 +86,9 @@ impl Kernel {
                 let small = small([4, window.segments, window.count_bits, window.packing.0]);
                 [small, segment_ns, window.limit, 0, multiplier]
             }
-            Self::CalendarMonth(month) => [5, month.limit(), 0, 0, 0],
+            Self::CalendarWindow(window) => {
+                [small([5, window.unit.number(), 0, 0]), window.limit(), 0, 0, 0]
+            }
             // A log has slots in place of a word.
             _ => return None,
         })
@@ -121,10 +123,12 @@ impl FromCode for FixedWindow {
     }
 }
 
-impl FromCode for CalendarMonth {
+impl FromCode for CalendarWindow {
     #[inline(always)]
-    fn of_code([_, limit, ..]: [u64; CODE_WORDS]) -> Self {
-        Self::new(limit)
+    fn of_code(code: [u64; CODE_WORDS]) -> Self {
+        let ([unit, ..], [_, limit, ..]) = (small(code), code);
+        // Another number was read while it was written: whatever comes of it is not used.
+        Self::new(CalendarUnit::of_number(unit).unwrap_or(CalendarUnit::Month), limit)
     }
 }
 
@@ -179,6 +183,9 @@ mod tests {
             "fixed-window 100/m",
             "fixed-window 100/m from-first",
             "calendar-month 10000",
+            "calendar-year 10000",
+            "calendar-week 10000",
+            "calendar-week 10000 from-sunday",
             "sliding-window 100/m exact",
             "sliding-window 100/m",
             "sliding-window 100/m strict",

@@ -5,7 +5,7 @@
 //! how wide the word is.
 //!
 //! A word holds a *time* and *counts*. What "time" counts is the algorithm's own unit: ticks for GCRA, windows for
-//! fixed and sliding windows, months, segments, quanta. A step does not see the absolute time but its distance from
+//! fixed and sliding windows, windows of the calendar, segments, quanta. A step does not see the absolute time but its distance from
 //! now, because that is all that matters to a decision and is the same whether the word had room for the whole time or
 //! only for its low bits.
 
@@ -13,7 +13,7 @@ mod adds;
 mod answers;
 mod at_limit;
 mod by_counts;
-mod calendar_month;
+mod calendar;
 mod carry;
 mod code;
 mod fixed_window;
@@ -28,7 +28,8 @@ mod surplus;
 pub(crate) use adds::{Adds, Load};
 pub(crate) use answers::Answers;
 pub(crate) use at_limit::{Penalty, RULES_WORDS, Ruled, Rules, softened, unsoftened};
-pub(crate) use calendar_month::{CalendarMonth, LONGEST_NS, SHORTEST_NS};
+pub(crate) use calendar::CalendarWindow;
+pub use calendar::{CalendarUnit, Weekday};
 pub(crate) use code::{CODE_WORDS, FromCode, by_code, kernel_of_code};
 pub(crate) use fixed_window::FixedWindow;
 pub(crate) use from_first::FromFirst;
@@ -107,7 +108,7 @@ pub(crate) enum Kernel {
     /// one has its path to itself.
     RuledGcra(Gcra),
     FixedWindow(FixedWindow),
-    CalendarMonth(CalendarMonth),
+    CalendarWindow(CalendarWindow),
     FromFirst(FromFirst),
     SlidingWindow(SlidingWindow),
     SegmentedWindow(SegmentedWindow),
@@ -124,7 +125,7 @@ macro_rules! laid_out {
             $crate::algorithm::Kernel::Gcra($algorithm)
             | $crate::algorithm::Kernel::RuledGcra($algorithm) => $code,
             $crate::algorithm::Kernel::FixedWindow($algorithm) => $code,
-            $crate::algorithm::Kernel::CalendarMonth($algorithm) => $code,
+            $crate::algorithm::Kernel::CalendarWindow($algorithm) => $code,
             $crate::algorithm::Kernel::FromFirst($algorithm) => $code,
             $crate::algorithm::Kernel::SlidingWindow($algorithm) => $code,
             $crate::algorithm::Kernel::SegmentedWindow($algorithm) => $code,
@@ -151,7 +152,7 @@ pub(crate) trait Decides {
     fn moment(&self, at_ns: u64) -> Moment;
 
     /// The latest instant that an absolute time of a word tells apart from later ones: past it the clock stands still,
-    /// so that no time can outgrow its word. Months are so long that a word has room for all that a clock can tell.
+    /// so that no time can outgrow its word. Windows of the calendar are so long that a word has room for all that a clock can tell.
     #[inline(always)]
     fn latest_ns(&self) -> u64 {
         LATEST_NS
@@ -215,7 +216,7 @@ impl Decides for Kernel {
     #[inline(always)]
     fn latest_ns(&self) -> u64 {
         match self {
-            Self::CalendarMonth(month) => Decides::latest_ns(month),
+            Self::CalendarWindow(window) => Decides::latest_ns(window),
             _ => LATEST_NS,
         }
     }
@@ -277,7 +278,7 @@ impl Kernel {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.remaining(held, late),
             Self::FixedWindow(window) => window.remaining(held),
-            Self::CalendarMonth(month) => month.remaining(held),
+            Self::CalendarWindow(window) => window.remaining(held),
             Self::FromFirst(window) => window.remaining(held, moment),
             Self::SlidingWindow(window) => window.remaining(held, moment),
             Self::SegmentedWindow(window) => window.remaining(held),
@@ -311,7 +312,7 @@ impl Kernel {
                 _ => 2, // their sum apart
             },
             Self::FixedWindow(_)
-            | Self::CalendarMonth(_)
+            | Self::CalendarWindow(_)
             | Self::SlidingWindow(_)
             | Self::Log(_) => 0,
         }
@@ -336,7 +337,7 @@ impl Kernel {
             Self::SlidingWindow(window) => window.idle_ns(held, at_ns),
             // One whose whole limit would be admitted now admits it later too: its counts only fall off.
             Self::FixedWindow(_)
-            | Self::CalendarMonth(_)
+            | Self::CalendarWindow(_)
             | Self::FromFirst(_)
             | Self::SegmentedWindow(_) => self.ready_ns(held, at_ns, self.limit()),
         };

@@ -250,7 +250,7 @@ impl Change<'_> {
 fn keeps_windows(old: &Kernel, new: &Kernel) -> bool {
     match (old, new) {
         (Kernel::FixedWindow(old), Kernel::FixedWindow(new)) => old.window == new.window,
-        (Kernel::CalendarMonth(_), Kernel::CalendarMonth(_)) => true,
+        (Kernel::CalendarWindow(old), Kernel::CalendarWindow(new)) => old.unit == new.unit,
         (Kernel::FromFirst(old), Kernel::FromFirst(new)) => {
             (old.window_ns, old.quantum) == (new.window_ns, new.quantum)
         }
@@ -341,7 +341,7 @@ impl Kernel {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => held.ahead.div_ceil(gcra.unit_ticks()),
             Self::FixedWindow(_) => FixedWindow::used(held),
-            Self::CalendarMonth(_) => FixedWindow::used(held),
+            Self::CalendarWindow(_) => FixedWindow::used(held),
             Self::FromFirst(window) => window.used(held, moment),
             Self::SlidingWindow(window) => window.used(held, moment),
             // Neither remembers a debt.

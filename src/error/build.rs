@@ -2,9 +2,9 @@
 
 use std::{fmt, io};
 
-/// Why calendar months are refused, here and where a quota is changed.
-pub(crate) const NO_DATE: &str = "the clock cannot tell the date, which calendar months need; use Clock::unix(), or a \
-                                  clock that is resumed at the time of the wall clock";
+/// Why windows of the calendar are refused, here and where a quota is changed.
+pub(crate) const NO_DATE: &str = "the clock cannot tell the date, which windows of the calendar need; use \
+                                  Clock::unix(), or a clock that is resumed at the time of the wall clock";
 
 /// Why a limiter, a [`SketchSize`](crate::SketchSize) or a [`CoarseClock`](crate::CoarseClock) could not be built.
 ///

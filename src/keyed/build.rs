@@ -77,7 +77,7 @@ impl Table {
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// A limiter for `capacity` keys at a time, with aHash seeded from the operating system and the
-    /// machine's fastest clock; a policy of calendar months takes [`Clock::unix`], which tells the date.
+    /// machine's fastest clock; a policy of the calendar takes [`Clock::unix`], which tells the date.
     ///
     /// It takes 14 to 16 bytes for each key of its capacity, the spill included ([`Stats::bytes`](crate::Stats::bytes)
     /// tells the sum); under a sliding log 39 bytes, and 12.3 more for each unit of its limit.
@@ -101,7 +101,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// [`new`](KeyedLimiter::new) with a clock of your choice.
     ///
     /// # Errors
-    /// As [`new`](KeyedLimiter::new); a clock that does not tell the date, for calendar months.
+    /// As [`new`](KeyedLimiter::new); a clock that does not tell the date, for windows of the calendar.
     ///
     /// ```
     /// use std::time::Duration;

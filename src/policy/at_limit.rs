@@ -12,7 +12,7 @@ use crate::wait::Wait;
 ///
 /// L is the limit that the policy names: GCRA's burst, or a window's count. The *horizon* is the longest
 /// time after which nothing that was admitted counts any more: L (or S) units at the rate for GCRA, the
-/// window W for fixed and segmented windows, months and sliding logs, 2W for sliding windows.
+/// window W for fixed and segmented windows, those of the calendar and sliding logs, 2W for sliding windows.
 ///
 /// * **Soft**, `soft 5%`: the limit is softened to S = floor(L * 105 %). S takes the place of L in the
 ///   algorithm's test and in its bound; the rate is what it was. What L alone would have denied is
@@ -25,7 +25,7 @@ use crate::wait::Wait;
 ///   cost and stops at L (for `sliding-window` and its `exact` at 2L, which the next window
 ///   feels). A sliding log records what was denied as it does what was admitted, and keeps the newest L (or S) units of
 ///   both. At most as much is admitted as without.
-/// * **Penalty**, `penalty 10m after 3`, of all but `calendar-month` and `sliding-log`: the third denial in a row
+/// * **Penalty**, `penalty 10m after 3`, of all but windows of the calendar and `sliding-log`: the third denial in a row
 ///   refuses everything for ten minutes from then on; after that the limit is as never used. An admission in between
 ///   begins the row anew; peeks and costs that never fit do not count. `extended`: each denial during the penalty moves its end
 ///   to ten minutes after itself. It is at least as long as the horizon (and C), so a penalty never
@@ -39,7 +39,7 @@ use crate::wait::Wait;
 ///   not fit is remembered up to 100 times the limit beyond it. Without this word a GCRA word of a key remembers
 ///   once the burst beyond it, and a window's count stops at its limit. Under GCRA the debt drains at the
 ///   rate, however long that takes: 100 times a limit of 1000/h for 100 hours. The current count of a window reaches
-///   101 times the limit: it is over with a fixed window and with a month, and after a sliding one it weighs in the next,
+///   101 times the limit: it is over with a fixed window and with a month or year, and after a sliding one it weighs in the next,
 ///   too. Checks see no difference: none is admitted or denied that would not have been without it. What a debt costs
 ///   is room in the word of a key, see *how much debt a word remembers* in the guide. In the spill of a table, where keys
 ///   share words, a debt is remembered as without this word.
@@ -229,7 +229,7 @@ impl Policy {
     /// The same policy with a penalty of this length after so many denials in a row. See [`AtLimit`].
     ///
     /// # Errors
-    /// No denials at all; a length below the horizon; a policy of calendar months or a sliding log; what does not fit in
+    /// No denials at all; a length below the horizon; a policy of the calendar or a sliding log; what does not fit in
     /// a word.
     ///
     /// ```

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::names::name_of;
 use super::{Algorithm, AtLimit, CountDenied, Penalty, Policy, check_log_size};
 use crate::algorithm::softened;
 use crate::error::PolicyError;
@@ -71,11 +72,12 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
                      no penalty has begun; leave it out, or use segmented-window",
             ));
         }
-        // Its word has no room for an end within months of different lengths.
-        if policy.algorithm == Algorithm::CalendarMonth {
-            return Err(PolicyError::fixed(
-                "calendar-month takes no penalty; leave it out, or use fixed-window 10000/31d",
-            ));
+        // Its word has no room for an end within windows of different lengths.
+        if let Algorithm::Calendar(unit) = policy.algorithm {
+            let (name, [_, days]) = (name_of(unit), unit.days());
+            return Err(PolicyError::new(format!(
+                "{name} takes no penalty; leave it out, or use fixed-window 10000/{days}d"
+            )));
         }
         if after == 0 {
             return Err(PolicyError::fixed(

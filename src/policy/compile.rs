@@ -2,7 +2,7 @@
 
 use super::{Algorithm, CountDenied, Policy};
 use crate::algorithm::{
-    Answers, CalendarMonth, FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rounding,
+    Answers, CalendarWindow, FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rounding,
     Rules, SegmentedWindow, SlidingWindow, bits_for,
 };
 use crate::word::Fields;
@@ -50,7 +50,7 @@ impl Policy {
                 if self.at_limit.is_plain() { Kernel::Gcra(gcra) } else { Kernel::RuledGcra(gcra) }
             }
             Algorithm::FixedWindow => Kernel::FixedWindow(FixedWindow::new(limit, window_ns)),
-            Algorithm::CalendarMonth => Kernel::CalendarMonth(CalendarMonth::new(limit)),
+            Algorithm::Calendar(unit) => Kernel::CalendarWindow(CalendarWindow::new(unit, limit)),
             Algorithm::FixedWindowFromFirst => {
                 Kernel::FromFirst(FromFirst::new(limit, window_ns, quantum_ns))
             }

@@ -3,9 +3,11 @@
 use super::Algorithm;
 use super::meant::meant;
 use super::read::{Words, is_number};
+use crate::algorithm::{CalendarUnit, Weekday};
 use crate::error::PolicyError;
 
-/// How an algorithm is called: its name, and the option behind the quota, which for segmented windows is a number.
+/// How an algorithm is called: its name, and the option behind the quota, which for segmented windows is a number. Of
+/// the windows of the calendar months stand for all.
 /// Their order is part of snapshots: a new one comes last.
 pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::Gcra, "gcra", ""),
@@ -15,7 +17,7 @@ pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::SlidingWindow, "sliding-window", ""),
     (Algorithm::SlidingWindowStrict, "sliding-window", " strict"),
     (Algorithm::SegmentedWindow { segments: 0 }, "segmented-window", ""),
-    (Algorithm::CalendarMonth, CALENDAR_MONTH, ""),
+    (Algorithm::Calendar(CalendarUnit::Month), CALENDAR[0].1, ""),
     (Algorithm::SlidingLog, "sliding-log", ""),
 ];
 
@@ -32,7 +34,8 @@ const ALIASES: [(&str, &str); 8] = [
 ];
 
 /// Words that texts use for several algorithms, or for none of these, and what to use.
-const OTHER_WORDS: [(&str, &str); 6] = [
+const OTHER_WORDS: [(&str, &str); 7] = [
+    ("calendar-day", "fixed-window, whose days are those of UTC, as in fixed-window 1000/d"),
     ("sliding", "sliding-window, of two counts, or sliding-log, of each time"),
     ("fixed", "fixed-window"),
     ("rolling-window", "sliding-log, of each time, or sliding-window, of two counts"),
@@ -41,12 +44,42 @@ const OTHER_WORDS: [(&str, &str); 6] = [
     ("concurrency", "a semaphore: requests in progress are not counted here"),
 ];
 
-/// The one algorithm whose quota has no period.
-pub(super) const CALENDAR_MONTH: &str = "calendar-month";
+/// The algorithms whose quotas have no period. A week begins on Monday unless another day is named.
+const CALENDAR: [(CalendarUnit, &str); 3] = [
+    (CalendarUnit::Month, "calendar-month"),
+    (CalendarUnit::Year, "calendar-year"),
+    (CalendarUnit::Week(Weekday::Monday), "calendar-week"),
+];
+
+/// The words for the day on which a week begins.
+pub(super) const FROM_DAYS: [(&str, Weekday); 7] = [
+    ("from-monday", Weekday::Monday),
+    ("from-tuesday", Weekday::Tuesday),
+    ("from-wednesday", Weekday::Wednesday),
+    ("from-thursday", Weekday::Thursday),
+    ("from-friday", Weekday::Friday),
+    ("from-saturday", Weekday::Saturday),
+    ("from-sunday", Weekday::Sunday),
+];
+
+/// What windows of the calendar are called: a week by whatever day it begins on.
+pub(crate) const fn name_of(unit: CalendarUnit) -> &'static str {
+    let [month, year, week] = CALENDAR;
+    match unit {
+        CalendarUnit::Month => month.1,
+        CalendarUnit::Year => year.1,
+        CalendarUnit::Week(_) => week.1,
+    }
+}
+
+/// The windows of the calendar that are called so.
+pub(super) fn calendar_of(name: &str) -> Option<CalendarUnit> {
+    CALENDAR.into_iter().find(|(_, known)| *known == name).map(|(unit, _)| unit)
+}
 
 /// The words that may stand for an algorithm.
 pub(super) const ALGORITHMS: &str = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
-                          segmented-window, calendar-month or sliding-log";
+                          segmented-window, calendar-week, calendar-month, calendar-year or sliding-log";
 
 /// All words that texts use for algorithms.
 fn known_names() -> impl Iterator<Item = &'static str> {

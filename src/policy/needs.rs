@@ -5,7 +5,7 @@
 //! there is where a start or the end of a penalty may lie.
 
 use super::{Algorithm, AtLimit, CountDenied, Policy};
-use crate::algorithm::{Packing, SHORTEST_NS, bits_for};
+use crate::algorithm::{Packing, bits_for};
 use crate::clock::LATEST_NS;
 
 /// Lengths that a start may be rounded to, shortest first.
@@ -180,9 +180,7 @@ impl WordNeeds<'_> {
         let counters = match self.policy.algorithm {
             // A log has slots.
             Algorithm::Gcra | Algorithm::SlidingLog => 0,
-            Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst | Algorithm::CalendarMonth => {
-                1
-            }
+            Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst | Algorithm::Calendar(_) => 1,
             Algorithm::SlidingWindowExact
             | Algorithm::SlidingWindow
             | Algorithm::SlidingWindowStrict => 2,
@@ -218,10 +216,10 @@ impl WordNeeds<'_> {
         bits_for(units.saturating_add(rounds_up.into())).into()
     }
 
-    /// The latest instant that a word has to tell: the end of a penalty that begins at the latest time. A month's is the
-    /// last that a clock can tell: see [`Decides::latest_ns`](crate::algorithm::Decides::latest_ns).
+    /// The latest instant that a word has to tell: the end of a penalty that begins at the latest time. A window's
+    /// of the calendar is the last that a clock can tell: see [`Decides::latest_ns`](crate::algorithm::Decides::latest_ns).
     fn latest_ns(self) -> u64 {
-        if self.policy.algorithm == Algorithm::CalendarMonth {
+        if let Algorithm::Calendar(_) = self.policy.algorithm {
             return u64::MAX;
         }
         LATEST_NS.saturating_add(self.policy.at_limit.penalty_ns())
@@ -234,8 +232,8 @@ impl WordNeeds<'_> {
             Algorithm::Gcra => 1,
             Algorithm::FixedWindowFromFirst => quantum_ns,
             Algorithm::SegmentedWindow { segments } => window_ns / u64::from(segments),
-            // The shortest: no fewer of them pass than months do.
-            Algorithm::CalendarMonth => SHORTEST_NS,
+            // The shortest: no fewer of them pass than windows do.
+            Algorithm::Calendar(unit) => unit.shortest_ns(),
             _ => window_ns,
         }
     }

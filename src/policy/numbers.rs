@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use super::names::NAMES;
 use super::{Algorithm, AtLimit, CountDenied, Policy};
+use crate::algorithm::CalendarUnit;
 use crate::quota::Quota;
 use crate::wait::Wait;
 
 /// The number of segmented windows, which is their place in [`NAMES`], as that of each other algorithm is.
 const SEGMENTED: u64 = 6;
+
+/// That of windows of the calendar: that of months, which are the first of them.
+const CALENDAR: u64 = 7;
 
 /// By how much the times of a debt are shifted, above the algorithm and its segments.
 const DEBT_SHIFT: u32 = 16;
@@ -17,12 +21,13 @@ const DEBT_SHIFT: u32 = 16;
 pub(crate) const NUMBERS: usize = 10;
 
 impl Policy {
-    /// `[algorithm, its segments and its debt; count, period in ns, burst]`, and what happens at the limit: 0 in the place of what does not.
+    /// `[algorithm, its segments or unit of the calendar, and its debt; count, period in ns, burst]`, and what happens at the limit: 0 in the place of what does not.
     pub(crate) fn numbers(&self) -> [u64; NUMBERS] {
         let place = NAMES.iter().zip(0..).find(|((named, ..), _)| *named == self.algorithm);
         let algorithm = match self.algorithm {
             Algorithm::SegmentedWindow { segments } => SEGMENTED | u64::from(segments) << 8,
-            // Only segments are not found by their name: the one in the list has none.
+            Algorithm::Calendar(unit) => CALENDAR | u64::from(unit.number()) << 8,
+            // All others are found by their name.
             _ => place.map_or(SEGMENTED, |(_, place)| place),
         };
         let quota = &self.quota;
@@ -102,8 +107,9 @@ fn of_quota([algorithm, count, period_ns, burst]: [u64; 4]) -> Option<Policy> {
     let quota = Quota::try_per(count, Duration::from_nanos(period_ns)).ok()?;
     let algorithm = match (algorithm & 0xff, u8::try_from(algorithm >> 8).ok()?) {
         (SEGMENTED, segments) => Algorithm::SegmentedWindow { segments },
+        (CALENDAR, unit) => Algorithm::Calendar(CalendarUnit::of_number(unit)?),
         (place, 0) => NAMES.get(usize::try_from(place).ok()?)?.0,
-        // Only segments have a number of their own.
+        // Only these two have a number of their own.
         _ => return None,
     };
     if algorithm == Algorithm::Gcra {
@@ -130,6 +136,9 @@ mod tests {
             "sliding-window 100/m strict",
             "segmented-window 100/m x6",
             "calendar-month 10000",
+            "calendar-year 10000",
+            "calendar-week 10000",
+            "calendar-week 10000 from-sunday debt 7x",
             "sliding-log 100/m",
             "gcra 100/m soft 5% count-denied 1500ms penalty 10m after 3 extended queue 50 wait 2s",
             "gcra 100/m queue 50",
@@ -149,7 +158,9 @@ mod tests {
     fn numbers_of_no_policy_are_none() {
         let minute = 60_000_000_000;
         for numbers in [
-            [7, 5, minute, 5], // a month of a minute
+            [7, 5, minute, 5],                           // a month of a minute
+            [7 | 1 << 8, 5, 31 * 86_400_000_000_000, 5], // a year of a month
+            [7 | 9 << 8, 5, 7 * 86_400_000_000_000, 5],  // an eighth day of the week
             [9, 5, minute, 5],
             [8, 5, minute, 6],
             [0x100, 5, minute, 5],

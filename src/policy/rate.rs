@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use super::names::name_of;
 use super::read::{Decimal, Length, Words, is_number, is_word, not_whole, read_length};
+use crate::algorithm::CalendarUnit;
 use crate::error::PolicyError;
 use crate::period::period;
 use crate::quota::Quota;
@@ -37,12 +39,15 @@ const BETWEEN: [&str; 7] = ["/", "per", "a", "an", "each", "every", "in"];
 /// A rate as it was read.
 pub(super) enum RateText {
     Quota(Quota),
-    /// So many in a month of the calendar.
-    Month(u64),
+    /// So many in a month or a year of the calendar, or in whichever of its windows was asked for.
+    Calendar(CalendarUnit, u64),
 }
 
-/// Reads a rate. For months of the calendar, where `is_month`, the period may be left out.
-pub(super) fn read_rate(words: &mut Words<'_>, is_month: bool) -> Result<RateText, PolicyError> {
+/// Reads a rate. For windows of the calendar, if one is asked for, the period may be left out.
+pub(super) fn read_rate(
+    words: &mut Words<'_>,
+    asked: Option<CalendarUnit>,
+) -> Result<RateText, PolicyError> {
     let place = words.place();
     let word = words.take().unwrap_or_default();
     let is_behind = |behind: &str| is_noun(behind) || per_unit(behind).is_some();
@@ -66,22 +71,33 @@ pub(super) fn read_rate(words: &mut Words<'_>, is_month: bool) -> Result<RateTex
         read_length("period", &mut unit)?
     } else if words.take_if(is_between).is_some() {
         read_length("period", words)?
-    } else if is_month {
-        Length::Month
+    } else if let Some(unit) = asked {
+        Length::Calendar(unit)
     } else {
         return Err(no_period(words.since(place), words));
     };
-    match length {
-        Length::Month => {
-            let count = count.whole().ok_or_else(|| not_whole("count", word))?;
-            Ok(RateText::Month(count))
+    match (length, asked) {
+        (Length::Calendar(unit), None) => of_calendar(unit, word, count),
+        (Length::Calendar(read), Some(unit)) if read == unit => of_calendar(unit, word, count),
+        // All weeks are of one length.
+        (Length::Ns(ns), Some(unit)) if [ns; 2] == [unit.shortest_ns(), unit.longest_ns()] => {
+            of_calendar(unit, word, count)
         }
-        Length::Ns(_) if is_month => Err(PolicyError::new(format!(
-            "calendar-month takes a count without a period, as in calendar-month 10000, not {:?}",
-            words.since(place),
-        ))),
-        Length::Ns(ns) => of_decimal(word, count, ns).map(RateText::Quota),
+        (_, Some(unit)) => {
+            let name = name_of(unit);
+            Err(PolicyError::new(format!(
+                "{name} takes a count without a period, as in {name} 10000, not {:?}",
+                words.since(place),
+            )))
+        }
+        (Length::Ns(ns), None) => of_decimal(word, count, ns).map(RateText::Quota),
     }
+}
+
+/// Windows of the calendar are no parts of others: a count below one is none.
+fn of_calendar(unit: CalendarUnit, word: &str, count: Decimal) -> Result<RateText, PolicyError> {
+    let count = count.whole().ok_or_else(|| not_whole("count", word))?;
+    Ok(RateText::Calendar(unit, count))
 }
 
 /// One in so many whole periods is a rate of whole numbers; any other fraction says too little of what is admitted at once.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::algorithm::CalendarUnit;
 use crate::error::PolicyError;
 use crate::period::{DAY_NS, HOUR_NS, MINUTE_NS, SECOND_NS};
 
@@ -173,13 +174,13 @@ enum PeriodUnit {
     /// Of so many nanoseconds.
     Ns(u64),
     /// Of the calendar: no two of them need be of one length. So many days are nearest.
-    Calendar { days: u64 },
+    Calendar { unit: CalendarUnit, days: u64 },
 }
 
 /// The names of each unit, without an `s` behind them.
 const UNITS: [(PeriodUnit, &[&str]); 10] = [
-    (PeriodUnit::Calendar { days: 365 }, &["y", "yr", "year"]),
-    (PeriodUnit::Calendar { days: 30 }, &["mo", "month"]),
+    (PeriodUnit::Calendar { unit: CalendarUnit::Year, days: 365 }, &["y", "yr", "year"]),
+    (PeriodUnit::Calendar { unit: CalendarUnit::Month, days: 30 }, &["mo", "month"]),
     (PeriodUnit::Ns(7 * DAY_NS), &["w", "wk", "week"]),
     (PeriodUnit::Ns(DAY_NS), &["d", "day"]),
     (PeriodUnit::Ns(HOUR_NS), &["h", "hr", "hour"]),
@@ -207,8 +208,8 @@ pub(super) fn is_length(word: &str) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
     Ns(u64),
-    /// One month of the calendar.
-    Month,
+    /// One month or year of the calendar.
+    Calendar(CalendarUnit),
 }
 
 /// Reads a length of time: `250ms`, `15 minutes`, `1h30m`, `0.5s`, `d`.
@@ -236,9 +237,14 @@ pub(super) fn read_length(what: &str, words: &mut Words<'_>) -> Result<Length, P
         let ns = match unit(name) {
             // `d` alone is one day; `ms` alone is more likely a slip than one millisecond.
             Some(PeriodUnit::Ns(ns)) if !(is_bare && ns < SECOND_NS) => ns,
-            Some(PeriodUnit::Calendar { days }) if before.is_none() && behind.is_empty() => {
-                let read = words.since(place);
-                return of_calendar(what, read, number, days);
+            Some(PeriodUnit::Calendar { unit, .. })
+                if before.is_none() && behind.is_empty() && number.whole() == Some(1) =>
+            {
+                return Ok(Length::Calendar(unit));
+            }
+            Some(PeriodUnit::Calendar { days, .. }) if before.is_none() && behind.is_empty() => {
+                let days = number.whole().and_then(|number| number.checked_mul(days));
+                return Err(no_length(what, words.since(place), days));
             }
             _ => return Err(not_understood(words)),
         };
@@ -266,14 +272,6 @@ pub(super) fn read_length(what: &str, words: &mut Words<'_>) -> Result<Length, P
     }
 }
 
-/// Months and years have no length: one month is a window of the calendar, all else is refused.
-fn of_calendar(what: &str, read: &str, number: Decimal, days: u64) -> Result<Length, PolicyError> {
-    if days == 30 && number.whole() == Some(1) {
-        return Ok(Length::Month);
-    }
-    Err(no_length(what, read, number.whole().and_then(|number| number.checked_mul(days))))
-}
-
 /// The refusal of a month or a year where a length is asked for.
 fn no_length(what: &str, read: &str, days: Option<u64>) -> PolicyError {
     let write = days.map_or("days, as in 30d".to_string(), |days| format!("days, as in {days}d"));
@@ -282,11 +280,20 @@ fn no_length(what: &str, read: &str, days: Option<u64>) -> PolicyError {
     ))
 }
 
+/// The length that is nearest to a window of the calendar.
+pub(super) fn near_days(calendar: CalendarUnit) -> u64 {
+    let days = UNITS.iter().find_map(|(unit, _)| match unit {
+        PeriodUnit::Calendar { unit, days } if *unit == calendar => Some(*days),
+        _ => None,
+    });
+    days.unwrap_or(calendar.days()[0])
+}
+
 /// Reads a length of time that is none of the calendar.
 pub(super) fn read_duration(what: &str, words: &mut Words<'_>) -> Result<Duration, PolicyError> {
     let place = words.place();
     match read_length(what, words)? {
         Length::Ns(ns) => Ok(Duration::from_nanos(ns)),
-        Length::Month => Err(no_length(what, words.since(place), Some(30))),
+        Length::Calendar(unit) => Err(no_length(what, words.since(place), Some(near_days(unit)))),
     }
 }

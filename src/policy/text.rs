@@ -3,13 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::calendar_month::month_quota;
+use super::calendar::calendar_quota;
 use super::meant::meant;
-use super::names::{ALGORITHMS, CALENDAR_MONTH, NAMES, read_name};
+use super::names::{ALGORITHMS, FROM_DAYS, NAMES, calendar_of, name_of, read_name};
 use super::rate::{RateText, read_rate};
-use super::read::{Words, is_number, is_word, read_number};
+use super::read::{Words, is_number, is_word, near_days, read_number};
 use super::words::{LimitWords, write_words};
 use super::{Algorithm, AtLimit, BURST_ON_WINDOW, Policy};
+use crate::algorithm::{CalendarUnit, Weekday};
 use crate::error::PolicyError;
 use crate::quota::Quota;
 
@@ -20,7 +21,15 @@ impl fmt::Display for Policy {
             Algorithm::SegmentedWindow { segments } => {
                 write!(f, "segmented-window {} x{segments}", self.quota)?;
             }
-            Algorithm::CalendarMonth => write!(f, "{CALENDAR_MONTH} {}", self.quota.count())?,
+            Algorithm::Calendar(unit) => {
+                write!(f, "{} {}", name_of(unit), self.quota.count())?;
+                let other = FROM_DAYS.into_iter().skip(1); // a week begins on Monday
+                for (from, day) in other {
+                    if unit == CalendarUnit::Week(day) {
+                        write!(f, " {from}")?;
+                    }
+                }
+            }
             other => {
                 if let Some((_, name, option)) = NAMES.iter().find(|(named, ..)| *named == other) {
                     write!(f, "{name} {}{option}", self.quota)?;
@@ -44,6 +53,8 @@ impl fmt::Display for Policy {
 /// sliding-window 100/m               the share rounded down; or `exact`, or `strict`
 /// segmented-window 100/m x6          a ring of 6 segments
 /// calendar-month 10000               months of the calendar in UTC: needs a clock of Unix time
+/// calendar-year 10000                years of the calendar
+/// calendar-week 10000                weeks from Monday on; or from another day: `from-sunday`
 /// sliding-log 100/m                  the time of each unit
 /// ```
 ///
@@ -68,8 +79,8 @@ impl fmt::Display for Policy {
 /// A rate is written as people write it: `100/m`, `100 requests per minute`, `5 rps`, `10k/s`, `1_000/s`; one that is
 /// below one in a period as in `0.1/s`, which is `1/10s`. Periods and waits are numbers with `ns us ms s m h d w` or the
 /// words for them, as in `250ms`, `15 minutes`, `0.6s` and `1h30m`; in a rate the number 1 may be left out. A week is 7
-/// days. A month is one of the calendar and asks for `fixed-window`; a year is written in days. A number that can be read
-/// in two ways, as `1.000` and `1,000`, is refused.
+/// days, which `fixed-window` counts from Thursday on, as 1970 began on one. A month or a year is one of the calendar and asks
+/// for `fixed-window`. A number that can be read in two ways, as `1.000` and `1,000`, is refused.
 ///
 /// Upper and lower case, blanks, `-` and `_` are alike in names: `Token Bucket`, `TokenBucket`. The option that chooses a
 /// form may stand behind the name as well: `leaky-bucket hard 100/m`.
@@ -146,7 +157,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
                 };
                 options.burst = Some(read_number("burst", value)?);
             }
-            _ if options.mode.is_none() => options.mode = Some(word),
+            _ if options.mode.is_none() => options.mode = Some(whole_mode(word, &mut words)),
             _ => {
                 // The first of two unknown words is at fault, unless it is right.
                 build(name, quota, &options)?;
@@ -160,10 +171,26 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
 /// Takes the word that chooses a form, where it stands between the name and the quota.
 fn take_mode<'a>(words: &mut Words<'a>) -> Option<&'a str> {
     let mut ahead = *words;
-    let mode = ahead.take_if(|word| !is_number(word))?;
+    let word = ahead.take_if(|word| !is_number(word))?;
+    let mode = whole_mode(word, &mut ahead);
     ahead.peek().filter(|word| is_number(word))?;
     *words = ahead;
     Some(mode)
+}
+
+/// The words that choose between the forms of an algorithm, and between the days on which a week begins.
+fn modes() -> impl Iterator<Item = &'static str> {
+    MODES.into_iter().chain(FROM_DAYS.map(|(from, _)| from))
+}
+
+/// The word that chooses a form, of which the second half may stand as a word of its own: `from sunday`.
+fn whole_mode<'a>(word: &'a str, words: &mut Words<'a>) -> &'a str {
+    let behind = words.peek().filter(|_| is_word(word, "from")).unwrap_or_default();
+    let is_whole =
+        |mode: &&str| mode.strip_prefix("from-").is_some_and(|rest| is_word(behind, rest));
+    let Some(mode) = modes().find(is_whole) else { return word };
+    words.take();
+    mode
 }
 
 #[derive(Default)]
@@ -175,7 +202,7 @@ struct PolicyOptions<'a> {
 fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy, PolicyError> {
     let unknown = |accepted: &str| match options.mode {
         Some(word) => {
-            let meant = meant(word, OPTIONS.into_iter());
+            let meant = meant(word, OPTIONS.into_iter().chain(modes()));
             PolicyError::new(format!("{name} has no option {word:?}{meant}; {accepted}"))
         }
         None => PolicyError::new(format!("{name} needs an option; {accepted}")),
@@ -184,8 +211,8 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         Some(burst) => quota.try_burst(burst)?,
         None => quota,
     };
-    let known = |word| MODES.into_iter().find(|mode| is_word(word, mode)).unwrap_or(word);
-    let algorithm = match (name, options.mode.map(known)) {
+    let mode = options.mode.map(|word| modes().find(|mode| is_word(word, mode)).unwrap_or(word));
+    let algorithm = match (name, mode) {
         ("gcra" | "token-bucket" | "leaky-bucket", None) => return Ok(with_burst.into()),
         ("leaky-bucket", Some("soft" | "hard")) | ("spaced", None) if options.burst.is_some() => {
             return Err(PolicyError::new(format!(
@@ -203,6 +230,10 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         ("spaced", None) => return Ok(quota.try_burst(1)?.into()),
         ("fixed-window", None | Some("aligned")) => Algorithm::FixedWindow,
         ("fixed-window", Some("from-first")) => Algorithm::FixedWindowFromFirst,
+        ("fixed-window", Some(from)) if is_week(quota) && begins(from).is_some() => {
+            let calendar = format!("write calendar-week {} {from}", quota.count());
+            return Err(unknown(&calendar));
+        }
         ("fixed-window", _) => return Err(unknown("use aligned, from-first, or none")),
         ("sliding-window", None | Some("round-down")) => Algorithm::SlidingWindow,
         // Counts are whole: a share that is rounded up fits exactly where the share itself does.
@@ -221,13 +252,12 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
                 None => return Err(unknown(accepted)),
             }
         }
-        (CALENDAR_MONTH, None | Some("aligned")) => Algorithm::CalendarMonth,
         ("sliding-log", None) => Algorithm::SlidingLog,
-        (CALENDAR_MONTH, _) => {
-            return Err(unknown("months are those of the calendar; use aligned, or none"));
-        }
         // Spaced and logs: a name that is none is refused where it is read.
-        _ => return Err(unknown("it takes none")),
+        _ => match calendar_of(name) {
+            Some(unit) => Algorithm::Calendar(of_mode(unit, mode, unknown)?),
+            None => return Err(unknown("it takes none")),
+        },
     };
     // Not `with_burst`: a burst equal to the count is refused on a window too.
     match options.burst {
@@ -240,7 +270,38 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
     Policy::new(algorithm, quota)
 }
 
-/// Reads the quota behind an algorithm; returns also what its policy is called, since a month makes another of it.
+/// Whether a quota is of seven days.
+fn is_week(quota: Quota) -> bool {
+    quota.period_ns() == CalendarUnit::Week(Weekday::Monday).longest_ns()
+}
+
+/// The day on which a week begins by this word.
+fn begins(mode: &str) -> Option<Weekday> {
+    FROM_DAYS.into_iter().find(|(from, _)| *from == mode).map(|(_, day)| day)
+}
+
+/// Windows of the calendar, with their option.
+fn of_mode(
+    unit: CalendarUnit,
+    mode: Option<&str>,
+    unknown: impl Fn(&str) -> PolicyError,
+) -> Result<CalendarUnit, PolicyError> {
+    match (unit, mode) {
+        (_, None | Some("aligned")) => Ok(unit),
+        (CalendarUnit::Week(_), Some(from)) => begins(from).map(CalendarUnit::Week).ok_or_else(|| {
+            unknown("a week begins on Monday, or on another day, as in from-sunday; use one of these, or none")
+        }),
+        (CalendarUnit::Month, _) => {
+            Err(unknown("months are those of the calendar; use aligned, or none"))
+        }
+        (CalendarUnit::Year, _) => {
+            Err(unknown("years are those of the calendar; use aligned, or none"))
+        }
+    }
+}
+
+/// Reads the quota behind an algorithm; returns also what its policy is called, since a month or a year
+/// makes another of it.
 fn read_quota(
     name: &'static str,
     words: &mut Words<'_>,
@@ -250,15 +311,21 @@ fn read_quota(
             "after {name:?} a quota such as 100/s is missing (algorithms: {ALGORITHMS})"
         )));
     }
-    match read_rate(words, name == CALENDAR_MONTH)? {
+    match read_rate(words, calendar_of(name))? {
         RateText::Quota(quota) => Ok((name, quota)),
-        // Windows of the clock may be months of the calendar; all others have a length.
-        RateText::Month(count) if matches!(name, CALENDAR_MONTH | "fixed-window") => {
-            Ok((CALENDAR_MONTH, month_quota(count)?))
+        // Windows of the clock may be windows of the calendar; all others have a length.
+        RateText::Calendar(unit, count)
+            if name == "fixed-window" || calendar_of(name).is_some() =>
+        {
+            Ok((name_of(unit), calendar_quota(unit, count)?))
         }
-        RateText::Month(count) => Err(PolicyError::new(format!(
-            "a month has no fixed length; write {count}/30d, or calendar-month {count}"
-        ))),
+        RateText::Calendar(unit, count) => {
+            let (calendar, days) = (name_of(unit), near_days(unit));
+            let one = if unit == CalendarUnit::Month { "month" } else { "year" };
+            Err(PolicyError::new(format!(
+                "a {one} has no fixed length; write {count}/{days}d, or {calendar} {count}"
+            )))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, PolicyError, Quota};
-use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Rounding, Verdict};
+use tollgate_oracle::{Algorithm as Model, BigUint, CalendarUnit, Oracle, Rounding, Verdict};
 use tollgate_oracle::{AtLimit as Rules, CountDenied as Counted, Penalty};
 
 /// 2100-01-01, the latest instant that a word tells apart.
@@ -242,7 +242,7 @@ pub fn model(policy: Policy, grain: Grain) -> Oracle {
             Model::Gcra { count: limit, period_ns: window_ns, burst, tick: Some(tick) }
         }
         Algorithm::FixedWindow => Model::FixedWindow { limit, window_ns },
-        Algorithm::CalendarMonth => Model::CalendarMonth { limit },
+        Algorithm::Calendar(unit) => Model::Calendar { limit, unit: unit_of(unit) },
         Algorithm::FixedWindowFromFirst => {
             Model::FixedWindowFromFirst { limit, window_ns, quantum_ns }
         }
@@ -255,6 +255,15 @@ pub fn model(policy: Policy, grain: Grain) -> Oracle {
         other => panic!("no model of {other:?}"),
     };
     Oracle::with_rules(algorithm, rules(policy, grain))
+}
+
+fn unit_of(unit: tollgate::CalendarUnit) -> CalendarUnit {
+    match unit {
+        tollgate::CalendarUnit::Month => CalendarUnit::Month,
+        tollgate::CalendarUnit::Year => CalendarUnit::Year,
+        tollgate::CalendarUnit::Week(begins) => CalendarUnit::Week { begins: begins as u8 },
+        other => panic!("no model of {other:?}"),
+    }
 }
 
 pub fn verdict(decision: &Decision) -> Verdict {

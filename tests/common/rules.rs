@@ -3,9 +3,21 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, CountDenied, Policy};
+use tollgate::{Algorithm, CalendarUnit, CountDenied, Policy, Weekday};
 
 use super::model::ceiling;
+
+/// Any window of the calendar.
+pub fn calendar_unit() -> impl Strategy<Value = CalendarUnit> {
+    prop::sample::select(vec![
+        CalendarUnit::Month,
+        CalendarUnit::Year,
+        CalendarUnit::Week(Weekday::Monday),
+        CalendarUnit::Week(Weekday::Wednesday),
+        CalendarUnit::Week(Weekday::Thursday),
+        CalendarUnit::Week(Weekday::Sunday),
+    ])
+}
 
 /// Lengths in thousandths of the longest that anything counts: at the least length, a little more, more.
 fn lengths(most: u64) -> impl Strategy<Value = u64> {

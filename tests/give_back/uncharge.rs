@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Timestamp};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Timestamp};
 use tollgate_oracle::Verdict;
 
 use crate::common::model::{Grain, model};
@@ -20,12 +20,14 @@ impl Random {
     }
 }
 
-const WINDOWS: [&str; 5] = [
+const WINDOWS: [&str; 7] = [
     "fixed-window 10/h",
     "fixed-window 10/h from-first",
     "sliding-window 10/h",
     "segmented-window 10/h x6",
     "calendar-month 10",
+    "calendar-year 10",
+    "calendar-week 10 from-sunday",
 ];
 
 #[test]
@@ -59,9 +61,9 @@ fn of_a_window_that_is_over_nothing_comes_back_without_a_permit() {
         for (subject, clock, name) in subjects(policy) {
             clock.set(Timestamp::from_secs(3_600));
             assert!(subject.entry().check(7).is_allowed());
-            // The next window, segment or month.
-            let month = policy.starts_with("calendar");
-            clock.advance(Duration::from_secs(if month { 31 * 86_400 } else { 3_600 }));
+            // The next window or segment.
+            let longest = Policy::parse(policy).unwrap().quota().period();
+            clock.advance(longest);
             let left = subject.left();
             assert_eq!(subject.entry().uncharge(7), 0, "{policy} {name}");
             assert_eq!(

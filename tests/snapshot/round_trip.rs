@@ -37,6 +37,8 @@ fn policies() -> impl Strategy<Value = Policy> {
         "fixed-window {}/s",
         "fixed-window {}/m from-first",
         "calendar-month {}",
+        "calendar-year {}",
+        "calendar-week {} from-sunday",
         "calendar-month {} soft 100% count-denied",
         "sliding-window {}/s exact",
         "sliding-window {}/h",
@@ -62,7 +64,7 @@ fn period_ns(policy: Policy) -> u64 {
 fn happen(step: Step, now_ns: &mut u64, period_ns: u64) -> Option<(u64, u64, Timestamp)> {
     match step {
         Step::On(thousandths) => {
-            *now_ns = now_ns.saturating_add(period_ns / 1_000 * thousandths);
+            *now_ns = now_ns.saturating_add((period_ns / 1_000).saturating_mul(thousandths));
             None
         }
         Step::Check { key, cost, late } => {

@@ -15,7 +15,8 @@ Policies (--policy):
   sliding-window 100/m          what is left of the previous window counts
   segmented-window 100/m x6     a window of 6 parts
   sliding-log 100/m             never more than 100 in any minute
-  calendar-month 10000          the months of UTC
+  calendar-month 10000          the months of UTC; also calendar-year 10000
+  calendar-week 10000           weeks from Monday on, or: from-sunday
 
   token-bucket and leaky-bucket are gcra. A period is a number and ns, us, ms, s, m, h or d, as in 10/15m. Behind any of them: what happens at the limit, as in \
 soft 5%, count-denied, penalty 10m after 3, queue 50. What each admits at most is in docs/which-algorithm.md.";
@@ -103,7 +104,7 @@ mod tests {
     fn each_policy_of_the_help_is_one_and_is_told_in_its_words() {
         let lines = POLICIES.lines().skip(1).take_while(|line| !line.is_empty());
         let policies: Vec<&str> = lines.filter_map(|line| line.get(2..32)).map(str::trim).collect();
-        assert_eq!(policies.len(), 8);
+        assert_eq!(policies.len(), 9);
         for policy in policies {
             let written: WrittenLimits = policy.parse().expect(policy);
             assert_eq!(written.to_string(), policy);

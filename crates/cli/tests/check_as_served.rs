@@ -59,6 +59,8 @@ fn the_same_rules_are_refused_in_the_same_words() {
         (rule("rate_limit: {unlimited: true}"), [0, 0, 0]),
         (limit("unit: minute"), [0, 0, 0]),
         (limit("unit: month, algorithm: calendar-month"), [0, 0, 0]),
+        (limit("unit: year, algorithm: calendar-year"), [0, 0, 0]),
+        (limit("unit: week, algorithm: calendar-week from-sunday"), [0, 0, 0]),
         (limit("unit: minute, algorithm: sliding-log"), [0, 1, 1]),
         (limit("unit: fortnight"), [1, 1, 1]),
         (

@@ -141,7 +141,7 @@ fn windows_are_those_of_the_wall_clock() {
 }
 
 #[test]
-fn calendar_months_are_those_of_the_log() {
+fn windows_of_the_calendar_are_those_of_the_log() {
     let scratch = Scratch::new("calendar_months");
     // Three in February by UTC, and then one in March.
     let times = ["01/Feb/2015:00:00:00", "02/Feb/2015:12:00:00", "28/Feb/2015:23:59:59"];
@@ -151,6 +151,27 @@ fn calendar_months_are_those_of_the_log() {
     let policies = ["--policy", "calendar-month 2", "--policy", "fixed-window 2/30d"];
     let run = scratch.replay(&[&["a.log", "--json"], &policies[..]].concat());
     assert_eq!(admitted(&run.out), [3, 4]);
+    // The first day of February 2015 was a Sunday, and so was that of March: the first of a week from Sunday, and the last
+    // of one from Monday.
+    let policies = [
+        "--policy",
+        "calendar-week 1",
+        "--policy",
+        "calendar-week 1 from sunday",
+        "--policy",
+        "calendar-year 3",
+    ];
+    let run = scratch.replay(&[&["a.log", "--json"], &policies[..]].concat());
+    assert_eq!(admitted(&run.out), [3, 3, 3]);
+    let times = [
+        "31/Jan/2015:12:00:00",
+        "01/Feb/2015:00:00:00",
+        "02/Feb/2015:00:00:00",
+        "08/Feb/2015:00:00:00",
+    ];
+    scratch.file("b.log", times.map(line).concat());
+    let run = scratch.replay(&[&["b.log", "--json"], &policies[..]].concat());
+    assert_eq!(admitted(&run.out), [2, 3, 3]);
 }
 
 #[test]

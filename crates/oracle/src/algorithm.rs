@@ -50,12 +50,14 @@ pub enum Algorithm {
         /// Length of a window.
         window_ns: u64,
     },
-    /// The months of the Gregorian calendar, with time 0 at the beginning of 1970 and days of 86,400 s. Admit iff
+    /// Windows of the Gregorian calendar, with time 0 at the beginning of 1970 and days of 86,400 s. Admit iff
     ///
-    /// `units admitted in the month + cost <= limit`.
-    CalendarMonth {
-        /// The maximum number of units in one month.
+    /// `units admitted in the window + cost <= limit`.
+    Calendar {
+        /// The maximum number of units in one window.
         limit: u64,
+        /// What a window is.
+        unit: CalendarUnit,
     },
     /// A window that opens with the first admitted request and ends `window` later. Admit iff
     ///
@@ -106,6 +108,32 @@ pub enum Algorithm {
         limit: u64,
         /// How long a unit counts.
         window_ns: u64,
+    },
+}
+
+/// A window of [`Algorithm::Calendar`].
+///
+/// ```
+/// use tollgate_oracle::{Algorithm, CalendarUnit, Oracle};
+///
+/// let week = CalendarUnit::Week { begins: 6 };
+/// let mut oracle = Oracle::new(Algorithm::Calendar { limit: 5, unit: week });
+/// oracle.check(0, 5);
+/// // 1970 begins on a Thursday: the next Sunday is three days later.
+/// let day_ns = 86_400_000_000_000;
+/// assert_eq!(oracle.remaining(3 * day_ns - 1), 0);
+/// assert_eq!(oracle.remaining(3 * day_ns), 5);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CalendarUnit {
+    /// From the first of a month on.
+    Month,
+    /// From the first of January on.
+    Year,
+    /// Seven days.
+    Week {
+        /// The day on which it begins: 0 for Monday to 6 for Sunday.
+        begins: u8,
     },
 }
 
@@ -160,14 +188,17 @@ impl Algorithm {
                     "window must be a whole number of ns per segment"
                 );
             }
+            Algorithm::Calendar { unit: CalendarUnit::Week { begins }, .. } => {
+                assert!(begins < 7, "a week has seven days");
+            }
             Algorithm::FixedWindow { .. }
-            | Algorithm::CalendarMonth { .. }
+            | Algorithm::Calendar { .. }
             | Algorithm::SlidingWindow { .. }
             | Algorithm::SlidingLog { .. } => {}
         }
         match *self {
             Algorithm::Gcra { .. } => {}
-            Algorithm::CalendarMonth { limit } => assert!(limit > 0, "limit must be at least 1"),
+            Algorithm::Calendar { limit, .. } => assert!(limit > 0, "limit must be at least 1"),
             Algorithm::FixedWindow { limit, window_ns }
             | Algorithm::FixedWindowFromFirst { limit, window_ns, .. }
             | Algorithm::SlidingWindow { limit, window_ns, .. }

@@ -2,15 +2,22 @@
 
 use num_bigint::BigUint;
 
+use crate::CalendarUnit;
+use crate::calendar::window_of;
 use crate::definition::Definition;
-use crate::months::month_of;
+
+/// How long windows are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum WindowLength {
+    Ns(BigUint),
+    Calendar(CalendarUnit),
+}
 
 /// The newest window charged so far, and its units. Initially window 0 with none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FixedWindowState {
     limit: BigUint,
-    /// `None` for the months of the calendar.
-    window: Option<BigUint>,
+    length: WindowLength,
     index: BigUint,
     units: BigUint,
 }
@@ -19,21 +26,21 @@ impl FixedWindowState {
     pub(crate) fn new(limit: u64, window_ns: u64) -> FixedWindowState {
         FixedWindowState {
             limit: limit.into(),
-            window: Some(window_ns.into()),
+            length: WindowLength::Ns(window_ns.into()),
             index: BigUint::ZERO,
             units: BigUint::ZERO,
         }
     }
 
-    pub(crate) fn of_months(limit: u64) -> FixedWindowState {
-        FixedWindowState { window: None, ..FixedWindowState::new(limit, 1) }
+    pub(crate) fn of_calendar(limit: u64, unit: CalendarUnit) -> FixedWindowState {
+        FixedWindowState { length: WindowLength::Calendar(unit), ..FixedWindowState::new(limit, 1) }
     }
 
     /// The number of the window that holds an instant.
     fn index(&self, now: &BigUint) -> BigUint {
-        match &self.window {
-            Some(window) => now / window,
-            None => month_of(now),
+        match &self.length {
+            WindowLength::Ns(window) => now / window,
+            WindowLength::Calendar(unit) => window_of(*unit, now),
         }
     }
 

@@ -13,13 +13,13 @@
 
 mod algorithm;
 mod at_limit;
+mod calendar;
 mod definition;
 mod fixed_window;
 mod from_first;
 mod gcra;
 mod ledger;
 mod model;
-mod months;
 mod oracle;
 mod search;
 mod segmented_window;
@@ -28,7 +28,7 @@ mod sliding_window;
 mod ticks;
 mod worked;
 
-pub use algorithm::{Algorithm, Rounding};
+pub use algorithm::{Algorithm, CalendarUnit, Rounding};
 pub use at_limit::{AtLimit, CountDenied, Penalty};
 pub use ledger::{Excess, Ledger, Rate};
 pub use num_bigint::BigUint;

@@ -32,8 +32,8 @@ impl AlgorithmState {
             Algorithm::FixedWindow { limit, window_ns } => {
                 AlgorithmState::FixedWindow(FixedWindowState::new(limit, window_ns))
             }
-            Algorithm::CalendarMonth { limit } => {
-                AlgorithmState::FixedWindow(FixedWindowState::of_months(limit))
+            Algorithm::Calendar { limit, unit } => {
+                AlgorithmState::FixedWindow(FixedWindowState::of_calendar(limit, unit))
             }
             Algorithm::FixedWindowFromFirst { limit, window_ns, quantum_ns } => {
                 AlgorithmState::FixedWindowFromFirst(FixedWindowFromFirst::new(

@@ -80,7 +80,7 @@ impl Oracle {
         let limit = match algorithm {
             Algorithm::Gcra { burst, .. } => burst,
             Algorithm::FixedWindow { limit, .. }
-            | Algorithm::CalendarMonth { limit }
+            | Algorithm::Calendar { limit, .. }
             | Algorithm::FixedWindowFromFirst { limit, .. }
             | Algorithm::SlidingWindow { limit, .. }
             | Algorithm::SegmentedWindow { limit, .. }

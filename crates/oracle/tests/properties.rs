@@ -30,7 +30,7 @@ fn log() -> impl Strategy<Value = Algorithm> {
     (1..7u64, 1..17u64).prop_map(|(limit, window_ns)| Algorithm::SlidingLog { limit, window_ns })
 }
 
-/// All that are over within nanoseconds: not the months of the calendar, for which there are worked examples.
+/// All that are over within nanoseconds: not the windows of the calendar, for which there are worked examples.
 fn window() -> impl Strategy<Value = Algorithm> {
     let fixed = (1..7u64, 1..17u64)
         .prop_map(|(limit, window_ns)| Algorithm::FixedWindow { limit, window_ns });

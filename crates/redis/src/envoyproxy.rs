@@ -301,6 +301,8 @@ mod tests {
             "fixed-window 10/m soft 10%",
             "fixed-window 10/m count-denied",
             "calendar-month 10",
+            "calendar-year 10",
+            "calendar-week 10",
         ];
         for policy in refused {
             let error = limiter(policy, "").unwrap_err();

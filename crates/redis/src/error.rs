@@ -161,7 +161,7 @@ pub enum Fault {
     Unexpected,
     /// The limits of one request are not of one store.
     MixedStores,
-    /// Of calendar months: the clocks of the server and of this node are a month apart.
+    /// Of windows of the calendar: the clocks of the server and of this node are a whole one apart.
     ClocksApart,
 }
 
@@ -262,7 +262,9 @@ impl fmt::Display for Fault {
             Self::Script => "the server refused the call, or stopped the script",
             Self::Unexpected => "the server answered something else",
             Self::MixedStores => "the limits of one request are not of one store",
-            Self::ClocksApart => "the clocks of the server and of this node are a month apart",
+            Self::ClocksApart => {
+                "the clocks of the server and of this node are a whole window of the calendar apart"
+            }
         })
     }
 }

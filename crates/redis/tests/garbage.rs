@@ -9,7 +9,7 @@ use common::{limiter, store};
 use tollgate_redis::{Mode, RedisLimiter, Store};
 
 /// Of every kind of state, with windows that do not end in a test.
-const POLICIES: [&str; 10] = [
+const POLICIES: [&str; 12] = [
     "gcra 50/30d",
     "gcra 50/h count-denied",
     "fixed-window 50/365d",
@@ -18,6 +18,8 @@ const POLICIES: [&str; 10] = [
     "sliding-window 50/365d strict",
     "segmented-window 60/365d x6",
     "calendar-month 50",
+    "calendar-year 50",
+    "calendar-week 50",
     "gcra 50/h penalty 1h after 3",
     "sliding-log 50/30d",
 ];

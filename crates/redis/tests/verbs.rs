@@ -339,6 +339,8 @@ async fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
         "segmented-window 10/d x6",
         "sliding-log 10/d",
         "calendar-month 10",
+        "calendar-year 10",
+        "calendar-week 10",
     ];
     for policy in policies {
         let limiter = limiter_named(&store, policy, Mode::Exact, policy);

@@ -125,7 +125,8 @@ pub struct CurrentLimit {
     pub requests_per_unit: u32,
     /// The length of the window.
     pub window: Duration,
-    /// The unit with that length, if there is one; a month, too, for calendar months, whose window is the longest.
+    /// The unit with that length, if there is one; that of a limit in windows of the calendar, too, whose window here is the
+    /// longest of them.
     pub unit: Option<Unit>,
 }
 

@@ -58,6 +58,8 @@ mod tests {
             ("fixed-window 1000000/h", "fixed-window 1000000/h debt 100x"),
             ("sliding-window 1000/h", "sliding-window 1000/h debt 50x"),
             ("calendar-month 10000", "calendar-month 10000 debt 100x"),
+            ("calendar-year 10000", "calendar-year 10000 debt 100x"),
+            ("calendar-week 10000", "calendar-week 10000 debt 100x"),
             ("segmented-window 60/m x6", "segmented-window 60/m x6"),
             ("sliding-log 100/h", "sliding-log 100/h"),
         ] {

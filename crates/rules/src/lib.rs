@@ -21,7 +21,7 @@
 //!
 //! | Key | Means |
 //! |---|---|
-//! | `rate: 100 req/min` | in place of `requests_per_unit` and `unit`, as a policy's rate is written; in it a month is one of the calendar |
+//! | `rate: 100 req/min` | in place of `requests_per_unit` and `unit`, as a policy's rate is written; in it a month or a year is one of the calendar |
 //! | `window: 30s` | in place of `unit`: any length, as a policy's period |
 //! | `algorithm: gcra` | any of a [`tollgate::Policy`], see below. Without it: fixed windows of the UTC clock |
 //! | `burst: 20` | the most at once, under `gcra` |
@@ -30,7 +30,7 @@
 //! | `penalty: 10m after 5` | the fifth denial in a row refuses everything for ten minutes |
 //! | `queue: 50`, `wait: 450ms` | under `gcra`: so many units may wait for their turn, and none longer. See [below](#queues) |
 //! | `debt: 100x` | a charge that does not fit is remembered to 100 times the limit, beyond it. See [below](#usage) |
-//! | `time_zone: Europe/Berlin` | beside calendar months, or fixed windows of whole days: they begin at midnight there. See [below](#time-zones) |
+//! | `time_zone: Europe/Berlin` | beside windows of the calendar, or fixed windows of whole days: they begin at midnight there. See [below](#time-zones) |
 //!
 //! and next to it:
 //!
@@ -48,7 +48,9 @@
 //! `algorithm` is one of these, with its option after it: `gcra` (also `token-bucket`, `leaky-bucket`, and
 //! `leaky-bucket hard`), `spaced`, `fixed-window` (also `fixed-window from-first`), `sliding-window` (the
 //! share rounded down; also `sliding-window exact`, `sliding-window strict`), `segmented-window x6` and, with `unit: month`,
-//! `calendar-month` (in UTC, or a `time_zone`; any other algorithm counts a month as 30 days). `sliding-log` keeps a slot
+//! `unit: year` or `unit: week`, `calendar-month`, `calendar-year`, `calendar-week` (from Monday on) and `calendar-week
+//! from-sunday` (in UTC, or a `time_zone`; any other algorithm counts a month as 30 days, a year as 365, and weeks from
+//! Thursday on). `sliding-log` keeps a slot
 //! of 8 bytes for each unit of each client's limit, up to 2^20, in place of one word for each client: see what
 //! `tollgate rules check` says of its memory.
 //!
@@ -156,8 +158,8 @@
 //!   headroom 0, and [`RuleSet::changes`] reports it; so does a pool that was gone and comes back.
 //!
 //! # Time zones
-//! Days, weeks (which begin on Thursday, as those of UTC here) and months of a limit with a `time_zone` begin at
-//! midnight there, whatever clocks do: a day has 23 or 25 hours then. The name is one of the IANA's list, whose rules are
+//! Days, weeks (which begin on Thursday, as those of UTC here) and windows of the calendar of a limit with a `time_zone`
+//! begin at midnight there, whatever clocks do: a day has 23 or 25 hours then. The name is one of the IANA's list, whose rules are
 //! part of the program. A wait until the next window is exact, but for the hours after clocks were set back within a
 //! window of several days: then it is too short by that change. Where the zone of a limit changes, what was spent stays
 //! spent until the window in which it was spent is over. The cache's clock must be one of Unix time. Limits in Redis

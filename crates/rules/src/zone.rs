@@ -1,4 +1,4 @@
-//! [`Zone`]: windows of days and months that begin at midnight of a time zone.
+//! [`Zone`]: windows of days, and of the calendar, that begin at midnight of a time zone.
 //!
 //! A zone is a clock. Limits count windows of days from the beginning of 1970, in UTC; a limit with a zone is asked at a
 //! *local time* instead, in which each window of the zone is one of theirs. Within the window from instant `b` to
@@ -23,7 +23,7 @@ use arc_swap::ArcSwap;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan};
-use tollgate::Timestamp;
+use tollgate::{CalendarUnit, Timestamp};
 
 use crate::meant::meant;
 
@@ -42,7 +42,7 @@ pub(crate) struct Zone {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZoneWindow {
     Days(u32),
-    Month,
+    Calendar(CalendarUnit),
 }
 
 /// A window, in nanoseconds from the beginning of 1970.
@@ -130,21 +130,31 @@ impl ZoneWindow {
     /// The date on which the window that holds this date begins: windows of several days count from 1970-01-01.
     fn begin(self, date: Date) -> Option<Date> {
         match self {
-            Self::Month => Some(date.first_of_month()),
-            Self::Days(days) => {
-                let past = day_number(date).rem_euclid(i64::from(days.max(1)));
-                date.checked_sub(Span::new().try_days(past).ok()?).ok()
+            Self::Calendar(CalendarUnit::Month) => Some(date.first_of_month()),
+            Self::Calendar(CalendarUnit::Year) => Some(date.first_of_year()),
+            Self::Calendar(CalendarUnit::Week(begins)) => {
+                let past = i64::from(date.weekday().to_monday_zero_offset()) - begins as i64;
+                back(date, past.rem_euclid(7))
             }
+            Self::Days(days) => back(date, day_number(date).rem_euclid(i64::from(days.max(1)))),
+            Self::Calendar(_) => None, // what the core may learn later
         }
     }
 
     fn next(self, begin: Date) -> Option<Date> {
         let length = match self {
-            Self::Month => 1.month(),
+            Self::Calendar(CalendarUnit::Month) => 1.month(),
+            Self::Calendar(CalendarUnit::Year) => 1.year(),
+            Self::Calendar(CalendarUnit::Week(_)) => 1.week(),
+            Self::Calendar(_) => return None,
             Self::Days(days) => Span::new().try_days(days.max(1)).ok()?,
         };
         begin.checked_add(length).ok()
     }
+}
+
+fn back(date: Date, days: i64) -> Option<Date> {
+    date.checked_sub(Span::new().try_days(days).ok()?).ok()
 }
 
 fn day_number(date: Date) -> i64 {
@@ -171,6 +181,8 @@ impl fmt::Debug for Zone {
 
 #[cfg(test)]
 mod tests {
+    use tollgate::Weekday;
+
     use super::*;
 
     /// Each hour's local time by the definition, from jiff's own calendar: the window is the date, and grows.
@@ -211,7 +223,14 @@ mod tests {
             ("Australia/Lord_Howe", "2026-03-30T00:00:00Z"),
             ("Asia/Kathmandu", "2026-03-30T00:00:00Z"),
         ] {
-            for length in [ZoneWindow::Days(1), ZoneWindow::Days(7), ZoneWindow::Month] {
+            for length in [
+                ZoneWindow::Days(1),
+                ZoneWindow::Days(7),
+                ZoneWindow::Calendar(CalendarUnit::Month),
+                ZoneWindow::Calendar(CalendarUnit::Year),
+                ZoneWindow::Calendar(CalendarUnit::Week(Weekday::Monday)),
+                ZoneWindow::Calendar(CalendarUnit::Week(Weekday::Saturday)),
+            ] {
                 walk(name, length, from, 24 * 20);
             }
         }
@@ -256,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_near_is_meant() {
-        let meant = |name| Zone::new(name, ZoneWindow::Month).err();
+        let meant = |name| Zone::new(name, ZoneWindow::Days(1)).err();
         assert_eq!(meant("Europe/Berlinn"), Some(Some("Europe/Berlin".to_owned())));
         assert_eq!(meant("Middle Earth"), Some(None));
     }

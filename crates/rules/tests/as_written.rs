@@ -58,6 +58,24 @@ fn a_limit_is_read_as_its_words_are_and_shown_in_them() {
             "CalendarMonth 3",
         ),
         ("unit: month, requests_per_unit: 3", "fixed-window 3/30d", "fixed-window 3/30d"),
+        ("rate: 9/year", "calendar-year 9", "fixed-window 9/year"),
+        ("unit: year, requests_per_unit: 3", "fixed-window 3/365d", "fixed-window 3/365d"),
+        (
+            "unit: year, requests_per_unit: 3, algorithm: calendar year",
+            "calendar-year 3",
+            "calendar year 3",
+        ),
+        ("unit: week, requests_per_unit: 3", "fixed-window 3/7d", "fixed-window 3/7d"),
+        (
+            "unit: week, requests_per_unit: 3, algorithm: calendar-week",
+            "calendar-week 3",
+            "calendar-week 3",
+        ),
+        (
+            "rate: 9 per week, algorithm: calendar-week from-sunday",
+            "calendar-week 9 from-sunday",
+            "calendar-week from-sunday 9 per week",
+        ),
     ] {
         assert_eq!(read(text), (policy.to_owned(), format!("d.k: {shown}")), "{text}");
     }
@@ -124,7 +142,7 @@ fn a_rate_is_quoted_as_it_was_written() {
             "unit: minute, requests_per_unit: 3, algorithm: Token Bukket",
             "3:26: in policy \"Token Bukket 3/m\": there is no algorithm \"Token Bukket\" (did you mean \
              \"token-bucket\"?); use gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
-             segmented-window, calendar-month or sliding-log",
+             segmented-window, calendar-week, calendar-month, calendar-year or sliding-log",
         ),
         (
             "rate: 100 req/min burst 5",
@@ -140,6 +158,10 @@ fn a_rate_is_quoted_as_it_was_written() {
         (
             "rate: 9/month, algorithm: gcra",
             "3:26: in policy \"gcra 9/month\": a month has no fixed length; write 9/30d, or calendar-month 9",
+        ),
+        (
+            "rate: 9/year, algorithm: gcra",
+            "3:26: in policy \"gcra 9/year\": a year has no fixed length; write 9/365d, or calendar-year 9",
         ),
         (
             "window: month, requests_per_unit: 9",

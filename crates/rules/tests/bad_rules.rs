@@ -166,8 +166,7 @@ fn what_is_ours_is_checked_as_strictly() {
         ),
         (
             limit("window: 1y, requests_per_unit: 5"),
-            "3:26: in policy \"5/1y\": period \"1y\" has no fixed length, as months and years are not all alike; write \
-             days, as in 365d",
+            "3:26: in policy \"5/1y\": a year has no fixed length; write 5/365d, or calendar-year 5",
         ),
         (
             limit("unit: day, requests_per_unit: 5, burst: 9"),
@@ -177,8 +176,8 @@ fn what_is_ours_is_checked_as_strictly() {
         (
             limit("unit: day, requests_per_unit: 5, algorithm: magic"),
             "3:26: in policy \"magic 5/d\": there is no algorithm \"magic\"; use gcra, token-bucket, \
-             leaky-bucket, spaced, fixed-window, sliding-window, segmented-window, calendar-month or \
-             sliding-log",
+             leaky-bucket, spaced, fixed-window, sliding-window, segmented-window, calendar-week, calendar-month, \
+             calendar-year or sliding-log",
         ),
         (
             limit("unit: day, requests_per_unit: 2000000, algorithm: sliding-log"),

@@ -52,6 +52,31 @@ fn a_calendar_month_begins_with_the_first_in_its_zone() {
     assert_eq!(at(&world, december), (true, None));
 }
 
+/// Both as Python's `zoneinfo` tells them.
+#[test]
+fn calendar_years_and_weeks_begin_on_their_day_in_its_zone() {
+    // 2027-01-01 and 2028-01-01, 00:00 in Tokyo.
+    let year = "unit: year, requests_per_unit: 1, algorithm: calendar-year, time_zone: Asia/Tokyo";
+    // Sunday, 2026-10-25, 00:00 in Berlin, on which clocks are set back, and the next one.
+    let week = "unit: week, requests_per_unit: 1, algorithm: calendar-week from-sunday, \
+                time_zone: Europe/Berlin";
+    // Monday, 2026-03-23, 00:00 in Berlin: clocks are put forward on the Sunday after it.
+    let monday =
+        "unit: week, requests_per_unit: 1, algorithm: calendar-week, time_zone: Europe/Berlin";
+    for (limit, begins, ends) in [
+        (year, 1_798_729_200, 1_830_265_200),
+        (week, OCTOBER_24_22H, OCTOBER_24_22H + 7 * 86_400 + 3_600),
+        (monday, 1_774_220_400, 1_774_220_400 + 7 * 86_400 - 3_600),
+    ] {
+        let world = world(limit);
+        assert_eq!(at(&world, begins - 1), (true, None), "{limit}");
+        assert_eq!(at(&world, begins), (true, None), "{limit}");
+        assert_eq!(at(&world, begins + 2 * 86_400), (false, Some(ends)), "{limit}");
+        assert_eq!(at(&world, ends - 1), (false, Some(ends)), "{limit}");
+        assert_eq!(at(&world, ends), (true, None), "{limit}");
+    }
+}
+
 #[test]
 fn a_week_in_a_zone_begins_on_thursday_as_in_utc() {
     let world = world("unit: week, requests_per_unit: 1, time_zone: Asia/Tokyo");
@@ -145,12 +170,12 @@ fn a_zone_that_does_not_exist_or_has_no_midnights_is_refused_with_its_place() {
         (
             "{unit: hour, requests_per_unit: 1, time_zone: Europe/Berlin}",
             "test.yaml:5:53: error checking config: time_zone 'Europe/Berlin' is not understood; use it beside \
-             calendar months, or fixed windows of whole days",
+             windows of the calendar, or fixed windows of whole days",
         ),
         (
             "{unit: day, requests_per_unit: 1, algorithm: gcra, time_zone: Europe/Berlin}",
             "test.yaml:5:69: error checking config: time_zone 'Europe/Berlin' is not understood; use it beside \
-             calendar months, or fixed windows of whole days",
+             windows of the calendar, or fixed windows of whole days",
         ),
         (
             "{unlimited: true, time_zone: Europe/Berlin}",

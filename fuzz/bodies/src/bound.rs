@@ -1,6 +1,6 @@
 //! The most that a key may be given, whatever the order of the times: for every interval at once.
 
-use tollgate::{Algorithm, Policy};
+use tollgate::{Algorithm, CalendarUnit, Policy};
 use tollgate_oracle::BigUint;
 
 use crate::policy::period_ns;
@@ -66,8 +66,15 @@ fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<()
             (window_ns / u64::from(segments), u64::from(segments), 1_u64)
         }
         Algorithm::FixedWindowFromFirst => (1, window_ns, 2),
-        // No fewer of the shortest months pass than months, but for one that is cut by the grid.
-        Algorithm::CalendarMonth => (28 * 86_400_000_000_000, 1, 2),
+        // No fewer of the shortest windows pass than windows, but for one that is cut by the grid.
+        Algorithm::Calendar(unit) => {
+            let days = match unit {
+                CalendarUnit::Month => 28,
+                CalendarUnit::Year => 365,
+                _ => 7,
+            };
+            (days * 86_400_000_000_000, 1, 2)
+        }
         _ => (window_ns, 1, 1),
     };
     let limit = BigUint::from(ceiling(policy));

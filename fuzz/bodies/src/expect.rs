@@ -12,7 +12,7 @@ use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Rounding, Verdict};
 use tollgate_oracle::{AtLimit as Rules, CountDenied as Counted, Penalty};
 
 use crate::grain::{self, LATEST_NS};
-use crate::policy::period_ns;
+use crate::policy::{period_ns, unit_of};
 use crate::rules::penalty_ns;
 use crate::step::nanos_of;
 
@@ -100,7 +100,7 @@ impl TimeFineness {
                 tick: Some(self.tick),
             },
             Algorithm::FixedWindow => Model::FixedWindow { limit, window_ns },
-            Algorithm::CalendarMonth => Model::CalendarMonth { limit },
+            Algorithm::Calendar(unit) => Model::Calendar { limit, unit: unit_of(unit) },
             Algorithm::FixedWindowFromFirst => {
                 Model::FixedWindowFromFirst { limit, window_ns, quantum_ns: self.quantum_ns }
             }

@@ -10,9 +10,9 @@ use crate::rules::{ceiling, penalty_ns};
 /// 2100-01-01, the latest instant that an un-keyed word tells apart.
 pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
 
-/// The latest time that a word of its own tells apart from later ones: of months all.
+/// The latest time that a word of its own tells apart from later ones: of windows of the calendar all.
 pub(crate) fn latest_ns(policy: Policy) -> u64 {
-    if policy.algorithm() == Algorithm::CalendarMonth { u64::MAX } else { LATEST_NS }
+    if matches!(policy.algorithm(), Algorithm::Calendar(_)) { u64::MAX } else { LATEST_NS }
 }
 
 /// Bits that hold 0 to N denials in a row.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use tollgate::{Algorithm, Policy, Quota};
+use tollgate::{Algorithm, CalendarUnit, Policy, Quota, Weekday};
+use tollgate_oracle::CalendarUnit as ModelUnit;
 
 /// A number of units, at least 1, as often small as large.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +91,9 @@ pub enum WindowShape {
     Strict,
     /// 2 segments more than this, modulo 63.
     Segmented(u8),
-    /// Of the limit alone: a month has no other period.
-    Month,
+    /// Of the limit alone: a window of the calendar has no other period. Its number, modulo 9: a month, a year, or a week
+    /// from Monday to Sunday on.
+    Calendar(u8),
 }
 
 impl WindowShape {
@@ -99,7 +101,9 @@ impl WindowShape {
     pub(crate) fn policy(self, limit: Amount, window: Period) -> Option<Policy> {
         let mut window_ns = window.nanos();
         let algorithm = match self {
-            Self::Month => return Policy::calendar_month(limit.units()).ok(),
+            Self::Calendar(number) => {
+                return Policy::calendar(calendar_unit(number), limit.units()).ok();
+            }
             Self::Fixed => Algorithm::FixedWindow,
             Self::FromFirst => Algorithm::FixedWindowFromFirst,
             Self::Sliding => Algorithm::SlidingWindowExact,
@@ -113,6 +117,30 @@ impl WindowShape {
         };
         let quota = Quota::try_per(limit.units(), Duration::from_nanos(window_ns)).ok()?;
         Policy::new(algorithm, quota).ok()
+    }
+}
+
+fn calendar_unit(number: u8) -> CalendarUnit {
+    match number % 9 {
+        0 => CalendarUnit::Month,
+        1 => CalendarUnit::Year,
+        2 => CalendarUnit::Week(Weekday::Monday),
+        3 => CalendarUnit::Week(Weekday::Tuesday),
+        4 => CalendarUnit::Week(Weekday::Wednesday),
+        5 => CalendarUnit::Week(Weekday::Thursday),
+        6 => CalendarUnit::Week(Weekday::Friday),
+        7 => CalendarUnit::Week(Weekday::Saturday),
+        _ => CalendarUnit::Week(Weekday::Sunday),
+    }
+}
+
+/// The same in the model.
+pub(crate) fn unit_of(unit: CalendarUnit) -> ModelUnit {
+    match unit {
+        CalendarUnit::Month => ModelUnit::Month,
+        CalendarUnit::Year => ModelUnit::Year,
+        CalendarUnit::Week(begins) => ModelUnit::Week { begins: begins as u8 },
+        other => panic!("no model of {other:?}"),
     }
 }
 

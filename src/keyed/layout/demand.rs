@@ -82,9 +82,9 @@ impl Demand {
             Algorithm::FixedWindowFromFirst => (quantum_ns, window_ns / quantum_ns + 2),
             // A word names its window, and is idle when the next one begins.
             Algorithm::FixedWindow => (window_ns, 1),
-            // In units of the shortest month, so that no more months than units pass in any time; the longest one is
+            // In units of the shortest window, so that no more windows than units pass in any time; the longest one is
             // over within two of them.
-            Algorithm::CalendarMonth => (policy.needs().unit_ns(quantum_ns), 2),
+            Algorithm::Calendar(_) => (policy.needs().unit_ns(quantum_ns), 2),
             _ => (window_ns, 2), // sliding: the previous window counts too
         };
         let end_quantum_ns = match policy.algorithm() {

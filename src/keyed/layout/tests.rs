@@ -6,12 +6,14 @@ fn layout(policy: &str) -> Layout {
     Layout::plan(&policy.parse().expect("a policy")).expect("a layout")
 }
 
-const POLICIES: [&str; 12] = [
+const POLICIES: [&str; 14] = [
     "gcra 10/m burst 10",
     "gcra 1000000/s burst 1000",
     "fixed-window 100/m",
     "fixed-window 100/m from-first",
     "calendar-month 10000",
+    "calendar-year 10000",
+    "calendar-week 10000",
     "sliding-window 100/m exact",
     "sliding-window 60/h strict",
     "segmented-window 20/m x4",
@@ -33,6 +35,8 @@ fn the_layouts_of_these_policies_are_known() {
         ("fixed-window 1000000/s", 9, 34, 95_366),
         ("fixed-window 10/d", 10, 49, 16_644_287_108),
         ("calendar-month 10000", 4, 45, 2_307_128_905),
+        ("calendar-year 10000", 4, 45, 30_075_073_241),
+        ("calendar-week 10000", 4, 45, 576_782_225),
         ("fixed-window 100/m from-first", 22, 34, 68_554),
         ("fixed-window 1000/5s from-first", 21, 32, 3_045),
         ("sliding-window 100/m exact", 5, 44, 228_880),
@@ -72,10 +76,16 @@ fn words_are_read_as_far_back_as_what_still_counts() {
     }
 }
 
-/// Months differ in length, so an epoch is some number of months or another: never more than its units.
+/// Months and years differ in length, so an epoch is some number of them or another: never more than its units.
 #[test]
-fn no_epoch_holds_more_months_than_units_and_no_month_more_than_two_units() {
-    let layout = layout("calendar-month 10000");
+fn no_epoch_holds_more_windows_of_the_calendar_than_units_and_none_is_more_than_two_units() {
+    for policy in ["calendar-month 10000", "calendar-year 10000", "calendar-week 10000 from-sunday"]
+    {
+        holds_no_more_windows_than_units(&layout(policy));
+    }
+}
+
+fn holds_no_more_windows_than_units(layout: &Layout) {
     let (kernel, day_ns) = (&layout.kernel, 86_400_000_000_000);
     let epoch_ns = (layout.epoch + 1) << GRANULE_BITS;
     let unit_ns = epoch_ns / layout.epoch_units;

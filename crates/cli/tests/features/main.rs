@@ -25,7 +25,7 @@ use ask::Row;
 use page::Cell;
 
 /// A quota of six in every period, so that a policy fits where time is that of a server: see `nodes`.
-const ROWS: [Row; 23] = [
+const ROWS: [Row; 25] = [
     Row::of("gcra 6/m burst 3", "algorithm: gcra, unit: minute, burst: 3"),
     Row::of("token-bucket 6/m burst 3", "algorithm: token-bucket, unit: minute, burst: 3"),
     Row::of("leaky-bucket 6/m soft", "algorithm: leaky-bucket, unit: minute"),
@@ -39,6 +39,8 @@ const ROWS: [Row; 23] = [
     Row::of("segmented-window 6/m x6", "algorithm: segmented-window x6, unit: minute"),
     Row::of("sliding-log 6/m", "algorithm: sliding-log, unit: minute"),
     Row::of("calendar-month 6", "algorithm: calendar-month, unit: month"),
+    Row::of("calendar-year 6", "algorithm: calendar-year, unit: year"),
+    Row::of("calendar-week 6 from-sunday", "algorithm: calendar-week from-sunday, unit: week"),
     Row::of("gcra 6/m burst 3 soft 50%", "algorithm: gcra, unit: minute, burst: 3, mode: soft 50%"),
     Row::of(
         "sliding-window 6/m soft 50%",

@@ -51,7 +51,7 @@ proptest! {
             },
             Algorithm::SegmentedWindow { limit: l, window_ns, .. } => (l, window_ns, 2 * l, 2 * l),
             Algorithm::Gcra { .. }
-            | Algorithm::CalendarMonth { .. }
+            | Algorithm::Calendar { .. }
             | Algorithm::SlidingLog { .. } => unreachable!(),
         };
         let admitted = run(&mut Oracle::new(algorithm), &requests);

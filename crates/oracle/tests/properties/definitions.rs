@@ -150,6 +150,6 @@ fn fits(algorithm: Algorithm, history: &[Request], now: u64, cost: u64) -> bool 
         Algorithm::SlidingLog { limit, window_ns } => {
             sum(&|time| now - time < window_ns) + cost <= limit
         }
-        Algorithm::CalendarMonth { .. } => unreachable!(),
+        Algorithm::Calendar { .. } => unreachable!(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-use tollgate_oracle::BigUint;
+use tollgate_oracle::{BigUint, CalendarUnit};
 
 /// Any number, with an emphasis on the ends of the range.
 fn number() -> impl Strategy<Value = u64> {
@@ -14,14 +14,19 @@ fn positive() -> impl Strategy<Value = u64> {
 }
 
 fn large_algorithm() -> impl Strategy<Value = Algorithm> {
-    (positive(), positive(), positive(), rounding(), 0..7u8).prop_map(
+    (positive(), positive(), positive(), rounding(), 0..9u8).prop_map(
         |(limit, window_ns, other, rounding, which)| match which {
             0 => Algorithm::Gcra { count: other, period_ns: window_ns, burst: limit, tick: None },
             1 => Algorithm::FixedWindow { limit, window_ns },
             2 => Algorithm::FixedWindowFromFirst { limit, window_ns, quantum_ns: other },
             3 => Algorithm::SlidingWindow { limit, window_ns, rounding },
             4 => Algorithm::SegmentedWindow { limit, window_ns, segments: window_ns },
-            5 => Algorithm::CalendarMonth { limit },
+            5 => Algorithm::Calendar { limit, unit: CalendarUnit::Month },
+            6 => Algorithm::Calendar { limit, unit: CalendarUnit::Year },
+            7 => {
+                let begins = (other % 7).try_into().expect("below seven");
+                Algorithm::Calendar { limit, unit: CalendarUnit::Week { begins } }
+            }
             _ => Algorithm::SlidingLog { limit, window_ns },
         },
     )

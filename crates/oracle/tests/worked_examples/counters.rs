@@ -56,9 +56,9 @@ fn example_04_the_same_average_over_a_shorter_window_has_a_smaller_burst() {
 }
 
 #[test]
-fn months_of_the_calendar_end_at_midnight_after_their_own_number_of_days() {
+fn windows_of_the_calendar_end_at_midnight_after_their_own_number_of_days() {
     const DAY: u64 = 86_400 * S;
-    // Days since 1970 of the first of the month, as `date -u` tells them, and the days of that month.
+    // Days since 1970 of the first day, as `date -u` tells them, and the days of that window.
     let months = [
         (0, 31),      // January 1970
         (31, 28),     // February 1970
@@ -70,12 +70,22 @@ fn months_of_the_calendar_end_at_midnight_after_their_own_number_of_days() {
         (20_423, 31), // December 2025
         (47_513, 28), // February 2100
     ];
-    for (first, days) in months {
+    let years = [(0, 365), (730, 366), (10_957, 366), (20_089, 365), (47_482, 365), (157_054, 366)];
+    // From Monday, 5 January 1970; 30 December 2024; 28 February 2400. From Sunday, 28 February 2100.
+    let (mondays, sundays) = ([(4, 7), (20_087, 7), (157_112, 7)], [(47_540, 7)]);
+    let week = |begins| CalendarUnit::Week { begins };
+    let of = |unit, windows: &[(u64, u64)]| {
+        let of_unit = |&(first, days): &(u64, u64)| (unit, first, days);
+        windows.iter().map(of_unit).collect::<Vec<_>>()
+    };
+    let (months, years) = (of(CalendarUnit::Month, &months), of(CalendarUnit::Year, &years));
+    let weeks = of(week(0), &mondays).into_iter().chain(of(week(6), &sundays));
+    for (unit, first, days) in months.into_iter().chain(years).chain(weeks) {
         let (start, end) = (first * DAY, (first + days) * DAY);
-        let mut oracle = Oracle::new(Algorithm::CalendarMonth { limit: 2 });
+        let mut oracle = Oracle::new(Algorithm::Calendar { limit: 2, unit });
         assert_eq!(ask(&mut oracle, [start, end - 1, end - 1, end, end, end]), "AADAAD");
-        let mut oracle = Oracle::new(Algorithm::CalendarMonth { limit: 2 });
-        assert_eq!(ask_at(&mut oracle, start + 5 * DAY, 3), "AAD");
+        let mut oracle = Oracle::new(Algorithm::Calendar { limit: 2, unit });
+        assert_eq!(ask_at(&mut oracle, start + 5 * DAY, 3), "AAD", "{unit:?} from day {first}");
         let wait = seconds((days - 5) * 86_400);
         assert_eq!(oracle.retry_after(start + 5 * DAY, 1), Some(wait.clone()));
         assert_eq!(oracle.reset_after(start + 5 * DAY), wait);

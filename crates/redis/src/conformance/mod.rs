@@ -7,12 +7,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod at_limit;
+mod calendar;
 mod change;
 mod counting;
 mod expiry;
 mod groups;
 mod log;
-mod months;
 mod policies;
 mod random;
 mod set_back;
@@ -24,9 +24,11 @@ mod server;
 
 use redis::{Connection, Value};
 use tollgate::Algorithm;
-use tollgate_oracle::{Algorithm as Model, AtLimit, CountDenied, Oracle, Penalty, Rounding};
+use tollgate_oracle::{
+    Algorithm as Model, AtLimit, CalendarUnit, CountDenied, Oracle, Penalty, Rounding,
+};
 
-use crate::script::months::MonthEnds;
+use crate::script::calendar::WindowEnds;
 use crate::script::plan::ScriptPlan;
 use crate::script::{
     Invoked, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies,
@@ -65,7 +67,7 @@ fn model(plan: &ScriptPlan) -> Oracle {
         Algorithm::SegmentedWindow { segments } => {
             Model::SegmentedWindow { limit, window_ns, segments: segments.into() }
         }
-        Algorithm::CalendarMonth => Model::CalendarMonth { limit },
+        Algorithm::Calendar(unit) => Model::Calendar { limit, unit: unit_of(unit) },
         Algorithm::SlidingLog => Model::SlidingLog { limit, window_ns },
         other => panic!("no model of {other:?}"),
     };
@@ -87,6 +89,15 @@ fn model(plan: &ScriptPlan) -> Oracle {
     Oracle::with_rules(algorithm, AtLimit { soft_bp: plan.soft_bp.into(), count_denied, penalty })
 }
 
+fn unit_of(unit: tollgate::CalendarUnit) -> CalendarUnit {
+    match unit {
+        tollgate::CalendarUnit::Month => CalendarUnit::Month,
+        tollgate::CalendarUnit::Year => CalendarUnit::Year,
+        tollgate::CalendarUnit::Week(begins) => CalendarUnit::Week { begins: begins as u8 },
+        other => panic!("no model of {other:?}"),
+    }
+}
+
 /// The time that the model is given: the beginning of the tick.
 fn tick_ns(plan: &ScriptPlan, now_us: u64) -> u64 {
     now_us / plan.tick_us * plan.tick_us * 1_000
@@ -97,10 +108,10 @@ fn ask(verb: ScriptVerb, key: &str, plan: &ScriptPlan, units: Units) -> ScriptRe
 }
 
 /// The request of a node whose clock tells this time.
-fn in_months_of(now_us: u64, ask: &ScriptRequest) -> ScriptRequest {
+fn in_windows_of(now_us: u64, ask: &ScriptRequest) -> ScriptRequest {
     let mut ask = ask.clone();
     for part in &mut ask.parts {
-        part.months = part.months.map(|_| MonthEnds::around(now_us));
+        part.turns = part.plan.calendar().map(|unit| WindowEnds::around(unit, now_us));
     }
     ask
 }
@@ -128,7 +139,7 @@ impl TimedScript {
     fn calls(&mut self, calls: &[(u64, Vec<ScriptRequest>)]) -> Vec<Vec<ScriptReply>> {
         let mut pipeline = redis::Pipeline::with_capacity(calls.len());
         for (now_us, asks) in calls {
-            let asks: Vec<_> = asks.iter().map(|ask| in_months_of(*now_us, ask)).collect();
+            let asks: Vec<_> = asks.iter().map(|ask| in_windows_of(*now_us, ask)).collect();
             let mut call = command(Invoked::ByDigest(&self.digest), asks.iter());
             call.arg(*now_us);
             pipeline.add_command(call);

@@ -1,7 +1,7 @@
 //! The policies that are compared with the model.
 
 /// A denial is all that happens at the limit.
-pub(super) const POLICIES: [&str; 26] = [
+pub(super) const POLICIES: [&str; 30] = [
     "gcra 100/s burst 20",
     "gcra 10/m burst 5",
     "gcra 7/s",
@@ -28,6 +28,10 @@ pub(super) const POLICIES: [&str; 26] = [
     "sliding-log 1/13us",
     "calendar-month 5",
     "calendar-month 1000",
+    "calendar-year 5",
+    "calendar-week 5",
+    "calendar-week 5 from-sunday",
+    "calendar-week 1000 from-thursday",
 ];
 
 /// The same at the limit: what is left is told of the limit that was named, and what is beyond it has a mark.
@@ -46,7 +50,7 @@ pub(super) const SOFT: [&str; 11] = [
 ];
 
 /// Policies of which a denial changes something.
-pub(super) const RULED: [&str; 20] = [
+pub(super) const RULED: [&str; 21] = [
     "gcra 100/s burst 20 count-denied",
     "gcra 10/m burst 5 count-denied 3s",
     "gcra 7/s soft 100% count-denied penalty 10s after 2",
@@ -67,4 +71,5 @@ pub(super) const RULED: [&str; 20] = [
     "sliding-log 100/m soft 10% count-denied",
     "sliding-log 3/7us count-denied",
     "calendar-month 5 count-denied",
+    "calendar-week 5 count-denied",
 ];

@@ -228,7 +228,7 @@ fn a_script_that_computes_something_else_is_caught() {
         ("from-first", "now < stored[1] + a and stored", "now <= stored[1] + a and stored"),
         ("sliding-window", "div(held[2] * (a - into) + a - 1, a)", "div(held[2] * (a - into), a)"),
         ("segmented-window", "age >= passed and stored", "age > passed and stored"),
-        ("calendar-month", "stored[1] < this then", "stored[1] ~= this then"),
+        ("calendar-", "stored[1] < this then", "stored[1] ~= this then"),
         ("sliding-log", "return instant > edge end", "return instant >= edge end"),
         (
             "sliding-log",

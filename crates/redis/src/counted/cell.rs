@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_cell_asks_again_when_its_month_is_over() {
         let month = ScriptPlan::new("calendar-month 2".parse().unwrap()).unwrap();
-        let reply = ScriptReply::told(0, State::Month { ends: 50_000, count: 1 });
+        let reply = ScriptReply::told(0, State::Calendar { ends: 50_000, count: 1 });
         let mut cell = CountCell::new(0, &reply, [0, 0]).unwrap();
         let mut admits = |ms| {
             let (check, one) = (ScriptVerb::Check, Units::exactly(1));

@@ -17,8 +17,8 @@ impl State {
                 let is_over = passed(ahead, window, [from, to]) > 0;
                 *count = if is_over { 0 } else { *count };
             }
-            // Of the next month this process knows nothing: see `StateView::is_over`.
-            (_, Self::Month { ends, count }) => *count = if to >= *ends { 0 } else { *count },
+            // Of the next window this process knows nothing: see `StateView::is_over`.
+            (_, Self::Calendar { ends, count }) => *count = if to >= *ends { 0 } else { *count },
             (PlanKind::FromFirst { window }, Self::FromFirst { start, count }) => {
                 let is_over = *count == 0 || to >= start.saturating_add(window);
                 (*start, *count) = if is_over { (to, 0) } else { (*start, *count) };
@@ -50,7 +50,7 @@ impl State {
                 _,
                 Self::Fixed { count, .. }
                 | Self::FromFirst { count, .. }
-                | Self::Month { count, .. },
+                | Self::Calendar { count, .. },
             ) => (count, units),
             (_, Self::Sliding { current, .. }) => (current, units),
             (_, Self::Segmented { counts, .. }) => match counts.first_mut() {

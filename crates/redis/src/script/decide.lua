@@ -20,11 +20,11 @@
 --                         live in seconds. refund: `share` is when the units were charged, in microseconds; then all
 --                         states of the key give them back. If that is not known it is 1: then only that of the policy does
 --   stamp                 in a refund or cancel: when, or in which window, the units were charged
---   months                of calendar months: see months.lua
+--   turns                 of windows of the calendar: see calendar.lua
 --   mark                  the policy once more, as text in the key: its five numbers, each followed by a space
 -- The reply is bytes, too: the time, and for each limit its flags (1 if its request is admitted, 2 if the limit
 -- admits by itself, 4 if the key holds what this script does not write, and was taken for a full limit, 8 if the time is in none of the
--- months that were sent), the units charged or given back, and what it holds (see state.rs). A limit that stands in a
+-- windows that were sent), the units charged or given back, and what it holds (see state.rs). A limit that stands in a
 -- request twice is one limit.
 --
 -- A key of a sliding log stores that: see log.lua. Any other stores a state: the mark, and the numbers that its
@@ -64,7 +64,7 @@ local MOST = 9007199254740991
 local BLOCK, MARK = '<BBBBdddddddd', 69
 -- States of a key: enough for rules that are changed three times while nodes with the first of them are still there.
 local STATES = 4
-local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED, MONTH = 1, 2, 3, 4, 5, 7
+local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED, CALENDAR = 1, 2, 3, 4, 5, 7
 local CHECK, PEEK, REFUND, ADD, REFUSE, CHARGE, RESET, RESERVE, CANCEL, UNCHARGE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local COUNT, LOOK_AT_COUNT = 10, 11
 local DENIES, DENIES_TOGETHER = 0, 2

@@ -11,7 +11,7 @@
 //! denial changes, and log.lua a sliding log.
 
 pub(crate) mod advance;
-pub(crate) mod months;
+pub(crate) mod calendar;
 pub(crate) mod plan;
 pub(crate) mod rules;
 pub(crate) mod state;
@@ -21,8 +21,8 @@ use redis::{Cmd, Value};
 use tollgate::Wait;
 
 use crate::error::Fault;
-use crate::script::months::MonthEnds;
-use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
+use crate::script::calendar::WindowEnds;
+use crate::script::plan::{LARGEST, ScriptPlan};
 use crate::script::state::State;
 
 const DECIDE: &str = include_str!("decide.lua");
@@ -30,7 +30,7 @@ const DECIDE: &str = include_str!("decide.lua");
 const OTHERS: &str = "local function others()\n";
 const AT_LIMIT: &str = include_str!("at_limit.lua");
 const LOG: &str = include_str!("log.lua");
-const MONTHS: &str = include_str!("months.lua");
+const CALENDAR: &str = include_str!("calendar.lua");
 const STATES: &str = include_str!("states.lua");
 const REQUEST: &str = include_str!("request.lua");
 
@@ -42,7 +42,7 @@ const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
 
 /// The whole script.
 pub(crate) fn text() -> String {
-    [TIME_OF_THE_SERVER, DECIDE, OTHERS, AT_LIMIT, LOG, MONTHS, STATES, REQUEST].concat()
+    [TIME_OF_THE_SERVER, DECIDE, OTHERS, AT_LIMIT, LOG, CALENDAR, STATES, REQUEST].concat()
 }
 
 /// What a request does with its limits.
@@ -170,15 +170,15 @@ pub(crate) struct ScriptPart {
     pub(crate) say: GroupRole,
     /// Whether a group begins here. The first limit of a request always begins one.
     pub(crate) begins: bool,
-    /// Of calendar months.
-    pub(crate) months: Option<MonthEnds>,
+    /// Of windows of the calendar.
+    pub(crate) turns: Option<WindowEnds>,
 }
 
 impl ScriptPart {
     /// A limit that is a group by itself.
     pub(crate) fn new(key: Vec<u8>, plan: ScriptPlan, units: Units) -> Self {
-        let months = (plan.kind == PlanKind::Month).then(MonthEnds::now);
-        Self { key, plan, units, say: GroupRole::Denies, begins: true, months }
+        let turns = plan.calendar().map(WindowEnds::now);
+        Self { key, plan, units, say: GroupRole::Denies, begins: true, turns }
     }
 
     /// The block of bytes that the script reads for this limit.
@@ -187,10 +187,10 @@ impl ScriptPart {
         let begins = if is_first { 2 } else { u8::from(self.begins) };
         let Units { want, least, share, stamp } = self.units;
         let mark = self.plan.mark();
-        let months = self.months.iter().flat_map(|months| months.0);
+        let turns = self.turns.iter().flat_map(|turns| turns.0);
         let mut block = Vec::with_capacity(BLOCK + 6 * 8 + mark.len());
         block.extend([begins, verb.code(), self.say.code(), kind]);
-        for number in [tick, a, b, c, want, least, share, stamp].into_iter().chain(months) {
+        for number in [tick, a, b, c, want, least, share, stamp].into_iter().chain(turns) {
             block.extend(double(number).to_le_bytes());
         }
         block.extend(mark);
@@ -198,7 +198,7 @@ impl ScriptPart {
     }
 }
 
-/// The length of a limit's block before its months and its mark: four bytes and eight doubles.
+/// The length of a limit's block before its windows of the calendar and its mark: four bytes and eight doubles.
 const BLOCK: usize = 4 + 8 * 8;
 
 /// A number that doubles do not hold exactly is cut: so large a cost fits in no limit.
@@ -221,7 +221,7 @@ pub(crate) struct PartReply {
     pub(crate) admits: bool,
     /// Whether what was stored could not be read, and was taken for a full limit.
     pub(crate) broken: bool,
-    /// Whether the server's time is in none of the months that were sent: then nothing was charged.
+    /// Whether the server's time is in none of the windows of the calendar that were sent: then nothing was charged.
     pub(crate) astray: bool,
     /// Charged, or given back.
     pub(crate) units: u64,
@@ -244,8 +244,8 @@ impl ScriptReply {
         Self { now_us, admitted: true, parts: vec![seen] }
     }
 
-    /// A fault if the server's clock is in another month than those that it was told of.
-    pub(crate) fn in_a_month(self) -> Result<Self, Fault> {
+    /// A fault if the server's clock is in another window of the calendar than those that it was told of.
+    pub(crate) fn in_a_window(self) -> Result<Self, Fault> {
         let is_astray = self.parts.iter().any(|seen| seen.astray);
         if is_astray { Err(Fault::ClocksApart) } else { Ok(self) }
     }

@@ -15,9 +15,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, CountDenied, Policy, Wait};
+use tollgate::{Algorithm, CalendarUnit, CountDenied, Policy, Wait};
 
 use crate::error::BuildError;
+use crate::script::calendar::number_of;
 use crate::script::rules::{PlanRules, largest_count, largest_debt};
 
 /// Up to this number a double can be told from its neighbours.
@@ -35,7 +36,7 @@ pub(crate) enum PlanKind {
     Sliding { window: u64, rounding: Rounding },
     Segmented { segment: u64, segments: u8 },
     Log { window: u64 },
-    Month,
+    Calendar { unit: CalendarUnit, number: u8 },
 }
 
 /// How the previous window's share is rounded.
@@ -119,8 +120,12 @@ impl ScriptPlan {
             }
             // Its ticks are microseconds, whatever its window. It has no penalty: no policy is a log with one.
             Algorithm::SlidingLog => windowed(1, &|window| Some(PlanKind::Log { window }))?,
-            // Its months come with each request.
-            Algorithm::CalendarMonth => windowed(1, &|_| Some(PlanKind::Month))?,
+            // Its windows come with each request.
+            Algorithm::Calendar(unit) => {
+                let number =
+                    number_of(unit).ok_or(BuildError::Unknown { policy: policy.into() })?;
+                windowed(1, &|_| Some(PlanKind::Calendar { unit, number }))?
+            }
             // What the core may learn later.
             _ => return Err(BuildError::Unknown { policy: policy.into() }),
         };
@@ -205,7 +210,7 @@ impl ScriptPlan {
                 let counts = self.policy.at_limit().count_denied != CountDenied::No;
                 (6, window, self.limit, counts.into())
             }
-            PlanKind::Month => (7, 1, self.limit, 0),
+            PlanKind::Calendar { number, .. } => (7, 1, self.limit, number.into()),
         };
         (kind + ruled, [self.tick_us, a, b, c])
     }
@@ -374,6 +379,9 @@ mod tests {
         assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");
         assert_eq!(mark("sliding-log 10/m"), "6 1 60000000 10 0 ");
         assert_eq!(mark("calendar-month 10"), "7 1 1 10 0 ");
+        assert_eq!(mark("calendar-year 10"), "7 1 1 10 1 ");
+        assert_eq!(mark("calendar-week 10"), "7 1 1 10 2 ");
+        assert_eq!(mark("calendar-week 10 from-sunday"), "7 1 1 10 8 ");
         assert_eq!(mark("calendar-month 10 count-denied"), "15 1 1 10 0 10 0 0 0 ");
         // The largest numbers: nothing is cut off.
         assert_eq!(mark("1/d burst 104249"), "1 1 1 86400000000 9007113600000000 ");

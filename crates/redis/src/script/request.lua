@@ -15,11 +15,11 @@
   local function limit_of(record, block)
     local begins, verb, say, kind, tick, a, b, c, want, least, share, stamp =
       numbers_of(BLOCK, block)
-    local is_month = kind % RULED == MONTH
-    local mark = sub(block, is_month and LONG_MARK or MARK)
+    local is_calendar = kind % RULED == CALENDAR
+    local mark = sub(block, is_calendar and LONG_MARK or MARK)
     local policy = kind < RULED and { mark = mark, kind = kind, tick = tick, a = a, b = b, c = c }
       or policy_of(mark, numbers(mark, {}))
-    policy.months = is_month and months_in(block) or nil
+    policy.turns = is_calendar and turns_in(block) or nil
     local state = state_of(record, policy, verb == REFUND or verb == CANCEL or verb == UNCHARGE)
     local room, fits = room_in(state, record.asked + least)
     if verb == RESERVE then fits = fits_later(state, least, share) end
@@ -96,8 +96,9 @@
       drained = drained + max(first - state.c, 0)
     elseif kind == FROM_FIRST then
       is_there = first <= at
-    elseif kind == MONTH then
-      is_there = from.kind == MONTH and first == stamp
+    elseif kind == CALENDAR then
+      -- Windows of two lengths may end together: a charge in the longer one may lie before the shorter.
+      is_there = from.kind == CALENDAR and from.c == state.c and first == stamp
     else
       is_there = first == div(at, a)
     end
@@ -209,7 +210,7 @@
     if kind == GCRA then
       reply = bytes_of('<Bdd', flags, units, held[1])
     else
-      local first = (kind == FROM_FIRST or kind == MONTH) and held[1] or held[1] - state.window
+      local first = (kind == FROM_FIRST or kind == CALENDAR) and held[1] or held[1] - state.window
       reply = bytes_of('<Bdd' .. rep('d', #held - 1), flags, units, first, unpack(held, 2))
     end
     -- How many ticks of a penalty are left.

@@ -21,8 +21,8 @@ pub(crate) enum State {
         start: u64,
         count: u64,
     },
-    /// When the month ends, in microseconds.
-    Month {
+    /// When the window ends, in microseconds.
+    Calendar {
         ends: u64,
         count: u64,
     },
@@ -58,7 +58,7 @@ impl State {
             PlanKind::Gcra { .. } => Self::Gcra { debt: next()? },
             PlanKind::Fixed { .. } => Self::Fixed { ahead: next()?, count: next()? },
             PlanKind::FromFirst { .. } => Self::FromFirst { start: next()?, count: next()? },
-            PlanKind::Month => Self::Month { ends: next()?, count: next()? },
+            PlanKind::Calendar { .. } => Self::Calendar { ends: next()?, count: next()? },
             PlanKind::Sliding { .. } => {
                 Self::Sliding { ahead: next()?, previous: next()?, current: next()? }
             }
@@ -119,6 +119,7 @@ mod tests {
                 "sliding-log 5/m",
                 "5/m penalty 10m after 3",
                 "calendar-month 5",
+                "calendar-week 5 from-sunday",
             ][policy];
             let plan = ScriptPlan::new(policy.parse().unwrap()).unwrap();
             let parts = vec![ScriptPart::new(Vec::new(), plan, Units::exactly(1))];

@@ -16,8 +16,8 @@
     return found
   end
 
-  -- What the last number of a policy may be: a capacity, a rounding, segments, or nothing.
-  local MOST_OF_C = { [GCRA] = MOST, [FIXED] = 0, [FROM_FIRST] = 0, [SLIDING] = 2, [SEGMENTED] = 64, [MONTH] = 0 }
+  -- What the last number of a policy may be: a capacity, a rounding, segments, which windows of the calendar, or nothing.
+  local MOST_OF_C = { [GCRA] = MOST, [FIXED] = 0, [FROM_FIRST] = 0, [SLIDING] = 2, [SEGMENTED] = 64, [CALENDAR] = 8 }
 
   -- Whether a state of this kind is stored as so many numbers.
   local function is_length(kind, c, count)
@@ -29,7 +29,7 @@
   -- The tick from which on a window counts for nothing, by the first number that it holds.
   local function over_at(state, first)
     local kind, a = state.kind, state.a
-    if kind == MONTH then return first end
+    if kind == CALENDAR then return first end
     if kind == FROM_FIRST then return first + a end
     return (first + (kind == SLIDING and 2 or kind == SEGMENTED and state.c or 1)) * a
   end
@@ -40,14 +40,14 @@
   --   FROM_FIRST  window a, limit b;              holds the start, count
   --   SLIDING     window a, limit b, rounding c;  holds the window's number, previous, current
   --   SEGMENTED   segment a, limit b, segments c; holds the segment's number, counts from the newest on
-  --   MONTH       limit b;                        holds the end of the month, count
+  --   CALENDAR    limit b, windows c;             holds the end of the window, count
   -- GCRA and SLIDING also have an `excess`, see decide.lua: of the debt, and of the current count. The others need none:
   -- however large a count is, it is gone when its window is.
   -- `stored` is what was held when it was stored, nil if that was nothing.
   local function stand(state, stored)
     local kind, a, c = state.kind, state.a, state.c
-    if kind == MONTH then
-      stand_in_month(state, stored)
+    if kind == CALENDAR then
+      stand_in_calendar(state, stored)
       state.excess = 0
       if state.most then rules.stand(state) end
       return state
@@ -139,7 +139,7 @@
   local function carry(state, other)
     local kind, held = state.kind, other.held
     local is_alike = kind == other.kind and state.a * state.tick == other.a * other.tick
-      and (kind ~= SEGMENTED or state.c == other.c) and (kind ~= FROM_FIRST or state.tick == other.tick)
+      and (kind ~= SEGMENTED and kind ~= CALENDAR or state.c == other.c) and (kind ~= FROM_FIRST or state.tick == other.tick)
     stand(state)
     -- So many parts of the other's unit, or units, in those of this state.
     local function converted(much)
@@ -152,8 +152,8 @@
     elseif kind == GCRA then
       hold(state, state.c, used_of(other) * state.b)
     elseif is_alike then
-      -- Where another policy asked, a month that is over is not known to be followed by this one.
-      if kind ~= MONTH or held[1] >= state.held[1] then
+      -- Where another policy asked, a window of the calendar that is over is not known to be followed by this one.
+      if kind ~= CALENDAR or held[1] >= state.held[1] then
         state.held = { unpack(held) }
         if kind == SLIDING then
           state.held[2] = min(held[2], state.b)
@@ -203,7 +203,7 @@
     if not mark then return nil end
     local state, first = policy_of(mark, stored), is_ruled and 12 or 6
     local kind, a, b, c = state.kind, state.a, state.b, state.c
-    if kind < GCRA or kind > SEGMENTED and kind ~= MONTH or min(state.tick, a, b) < 1 then return nil end
+    if kind < GCRA or kind > SEGMENTED and kind ~= CALENDAR or min(state.tick, a, b) < 1 then return nil end
     if c < (kind == GCRA and b or kind == SEGMENTED and 1 or 0) or c > MOST_OF_C[kind] then return nil end
     if not is_length(kind, c, #stored + 1 - first) then return nil end
     if kind == GCRA and (stored[first + 1] >= a or (stored[first + 2] or 0) > stored[first]) then return nil end
@@ -248,8 +248,8 @@
         table.insert(record, 1, table.remove(record, i))
         local known = record[1]
         known.is_asked = true
-        if state.months then
-          known.months = state.months
+        if state.turns then
+          known.turns = state.turns
           stand(known, known.held)
           record.has_changed = record.has_changed or known.moved
         end

@@ -37,7 +37,7 @@ impl StateView<'_> {
                 _,
                 State::Fixed { count, .. }
                 | State::FromFirst { count, .. }
-                | State::Month { count, .. },
+                | State::Calendar { count, .. },
             ) => limit.saturating_sub(*count),
             (_, State::Segmented { counts, .. }) => limit.saturating_sub(sum(counts)),
             (_, State::Log { used, .. }) => limit.saturating_sub(*used),
@@ -61,7 +61,7 @@ impl StateView<'_> {
             State::Gcra { debt } => *debt,
             State::Fixed { count, .. }
             | State::FromFirst { count, .. }
-            | State::Month { count, .. } => *count,
+            | State::Calendar { count, .. } => *count,
             State::Sliding { current, .. } => *current,
             State::Segmented { counts, .. } => counts.first().copied().unwrap_or_default(),
             State::Log { .. } | State::Penalised { .. } => 0,
@@ -100,7 +100,7 @@ impl StateView<'_> {
             {
                 start.saturating_add(window)
             }
-            (_, State::Month { ends, count }) if *count > spare => *ends,
+            (_, State::Calendar { ends, count }) if *count > spare => *ends,
             (PlanKind::Sliding { window, .. }, &State::Sliding { ahead, previous, current }) => {
                 self.sliding_ready(spare, now, [ahead, previous, current, window])
             }
@@ -184,15 +184,15 @@ impl StateView<'_> {
                 now / window + ahead
             }
             (_, State::FromFirst { start, .. }) => *start,
-            (_, State::Month { ends, .. }) => *ends,
+            (_, State::Calendar { ends, .. }) => *ends,
             (_, State::Log { newest, .. }) => *newest,
             _ => now,
         }
     }
 
-    /// Whether its month is over, so that the store has to be asked for the end of the next.
+    /// Whether its window of the calendar is over, so that the store has to be asked for the end of the next.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.state, State::Month { ends, .. } if self.now_us >= *ends)
+        matches!(self.state, State::Calendar { ends, .. } if self.now_us >= *ends)
     }
 
     /// When the window in force ends. From then on the units that were charged no longer count in it. `None` for
@@ -202,8 +202,8 @@ impl StateView<'_> {
         let tick = match (self.plan.kind, self.state) {
             (PlanKind::Gcra { .. } | PlanKind::Log { .. }, _) => return None,
             (PlanKind::FromFirst { window }, State::FromFirst { start, .. }) => start + window,
-            (_, State::Month { ends, .. }) => *ends,
-            (PlanKind::Month, _) => return None, // not reached: a state is read for its plan
+            (_, State::Calendar { ends, .. }) => *ends,
+            (PlanKind::Calendar { .. }, _) => return None, // not reached: a state is read for its plan
             (PlanKind::Fixed { window } | PlanKind::Sliding { window, .. }, _)
             | (PlanKind::Segmented { segment: window, .. }, _)
             | (PlanKind::FromFirst { window }, _) => start(now, window, 1),

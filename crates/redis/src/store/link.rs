@@ -125,7 +125,7 @@ impl Link {
         ask: ScriptRequest,
         due: Instant,
     ) -> Result<ScriptReply, Fault> {
-        let result = self.ask(ask, due).await.and_then(ScriptReply::in_a_month);
+        let result = self.ask(ask, due).await.and_then(ScriptReply::in_a_window);
         if let Err(fault) = result {
             self.counters.fault(fault);
         }

@@ -119,7 +119,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
     let (policy, lowered) = policy.unzip();
     let lowered: Option<LoweredRate> = lowered.flatten();
     let (asked, requests) = (requests, lowered.map_or(requests, |rate| rate.counted));
-    // That of a month of the calendar is known with its policy.
+    // That of a window of the calendar is known with its policy.
     let of_policy = policy.filter(|_| window.is_zero());
     let window = of_policy.map_or(window, |policy| policy.quota().period());
     let unit = unit.or_else(|| Unit::of_length(window));
@@ -213,12 +213,12 @@ fn read_zone(
     window: Duration,
 ) -> Result<Option<Arc<Zone>>, LocatedProblem> {
     const DAY_S: u64 = 86_400;
-    const WINDOWS: &str = "it beside calendar months, or fixed windows of whole days";
+    const WINDOWS: &str = "it beside windows of the calendar, or fixed windows of whole days";
     const NAMES: &str = "a name of the IANA's list, as in Europe/Berlin";
     let Some((scalar, at)) = fields.scalar("time_zone")? else { return Ok(None) };
     let is_days = window.subsec_nanos() == 0 && window.as_secs().is_multiple_of(DAY_S);
     let length = match policy.map(|policy| policy.algorithm()) {
-        Some(Algorithm::CalendarMonth) => ZoneWindow::Month,
+        Some(Algorithm::Calendar(unit)) => ZoneWindow::Calendar(unit),
         Some(Algorithm::FixedWindow) if is_days => {
             // Policies are refused above 2^32 days; a larger number would be another zone's windows.
             let days = u32::try_from(window.as_secs() / DAY_S);
@@ -262,23 +262,45 @@ fn read_replaces(
 
 #[cfg(test)]
 mod tests {
+    use tollgate::{CalendarUnit, Weekday};
+
     use super::*;
 
     #[test]
-    fn calendar_months_are_counted_in_months_and_nothing_else() {
-        let read = |unit: &str| {
-            let text = format!("{{{unit}, requests_per_unit: 9, algorithm: Calendar_Month}}");
+    fn windows_of_the_calendar_are_counted_in_their_unit_and_nothing_else() {
+        let calendar = |calendar, number| Policy::calendar(calendar, number).expect("a policy");
+        let (week, sunday) =
+            (CalendarUnit::Week(Weekday::Monday), CalendarUnit::Week(Weekday::Sunday));
+        let days = |days: u64| days * 86_400;
+        let read = |unit: &str, algorithm: &str| {
+            let text = format!("{{{unit}, requests_per_unit: 9, algorithm: {algorithm}}}");
             match read(&crate::yaml::parse(&text).expect("one map")) {
                 Ok(LimitKind::Limited(limit)) => Ok(*limit),
                 Ok(other) => panic!("{other:?}"),
                 Err(fault) => Err(format!("{:?}", fault.problem)),
             }
         };
-        let month = read("unit: month").expect("a limit");
-        assert_eq!(month.policy, Some(Policy::calendar_month(9).expect("a policy")));
-        assert_eq!((month.unit, month.window.as_secs()), (Some(Unit::Month), 31 * 86_400));
-        for unit in ["unit: day", "window: 30d", "window: 31d"] {
-            let refused = read(unit).expect_err(unit);
+        for (unit, algorithm, policy, told, window_s) in [
+            ("unit: month", "Calendar_Month", CalendarUnit::Month, Unit::Month, days(31)),
+            ("unit: year", "calendar-year", CalendarUnit::Year, Unit::Year, days(366)),
+            ("unit: week", "calendar-week", week, Unit::Week, days(7)),
+            ("window: 7d", "calendar-week", week, Unit::Week, days(7)),
+            ("unit: week", "calendar-week from sunday", sunday, Unit::Week, days(7)),
+        ] {
+            let limit = read(unit, algorithm).expect("a limit");
+            assert_eq!(limit.policy, Some(calendar(policy, 9)));
+            assert_eq!((limit.unit, limit.window.as_secs()), (Some(told), window_s), "{algorithm}");
+        }
+        for (unit, algorithm) in [
+            ("unit: day", "calendar-month"),
+            ("window: 30d", "calendar-month"),
+            ("window: 31d", "calendar-month"),
+            ("unit: year", "calendar-month"),
+            ("unit: month", "calendar-year"),
+            ("unit: month", "calendar-week"),
+            ("window: 366d", "calendar-year"),
+        ] {
+            let refused = read(unit, algorithm).expect_err(unit);
             assert!(refused.contains("takes a count without a period"), "{refused}");
         }
     }

@@ -11,7 +11,7 @@ use crate::lowered::LoweredRate;
 pub(super) struct PolicyParts<'a> {
     pub(super) is_pool: bool,
     pub(super) algorithm: &'a str,
-    /// With its period, or for calendar months a count alone.
+    /// With its period, or for windows of the calendar a count alone.
     pub(super) rate: &'a str,
     pub(super) burst: Option<u64>,
     pub(super) soft: Option<&'a str>,
@@ -39,7 +39,7 @@ impl<'a> PolicyParts<'a> {
             Ok(policy) => return Ok((policy, None)),
             Err(refused) => refused,
         };
-        // It is something else; or a month of the calendar, which has no rate.
+        // It is something else; or a window of the calendar, which has no rate.
         if window.is_zero() || Quota::try_per(asked.into(), window).is_ok() {
             return Err(refused);
         }

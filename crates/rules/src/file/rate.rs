@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, AtLimit, Policy, PolicyError, Quota};
+use tollgate::{Algorithm, AtLimit, CalendarUnit, Policy, PolicyError, Quota};
 
 use super::fields::{MapFields, value};
 use crate::error::{LocatedProblem, Problem};
@@ -21,7 +21,7 @@ pub(super) fn refused(at: Position, error: PolicyError) -> LocatedProblem {
 pub(super) struct LimitRate {
     pub(super) requests: u32,
     pub(super) unit: Option<Unit>,
-    /// Zero for a month of the calendar.
+    /// Zero for a window of the calendar.
     pub(super) window: Duration,
     /// As the core reads it.
     pub(super) text: String,
@@ -41,7 +41,7 @@ pub(super) fn read_rate(
         let of_one = quota_of(1).map_err(|error| quota_of(requests).err().unwrap_or(error));
         let of_one = of_one.map_err(|error| refused(fields.at, error))?;
         // With any other unit the core says what is wrong.
-        let is_calendar = unit == Some(Unit::Month) && is_calendar(algorithm);
+        let is_calendar = unit.is_some() && unit == calendar_unit(algorithm);
         let text = if is_calendar { requests.to_string() } else { format!("{requests}/{period}") };
         let window = if is_calendar { Duration::ZERO } else { of_one.period() };
         return Ok(LimitRate { requests, unit, window, text });
@@ -52,17 +52,18 @@ pub(super) fn read_rate(
             return Err(LocatedProblem { at: found.at, problem });
         }
     }
-    // Alone, so that nothing but a rate can stand there. Months of the calendar are fixed windows.
+    // Alone, so that nothing but a rate can stand there. Months and years of the calendar are fixed windows.
     let text = rate.text.clone();
-    let months = || format!("fixed-window {text}").parse::<Policy>().ok().filter(is_of_months);
+    let calendar = || format!("fixed-window {text}").parse::<Policy>().ok();
     let (quota, unit) = match text.parse::<Quota>() {
         Ok(quota) if quota.max_burst() == quota.count() => (quota, None),
         Ok(_) => {
             return Err(value(rate, at, "rate", "a rate alone, as in 100/m, and burst: beside it"));
         }
         Err(error) => {
-            let month = months().ok_or_else(|| refused(at, error))?;
-            (month.quota(), Some(Unit::Month))
+            let calendar = calendar().and_then(|policy| Some((policy.quota(), unit_of(&policy)?)));
+            let (quota, unit) = calendar.ok_or_else(|| refused(at, error))?;
+            (quota, Some(unit))
         }
     };
     let requests = u32::try_from(quota.count()).map_err(|_| value(rate, at, "rate", RATE))?;
@@ -70,14 +71,21 @@ pub(super) fn read_rate(
     Ok(LimitRate { requests, unit, window, text })
 }
 
-/// Whether the algorithm counts in months of the calendar: only there the core reads a count alone.
-fn is_calendar(algorithm: &str) -> bool {
-    format!("{algorithm} 1").parse::<Policy>().is_ok()
+/// What the algorithm counts in, if that is windows of the calendar: only there the core reads a count alone.
+fn calendar_unit(algorithm: &str) -> Option<Unit> {
+    unit_of(&format!("{algorithm} 1").parse::<Policy>().ok()?)
 }
 
-/// Whether this is a limit of calendar months, and nothing happens at it.
-fn is_of_months(policy: &Policy) -> bool {
-    policy.algorithm() == Algorithm::CalendarMonth && policy.at_limit() == AtLimit::default()
+/// The unit of a limit in windows of the calendar at which nothing happens.
+fn unit_of(policy: &Policy) -> Option<Unit> {
+    let Algorithm::Calendar(unit) = policy.algorithm() else { return None };
+    let unit = match unit {
+        CalendarUnit::Month => Unit::Month,
+        CalendarUnit::Year => Unit::Year,
+        CalendarUnit::Week(_) => Unit::Week,
+        _ => return None, // what the core may learn later
+    };
+    (policy.at_limit() == AtLimit::default()).then_some(unit)
 }
 
 pub(super) fn read_period<'n>(

@@ -18,7 +18,7 @@ pub(crate) struct QuotaWindow {
 }
 
 impl QuotaWindow {
-    /// The window of a window policy is stated as it is, its length rounded up to seconds; of calendar months the
+    /// The window of a window policy is stated as it is, its length rounded up to seconds; of windows of the calendar the
     /// longest.
     ///
     /// GCRA has no window. It is stated as the time in which its whole burst comes back, rounded up to seconds, and
@@ -74,5 +74,6 @@ mod tests {
         assert_eq!(told("fixed-window 5/250ms"), (5, 1));
         assert_eq!(told("sliding-window 1000/d exact"), (1_000, 86_400));
         assert_eq!(told("calendar-month 1000"), (1_000, 31 * 86_400));
+        assert_eq!(told("calendar-year 1000"), (1_000, 366 * 86_400));
     }
 }

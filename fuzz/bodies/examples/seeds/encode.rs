@@ -104,7 +104,7 @@ variants!(Period of 7 {
     0 Second, 1 Minute, 2 Day, 3 Nanos(n), 4 Millis(n), 5 Minutes(n), 6 Odd(n),
 });
 variants!(WindowShape of 7 {
-    0 Fixed, 1 FromFirst, 2 Sliding, 3 RoundDown, 4 Strict, 5 Segmented(n), 6 Month,
+    0 Fixed, 1 FromFirst, 2 Sliding, 3 RoundDown, 4 Strict, 5 Segmented(n), 6 Calendar(n),
 });
 variants!(PolicyCase of 2 { 0 Gcra(quota), 1 Window { shape, limit, period } });
 variants!(Span of 10 {

@@ -2,7 +2,7 @@
 
 use crate::named::NamedSeed;
 
-pub(crate) const POLICIES: [NamedSeed<&str>; 32] = [
+pub(crate) const POLICIES: [NamedSeed<&str>; 34] = [
     ("gcra", "gcra 100/s burst 20"),
     ("bare", "10/m"),
     ("bare_with_burst", "1/250ms burst 7"),
@@ -13,6 +13,8 @@ pub(crate) const POLICIES: [NamedSeed<&str>; 32] = [
     ("fixed", "fixed-window 100/m aligned"),
     ("from_first", "fixed-window 100/15m from-first"),
     ("calendar_month", "calendar-month 10000"),
+    ("calendar_year", "calendar-year 10000"),
+    ("calendar_week", "calendar-week 10000 from sunday"),
     ("sliding", "sliding-window 1000/h exact"),
     ("round_down", "sliding-window 1/d"),
     ("strict", "sliding-window 20/10s strict"),

@@ -213,7 +213,7 @@ impl<'s> MixedWorld<'s> {
 
     pub(super) fn apply(&mut self, op: Mixed) -> CheckResult {
         let is_alive_month = matches!(self.subject.kind, SubjectKind::Alive)
-            && self.policy.algorithm() == Algorithm::CalendarMonth;
+            && matches!(self.policy.algorithm(), Algorithm::Calendar(_));
         let end_ns = if is_alive_month { LATEST_NS } else { END_NS };
         self.pace.now_ns = self.pace.now_ns.max(self.since_ns).min(end_ns);
         self.set_clock();

@@ -92,6 +92,8 @@ fn a_word_of_its_own_holds_coarser_ticks_and_quanta_where_finer_do_not_fit() {
         "sliding-window 100/m exact",
         "segmented-window 20/m x4",
         "calendar-month 10000",
+        "calendar-year 10000",
+        "calendar-week 10000 from-sunday",
     ] {
         let policy: Policy = text.parse().expect("a policy");
         let layout = shared.layout_alone(&policy).expect("it fits");

@@ -1,40 +1,40 @@
-//! What calendar months ask of a policy besides their count: a quota of the longest month, and a clock that tells the
-//! date.
+//! What windows of the calendar ask of a policy besides their count: a quota of the longest of them, and a clock that
+//! tells the date.
 
 use std::time::Duration;
 
 use super::{Algorithm, Policy};
-use crate::algorithm::LONGEST_NS;
+use crate::algorithm::CalendarUnit;
 use crate::clock::Clock;
 use crate::error::{BuildError, NO_DATE, PolicyError};
 use crate::quota::Quota;
 
-/// So many units in the longest month.
-pub(super) fn month_quota(limit: u64) -> Result<Quota, PolicyError> {
-    // The longest, so that what is remembered for a period is remembered for any month.
-    Quota::try_per(limit, Duration::from_nanos(LONGEST_NS))
+/// So many units in the longest window.
+pub(super) fn calendar_quota(unit: CalendarUnit, limit: u64) -> Result<Quota, PolicyError> {
+    // The longest, so that what is remembered for a period is remembered for any window.
+    Quota::try_per(limit, Duration::from_nanos(unit.longest_ns()))
 }
 
 impl Policy {
-    /// At most `limit` units in each calendar month in UTC, from the midnight on which it begins to the one on which
-    /// the next begins: quotas as bills and API plans state them. Its [`quota`](Policy::quota) is that of the longest
-    /// month, 31 days.
+    /// At most `limit` units in each month or year of the calendar, or in each week from a day of choice, from the
+    /// midnight in UTC on which it begins to the one on which the next begins: quotas as bills and API plans state them.
+    /// Its [`quota`](Policy::quota) is that of the longest of them: 31 days, 366, or 7.
     ///
     /// Its clock has to tell the date: readings are Unix time. Constructors without a clock take
     /// [`Clock::unix`](crate::Clock::unix) for it. [`KeyedLimiter`](crate::KeyedLimiter), sketches and changes of
     /// quota refuse a clock that counts from its own start ([`BuildError::Policy`](crate::BuildError),
     /// [`ChangeError::NoDate`](crate::ChangeError));
-    /// [`Limiter::with_clock`](crate::Limiter::with_clock) believes any, and on such a clock its months are those
-    /// after the start, as if that were January 1970.
+    /// [`Limiter::with_clock`](crate::Limiter::with_clock) believes any, and on such a clock its windows are those
+    /// after the start, as if that were the beginning of 1970, a Thursday.
     ///
     /// # Errors
-    /// A limit of 0, or of 2^51 (2.25e15) or more: beside the count a word tells the month, up to the last instant of a
-    /// clock, in July 2554.
+    /// A limit of 0, or of 2^51 (2.25e15) or more in a month, 2^54 in a year, 2^49 in a week: beside the count a word tells
+    /// the window, up to the last instant of a clock, in July 2554.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Policy, Timestamp};
-    /// let plan = Policy::calendar_month(10_000)?;
+    /// use tollgate::{CalendarUnit, Limiter, ManualClock, Policy, Timestamp};
+    /// let plan = Policy::calendar(CalendarUnit::Month, 10_000)?;
     /// assert_eq!(plan, "calendar-month 10000".parse()?);
     /// let clock = ManualClock::new();
     /// clock.set(Timestamp::from_secs(1_738_368_000)); // 1 February 2025
@@ -43,8 +43,8 @@ impl Policy {
     /// assert_eq!(limiter.entry().peek(1).reset_after(), Duration::from_secs(28 * 86_400));
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
-    pub fn calendar_month(limit: u64) -> Result<Self, PolicyError> {
-        Self::new(Algorithm::CalendarMonth, month_quota(limit)?)
+    pub fn calendar(unit: CalendarUnit, limit: u64) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::Calendar(unit), calendar_quota(unit, limit)?)
     }
 
     /// Whether it can be decided by this clock.
@@ -63,7 +63,7 @@ impl Policy {
 
 /// Whether only a clock that tells the date will do.
 fn needs_date(policy: &Policy) -> bool {
-    policy.algorithm == Algorithm::CalendarMonth
+    matches!(policy.algorithm, Algorithm::Calendar(_))
 }
 
 /// The clock, if it can decide the policy.
@@ -79,8 +79,13 @@ mod tests {
     use crate::clock::{ManualClock, Timestamp};
 
     #[test]
-    fn months_take_clocks_that_tell_the_date_and_no_others() {
-        let month = Policy::calendar_month(5).expect("a policy");
+    fn windows_of_the_calendar_take_clocks_that_tell_the_date_and_no_others() {
+        for unit in CalendarUnit::ALL {
+            takes_the_date(Policy::calendar(unit, 5).expect("a policy"));
+        }
+    }
+
+    fn takes_the_date(month: Policy) {
         let minute = Policy::from(Quota::per_minute(5));
         let now = Timestamp::from_secs(1_790_000_000);
         for clock in [
@@ -99,15 +104,18 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_of_any_other_length_is_no_month() {
-        for days in [28, 30, 32] {
-            let period = Duration::from_secs(days * 86_400);
-            let refused = Policy::new(Algorithm::CalendarMonth, Quota::per(5, period));
-            let error = refused.expect_err("another period").to_string();
-            assert!(error.ends_with("use Policy::calendar_month"), "{error}");
+    fn a_quota_of_any_other_length_is_no_window_of_the_calendar() {
+        for unit in CalendarUnit::ALL {
+            let longest = calendar_quota(unit, 5).expect("a quota");
+            for days in [6, 7, 28, 30, 31, 32, 365, 366] {
+                let quota = Quota::per(5, Duration::from_secs(days * 86_400));
+                let made = Policy::new(Algorithm::Calendar(unit), quota);
+                assert_eq!(made.is_ok(), quota == longest, "{unit:?} of {days} days");
+                let said = made.map_or_else(|error| error.to_string(), |_| String::new());
+                assert!(said.is_empty() || said.ends_with("use Policy::calendar"), "{said}");
+            }
+            let burst = longest.try_burst(6).expect("a quota");
+            assert_eq!(Policy::new(Algorithm::Calendar(unit), burst), Err(BURST_ON_WINDOW));
         }
-        let burst = month_quota(5).and_then(|quota| quota.try_burst(6)).expect("a quota");
-        let refused = Policy::new(Algorithm::CalendarMonth, burst);
-        assert_eq!(refused, Err(BURST_ON_WINDOW));
     }
 }

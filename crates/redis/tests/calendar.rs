@@ -1,4 +1,4 @@
-//! Calendar months on a real server, whose clock says which month it is, in each mode.
+//! Windows of the calendar on a real server, whose clock says which one it is, in each mode.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod common;
@@ -13,27 +13,34 @@ use tollgate_redis::{Mode, RedisLimiter, Settings};
 const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
 
 #[tokio::test]
-async fn nodes_share_a_month_and_know_when_it_ends() {
+async fn nodes_share_a_window_of_the_calendar_and_know_when_it_ends() {
     let server = Server::start();
-    for mode in MODES {
+    let kinds = [("month", "", 0), ("year", "", 1), ("week", "", 2), ("week", " from-sunday", 8)];
+    for (mode, (name, from, number)) in
+        MODES.into_iter().flat_map(|mode| kinds.map(|kind| (mode, kind)))
+    {
+        let policy = format!("calendar-{name} 30{from}");
         server.run::<()>(&["FLUSHALL"]);
         // With counts, several nodes may admit more before they hear of each other.
         let count = if mode == Mode::Async { 1 } else { 3 };
-        let nodes = nodes(&server, "calendar-month 30", mode, count).await;
+        let nodes = nodes(&server, &policy, mode, count).await;
         let mut admitted = 0;
         for node in nodes.iter().cycle().take(60) {
             admitted += u32::from(node.check("key").await.is_allowed());
             node.return_leases().await;
         }
-        assert_eq!(admitted, 30, "{mode:?}");
+        assert_eq!(admitted, 30, "{policy} {mode:?}");
         let denial = nodes[0].check_n("key", 30).await.into_result().unwrap_err();
         // As the library says by this machine's clock, which is the server's, too.
-        let month = Limiter::new(Policy::calendar_month(1).unwrap());
-        let ends_in = month.check().reset_after();
+        let here = Limiter::new(policy.parse::<Policy>().unwrap());
+        let ends_in = here.check().reset_after();
         let wait = denial.retry_after().unwrap();
-        assert!(wait.abs_diff(ends_in) < Duration::from_secs(5), "{mode:?}: {wait:?} {ends_in:?}");
+        assert!(
+            wait.abs_diff(ends_in) < Duration::from_secs(5),
+            "{policy} {mode:?}: {wait:?} {ends_in:?}"
+        );
         let stored: String = server.run(&["GET", "test:default:{key}"]);
-        assert!(stored.starts_with("7 1 1 30 0 "), "{stored}");
+        assert!(stored.starts_with(&format!("7 1 1 30 {number} ")), "{stored}");
     }
 }
 

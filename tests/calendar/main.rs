@@ -1,41 +1,20 @@
-//! Calendar months, in everything that a policy may be given to: exact times, the clock that they need, and what they
-//! refuse.
+//! Weeks, months and years of the calendar, in everything that a policy may be given to: exact times, the clock that they
+//! need, and what they refuse.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod windows;
 
 use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    BuildError, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Policy, Quota,
-    SketchLimiter, SketchSize, Tiers, Timestamp,
+    BuildError, CalendarUnit, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Policy,
+    Quota, SketchLimiter, SketchSize, Tiers, Timestamp, Weekday,
 };
-
-const DAY_S: u64 = 86_400;
-
-/// The first of a month in seconds of Unix time, as `date -u` tells it, and the days of that month.
-const MONTHS: [(u64, u64); 18] = [
-    (0, 31),              // January 1970
-    (2_678_400, 28),      // February 1970
-    (28_857_600, 31),     // December 1970
-    (949_363_200, 29),    // February 2000
-    (1_706_745_600, 29),  // February 2024
-    (1_738_368_000, 28),  // February 2025
-    (1_740_787_200, 31),  // March 2025
-    (1_743_465_600, 30),  // April 2025
-    (1_764_547_200, 31),  // December 2025
-    (1_767_225_600, 31),  // January 2026
-    (4_097_174_400, 30),  // November 2099
-    (4_099_766_400, 31),  // December 2099
-    (4_102_444_800, 31),  // January 2100
-    (4_105_123_200, 28),  // February 2100, which is no leap year
-    (4_107_542_400, 31),  // March 2100
-    (7_260_796_800, 28),  // February 2200, which is no leap year
-    (13_572_144_000, 29), // February 2400, which is one
-    (18_442_339_200, 30), // June 2554, the last whole month
-];
+use windows::{CALENDAR, DAY_S, calendar};
 
 fn at(second: u64) -> Timestamp {
     Timestamp::from_secs(second)
@@ -46,18 +25,21 @@ fn just_before(second: u64) -> Timestamp {
 }
 
 #[test]
-fn a_month_gives_its_limit_once_and_says_when_it_ends() {
-    let plan = policy("calendar-month 5");
-    for (first, days) in MONTHS {
+fn a_window_of_the_calendar_gives_its_limit_once_and_says_when_it_ends() {
+    let windows = |(plan, windows, _)| {
+        <[(u64, u64)]>::iter(windows).map(move |(first, days)| (plan, *first, *days))
+    };
+    for (plan, first, days) in calendar(5).flat_map(windows) {
         let limiter = Limiter::with_clock(plan, ManualClock::new());
-        let (middle, next) = (first + 7 * DAY_S, first + days * DAY_S);
+        let (middle, next) = (first + 3 * DAY_S, first + days * DAY_S);
         let decision = limiter.entry().at(at(middle)).check(4);
         assert!(decision.is_allowed());
         assert_eq!((decision.limit(), decision.remaining()), (5, 1));
-        assert_eq!(decision.reset_after(), Duration::from_secs((days - 7) * DAY_S));
+        let left = Duration::from_secs((days - 3) * DAY_S);
+        assert_eq!(decision.reset_after(), left, "{plan} from {first}");
         let denied = limiter.entry().at(just_before(next)).check(2).into_result().unwrap_err();
-        assert_eq!(denied.retry_after(), Some(Duration::from_nanos(1)), "{first}");
-        assert_eq!(limiter.entry().at(at(next)).peek(1).remaining(), 5, "{first}");
+        assert_eq!(denied.retry_after(), Some(Duration::from_nanos(1)), "{plan} from {first}");
+        assert_eq!(limiter.entry().at(at(next)).peek(1).remaining(), 5, "{plan} from {first}");
         assert!(!limiter.entry().at(at(next)).check(6).is_allowed());
         assert!(limiter.entry().at(at(middle + 1)).check(1).is_allowed());
     }
@@ -105,10 +87,15 @@ fn two_limits_fit_into_28_days_and_three_into_31_and_no_more() {
     assert_eq!([28, 29, 30, 31].map(most), [2, 3, 3, 3].map(Some));
 }
 
-/// Whatever keeps the count: the months of every store turn up to the last instant that a clock can tell.
+/// Whatever keeps the count: the windows of every store turn up to the last instant that a clock can tell.
 #[test]
-fn months_turn_in_every_store_up_to_the_end_of_time() {
-    let plan = policy("calendar-month 1");
+fn windows_of_the_calendar_turn_in_every_store_up_to_the_end_of_time() {
+    for (plan, windows, last) in calendar(1) {
+        turns_in_every_store(plan, windows, last);
+    }
+}
+
+fn turns_in_every_store(plan: Policy, windows: &[(u64, u64)], last: u64) {
     let clock = ManualClock::new();
     let one = Limiter::with_clock(plan, clock.clone());
     let changing = Limiter::changing_with_clock(plan, clock.clone()).unwrap();
@@ -127,14 +114,13 @@ fn months_turn_in_every_store_up_to_the_end_of_time() {
         .map(|decision| decision.into_result().map_err(|denial| denial.retry_after()))
         .map(Result::err)
     };
-    for (first, days) in MONTHS {
+    for (first, days) in windows {
         let next = first + days * DAY_S;
-        assert_eq!(ask(at(first)), [None; 5], "the first instant of {first}");
+        assert_eq!(ask(at(*first)), [None; 5], "{plan}: the first instant of {first}");
         let wait = Some(Some(Duration::from_nanos(1)));
-        assert_eq!(ask(just_before(next)), [wait; 5], "the last instant of {first}");
+        assert_eq!(ask(just_before(next)), [wait; 5], "{plan}: the last instant of {first}");
     }
-    let july_2554 = at(18_444_931_200);
-    assert_eq!(ask(july_2554), [None; 5]);
+    assert_eq!(ask(at(last)), [None; 5], "{plan}");
     // There is no later instant.
     assert_eq!(ask(Timestamp::from_nanos(u64::MAX)), [Some(Some(Duration::ZERO)); 5]);
 }
@@ -171,16 +157,20 @@ fn months_of_the_spill_turn_after_2100() {
     assert!(table.entry(&key).at(at(4_107_542_400)).check(5).is_allowed());
 }
 
-/// Thirteen bits of a word tell the month: the others are the count's.
+/// Ten bits of a word tell the year, thirteen the month, fifteen the week: the others are the count's.
 #[test]
-fn the_largest_monthly_limit_is_what_the_months_leave_room_for() {
-    let most = (1_u64 << 51) - 1;
-    let limiter = Limiter::with_clock(Policy::calendar_month(most).unwrap(), ManualClock::new());
-    let last = Timestamp::from_nanos(u64::MAX);
-    assert!(limiter.entry().at(last).check(most).is_allowed());
-    assert!(!limiter.entry().at(last).check(1).is_allowed());
-    let refused = Policy::calendar_month(most + 1).unwrap_err().to_string();
-    assert!(refused.contains("65 of 64 bits") || refused.contains("bits"), "{refused}");
+fn the_largest_limit_is_what_the_windows_leave_room_for() {
+    let sunday = CalendarUnit::Week(Weekday::Sunday);
+    for (unit, bits) in [(CalendarUnit::Year, 54), (CalendarUnit::Month, 51), (sunday, 49)] {
+        let most = (1_u64 << bits) - 1;
+        let plan = Policy::calendar(unit, most).unwrap();
+        let limiter = Limiter::with_clock(plan, ManualClock::new());
+        let last = Timestamp::from_nanos(u64::MAX);
+        assert!(limiter.entry().at(last).check(most).is_allowed());
+        assert!(!limiter.entry().at(last).check(1).is_allowed());
+        let refused = Policy::calendar(unit, most + 1).unwrap_err().to_string();
+        assert!(refused.contains("need 65 bits"), "{refused}");
+    }
 }
 
 #[test]
@@ -217,19 +207,22 @@ fn a_soft_month_marks_and_a_counted_denial_fills_it() {
     assert!(!limiter.check_n(3).is_allowed());
     assert!(!limiter.check().is_allowed());
     assert!(limiter.entry().at(at(31 * DAY_S)).check(10).is_allowed());
-    let error = policy("calendar-month 10").penalty(Duration::from_secs(31 * DAY_S), 3);
-    let error = error.unwrap_err().to_string();
-    assert!(error.starts_with("calendar-month takes no penalty"), "{error}");
+    for (plan, name) in calendar(10).map(|(plan, ..)| plan).zip(CALENDAR.map(|(name, ..)| name)) {
+        let error = plan.penalty(Duration::from_secs(366 * DAY_S), 3).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{name} takes no penalty")), "{error}");
+    }
 }
 
 #[test]
-fn a_sketch_counts_months() {
-    let size = SketchSize::new(4, 1_000).unwrap();
-    let sketch = SketchLimiter::with_clock(policy("calendar-month 3"), size, ManualClock::new());
-    let sketch = sketch.unwrap();
-    for (first, days) in MONTHS {
-        assert!(sketch.entry("alice").at(at(first)).check(3).is_allowed());
-        assert!(!sketch.entry("alice").at(just_before(first + days * DAY_S)).check(1).is_allowed());
+fn a_sketch_counts_windows_of_the_calendar() {
+    for (plan, windows, _) in calendar(3) {
+        let size = SketchSize::new(4, 1_000).unwrap();
+        let sketch = SketchLimiter::with_clock(plan, size, ManualClock::new()).unwrap();
+        for (first, days) in windows {
+            let next = first + days * DAY_S;
+            assert!(sketch.entry("alice").at(at(*first)).check(3).is_allowed());
+            assert!(!sketch.entry("alice").at(just_before(next)).check(1).is_allowed());
+        }
     }
 }
 
@@ -254,6 +247,28 @@ fn what_was_used_of_another_quota_counts_in_the_month_of_the_change() {
     // And back to a bucket: what the month had counted is owed.
     limiter.set_quota(Quota::per_day(50)).unwrap();
     assert_eq!(limiter.entry().at(at(next + DAY_S)).peek(1).remaining(), 10);
+}
+
+/// A week of a month is no part of its count, nor is a week from Sunday one from Monday: what was used is carried over to
+/// the window of the change, and so nothing begins anew.
+#[test]
+fn what_was_used_of_one_window_of_the_calendar_counts_in_another() {
+    let now = at(1_795_392_000 + 3 * DAY_S); // Thursday, 26 November 2026
+    let clock = ManualClock::new();
+    clock.set(now);
+    let limiter = Limiter::changing_with_clock(policy("calendar-week 10"), clock.clone()).unwrap();
+    assert!(limiter.check_n(7).is_allowed());
+    for (plan, left, end) in [
+        ("calendar-week 10 from-sunday", 3, 1_795_305_600 + 7 * DAY_S),
+        ("calendar-month 12", 5, 1_796_083_200),
+        ("calendar-year 20", 13, 1_798_761_600),
+        ("calendar-year 15", 8, 1_798_761_600),
+    ] {
+        limiter.set_quota(policy(plan)).unwrap();
+        assert_eq!(limiter.entry().peek(1).remaining(), left, "{plan}");
+        assert_eq!(limiter.entry().at(just_before(end)).peek(1).remaining(), left, "{plan}");
+        assert_ne!(limiter.entry().at(at(end)).peek(1).remaining(), left, "{plan}");
+    }
 }
 
 #[test]
@@ -314,8 +329,8 @@ fn a_clock_that_counts_from_its_own_start_is_refused() {
         assert_eq!(table.set_quota(0, plan), Err(ChangeError::NoDate));
         assert_eq!(
             ChangeError::NoDate.to_string(),
-            "the clock cannot tell the date, which calendar months need; use Clock::unix(), or a clock that is \
-             resumed at the time of the wall clock"
+            "the clock cannot tell the date, which windows of the calendar need; use Clock::unix(), or a \
+             clock that is resumed at the time of the wall clock"
         );
     }
     for clock in clocks() {

@@ -1,7 +1,10 @@
-//! Calendar months where the reference model has no say: whose clock tells them, and when the policy or a clock changes.
+//! Windows of the calendar where the reference model has no say: whose clock tells them, and when the policy or a clock
+//! changes.
+
+use tollgate::CalendarUnit;
 
 use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
-use crate::script::months::MonthEnds;
+use crate::script::calendar::WindowEnds;
 use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
 use crate::script::view::StateView;
@@ -20,7 +23,7 @@ fn check(plan: &ScriptPlan, cost: u64) -> ScriptRequest {
 }
 
 fn month(reply: &ScriptReply) -> (u64, u64) {
-    let State::Month { ends, count } = reply.parts[0].state else { panic!("{reply:?}") };
+    let State::Calendar { ends, count } = reply.parts[0].state else { panic!("{reply:?}") };
     (ends, count)
 }
 
@@ -55,7 +58,7 @@ fn a_node_whose_clock_is_a_month_off_is_told_so_and_one_that_is_less_decides_as_
     let plan = plan("calendar-month 10");
     let mut at = |node_us: u64, now_us: u64| {
         let mut asked = check(&plan, 1);
-        asked.parts[0].months = Some(MonthEnds::around(node_us));
+        asked.parts[0].turns = Some(WindowEnds::around(CalendarUnit::Month, node_us));
         let mut call = crate::script::command(
             crate::script::Invoked::ByDigest(&told.digest),
             [&asked].into_iter(),
@@ -63,9 +66,12 @@ fn a_node_whose_clock_is_a_month_off_is_told_so_and_one_that_is_less_decides_as_
         let value = call.arg(now_us).query(&mut told.connection).unwrap();
         let reply = crate::script::replies(&value, [&asked].into_iter()).unwrap().remove(0);
         let units = reply.parts[0].units;
-        (units, reply.in_a_month().map(|reply| month(&reply)).map_err(|fault| fault.to_string()))
+        (units, reply.in_a_window().map(|reply| month(&reply)).map_err(|fault| fault.to_string()))
     };
-    let apart = || Err("the clocks of the server and of this node are a month apart".to_string());
+    let apart = || {
+        Err("the clocks of the server and of this node are a whole window of the calendar apart"
+            .to_string())
+    };
     assert_eq!(at(MARCH, MARCH), (1, Ok((APRIL, 1))));
     assert_eq!(at(MARCH + 31 * DAY, MARCH), (1, Ok((APRIL, 2))));
     assert_eq!(at(MARCH + 31 * DAY + 1, MARCH), (0, apart()));
@@ -111,11 +117,64 @@ fn a_clock_set_back_by_months_makes_of_a_month_the_next_one() {
     for back_us in [MARCH + DAY, FEBRUARY - 300 * DAY] {
         server.run::<()>(&["DEL", "key"]);
         assert_eq!(month(&told.call(JUNE - DAY, check(&plan, 8))), (JUNE, 8));
-        let MonthEnds(ends) = MonthEnds::around(back_us);
+        let WindowEnds(ends) = WindowEnds::around(CalendarUnit::Month, back_us);
         let this = ends.iter().position(|end| *end > back_us).unwrap();
         let moved = told.call(back_us, check(&plan, 3));
         assert_eq!((moved.admitted, month(&moved)), (false, (ends[this + 1], 8)));
         assert_eq!(month(&told.call(ends[this], check(&plan, 2))), (ends[this + 1], 10));
         assert_eq!(month(&told.call(ends[this + 1], check(&plan, 1))), (ends[this + 2], 1));
     }
+}
+
+/// From Monday, 30 November 2026, a year that ends on a Thursday: the year and the week from Friday on end at one instant.
+#[test]
+fn years_and_weeks_turn_at_midnight_and_are_told_apart_in_a_key() {
+    const MONDAY: u64 = 1_795_996_800_000_000;
+    const YEAR: u64 = 1_798_761_600_000_000; // 1 January 2027
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let [year, week, friday] =
+        ["calendar-year 10", "calendar-week 10", "calendar-week 10 from-friday"].map(plan);
+    for (plan, now_us, ends) in [
+        (&year, MONDAY, YEAR),
+        (&year, YEAR - 1, YEAR),
+        (&year, YEAR, YEAR + 365 * DAY),
+        (&week, MONDAY - 1, MONDAY),
+        (&week, MONDAY, MONDAY + 7 * DAY),
+        (&week, MONDAY + 7 * DAY - 1, MONDAY + 7 * DAY),
+        (&friday, YEAR - 1, YEAR),
+        (&friday, YEAR, YEAR + 7 * DAY),
+    ] {
+        server.run::<()>(&["DEL", "key"]);
+        assert_eq!(month(&told.call(now_us, check(plan, 8))), (ends, 8), "{now_us}");
+        assert!(!told.call(ends - 1, check(plan, 3)).admitted, "{now_us}");
+        assert!(told.call(ends, check(plan, 3)).admitted, "{now_us}");
+    }
+    // What was spent of one counts in the other, in its own window.
+    server.run::<()>(&["DEL", "key"]);
+    assert!(told.call(MONDAY, check(&year, 8)).admitted);
+    assert_eq!(month(&told.call(MONDAY, check(&week, 2))), (MONDAY + 7 * DAY, 10));
+    assert!(!told.call(MONDAY, check(&week, 1)).admitted);
+    assert_eq!(month(&told.call(MONDAY + 7 * DAY, check(&week, 1))), (MONDAY + 14 * DAY, 1));
+    let stored: String = server.run(&["GET", "key"]);
+    assert_eq!(stored, format!("7 1 1 10 2 {} 1;7 1 1 10 1 {YEAR} 11", MONDAY + 14 * DAY));
+}
+
+/// Of a year and a week that end together a unit that is given back to the year, of a charge before the week, is none of
+/// the week's.
+#[test]
+fn what_is_given_back_to_a_year_is_not_given_back_to_a_week_that_ends_with_it() {
+    const YEAR: u64 = 1_798_761_600_000_000; // 1 January 2027, a Friday
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let [year, friday] = ["calendar-year 10", "calendar-week 10 from-friday"].map(plan);
+    let before = YEAR - 20 * DAY;
+    assert!(told.call(before, check(&year, 4)).admitted);
+    assert!(told.call(before, check(&friday, 1)).admitted);
+    assert_eq!(month(&told.call(YEAR - DAY, check(&friday, 5))), (YEAR, 5));
+    let units = Units { share: before, stamp: YEAR, ..Units::owed(4) };
+    let refunded = told.call(YEAR - DAY, ask(ScriptVerb::Refund, "key", &year, units));
+    assert_eq!((refunded.parts[0].units, month(&refunded)), (4, (YEAR, 6)));
+    assert_eq!(month(&told.call(YEAR - DAY, check(&friday, 5))), (YEAR, 10));
+    assert!(!told.call(YEAR - DAY, check(&friday, 1)).admitted);
 }

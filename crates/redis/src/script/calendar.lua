@@ -1,0 +1,39 @@
+-- Windows of the calendar, which are months, years or weeks by `c`: at most `b` units in each. The script knows no
+-- calendar: for each limit a node sends an instant and the ends of the window that holds it and of the four after that,
+-- around its own clock. The server's time picks its window among them. If it is before the instant, or behind the last
+-- window but one, the flags of the reply say so (8), and the limit denies and is not charged.
+--
+-- A key stores the instant at which its window ends, and the count. So it is known when a state is over also where
+-- another policy asks, which sends no ends of these windows.
+local TURNS, LONG_MARK = '<dddddd', MARK + 48
+
+  -- The ends of windows in a block.
+  local function turns_in(block)
+    local turns = { numbers_of(TURNS, block, MARK) }
+    turns[7] = nil -- where the block goes on
+    return turns
+  end
+
+  -- Brings a state to the present, as `stand` of states.lua does.
+  local function stand_in_calendar(state, stored)
+    local ends, moved = state.turns, false
+    local held = stored
+    if not ends then
+      if now_us >= stored[1] then held = { stored[1], 0 } end
+    else
+      local at = 2
+      while at < #ends and now_us >= ends[at] do at = at + 1 end
+      state.is_astray = now_us < ends[1] or at == #ends
+      local this, next_one, third = ends[at], ends[at + 1], ends[at + 2]
+      if not stored or stored[1] < this then
+        held = { this, 0 }
+      elseif next_one and stored[1] > next_one then
+        -- The window before the stored one begins where this one ends, or later.
+        local before = third and stored[1] > third and next_one or this
+        moved = before > now_us + slack_us
+        if moved then held = { next_one, stored[2] } end
+      end
+    end
+    state.now, state.window, state.held, state.moved = now_us, 0, held, moved
+  end
+

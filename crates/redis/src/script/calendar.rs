@@ -1,0 +1,115 @@
+//! [`WindowEnds`]: the windows of the calendar around a node's clock, which it tells the script.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tollgate::{CalendarUnit, Meter, Policy, Timestamp, Word};
+
+use crate::script::plan::{PlanKind, ScriptPlan};
+
+/// An instant, before the node's clock by as much as the longest window, which the server's clock may be behind; and the
+/// ends of the window that holds it and of the four after that. In microseconds since 1970: see calendar.lua.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WindowEnds(pub(crate) [u64; 6]);
+
+impl WindowEnds {
+    /// By the clock of this machine.
+    pub(crate) fn now(unit: CalendarUnit) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::around(unit, u64::try_from(now.as_micros()).unwrap_or_default())
+    }
+
+    /// The windows around a time, by the calendar of the core. Without a calendar they hold no time, and the script says
+    /// so.
+    pub(crate) fn around(unit: CalendarUnit, now_us: u64) -> Self {
+        let mut ends = [0; 6];
+        if let Ok(policy) = Policy::calendar(unit, 1) {
+            let (meter, longest) = (Meter::new(policy), policy.quota().period());
+            let before_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
+            ends[0] = now_us.saturating_sub(before_us);
+            for n in 1..ends.len() {
+                ends[n] = meter.as_ref().map_or(0, |meter| end(meter, ends[n - 1]));
+            }
+        }
+        Self(ends)
+    }
+}
+
+/// When the window ends that holds an instant: then all of what is charged now is there again.
+fn end(meter: &Meter, at_us: u64) -> u64 {
+    let at = Timestamp::from_nanos(at_us.saturating_mul(1_000));
+    let (charged, _) = meter.check(Word::UNUSED, at, 1);
+    let left_us = u64::try_from(charged.reset_after().as_micros()).unwrap_or(u64::MAX);
+    at_us.saturating_add(left_us)
+}
+
+impl ScriptPlan {
+    /// Which windows of the calendar it counts in, if it does.
+    pub(crate) fn calendar(&self) -> Option<CalendarUnit> {
+        if let PlanKind::Calendar { unit, .. } = self.kind { Some(unit) } else { None }
+    }
+}
+
+/// What tells windows of the calendar apart in a key; `None` for those that the core may learn later.
+pub(crate) fn number_of(unit: CalendarUnit) -> Option<u8> {
+    Some(match unit {
+        CalendarUnit::Month => 0,
+        CalendarUnit::Year => 1,
+        CalendarUnit::Week(begins) => 2 + begins as u8,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use CalendarUnit::{Month, Week, Year};
+    use tollgate::Weekday;
+
+    use super::*;
+
+    #[test]
+    fn the_windows_around_a_time_are_those_of_the_calendar() {
+        let days = |[year, month, day]: [u64; 3]| {
+            // Days since 1970 of dates from March 2000 to February 2100.
+            let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+            let years = year - 2000;
+            11_017 + 365 * years + years / 4 + (153 * month + 2) / 5 + day - 1
+        };
+        let of = |dates: [[u64; 3]; 6]| WindowEnds(dates.map(|date| days(date) * 86_400_000_000));
+        assert_eq!(days([2025, 2, 1]) * 86_400, 1_738_368_000);
+        assert_eq!(
+            WindowEnds::around(Month, days([2024, 3, 31]) * 86_400_000_000),
+            of([
+                [2024, 2, 29],
+                [2024, 3, 1],
+                [2024, 4, 1],
+                [2024, 5, 1],
+                [2024, 6, 1],
+                [2024, 7, 1]
+            ])
+        );
+        assert_eq!(
+            WindowEnds::around(Month, days([2025, 3, 1]) * 86_400_000_000),
+            of([
+                [2025, 1, 29],
+                [2025, 2, 1],
+                [2025, 3, 1],
+                [2025, 4, 1],
+                [2025, 5, 1],
+                [2025, 6, 1]
+            ])
+        );
+        // The 29th of January 2025 is a Wednesday, and 2024 a leap year.
+        let noon = days([2025, 2, 5]) * 86_400_000_000 + 43_200_000_000;
+        let WindowEnds(weeks) = WindowEnds::around(Week(Weekday::Sunday), noon);
+        let sundays = [[2025, 2, 2], [2025, 2, 9], [2025, 2, 16], [2025, 2, 23], [2025, 3, 2]];
+        assert_eq!(weeks[0], noon - 7 * 86_400_000_000);
+        assert_eq!(weeks[1..], sundays.map(|date| days(date) * 86_400_000_000));
+        let WindowEnds(years) = WindowEnds::around(Year, noon);
+        let januaries = [2025, 2026, 2027, 2028, 2029].map(|year| days([year, 1, 1]));
+        assert_eq!(years[0], noon - 366 * 86_400_000_000);
+        assert_eq!(years[1..], januaries.map(|day| day * 86_400_000_000));
+        // At the beginning of time there is no window before.
+        assert_eq!(WindowEnds::around(Month, 5).0[..2], [0, 31 * 86_400_000_000]);
+        assert!(WindowEnds::now(Month).0.is_sorted());
+    }
+}
