@@ -116,8 +116,9 @@ pub(crate) enum Bound {
     /// GCRA on so many words, each of which may admit a tick early; and the change of its quota, if there was one.
     Gcra { rate: Rate, words: u64, change: Option<Change> },
     /// GCRA whose quota was changed and changed back: no more than the larger of the two quotas gives, and what it gives
-    /// in so long a time, by which decisions of each quota may lie on the other's side of a change.
-    ToAndFro { rate: Rate, words: u64, astride_ns: u64 },
+    /// in so long a time, by which decisions of each quota may lie on the other's side of a change. Of places beyond the
+    /// burst, so many units in all, a lower limit forgets what is beyond the old one: see *a debt* in `docs/limiters.md`.
+    ToAndFro { rate: Rate, words: u64, astride_ns: u64, places: u64 },
     /// So many units in each window of the clock.
     Fixed { window_ns: u64, limit: u64 },
     /// At most so many units in any half-open interval of these lengths.
@@ -276,11 +277,12 @@ fn keeps(
             };
             intervals(parts, around, flow, (unit, most + 2 * ticks))
         }
-        Bound::ToAndFro { rate, words, astride_ns } => {
+        Bound::ToAndFro { rate, words, astride_ns, places } => {
             let (unit, count) = (i128::from(rate.period_ns), i128::from(rate.count));
             // A tick for each of the three quotas.
             let ticks = 3 * i128::from(words) * unit / 256;
-            let burst = i128::from(rate.burst.max(largest)) * unit + count * i128::from(astride_ns);
+            let burst = i128::from(rate.burst.max(largest) + places) * unit;
+            let burst = burst + count * i128::from(astride_ns);
             let flow = |from_ns: u64, to_ns: u64| i128::from(to_ns - from_ns) * count;
             intervals(parts, around, flow, (unit, burst + ticks))
         }

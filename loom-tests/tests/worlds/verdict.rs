@@ -238,7 +238,13 @@ impl World {
             let early = after.map(|event| at_ns.saturating_sub(event.from_ns)).max();
             late.unwrap_or(0) + early.unwrap_or(0)
         });
-        Bound::ToAndFro { rate: largest, words: self.words, astride_ns: astride.sum() }
+        let last =
+            changes.iter().filter(|(changed, _)| *changed == own).map(|(_, change)| change.end);
+        let last = last.max().unwrap_or(0);
+        let is_before =
+            |event: &&Event| matches!(event.kind, Kind::Place { .. }) && event.begin < last;
+        let places = of_key().filter(is_before).map(|event| event.units).sum();
+        Bound::ToAndFro { rate: largest, words: self.words, astride_ns: astride.sum(), places }
     }
 
     /// The bound of a key.
