@@ -317,8 +317,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Forgets what was charged: from now on the limit is as never used. Permits and reservations of before
-    /// it stand for nothing any more: to give them back is to forgive a later charge. So may a request that
-    /// [`check_all`](crate::check_all) denies while the limit is reset: its charge is undone after it was forgotten.
+    /// it stand for nothing any more: to give them back, as a denied `check_all` does, is to forgive a later charge.
     ///
     /// Of a key, what it was charged in its cell; what it was charged without one, in the spill, drains. Keys whose
     /// tags are equal and that share their units share one word (see

@@ -22,7 +22,6 @@ pub(crate) use at_limit::is_soft_at_most;
 pub use at_limit::{AtLimit, CountDenied, Penalty};
 pub(crate) use calendar::deciding;
 pub(crate) use compile::Fineness;
-use names::name_of;
 pub(crate) use needs::{POWERS_OF_TEN, WordNeeds};
 pub(crate) use numbers::NUMBERS;
 
@@ -112,8 +111,8 @@ impl Policy {
     ///
     /// # Errors
     /// Windows take no burst of their own; their counts and the window number must fit in a word; the
-    /// number of segments must be 2 to 64 and divide the window; windows of the calendar have the period of the longest one; a sliding log takes
-    /// no burst either, and 2^20 units at most.
+    /// number of segments must be 2 to 64 and divide the window; windows of the calendar have the period of the longest
+    /// of them; a sliding log takes no burst either, and 2^20 units at most.
     ///
     /// ```
     /// use tollgate::{Algorithm, Policy, Quota};
@@ -132,14 +131,6 @@ impl Policy {
         }
         if let Algorithm::SegmentedWindow { segments } = algorithm {
             check_segments(quota.period_ns(), segments)?;
-        }
-        if let Algorithm::Calendar(unit) = algorithm
-            && quota.period_ns() != unit.longest_ns()
-        {
-            let (name, [_, days]) = (name_of(unit), unit.days());
-            return Err(PolicyError::new(format!(
-                "a quota of {name} has a period of {days} days; use Policy::calendar"
-            )));
         }
         policy.check_fits()?;
         Ok(policy)

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::names::name_of;
 use super::{Algorithm, Policy};
 use crate::algorithm::CalendarUnit;
 use crate::clock::Clock;
@@ -59,6 +60,18 @@ impl Policy {
         let needs_date = policies.into_iter().any(needs_date);
         if needs_date { Clock::unix() } else { Clock::monotonic() }
     }
+}
+
+/// A quota in windows of the calendar has the period of the longest of them.
+pub(super) fn check_period(policy: &Policy) -> Result<(), PolicyError> {
+    let Algorithm::Calendar(unit) = policy.algorithm else { return Ok(()) };
+    if policy.quota.period_ns() == unit.longest_ns() {
+        return Ok(());
+    }
+    let (name, [_, days]) = (name_of(unit), unit.days());
+    Err(PolicyError::new(format!(
+        "a quota of {name} has a period of {days} days; use Policy::calendar"
+    )))
 }
 
 /// Whether only a clock that tells the date will do.

@@ -1,12 +1,14 @@
 //! Policies that do not fit in a word, and what would fit in their place.
 
+use super::calendar::check_period;
 use super::{Algorithm, AtLimit, Policy};
 use crate::error::PolicyError;
 use crate::quota::Quota;
 
 impl Policy {
-    /// Refuses a policy whose state has no room in an un-keyed word.
+    /// Refuses a policy whose state has no room in an un-keyed word, or whose period is no window of its calendar.
     pub(super) fn check_fits(&self) -> Result<(), PolicyError> {
+        check_period(self)?;
         let needs = self.needs();
         if needs.fits() {
             return Ok(());

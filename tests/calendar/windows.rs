@@ -90,8 +90,11 @@ const THURSDAYS: [(u64, u64); 12] = [
     (18_445_795_200, 7), // 2554-07-11, the last whole one
 ];
 
+/// The seconds at which windows begin, and their days.
+type Windows = &'static [(u64, u64)];
+
 /// The algorithm and what stands behind its count; its windows; and the beginning of the one in which time ends.
-pub(crate) const CALENDAR: [(&str, &str, &[(u64, u64)], u64); 5] = [
+pub(crate) const CALENDAR: [(&str, &str, Windows, u64); 5] = [
     ("calendar-month", "", &MONTHS, 18_444_931_200),
     ("calendar-year", "", &YEARS, 18_429_292_800),
     ("calendar-week", "", &WEEKS, 18_446_140_800),
@@ -100,7 +103,7 @@ pub(crate) const CALENDAR: [(&str, &str, &[(u64, u64)], u64); 5] = [
 ];
 
 /// Each of them with a limit.
-pub(crate) fn calendar(limit: u64) -> impl Iterator<Item = (Policy, &'static [(u64, u64)], u64)> {
+pub(crate) fn calendar(limit: u64) -> impl Iterator<Item = (Policy, Windows, u64)> {
     CALENDAR.into_iter().map(move |(name, option, windows, last)| {
         (policy(&format!("{name} {limit}{option}")), windows, last)
     })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, PolicyError, Quota};
-use tollgate_oracle::{Algorithm as Model, BigUint, CalendarUnit, Oracle, Rounding, Verdict};
+use tollgate_oracle::{Algorithm as Model, BigUint, CalendarSpan, Oracle, Rounding, Verdict};
 use tollgate_oracle::{AtLimit as Rules, CountDenied as Counted, Penalty};
 
 /// 2100-01-01, the latest instant that a word tells apart.
@@ -257,11 +257,11 @@ pub fn model(policy: Policy, grain: Grain) -> Oracle {
     Oracle::with_rules(algorithm, rules(policy, grain))
 }
 
-fn unit_of(unit: tollgate::CalendarUnit) -> CalendarUnit {
+fn unit_of(unit: tollgate::CalendarUnit) -> CalendarSpan {
     match unit {
-        tollgate::CalendarUnit::Month => CalendarUnit::Month,
-        tollgate::CalendarUnit::Year => CalendarUnit::Year,
-        tollgate::CalendarUnit::Week(begins) => CalendarUnit::Week { begins: begins as u8 },
+        tollgate::CalendarUnit::Month => CalendarSpan::Month,
+        tollgate::CalendarUnit::Year => CalendarSpan::Year,
+        tollgate::CalendarUnit::Week(begins) => CalendarSpan::Week { begins: begins as u8 },
         other => panic!("no model of {other:?}"),
     }
 }

@@ -57,7 +57,7 @@ pub enum Algorithm {
         /// The maximum number of units in one window.
         limit: u64,
         /// What a window is.
-        unit: CalendarUnit,
+        unit: CalendarSpan,
     },
     /// A window that opens with the first admitted request and ends `window` later. Admit iff
     ///
@@ -114,9 +114,9 @@ pub enum Algorithm {
 /// A window of [`Algorithm::Calendar`].
 ///
 /// ```
-/// use tollgate_oracle::{Algorithm, CalendarUnit, Oracle};
+/// use tollgate_oracle::{Algorithm, CalendarSpan, Oracle};
 ///
-/// let week = CalendarUnit::Week { begins: 6 };
+/// let week = CalendarSpan::Week { begins: 6 };
 /// let mut oracle = Oracle::new(Algorithm::Calendar { limit: 5, unit: week });
 /// oracle.check(0, 5);
 /// // 1970 begins on a Thursday: the next Sunday is three days later.
@@ -125,7 +125,7 @@ pub enum Algorithm {
 /// assert_eq!(oracle.remaining(3 * day_ns), 5);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CalendarUnit {
+pub enum CalendarSpan {
     /// From the first of a month on.
     Month,
     /// From the first of January on.
@@ -188,7 +188,7 @@ impl Algorithm {
                     "window must be a whole number of ns per segment"
                 );
             }
-            Algorithm::Calendar { unit: CalendarUnit::Week { begins }, .. } => {
+            Algorithm::Calendar { unit: CalendarSpan::Week { begins }, .. } => {
                 assert!(begins < 7, "a week has seven days");
             }
             Algorithm::FixedWindow { .. }

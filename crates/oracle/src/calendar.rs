@@ -2,7 +2,7 @@
 
 use num_bigint::BigUint;
 
-use crate::CalendarUnit;
+use crate::CalendarSpan;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
@@ -11,14 +11,14 @@ const CYCLE_DAYS: u64 = 146_097;
 
 /// The number of windows from the one that holds the beginning of 1970 to the one that holds an instant, given in
 /// nanoseconds since then.
-pub(crate) fn window_of(unit: CalendarUnit, now: &BigUint) -> BigUint {
+pub(crate) fn window_of(unit: CalendarSpan, now: &BigUint) -> BigUint {
     let days = now / DAY_NS;
     let cycles = &days / CYCLE_DAYS;
     let left = u64::try_from(days % CYCLE_DAYS).expect("the days of four centuries at most");
     let (in_cycle, windows) = match unit {
-        CalendarUnit::Month => (4_800, month_of(left)),
-        CalendarUnit::Year => (400, month_of(left) / 12),
-        CalendarUnit::Week { begins } => (CYCLE_DAYS / 7, week_of(begins, left)),
+        CalendarSpan::Month => (4_800, month_of(left)),
+        CalendarSpan::Year => (400, month_of(left) / 12),
+        CalendarSpan::Week { begins } => (CYCLE_DAYS / 7, week_of(begins, left)),
     };
     cycles * in_cycle + windows
 }
@@ -77,7 +77,7 @@ mod tests {
         ];
         for (day, month) in days {
             let midnight = BigUint::from(day) * DAY_NS;
-            let month_of = |now: &BigUint| window_of(CalendarUnit::Month, now);
+            let month_of = |now: &BigUint| window_of(CalendarSpan::Month, now);
             assert_eq!(month_of(&midnight), BigUint::from(month));
             if month > 0 {
                 assert_eq!(month_of(&(midnight - 1_u32)), BigUint::from(month - 1));
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn years_and_weeks_turn_at_midnight() {
         let (year, [monday, sunday, thursday]) =
-            (CalendarUnit::Year, [0, 6, 3].map(|begins| CalendarUnit::Week { begins }));
+            (CalendarSpan::Year, [0, 6, 3].map(|begins| CalendarSpan::Week { begins }));
         for (unit, day, window) in [
             (year, 365_u64, 1_u64),
             (year, 1_096, 3),     // 1973-01-01, after 366 days

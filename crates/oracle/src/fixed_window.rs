@@ -2,7 +2,7 @@
 
 use num_bigint::BigUint;
 
-use crate::CalendarUnit;
+use crate::CalendarSpan;
 use crate::calendar::window_of;
 use crate::definition::Definition;
 
@@ -10,7 +10,7 @@ use crate::definition::Definition;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum WindowLength {
     Ns(BigUint),
-    Calendar(CalendarUnit),
+    Calendar(CalendarSpan),
 }
 
 /// The newest window charged so far, and its units. Initially window 0 with none.
@@ -32,7 +32,7 @@ impl FixedWindowState {
         }
     }
 
-    pub(crate) fn of_calendar(limit: u64, unit: CalendarUnit) -> FixedWindowState {
+    pub(crate) fn of_calendar(limit: u64, unit: CalendarSpan) -> FixedWindowState {
         FixedWindowState { length: WindowLength::Calendar(unit), ..FixedWindowState::new(limit, 1) }
     }
 

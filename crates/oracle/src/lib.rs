@@ -28,7 +28,7 @@ mod sliding_window;
 mod ticks;
 mod worked;
 
-pub use algorithm::{Algorithm, CalendarUnit, Rounding};
+pub use algorithm::{Algorithm, CalendarSpan, Rounding};
 pub use at_limit::{AtLimit, CountDenied, Penalty};
 pub use ledger::{Excess, Ledger, Rate};
 pub use num_bigint::BigUint;

@@ -12,7 +12,7 @@ mod several;
 #[path = "worked_examples/sliding.rs"]
 mod sliding;
 
-use tollgate_oracle::{Algorithm, BigUint, CalendarUnit, Oracle, Rounding, Verdict};
+use tollgate_oracle::{Algorithm, BigUint, CalendarSpan, Oracle, Rounding, Verdict};
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;

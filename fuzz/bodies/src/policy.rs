@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use tollgate::{Algorithm, CalendarUnit, Policy, Quota, Weekday};
-use tollgate_oracle::CalendarUnit as ModelUnit;
+use tollgate_oracle::CalendarSpan;
 
 /// A number of units, at least 1, as often small as large.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,11 +135,11 @@ fn calendar_unit(number: u8) -> CalendarUnit {
 }
 
 /// The same in the model.
-pub(crate) fn unit_of(unit: CalendarUnit) -> ModelUnit {
+pub(crate) fn unit_of(unit: CalendarUnit) -> CalendarSpan {
     match unit {
-        CalendarUnit::Month => ModelUnit::Month,
-        CalendarUnit::Year => ModelUnit::Year,
-        CalendarUnit::Week(begins) => ModelUnit::Week { begins: begins as u8 },
+        CalendarUnit::Month => CalendarSpan::Month,
+        CalendarUnit::Year => CalendarSpan::Year,
+        CalendarUnit::Week(begins) => CalendarSpan::Week { begins: begins as u8 },
         other => panic!("no model of {other:?}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-use tollgate_oracle::{BigUint, CalendarUnit};
+use tollgate_oracle::{BigUint, CalendarSpan};
 
 /// Any number, with an emphasis on the ends of the range.
 fn number() -> impl Strategy<Value = u64> {
@@ -21,11 +21,11 @@ fn large_algorithm() -> impl Strategy<Value = Algorithm> {
             2 => Algorithm::FixedWindowFromFirst { limit, window_ns, quantum_ns: other },
             3 => Algorithm::SlidingWindow { limit, window_ns, rounding },
             4 => Algorithm::SegmentedWindow { limit, window_ns, segments: window_ns },
-            5 => Algorithm::Calendar { limit, unit: CalendarUnit::Month },
-            6 => Algorithm::Calendar { limit, unit: CalendarUnit::Year },
+            5 => Algorithm::Calendar { limit, unit: CalendarSpan::Month },
+            6 => Algorithm::Calendar { limit, unit: CalendarSpan::Year },
             7 => {
                 let begins = (other % 7).try_into().expect("below seven");
-                Algorithm::Calendar { limit, unit: CalendarUnit::Week { begins } }
+                Algorithm::Calendar { limit, unit: CalendarSpan::Week { begins } }
             }
             _ => Algorithm::SlidingLog { limit, window_ns },
         },

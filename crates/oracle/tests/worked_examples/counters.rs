@@ -73,12 +73,12 @@ fn windows_of_the_calendar_end_at_midnight_after_their_own_number_of_days() {
     let years = [(0, 365), (730, 366), (10_957, 366), (20_089, 365), (47_482, 365), (157_054, 366)];
     // From Monday, 5 January 1970; 30 December 2024; 28 February 2400. From Sunday, 28 February 2100.
     let (mondays, sundays) = ([(4, 7), (20_087, 7), (157_112, 7)], [(47_540, 7)]);
-    let week = |begins| CalendarUnit::Week { begins };
+    let week = |begins| CalendarSpan::Week { begins };
     let of = |unit, windows: &[(u64, u64)]| {
         let of_unit = |&(first, days): &(u64, u64)| (unit, first, days);
         windows.iter().map(of_unit).collect::<Vec<_>>()
     };
-    let (months, years) = (of(CalendarUnit::Month, &months), of(CalendarUnit::Year, &years));
+    let (months, years) = (of(CalendarSpan::Month, &months), of(CalendarSpan::Year, &years));
     let weeks = of(week(0), &mondays).into_iter().chain(of(week(6), &sundays));
     for (unit, first, days) in months.into_iter().chain(years).chain(weeks) {
         let (start, end) = (first * DAY, (first + days) * DAY);

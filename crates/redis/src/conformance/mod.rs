@@ -25,11 +25,11 @@ mod server;
 use redis::{Connection, Value};
 use tollgate::Algorithm;
 use tollgate_oracle::{
-    Algorithm as Model, AtLimit, CalendarUnit, CountDenied, Oracle, Penalty, Rounding,
+    Algorithm as Model, AtLimit, CalendarSpan, CountDenied, Oracle, Penalty, Rounding,
 };
 
 use crate::script::calendar::WindowEnds;
-use crate::script::plan::ScriptPlan;
+use crate::script::plan::{PlanKind, ScriptPlan};
 use crate::script::{
     Invoked, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies,
 };
@@ -89,11 +89,11 @@ fn model(plan: &ScriptPlan) -> Oracle {
     Oracle::with_rules(algorithm, AtLimit { soft_bp: plan.soft_bp.into(), count_denied, penalty })
 }
 
-fn unit_of(unit: tollgate::CalendarUnit) -> CalendarUnit {
+fn unit_of(unit: tollgate::CalendarUnit) -> CalendarSpan {
     match unit {
-        tollgate::CalendarUnit::Month => CalendarUnit::Month,
-        tollgate::CalendarUnit::Year => CalendarUnit::Year,
-        tollgate::CalendarUnit::Week(begins) => CalendarUnit::Week { begins: begins as u8 },
+        tollgate::CalendarUnit::Month => CalendarSpan::Month,
+        tollgate::CalendarUnit::Year => CalendarSpan::Year,
+        tollgate::CalendarUnit::Week(begins) => CalendarSpan::Week { begins: begins as u8 },
         other => panic!("no model of {other:?}"),
     }
 }
@@ -111,7 +111,9 @@ fn ask(verb: ScriptVerb, key: &str, plan: &ScriptPlan, units: Units) -> ScriptRe
 fn in_windows_of(now_us: u64, ask: &ScriptRequest) -> ScriptRequest {
     let mut ask = ask.clone();
     for part in &mut ask.parts {
-        part.turns = part.plan.calendar().map(|unit| WindowEnds::around(unit, now_us));
+        if let PlanKind::Calendar { unit, .. } = part.plan.kind {
+            part.turns = Some(WindowEnds::around(unit, now_us));
+        }
     }
     ask
 }

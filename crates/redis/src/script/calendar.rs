@@ -4,8 +4,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tollgate::{CalendarUnit, Meter, Policy, Timestamp, Word};
 
-use crate::script::plan::{PlanKind, ScriptPlan};
-
 /// An instant, before the node's clock by as much as the longest window, which the server's clock may be behind; and the
 /// ends of the window that holds it and of the four after that. In microseconds since 1970: see calendar.lua.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +38,6 @@ fn end(meter: &Meter, at_us: u64) -> u64 {
     let (charged, _) = meter.check(Word::UNUSED, at, 1);
     let left_us = u64::try_from(charged.reset_after().as_micros()).unwrap_or(u64::MAX);
     at_us.saturating_add(left_us)
-}
-
-impl ScriptPlan {
-    /// Which windows of the calendar it counts in, if it does.
-    pub(crate) fn calendar(&self) -> Option<CalendarUnit> {
-        if let PlanKind::Calendar { unit, .. } = self.kind { Some(unit) } else { None }
-    }
 }
 
 /// What tells windows of the calendar apart in a key; `None` for those that the core may learn later.

@@ -22,7 +22,7 @@ use tollgate::Wait;
 
 use crate::error::Fault;
 use crate::script::calendar::WindowEnds;
-use crate::script::plan::{LARGEST, ScriptPlan};
+use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
 use crate::script::state::State;
 
 const DECIDE: &str = include_str!("decide.lua");
@@ -177,7 +177,10 @@ pub(crate) struct ScriptPart {
 impl ScriptPart {
     /// A limit that is a group by itself.
     pub(crate) fn new(key: Vec<u8>, plan: ScriptPlan, units: Units) -> Self {
-        let turns = plan.calendar().map(WindowEnds::now);
+        let turns = match plan.kind {
+            PlanKind::Calendar { unit, .. } => Some(WindowEnds::now(unit)),
+            _ => None,
+        };
         Self { key, plan, units, say: GroupRole::Denies, begins: true, turns }
     }
 
