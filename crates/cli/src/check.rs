@@ -70,9 +70,10 @@ pub(crate) struct Sizes {
     #[arg(long)]
     merge_domains: bool,
 
-    /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each
-    #[arg(long, value_name = "CLIENTS", default_value_t = 65_536)]
-    capacity: usize,
+    /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each [default: 65536, or less where many
+    /// rules share --table-bytes]
+    #[arg(long, value_name = "CLIENTS")]
+    capacity: Option<usize>,
 
     /// The maximum number of bytes for all tables
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
@@ -129,6 +130,7 @@ fn tell_lowered(rules: &RuleSet) {
     let mut log = io::stderr().lock();
     // What cannot be written there is told nowhere.
     rules.lowered().iter().for_each(|limit| _ = writeln!(log, "tollgate: {limit}"));
+    rules.narrowed().iter().for_each(|rules| _ = writeln!(log, "tollgate: {rules}"));
 }
 
 #[cfg(not(feature = "serve"))]

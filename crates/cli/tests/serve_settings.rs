@@ -64,7 +64,7 @@ fn a_flag_beats_a_variable_and_that_beats_the_default() {
         ("shadow", "false", "--shadow"),
         ("quota-mode", "true", "QUOTA_MODE"),
         ("compat", "false", "default"),
-        ("capacity", "65536", "default"),
+        ("capacity", "# CLIENTS", "default"),
         ("near-limit-ratio", "0.5", "NEAR_LIMIT_RATIO"),
         ("log-level", r#""warn""#, "LOG_LEVEL"),
         ("log-format", r#""text""#, "default"),

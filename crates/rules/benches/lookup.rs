@@ -12,7 +12,8 @@ fn maker(entries: impl Iterator<Item = String>) -> DecisionMaker {
     let limit = "rate_limit: {unit: second, requests_per_unit: 1000000}";
     let lines: String =
         entries.map(|entry| format!("  - {{key: k, {entry}, {limit}}}\n")).collect();
-    let cache = Arc::new(RuleCache::new(Settings { default_capacity: 100, ..Settings::default() }));
+    let cache =
+        Arc::new(RuleCache::new(Settings { default_capacity: Some(100), ..Settings::default() }));
     let text = format!("domain: d\ndescriptors:\n{lines}");
     cache.load(&[RuleText::new("d.yaml", text)]).expect("good rules");
     DecisionMaker::new(cache).expect("small tables")

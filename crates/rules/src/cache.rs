@@ -6,7 +6,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwapOption, Guard};
 use tollgate::{Clock, Timestamp};
 
-use crate::compile::Before;
+use crate::before::Before;
 use crate::counter::RuleTotal;
 use crate::error::RuleError;
 use crate::full::{FullReport, NoCell, NoCellTally};

@@ -137,6 +137,17 @@ pub(crate) struct TableShape {
     pub(crate) bits: AddressBits,
 }
 
+/// What has said for how many clients a table is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SizedBy {
+    /// Its rule, or the setting for all rules.
+    Number,
+    /// The share of a rule with this weight.
+    Share(u32),
+    /// The table that a state had, which does not say why.
+    State,
+}
+
 impl TableShape {
     fn denies(self) -> bool {
         self.on_full == OnFull::Deny
@@ -150,6 +161,7 @@ pub(crate) struct CarriedTable {
     /// The quota by which this load decides.
     pub(crate) policy: Policy,
     pub(crate) capacity: usize,
+    pub(crate) sized_by: SizedBy,
     /// See [`places`].
     pub(crate) place: Box<str>,
     /// Whether it was built without a spill.
@@ -180,7 +192,8 @@ impl CarriedTable {
             Err(error) => return Err(error),
         };
         let (table, place, bits) = (Arc::new(table), Box::default(), shape.bits);
-        Ok(Self { table, policy, capacity, place, denies, bits, bytes: 0, planned_for })
+        let sized_by = SizedBy::Number;
+        Ok(Self { table, policy, capacity, sized_by, place, denies, bits, bytes: 0, planned_for })
     }
 
     /// Whether the table can be kept for this quota and shape. Changes nothing.

@@ -2,6 +2,7 @@
 //! come back as well: see [`crate::linger`]. The rules in force do not change until all files have turned out to be good.
 
 mod place;
+mod sizes;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,14 +10,14 @@ use std::time::Duration;
 
 use tollgate::{Clock, Policy};
 
+use crate::before::Before;
 use crate::carry::{CarriedTable, Fits, LimitChange, TableShape, WAYS, pair, places};
 use crate::error::{Problem, RuleError};
 use crate::expression::Expressions;
 use crate::file::{DescriptorText, LimitText, PoolText, RuleFile, RuleSpec, Usage};
 use crate::forwards;
 use crate::hidden::hidden;
-use crate::identifier::{AddressBits, Identifier, KeyPart, is_constant};
-use crate::linger::Lingering;
+use crate::identifier::{AddressBits, Identifier, KeyPart};
 use crate::loss::Loss;
 use crate::memory;
 use crate::pool::DomainPool;
@@ -31,16 +32,7 @@ use crate::stem::Stem;
 use crate::texts::{self, LoadedTexts, ReadText};
 use crate::tree::{Level, Node};
 use place::CompilerPlace;
-
-/// What previous loads have left.
-#[derive(Clone, Copy)]
-pub(crate) struct Before<'a> {
-    pub(crate) rules: Option<&'a RuleSet>,
-    pub(crate) lingering: &'a Lingering,
-    /// For series, of which there is a maximum.
-    pub(crate) room: &'a Arc<crate::room::Room>,
-    pub(crate) dropped: &'a [Box<str>],
-}
+use sizes::{RuleSizes, plan};
 
 /// The rules; or all errors of all files, or those that `vet` returns for all rules together.
 pub(crate) fn compile(
@@ -53,10 +45,12 @@ pub(crate) fn compile(
     let kept = before.rules.filter(|_| !settings.allow_empty);
     let LoadedTexts { files, kept_domains, mut errors } = texts::read(texts, kept, before.dropped);
     let bits = if settings.compat { AddressBits::default() } else { AddressBits::USUAL };
+    let sizes = plan(&files, settings, bits, before);
     let mut compiler = Compiler {
         settings,
         clock,
         before,
+        sizes,
         set: RuleSet { bits, kept_domains, lowered: texts::lowered(&files), ..RuleSet::default() },
         places: HashMap::new(),
         domain_files: HashMap::new(),
@@ -75,6 +69,7 @@ pub(crate) fn compile(
         errors.extend(compiler.put_in_force().err());
     }
     compiler.set.domains.values_mut().for_each(Level::finish);
+    compiler.set.narrowed = compiler.sizes.narrowed();
     compiler.set.hidden = hidden(compiler.set.domains.values());
     compiler.set.hidden.extend(forwards::in_vain(&compiler.set));
     if errors.is_empty() { Ok(compiler.set) } else { Err(errors) }
@@ -84,6 +79,7 @@ struct Compiler<'a> {
     settings: &'a Settings,
     clock: &'a Clock,
     before: Before<'a>,
+    sizes: RuleSizes,
     set: RuleSet,
     /// Where every descriptor stands, to report duplicates.
     places: HashMap<RuleId, (String, Position)>,
@@ -206,8 +202,7 @@ impl Compiler<'_> {
 
     fn add_rule(&mut self, spec: RuleSpec, place: &CompilerPlace<'_>) -> Result<usize, RuleError> {
         let parts: Box<[KeyPart]> = place.id.steps.iter().map(|step| step.part).collect();
-        let open = if is_constant(&parts) { 1 } else { self.settings.default_capacity.max(1) };
-        let capacity = spec.capacity.unwrap_or(open);
+        let (capacity, _) = self.sizes.of(&place.id);
         let counts = self.before.rules.and_then(|before| before.counters.get(&place.id));
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
@@ -284,6 +279,7 @@ impl Compiler<'_> {
                     }
                     let mut table = self.table(found.table, policy, shape, (place, limit.at))?;
                     table.place.clone_from(&own);
+                    table.sized_by = self.sizes.of(&place.id).1;
                     kept.push(table.clone());
                     let has_queue = policy.at_limit().queue.is_some();
                     let (table, zone) = (table.table, limit.zone);
@@ -367,7 +363,8 @@ impl Compiler<'_> {
         let bytes = self.set.table_bytes.saturating_add(own).saturating_add(more);
         let most = self.settings.max_table_bytes;
         if bytes > most {
-            return Err(place.error(at, Problem::TooMuchMemory { bytes, most }));
+            let fitting = self.sizes.fitting;
+            return Err(place.error(at, Problem::TooMuchMemory { bytes, most, fitting }));
         }
         self.set.table_bytes = bytes;
         if let Some(found) = found {

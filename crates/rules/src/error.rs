@@ -7,6 +7,7 @@ use tollgate::{BuildError, ChangeError, PolicyError};
 use crate::forward::ForwardError;
 use crate::manifest::Manifest;
 use crate::match_error::MatchError;
+use crate::narrowed::too_much;
 use crate::position::Position;
 
 /// Why a rule file was refused, and where.
@@ -219,6 +220,8 @@ pub enum Problem {
         bytes: u64,
         /// The most that is accepted, in bytes.
         most: u64,
+        /// The capacity for rules that name none with which all fit, if there is one.
+        fitting: Option<usize>,
     },
     /// The limit cannot be kept in the place that is meant for it. The error names the rule in place of its file.
     Elsewhere {
@@ -294,11 +297,7 @@ impl Problem {
             Self::Change { policy, error } => {
                 write!(f, "the limit in force cannot be changed to {policy}: {error}")
             }
-            Self::TooMuchMemory { bytes, most } => write!(
-                f,
-                "with this rule the tables need {bytes} bytes and {most} are allowed; lower the \
-                 capacity of some rules, or raise the allowance"
-            ),
+            Self::TooMuchMemory { bytes, most, fitting } => too_much(f, [*bytes, *most], *fitting),
             Self::Elsewhere { reason } => f.write_str(reason),
             Self::NoPool { domain } => write!(
                 f,

@@ -39,7 +39,8 @@
 //! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
 //! | `cidr: 10.0.0.0/8`, `regex: '/users/[0-9]+'` | in place of `value`: all addresses of a network, all values of a form. See below |
 //! | `usage: true`, `usage: false` | limits what is known only after it was used, or never does. See [below](#usage) |
-//! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each |
+//! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each. Without it 65,536, or the rule's share of the memory, see [below](#memory) |
+//! | `weight: 4` | in place of `capacity`: four times the clients of a rule that says nothing, or four shares of the memory |
 //! | `on_full: spill` | what becomes of a client when the table is full of others: `spill` decides it by a count that it shares with others, never above its limit; `deny` refuses it; `allow` admits it. See [`OnFull`] |
 //! | `prefix_v6: 56` | so many bits of an IPv6 address tell clients apart; 64 where nothing is said, 128 counts each address. See below |
 //! | `prefix_v4: 24` | the same for IPv4 addresses; all 32 bits where nothing is said |
@@ -208,6 +209,13 @@
 //! all of them. One loss remains: a limit that is lowered and raised again counts at most the lower limit as spent,
 //! so a file whose last number is truncated restores the difference. Write a new file and rename it.
 //!
+//! # Memory
+//! A rule with a `capacity` has tables for so many clients, and one whose values are all given for one client. Every other
+//! rule has tables for 65,536, times its `weight`, or for [`Settings::default_capacity`]. Where the usual 65,536 would take
+//! more than half of [`Settings::max_table_bytes`], each of these rules has a share of that half, by its `weight`, for all
+//! its limits together, and [`RuleSet::narrowed`] tells it. The other half is for rules that come with later loads, of which
+//! each takes half of what is free at most, and for tables that linger. A rule that was there before keeps its size.
+//!
 //! # Bounds
 //! A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used. Tables are
 //! allocated when rules are loaded, [`Settings::max_table_bytes`] at most, lingering ones included: if there is no
@@ -215,6 +223,7 @@
 //! [`Settings::max_descriptors`], `max_entries` and `max_key_bytes`.
 
 mod answer;
+mod before;
 mod cache;
 mod carry;
 mod compile;
@@ -238,6 +247,7 @@ mod manifest;
 mod match_error;
 mod meant;
 mod memory;
+mod narrowed;
 mod pace;
 mod pattern;
 mod pool;
@@ -254,6 +264,7 @@ mod rule_id;
 mod rule_set;
 mod series;
 mod settings;
+mod share;
 mod source;
 mod state;
 mod stem;
@@ -282,6 +293,7 @@ pub use loss::Loss;
 pub use lowered::Lowered;
 pub use manifest::Manifest;
 pub use match_error::MatchError;
+pub use narrowed::Narrowed;
 pub use pace::{Pace, PaceError};
 pub use pool::{DomainPool, HeadroomRefusal};
 pub use position::Position;

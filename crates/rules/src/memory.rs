@@ -26,14 +26,31 @@ const SPILL_MIN: u64 = 1 << 10;
 /// Shards for each mark, which has 8 bytes.
 const SHARDS_PER_MARK: u64 = 64;
 
-/// The bytes of a new table for this many clients, its spill included: the value that
-/// [`Stats::bytes`](tollgate::Stats) will have.
+/// What the tables of a limit take, of whatever capacity.
+#[derive(Debug)]
+pub(crate) struct TableSize {
+    smallest: Stats,
+    load: u64,
+}
+
+impl TableSize {
+    pub(crate) fn of(policy: Policy, shape: TableShape) -> Result<Self, BuildError> {
+        let one = TableShape { capacity: 1, ..shape };
+        let smallest = CarriedTable::build(policy, one, &ManualClock::new().into())?.table.stats();
+        let is_log = policy.algorithm() == Algorithm::SlidingLog;
+        Ok(Self { smallest, load: if is_log { LOGS_LOAD } else { DESIGN_LOAD } })
+    }
+
+    /// The bytes of a new table for this many clients, its spill included: the value that
+    /// [`Stats::bytes`](tollgate::Stats) will have.
+    pub(crate) fn bytes(&self, capacity: usize) -> u64 {
+        bytes_like(&self.smallest, capacity, self.load)
+    }
+}
+
+/// The bytes of a new table.
 pub(crate) fn table_bytes(policy: Policy, shape: TableShape) -> Result<u64, BuildError> {
-    let one = TableShape { capacity: 1, ..shape };
-    let smallest = CarriedTable::build(policy, one, &ManualClock::new().into())?.table.stats();
-    let is_log = policy.algorithm() == Algorithm::SlidingLog;
-    let load = if is_log { LOGS_LOAD } else { DESIGN_LOAD };
-    Ok(bytes_like(&smallest, shape.capacity, load))
+    TableSize::of(policy, shape).map(|size| size.bytes(shape.capacity))
 }
 
 /// The bytes of a table for this many clients whose other properties are those of the smallest one.

@@ -7,7 +7,8 @@
 
 use tollgate::Clock;
 
-use crate::compile::{Before, compile};
+use crate::before::Before;
+use crate::compile::compile;
 use crate::error::{Problem, RuleError};
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;

@@ -11,6 +11,7 @@ use crate::forgotten::Forgotten;
 use crate::forward::Forward;
 use crate::identifier::{AddressBits, Identifier};
 use crate::lowered::Lowered;
+use crate::narrowed::Narrowed;
 use crate::pool::DomainPool;
 use crate::rule::Rule;
 use crate::rule_counts::Counters;
@@ -53,6 +54,7 @@ pub struct RuleSet {
     pub(crate) forgotten: Vec<Forgotten>,
     pub(crate) hidden: Vec<RuleError>,
     pub(crate) lowered: Vec<Lowered>,
+    pub(crate) narrowed: Option<Narrowed>,
 }
 
 impl RuleSet {
@@ -186,6 +188,12 @@ impl RuleSet {
     #[must_use]
     pub fn hidden(&self) -> &[RuleError] {
         &self.hidden
+    }
+
+    /// The rules without a `capacity` whose tables are smaller than usual, since many rules share the memory for tables.
+    #[must_use]
+    pub fn narrowed(&self) -> Option<Narrowed> {
+        self.narrowed
     }
 
     /// Limits that are counted at a lower rate than their files say, since that cannot be counted exactly, pools among

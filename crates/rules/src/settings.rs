@@ -7,7 +7,7 @@ use std::time::Duration;
 /// ```
 /// use tollgate_rules::Settings;
 /// let settings = Settings { compat: true, ..Settings::default() };
-/// assert_eq!(settings.default_capacity, 65_536);
+/// assert_eq!(settings.default_capacity, None);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -24,9 +24,11 @@ pub struct Settings {
     pub global_shadow_mode: bool,
     /// Whether every rule is in `quota_mode`. Default: no.
     pub global_quota_mode: bool,
-    /// The number of keys for which a rule's table is built if the rule has no `capacity` and leaves a value open: 14
-    /// to 16 bytes each. Default: 65,536.
-    pub default_capacity: usize,
+    /// The number of clients for which a rule's tables are built if the rule has no `capacity` and leaves a value open,
+    /// times its `weight`: 14 to 16 bytes each. Default: `None`, 65,536 as long as such rules take no more than half of
+    /// [`max_table_bytes`](Settings::max_table_bytes), and otherwise what a rule's share of that half holds
+    /// ([`RuleSet::narrowed`](crate::RuleSet::narrowed)).
+    pub default_capacity: Option<usize>,
     /// The maximum number of bytes for all tables, [lingering](Settings::linger_rules) ones included. While rules are
     /// loaded, the previous tables still exist beside new ones. Default: 1 GiB.
     pub max_table_bytes: u64,
@@ -70,7 +72,7 @@ impl Default for Settings {
             merge_domains: false,
             global_shadow_mode: false,
             global_quota_mode: false,
-            default_capacity: 65_536,
+            default_capacity: None,
             max_table_bytes: 1 << 30,
             linger_rules: None,
             allow_empty: false,

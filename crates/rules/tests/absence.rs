@@ -41,7 +41,7 @@ fn admitted(world: &World, domain: &str, key: &str) -> usize {
 /// Rules under which all clients have spent their limits.
 #[track_caller]
 fn spent(files: &[&str], keys: &[(&str, &str)]) -> World {
-    let settings = Settings { default_capacity: 64, ..Settings::default() };
+    let settings = Settings { default_capacity: Some(64), ..Settings::default() };
     let world = World::with(files[0], settings);
     world.load_files(files);
     for (domain, key) in keys {

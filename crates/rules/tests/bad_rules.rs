@@ -70,7 +70,7 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
             with("{ratelimit: {}}"),
             "3:6: config error, unknown key 'ratelimit'; did you mean 'rate_limit'? use one of key, value, cidr, \
              regex, rate_limit, limits, descriptors, shadow_mode, quota_mode, usage, detailed_metric, value_to_metric, \
-             share_threshold, metadata, capacity, on_error, accuracy, on_full, prefix_v4, prefix_v6",
+             share_threshold, metadata, capacity, weight, on_error, accuracy, on_full, prefix_v4, prefix_v6",
         ),
         (
             limit("unit: day, requests: 5"),
@@ -99,7 +99,7 @@ fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and
             with("{key: k, Value: v}"),
             "3:14: config error, unknown key 'Value'; did you mean 'value'? use one of key, value, cidr, regex, \
              rate_limit, limits, descriptors, shadow_mode, quota_mode, usage, detailed_metric, value_to_metric, \
-             share_threshold, metadata, capacity, on_error, accuracy, on_full, prefix_v4, prefix_v6",
+             share_threshold, metadata, capacity, weight, on_error, accuracy, on_full, prefix_v4, prefix_v6",
         ),
         (
             "domain: d\ndescriptors:\n  -key: k\n".to_owned(),
@@ -200,7 +200,7 @@ fn what_is_ours_is_checked_as_strictly() {
         ),
         (
             with("{key: k, capacity: 0, rate_limit: {unit: day}}"),
-            "3:24: error checking config: capacity '0' is not understood; use the number of keys that are \
+            "3:24: error checking config: capacity '0' is not understood; use the number of clients that are \
              limited at one time, from 1, as in 100000",
         ),
         (
@@ -227,8 +227,8 @@ fn what_is_ours_is_checked_as_strictly() {
         (with("{key: [k]}"), "3:11: key is a list; it must be a single value"),
         (
             with("{key: k, capacity: 9000000000, rate_limit: {unit: day, requests_per_unit: 1}}"),
-            "3:48: with this rule the tables need 132474489872 bytes and 1073741824 are allowed; lower the \
-             capacity of some rules, or raise the allowance",
+            "3:48: with this rule the tables need 132474489872 bytes and 1073741824 are allowed \
+             (--table-bytes); lower the capacity of some rules",
         ),
     ];
     assert_all_refused(&cases);
@@ -385,7 +385,7 @@ proptest! {
             0..60,
         )
     ) {
-        let cache = RuleCache::new(Settings { default_capacity: 8, ..Settings::default() });
+        let cache = RuleCache::new(Settings { default_capacity: Some(8), ..Settings::default() });
         if let Err(errors) = cache.load(&[RuleText::new("test.yaml", words.concat())]) {
             prop_assert!(errors[0].at.is_some());
         }

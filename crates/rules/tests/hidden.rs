@@ -128,7 +128,7 @@ proptest! {
             format!("  - {{key: k, value: '{value}', rate_limit: {{unit: hour, requests_per_unit: {requests}}}}}\n")
         });
         let text = format!("domain: shop\ndescriptors:\n{}", lines.collect::<String>());
-        let cache = std::sync::Arc::new(RuleCache::new(Settings { default_capacity: 10, ..Settings::default() }));
+        let cache = std::sync::Arc::new(RuleCache::new(Settings { default_capacity: Some(10), ..Settings::default() }));
         let rules = cache.load(&[RuleText::new("0.yaml", text)]).expect("good rules");
         let maker = DecisionMaker::new(cache).expect("small tables");
         let entries = [("k", asked.as_str())];

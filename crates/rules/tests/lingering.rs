@@ -144,7 +144,7 @@ fn tables_may_take_all_the_memory_that_they_are_given_and_not_a_byte_more() {
     exact.load(&rules).expect("good rules");
     let cache = RuleCache::new(with(bytes - 1));
     let errors = cache.load(&[RuleText::new("a.yaml", rules)]).expect_err("a byte too much");
-    let problem = Problem::TooMuchMemory { bytes, most: bytes - 1 };
+    let problem = Problem::TooMuchMemory { bytes, most: bytes - 1, fitting: None };
     assert_eq!(errors.iter().map(|error| &error.problem).collect::<Vec<_>>(), [&problem]);
     assert!(cache.rules().is_none());
 }

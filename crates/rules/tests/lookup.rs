@@ -180,7 +180,7 @@ fn a_rule_that_leaves_nothing_open_has_room_for_one_client_and_is_known_by_its_v
     ]
     .map(rule)
     .concat();
-    let settings = Settings { default_capacity: 16, ..Settings::default() };
+    let settings = Settings { default_capacity: Some(16), ..Settings::default() };
     let world = World::with(&format!("domain: d\ndescriptors:\n{rules}"), settings);
     let rules = world.maker.cache().rules().expect("loaded");
     let found: Vec<_> =

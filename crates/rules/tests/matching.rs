@@ -206,7 +206,7 @@ fn the_number_of_expressions_is_bounded() {
         let one = |n| format!("  - {{key: k, regex: 'a{n}', rate_limit: {{unlimited: true}}}}\n");
         "domain: d\ndescriptors:\n".to_owned() + &(0..count).map(one).collect::<String>()
     };
-    let settings = || Settings { default_capacity: 1, ..Settings::default() };
+    let settings = || Settings { default_capacity: Some(1), ..Settings::default() };
     World::with(&with(256), settings());
     assert_eq!(
         refused(with(257)),

@@ -98,7 +98,7 @@ fn a_decision_never_sees_a_mix_of_two_loads() {
              - {{key: b, rate_limit: {{unit: hour, requests_per_unit: {n}}}}}\n"
         )
     };
-    let settings = Settings { default_capacity: 16, ..Settings::default() };
+    let settings = Settings { default_capacity: Some(16), ..Settings::default() };
     let cache = Arc::new(RuleCache::new(settings));
     cache.load(&[RuleText::new("d.yaml", load(1))]).expect("good rules");
     let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");
@@ -134,7 +134,8 @@ const WATCH_ONLY: Timing =
 /// Sends the domains after each load, sorted; after a refused one the text of the error.
 fn follow(path: PathBuf) -> (Retriever, Arc<RuleCache>, mpsc::Receiver<String>) {
     let (tell, told) = mpsc::channel();
-    let cache = Arc::new(RuleCache::new(Settings { default_capacity: 16, ..Settings::default() }));
+    let cache =
+        Arc::new(RuleCache::new(Settings { default_capacity: Some(16), ..Settings::default() }));
     let retriever =
         Retriever::start(FileSource::new(path), Arc::clone(&cache), WATCH_ONLY, move |refresh| {
             let text = match refresh {

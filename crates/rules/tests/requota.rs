@@ -197,7 +197,7 @@ fn a_load_that_is_refused_changes_no_limit() {
 fn a_limit_that_is_raised_while_threads_spend_it_is_spent_to_the_unit() {
     const LAST: u32 = 200;
     let clock = ManualClock::new();
-    let settings = Settings { default_capacity: 16, ..Settings::default() };
+    let settings = Settings { default_capacity: Some(16), ..Settings::default() };
     let cache = Arc::new(RuleCache::with_clock(settings, clock));
     let load = |requests: u32| {
         let text = one(&format!("unit: hour, requests_per_unit: {requests}"));

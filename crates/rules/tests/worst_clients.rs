@@ -98,7 +98,8 @@ fn many(from: usize, rules: usize) -> String {
 #[test]
 fn a_rule_beyond_the_maximum_has_no_list_until_another_is_gone() {
     let most = WorstClient::MAX_RULES;
-    let settings = Settings { worst_clients: true, default_capacity: 1, ..Settings::default() };
+    let settings =
+        Settings { worst_clients: true, default_capacity: Some(1), ..Settings::default() };
     let world = World::with(&many(0, most + 1), settings);
     let deny = |n: usize| ask(&world, &[(&format!("k{n}"), "x")], 1);
     (0..=most).for_each(deny);

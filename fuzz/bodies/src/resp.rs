@@ -25,7 +25,8 @@ const RULES: &str =
     "{domain: d, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 7}}]}";
 
 fn service() -> Offline {
-    let settings = Settings { default_capacity: 64, override_capacity: 64, ..Settings::default() };
+    let settings =
+        Settings { default_capacity: Some(64), override_capacity: 64, ..Settings::default() };
     Offline::new(RULES, settings, ManualClock::new()).expect("good rules")
 }
 

@@ -42,7 +42,7 @@ const SECOND: i32 = 1;
 
 fn service() -> Offline {
     let settings = Settings {
-        default_capacity: 64,
+        default_capacity: Some(64),
         override_capacity: 64,
         max_descriptors: 20,
         ..Settings::default()

@@ -34,7 +34,7 @@ impl YamlCase<'_> {
     /// Panics if a file is not read as expected.
     pub fn run_against(&self, plant: Plant) {
         let settings = Settings {
-            default_capacity: 16,
+            default_capacity: Some(16),
             override_capacity: 0,
             max_table_bytes: MAX_TABLE_BYTES,
             ..Settings::default()

@@ -55,10 +55,11 @@ pub(crate) struct RuleArgs {
     #[arg(conflicts_with_all = NOT_RULES)]
     pub(crate) merge_domains: bool,
 
-    /// With --rules: clients at a time that a rule is built for where its file does not say
-    #[arg(long, requires = "rules", value_name = "CLIENTS", default_value_t = 65_536)]
+    /// With --rules: clients at a time that a rule is built for where its file does not say [default: 65536, or less
+    /// where there are many rules]
+    #[arg(long, requires = "rules", value_name = "CLIENTS")]
     #[arg(conflicts_with_all = NOT_RULES)]
-    pub(crate) capacity: usize,
+    pub(crate) capacity: Option<usize>,
 }
 
 impl RuleArgs {

@@ -54,7 +54,7 @@ pub(super) struct Effective {
     pub(super) linger_rules: Setting<Option<u64>>,
     pub(super) state: Setting<Option<PathBuf>>,
     pub(super) state_every: Setting<u16>,
-    pub(super) capacity: Setting<usize>,
+    pub(super) capacity: Setting<Option<usize>>,
     pub(super) override_capacity: Setting<usize>,
     pub(super) table_bytes: Setting<u64>,
     pub(super) max_series: Setting<usize>,
@@ -136,7 +136,7 @@ impl Effective {
             linger_rules: optional((args.linger_rules, from("linger-rules")), (None, "")),
             state: optional((args.state.clone(), from("state")), (None, "")),
             state_every: state_every(given)?,
-            capacity: own((args.capacity, from("capacity")), defaults.default_capacity),
+            capacity: optional((args.capacity, from("capacity")), (None, "")),
             override_capacity: own(
                 (args.override_capacity, from("override-capacity")),
                 defaults.override_capacity,

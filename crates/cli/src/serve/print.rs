@@ -132,7 +132,7 @@ fn rows(all: &Effective) -> SettingRows {
         ("linger-rules", row(&all.linger_rules, number)),
         ("state", row(&all.state, optional_path)),
         ("state-every", idle_unless(all.state.value.is_some(), row(&all.state_every, plain))),
-        ("capacity", row(&all.capacity, plain)),
+        ("capacity", row(&all.capacity, number)),
         ("override-capacity", row(&all.override_capacity, plain)),
         ("table-bytes", row(&all.table_bytes, plain)),
         ("max-series", row(&all.max_series, plain)),

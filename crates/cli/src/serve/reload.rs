@@ -146,5 +146,9 @@ fn tell_of(rules: &RuleSet, amount: &str) {
         .lowered()
         .iter()
         .for_each(|limit| tracing::warn!("rules loaded with a limit that is lowered: {limit}"));
+    rules
+        .narrowed()
+        .iter()
+        .for_each(|rules| tracing::warn!("rules loaded with small tables: {rules}"));
     rules.forgotten().iter().for_each(|limit| tracing::warn!("limit forgotten: {limit}"));
 }

@@ -168,7 +168,7 @@ pub(crate) struct Rules {
 impl Rules {
     pub(crate) fn of(policies: &[&str]) -> Self {
         let clock = ManualClock::new();
-        let settings = Settings { default_capacity: 1_000, ..Settings::default() };
+        let settings = Settings { default_capacity: Some(1_000), ..Settings::default() };
         let cache = Arc::new(RuleCache::with_clock(settings, clock.clone()));
         cache.load(&[RuleText::new("worked.yaml", rule_file(policies))]).unwrap();
         let maker = DecisionMaker::new(cache).unwrap();

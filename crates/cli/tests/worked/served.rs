@@ -41,7 +41,7 @@ impl Service {
             http: any(),
             grpc: any(),
             admin: any(),
-            settings: Settings { default_capacity: 1_000, ..Settings::default() },
+            settings: Settings { default_capacity: Some(1_000), ..Settings::default() },
             clock: clock.clone().into(),
             ..Options::new(scratch.path())
         };

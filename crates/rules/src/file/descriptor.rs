@@ -30,6 +30,7 @@ const KEYS: &[&str] = &[
     "share_threshold",
     "metadata",
     "capacity",
+    "weight",
     "on_error",
     "accuracy",
     "on_full",
@@ -62,9 +63,24 @@ pub(crate) struct RuleSpec {
     pub(crate) name: Option<String>,
     pub(crate) replaces: Vec<String>,
     pub(crate) traits: Traits,
-    pub(crate) capacity: Option<usize>,
+    pub(crate) clients: TableClients,
     pub(crate) metadata: Option<Metadata>,
     pub(crate) bits: AddressBits,
+}
+
+/// For how many clients the tables of a rule are built, if it leaves a value open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TableClients {
+    /// So many: its `capacity`.
+    Number(usize),
+    /// Its share of the memory, by this `weight`: see [`crate::share`].
+    Share(u32),
+}
+
+impl Default for TableClients {
+    fn default() -> Self {
+        Self::Share(1)
+    }
 }
 
 /// The settings of a rule as a whole, besides its limits.
@@ -227,7 +243,7 @@ fn read_value(
 fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem> {
     let mut rule = RuleSpec {
         traits: read_traits(fields)?,
-        capacity: read_capacity(fields)?,
+        clients: read_clients(fields)?,
         bits: read_bits(fields)?,
         metadata: fields.get("metadata").map(Metadata::of).transpose()?,
         ..RuleSpec::default()
@@ -342,12 +358,27 @@ fn read_traits(fields: &MapFields<'_>) -> Result<Traits, LocatedProblem> {
     })
 }
 
-fn read_capacity(fields: &MapFields<'_>) -> Result<Option<usize>, LocatedProblem> {
-    const ACCEPTED: &str = "the number of keys that are limited at one time, from 1, as in 100000";
-    let capacity = fields.number("capacity", ACCEPTED)?;
-    match (capacity, fields.scalar("capacity")?) {
-        (Some(0), Some((scalar, at))) => Err(bad_value(scalar, at, "capacity", ACCEPTED)),
-        _ => Ok(capacity),
+fn read_clients(fields: &MapFields<'_>) -> Result<TableClients, LocatedProblem> {
+    const CAPACITY: &str =
+        "the number of clients that are limited at one time, from 1, as in 100000";
+    const WEIGHT: &str = "how many shares of the memory for tables it has, 1 to 1000, as in 4";
+    let capacity = match (fields.number("capacity", CAPACITY)?, fields.scalar("capacity")?) {
+        (Some(0), Some((scalar, at))) => return Err(bad_value(scalar, at, "capacity", CAPACITY)),
+        (capacity, _) => capacity,
+    };
+    let weight = match (fields.number::<u32>("weight", WEIGHT)?, fields.scalar("weight")?) {
+        (Some(weight), Some((scalar, at))) if !(1..=1000).contains(&weight) => {
+            return Err(bad_value(scalar, at, "weight", WEIGHT));
+        }
+        (weight, _) => weight,
+    };
+    match (capacity, weight, fields.scalar("weight")?) {
+        (Some(_), Some(_), Some((_, at))) => {
+            let problem = Problem::Together { key: "weight", with: "capacity" };
+            Err(LocatedProblem { at, problem })
+        }
+        (Some(number), ..) => Ok(TableClients::Number(number)),
+        (None, weight, _) => Ok(TableClients::Share(weight.unwrap_or(1))),
     }
 }
 

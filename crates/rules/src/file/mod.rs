@@ -17,7 +17,7 @@ use crate::source::RuleText;
 use crate::yaml::{self, Data, YamlNode};
 
 pub use descriptor::{Accuracy, OnError};
-pub(crate) use descriptor::{DescriptorText, RuleSpec, Traits, Usage};
+pub(crate) use descriptor::{DescriptorText, RuleSpec, TableClients, Traits, Usage};
 use fields::MapFields;
 pub(crate) use forward::ForwardText;
 pub(crate) use limit::LimitText;

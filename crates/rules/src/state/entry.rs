@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tollgate::{Clock, Policy};
 
 use super::error::StateError;
-use crate::carry::{CarriedTable, TableShape, tiers};
+use crate::carry::{CarriedTable, SizedBy, TableShape, tiers};
 use crate::full::OnFull;
 use crate::identifier::AddressBits;
 use crate::memory;
@@ -123,6 +123,7 @@ impl Entry {
             table: Arc::new(table),
             policy,
             capacity,
+            sized_by: SizedBy::State,
             place: self.place.as_str().into(),
             denies,
             bits,

@@ -1,0 +1,17 @@
+//! [`Before`]: what a load begins with.
+
+use std::sync::Arc;
+
+use crate::linger::Lingering;
+use crate::room::Room;
+use crate::rule_set::RuleSet;
+
+/// What previous loads have left.
+#[derive(Clone, Copy)]
+pub(crate) struct Before<'a> {
+    pub(crate) rules: Option<&'a RuleSet>,
+    pub(crate) lingering: &'a Lingering,
+    /// For series, of which there is a maximum.
+    pub(crate) room: &'a Arc<Room>,
+    pub(crate) dropped: &'a [Box<str>],
+}

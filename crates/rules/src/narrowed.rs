@@ -1,0 +1,64 @@
+//! [`Narrowed`]: rules whose tables are smaller than usual; and what is said of tables that do not fit.
+
+use std::fmt;
+
+/// The rules without a `capacity` whose share of the memory for tables is less than the usual 65,536 clients, times their
+/// `weight`: see [`Settings::default_capacity`](crate::Settings::default_capacity).
+///
+/// ```
+/// use tollgate_rules::{RuleCache, RuleText, Settings};
+/// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 5}}]}";
+/// let load = |max_table_bytes| {
+///     let cache = RuleCache::new(Settings { max_table_bytes, ..Settings::default() });
+///     cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())
+/// };
+/// assert_eq!(load(1 << 30)?.narrowed(), None);
+/// let narrowed = load(1 << 20)?.narrowed().expect("half a megabyte is less than 65,536 clients take");
+/// assert_eq!(narrowed.rules, 1);
+/// assert!(narrowed.least > 30_000);
+/// # Ok::<(), tollgate_rules::RuleError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Narrowed {
+    /// How many there are.
+    pub rules: usize,
+    /// The smallest number of clients that one of them has tables for.
+    pub least: usize,
+}
+
+impl fmt::Display for Narrowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rules, least } = self;
+        let (have, each) = if *rules == 1 {
+            (" without a capacity has", "")
+        } else {
+            ("s without a capacity have", " each")
+        };
+        write!(
+            f,
+            "{rules} rule{have} tables for {least} clients or more{each}, in place of the usual 65536: their share of \
+             the memory for tables; give rules that need more of it a weight or a capacity, or raise the allowance \
+             (--table-bytes)"
+        )
+    }
+}
+
+/// Tables that need so many bytes, of which fewer are allowed; and the capacity for rules that name none with which they
+/// would fit.
+pub(crate) fn too_much(
+    f: &mut fmt::Formatter<'_>,
+    [bytes, most]: [u64; 2],
+    fitting: Option<usize>,
+) -> fmt::Result {
+    write!(
+        f,
+        "with this rule the tables need {bytes} bytes and {most} are allowed (--table-bytes); "
+    )?;
+    match fitting {
+        None => f.write_str("lower the capacity of some rules"),
+        Some(most) => {
+            write!(f, "all fit with --capacity {most} at most, or in shares without it")
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Rules that do not say for how many clients they are share the memory for tables.
+
+use std::sync::Arc;
+
+use tollgate_rules::{
+    DecisionMaker, Descriptor, LimitChange, Loss, Problem, Request, RuleCache, RuleSet, RuleText,
+    Settings,
+};
+
+const GIB: u64 = 1 << 30;
+
+/// A service of three rules for each client, as its file.
+fn service(n: usize) -> RuleText {
+    let rule = |key, limit| {
+        format!("  - {{key: {key}, rate_limit: {{unit: hour, requests_per_unit: {limit}}}}}\n")
+    };
+    let rules = [rule("user", 1), rule("address", 10), rule("token", 100)].concat();
+    RuleText::new(format!("s{n}.yaml"), format!("domain: s{n}\ndescriptors:\n{rules}"))
+}
+
+fn load(cache: &RuleCache, texts: &[RuleText]) -> Arc<RuleSet> {
+    cache.load(texts).expect("good rules")
+}
+
+fn capacities(rules: &RuleSet) -> Vec<usize> {
+    rules.rules().iter().map(|rule| rule.capacity()).collect()
+}
+
+fn told(changes: &[LimitChange]) -> Vec<String> {
+    changes.iter().map(ToString::to_string).collect()
+}
+
+/// With the defaults a gibibyte of tables, and so many domains; each rule has its part of half of it.
+#[test]
+fn five_hundred_domains_of_three_rules_load_with_the_defaults() {
+    let cache = RuleCache::new(Settings::default());
+    let texts: Vec<RuleText> = (0..500).map(service).collect();
+    let rules = load(&cache, &texts);
+    assert_eq!(rules.rules().len(), 1_500);
+    assert!(rules.table_bytes() <= GIB / 2, "{}", rules.table_bytes());
+    let narrowed = rules.narrowed().expect("1,500 rules are more than have room for 65,536");
+    assert_eq!(narrowed.rules, 1_500);
+    assert_eq!(Some(&narrowed.least), capacities(&rules).iter().min());
+    assert!(narrowed.least > 20_000, "{narrowed}");
+    // Ten more domains change no other rule: what was spent stays spent.
+    let more: Vec<RuleText> = (0..510).map(service).collect();
+    let before = capacities(&rules);
+    let rules = load(&cache, &more);
+    assert_eq!(told(rules.changes()), Vec::<String>::new());
+    let after = capacities(&rules);
+    assert_eq!(after[..1_500], before);
+    assert_eq!(after[1_500..], [65_536; 30], "half of what was free is enough for ten");
+    assert!(rules.table_bytes() <= GIB);
+}
+
+#[test]
+fn a_million_clients_of_five_hundred_domains_are_counted_within_their_memory() {
+    let cache = Arc::new(RuleCache::new(Settings::default()));
+    let texts: Vec<RuleText> = (0..500).map(service).collect();
+    load(&cache, &texts);
+    let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");
+    let ask = |n: usize| {
+        let (domain, user) = (format!("s{}", n % 500), format!("u{n}"));
+        let entries = [("user", user.as_str())];
+        let descriptors = [Descriptor::new(&entries)];
+        maker.check(&Request::new(&domain, &descriptors)).expect("a good request").is_allowed()
+    };
+    let admitted = (0..1_000_000).filter(|n| ask(*n)).count();
+    let again = (0..1_000_000).filter(|n| ask(*n)).count();
+    // 2,000 clients of each rule, one request an hour for each of them: no client is forgotten, or takes another's.
+    assert_eq!((admitted, again), (1_000_000, 0));
+    let rules = cache.rules().expect("loaded");
+    assert!(rules.table_bytes() <= GIB);
+}
+
+#[test]
+fn a_weight_is_so_many_shares_and_a_capacity_is_no_share() {
+    let text = |own: &str| {
+        let rule = |key: &str, own: &str| {
+            format!("  - {{key: {key}, {own}rate_limit: {{unit: hour, requests_per_unit: 9}}}}\n")
+        };
+        let rules = [rule("a", ""), rule("b", own), rule("c", "capacity: 1000, ")].concat();
+        [RuleText::new("d.yaml", format!("domain: d\ndescriptors:\n{rules}"))]
+    };
+    // Room for all.
+    let cache = RuleCache::new(Settings::default());
+    assert_eq!(capacities(&load(&cache, &text("weight: 3, "))), [65_536, 196_608, 1_000]);
+    assert_eq!(load(&cache, &text("weight: 3, ")).narrowed(), None);
+    // One number for all that say none, times their weight.
+    let settings = Settings { default_capacity: Some(100), ..Settings::default() };
+    assert_eq!(
+        capacities(&load(&RuleCache::new(settings), &text("weight: 3, "))),
+        [100, 300, 1_000]
+    );
+    // No room for all: memory by weight.
+    let cache = RuleCache::new(Settings { max_table_bytes: 1 << 20, ..Settings::default() });
+    let rules = load(&cache, &text("weight: 3, "));
+    let shares = capacities(&rules);
+    assert!((2.9..3.1).contains(&(shares[1] as f64 / shares[0] as f64)), "{shares:?}");
+    assert!(rules.table_bytes() <= (1 << 19) + (1 << 15), "{}", rules.table_bytes());
+    // Another weight is another table, and told as one; a rule that is there keeps its own.
+    let rules = load(&cache, &text("weight: 2, "));
+    let losses: Vec<Option<Loss>> = rules.changes().iter().map(LimitChange::loss).collect();
+    assert!(matches!(losses[..], [Some(Loss::Capacity { .. })]), "{losses:?}");
+    assert_eq!(capacities(&rules)[0], shares[0]);
+}
+
+#[test]
+fn bad_input_a_weight_is_refused_beside_a_capacity_and_out_of_bounds() {
+    for (own, expected) in [
+        ("capacity: 5, weight: 2", "weight"),
+        ("weight: 0", "weight"),
+        ("weight: 1001", "weight"),
+        ("weight: much", "weight"),
+    ] {
+        let rule = format!("{{key: a, {own}, rate_limit: {{unit: hour, requests_per_unit: 9}}}}");
+        let text = format!("domain: d\ndescriptors:\n  - {rule}\n");
+        let errors = RuleCache::new(Settings::default())
+            .load(&[RuleText::new("d.yaml", text)])
+            .expect_err(own);
+        assert!(errors[0].to_string().contains(expected), "{}", errors[0]);
+    }
+}
+
+#[test]
+fn bad_input_a_capacity_for_all_that_is_too_large_is_told_one_that_fits() {
+    let texts: Vec<RuleText> = (0..500).map(service).collect();
+    let settings = |clients| Settings { default_capacity: Some(clients), ..Settings::default() };
+    let errors = RuleCache::new(settings(65_536)).load(&texts).expect_err("1.45 GB");
+    let Problem::TooMuchMemory { most: GIB, fitting: Some(fitting), .. } = errors[0].problem else {
+        panic!("{errors:?}");
+    };
+    let text = errors[0].to_string();
+    assert!(text.contains("--capacity") && text.contains(&fitting.to_string()), "{text}");
+    assert!((40_000..60_000).contains(&fitting), "{fitting}");
+    load(&RuleCache::new(settings(fitting)), &texts);
+    assert!(RuleCache::new(settings(fitting + 16)).load(&texts).is_err());
+}
+
+/// The tables of a state have the sizes that they had, also where other rules are there beside them now.
+#[test]
+fn a_share_is_kept_over_a_restart() {
+    let settings = || Settings { max_table_bytes: 4 << 20, ..Settings::default() };
+    let two: Vec<RuleText> = (0..2).map(service).collect();
+    let cache = RuleCache::new(settings());
+    let before = capacities(&load(&cache, &two));
+    let mut state = Vec::new();
+    cache.save(&mut state).expect("a state");
+    let mut cache = RuleCache::new(settings());
+    cache.restore(&state[..]).expect("the state");
+    let three: Vec<RuleText> = (0..3).map(service).collect();
+    let rules = load(&cache, &three);
+    assert_eq!(told(rules.changes()), Vec::<String>::new());
+    assert_eq!(capacities(&rules)[..6], before);
+}
