@@ -166,4 +166,4 @@ pub use statsd::{Statsd, StatsdStyle};
 pub use tollgate_tower::{
     BadTrustedProxies, HeaderStyle, HeaderStyleError, Headers, TrustedProxies,
 };
-pub use traces::{TraceSampling, Traces, TracesError};
+pub use traces::{OtlpProtocol, TraceSampling, Traces, TracesError};

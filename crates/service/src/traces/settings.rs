@@ -15,13 +15,30 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traces {
-    /// The collector, as in `http://127.0.0.1:4317`, or `https://`, whose certificate an authority of the machine must
-    /// have signed. It is spoken to in OTLP over gRPC.
+    /// The collector, as in `http://127.0.0.1:4317`, or over HTTP the whole address, as in
+    /// `http://127.0.0.1:4318/v1/traces`. With `https://` an authority of the machine must have signed its certificate.
     pub endpoint: String,
+    /// How it is spoken to. Default: over gRPC.
+    pub protocol: OtlpProtocol,
     /// Which requests are traced.
     pub sampling: TraceSampling,
     /// What spans say of this service, in addition to what the variables say: `service.name` and others.
     pub resource: Vec<(String, String)>,
+}
+
+/// How a collector is spoken to.
+///
+/// ```
+/// assert_eq!(tollgate_service::OtlpProtocol::default(), tollgate_service::OtlpProtocol::Grpc);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OtlpProtocol {
+    /// OTLP over gRPC; the usual port is 4317.
+    #[default]
+    Grpc,
+    /// OTLP over HTTP/1.1, in protobuf; the usual port is 4318.
+    Http,
 }
 
 /// Which requests are traced.
@@ -54,8 +71,8 @@ impl Traces {
     /// ```
     #[must_use]
     pub fn new(endpoint: impl Into<String>) -> Self {
-        let (sampling, resource) = (TraceSampling::default(), Vec::new());
-        Self { endpoint: endpoint.into(), sampling, resource }
+        let (protocol, sampling) = (OtlpProtocol::default(), TraceSampling::default());
+        Self { endpoint: endpoint.into(), protocol, sampling, resource: Vec::new() }
     }
 }
 

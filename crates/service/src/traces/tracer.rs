@@ -6,14 +6,17 @@ use axum::http::HeaderMap;
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
 use opentelemetry::trace::{SpanBuilder, SpanKind, TraceContextExt, Tracer as _, TracerProvider};
 use opentelemetry::{Context, Key, KeyValue, Value};
-use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
+use opentelemetry_otlp::{
+    Protocol, SpanExporter, WithExportConfig, WithHttpConfig, WithTonicConfig,
+};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider, Span};
 use tonic::transport::ClientTlsConfig;
 
 use super::counted::{LastSpans, OfSpans, span_queue};
-use super::settings::{TraceSampling, Traces, TracesError};
+use super::over_http::OnRuntime;
+use super::settings::{OtlpProtocol, TraceSampling, Traces, TracesError};
 use super::span::{ServerSpan, SpanName};
 
 /// The header that says of which trace a request is part.
@@ -29,7 +32,8 @@ const TRACEPARENT_BYTES: usize = 55;
 /// spans wait in memory.
 const MAX_TRACESTATE_BYTES: usize = 512;
 
-const USE: &str = "use an address as in http://127.0.0.1:4317";
+const USE: &str =
+    "use an address as in http://127.0.0.1:4317, or over HTTP http://127.0.0.1:4318/v1/traces";
 
 /// Begins spans.
 #[derive(Debug)]
@@ -59,11 +63,8 @@ impl Tracer {
             let reason = format!("the share of traced requests is {share}; use one from 0 to 1");
             return Err(refused(reason));
         }
-        let mut exporter = SpanExporter::builder().with_tonic().with_endpoint(&traces.endpoint);
-        if is_https {
-            exporter = exporter.with_tls_config(ClientTlsConfig::new().with_enabled_roots());
-        }
-        let exporter = exporter.build().map_err(|error| refused(format!("{error}; {USE}")))?;
+        let exporter =
+            exporter(traces, is_https).map_err(|why| refused(format!("{why}; {USE}")))?;
         let (sampling, resource) = (traces.sampling, resource(&traces.resource));
         let (queue, last, counts) = span_queue(exporter, &resource);
         let of_roots = Sampler::TraceIdRatioBased(sampling.of_roots);
@@ -117,6 +118,25 @@ impl Tracer {
             .with_attributes([KeyValue::new("db.system.name", "redis")]);
         self.sdk.build_with_context(builder, &parent)
     }
+}
+
+/// What sends spans, or why there can be none.
+fn exporter(traces: &Traces, is_https: bool) -> Result<SpanExporter, String> {
+    let exporter = match traces.protocol {
+        OtlpProtocol::Grpc => {
+            let mut exporter = SpanExporter::builder().with_tonic().with_endpoint(&traces.endpoint);
+            if is_https {
+                exporter = exporter.with_tls_config(ClientTlsConfig::new().with_enabled_roots());
+            }
+            exporter.build()
+        }
+        OtlpProtocol::Http => {
+            let exporter = SpanExporter::builder().with_http().with_endpoint(&traces.endpoint);
+            let client = OnRuntime::open(is_https).map_err(|error| error.to_string())?;
+            exporter.with_protocol(Protocol::HttpBinary).with_http_client(client).build()
+        }
+    };
+    exporter.map_err(|error| error.to_string())
 }
 
 /// A URL without its user and password, and without its query.

@@ -3,6 +3,10 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::{StatusCode, header};
+use axum::routing::post;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
 };
@@ -12,6 +16,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -79,6 +84,21 @@ pub(crate) async fn collector(mood: CollectorMood) -> (String, Received) {
     let service = TraceServiceServer::new(Collector { received, mood });
     let serve = Server::builder().add_service(service);
     tokio::spawn(serve.serve_with_incoming(TcpListenerStream::new(listener)));
+    (endpoint, Received(take))
+}
+
+/// A collector that is spoken to over HTTP, and the whole address of it.
+pub(crate) async fn collector_over_http(status: StatusCode) -> (String, Received) {
+    let (received, take) = mpsc::unbounded_channel();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let endpoint = format!("http://{}/v1/traces", listener.local_addr().expect("an address"));
+    let collect = move |body: Bytes| {
+        let _ = received.send(ExportTraceServiceRequest::decode(body).expect("protobuf"));
+        let answer = ExportTraceServiceResponse { partial_success: None }.encode_to_vec();
+        async move { (status, [(header::CONTENT_TYPE, "application/x-protobuf")], answer) }
+    };
+    let router = Router::new().route("/v1/traces", post(collect));
+    tokio::spawn(async { axum::serve(listener, router).await });
     (endpoint, Received(take))
 }
 

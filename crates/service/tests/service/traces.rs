@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::json;
-use tollgate_service::{HostPort, Options, TraceSampling, Traces};
+use tollgate_service::{HostPort, Options, OtlpProtocol, TraceSampling, Traces};
 use tonic::Request;
 
-use crate::common::reports::{CollectorMood, attribute, collector, hex};
+use crate::common::reports::{CollectorMood, attribute, collector, collector_over_http, hex};
 use crate::common::{World, descriptor, raw, request, serve_with};
 
 const RULES: &str = "
@@ -146,6 +147,27 @@ async fn spans_that_the_collector_refuses_are_counted() {
     assert_eq!(received.next().await.1.len(), 1);
     world.until("tollgate_spans_failed_total 1").await;
     assert_eq!(world.metric("tollgate_spans_sent_total").await.as_deref(), Some("0"));
+}
+
+/// OTLP over HTTP, as envoyproxy/ratelimit sends it by default.
+#[tokio::test]
+async fn spans_can_be_sent_over_http_and_what_is_refused_is_counted() {
+    for (status, line) in [
+        (StatusCode::OK, "tollgate_spans_sent_total 1"),
+        (StatusCode::BAD_REQUEST, "tollgate_spans_failed_total 1"),
+    ] {
+        let (endpoint, mut received) = collector_over_http(status).await;
+        let traces = Traces { protocol: OtlpProtocol::Http, ..Traces::new(endpoint) };
+        let more = |options| Options { traces: Some(traces), ..options };
+        let world = serve_with("traces_over_http", RULES, more).await;
+        ask(&world, Some(&format!("00-{TRACE}-{PARENT}-01"))).await;
+        let (resource, spans) = received.next().await;
+        assert_eq!(attribute(&resource, "service.name"), "tollgate");
+        let [span] = &spans[..] else { panic!("one span: {spans:?}") };
+        assert_eq!(hex(&span.parent_span_id), PARENT);
+        world.until(line).await;
+        world.running.stop().await;
+    }
 }
 
 #[tokio::test]
