@@ -59,6 +59,8 @@ pub struct Options {
     pub resp: Option<RespOptions>,
     /// The address of `/rlconfig` and `/v1/reset`, which show and undo the counts of all clients. Keep it loopback.
     pub admin: HostPort,
+    /// An address for `/metrics` alone, where those of HTTP and of the admin are not to be scraped. Default: none.
+    pub metrics: Option<HostPort>,
     /// Host names under which the admin's routes are available, in addition to `localhost` and IP addresses. Default:
     /// none.
     pub admin_hosts: Vec<HostName>,
@@ -78,6 +80,9 @@ pub struct Options {
     pub global: Option<Global>,
     /// Where what was spent is kept over a restart. Default: nowhere. Not together with `global`.
     pub state: Option<StateFile>,
+    /// Whether health checks succeed before there are rules, while requests are answered that there are none: as
+    /// envoyproxy/ratelimit does with `FORCE_START_WITHOUT_INITIAL_CONFIG`. Default: false.
+    pub healthy_without_rules: bool,
     /// The names of metrics.
     pub metrics_names: MetricsNames,
     /// How many denials are logged, at level INFO, with their descriptors: a limit of all of them together, as
@@ -187,6 +192,7 @@ impl Options {
             grpc_max_age_grace: None,
             resp: None,
             admin: HostPort::from((Ipv4Addr::LOCALHOST, 6070)),
+            metrics: None,
             admin_hosts: Vec::new(),
             max_connections: None,
             answers: AnswerParts::default(),
@@ -194,6 +200,7 @@ impl Options {
             headers: Headers::default(),
             global: None,
             state: None,
+            healthy_without_rules: false,
             metrics_names: MetricsNames::default(),
             log_denials: None,
             traces: None,

@@ -55,6 +55,8 @@ pub struct Running {
     pub resp: Option<SocketAddr>,
     /// The address of the admin's routes.
     pub admin: SocketAddr,
+    /// The address of `/metrics` alone, if there is one.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// The global limits, and the cache of rules, which refuses those that global limits cannot take.
@@ -115,12 +117,14 @@ pub fn rule_cache(options: Options) -> Result<Arc<RuleCache>, StartError> {
 /// # Errors
 /// See [`StartError`].
 pub async fn start(
-    options: Options,
+    mut options: Options,
     observe: impl FnMut(&Refresh) + Send + 'static,
 ) -> Result<Running, StartError> {
     if options.state.is_some() && options.global.is_some() {
         return Err(StartError::State);
     }
+    // A control plane sends the state of the world: what is not in it is meant to be gone. A file may be half written.
+    options.settings.allow_empty |= matches!(options.rules, RulesFrom::Xds(_));
     let (linger, grace) = (options.linger, options.grace);
     let places = ConnectionPlaces::new(options.max_connections);
     let places = places.map_err(|TooManyPlaces { most, descriptors }| {
@@ -128,7 +132,9 @@ pub async fn start(
         StartError::Connections { asked, most, descriptors }
     })?;
     let sockets = Sockets::bind(&options).await?;
-    let (addresses, resp) = (sockets.addresses, sockets.resp.as_ref().map(|(_, address)| *address));
+    let addresses = sockets.addresses;
+    let [resp, metrics] =
+        [&sockets.resp, &sockets.metrics].map(|at| at.as_ref().map(|(_, address)| *address));
     let (keeper, cache) =
         keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?;
     find_files(&options.rules, options.settings.allow_empty)?;
@@ -138,6 +144,7 @@ pub async fn start(
     let told = (options.answers, options.headers.clone(), options.trusted_proxies.client_address());
     let (names, clock) = (options.metrics_names, options.clock.clone());
     let mut service = Service::new(maker, told, names, keeper, state, clock);
+    service.healthy_without_rules = options.healthy_without_rules;
     service.metrics.show(OfPlaces(Arc::clone(&places)));
     let (service, reports) = OpenReports::begin(service, &options)?;
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -168,6 +175,7 @@ pub async fn start(
         grpc,
         resp,
         admin,
+        metrics,
     })
 }
 
@@ -209,8 +217,10 @@ fn listen(
     }
     let routes = http::routes(service);
     let admin = (sockets.admin, http::admin_routes(Arc::clone(service), &options.admin_hosts));
-    for (socket, routes) in sockets.http.into_iter().map(|one| (one, routes.clone())).chain([admin])
-    {
+    let of_metrics =
+        sockets.metrics.map(|(socket, _)| (socket, http::metrics_routes(Arc::clone(service))));
+    let public = sockets.http.into_iter().map(|one| (one, routes.clone()));
+    for (socket, routes) in public.chain([admin]).chain(of_metrics) {
         tasks.spawn(http::listen(socket, shared.clone(), routes, grace));
     }
     if let Some((socket, _)) = sockets.resp {

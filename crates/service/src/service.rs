@@ -35,6 +35,8 @@ pub(crate) struct Service {
     pub(crate) clients: Arc<RespClients>,
     /// What Envoys are assigned.
     pub(crate) quotas: Quotas,
+    /// Whether health checks succeed before there are rules.
+    pub(crate) healthy_without_rules: bool,
     answers: AnswerParts,
     /// Of plain questions.
     pub(crate) headers: Headers,
@@ -81,6 +83,7 @@ impl Service {
             state,
             clients,
             quotas,
+            healthy_without_rules: false,
             answers,
             headers,
             client_address,
@@ -152,10 +155,11 @@ impl Service {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Whether requests are decided: there are rules, and the service is not stopping.
+    /// Whether requests are decided: there are rules, or none are needed for it, and the service is not stopping.
     pub(crate) fn is_healthy(&self) -> bool {
         // Relaxed: as in `drain`.
-        !self.draining.load(Ordering::Relaxed) && self.cache().rules().is_some()
+        !self.draining.load(Ordering::Relaxed)
+            && (self.healthy_without_rules || self.cache().rules().is_some())
     }
 }
 

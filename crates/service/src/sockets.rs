@@ -16,6 +16,7 @@ pub(crate) struct Sockets {
     pub(crate) grpc: Vec<Socket>,
     pub(crate) resp: Option<(Socket, SocketAddr)>,
     pub(crate) admin: Socket,
+    pub(crate) metrics: Option<(Socket, SocketAddr)>,
     /// The addresses of HTTP, gRPC and the admin.
     pub(crate) addresses: [SocketAddr; 3],
     pub(crate) tls: Vec<Arc<Tls>>,
@@ -29,10 +30,8 @@ impl Sockets {
         let (http, http_address) = bind(&options.http, http_tls.clone()).await?;
         let (grpc, grpc_address) = bind(&options.grpc, grpc_tls.clone()).await?;
         let (admin, admin_address) = bind(&options.admin, None).await?;
-        let resp = match &options.resp {
-            Some(options) => Some(bind(&options.address, None).await?),
-            None => None,
-        };
+        let resp = bind_if(options.resp.as_ref().map(|options| &options.address)).await?;
+        let metrics = bind_if(options.metrics.as_ref()).await?;
         let with = |socket, path: &Option<PathBuf>| -> Result<Vec<Socket>, StartError> {
             let unix = path.as_deref().map(bind_unix).transpose()?;
             Ok([Some(socket), unix].into_iter().flatten().collect())
@@ -42,6 +41,7 @@ impl Sockets {
             grpc: with(grpc, &options.grpc_socket)?,
             resp,
             admin,
+            metrics,
             addresses: [http_address, grpc_address, admin_address],
             tls: [http_tls, grpc_tls].into_iter().flatten().collect(),
         })
@@ -51,6 +51,13 @@ impl Sockets {
 fn load(files: Option<&TlsFiles>, protocol: &'static [u8]) -> Result<Option<Arc<Tls>>, StartError> {
     let load = |files: &TlsFiles| Tls::load(files.clone(), protocol).map(Arc::new);
     files.map(load).transpose().map_err(StartError::Tls)
+}
+
+async fn bind_if(at: Option<&HostPort>) -> Result<Option<(Socket, SocketAddr)>, StartError> {
+    match at {
+        Some(at) => bind(at, None).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Listens on the first address of a name that can be had.

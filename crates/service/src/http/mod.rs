@@ -63,6 +63,12 @@ fn public_routes(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
+/// What is answered at the address for metrics alone.
+pub(crate) fn metrics_routes(service: Arc<Service>) -> HttpRoutes {
+    let all = Router::new().route("/metrics", get(metrics)).with_state(service);
+    HttpRoutes { ordinary: all.clone(), reserved: all }
+}
+
 /// The routes for the admin's address, answered under these names and under IP addresses: also to connections beyond the
 /// maximum, so that an operator finds out what takes the places.
 pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> HttpRoutes {

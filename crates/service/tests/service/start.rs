@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::common::{RULES, World, serve_with};
+use crate::common::{RULES, World, exchange, serve_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate_rules::Settings;
@@ -42,6 +42,19 @@ async fn an_empty_directory_is_served_if_it_is_allowed() {
     let settings = Settings { allow_empty: true, ..Settings::default() };
     let world = serve_with("start_allowed", "", |options| Options { settings, ..options }).await;
     assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
+}
+
+#[tokio::test]
+async fn an_address_for_metrics_answers_them_and_nothing_else() {
+    let metrics = Some(([127, 0, 0, 1], 0).into());
+    let world = serve_with("start_metrics", RULES, |options| Options { metrics, ..options }).await;
+    let address = world.running.metrics.expect("an address");
+    let (status, _, page) = exchange(address, "GET", "/metrics", "").await;
+    assert!(status == 200 && page.contains("tollgate_config_load_success_total 1"), "{page}");
+    for path in ["/", "/v1/check", "/v1/reset", "/rlconfig"] {
+        assert_eq!(exchange(address, "GET", path, "").await.0, 404, "{path}");
+    }
+    world.running.stop().await;
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::certificates::{Authority, files, write};
 use crate::common::control_plane::{ControlPlane, TYPE, config, response};
 use crate::common::{World, descriptor, request, serve_with};
+use prost_types::value::Kind;
 use tollgate_rules::Refresh;
 use tollgate_service::protocol::config::{RateLimitConfig, RateLimitDescriptor};
 use tollgate_service::protocol::rls::rate_limit_response::Code;
@@ -188,16 +189,59 @@ async fn a_broken_stream_is_opened_again_and_the_rules_stay() {
     world.running.stop().await;
 }
 
+/// The state of the world: what is not in it is gone, whatever the options say of files.
 #[tokio::test]
-async fn a_world_without_rules_keeps_the_domain_until_it_is_allowed_to_be_empty() {
-    let (mut plane, mut world) = plain("xds_empty").await;
-    plane.put("1", &[config("r", "shop", "user", 2)]).await;
+async fn a_domain_that_is_not_sent_any_more_has_no_limits() {
+    let (mut plane, mut world) = plain("xds_deleted").await;
+    let [shop, blog] = [config("r", "shop", "user", 2), config("s", "blog", "user", 1)];
+    plane.put("1", &[shop.clone(), blog.clone()]).await;
     world.reloaded().await;
-    assert_eq!(told(plane.put("2", &[]).await), ("2".into(), "n2".into(), None));
-    let Some(Refresh::Loaded(rules)) = world.told.recv().await else { panic!("loaded") };
-    assert_eq!(rules.kept_domains().collect::<Vec<_>>(), ["shop"]);
     assert_eq!(passing(&world, "shop", "alice").await, 2);
+    for (version, configs) in [("2", vec![blog]), ("3", Vec::new())] {
+        let accepted = told(plane.put(version, &configs).await);
+        assert_eq!(accepted, (version.into(), format!("n{version}"), None));
+        let Some(Refresh::Loaded(rules)) = world.told.recv().await else { panic!("loaded") };
+        assert_eq!(rules.kept_domains().count(), 0);
+        assert_eq!(passing(&world, "shop", "alice").await, 3, "of {version}");
+    }
+    assert_eq!(passing(&world, "blog", "alice").await, 3);
+    assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("0"));
+    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
+    // It comes back, and with it what was spent.
+    assert_eq!(told(plane.put("4", &[shop]).await).2, None);
+    assert_eq!(passing(&world, "shop", "alice").await, 0);
     world.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_tells_its_metadata() {
+    let mut plane = ControlPlane::start(None).await;
+    let mut rules = XdsRules::new(plane.address.to_string()).expect("an address");
+    rules.metadata = vec![("zone".to_owned(), "eu".to_owned())];
+    let world = follow("xds_metadata", rules).await;
+    let node = plane.asked().await.node.expect("a node");
+    let fields = node.metadata.expect("metadata").fields;
+    let zone = Kind::StringValue("eu".to_owned());
+    let told: Vec<_> = fields.into_iter().map(|(name, value)| (name, value.kind)).collect();
+    assert_eq!(told, [("zone".to_owned(), Some(zone))]);
+    world.running.stop().await;
+}
+
+/// Envoy Gateway's probes restart a service that is unhealthy, and without a route there are no rules.
+#[tokio::test]
+async fn a_service_may_be_healthy_before_the_control_plane_has_answered() {
+    for (healthy_without_rules, status) in [(false, 500), (true, 200)] {
+        let plane = ControlPlane::start(None).await;
+        let rules = XdsRules::new(plane.address.to_string()).expect("an address");
+        let more = |options| Options { rules: rules.into(), healthy_without_rules, ..options };
+        let world = serve_with("xds_healthy", "", more).await;
+        assert_eq!(world.http("GET", "/healthcheck", "").await.0, status);
+        // It does not pretend to decide.
+        let asked = request("shop", &[descriptor(&[("user", "alice")])]);
+        let refused = world.client().await.should_rate_limit(asked).await.expect_err("no rules");
+        assert_eq!(refused.code(), tonic::Code::Unavailable);
+        world.running.stop().await;
+    }
 }
 
 #[tokio::test]

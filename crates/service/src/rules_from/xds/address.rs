@@ -39,6 +39,8 @@ pub struct XdsRules {
     pub host: String,
     /// The name of this node.
     pub node: String,
+    /// What else it tells of itself, names and texts: by it a control plane may choose what it sends. Default: nothing.
+    pub metadata: Vec<(String, String)>,
     /// Set if the stream is encrypted.
     pub tls: Option<XdsTls>,
     /// How long to wait between two attempts.
@@ -105,7 +107,8 @@ impl XdsRules {
             return Err(refused(&format!("'{}' is no host and port", host.escape_debug())));
         }
         let (node, tls, backoff) = ("default".to_owned(), None, XdsBackoff::default());
-        Ok(Self { host, node, tls, backoff, max_message_bytes: Self::USUAL_BYTES })
+        let metadata = Vec::new();
+        Ok(Self { host, node, metadata, tls, backoff, max_message_bytes: Self::USUAL_BYTES })
     }
 
     /// Whether a text is such an address.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use prost::Message;
 use tollgate_rules::{RuleError, RuleText};
 
+use super::address::XdsRules;
 use super::{TYPE, text};
 use crate::protocol::config::RateLimitConfig;
 use crate::protocol::core::Node;
@@ -17,6 +18,17 @@ const INVALID: i32 = 3;
 
 /// The maximum length of a reason, in bytes: control planes log it.
 const MAX_REASON: usize = 4096;
+
+/// The node as which these rules are asked for.
+pub(super) fn node(rules: &XdsRules) -> Node {
+    let field = |(name, text): &(String, String)| {
+        let kind = Some(prost_types::value::Kind::StringValue(text.clone()));
+        (name.clone(), prost_types::Value { kind })
+    };
+    let fields = rules.metadata.iter().map(field).collect();
+    let metadata = (!rules.metadata.is_empty()).then_some(prost_types::Struct { fields });
+    Node { id: rules.node.clone(), metadata }
+}
 
 /// The rules of a response, not validated yet.
 #[derive(Debug)]
@@ -80,7 +92,7 @@ impl RulesOffer {
 /// The requests of one node.
 #[derive(Debug)]
 pub(super) struct Asker {
-    pub(super) node: String,
+    pub(super) node: Node,
     /// The version in force, which came from this control plane; empty before the first.
     pub(super) version: String,
 }
@@ -114,7 +126,7 @@ impl Asker {
         });
         DiscoveryRequest {
             version_info: self.version.clone(),
-            node: Some(Node { id: self.node.clone() }),
+            node: Some(self.node.clone()),
             resource_names: Vec::new(),
             type_url: TYPE.to_owned(),
             response_nonce,

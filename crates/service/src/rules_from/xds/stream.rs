@@ -10,7 +10,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Status};
 
 use super::address::{XdsRules, XdsTls};
-use super::answer::{Asker, RulesOffer};
+use super::answer::{Asker, RulesOffer, node};
 use super::backoff::Attempts;
 use super::shelf::{OfferOutcome, Shelf};
 use crate::protocol::discovery::DiscoveryResponse;
@@ -31,7 +31,7 @@ pub(super) async fn follow(
     outcomes: watch::Receiver<OfferOutcome>,
 ) {
     let mut backoff = Attempts::new(rules.backoff);
-    let asker = Asker { node: rules.node.clone(), version: String::new() };
+    let asker = Asker { node: node(&rules), version: String::new() };
     let mut follower = PlaneFollower { rules, shelf, changed, outcomes, asker, unread: None };
     loop {
         let (answered, reason) = match follower.session().await {
