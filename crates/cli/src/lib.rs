@@ -26,7 +26,9 @@ mod traffic;
 mod without_service;
 mod written;
 
+use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -56,13 +58,28 @@ enum Command {
     Serve(without_service::UnavailableArgs),
 }
 
+/// The arguments, and those of them that are not read. Under the name of envoyproxy/ratelimit's program, as Envoy Gateway
+/// starts it, the command is `serve`, and as there the environment says everything: Envoy AI Gateway has an argument that
+/// means nothing.
+fn arguments(given: impl Iterator<Item = OsString>) -> (Vec<OsString>, Vec<OsString>) {
+    let mut given: Vec<OsString> = given.collect();
+    let name = given.first().and_then(|program| Path::new(program).file_name());
+    if name.is_none_or(|name| name != "ratelimit") {
+        return (given, Vec::new());
+    }
+    let unread = given.split_off(1);
+    given.push("serve".into());
+    (given, unread)
+}
+
 /// Runs the command line, and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = Cli::command();
     #[cfg(all(unix, feature = "serve"))]
     let command = command.mut_subcommand("serve", serve::with_names);
-    let matches = command.get_matches();
+    let (arguments, unread) = arguments(std::env::args_os());
+    let matches = command.get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {
         Command::Replay(args) => replay::run(&args),
@@ -73,12 +90,15 @@ pub fn main() -> ExitCode {
         #[cfg(all(unix, feature = "serve"))]
         Command::Serve(args) => {
             let flags = matches.subcommand().map(|(_, flags)| flags.clone()).unwrap_or_default();
-            serve::run(&args, flags)
+            serve::run(&args, flags, &unread)
         }
         #[cfg(not(feature = "serve"))]
         Command::Rules(_) => Err(Failure::WithoutService { what: "`tollgate rules`" }),
         #[cfg(not(feature = "serve"))]
-        Command::Serve(_) => Err(Failure::WithoutService { what: "`tollgate serve`" }),
+        Command::Serve(_) => {
+            drop(unread);
+            Err(Failure::WithoutService { what: "`tollgate serve`" })
+        }
     };
     match outcome {
         Ok(code) => code,

@@ -6,6 +6,7 @@ mod effective;
 mod environment;
 mod given;
 mod log;
+mod otlp_settings;
 mod print;
 mod redis_variables;
 mod reload;
@@ -13,8 +14,10 @@ mod report_args;
 mod report_settings;
 mod setting;
 mod settings_file;
+mod variables;
 mod xds_variables;
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,6 +31,7 @@ use self::effective::Effective;
 use self::environment::Environment;
 pub(crate) use self::given::with_names;
 use self::given::{Given, unknown_variables};
+use self::print::PrintedSource;
 use self::reload::{AtStart, Teller};
 use self::setting::{Setting, SettingError};
 use crate::failure::Failure;
@@ -35,11 +39,16 @@ use crate::failure::Failure;
 /// How long the end of the process waits for standard error to take the last lines of the log.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
 
-/// Serves until it is told to stop. The command line is needed as it was written, too: other values come from elsewhere.
-pub(crate) fn run(args: &ServeArgs, flags: ArgMatches) -> Result<ExitCode, Failure> {
+/// Serves until it is told to stop. The command line is needed as it was written, too: other values come from elsewhere. Of
+/// what is `unread` on it the log tells.
+pub(crate) fn run(
+    args: &ServeArgs,
+    flags: ArgMatches,
+    unread: &[OsString],
+) -> Result<ExitCode, Failure> {
     let refused = |error: io::Error| Failure::Serve(error.to_string());
     let mut log = LogLines::start(io::stderr()).map_err(refused)?;
-    let code = match run_with(args, flags, &log) {
+    let code = match run_with(args, flags, unread, &log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure @ Failure::Output(_)) => return Err(failure),
         Err(failure) => {
@@ -52,18 +61,33 @@ pub(crate) fn run(args: &ServeArgs, flags: ArgMatches) -> Result<ExitCode, Failu
     Ok(code)
 }
 
-fn run_with(args: &ServeArgs, flags: ArgMatches, log: &LogLines) -> Result<(), Failure> {
+fn run_with(
+    args: &ServeArgs,
+    flags: ArgMatches,
+    unread: &[OsString],
+    log: &LogLines,
+) -> Result<(), Failure> {
     let environment = Environment::of_process();
     let refused = |error: SettingError| Failure::Serve(error.to_string());
     let given = Given::resolve(&flags, args.config.as_deref(), &environment).map_err(refused)?;
     let effective = Effective::resolve(&given, &environment).map_err(refused)?;
+    let unheeded = environment.unheeded().into_iter().chain(effective.unheeded(&environment));
+    let unread = unread.iter().map(|argument| {
+        let argument = argument.to_string_lossy();
+        format!(
+            "argument '{}' is not read: under the name ratelimit the environment says everything",
+            argument.escape_debug()
+        )
+    });
+    let warnings = unread.chain(unheeded).chain(unknown_variables(&environment));
+    let warnings: Vec<String> = warnings.collect();
     if args.print_config {
-        return print::print(&effective, &given, io::stdout().lock()).map_err(Failure::Output);
+        let source =
+            PrintedSource { effective: &effective, given: &given, environment: &environment };
+        return source.print(&warnings, io::stdout().lock()).map_err(Failure::Output);
     }
     log::begin(effective.log_level.value, effective.log_format.value, log);
-    let unheeded = environment.unheeded().into_iter().chain(effective.unheeded(&environment));
-    let unheeded = unheeded.chain(unknown_variables(&environment));
-    unheeded.for_each(|line| tracing::warn!("{line}"));
+    warnings.iter().for_each(|line| tracing::warn!("{line}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
     let at_start = AtStart { flags, environment, given, effective };
@@ -99,8 +123,12 @@ async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
         return Ok(());
     };
     let running = started.map_err(|error| Failure::Serve(named(&error, effective)))?;
-    let resp = running.resp.map_or_else(String::new, |address| format!(", resp {address}"));
-    tracing::info!("http {}, grpc {}, admin {}{resp}", running.http, running.grpc, running.admin);
+    let more = [("resp", running.resp), ("metrics", running.metrics)];
+    let more = more.map(|(name, address)| {
+        address.map_or_else(String::new, |address| format!(", {name} {address}"))
+    });
+    let Running { http, grpc, admin, .. } = running;
+    tracing::info!("http {http}, grpc {grpc}, admin {admin}{}", more.concat());
     until_stopped(&running, at_start, &mut signals).await;
     tracing::info!("stopping");
     running.stop().await;
@@ -123,8 +151,10 @@ fn named(error: &StartError, effective: &Effective) -> String {
     };
     let resp = effective.resp.clone().map(|resp| resp.map(|resp| resp.address));
     let of_resp = (resp.value.as_ref() == Some(address)).then(|| resp.source.to_string());
+    let metrics = &effective.metrics;
+    let of_metrics = (metrics.value.as_ref() == Some(address)).then(|| metrics.source.to_string());
     let all = [&effective.http, &effective.grpc, &effective.admin];
-    let source = all.into_iter().find_map(setting).or(of_resp);
+    let source = all.into_iter().find_map(setting).or(of_resp).or(of_metrics);
     source.map_or_else(|| error.to_string(), |source| format!("{source}: {error}"))
 }
 

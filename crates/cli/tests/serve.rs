@@ -82,11 +82,11 @@ fn a_domain_that_becomes_empty_is_a_warning_and_allow_empty_takes_it() {
 
 #[test]
 fn the_log_is_text_or_json_and_warns_of_what_is_not_honoured() {
-    let environment = [("BACKEND_TYPE", "redis"), ("HOME", "/")];
+    let environment = [("RUNTIME_WATCH_ROOT", "true"), ("HOME", "/")];
     let (serving, begun) = serve("", &["--log-format", "json"], &environment);
     let line: serde_json::Value = serde_json::from_str(&begun[0]).expect("JSON");
     assert_eq!(line["level"], "WARN");
-    let expected = "BACKEND_TYPE is set and is not honoured yet: Redis, if REDIS_URL is set, else this process";
+    let expected = "RUNTIME_WATCH_ROOT is set and means nothing here: a swapped link and changed files are both noticed";
     assert_eq!(line["message"], expected);
     let loaded: serde_json::Value = serde_json::from_str(&begun[1]).expect("JSON");
     assert_eq!(loaded["message"], "rules loaded: 6 in 1 domain");

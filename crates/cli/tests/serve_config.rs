@@ -71,6 +71,7 @@ grpc-max-age-grace = 9
 resp = "127.0.0.1:3"
 resp-password = "a secret"
 admin = "127.0.0.1:4"
+metrics = "127.0.0.1:5"
 max-connections = 21
 admin-host = ["a", "b"]
 compat = true
@@ -82,6 +83,7 @@ headers = "draft-3"
 trusted-proxies = "10.0.0.0/8"
 metadata = true
 allow-empty = true
+healthy-without-rules = true
 linger-rules = 10
 state = "state"
 state-every = 11
@@ -104,7 +106,8 @@ redis-tls-ca = "r.ca"
 redis-tls-cert = "r.crt"
 redis-tls-key = "r.key"
 log-denials = "gcra 10/s burst 50"
-otlp = "http://collector:4317"
+otlp = "http://collector:4317/v1/traces"
+otlp-protocol = "http"
 trace-sample = "0.25 of all"
 statsd = "statsd:8125"
 statsd-every = 20
@@ -200,7 +203,7 @@ fn a_flag_beats_a_variable_that_the_file_that_envoyproxys_and_that_the_default()
     assert_eq!(source_of(&printed, "log-level"), (r#""warn""#, "t.toml:2"));
     assert_eq!(source_of(&printed, "grpc"), (r#""a:1""#, "t.toml:3"));
     assert_eq!(source_of(&printed, "http"), (r#""localhost:5""#, "HOST, PORT"));
-    assert_eq!(source_of(&printed, "linger-stop"), ("0", "default"));
+    assert_eq!(source_of(&printed, "linger-stop"), ("2", "default"));
     let printed = print(&scratch, &["--rules", "r"], &variables);
     assert_eq!(source_of(&printed, "poll"), ("2", "TOLLGATE_POLL"));
     let printed = print(&scratch, &["--rules", "r"], &variables[1..]);

@@ -27,6 +27,7 @@ fn serve() -> (Child, SocketAddr) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
         .args(["serve", "--http", any, "--grpc", any, "--admin", any, "--rules"])
         .arg(&rules)
+        .args(["--linger-stop", "0"])
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");

@@ -34,7 +34,8 @@ fn serve(scratch: &Scratch, redirect: &str, flags: &[&str]) -> Serving {
     let script = format!("exec \"$@\" {redirect}");
     command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_tollgate"), "serve"]);
     command.args(["--http", &http.to_string(), "--grpc", any, "--admin", any, "--rules", "rules"]);
-    command.args(flags).current_dir(scratch.path()).stderr(Stdio::piped());
+    command.args(flags).args(["--linger-stop", "0"]);
+    command.current_dir(scratch.path()).stderr(Stdio::piped());
     let process = Process(command.spawn().expect("it starts"));
     drop(connected(http));
     Serving { process, http }

@@ -69,7 +69,7 @@ fn a_flag_beats_a_variable_and_that_beats_the_default() {
         ("log-level", r#""warn""#, "LOG_LEVEL"),
         ("log-format", r#""text""#, "default"),
         ("linger-rules", "# SECONDS", "default"),
-        ("linger-stop", "0", "default"),
+        ("linger-stop", "2", "default"),
         ("allow-empty", "false", "default"),
         ("admin-host", r#"["a.internal", "b"]"#, "--admin-host"),
         ("resp", r#""127.0.0.1:8""#, "--resp"),
@@ -112,6 +112,92 @@ fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
     assert_eq!(setting(&printed, "rules"), plane);
 }
 
+/// To look before a restart, as production.md says.
+#[test]
+fn what_is_printed_has_the_warnings_and_every_variable_that_is_honoured() {
+    let environment = [
+        ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+        ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1"),
+        ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
+        ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "/certs/ca.crt"),
+        ("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "2m"),
+        ("TRACING_ENABLED", "true"),
+        ("TRACING_SERVICE_NAME", "limits"),
+        ("REDIS_URL", "user:secret@db:6379"),
+        ("REDIS_AUTH", "secret"),
+        ("REDIS_TIMEOUT", "20ms"),
+        ("REDIS_TLS", "true"),
+        ("REDIS_TLS_CACERT", "/redis/ca.crt"),
+        ("USE_PROMETHEUS", "true"),
+        ("PROMETHEUS_ADDR", ":19001"),
+        ("PROMETHEUS_PATH", "/prometheus"),
+        ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
+        ("LIMIT_LIMIT_HEADER", "x-limit"),
+        ("TOLLGATE_ALLOW_EMPTY", "false"),
+        ("TOLLGATE_POL", "5"),
+    ];
+    let (ok, printed, errors) = run(&["--print-config"], &environment);
+    assert!(ok && errors.is_empty() && !printed.contains("secret"), "{errors}");
+    for (name, value, source) in [
+        ("rules", r#""xdss://plane:1/default""#, "CONFIG_TYPE"),
+        ("allow-empty", "false", "TOLLGATE_ALLOW_EMPTY"),
+        ("healthy-without-rules", "true", "FORCE_START_WITHOUT_INITIAL_CONFIG"),
+        ("metrics", r#""0.0.0.0:19001""#, "PROMETHEUS_ADDR"),
+        ("metrics-names", r#""envoyproxy""#, "USE_PROMETHEUS"),
+        ("redis-deadline", "20", "REDIS_TIMEOUT"),
+        ("redis-prefix", r#""tollgate""#, "default"),
+        ("redis-tls-ca", r#""/redis/ca.crt""#, "REDIS_TLS_CACERT"),
+        ("redis-tls-cert", "# FILE", "default"),
+        ("otlp", r#""http://localhost:4318/v1/traces""#, "TRACING_ENABLED"),
+        ("otlp-protocol", r#""http""#, "TRACING_ENABLED"),
+    ] {
+        assert_eq!(setting(&printed, name), (value.to_owned(), source.to_owned()), "{name}");
+    }
+    let (_, comments) =
+        printed.split_once("# What the log warns of at the start:\n").expect("some");
+    let expected = "\
+# PROMETHEUS_PATH is set and is not honoured yet: it is /metrics
+# LIMIT_LIMIT_HEADER is set and is not honoured yet: it is RateLimit-Limit
+# TOLLGATE_ALLOW_EMPTY means nothing here: what xdss://plane:1/default does not send any more is gone
+# TOLLGATE_POL is set and is no setting; did you mean TOLLGATE_POLL?
+
+# The variables of envoyproxy/ratelimit that are set and honoured:
+# CONFIG_TYPE=GRPC_XDS_SOTW
+# FORCE_START_WITHOUT_INITIAL_CONFIG=true
+# CONFIG_GRPC_XDS_SERVER_URL=plane:1
+# CONFIG_GRPC_XDS_SERVER_USE_TLS=true
+# CONFIG_GRPC_XDS_SERVER_TLS_CACERT=/certs/ca.crt
+# XDS_CLIENT_BACKOFF_MAX_INTERVAL=2m
+# USE_PROMETHEUS=true
+# PROMETHEUS_ADDR=:19001
+# REDIS_URL=(set, and not shown)
+# REDIS_AUTH=(set, and not shown)
+# REDIS_TLS=true
+# REDIS_TLS_CACERT=/redis/ca.crt
+# REDIS_TIMEOUT=20ms
+# TRACING_ENABLED=true
+# TRACING_SERVICE_NAME=limits
+";
+    assert_eq!(comments, expected);
+}
+
+#[test]
+fn a_control_plane_has_its_deletions_obeyed_and_an_address_for_metrics_needs_its_switch() {
+    let xds = [("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("PROMETHEUS_ADDR", ":19001")];
+    let (_, printed, _) = run(&["--print-config"], &xds);
+    assert_eq!(setting(&printed, "allow-empty"), ("true".to_owned(), "default".to_owned()));
+    assert_eq!(setting(&printed, "metrics"), ("# ADDRESS".to_owned(), "default".to_owned()));
+    let waits = [
+        ("RUNTIME_ROOT", "/data"),
+        ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
+        ("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true"),
+    ];
+    let (_, printed, _) = run(&["--print-config"], &waits);
+    let source = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED".to_owned();
+    assert_eq!(setting(&printed, "healthy-without-rules"), ("false".to_owned(), source));
+    assert_eq!(setting(&printed, "allow-empty").0, "false");
+}
+
 #[test]
 fn a_grace_of_envoyproxy_ratelimit_without_an_age_has_no_effect() {
     for age in ["", "0"] {
@@ -149,6 +235,21 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
         (vec![], vec![rules, ("LOG_LEVEL", "loud")], "LOG_LEVEL is 'loud' in the environment; use"),
         (vec![], vec![rules, ("CONFIG_TYPE", "GRPC_XDS")], "CONFIG_TYPE is 'GRPC_XDS' in the"),
         (vec![], vec![rules, ("GRPC_CLIENT_TLS_SAN", "a")], "GRPC_CLIENT_TLS_SAN is 'a'"),
+        (
+            vec![],
+            vec![rules, ("BACKEND_TYPE", "memcache")],
+            "BACKEND_TYPE is 'memcache' in the environment; use redis, with REDIS_URL: ",
+        ),
+        (
+            vec![],
+            vec![rules, ("REDIS_PERSECOND", "true"), ("REDIS_PERSECOND_URL", "db:1")],
+            "REDIS_PERSECOND is 'true' in the environment; use one Redis for all limits (REDIS_URL): ",
+        ),
+        (
+            vec![],
+            vec![rules, ("USE_PROMETHEUS", "1"), ("PROMETHEUS_ADDR", "9090")],
+            "PROMETHEUS_ADDR is '9090' in the environment; use an address, as in :9090",
+        ),
         (
             vec![],
             vec![rules, ("GRPC_SERVER_USE_TLS", "true")],

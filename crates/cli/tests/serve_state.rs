@@ -35,7 +35,7 @@ fn serve(scratch: &Scratch, flags: &[&str]) -> Serving {
     let any = "127.0.0.1:0";
     let given = ["serve", "--http", any, "--grpc", any, "--admin", any, "--rules", "rules"];
     let mut command = scratch.command(&[&given[..], flags].concat());
-    let child = command.stdout(Stdio::null()).spawn();
+    let child = command.env("TOLLGATE_LINGER_STOP", "0").stdout(Stdio::null()).spawn();
     let mut process = Process(child.expect("it starts"));
     let stderr = process.0.stderr.take().expect("a pipe");
     let (mut lines, mut begun) = (BufReader::new(stderr).lines(), String::new());

@@ -129,6 +129,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", help_heading = ADMIN)]
     pub(super) admin: Option<HostPort>,
 
+    /// Where to listen for /metrics alone, in addition to the addresses of HTTP and of the admin [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", help_heading = TOLD)]
+    pub(super) metrics: Option<HostPort>,
+
     /// The maximum number of connections of all listeners together [default: from the limit of open files]
     ///
     /// Beyond it only /healthcheck, /metrics, the admin's routes and gRPC's health are answered, to 32 connections at a time.
@@ -186,9 +190,15 @@ pub(crate) struct ServeArgs {
     /// Drop the limits of a domain whose rules are all gone, and start with an empty directory: nothing is limited then
     ///
     /// Otherwise the last good rules of such a domain stay in force, with a warning, and an empty directory is
-    /// refused at the start.
+    /// refused at the start. What a control plane does not send any more is always gone.
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
     pub(super) allow_empty: Option<bool>,
+
+    /// Let health checks succeed before there are rules: requests are answered that there are none, and Envoy lets them pass
+    ///
+    /// For probes that would restart a service to which a control plane has nothing to say yet.
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
+    pub(super) healthy_without_rules: Option<bool>,
 
     /// Seconds for which what was spent under a rule is kept after it is gone [default: 600, or its window if longer]
     ///
@@ -254,7 +264,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_enum, help_heading = TOLD)]
     pub(super) metrics_names: Option<MetricsNamesArg>,
 
-    /// Seconds to go on answering, when told to stop, while health checks fail already [default: 0]
+    /// Seconds to go on answering, when told to stop, while health checks fail already [default: 2]
+    ///
+    /// Longer than it takes Envoy or a load balancer to notice: then no request is lost. 0 ends at once.
     #[arg(long, alias = "linger", value_name = "SECONDS", help_heading = PROCESS)]
     pub(super) linger_stop: Option<u16>,
 

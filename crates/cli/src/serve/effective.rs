@@ -40,6 +40,7 @@ pub(super) struct Effective {
     /// Its password is not printed.
     pub(super) resp: Setting<Option<RespOptions>>,
     pub(super) admin: Setting<HostPort>,
+    pub(super) metrics: Setting<Option<HostPort>>,
     pub(super) max_connections: Setting<Option<NonZeroUsize>>,
     pub(super) admin_hosts: Setting<Vec<HostName>>,
     pub(super) compat: Setting<bool>,
@@ -51,6 +52,7 @@ pub(super) struct Effective {
     pub(super) trusted_proxies: Setting<TrustedProxies>,
     pub(super) metadata: Setting<bool>,
     pub(super) allow_empty: Setting<bool>,
+    pub(super) healthy_without_rules: Setting<bool>,
     pub(super) linger_rules: Setting<Option<u64>>,
     pub(super) state: Setting<Option<PathBuf>>,
     pub(super) state_every: Setting<u16>,
@@ -85,7 +87,13 @@ impl Effective {
                 "{source} means nothing here: denials are logged at info, and the level is {level}"
             )
         });
-        grace.into_iter().chain(denials)
+        let (rules, allow) = (&self.rules.value, &self.allow_empty);
+        let keeps = matches!(rules, RulesFrom::Xds(_)) && !allow.value;
+        let keeps = keeps.then(|| {
+            let source = &allow.source;
+            format!("{source} means nothing here: what {rules} does not send any more is gone")
+        });
+        grace.into_iter().chain(denials).chain(keeps)
     }
 
     pub(super) fn resolve(given: &Given, environment: &Environment) -> Result<Self, SettingError> {
@@ -100,7 +108,9 @@ impl Effective {
         let level = (environment.parsed("LOG_LEVEL", LogLevel::ACCEPTED)?, "LOG_LEVEL");
         let format = (environment.parsed("LOG_FORMAT", Format::ACCEPTED)?, "LOG_FORMAT");
         let rules = rules(given, environment)?;
+        let is_xds = matches!(rules.value, RulesFrom::Xds(_));
         let hosts = Some(args.admin_host.clone()).filter(|names| !names.is_empty());
+        let uses_prometheus = environment.truth(USE_PROMETHEUS)?.unwrap_or(false);
         let [grpc_max_age, grpc_max_age_grace] = grpc_max_age(given, environment)?;
         Ok(Self {
             poll: own((args.poll, from("poll")), usual_poll(&rules.value)),
@@ -115,6 +125,7 @@ impl Effective {
             grpc_max_age_grace,
             resp: resp(given)?,
             admin: address((&args.admin, from("admin")), ADMIN, (loopback, 6070), environment)?,
+            metrics: metrics(given, environment)?,
             max_connections: optional((args.max_connections, from("max-connections")), (None, "")),
             admin_hosts: own((hosts, from("admin-host")), Vec::new()),
             compat: own((args.compat, from("compat")), false),
@@ -132,7 +143,9 @@ impl Effective {
                 TrustedProxies::default(),
             ),
             metadata: truth(args.metadata, "metadata", "RESPONSE_DYNAMIC_METADATA")?,
-            allow_empty: own((args.allow_empty, from("allow-empty")), false),
+            // A control plane sends the state of the world: what is not in it is gone.
+            allow_empty: own((args.allow_empty, from("allow-empty")), is_xds),
+            healthy_without_rules: healthy_without_rules(given, environment)?,
             linger_rules: optional((args.linger_rules, from("linger-rules")), (None, "")),
             state: optional((args.state.clone(), from("state")), (None, "")),
             state_every: state_every(given)?,
@@ -148,8 +161,12 @@ impl Effective {
                 (ratio, "NEAR_LIMIT_RATIO"),
                 defaults.near_limit_ratio,
             ),
-            metrics_names: own((args.metrics_names, from("metrics-names")), MetricsNamesArg::Own),
-            linger_stop: own((args.linger_stop, from("linger-stop")), 0),
+            metrics_names: first(
+                (args.metrics_names, from("metrics-names")),
+                (uses_prometheus.then_some(MetricsNamesArg::Envoyproxy), USE_PROMETHEUS),
+                MetricsNamesArg::Own,
+            ),
+            linger_stop: own((args.linger_stop, from("linger-stop")), LINGER_STOP),
             redis: redis(given, environment)?,
             reports: ReportSettings::resolve(given, environment)?,
             log_level: first((args.log_level, from("log-level")), level, LogLevel::Info),
@@ -173,6 +190,7 @@ impl Effective {
             grpc_max_age_grace: seconds(self.grpc_max_age_grace.value),
             resp: self.resp.value.clone(),
             admin: self.admin.value.clone(),
+            metrics: self.metrics.value.clone(),
             max_connections: self.max_connections.value.map(NonZeroUsize::get),
             admin_hosts: self.admin_hosts.value.clone(),
             answers: AnswerParts {
@@ -185,6 +203,7 @@ impl Effective {
                 MetricsNamesArg::Own => MetricsNames::Own,
                 MetricsNamesArg::Envoyproxy => MetricsNames::Envoyproxy,
             },
+            healthy_without_rules: self.healthy_without_rules.value,
             linger: Duration::from_secs(self.linger_stop.value.into()),
             timing: Timing {
                 poll: Duration::from_secs(self.poll.value.into()),
@@ -243,6 +262,48 @@ fn address(
         (Some(_), Some(_)) => (Some(address.clone()), both_names),
     };
     Ok(first((given.clone(), from), variable, address))
+}
+
+const USE_PROMETHEUS: &str = "USE_PROMETHEUS";
+
+/// Longer than a health check of every second takes to notice.
+const LINGER_STOP: u16 = 2;
+
+/// The address of `/metrics` alone: by the variables if `USE_PROMETHEUS` is true, as there.
+fn metrics(
+    given: &Given,
+    environment: &Environment,
+) -> Result<Setting<Option<HostPort>>, BadVariable> {
+    const ADDR: &str = "PROMETHEUS_ADDR";
+    let flag = (given.args.metrics.clone(), given.source("metrics"));
+    if flag.0.is_some() || !environment.truth(USE_PROMETHEUS)?.unwrap_or(false) {
+        return Ok(optional(flag, (None, "")));
+    }
+    let found = environment.text(ADDR);
+    let text = found.unwrap_or(":9090");
+    // In the notation of Go a missing host is all addresses of the machine.
+    let whole = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let accepted = "an address, as in :9090 or 127.0.0.1:9090";
+    let refused = |_| BadVariable { name: ADDR, found: text.to_owned(), accepted };
+    let name = if found.is_some() { ADDR } else { USE_PROMETHEUS };
+    Ok(optional(flag, (Some(whole.parse().map_err(refused)?), name)))
+}
+
+/// There health waits for rules only if `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` says so, but a service starts without any
+/// only if it is forced to.
+fn healthy_without_rules(
+    given: &Given,
+    environment: &Environment,
+) -> Result<Setting<bool>, BadVariable> {
+    const FORCE: &str = "FORCE_START_WITHOUT_INITIAL_CONFIG";
+    const WAIT: &str = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED";
+    let is_forced = environment.truth(FORCE)?.unwrap_or(false);
+    let (value, name) = match environment.truth(WAIT)? {
+        Some(true) => (Some(false), WAIT),
+        _ => (is_forced.then_some(true), FORCE),
+    };
+    let flag = (given.args.healthy_without_rules, given.source("healthy-without-rules"));
+    Ok(first(flag, (value, name), false))
 }
 
 const GRACE: &str = "GRPC_MAX_CONNECTION_AGE_GRACE";

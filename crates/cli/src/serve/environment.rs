@@ -1,5 +1,5 @@
-//! The environment variables of envoyproxy/ratelimit: which are honoured here, and what happens with the others.
-//! (Our own follow from the flags: see given.rs.)
+//! [`Environment`]: the variables that are set. How each of envoyproxy/ratelimit's is treated is in variables.rs; our own
+//! follow from the flags: see given.rs.
 //!
 //! A variable that is set to an empty text counts as not set.
 
@@ -9,163 +9,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How a variable is treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It has the same meaning as there, or the meaning in the text.
-    Honoured(&'static str),
-    /// It has no meaning here.
-    Meaningless(&'static str),
-    /// It would have a meaning, but the feature does not exist yet.
-    NotYet(&'static str),
-}
-
-use Fate::{Honoured, Meaningless, NotYet};
-
-const XDS: Fate = Honoured("of the control plane, with `CONFIG_TYPE=GRPC_XDS_SOTW`");
-const XDS_TLS: Fate = Honoured("with `CONFIG_GRPC_XDS_SERVER_USE_TLS`");
-const MEMCACHE: Fate = Meaningless("there is no memcached");
-
-/// All of them, in the order of envoyproxy/ratelimit's settings.
-pub(super) const VARIABLES: [(&str, Fate); 93] = [
-    ("HOST", Honoured("the address of HTTP, with `PORT`")),
-    ("PORT", Honoured("8080")),
-    (
-        "DEBUG_HOST",
-        Honoured("the address of the admin's routes; loopback by default, there 0.0.0.0"),
-    ),
-    ("DEBUG_PORT", Honoured("6070")),
-    ("GRPC_UDS", Honoured("a unix socket; the address is listened on as well")),
-    ("GRPC_HOST", Honoured("the address of gRPC, with `GRPC_PORT`")),
-    ("GRPC_PORT", Honoured("8081")),
-    ("GRPC_MAX_CONNECTION_AGE", Honoured("as `--grpc-max-age`: none by default, there 24h")),
-    (
-        "GRPC_MAX_CONNECTION_AGE_GRACE",
-        Honoured(
-            "as `--grpc-max-age-grace`: none by default, there 1h; without an age it is ignored, with a warning",
-        ),
-    ),
-    ("GRPC_SERVER_USE_TLS", Honoured("needs `GRPC_SERVER_TLS_CERT` and `GRPC_SERVER_TLS_KEY`")),
-    ("GRPC_SERVER_TLS_CERT", Honoured("with `GRPC_SERVER_USE_TLS`")),
-    ("GRPC_SERVER_TLS_KEY", Honoured("with `GRPC_SERVER_USE_TLS`")),
-    ("GRPC_CLIENT_TLS_CACERT", Honoured("clients must have a certificate of this authority")),
-    (
-        "GRPC_CLIENT_TLS_SAN",
-        NotYet("refused at start: it would let in clients that it is to keep out"),
-    ),
-    ("LOG_LEVEL", Honoured("info by default, there WARN")),
-    ("LOG_FORMAT", Honoured("text or json")),
-    ("CONFIG_TYPE", Honoured("FILE or GRPC_XDS_SOTW; another is refused at start")),
-    (
-        "FORCE_START_WITHOUT_INITIAL_CONFIG",
-        Meaningless("bad rules never stop the start; without any there is none"),
-    ),
-    ("CONFIG_GRPC_XDS_NODE_ID", XDS),
-    ("CONFIG_GRPC_XDS_NODE_METADATA", NotYet("a node says its name alone")),
-    ("CONFIG_GRPC_XDS_SERVER_URL", XDS),
-    (
-        "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL",
-        Meaningless("`XDS_CLIENT_BACKOFF_INITIAL_INTERVAL` and the next say when"),
-    ),
-    ("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", NotYet("there are none")),
-    ("CONFIG_GRPC_XDS_SERVER_USE_TLS", XDS),
-    ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", XDS_TLS),
-    ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", XDS_TLS),
-    ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", XDS_TLS),
-    ("CONFIG_GRPC_XDS_SERVER_TLS_SAN", XDS_TLS),
-    ("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", Honoured("1s by default, there 10s")),
-    ("XDS_CLIENT_BACKOFF_MAX_INTERVAL", Honoured("60s")),
-    ("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", Honoured("0.5")),
-    ("XDS_CLIENT_BACKOFF_JITTER", Honoured("true: a random share is subtracted")),
-    ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", Honoured("4194304, and at most 67108864")),
-    ("USE_DOG_STATSD", Honoured("as `USE_STATSD`, with labels as tags")),
-    ("USE_DOG_STATSD_MOGRIFIERS", Meaningless("labels are tags already")),
-    ("USE_STATSD", Honoured("true if `STATSD_HOST` is set; there by default")),
-    ("STATSD_HOST", Honoured("as `--statsd`, with `STATSD_PORT`: over UDP, there over TCP")),
-    ("STATSD_PORT", Honoured("8125")),
-    ("EXTRA_TAGS", Honoured("as `--statsd-tags`")),
-    ("STATS_FLUSH_INTERVAL", Honoured("as `--statsd-every`: 5s by default, there 10s")),
-    ("DISABLE_STATS", NotYet("metrics cost a few additions, and are always there")),
-    ("USE_PROMETHEUS", Meaningless("`/metrics` is always there")),
-    ("PROMETHEUS_ADDR", NotYet("`/metrics` is at the addresses of HTTP and of the admin")),
-    ("PROMETHEUS_PATH", NotYet("it is `/metrics`")),
-    ("PROMETHEUS_MAPPER_YAML", Meaningless("metrics are Prometheus', at `/metrics`")),
-    (
-        "RUNTIME_ROOT",
-        Honoured("rules are in `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`"),
-    ),
-    ("RUNTIME_SUBDIRECTORY", Honoured("with `RUNTIME_ROOT`")),
-    ("RUNTIME_APPDIRECTORY", Honoured("with `RUNTIME_ROOT`; config by default")),
-    ("RUNTIME_IGNOREDOTFILES", Meaningless("files whose names begin with a dot are never read")),
-    ("RUNTIME_WATCH_ROOT", Meaningless("a swapped link and changed files are both noticed")),
-    (
-        "EXPIRATION_JITTER_MAX_SECONDS",
-        Meaningless("what expires limited nothing any more, here or in Redis"),
-    ),
-    (
-        "LOCAL_CACHE_SIZE_IN_BYTES",
-        Meaningless("tables decide here; with `--redis` each rule's `accuracy` says where"),
-    ),
-    ("NEAR_LIMIT_RATIO", Honoured("0.8")),
-    ("CACHE_KEY_PREFIX", Honoured("as `--redis-prefix`")),
-    ("BACKEND_TYPE", NotYet("Redis, if `REDIS_URL` is set, else this process")),
-    (
-        "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
-        Meaningless("a denied request is charged nowhere, unless `--compat` is on"),
-    ),
-    ("LIMIT_RESPONSE_HEADERS_ENABLED", Honoured("as `--response-headers`")),
-    ("LIMIT_LIMIT_HEADER", NotYet("it is RateLimit-Limit")),
-    ("LIMIT_REMAINING_HEADER", NotYet("it is RateLimit-Remaining")),
-    ("LIMIT_RESET_HEADER", NotYet("it is RateLimit-Reset")),
-    ("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", Meaningless("health always waits for rules")),
-    ("REDIS_SOCKET_TYPE", Honoured("tcp, tls or unix")),
-    ("REDIS_TYPE", Honoured("SINGLE, SENTINEL or CLUSTER")),
-    (
-        "REDIS_URL",
-        Honoured("limits are kept there, as with `--redis`; not at the default address there"),
-    ),
-    ("REDIS_POOL_SIZE", Meaningless("one connection carries all")),
-    ("REDIS_AUTH", Honoured("a password, or user:password")),
-    ("REDIS_SENTINEL_AUTH", Honoured("the same, for Sentinels")),
-    ("REDIS_TLS", Honoured("as rediss in `--redis`")),
-    ("REDIS_TLS_CLIENT_CERT", Honoured("as `--redis-tls-cert`")),
-    ("REDIS_TLS_CLIENT_KEY", Honoured("as `--redis-tls-key`")),
-    ("REDIS_TLS_CACERT", Honoured("as `--redis-tls-ca`")),
-    ("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", NotYet("names are always looked at")),
-    ("REDIS_PIPELINE_WINDOW", Meaningless("requests that wait share calls")),
-    ("REDIS_PIPELINE_LIMIT", Meaningless("requests that wait share calls")),
-    ("REDIS_TIMEOUT", Honoured("as `--redis-deadline`: 10ms by default, there 10s")),
-    ("REDIS_PERSECOND", NotYet("one Redis keeps all limits")),
-    ("REDIS_PERSECOND_URL", NotYet("one Redis keeps all limits")),
-    (
-        "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
-        NotYet("health does not depend on Redis: `on_error` decides without it"),
-    ),
-    ("MEMCACHE_HOST_PORT", MEMCACHE),
-    ("MEMCACHE_MAX_IDLE_CONNS", MEMCACHE),
-    ("MEMCACHE_SRV", MEMCACHE),
-    ("MEMCACHE_SRV_REFRESH", MEMCACHE),
-    ("MEMCACHE_TLS", MEMCACHE),
-    ("SHADOW_MODE", Honoured("as `--shadow`")),
-    ("QUOTA_MODE", Honoured("as `--quota-mode`")),
-    ("MERGE_DOMAIN_CONFIG", Honoured("as `--merge-domains`")),
-    ("RESPONSE_DYNAMIC_METADATA", Honoured("as `--metadata`")),
-    (
-        "TRACING_ENABLED",
-        Honoured("as `--otlp http://localhost:4317`, unless a variable of the SDK names another"),
-    ),
-    ("TRACING_SERVICE_NAME", Honoured("tollgate by default, there RateLimit")),
-    ("TRACING_SERVICE_NAMESPACE", Honoured("in traces")),
-    ("TRACING_SERVICE_INSTANCE_ID", Honoured("in traces; none by default")),
-    (
-        "TRACING_EXPORTER_PROTOCOL",
-        Honoured("grpc, there http by default; another is refused at start"),
-    ),
-    (
-        "TRACING_SAMPLING_RATE",
-        Honoured("as `--trace-sample`: 1 by default with `TRACING_ENABLED`, as there"),
-    ),
-];
+use super::variables::Fate::{Honoured, Meaningless, NotYet, Refused};
+use super::variables::{OFF, ON, VARIABLES};
 
 /// The variables that are set.
 #[derive(Clone, Debug, Default)]
@@ -184,7 +29,8 @@ pub(super) struct BadVariable {
 impl fmt::Display for BadVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, found, accepted } = self;
-        write!(f, "{name} is '{}' in the environment; use {accepted}", found.escape_debug())
+        let (found, accepted) = (found.escape_debug(), accepted.replace('`', ""));
+        write!(f, "{name} is '{found}' in the environment; use {accepted}")
     }
 }
 
@@ -196,7 +42,7 @@ impl Environment {
     }
 
     pub(super) fn text(&self, name: &'static str) -> Option<&str> {
-        let is_known = VARIABLES.iter().any(|(known, _)| *known == name);
+        let is_known = VARIABLES.iter().any(|(known, ..)| *known == name);
         debug_assert!(is_known || name.starts_with("OTEL_"), "{name}");
         self.own(name)
     }
@@ -222,24 +68,22 @@ impl Environment {
         self.text(name).map(parse).transpose()
     }
 
-    /// Refuses variables of features that do not exist yet, where ignoring them would be unsafe.
+    /// Refuses what would mean other limits if it were ignored.
     pub(super) fn refuse_what_would_mislead(&self) -> Result<(), BadVariable> {
-        match self.text("GRPC_CLIENT_TLS_SAN") {
-            None => Ok(()),
-            Some(found) => Err(BadVariable {
-                name: "GRPC_CLIENT_TLS_SAN",
-                found: found.to_owned(),
-                accepted: "an authority of its own for the clients that may ask (GRPC_CLIENT_TLS_CACERT), and leave it \
-                           out: names in clients' certificates are not looked at",
-            }),
+        for &(name, fate, as_here) in &VARIABLES {
+            let (Refused(accepted), Some(found)) = (fate, self.text(name)) else { continue };
+            if !as_here.contains(&found) {
+                return Err(BadVariable { name, found: found.to_owned(), accepted });
+            }
         }
+        Ok(())
     }
 
     /// In the notation of Go.
     pub(super) fn truth(&self, name: &'static str) -> Result<Option<bool>, BadVariable> {
         let read = |text: &str| match text {
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+            _ if ON.contains(&text) => Ok(true),
+            _ if OFF.contains(&text) => Ok(false),
             _ => Err(BadVariable { name, found: text.to_owned(), accepted: "true or false" }),
         };
         self.text(name).map(read).transpose()
@@ -261,19 +105,26 @@ impl Environment {
 
     /// The variables that are set and have no effect, with a sentence for each.
     pub(super) fn unheeded(&self) -> Vec<String> {
-        let told = |(name, fate): &(&'static str, Fate)| {
-            self.text(name)?;
-            match fate {
-                Honoured(_) => None,
-                Meaningless(why) => {
-                    Some(format!("{name} is set and means nothing here: {}", why.replace('`', "")))
-                }
-                NotYet(why) => {
-                    Some(format!("{name} is set and is not honoured yet: {}", why.replace('`', "")))
-                }
-            }
+        let told = |&(name, fate, as_here): &(&'static str, _, &[&str])| {
+            let value = self.text(name)?;
+            let (what, why) = match fate {
+                Meaningless(why) => ("means nothing here", why),
+                NotYet(why) => ("is not honoured yet", why),
+                Honoured(_) | Refused(_) => return None,
+            };
+            let told = || format!("{name} is set and {what}: {}", why.replace('`', ""));
+            (!as_here.contains(&value)).then(told)
         };
         VARIABLES.iter().filter_map(told).collect()
+    }
+
+    /// The variables that are set and honoured, with their values, but for one that may have a password in it.
+    pub(super) fn heeded(&self) -> impl Iterator<Item = (&'static str, Option<&str>)> {
+        VARIABLES.iter().filter_map(|&(name, fate, _)| {
+            let (Honoured(_), Some(value)) = (fate, self.text(name)) else { return None };
+            let is_secret = name.ends_with("_AUTH") || value.contains(['@', '?']);
+            Some((name, Some(value).filter(|_| !is_secret)))
+        })
     }
 }
 
@@ -312,8 +163,12 @@ mod tests {
     #[test]
     fn what_is_set_and_not_honoured_is_told_and_nothing_else() {
         let environment = environment(&[
+            ("LIMIT_RESET_HEADER", "x-reset"),
+            ("LIMIT_LIMIT_HEADER", "RateLimit-Limit"),
+            ("RUNTIME_WATCH_ROOT", "false"),
+            ("RUNTIME_IGNOREDOTFILES", "true"),
             ("BACKEND_TYPE", "redis"),
-            ("USE_PROMETHEUS", "false"),
+            ("REDIS_PERSECOND", "False"),
             ("PORT", "80"),
             ("MEMCACHE_SRV", ""),
             ("PATH", "/bin"),
@@ -321,10 +176,53 @@ mod tests {
         assert_eq!(
             environment.unheeded(),
             [
-                "USE_PROMETHEUS is set and means nothing here: /metrics is always there",
-                "BACKEND_TYPE is set and is not honoured yet: Redis, if REDIS_URL is set, else this process",
+                "RUNTIME_WATCH_ROOT is set and means nothing here: a swapped link and changed files are both noticed",
+                "LIMIT_RESET_HEADER is set and is not honoured yet: it is RateLimit-Reset",
             ]
         );
+        assert_eq!(environment.refuse_what_would_mislead(), Ok(()));
+    }
+
+    #[test]
+    fn what_would_mean_other_limits_is_refused_with_what_is_accepted() {
+        for (name, value, says) in [
+            (
+                "BACKEND_TYPE",
+                "memcache",
+                "BACKEND_TYPE is 'memcache' in the environment; use redis, ",
+            ),
+            (
+                "REDIS_PERSECOND",
+                "true",
+                "REDIS_PERSECOND is 'true' in the environment; use one Redis ",
+            ),
+            (
+                "GRPC_CLIENT_TLS_SAN",
+                "a",
+                "GRPC_CLIENT_TLS_SAN is 'a' in the environment; use an auth",
+            ),
+        ] {
+            let refused = environment(&[(name, value)]).refuse_what_would_mislead();
+            let refused = refused.expect_err(name).to_string();
+            assert!(refused.starts_with(says) && !refused.contains('`'), "{refused}");
+        }
+    }
+
+    /// Whatever is set is told, unless it asks for what is done anyway.
+    #[test]
+    fn no_variable_is_ignored_in_silence() {
+        for (name, fate, _) in VARIABLES {
+            let environment = environment(&[(name, "something else")]);
+            let told = environment.unheeded().len();
+            let is_refused = environment.refuse_what_would_mislead().is_err();
+            let is_heeded = environment.heeded().any(|(heeded, ..)| heeded == name);
+            let expected = match fate {
+                Honoured(_) => (0, false, true),
+                Meaningless(_) | NotYet(_) => (1, false, false),
+                Refused(_) => (0, true, false),
+            };
+            assert_eq!((told, is_refused, is_heeded), expected, "{name}");
+        }
     }
 
     #[test]

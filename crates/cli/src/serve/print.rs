@@ -9,6 +9,7 @@ use tollgate::Policy;
 use tollgate_service::{Global, HostPort, RespOptions, TraceSampling};
 
 use super::effective::Effective;
+use super::environment::Environment;
 use super::given::{Given, command, settings, variable};
 use super::report_args::sampling_text;
 use super::report_settings::ReportSettings;
@@ -32,9 +33,41 @@ enum Shown {
 
 type SettingRows = BTreeMap<&'static str, (Shown, SettingSource)>;
 
-/// Prints a line for each setting, below its help.
-pub(super) fn print(effective: &Effective, given: &Given, mut out: impl Write) -> io::Result<()> {
-    let (rows, command) = (rows(effective), command());
+/// What is printed.
+pub(super) struct PrintedSource<'a> {
+    pub(super) effective: &'a Effective,
+    pub(super) given: &'a Given,
+    pub(super) environment: &'a Environment,
+}
+
+impl PrintedSource<'_> {
+    /// Prints a line for each setting, below its help, and behind them what the log would warn of, and the variables of
+    /// envoyproxy/ratelimit that are honoured: some have no setting of their own.
+    pub(super) fn print(&self, warnings: &[String], mut out: impl Write) -> io::Result<()> {
+        let Self { effective, given, environment } = self;
+        print_settings(rows(effective, environment), given, &mut out)?;
+        let (settings, options) = (effective.settings(), effective.options());
+        writeln!(out, "\n# What cannot be set: max-descriptors {}", settings.max_descriptors)?;
+        let (entries, bytes) = (settings.max_entries, settings.max_key_bytes);
+        writeln!(out, "# max-entries {entries}, max-key-bytes {bytes}")?;
+        writeln!(out, "# settle {:?}, grace {:?}", options.timing.settle, options.grace)?;
+        for (n, warning) in warnings.iter().enumerate() {
+            let head = if n == 0 { "\n# What the log warns of at the start:\n" } else { "" };
+            writeln!(out, "{head}# {}", warning.escape_debug())?;
+        }
+        for (n, (name, value)) in environment.heeded().enumerate() {
+            let head = "\n# The variables of envoyproxy/ratelimit that are set and honoured:\n";
+            let head = if n == 0 { head } else { "" };
+            let value = value
+                .map_or_else(|| "(set, and not shown)".into(), |v| v.escape_debug().to_string());
+            writeln!(out, "{head}# {name}={value}")?;
+        }
+        out.flush()
+    }
+}
+
+fn print_settings(rows: SettingRows, given: &Given, out: &mut impl Write) -> io::Result<()> {
+    let command = command();
     write!(out, "{HEAD}")?;
     for (name, arg) in settings(&command) {
         let (shown, source) = rows.get(name).ok_or_else(|| io::Error::other(name.to_owned()))?;
@@ -53,15 +86,7 @@ pub(super) fn print(effective: &Effective, given: &Given, mut out: impl Write) -
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
         writeln!(out, "\n# {help}\n{line}  # {source}; --{name}, {}", variable(name))?;
     }
-    let (settings, options) = (effective.settings(), effective.options());
-    writeln!(out, "\n# What cannot be set: max-descriptors {}", settings.max_descriptors)?;
-    writeln!(
-        out,
-        "# max-entries {}, max-key-bytes {}",
-        settings.max_entries, settings.max_key_bytes
-    )?;
-    writeln!(out, "# settle {:?}, grace {:?}", options.timing.settle, options.grace)?;
-    out.flush()
+    Ok(())
 }
 
 /// What stands for a value that is not there: `FILE`.
@@ -100,7 +125,7 @@ fn row<T>(setting: &Setting<T>, shown: impl FnOnce(&T) -> Shown) -> (Shown, Sett
 }
 
 /// The value of each setting, by its name.
-fn rows(all: &Effective) -> SettingRows {
+fn rows(all: &Effective, environment: &Environment) -> SettingRows {
     let optional_path = |value: &Option<PathBuf>| optional(value.as_deref(), path);
     let mut rows = BTreeMap::from([
         ("rules", row(&all.rules, quoted)),
@@ -112,6 +137,7 @@ fn rows(all: &Effective) -> SettingRows {
         ("grpc-max-age", row(&all.grpc_max_age, number)),
         ("grpc-max-age-grace", row(&all.grpc_max_age_grace, number)),
         ("admin", row(&all.admin, quoted)),
+        ("metrics", row(&all.metrics, |address| optional(address.as_ref(), quoted))),
         ("max-connections", row(&all.max_connections, number)),
         (
             "admin-host",
@@ -129,6 +155,7 @@ fn rows(all: &Effective) -> SettingRows {
         ("trusted-proxies", row(&all.trusted_proxies, quoted)),
         ("metadata", row(&all.metadata, plain)),
         ("allow-empty", row(&all.allow_empty, plain)),
+        ("healthy-without-rules", row(&all.healthy_without_rules, plain)),
         ("linger-rules", row(&all.linger_rules, number)),
         ("state", row(&all.state, optional_path)),
         ("state-every", idle_unless(all.state.value.is_some(), row(&all.state_every, plain))),
@@ -147,7 +174,7 @@ fn rows(all: &Effective) -> SettingRows {
     ]);
     rows.extend(of_certificates(all));
     rows.extend(of_resp(&all.resp));
-    rows.extend(of_redis(&all.redis));
+    rows.extend(of_redis(&all.redis, environment));
     rows.extend(of_reports(&all.reports));
     rows
 }
@@ -205,6 +232,15 @@ fn of_reports(reports: &ReportSettings) -> SettingRows {
     SettingRows::from([
         ("log-denials", row(&reports.log_denials, quoted_or_none)),
         ("otlp", row(&reports.otlp, collector)),
+        (
+            "otlp-protocol",
+            idle_unless(
+                traces,
+                row(&reports.otlp_protocol, |protocol| {
+                    quoted(&format!("{protocol:?}").to_lowercase())
+                }),
+            ),
+        ),
         ("trace-sample", idle_unless(traces, row(&reports.trace_sample, sampling))),
         ("statsd", row(&reports.statsd, |address| optional(address.as_ref(), quoted))),
         ("statsd-every", idle_unless(statsd, row(&reports.statsd_every, plain))),
@@ -232,34 +268,35 @@ fn of_url(url: &String) -> Shown {
     if url.contains(['@', '?']) { Shown::Secret } else { quoted(url) }
 }
 
-fn of_redis(redis: &Setting<Option<Global>>) -> SettingRows {
+fn of_redis(redis: &Setting<Option<Global>>, environment: &Environment) -> SettingRows {
+    // Flags have their own sources: what is not one of them comes from a variable of its own.
+    let source = |variable: &'static str| match environment.text(variable) {
+        Some(_) => SettingSource::Variable(variable.into()),
+        None => SettingSource::Default,
+    };
     // What it would be with one.
     let usual = Global::new("");
     let global = redis.value.as_ref().unwrap_or(&usual);
-    let with_redis = |value: String, usual: String| match redis.value {
-        Some(_) if value != usual => (Shown::Written(value), redis.source.clone()),
-        Some(_) => (Shown::Written(value), SettingSource::Default),
+    let with_redis = |value: String, source: SettingSource| match redis.value {
+        Some(_) => (Shown::Written(value), source),
         None => (Shown::Idle(Some(value)), SettingSource::Default),
     };
+    let own = || SettingSource::Default;
     let prefix = |global: &Global| text(global.envoyproxy.as_ref().unwrap_or(&global.prefix));
-    let of = |global: &Global| {
-        [global.nodes.to_string(), global.deadline.as_millis().to_string(), prefix(global)]
-    };
-    let on_error = |global: &Global| text(&global.on_error.word());
-    let keys =
-        |global: &Global| text(if global.envoyproxy.is_some() { &"envoyproxy" } else { &"own" });
-    let ([nodes, deadline, prefix], [one, usual_deadline, usual_prefix]) = (of(global), of(&usual));
-    let file = |file: &Option<PathBuf>| one_of(file.as_deref().map(path), &redis.source);
+    let keys = if global.envoyproxy.is_some() { "envoyproxy" } else { "own" };
+    let deadline = global.deadline.as_millis().to_string();
+    let file =
+        |file: &Option<PathBuf>, variable| one_of(file.as_deref().map(path), &source(variable));
     let address = redis.value.as_ref().map(|global| of_url(&global.address));
     SettingRows::from([
         ("redis", one_of(address, &redis.source)),
-        ("nodes", with_redis(nodes, one)),
-        ("on-error", with_redis(on_error(global), on_error(&usual))),
-        ("redis-deadline", with_redis(deadline, usual_deadline)),
-        ("redis-prefix", with_redis(prefix, usual_prefix)),
-        ("redis-keys", with_redis(keys(global), keys(&usual))),
-        ("redis-tls-ca", file(&global.authority)),
-        ("redis-tls-cert", file(&global.certificate)),
-        ("redis-tls-key", file(&global.key)),
+        ("nodes", with_redis(global.nodes.to_string(), own())),
+        ("on-error", with_redis(text(&global.on_error.word()), own())),
+        ("redis-deadline", with_redis(deadline, source("REDIS_TIMEOUT"))),
+        ("redis-prefix", with_redis(prefix(global), source("CACHE_KEY_PREFIX"))),
+        ("redis-keys", with_redis(text(&keys), own())),
+        ("redis-tls-ca", file(&global.authority, "REDIS_TLS_CACERT")),
+        ("redis-tls-cert", file(&global.certificate, "REDIS_TLS_CLIENT_CERT")),
+        ("redis-tls-key", file(&global.key, "REDIS_TLS_CLIENT_KEY")),
     ])
 }

@@ -14,12 +14,17 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "LIMIT")]
     pub(super) log_denials: Option<Policy>,
 
-    /// A collector of traces, as in http://127.0.0.1:4317, that speaks OTLP over gRPC [default: none]
+    /// A collector of traces, as in http://127.0.0.1:4317, that speaks OTLP [default: none]
     ///
+    /// Over HTTP, /v1/traces is added to an address without a path, as in http://127.0.0.1:4318.
     /// Requests are traced if their caller traces them (traceparent), and a share of others. OTEL_SERVICE_NAME and other
     /// variables of OpenTelemetry's SDK are honoured.
     #[arg(long, value_name = "URL")]
     pub(super) otlp: Option<String>,
+
+    /// How that collector is spoken to: over gRPC, or over HTTP in protobuf [default: grpc]
+    #[arg(long, value_name = "PROTOCOL")]
+    pub(super) otlp_protocol: Option<OtlpProtocolArg>,
 
     /// The share of requests that are traced among those whose caller sends no trace [default: 0]
     ///
@@ -42,6 +47,13 @@ pub(super) struct ReportArgs {
     /// Tags of all series: names and values, as in zone:eu,app:shop [default: none]
     #[arg(long, value_name = "NAME:VALUE", value_delimiter = ',', value_parser = tag)]
     pub(super) statsd_tags: Vec<(String, String)>,
+}
+
+/// How a collector is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum OtlpProtocolArg {
+    Grpc,
+    Http,
 }
 
 /// How labels are written.

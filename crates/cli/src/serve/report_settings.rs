@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use tollgate::Policy;
-use tollgate_service::{HostPort, Options, Statsd, StatsdStyle, TraceSampling, Traces};
+use tollgate_service::{
+    HostPort, Options, OtlpProtocol, Statsd, StatsdStyle, TraceSampling, Traces,
+};
 
 use super::environment::{BadVariable, Environment};
 use super::given::Given;
-use super::report_args::{StatsdStyleArg, tag};
+use super::otlp_settings;
+use super::report_args::{OtlpProtocolArg, StatsdStyleArg, tag};
 use super::setting::{Setting, SettingError, SettingSource, first, optional};
 
 /// The settings of it.
@@ -16,6 +19,7 @@ pub(super) struct ReportSettings {
     pub(super) log_denials: Setting<Option<Policy>>,
     /// It may contain a password, and is not printed then.
     pub(super) otlp: Setting<Option<String>>,
+    pub(super) otlp_protocol: Setting<OtlpProtocolArg>,
     pub(super) trace_sample: Setting<TraceSampling>,
     /// What the variables of envoyproxy/ratelimit say of the service, in traces.
     resource: Vec<(String, String)>,
@@ -28,15 +32,11 @@ pub(super) struct ReportSettings {
 const SHARE: &str = "a share from 0 to 1, as in 0.01";
 const SAMPLERS: &str = "always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off or \
                         parentbased_traceidratio";
-const PROTOCOLS: &str = "grpc, in which collectors are spoken to at port 4317";
 const TAGS: &str = "names and values as in zone:eu,app:shop";
 const INTERVALS: &str = "whole seconds from 1s to 1h, as in 5s";
 const PORTS: &str = "a port, 1 to 65535";
 const FLUSH: &str = "STATS_FLUSH_INTERVAL";
 const HOSTS: &str = "a host name or an IP address";
-
-/// Where a collector is if nothing but `TRACING_ENABLED` is said.
-const COLLECTOR: &str = "http://localhost:4317";
 
 /// Those of envoyproxy/ratelimit that name the service, and what they are in traces.
 const RESOURCE: [(&str, &str); 3] = [
@@ -48,14 +48,16 @@ const RESOURCE: [(&str, &str); 3] = [
 impl ReportSettings {
     pub(super) fn resolve(given: &Given, environment: &Environment) -> Result<Self, SettingError> {
         let (args, from) = (&given.args.reports, |name| given.source(name));
-        let otlp = otlp(given, environment)?;
+        let (otlp, otlp_protocol) = otlp_settings::collector(given, environment)?;
         let statsd = statsd(given, environment)?;
         let needs = |name: &str, missing: &'static str, is_there: bool| {
             let is_given = given.source(name) != SettingSource::Default;
             let found = given.name_of(name);
             if is_given && !is_there { Err(SettingError::Half { found, missing }) } else { Ok(()) }
         };
-        needs("trace-sample", "--otlp", otlp.value.is_some())?;
+        for name in ["trace-sample", "otlp-protocol"] {
+            needs(name, "--otlp", otlp.value.is_some())?;
+        }
         for name in ["statsd-every", "statsd-style", "statsd-tags"] {
             needs(name, "--statsd", statsd.value.is_some())?;
         }
@@ -73,6 +75,7 @@ impl ReportSettings {
             log_denials: optional((args.log_denials, from("log-denials")), (None, "")),
             trace_sample: trace_sample(given, environment, otlp.value.is_some())?,
             otlp,
+            otlp_protocol,
             resource: named.collect(),
             statsd,
             statsd_every: first((args.statsd_every, from("statsd-every")), (flush, FLUSH), 5),
@@ -88,6 +91,10 @@ impl ReportSettings {
     /// The options of the service with these.
     pub(super) fn with(&self, options: Options) -> Options {
         let traces = self.otlp.value.clone().map(|endpoint| Traces {
+            protocol: match self.otlp_protocol.value {
+                OtlpProtocolArg::Grpc => OtlpProtocol::Grpc,
+                OtlpProtocolArg::Http => OtlpProtocol::Http,
+            },
             sampling: self.trace_sample.value,
             resource: self.resource.clone(),
             ..Traces::new(endpoint)
@@ -102,35 +109,6 @@ impl ReportSettings {
             ..Statsd::new(address)
         });
         Options { log_denials: self.log_denials.value, traces, statsd, ..options }
-    }
-}
-
-fn otlp(given: &Given, environment: &Environment) -> Result<Setting<Option<String>>, BadVariable> {
-    let is_enabled = environment.truth("TRACING_ENABLED")?;
-    let is_off = is_enabled == Some(false)
-        || environment.truth("OTEL_SDK_DISABLED")? == Some(true)
-        || environment.text("OTEL_TRACES_EXPORTER") == Some("none");
-    let of = |name| environment.text(name).map(|text| (text.to_owned(), name));
-    let variable = of("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-        .or_else(|| of("OTEL_EXPORTER_OTLP_ENDPOINT"))
-        .or_else(|| is_enabled.map(|_| (COLLECTOR.to_owned(), "TRACING_ENABLED")))
-        .filter(|_| !is_off);
-    let (endpoint, name) = variable.unzip();
-    let flag = (given.args.reports.otlp.clone(), given.source("otlp"));
-    let otlp = optional(flag, (endpoint, name.unwrap_or("")));
-    let is_of_variable = given.args.reports.otlp.is_none() && otlp.value.is_some();
-    let protocols = [
-        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
-        "OTEL_EXPORTER_OTLP_PROTOCOL",
-        "TRACING_EXPORTER_PROTOCOL",
-    ];
-    let protocol = protocols.into_iter().find_map(|name| Some((name, environment.text(name)?)));
-    match protocol {
-        // What the flag says is an address of gRPC; that of a variable is one for the other protocol.
-        Some((name, found)) if found != "grpc" && is_of_variable => {
-            Err(BadVariable { name, found: found.to_owned(), accepted: PROTOCOLS })
-        }
-        _ => Ok(otlp),
     }
 }
 

@@ -13,6 +13,7 @@ const TYPE: &str = "FILE, or GRPC_XDS_SOTW for a control plane";
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3_600);
 const INTERVAL: &str = "a time from 1ms to 1h, as in 10s";
 const SHARE: &str = "a share from 0 to 1, as in 0.5";
+const PAIRS: &str = "names and texts, as in zone=eu,team=shop";
 const BYTES: &str = "a number of bytes, as in 4194304";
 
 /// The control plane, if `CONFIG_TYPE` asks for one.
@@ -27,6 +28,14 @@ pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, Sett
     let mut rules = XdsRules::new(host).map_err(SettingError::Address)?;
     if let Some(node) = environment.text("CONFIG_GRPC_XDS_NODE_ID") {
         node.clone_into(&mut rules.node);
+    }
+    if let Some(pairs) = environment.text("CONFIG_GRPC_XDS_NODE_METADATA") {
+        let pair = |text: &str| {
+            text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+        };
+        let pairs: Option<Vec<_>> = pairs.split(',').map(pair).collect();
+        let found = environment.text("CONFIG_GRPC_XDS_NODE_METADATA").unwrap_or_default();
+        rules.metadata = pairs.ok_or_else(|| bad("CONFIG_GRPC_XDS_NODE_METADATA", found, PAIRS))?;
     }
     if environment.truth("CONFIG_GRPC_XDS_SERVER_USE_TLS")?.unwrap_or(false) {
         rules.tls = Some(tls(environment)?);
@@ -96,6 +105,7 @@ mod tests {
         assert_eq!(of(&[XDS]), Ok(Some(usual.into())));
         let mut expected: XdsRules =
             "xdss://plane:1/me?ca=/ca&cert=/c&key=/k&name=n".parse().expect("an address");
+        expected.metadata = vec![("zone".to_owned(), "a=b".to_owned())];
         expected.backoff.initial = Duration::from_millis(500);
         expected.backoff.max = Duration::from_secs(120);
         expected.backoff.random = 0.0;
@@ -104,6 +114,7 @@ mod tests {
             XDS,
             ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1"),
             ("CONFIG_GRPC_XDS_NODE_ID", "me"),
+            ("CONFIG_GRPC_XDS_NODE_METADATA", "zone=a=b"),
             ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
             ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "/c"),
             ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "/k"),
@@ -123,6 +134,10 @@ mod tests {
         for (more, says) in [
             (("CONFIG_TYPE", "XDS"), "CONFIG_TYPE is 'XDS' in the environment; use FILE, or GRPC"),
             (("CONFIG_GRPC_XDS_SERVER_URL", "plane"), "the address of the rules is not understood"),
+            (
+                ("CONFIG_GRPC_XDS_NODE_METADATA", "a=b,c"),
+                "CONFIG_GRPC_XDS_NODE_METADATA is 'a=b,c'",
+            ),
             (("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "soon"), "XDS_CLIENT_BACKOFF_MAX_INTERVAL is"),
             (("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "0s"), "XDS_CLIENT_BACKOFF_MAX_INTERVAL is"),
             (("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", "2"), "XDS_CLIENT_BACKOFF_RANDOM_FACTOR is '2'"),

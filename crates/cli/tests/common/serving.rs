@@ -51,9 +51,15 @@ pub(crate) fn serve_rules(
         }
     }
     let mut command = Command::new("/bin/sh");
-    command.env_clear().envs(environment.iter().copied());
+    // Nothing is behind it that would have to notice its end.
+    command.env_clear().env("TOLLGATE_LINGER_STOP", "0").envs(environment.iter().copied());
     command.args(["-c", &format!("{limit} exec \"$@\""), "sh", env!("CARGO_BIN_EXE_tollgate")]);
     command.arg("serve").args(given).args(flags);
+    begun(&mut command)
+}
+
+/// Starts this command, and returns what it has logged when it listens.
+pub(crate) fn begun(command: &mut Command) -> (Serving, Vec<String>) {
     let mut process = command.stderr(Stdio::piped()).spawn().expect("it starts");
     let stderr = BufReader::new(process.stderr.take().expect("a pipe"));
     let (give, lines) = channel();

@@ -34,6 +34,7 @@ impl Service {
     ) -> Self {
         let fixed = ["serve", "--rules", "rules", "--http", ANY, "--admin", ANY, "--grpc", grpc];
         let mut command: Command = scratch.command(&fixed);
+        command.env("TOLLGATE_LINGER_STOP", "0");
         let child = command.args(options).stdout(Stdio::null()).spawn();
         let mut process = Process(child.expect("the command is built"));
         let output = BufReader::new(process.0.stderr.take().expect("piped"));

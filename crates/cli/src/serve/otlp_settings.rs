@@ -1,0 +1,154 @@
+//! The collector of traces, from flags, from the variables of OpenTelemetry's SDK, and from those of envoyproxy/ratelimit.
+
+use super::environment::{BadVariable, Environment};
+use super::given::Given;
+use super::report_args::OtlpProtocolArg;
+use super::setting::{Setting, first, optional};
+
+/// The words of the SDK's variables, and of envoyproxy/ratelimit's.
+const PROTOCOLS: &str = "grpc, or http or http/protobuf, which are the same";
+
+const TRACING_ENABLED: &str = "TRACING_ENABLED";
+const OF_TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+const OF_ALL: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/// The path to which spans are sent over HTTP.
+const PATH: &str = "/v1/traces";
+
+/// Where it is, and how it is spoken to.
+pub(super) fn collector(
+    given: &Given,
+    environment: &Environment,
+) -> Result<(Setting<Option<String>>, Setting<OtlpProtocolArg>), BadVariable> {
+    let is_enabled = environment.truth(TRACING_ENABLED)?;
+    let is_off = is_enabled == Some(false)
+        || environment.truth("OTEL_SDK_DISABLED")? == Some(true)
+        || environment.text("OTEL_TRACES_EXPORTER") == Some("none");
+    let args = &given.args.reports;
+    // What the flag says is an address of gRPC unless the other flag says otherwise.
+    let reads = args.otlp.is_none() && !is_off;
+    let of_variables = if reads { protocol(environment)? } else { None };
+    // As there, where http is the default.
+    let usual = (is_enabled == Some(true) && reads).then_some(OtlpProtocolArg::Http);
+    let of_variables = of_variables.or(usual.map(|usual| (usual, TRACING_ENABLED)));
+    let (value, name) = of_variables.unzip();
+    let protocol = first(
+        (args.otlp_protocol, given.source("otlp-protocol")),
+        (value, name.unwrap_or("")),
+        OtlpProtocolArg::Grpc,
+    );
+    let is_http = protocol.value == OtlpProtocolArg::Http;
+    let variable = variable(environment, is_enabled.is_some(), is_http).filter(|_| !is_off);
+    let (endpoint, name) = variable.unzip();
+    let flag = args.otlp.as_ref().map(|url| if is_http { with_path(url) } else { url.clone() });
+    Ok((optional((flag, given.source("otlp")), (endpoint, name.unwrap_or(""))), protocol))
+}
+
+/// What the variables say of how it is spoken to.
+fn protocol(
+    environment: &Environment,
+) -> Result<Option<(OtlpProtocolArg, &'static str)>, BadVariable> {
+    let names = [
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+        "TRACING_EXPORTER_PROTOCOL",
+    ];
+    let Some((name, found)) =
+        names.into_iter().find_map(|name| Some((name, environment.text(name)?)))
+    else {
+        return Ok(None);
+    };
+    match found {
+        "grpc" => Ok(Some((OtlpProtocolArg::Grpc, name))),
+        "http" | "http/protobuf" => Ok(Some((OtlpProtocolArg::Http, name))),
+        _ => Err(BadVariable { name, found: found.to_owned(), accepted: PROTOCOLS }),
+    }
+}
+
+/// What the variables say of where it is, as the whole address.
+fn variable(
+    environment: &Environment,
+    is_enabled: bool,
+    is_http: bool,
+) -> Option<(String, &'static str)> {
+    if let Some(url) = environment.text(OF_TRACES) {
+        // As it stands: without a path it is the root.
+        let root = if is_http && !has_path(url) { "/" } else { "" };
+        return Some((format!("{url}{root}"), OF_TRACES));
+    }
+    if let Some(url) = environment.text(OF_ALL) {
+        // What it names is the place below which each signal has a path of its own.
+        let path = if is_http { PATH } else { "" };
+        let url = if is_http { url.trim_end_matches('/') } else { url };
+        return Some((format!("{url}{path}"), OF_ALL));
+    }
+    let usual = if is_http { "http://localhost:4318/v1/traces" } else { "http://localhost:4317" };
+    is_enabled.then(|| (usual.to_owned(), TRACING_ENABLED))
+}
+
+/// A URL without a path gets that of traces.
+fn with_path(url: &str) -> String {
+    if has_path(url) { url.to_owned() } else { format!("{url}{PATH}") }
+}
+
+fn has_path(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?']))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::ArgMatches;
+
+    use super::*;
+    use crate::serve::given::command;
+
+    fn of(flags: &[&str], pairs: &[(&str, &str)]) -> Result<(Option<String>, bool), String> {
+        let environment: Environment =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let flags: ArgMatches = command().try_get_matches_from(flags).expect("good flags");
+        let given = Given::resolve(&flags, None::<&Path>, &environment).expect("good settings");
+        let (otlp, protocol) =
+            collector(&given, &environment).map_err(|error| error.to_string())?;
+        Ok((otlp.value, protocol.value == OtlpProtocolArg::Http))
+    }
+
+    #[test]
+    fn a_collector_is_where_and_speaks_as_the_variables_say() {
+        const ENABLED: (&str, &str) = ("TRACING_ENABLED", "true");
+        let found = |url: &str, is_http| Ok((Some(url.to_owned()), is_http));
+        assert_eq!(of(&[], &[]), Ok((None, false)));
+        assert_eq!(of(&[], &[ENABLED]), found("http://localhost:4318/v1/traces", true));
+        let grpc = ("TRACING_EXPORTER_PROTOCOL", "grpc");
+        assert_eq!(of(&[], &[ENABLED, grpc]), found("http://localhost:4317", false));
+        let at = (OF_ALL, "http://c:1/a/");
+        assert_eq!(of(&[], &[ENABLED, at]), found("http://c:1/a/v1/traces", true));
+        assert_eq!(of(&[], &[at]), found("http://c:1/a/", false));
+        let http = ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf");
+        assert_eq!(of(&[], &[at, http]), found("http://c:1/a/v1/traces", true));
+        assert_eq!(of(&[], &[(OF_TRACES, "http://c:1"), http]), found("http://c:1/", true));
+        assert_eq!(of(&[], &[(OF_TRACES, "http://c:1/x"), http]), found("http://c:1/x", true));
+        assert_eq!(of(&[], &[at, ("TRACING_ENABLED", "0")]).map(|found| found.0), Ok(None));
+    }
+
+    #[test]
+    fn a_flag_is_spoken_to_over_grpc_unless_a_flag_says_otherwise() {
+        let variables = [("TRACING_ENABLED", "true"), ("TRACING_EXPORTER_PROTOCOL", "http")];
+        let found = |url: &str, is_http| Ok((Some(url.to_owned()), is_http));
+        assert_eq!(of(&["--otlp", "http://c:1"], &variables), found("http://c:1", false));
+        let flags = ["--otlp", "http://c:1", "--otlp-protocol", "http"];
+        assert_eq!(of(&flags, &[]), found("http://c:1/v1/traces", true));
+        let flags = ["--otlp", "http://c:1/x", "--otlp-protocol", "http"];
+        assert_eq!(of(&flags, &[]), found("http://c:1/x", true));
+    }
+
+    #[test]
+    fn another_protocol_is_refused_with_those_that_are_spoken() {
+        let json = [("TRACING_ENABLED", "true"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")];
+        let refused = of(&[], &json).expect_err("not spoken");
+        let expected =
+            "OTEL_EXPORTER_OTLP_PROTOCOL is 'http/json' in the environment; use grpc, or http or";
+        assert!(refused.starts_with(expected), "{refused}");
+    }
+}
