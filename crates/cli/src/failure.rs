@@ -75,6 +75,11 @@ pub(crate) enum Failure {
     },
     /// A request that the rules do not answer.
     Asking(String),
+    /// What is to be asked for its health is no address.
+    HealthAddress {
+        /// As it was named.
+        address: String,
+    },
     /// The service could not start.
     #[cfg(feature = "serve")]
     Serve(String),
@@ -140,6 +145,11 @@ impl fmt::Display for Failure {
                 }
             }
             Self::Asking(reason) => write!(f, "the rules cannot be asked: {reason}"),
+            Self::HealthAddress { address } => write!(
+                f,
+                "'{}' is no address; give a host and a port, as in 127.0.0.1:8080",
+                address.escape_debug()
+            ),
             #[cfg(feature = "serve")]
             Self::Serve(reason) => f.write_str(reason),
             Self::Output(error) => write!(f, "cannot write the report: {error}"),

@@ -8,6 +8,7 @@
 mod check;
 mod delays;
 mod failure;
+mod health;
 mod output;
 mod plot;
 mod replay;
@@ -48,6 +49,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     Simulate(simulate::SimulateArgs),
     Check(check::CheckArgs),
+    Health(health::HealthArgs),
     #[cfg(feature = "serve")]
     Rules(rules::RulesArgs),
     #[cfg(all(unix, feature = "serve"))]
@@ -85,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Simulate(args) => simulate::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Health(args) => health::run(&args),
         #[cfg(feature = "serve")]
         Command::Rules(args) => rules::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(all(unix, feature = "serve"))]
