@@ -10,7 +10,8 @@
 //! that lie beyond the limit are over it, those between the near-limit share and the limit are near it, and those below are
 //! neither; as if each hit had come by itself. The names of its counters do not end in `_total`, as
 //! OpenMetrics requires; so the type is given as `unknown`, which readers that use these names accept. Counts without
-//! a name there, or with labels from requests, are left out.
+//! a name there, or with labels from requests, are left out, and so is a counter as long as it is zero: there it is sent
+//! with its first hit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -81,23 +82,30 @@ impl Collector for Theirs {
             &[("err_type", "service_error")],
             refused,
         )?;
-        let mut metric = encoder.encode_descriptor(
-            "ratelimit_service_response_time_seconds",
-            "Time from a request that was read to its answer",
-            None,
-            MetricType::Histogram,
-        )?;
-        self.requests.seconds(Protocol::Grpc).encode(metric.encode_family(&method)?)?;
+        let seconds = self.requests.seconds(Protocol::Grpc);
+        if seconds.counts().any(|(_, count)| count > 0) {
+            let mut metric = encoder.encode_descriptor(
+                "ratelimit_service_response_time_seconds",
+                "Time from a request that was read to its answer",
+                None,
+                MetricType::Histogram,
+            )?;
+            seconds.encode(metric.encode_family(&method)?)?;
+        }
         let Some(rules) = self.cache.rules() else { return Ok(()) };
         let series = added_up(rules.rules(), labels);
         for (name, help, read) in RULE_COUNTERS {
             let name = format!("ratelimit_service_rate_limit_{name}");
+            let counted = series.iter().map(|(labels, counts)| (labels, added(counts, read)));
+            let counted: Vec<_> = counted.filter(|(_, count)| *count > 0).collect();
+            if counted.is_empty() {
+                continue;
+            }
             let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Unknown)?;
-            for ((domain, key1, key2), counts) in &series {
-                let count = gauge(counts.iter().map(read).fold(0, u64::saturating_add));
+            for ((domain, key1, key2), count) in counted {
                 let mut labels = vec![("domain", *domain), ("key1", key1.as_str())];
                 labels.extend(key2.as_deref().map(|key2| ("key2", key2)));
-                count.encode(metric.encode_family(&labels)?)?;
+                gauge(count).encode(metric.encode_family(&labels)?)?;
             }
         }
         Ok(())
@@ -111,6 +119,9 @@ fn plain(
     labels: &[(&str, &str)],
     count: u64,
 ) -> Result<(), fmt::Error> {
+    if count == 0 {
+        return Ok(());
+    }
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Unknown)?;
     match labels {
         [] => gauge(count).encode(metric),
@@ -118,14 +129,34 @@ fn plain(
     }
 }
 
-/// The same counts of rules for StatsD, whose names have all levels: they are the labels of one `rule`.
+/// A count over all series that have the same labels.
+fn added(counts: &[RuleCounts], read: fn(&RuleCounts) -> u64) -> u64 {
+    counts.iter().map(read).fold(0, u64::saturating_add)
+}
+
+/// How many requests over gRPC took no longer than so many milliseconds, and longer than the next less, for StatsD alone.
+pub(crate) const RESPONSE_TIMES: &str = "ratelimit_service_response_times";
+
+/// What stands for requests that took longer than any bound.
+const LONGEST_MS: &str = "1000";
+
+/// The same counts of rules for StatsD, whose names have all levels: they are the labels of one `rule`. And times of
+/// requests, each as the bound that it did not exceed.
 #[derive(Debug)]
 pub(crate) struct TheirPaths {
     pub(crate) cache: Arc<RuleCache>,
+    pub(crate) requests: Arc<Requests>,
 }
 
 impl Collector for TheirPaths {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "Requests over gRPC by the bound of their time in milliseconds";
+        let mut metric =
+            encoder.encode_descriptor(RESPONSE_TIMES, help, None, MetricType::Counter)?;
+        for (bound_ns, count) in self.requests.seconds(Protocol::Grpc).counts() {
+            let ms = bound_ns.map_or_else(|| LONGEST_MS.to_owned(), milliseconds);
+            ConstCounter::new(count).encode(metric.encode_family(&[("ms", ms.as_str())])?)?;
+        }
         let Some(rules) = self.cache.rules() else { return Ok(()) };
         let path = |domain, levels: Levels<'_, '_>| (domain, levels.collect::<Vec<_>>().join("."));
         let series = added_up(rules.rules(), path);
@@ -133,13 +164,18 @@ impl Collector for TheirPaths {
             let name = format!("ratelimit_service_rate_limit_{name}");
             let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
             for ((domain, path), counts) in &series {
-                let count = counts.iter().map(read).fold(0, u64::saturating_add);
                 let labels = [("domain", *domain), ("rule", path.as_str())];
-                ConstCounter::new(count).encode(metric.encode_family(&labels)?)?;
+                ConstCounter::new(added(counts, read)).encode(metric.encode_family(&labels)?)?;
             }
         }
         Ok(())
     }
+}
+
+/// All bounds are whole microseconds.
+fn milliseconds(bound_ns: u64) -> String {
+    let (whole, rest) = (bound_ns / 1_000_000, bound_ns / 1_000 % 1_000);
+    if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:03}") }
 }
 
 type Levels<'i, 'l> = &'i mut dyn Iterator<Item = &'l str>;

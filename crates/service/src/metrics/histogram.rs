@@ -39,6 +39,12 @@ impl Histogram {
         self.sum_ns.add(took_ns.saturating_mul(times));
     }
 
+    /// The counts, each with the bound above it, in nanoseconds; the last has none.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
+        let bounds = BOUNDS_NS.into_iter().map(Some).chain([None]);
+        bounds.zip(self.counts.iter().map(ServiceTotal::get))
+    }
+
     pub(crate) fn encode(&self, mut metric: MetricEncoder<'_>) -> Result<(), fmt::Error> {
         let bounds = BOUNDS_NS.iter().map(|bound_ns| seconds(*bound_ns)).chain([f64::INFINITY]);
         let counts = self.counts.iter().map(ServiceTotal::get);

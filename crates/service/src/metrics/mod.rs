@@ -23,6 +23,7 @@ use crate::metrics_names::MetricsNames;
 
 pub(crate) use clients::{MAX_RESP_CONNECTIONS, OfRespClients, RespClients};
 pub(crate) use counter::{ServiceTotal, encode_total};
+pub(crate) use envoyproxy::RESPONSE_TIMES;
 pub(crate) use gauge::encode_gauge;
 pub(crate) use requests::{OUTCOMES_COUNT, Protocol, RequestOutcome, Requests};
 
@@ -44,7 +45,9 @@ impl Metrics {
         own.register_collector(Box::new(series::OfSeries { cache: Arc::clone(&cache) }));
         let mut of_statsd = Registry::default();
         if names == MetricsNames::Envoyproxy {
-            let paths = envoyproxy::TheirPaths { cache: Arc::clone(&cache) };
+            let requests_too = Arc::clone(&requests);
+            let paths =
+                envoyproxy::TheirPaths { cache: Arc::clone(&cache), requests: requests_too };
             of_statsd.register_collector(Box::new(paths));
             let requests = Arc::clone(&requests);
             registry.register_collector(Box::new(envoyproxy::Theirs { cache, requests }));

@@ -1,6 +1,9 @@
-//! Lines of StatsD: `name:value|c` of a counter, `name:value|g` of a gauge.
+//! Lines of StatsD: `name:value|c` of a counter, `name:value|g` of a gauge, and `name:value|ms|@0.25` of four times of so many
+//! milliseconds.
 
-use super::names::{dotless, own, part, tag, theirs};
+use std::fmt::Display;
+
+use super::names::{dotless, own, part, response_time, tag, theirs};
 use super::page::{LineAmount, PageSeries};
 use super::settings::{Statsd, StatsdStyle};
 use crate::metrics_names::MetricsNames;
@@ -25,24 +28,33 @@ impl LineForm {
 
     /// The lines that tell an amount of a series: one for each of its names.
     pub(super) fn lines(&self, series: &PageSeries<'_>, amount: LineAmount) -> Vec<String> {
-        let kind = if series.is_counter { 'c' } else { 'g' };
+        if let Some((name, ms)) = response_time(series) {
+            return vec![self.line(name, &[], &ms, &timer(amount))];
+        }
+        let kind = if series.is_counter { "c" } else { "g" };
         let labels = series.labels.iter().map(|(name, value)| (*name, value.as_str()));
         let of_ours = |name: String| match self.style {
             StatsdStyle::Dotted => {
                 let parts = labels.map(|(_, value)| part(value)).filter(|part| !part.is_empty());
                 let name = parts.fold(name, |name: String, part| name + "." + &part);
-                self.line(&name, &[], amount, kind)
+                self.line(&name, &[], &amount, kind)
             }
-            StatsdStyle::Tagged => self.line(&name, &labels.collect::<Vec<_>>(), amount, kind),
+            StatsdStyle::Tagged => self.line(&name, &labels.collect::<Vec<_>>(), &amount, kind),
         };
         let mut lines: Vec<String> = own(series.name).map(of_ours).into_iter().collect();
         if self.names == MetricsNames::Envoyproxy {
-            lines.extend(theirs(series).iter().map(|name| self.line(name, &[], amount, kind)));
+            lines.extend(theirs(series).iter().map(|name| self.line(name, &[], &amount, kind)));
         }
         lines
     }
 
-    fn line(&self, name: &str, labels: &[(&str, &str)], amount: LineAmount, kind: char) -> String {
+    fn line(
+        &self,
+        name: &str,
+        labels: &[(&str, &str)],
+        amount: &dyn Display,
+        kind: &str,
+    ) -> String {
         let own = self.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         match self.style {
             StatsdStyle::Dotted => {
@@ -60,9 +72,20 @@ impl LineForm {
     }
 }
 
+/// So many times at once: a server takes one of them for as many as the rate says.
+fn timer(times: LineAmount) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a statistic")]
+    let times = match times {
+        LineAmount::Whole(times) => times as f64,
+        LineAmount::Real(times) => times,
+    };
+    if times > 1.0 { format!("ms|@{}", 1.0 / times) } else { "ms".to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::RESPONSE_TIMES;
 
     fn lines(style: StatsdStyle, names: MetricsNames, series: &PageSeries<'_>) -> Vec<String> {
         let tags = [("zone", "eu.1"), ("app", "a:b"), ("", "x")];
@@ -103,6 +126,18 @@ mod tests {
     }
 
     #[test]
+    fn times_that_are_counted_are_timers_with_the_rate_of_one_of_them() {
+        let mut times = series(RESPONSE_TIMES, &[("ms", "0.05")], true);
+        let of = |times: &PageSeries<'_>| {
+            lines(StatsdStyle::Tagged, MetricsNames::Envoyproxy, times).concat()
+        };
+        let name = "ratelimit_server.ShouldRateLimit.response_time";
+        assert_eq!(of(&times), format!("{name}:0.05|ms|@0.2|#app:a:b,zone:eu.1"));
+        times.amount = LineAmount::Whole(1);
+        assert_eq!(of(&times), format!("{name}:0.05|ms|#app:a:b,zone:eu.1"));
+    }
+
+    #[test]
     fn no_name_of_a_rule_can_add_a_line() {
         let rule = [("domain", "a\nb:1|c"), ("rule", "x;y")];
         let hits = series("tollgate_rule_hits", &rule, true);
@@ -131,10 +166,17 @@ mod tests {
         let (grpc, refused) = (request("allowed"), request("refused"));
         let resp = [("protocol", "resp"), ("outcome", "refused")];
         let of_rule = "ratelimit_service_rate_limit_over_limit";
-        let cases: [NamesCase<'_>; 6] = [
+        let local = [("by", "local"), ("outcome", "allowed")];
+        let store = [("by", "store"), ("outcome", "allowed")];
+        let redis_error = "service.call.should_rate_limit.redis_error";
+        let unknown = "service.rate_limit.other.domain_not_found";
+        let cases: [NamesCase<'_>; 9] = [
             (of_rule, &rule, &["service.rate_limit.shop.user_a.path.over_limit"]),
             ("tollgate_rule_over_limit", &rule, &[]),
             ("tollgate_config_load_success", &[], &["service.config_load_success"]),
+            ("tollgate_domain_not_found", &[], &[unknown]),
+            ("tollgate_store_decisions", &local, &[redis_error]),
+            ("tollgate_store_decisions", &store, &[]),
             ("tollgate_requests", &resp, &[]),
             ("tollgate_requests", &grpc, &["_server.ShouldRateLimit.total_requests"]),
             (

@@ -1,6 +1,7 @@
 //! Names of series in StatsD: our own, and those of envoyproxy/ratelimit.
 
 use super::page::PageSeries;
+use crate::metrics::RESPONSE_TIMES;
 
 /// Our own name of a family, if it is one of ours: `tollgate_rule_hits` is `tollgate.rule_hits`.
 pub(super) fn own(family: &str) -> Option<String> {
@@ -11,10 +12,12 @@ pub(super) fn own(family: &str) -> Option<String> {
 const OF_RULES: &str = "ratelimit_service_rate_limit_";
 
 /// The names that envoyproxy/ratelimit has for what the service counts as a whole, each with ours.
-const OF_ALL: [(&str, &str); 3] = [
+const OF_ALL: [(&str, &str); 4] = [
     ("tollgate_config_load_success", "ratelimit.service.config_load_success"),
     ("tollgate_config_load_error", "ratelimit.service.config_load_error"),
     ("tollgate_global_shadow_mode", "ratelimit.service.global_shadow_mode"),
+    // There the name has the domain, which is what a request brings: here all of them are one.
+    ("tollgate_domain_not_found", "ratelimit.service.rate_limit.other.domain_not_found"),
 ];
 
 /// The names under which envoyproxy/ratelimit sends what a series counts; several of ours may count for one of its own.
@@ -30,6 +33,10 @@ pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
     if let Some((_, theirs)) = OF_ALL.iter().find(|(ours, _)| *ours == series.name) {
         return vec![(*theirs).to_owned()];
     }
+    // What Redis did not decide because it does not answer; there such a request gets no decision.
+    if series.name == "tollgate_store_decisions" && ["local", "rule"].contains(&label("by")) {
+        return vec!["ratelimit.service.call.should_rate_limit.redis_error".to_owned()];
+    }
     if series.name == "tollgate_requests" && label("protocol") == "grpc" {
         let mut names = vec!["ratelimit_server.ShouldRateLimit.total_requests".to_owned()];
         if label("outcome") == "refused" {
@@ -38,6 +45,13 @@ pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
         return names;
     }
     Vec::new()
+}
+
+/// The name of a time there, and the milliseconds that a series of times counts.
+pub(super) fn response_time<'s>(series: &'s PageSeries<'_>) -> Option<(&'static str, &'s str)> {
+    let [(_, ms)] = &series.labels[..] else { return None };
+    let name = "ratelimit_server.ShouldRateLimit.response_time";
+    (series.name == RESPONSE_TIMES).then_some((name, ms))
 }
 
 /// A label as part of a name: dots in it separate parts, as in the path of a rule. What StatsD separates the parts of a

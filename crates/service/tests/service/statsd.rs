@@ -104,7 +104,16 @@ async fn what_was_counted_until_the_end_is_reported_line_by_line() {
 #[tokio::test]
 async fn names_of_envoyproxy_ratelimit_are_those_that_it_sends_itself() {
     let of = ["ratelimit"];
-    let lines = reported("statsd_theirs", StatsdStyle::Dotted, MetricsNames::Envoyproxy, &of).await;
+    let mut lines =
+        reported("statsd_theirs", StatsdStyle::Dotted, MetricsNames::Envoyproxy, &of).await;
+    // How long it took is one of the bounds.
+    let time = lines.iter().position(|line| line.contains(".response_time")).expect("a time");
+    let time = lines.remove(time);
+    assert!(
+        time.starts_with("ratelimit_server.ShouldRateLimit.response_time.__zone=eu:")
+            && time.ends_with("|ms"),
+        "{time}"
+    );
     assert_eq!(
         lines,
         [
