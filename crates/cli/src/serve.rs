@@ -15,6 +15,7 @@ mod report_settings;
 mod setting;
 mod settings_file;
 mod variables;
+mod watched;
 mod xds_variables;
 
 use std::ffi::OsString;

@@ -16,7 +16,6 @@ mod serving;
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::process::Command;
-use std::time::Duration;
 
 use authority::Authority;
 use common::Scratch;
@@ -26,9 +25,6 @@ use tollgate_service::protocol::config::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitUnit,
 };
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
-
-/// For the control plane.
-const PATIENT: Duration = Duration::from_secs(60);
 
 /// The container of Envoy Gateway's deployment (internal/infrastructure/kubernetes/ratelimit, August 2026), with metrics and
 /// tracing, as it is by default. Files, addresses and ports are the test's.

@@ -19,7 +19,8 @@ use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalError, GlobalLimits};
 use crate::grpc;
 use crate::http;
 use crate::listen::{
-    self, ConnectionPlaces, OfListeners, OfPlaces, Rereading, Threads, TooManyPlaces,
+    self, ConnectionAges, ConnectionPlaces, OfListeners, OfPlaces, Rereading, Threads,
+    TooManyPlaces,
 };
 use crate::options::Options;
 use crate::page;
@@ -159,7 +160,7 @@ pub async fn start(
     let mut tasks = JoinSet::new();
     keep_time(&service, &shared.stopped, &mut tasks);
     let certificates = Arc::new(Rereading::default());
-    listen(&service, health_service, &options, (sockets, &certificates), (&shared, &mut tasks))?;
+    listen(&service, &health_service, &options, (sockets, &certificates), (&shared, &mut tasks))?;
     let [http, grpc, admin] = addresses;
     Ok(Running {
         reports,
@@ -197,17 +198,20 @@ async fn restore(
 /// Starts to accept connections.
 fn listen(
     service: &Arc<Service>,
-    health: HealthServer<impl Health>,
+    health: &HealthServer<impl Health>,
     options: &Options,
     (sockets, certificates): (Sockets, &Arc<Rereading>),
     (shared, tasks): (&OfListeners, &mut JoinSet<()>),
 ) -> Result<(), StartError> {
     let (stopped, grace) = (&shared.stopped, options.grace);
     let reserved = grpc::reserved_router(health.clone());
-    let router = grpc::router(service, health, options.grpc_max_age, stopped)?;
-    let [incoming, incoming_reserved] =
-        listen::incoming(sockets.grpc, options.grpc_max_life(), shared, tasks);
-    for (router, incoming) in [(router, incoming), (reserved, incoming_reserved)] {
+    let ages = ConnectionAges::around(options.grpc_max_age);
+    let routers = ages.all().iter().map(|age| grpc::router(service, health.clone(), *age, stopped));
+    let routers = routers.collect::<Result<Vec<_>, _>>()?;
+    let of_ages = (ages, options.grpc_max_age_grace);
+    let (incoming, incoming_reserved) = listen::incoming(sockets.grpc, of_ages, shared, tasks);
+    let served = routers.into_iter().zip(incoming).chain([(reserved, incoming_reserved)]);
+    for (router, incoming) in served {
         let mut ends = stopped.clone();
         tasks.spawn(async move {
             let ended = async move { drop(ends.wait_for(|stopped| *stopped).await) };

@@ -103,7 +103,8 @@ pub(crate) struct ServeArgs {
 
     /// Seconds after which a connection of gRPC is told to go, so that its client connects anew [default: never]
     ///
-    /// By GOAWAY: requests in progress are answered. New processes behind a load balancer of connections get clients so.
+    /// By GOAWAY: requests in progress are answered. New processes behind a load balancer of connections get clients so. Each
+    /// connection has an age of its own, a tenth less to a tenth more, so that not all end at once.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..), help_heading = GRPC)]
     pub(super) grpc_max_age: Option<u32>,
 

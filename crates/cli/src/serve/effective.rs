@@ -21,7 +21,7 @@ use super::log::{Format, LogLevel};
 use super::redis_variables;
 use super::report_settings::ReportSettings;
 use super::setting::{Setting, SettingError, SettingSource, first, optional, own};
-use super::xds_variables;
+use super::{watched, xds_variables};
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,13 +104,11 @@ impl Effective {
         };
         let (loopback, everywhere) = (Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED);
         let uds = (environment.text("GRPC_UDS").map(PathBuf::from), "GRPC_UDS");
-        let ratio = environment.parsed("NEAR_LIMIT_RATIO", RATIO)?.map(check_ratio).transpose()?;
         let level = (environment.parsed("LOG_LEVEL", LogLevel::ACCEPTED)?, "LOG_LEVEL");
         let format = (environment.parsed("LOG_FORMAT", Format::ACCEPTED)?, "LOG_FORMAT");
         let rules = rules(given, environment)?;
         let is_xds = matches!(rules.value, RulesFrom::Xds(_));
         let hosts = Some(args.admin_host.clone()).filter(|names| !names.is_empty());
-        let uses_prometheus = environment.truth(USE_PROMETHEUS)?.unwrap_or(false);
         let [grpc_max_age, grpc_max_age_grace] = grpc_max_age(given, environment)?;
         Ok(Self {
             poll: own((args.poll, from("poll")), usual_poll(&rules.value)),
@@ -125,7 +123,7 @@ impl Effective {
             grpc_max_age_grace,
             resp: resp(given)?,
             admin: address((&args.admin, from("admin")), ADMIN, (loopback, 6070), environment)?,
-            metrics: metrics(given, environment)?,
+            metrics: watched::metrics(given, environment)?,
             max_connections: optional((args.max_connections, from("max-connections")), (None, "")),
             admin_hosts: own((hosts, from("admin-host")), Vec::new()),
             compat: own((args.compat, from("compat")), false),
@@ -145,7 +143,7 @@ impl Effective {
             metadata: truth(args.metadata, "metadata", "RESPONSE_DYNAMIC_METADATA")?,
             // A control plane sends the state of the world: what is not in it is gone.
             allow_empty: own((args.allow_empty, from("allow-empty")), is_xds),
-            healthy_without_rules: healthy_without_rules(given, environment)?,
+            healthy_without_rules: watched::healthy_without_rules(given, environment)?,
             linger_rules: optional((args.linger_rules, from("linger-rules")), (None, "")),
             state: optional((args.state.clone(), from("state")), (None, "")),
             state_every: state_every(given)?,
@@ -156,16 +154,8 @@ impl Effective {
             ),
             table_bytes: own((args.table_bytes, from("table-bytes")), defaults.max_table_bytes),
             max_series: own((args.max_series, from("max-series")), defaults.max_series),
-            near_limit_ratio: first(
-                (args.near_limit_ratio, from("near-limit-ratio")),
-                (ratio, "NEAR_LIMIT_RATIO"),
-                defaults.near_limit_ratio,
-            ),
-            metrics_names: first(
-                (args.metrics_names, from("metrics-names")),
-                (uses_prometheus.then_some(MetricsNamesArg::Envoyproxy), USE_PROMETHEUS),
-                MetricsNamesArg::Own,
-            ),
+            near_limit_ratio: watched::near_limit_ratio(given, environment)?,
+            metrics_names: watched::metrics_names(given, environment)?,
             linger_stop: own((args.linger_stop, from("linger-stop")), LINGER_STOP),
             redis: redis(given, environment)?,
             reports: ReportSettings::resolve(given, environment)?,
@@ -264,47 +254,8 @@ fn address(
     Ok(first((given.clone(), from), variable, address))
 }
 
-const USE_PROMETHEUS: &str = "USE_PROMETHEUS";
-
 /// Longer than a health check of every second takes to notice.
 const LINGER_STOP: u16 = 2;
-
-/// The address of `/metrics` alone: by the variables if `USE_PROMETHEUS` is true, as there.
-fn metrics(
-    given: &Given,
-    environment: &Environment,
-) -> Result<Setting<Option<HostPort>>, BadVariable> {
-    const ADDR: &str = "PROMETHEUS_ADDR";
-    let flag = (given.args.metrics.clone(), given.source("metrics"));
-    if flag.0.is_some() || !environment.truth(USE_PROMETHEUS)?.unwrap_or(false) {
-        return Ok(optional(flag, (None, "")));
-    }
-    let found = environment.text(ADDR);
-    let text = found.unwrap_or(":9090");
-    // In the notation of Go a missing host is all addresses of the machine.
-    let whole = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    let accepted = "an address, as in :9090 or 127.0.0.1:9090";
-    let refused = |_| BadVariable { name: ADDR, found: text.to_owned(), accepted };
-    let name = if found.is_some() { ADDR } else { USE_PROMETHEUS };
-    Ok(optional(flag, (Some(whole.parse().map_err(refused)?), name)))
-}
-
-/// There health waits for rules only if `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` says so, but a service starts without any
-/// only if it is forced to.
-fn healthy_without_rules(
-    given: &Given,
-    environment: &Environment,
-) -> Result<Setting<bool>, BadVariable> {
-    const FORCE: &str = "FORCE_START_WITHOUT_INITIAL_CONFIG";
-    const WAIT: &str = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED";
-    let is_forced = environment.truth(FORCE)?.unwrap_or(false);
-    let (value, name) = match environment.truth(WAIT)? {
-        Some(true) => (Some(false), WAIT),
-        _ => (is_forced.then_some(true), FORCE),
-    };
-    let flag = (given.args.healthy_without_rules, given.source("healthy-without-rules"));
-    Ok(first(flag, (value, name), false))
-}
 
 const GRACE: &str = "GRPC_MAX_CONNECTION_AGE_GRACE";
 
@@ -414,16 +365,8 @@ fn usual_poll(rules: &RulesFrom) -> u16 {
     }
 }
 
-const RATIO: &str = "a share from 0 to 1, as in 0.8";
-
 const HOSTS: &str = "an IP address or a host name, as in 0.0.0.0";
 
 const AGES: &str = "a time up to 8760h, as in 24h, or 0 for none";
 
 const MAX_AGE: Duration = Duration::from_secs(8_760 * 3_600);
-
-fn check_ratio(ratio: f64) -> Result<f64, BadVariable> {
-    let found =
-        || BadVariable { name: "NEAR_LIMIT_RATIO", found: ratio.to_string(), accepted: RATIO };
-    if (0.0..=1.0).contains(&ratio) { Ok(ratio) } else { Err(found()) }
-}

@@ -45,7 +45,7 @@ impl PrintedSource<'_> {
     /// envoyproxy/ratelimit that are honoured: some have no setting of their own.
     pub(super) fn print(&self, warnings: &[String], mut out: impl Write) -> io::Result<()> {
         let Self { effective, given, environment } = self;
-        print_settings(rows(effective, environment), given, &mut out)?;
+        print_settings(&rows(effective, environment), given, &mut out)?;
         let (settings, options) = (effective.settings(), effective.options());
         writeln!(out, "\n# What cannot be set: max-descriptors {}", settings.max_descriptors)?;
         let (entries, bytes) = (settings.max_entries, settings.max_key_bytes);
@@ -66,7 +66,7 @@ impl PrintedSource<'_> {
     }
 }
 
-fn print_settings(rows: SettingRows, given: &Given, out: &mut impl Write) -> io::Result<()> {
+fn print_settings(rows: &SettingRows, given: &Given, out: &mut impl Write) -> io::Result<()> {
     let command = command();
     write!(out, "{HEAD}")?;
     for (name, arg) in settings(&command) {

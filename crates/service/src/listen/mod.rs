@@ -1,5 +1,6 @@
 //! Accepts connections: over TCP, with or without TLS, and unix sockets. What they carry is decided elsewhere.
 
+mod ages;
 mod first_request;
 mod io;
 mod places;
@@ -16,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 
+pub(crate) use ages::ConnectionAges;
 use io::Raw;
 pub(crate) use io::{FIRST_REQUEST_WITHIN, Io, QUIET};
 pub(crate) use places::{ConnectionPlaces, OfPlaces, TooManyPlaces};
@@ -92,23 +94,33 @@ pub(crate) async fn accept<F, S>(
     }
 }
 
+/// Connections as they come.
+type Incoming = ReceiverStream<std::io::Result<Io>>;
+
 /// The connections of several sockets, for gRPC, in the runtime of the caller: Envoy has few connections with many requests
-/// each, which its threads share. Each is closed after `max_life`, whatever it is doing. The second are those of the reserve.
+/// each, which its threads share. They are dealt out by their ages, and each is closed `grace` after its own, whatever it
+/// is doing. The last are those of the reserve.
 pub(crate) fn incoming(
     sockets: Vec<Socket>,
-    max_life: Option<Duration>,
+    (ages, grace): (ConnectionAges, Option<Duration>),
     shared: &OfListeners,
     tasks: &mut JoinSet<()>,
-) -> [ReceiverStream<std::io::Result<Io>>; 2] {
+) -> (Vec<Incoming>, Incoming) {
     // A capacity of one: connections that wait here when the service stops are closed unserved.
-    let [(give, take), (give_reserved, take_reserved)] = [(); 2].map(|()| mpsc::channel(1));
+    let (gives, takes): (Vec<_>, Vec<_>) = ages.all().iter().map(|_| mpsc::channel(1)).unzip();
+    let (give_reserved, take_reserved) = mpsc::channel(1);
+    let ages = Arc::new(ages);
     for socket in sockets {
-        let (give, give_reserved) = (give.clone(), give_reserved.clone());
+        let (gives, ages, give_reserved) =
+            (gives.clone(), Arc::clone(&ages), give_reserved.clone());
         let shared = OfListeners { threads: Threads::default(), ..shared.clone() };
         let stopped = shared.stopped.clone();
         let serve = move || {
+            let dealt = ages.deal();
+            let age = ages.all()[dealt];
+            let max_life = age.zip(grace).map(|(age, grace)| age.saturating_add(grace));
             let (give, give_reserved, stopped) =
-                (give.clone(), give_reserved.clone(), stopped.clone());
+                (gives[dealt].clone(), give_reserved.clone(), stopped.clone());
             // An error means that the receiver of connections is gone.
             move |io: Io| async move {
                 let io = io.asking_within(FIRST_REQUEST_WITHIN, stopped);
@@ -121,5 +133,6 @@ pub(crate) fn incoming(
         };
         tasks.spawn(accept(socket, shared, serve));
     }
-    [take, take_reserved].map(ReceiverStream::new)
+    let takes = takes.into_iter().map(ReceiverStream::new).collect();
+    (takes, ReceiverStream::new(take_reserved))
 }

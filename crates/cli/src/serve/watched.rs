@@ -1,0 +1,74 @@
+//! What probes and Prometheus find, from flags and variables.
+
+use tollgate_rules::Settings;
+use tollgate_service::HostPort;
+
+use super::args::MetricsNamesArg;
+use super::environment::{BadVariable, Environment};
+use super::given::Given;
+use super::setting::{Setting, first, optional};
+
+const USE_PROMETHEUS: &str = "USE_PROMETHEUS";
+
+const RATIO: &str = "a share from 0 to 1, as in 0.8";
+
+/// The address of `/metrics` alone: by the variables if `USE_PROMETHEUS` is true, as there.
+pub(super) fn metrics(
+    given: &Given,
+    environment: &Environment,
+) -> Result<Setting<Option<HostPort>>, BadVariable> {
+    const ADDR: &str = "PROMETHEUS_ADDR";
+    let flag = (given.args.metrics.clone(), given.source("metrics"));
+    if flag.0.is_some() || !environment.truth(USE_PROMETHEUS)?.unwrap_or(false) {
+        return Ok(optional(flag, (None, "")));
+    }
+    let found = environment.text(ADDR);
+    let text = found.unwrap_or(":9090");
+    // In the notation of Go a missing host is all addresses of the machine.
+    let whole = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let accepted = "an address, as in :9090 or 127.0.0.1:9090";
+    let refused = |_| BadVariable { name: ADDR, found: text.to_owned(), accepted };
+    let name = if found.is_some() { ADDR } else { USE_PROMETHEUS };
+    Ok(optional(flag, (Some(whole.parse().map_err(refused)?), name)))
+}
+
+/// There health waits for rules only if `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` says so, but a service starts without any
+/// only if it is forced to.
+pub(super) fn healthy_without_rules(
+    given: &Given,
+    environment: &Environment,
+) -> Result<Setting<bool>, BadVariable> {
+    const FORCE: &str = "FORCE_START_WITHOUT_INITIAL_CONFIG";
+    const WAIT: &str = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED";
+    let is_forced = environment.truth(FORCE)?.unwrap_or(false);
+    let (value, name) = match environment.truth(WAIT)? {
+        Some(true) => (Some(false), WAIT),
+        _ => (is_forced.then_some(true), FORCE),
+    };
+    let flag = (given.args.healthy_without_rules, given.source("healthy-without-rules"));
+    Ok(first(flag, (value, name), false))
+}
+
+/// With the switch of envoyproxy/ratelimit its names are there, too.
+pub(super) fn metrics_names(
+    given: &Given,
+    environment: &Environment,
+) -> Result<Setting<MetricsNamesArg>, BadVariable> {
+    let uses_prometheus = environment.truth(USE_PROMETHEUS)?.unwrap_or(false);
+    let flag = (given.args.metrics_names, given.source("metrics-names"));
+    let variable = uses_prometheus.then_some(MetricsNamesArg::Envoyproxy);
+    Ok(first(flag, (variable, USE_PROMETHEUS), MetricsNamesArg::Own))
+}
+
+pub(super) fn near_limit_ratio(
+    given: &Given,
+    environment: &Environment,
+) -> Result<Setting<f64>, BadVariable> {
+    const NAME: &str = "NEAR_LIMIT_RATIO";
+    let ratio: Option<f64> = environment.parsed(NAME, RATIO)?;
+    if let Some(bad) = ratio.filter(|ratio| !(0.0..=1.0).contains(ratio)) {
+        return Err(BadVariable { name: NAME, found: bad.to_string(), accepted: RATIO });
+    }
+    let flag = (given.args.near_limit_ratio, given.source("near-limit-ratio"));
+    Ok(first(flag, (ratio, NAME), Settings::default().near_limit_ratio))
+}
