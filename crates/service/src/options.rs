@@ -150,8 +150,8 @@ impl fmt::Debug for RespOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateFile {
-    /// The file. Only its owner may read it: it contains the seeds of the tables' hashers. `FILE.new` and `FILE.bad`
-    /// beside it are the service's, too.
+    /// The file. Only its owner may read it: it contains the seeds of the tables' hashers. `FILE.new`, `FILE.bad`
+    /// and `FILE.quotas` (with both endings) beside it are the service's, too.
     pub path: PathBuf,
     /// The time between two writes, at least a second: what was spent since the last is lost if the process is killed.
     pub every: Duration,

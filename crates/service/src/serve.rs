@@ -24,7 +24,7 @@ use crate::listen::{
 };
 use crate::options::Options;
 use crate::page;
-use crate::quota;
+use crate::quota::{self, SavedQuotas};
 use crate::reports::OpenReports;
 use crate::resp;
 use crate::rules_from::RulesFrom;
@@ -139,7 +139,7 @@ pub async fn start(
     let (keeper, cache) =
         keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?;
     find_files(&options.rules, options.settings.allow_empty)?;
-    let (state, cache) = restore(&options, cache).await?;
+    let (state, cache, quotas) = restore(&options, cache).await?;
     let cache = Arc::new(cache);
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
     let told = (options.answers, options.headers.clone(), options.trusted_proxies.client_address());
@@ -147,6 +147,7 @@ pub async fn start(
     let mut service = Service::new(maker, told, names, keeper, state, clock);
     service.healthy_without_rules = options.healthy_without_rules;
     service.metrics.show(OfPlaces(Arc::clone(&places)));
+    service.restore_quotas(quotas);
     let (service, reports) = OpenReports::begin(service, &options)?;
     let (health, health_service) = tonic_health::server::health_reporter();
     let observe = with_health(observe, &service, &health);
@@ -180,19 +181,19 @@ pub async fn start(
     })
 }
 
-/// What keeps the state, if there is one, and the cache with what it has restored.
+/// What keeps the state, if there is one, the cache with what it has restored, and what Envoys hold.
 async fn restore(
     options: &Options,
     cache: RuleCache,
-) -> Result<(Option<Arc<StateKeeper>>, RuleCache), StartError> {
-    let Some(file) = options.state.clone() else { return Ok((None, cache)) };
-    let (state, restored) = StateKeeper::open(file, cache).await?;
+) -> Result<(Option<Arc<StateKeeper>>, RuleCache, Option<SavedQuotas>), StartError> {
+    let Some(file) = options.state.clone() else { return Ok((None, cache, None)) };
+    let (state, restored, quotas) = StateKeeper::open(file, cache).await?;
     let cache = match restored {
         Some(cache) => cache,
         // The other is still where the file is being read.
         None => keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?.1,
     };
-    Ok((Some(Arc::new(state)), cache))
+    Ok((Some(Arc::new(state)), cache, quotas))
 }
 
 /// Starts to accept connections.
@@ -310,13 +311,15 @@ impl Running {
         self.service.drain();
         report(&self.health, false).await;
         tokio::time::sleep(self.linger).await;
+        // Before their streams are closed.
+        let quotas = self.service.quotas.end();
         // An error means that all listeners have ended by themselves.
         let _ = self.stop.send(true);
         let all = async { while self.tasks.join_next().await.is_some() {} };
         let _ = timeout(self.grace, all).await;
         self.tasks.abort_all();
         if let Some(state) = &self.service.state {
-            state.close(self.service.cache(), self.grace).await;
+            state.close(self.service.cache(), quotas, self.grace).await;
         }
         if let Some(keeper) = &self.service.keeper
             && timeout(self.grace, keeper.close()).await.is_err()

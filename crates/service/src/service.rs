@@ -15,7 +15,7 @@ use crate::metrics_names::MetricsNames;
 use crate::observe::{Observers, ServiceCall};
 use crate::options::AnswerParts;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
-use crate::quota::Quotas;
+use crate::quota::{Quotas, SavedQuotas};
 use crate::state::{OfState, StateKeeper};
 use crate::tokens::Tokens;
 use crate::wire::{self, RequestRefusal};
@@ -91,6 +91,15 @@ impl Service {
             clock: ClockWatch::new(clock),
             draining,
             series_told: AtomicBool::new(false),
+        }
+    }
+
+    /// Begins with what Envoys hold of a service before this one, if that is known.
+    pub(crate) fn restore_quotas(&self, saved: Option<SavedQuotas>) {
+        let (Some(state), Some(saved)) = (&self.state, saved) else { return };
+        match self.quotas.restore(&saved) {
+            Ok(buckets) => tracing::info!("quotas restored: {buckets} buckets of Envoys"),
+            Err(error) => state.refuse_quotas(&error),
         }
     }
 

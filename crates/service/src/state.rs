@@ -6,6 +6,10 @@
 //! Files are read and written on threads that may block, for a bounded time: a disk that does not answer keeps neither the
 //! start nor the end of the service. What is no regular file is refused at the start.
 //!
+//! What Envoys hold of quotas is in a file of its own, `FILE.quotas`: it is written once, when nothing is given out any
+//! longer, and is gone before the next service gives out anything. So a service that was killed leaves none behind: what it
+//! has given out is not known.
+//!
 //! A file that cannot be read does not keep the service from starting: a limiter that does not run limits nothing, and
 //! one that begins anew admits each client at most one limit more. It is logged, counted, and kept as `FILE.bad`.
 
@@ -26,6 +30,7 @@ use tollgate_rules::{RuleCache, StateError};
 
 use crate::metrics::{ServiceTotal, encode_gauge, encode_total};
 use crate::options::StateFile;
+use crate::quota::SavedQuotas;
 use crate::start_error::StartError;
 
 /// The time within which the file must be read at the start: a gigabyte from a slow disk.
@@ -35,8 +40,8 @@ const READ_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct StateKeeper {
     file: StateFile,
-    /// One write at a time: the last one waits for one that is under way.
-    writing: Mutex<()>,
+    /// One write at a time: the last one waits for one that is under way. True once that has begun.
+    writing: Mutex<bool>,
     written: ServiceTotal,
     errors: ServiceTotal,
     begun: Instant,
@@ -45,18 +50,18 @@ pub(crate) struct StateKeeper {
 }
 
 impl StateKeeper {
-    /// Restores what the file holds into the cache, for the first load to keep. The cache is gone if the file could not be
-    /// read in time.
+    /// Restores what the file holds into the cache, for the first load to keep, and takes what Envoys hold. The cache is
+    /// gone if the file could not be read in time.
     ///
     /// # Errors
     /// The path is there and is no regular file.
     pub(crate) async fn open(
         file: StateFile,
         cache: RuleCache,
-    ) -> Result<(Self, Option<RuleCache>), StartError> {
+    ) -> Result<(Self, Option<RuleCache>, Option<SavedQuotas>), StartError> {
         let keeper = Self {
             file,
-            writing: Mutex::new(()),
+            writing: Mutex::new(false),
             written: ServiceTotal::default(),
             errors: ServiceTotal::default(),
             begun: Instant::now(),
@@ -68,9 +73,10 @@ impl StateKeeper {
         let reading = tokio::task::spawn_blocking(move || read(&path, cache, &is_late));
         match timeout(READ_WITHIN, reading).await {
             Ok(Ok(read)) => {
-                let (cache, restored) = read?;
+                let (cache, restored, quotas) = read?;
                 keeper.tell(restored);
-                Ok((keeper, Some(cache)))
+                let quotas = quotas.map_err(|error| keeper.refuse_quotas(&error));
+                Ok((keeper, Some(cache), quotas.ok().flatten()))
             }
             // It has not ended, or has panicked.
             _ => {
@@ -82,7 +88,7 @@ impl StateKeeper {
                     "state of {path} not read within {READ_WITHIN:?}, all limits begin anew; the file stays where it is \
                      until the next write"
                 );
-                Ok((keeper, None))
+                Ok((keeper, None, None))
             }
         }
     }
@@ -107,11 +113,41 @@ impl StateKeeper {
         }
     }
 
-    /// Writes the file. Blocks: not for a thread that answers requests.
-    fn write(&self, cache: &RuleCache) {
+    /// What Envoys hold is not known, after all.
+    pub(crate) fn refuse_quotas(&self, error: &StateError) {
+        self.errors.add(1);
+        let path = beside(&self.file.path, "quotas");
+        tracing::error!(
+            "quotas of {} refused, none is given out until all that Envoys may hold is over: {error}",
+            path.display()
+        );
+    }
+
+    /// Writes the file, and what Envoys hold if it is the last time. Blocks: not for a thread that answers requests.
+    fn write(&self, cache: &RuleCache, quotas: Option<&SavedQuotas>) {
         // A write that panicked has left only its own new file behind.
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.replace(cache) {
+        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if *writing {
+            return;
+        }
+        *writing = quotas.is_some();
+        let path = beside(&self.file.path, "quotas");
+        let Some(quotas) = quotas else {
+            // Here only if it could not be taken away at the start. It is true no longer.
+            let _ = fs::remove_file(path);
+            return self.write_tables(cache);
+        };
+        let written = replace(&path, |writer| Ok(writer.write_all(&quotas.to_bytes())?));
+        if let Err(error) = written {
+            self.errors.add(1);
+            tracing::error!("quotas not written to {}: {error}", path.display());
+        }
+        // They take longer.
+        self.write_tables(cache);
+    }
+
+    fn write_tables(&self, cache: &RuleCache) {
+        match replace(&self.file.path, |writer| cache.save(writer).map(drop)) {
             Ok(()) => {
                 self.written.add(1);
                 let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -128,25 +164,10 @@ impl StateKeeper {
         }
     }
 
-    fn replace(&self, cache: &RuleCache) -> Result<(), StateError> {
-        let (path, new) = (&self.file.path, beside(&self.file.path, "new"));
-        // It may be left of a process that was killed. Created anew, it has our rights and is no link.
-        let _ = fs::remove_file(&new);
-        let file = for_its_owner().write(true).create_new(true).open(&new)?;
-        let mut writer = BufWriter::new(&file);
-        cache.save(&mut writer)?;
-        writer.flush()?;
-        drop(writer);
-        file.sync_all()?;
-        fs::rename(&new, path)?;
-        sync_directory(path)?;
-        Ok(())
-    }
-
-    async fn write_apart(self: &Arc<Self>, cache: &Arc<RuleCache>) {
+    async fn write_apart(self: &Arc<Self>, cache: &Arc<RuleCache>, quotas: Option<SavedQuotas>) {
         let (keeper, cache) = (Arc::clone(self), Arc::clone(cache));
         // An error is a panic, which the runtime has reported.
-        let _ = tokio::task::spawn_blocking(move || keeper.write(&cache)).await;
+        let _ = tokio::task::spawn_blocking(move || keeper.write(&cache, quotas.as_ref())).await;
     }
 
     /// Writes at intervals until the service stops.
@@ -168,20 +189,44 @@ impl StateKeeper {
             }
             // A write that is under way goes on in its thread; `close` waits for it.
             tokio::select! {
-                () = self.write_apart(&cache) => {}
+                () = self.write_apart(&cache, None) => {}
                 () = &mut ends => return,
             }
         }
     }
 
     /// Writes once more, when nothing is decided any longer, for at most so long.
-    pub(crate) async fn close(self: &Arc<Self>, cache: &Arc<RuleCache>, grace: Duration) {
-        if timeout(grace, self.write_apart(cache)).await.is_err() {
+    pub(crate) async fn close(
+        self: &Arc<Self>,
+        cache: &Arc<RuleCache>,
+        quotas: SavedQuotas,
+        grace: Duration,
+    ) {
+        if timeout(grace, self.write_apart(cache, Some(quotas))).await.is_err() {
             self.errors.add(1);
             let path = self.file.path.display();
             tracing::error!("state not written to {path} within {grace:?}, an older one stays");
         }
     }
+}
+
+/// Replaces a file by what `fill` writes.
+fn replace(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<&File>) -> Result<(), StateError>,
+) -> Result<(), StateError> {
+    let new = beside(path, "new");
+    // It may be left of a process that was killed. Created anew, it has our rights and is no link.
+    let _ = fs::remove_file(&new);
+    let file = for_its_owner().write(true).create_new(true).open(&new)?;
+    let mut writer = BufWriter::new(&file);
+    fill(&mut writer)?;
+    writer.flush()?;
+    drop(writer);
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    sync_directory(path)?;
+    Ok(())
 }
 
 /// What became of the file at the start.
@@ -199,12 +244,11 @@ enum Restored {
     },
 }
 
-/// Reads the file. Blocks as long as the disk does. Once `is_late` is set, the path may hold a newer file.
-fn read(
-    path: &Path,
-    mut cache: RuleCache,
-    is_late: &AtomicBool,
-) -> Result<(RuleCache, Restored), StartError> {
+/// What was read: the cache with the tables, and what Envoys hold.
+type ReadState = (RuleCache, Restored, Result<Option<SavedQuotas>, StateError>);
+
+/// Reads the files. Blocks as long as the disk does. Once `is_late` is set, the path may hold a newer file.
+fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadState, StartError> {
     // Before it is opened: to open a FIFO waits for its other end.
     let restored = match path.metadata() {
         Ok(file) if !file.is_file() => {
@@ -229,7 +273,26 @@ fn read(
         };
         Restored::Refused { error, kept }
     });
-    Ok((cache, restored))
+    Ok((cache, restored, take_quotas(&beside(path, "quotas"))))
+}
+
+/// Reads what Envoys hold, and takes the file away: from now on it is true no longer.
+fn take_quotas(path: &Path) -> Result<Option<SavedQuotas>, StateError> {
+    match path.metadata() {
+        // To open a FIFO waits for its other end.
+        Ok(file) if !file.is_file() => {
+            return Err(StateError::Damaged(format!("is {}", kind(&file))));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        _ => {}
+    }
+    let read = SavedQuotas::read(File::open(path)?);
+    match &read {
+        Ok(_) => fs::remove_file(path)?,
+        Err(_) => fs::rename(path, beside(path, "bad"))?,
+    }
+    sync_directory(path)?;
+    read.map(Some)
 }
 
 /// What is there in place of a regular file.

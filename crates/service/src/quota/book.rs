@@ -1,6 +1,9 @@
 //! [`Quotas`]: all streams, their buckets, and the limits that they share.
 
+mod restart;
+
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
@@ -8,17 +11,16 @@ use tollgate::Clock;
 use tollgate_rules::DecisionMaker;
 use tonic::Status;
 
+use super::actions::{abandonment, assignment, token_bucket};
 use super::counts::{OfQuotas, QuotaCounts};
-use super::holder::{IN_FORCE, Share, TIME_TO_LIVE_S};
+use super::holder::IN_FORCE;
+use super::orphans::{Orphan, Orphans, Predecessor};
 use super::pool::{Action, Pool};
 use super::reports::{self, Entries, Judgement, LimitKey};
 use crate::protocol::kinds::rate_limit_strategy::{BlanketRule, Strategy};
-use crate::protocol::kinds::{RateLimitStrategy, TokenBucket};
 use crate::protocol::quota::rate_limit_quota_response::BucketAction;
-use crate::protocol::quota::rate_limit_quota_response::bucket_action::{
-    AbandonAction, BucketAction as Act, QuotaAssignmentAction,
-};
-use crate::protocol::quota::{BucketId, RateLimitQuotaResponse, RateLimitQuotaUsageReports};
+use crate::protocol::quota::rate_limit_quota_response::bucket_action::BucketAction as Act;
+use crate::protocol::quota::{RateLimitQuotaResponse, RateLimitQuotaUsageReports};
 
 #[cfg(test)]
 mod tests;
@@ -41,8 +43,6 @@ pub(super) type QuotaAnswer = Result<RateLimitQuotaResponse, Status>;
 #[derive(Debug)]
 pub(crate) struct Quotas {
     clock: Clock,
-    /// In nanoseconds of the clock: before, assignments of a service before this one may be in force.
-    from: u64,
     book: Mutex<QuotaBook>,
     counts: Arc<QuotaCounts>,
 }
@@ -50,6 +50,11 @@ pub(crate) struct Quotas {
 #[derive(Debug, Default)]
 struct QuotaBook {
     last_id: u64,
+    /// In nanoseconds of the clock: before, assignments of a service before this one may be in force that are not known.
+    from: u64,
+    /// Set when the service stops: nothing is given any more.
+    has_ended: bool,
+    orphans: Orphans,
     streams: HashMap<u64, QuotaStream>,
     holders: HashMap<u64, BucketHolder>,
     pools: HashMap<LimitKey, Pool>,
@@ -59,10 +64,13 @@ struct QuotaBook {
 #[derive(Debug)]
 struct QuotaStream {
     answers: mpsc::Sender<QuotaAnswer>,
+    address: IpAddr,
     /// Empty before the first report.
     domain: String,
     /// The holder of each bucket.
     buckets: HashMap<Entries, u64>,
+    /// What its Envoy had before a restart; `None` before that is asked.
+    had: Option<HashMap<Entries, Orphan>>,
 }
 
 /// A bucket of a stream that shares a limit.
@@ -78,19 +86,25 @@ struct BucketHolder {
 type Letters = HashMap<u64, Vec<BucketAction>>;
 
 impl Quotas {
-    /// Nothing is assigned for a time to live: assignments of a service before this one may be in force so long.
+    /// Nothing is assigned for a time to live: assignments of a service before this one may be in force so long. Unless
+    /// they are [restored](Quotas::restore).
     pub(crate) fn new(clock: Clock) -> Self {
         let from = clock.now().as_nanos().saturating_add(IN_FORCE);
-        Self { clock, from, book: Mutex::default(), counts: Arc::default() }
+        let book = Mutex::new(QuotaBook { from, ..QuotaBook::default() });
+        Self { clock, book, counts: Arc::default() }
     }
 
     pub(crate) fn metrics(&self) -> OfQuotas {
         OfQuotas(Arc::clone(&self.counts))
     }
 
-    /// A stream has opened: its number, and what it is told.
-    pub(super) fn open(&self) -> Result<(u64, mpsc::Receiver<QuotaAnswer>), Status> {
+    /// A stream from this address has opened: its number, and what it is told.
+    pub(super) fn open(
+        &self,
+        address: IpAddr,
+    ) -> Result<(u64, mpsc::Receiver<QuotaAnswer>), Status> {
         let mut book = self.book();
+        book.goes_on()?;
         if book.streams.len() >= MAX_STREAMS {
             let told =
                 format!("there are {MAX_STREAMS} streams, and there can be no more; try later");
@@ -99,7 +113,7 @@ impl Quotas {
         let (answers, received) = mpsc::channel(MAX_WAITING);
         let id = book.next_id();
         let (domain, buckets) = (String::new(), HashMap::new());
-        book.streams.insert(id, QuotaStream { answers, domain, buckets });
+        book.streams.insert(id, QuotaStream { answers, address, domain, buckets, had: None });
         self.count(&book);
         Ok((id, received))
     }
@@ -148,6 +162,7 @@ impl Quotas {
         reports: &RateLimitQuotaUsageReports,
         letters: &mut Letters,
     ) -> Result<(), Status> {
+        book.goes_on()?;
         let domain = book.domain(stream, &reports.domain)?;
         for (n, usage) in reports.bucket_quota_usages.iter().enumerate() {
             let counts = (usage.num_requests_allowed, usage.num_requests_denied);
@@ -167,7 +182,7 @@ impl Quotas {
                         self.counts.refused.add(1);
                         continue;
                     };
-                    let from = self.from;
+                    let from = book.from;
                     let pool = book.pools.entry(limit);
                     let pool = pool.or_insert_with(|| Pool::new(allowance, now, from));
                     if pool.allowance() != allowance {
@@ -192,6 +207,10 @@ impl Quotas {
     pub(crate) fn tick(&self) {
         let now = self.now();
         let mut book = self.book();
+        if book.has_ended {
+            return;
+        }
+        book.forget_orphans(now);
         let mut letters = Letters::new();
         let mut actions = Vec::new();
         for pool in book.pools.values_mut() {
@@ -286,13 +305,22 @@ impl QuotaBook {
             }
             self.forget(stream, entries, now, letters);
         }
+        let before = self.predecessor(stream, entries, limit);
         let of_limit = if self.pools.contains_key(limit) { 0 } else { bytes_of_limit(limit) };
         let bytes = self.bytes + bytes_of(entries) + of_limit;
         if bytes > MAX_BYTES {
             return None;
         }
         self.bytes = bytes;
-        let id = self.next_id();
+        let id = match before {
+            Predecessor::Known(id) => id,
+            Predecessor::None | Predecessor::OneOfSeveral { .. } => self.next_id(),
+        };
+        if let (Predecessor::OneOfSeveral { until }, Some(pool)) =
+            (before, self.pools.get_mut(limit))
+        {
+            pool.hold_back(now, id, until);
+        }
         let (entries, limit) = (Arc::clone(entries), Arc::clone(limit));
         self.streams.get_mut(&stream)?.buckets.insert(Arc::clone(&entries), id);
         self.holders.insert(id, BucketHolder { stream, entries, limit, fill_s: 1 });
@@ -309,6 +337,10 @@ impl QuotaBook {
 
     fn close(&mut self, stream: u64, now: u64, letters: &mut Letters) {
         let Some(stream) = self.streams.remove(&stream) else { return };
+        if self.has_ended {
+            return;
+        }
+        self.bytes -= stream.had.iter().flat_map(HashMap::keys).map(bytes_of).sum::<usize>();
         for id in stream.buckets.into_values() {
             self.end(id, now, letters);
         }
@@ -332,7 +364,7 @@ impl QuotaBook {
                     assignment(&holder.entries, token_bucket(share, holder.fill_s))
                 }
                 Action::Abandon => {
-                    let part = bucket_action(&holder.entries, Act::AbandonAction(AbandonAction {}));
+                    let part = abandonment(&holder.entries);
                     letters.entry(holder.stream).or_default().push(part);
                     let holder = holder.clone();
                     self.bytes -= bytes_of(&holder.entries);
@@ -355,27 +387,4 @@ fn bytes_of(entries: &Entries) -> usize {
 
 fn bytes_of_limit(limit: &LimitKey) -> usize {
     limit.0.len() + limit.1.len() + limit.2.len() + OVERHEAD
-}
-
-fn token_bucket(share: Share, fill_s: u32) -> Strategy {
-    let seconds = i64::from(fill_s);
-    Strategy::TokenBucket(TokenBucket {
-        max_tokens: share.max_tokens,
-        tokens_per_fill: Some(share.per_fill),
-        fill_interval: Some(prost_types::Duration { seconds, nanos: 0 }),
-    })
-}
-
-fn assignment(entries: &Entries, strategy: Strategy) -> BucketAction {
-    let seconds = i64::try_from(TIME_TO_LIVE_S).unwrap_or(i64::MAX);
-    let act = QuotaAssignmentAction {
-        assignment_time_to_live: Some(prost_types::Duration { seconds, nanos: 0 }),
-        rate_limit_strategy: Some(RateLimitStrategy { strategy: Some(strategy) }),
-    };
-    bucket_action(entries, Act::QuotaAssignmentAction(act))
-}
-
-fn bucket_action(entries: &Entries, act: Act) -> BucketAction {
-    let bucket = entries.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
-    BucketAction { bucket_id: Some(BucketId { bucket }), bucket_action: Some(act) }
 }

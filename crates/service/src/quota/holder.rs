@@ -37,15 +37,19 @@ pub(super) struct Holder {
     /// In thousandths of a request per second; `None` before the second report.
     pub(super) demand: Option<u64>,
     /// Requests since the demand was last computed.
-    asked: u64,
-    measured: u64,
+    pub(super) asked: u64,
+    pub(super) measured: u64,
     pub(super) reported: u64,
     /// Whether the last report had denials.
     pub(super) denies: bool,
     /// All that may be in force, the newest last.
     pub(super) leases: Vec<ShareLease>,
-    /// Set if it is told nothing any more. Its leases may still be in force.
+    /// Set if it is told nothing any more, or not yet. Its leases may still be in force.
     pub(super) is_gone: bool,
+    /// Whether its newest lease has arrived, as it was sent last, or will.
+    pub(super) is_sure: bool,
+    /// It is given nothing before: it may have a lease that is not known to be its own.
+    pub(super) from: u64,
 }
 
 impl Holder {
@@ -59,6 +63,8 @@ impl Holder {
             denies: false,
             leases: Vec::new(),
             is_gone: false,
+            is_sure: true,
+            from: 0,
         }
     }
 

@@ -4,13 +4,17 @@
 //! and denied. A bucket is a descriptor whose entries are in the order of their names; the rule that it matches is
 //! divided among all Envoys with such a bucket: see [`pool`].
 
+mod actions;
 mod allowance;
 mod book;
 mod counts;
 mod holder;
+mod orphans;
 mod pool;
 mod reports;
 mod rlqs;
+mod saved;
 
 pub(crate) use book::Quotas;
 pub(crate) use rlqs::{Rlqs, keep_time};
+pub(crate) use saved::SavedQuotas;

@@ -30,6 +30,19 @@
 //! An Envoy fills its bucket again if an assignment arrives after the last one has ended, even if it is the same. So a
 //! lease is prolonged only while that is certain to arrive in time; later it is given anew, and paid.
 //!
+//! # Over a restart
+//! A service that stops saves its pools ([`Pool::saved`]) when it gives out nothing any more, and the next one begins with
+//! them: [`Pool::restored`]. Leases that were given are counted until they are over, as those of closed streams. The
+//! service tells which new stream is that of an Envoy of before; what came from it before counts for its holder again.
+//! A second assumption is made there: *while one stream was open from an address, the next one from there is that of
+//! the same Envoy*. Where it is another one's, that lease is not counted while it is in force, for `IN_FORCE` at most: then
+//! Envoys let through as much more, and its `b` once more. Of an address with several streams nothing is assumed. Time in
+//! between is told by the system's clock, which has to be right.
+//!
+//! The close of a stream is a message, too. So a lease that was last sent two `DELAY`s before the end, on a stream that was
+//! open then, has arrived, and is prolonged as ever. What was sent later may be lost: it counts, with all before it, until
+//! a report shows that a new one, which is paid, has replaced it.
+//!
 //! # Which holder gets how much
 //! In proportion to what each has reported as asked for, allowed or not; at least a twentieth of an equal share, so
 //! that an Envoy whose clients come back can say so; and an equal share before the second report. A share is changed
@@ -40,6 +53,7 @@
 use super::allowance::{Allowance, SECOND};
 use super::holder::{DELAY, Holder, IN_FORCE, Share, ShareLease, TIME_TO_LIVE_S};
 
+mod restart;
 #[cfg(test)]
 mod tests;
 
@@ -129,6 +143,8 @@ impl Pool {
             self.holders.len() - 1
         });
         let holder = &mut self.holders[place];
+        // One of before a restart comes back.
+        holder.is_gone = false;
         holder.report(now, allowed, denied, found.is_none());
         holder.acknowledge(now);
         self.settle(Some(id))
@@ -236,7 +252,7 @@ impl Pool {
         let mean = (sum / number.max(1)).max(1);
         let least = (mean / LEAST).max(1);
         let weight = |holder: &Holder| match holder.demand {
-            _ if holder.is_gone => 0,
+            _ if holder.is_gone || self.at < holder.from => 0,
             Some(demand) => demand.max(least),
             None => mean,
         };
@@ -273,7 +289,8 @@ impl Pool {
         let tolerated = u64::from(self.max_given()) / (10 * TOLERANCE);
         let holder = &mut self.holders[place];
         // Whether a message of now arrives before the lease is over at Envoy, at the earliest.
-        let in_time = |lease: &ShareLease| at.saturating_add(2 * DELAY) < lease.until;
+        let is_sure = holder.is_sure;
+        let in_time = |lease: &ShareLease| is_sure && at.saturating_add(2 * DELAY) < lease.until;
         #[cfg(test)]
         let in_time =
             |lease: &ShareLease| in_time(lease) || self.fault == Some(tests::Fault::IsLate);
@@ -299,7 +316,7 @@ impl Pool {
             tests::plant(self.fault, &mut self.stored, cost, &mut holder.leases);
             holder.leases.push(ShareLease { share, since: at, until: at.saturating_add(IN_FORCE) });
             // What it denied was under the lease before.
-            holder.denies = false;
+            (holder.denies, holder.is_sure) = (false, true);
             return Some((holder.id, Action::Assign(share)));
         }
         let id = holder.id;

@@ -1,11 +1,13 @@
 //! Envoy's rate limit quota service over gRPC.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tokio_stream::wrappers::ReceiverStream;
+use tollgate_tower::PeerAddress;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::book::{QuotaAnswer, Quotas};
@@ -57,7 +59,10 @@ impl RateLimitQuotaService for Rlqs {
                  without --redis, or ask for each request (ShouldRateLimit)",
             ));
         }
-        let (stream, answers) = self.service.quotas.open()?;
+        let peer = request.extensions().get().map(|PeerAddress(address)| address.to_canonical());
+        // Every connection has one.
+        let address = peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let (stream, answers) = self.service.quotas.open(address)?;
         let (service, stopped) = (Arc::clone(&self.service), self.stopped.clone());
         tokio::spawn(listen(service, stream, request.into_inner(), stopped));
         Ok(Response::new(ReceiverStream::new(answers)))

@@ -1,5 +1,6 @@
 //! Quotas for Envoys, over real streams.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::common::{PATIENT, World, serve_with};
@@ -14,7 +15,7 @@ use tollgate_service::protocol::quota::rate_limit_quota_usage_reports::BucketQuo
 use tollgate_service::protocol::quota::{
     BucketId, RateLimitQuotaResponse, RateLimitQuotaUsageReports,
 };
-use tollgate_service::{Global, Options};
+use tollgate_service::{Global, Options, StateFile};
 use tonic::{Code, Status, Streaming};
 
 const RULES: &str = "
@@ -277,4 +278,102 @@ async fn a_service_that_stops_ends_its_streams() {
     world.running.stop().await;
     let end = envoy.answers.message().await;
     assert!(!matches!(end, Ok(Some(_))), "{end:?}");
+}
+
+/// A service on this clock whose state is in a directory of its own.
+async fn serve_state(test: &str, clock: &ManualClock) -> World {
+    let state = StateFile { path: state_of(test), every: Duration::from_secs(3_600) };
+    std::fs::create_dir_all(state.path.parent().expect("a directory")).expect("below target");
+    let (clock, state) = (clock.clone().into(), Some(state));
+    serve_with(test, RULES, |options| Options { clock, state, ..options }).await
+}
+
+fn state_of(test: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}_state")).join("state")
+}
+
+/// The same test's file of quotas, or what it becomes.
+fn quotas_of(test: &str, ending: &str) -> PathBuf {
+    state_of(test).with_file_name(format!("state.quotas{ending}"))
+}
+
+/// A service that has not been there before, for so long that it assigns.
+async fn serve_first(test: &str) -> (ManualClock, World) {
+    let _ = std::fs::remove_dir_all(state_of(test).parent().expect("a directory"));
+    let clock = ManualClock::new();
+    let world = serve_state(test, &clock).await;
+    clock.advance(BEFORE);
+    (clock, world)
+}
+
+const ALICE: [(&str, &str); 1] = [("user", "alice")];
+
+#[tokio::test]
+async fn a_service_that_stops_and_starts_prolongs_what_an_envoy_has_at_its_first_report() {
+    let test = "quota_restart";
+    let (clock, world) = serve_first(test).await;
+    let mut envoy = Stream::open(&world).await.expect("a stream");
+    envoy.ask(&ALICE, 1).await;
+    clock.advance(Duration::from_secs(1));
+    let assigned = envoy.ask(&ALICE, 1).await;
+    assert_eq!(bucket(&assigned).0, 96_800);
+    clock.advance(Duration::from_secs(2));
+    world.running.stop().await;
+    assert!(quotas_of(test, "").exists());
+    clock.advance(Duration::from_secs(1));
+    let world = serve_state(test, &clock).await;
+    assert!(!quotas_of(test, "").exists(), "it is true once");
+    let mut envoy = Stream::open(&world).await.expect("a stream");
+    assert_eq!(envoy.ask(&ALICE, 1).await, assigned);
+    // An Envoy that comes now has not been there before, and nothing is left for it.
+    let mut other = Stream::open(&world).await.expect("a stream");
+    other.send("shop", vec![usage(&ALICE, 1), usage(&[("free", "x")], 1)]).await;
+    assert_eq!(other.told().await.expect("an answer").len(), 1);
+    world.running.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_streams_from_an_address_a_restart_knows_nothing_until_all_is_over() {
+    let test = "quota_restart_two";
+    let (clock, world) = serve_first(test).await;
+    let mut envoy = Stream::open(&world).await.expect("a stream");
+    envoy.ask(&ALICE, 1).await;
+    let mut other = Stream::open(&world).await.expect("a stream");
+    other.ask(&[("user", "bob")], 1).await;
+    world.running.stop().await;
+    let world = serve_state(test, &clock).await;
+    let mut envoy = Stream::open(&world).await.expect("a stream");
+    // Carol had no bucket before, and is served at once.
+    envoy.send("shop", vec![usage(&ALICE, 1), usage(&[("user", "carol")], 1)]).await;
+    let told = envoy.told().await.expect("an answer");
+    assert_eq!(told.len(), 1);
+    assert_eq!(bucket(&strategy(&told[0])), (48_400, 20));
+    clock.advance(BEFORE);
+    envoy.send("shop", vec![usage(&ALICE, 1)]).await;
+    assert!(!envoy.told().await.expect("an answer").is_empty());
+    world.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_that_was_killed_or_finds_a_damaged_file_waits_until_all_is_over() {
+    let test = "quota_killed";
+    let (clock, world) = serve_first(test).await;
+    let mut envoy = Stream::open(&world).await.expect("a stream");
+    envoy.ask(&ALICE, 1).await;
+    // Nothing is written.
+    drop(world);
+    for is_damaged in [false, true] {
+        assert!(!quotas_of(test, "").exists());
+        if is_damaged {
+            std::fs::write(quotas_of(test, ""), "TOLLQUOT, or not").expect("below target");
+        }
+        let world = serve_state(test, &clock).await;
+        let errors = world.metric("tollgate_state_errors_total").await;
+        assert_eq!(errors, Some(u8::from(is_damaged).to_string()));
+        assert_eq!(quotas_of(test, ".bad").exists(), is_damaged);
+        let mut envoy = Stream::open(&world).await.expect("a stream");
+        envoy.send("shop", vec![usage(&ALICE, 1), usage(&[("free", "x")], 1)]).await;
+        assert_eq!(envoy.told().await.expect("an answer").len(), 1, "{is_damaged}");
+        drop(world);
+    }
 }

@@ -1,12 +1,17 @@
-//! What bounds the memory of quotas.
+//! What bounds the memory of quotas, and which stream is whose after a restart.
 
 use std::time::Duration;
 
 use tollgate::ManualClock;
-use tollgate_rules::{RuleCache, RuleText, Settings};
+use tollgate_rules::{RuleCache, RuleText, Settings, StateError};
 
 use super::*;
+use crate::protocol::quota::BucketId;
 use crate::protocol::quota::rate_limit_quota_usage_reports::BucketQuotaUsage;
+use crate::quota::SavedQuotas;
+
+/// Where streams come from.
+const ENVOY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
 const RULES: &str =
     "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: second, requests_per_unit: 100}}\n";
@@ -39,18 +44,18 @@ fn held(quotas: &Quotas) -> (usize, usize, usize) {
 #[test]
 fn there_are_so_many_streams_and_no_more() {
     let (_, quotas, _) = quotas();
-    let open: Vec<_> = (0..MAX_STREAMS).map(|_| quotas.open().expect("room")).collect();
-    let refused = quotas.open().expect_err("no room");
+    let open: Vec<_> = (0..MAX_STREAMS).map(|_| quotas.open(ENVOY).expect("room")).collect();
+    let refused = quotas.open(ENVOY).expect_err("no room");
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
     assert_eq!(refused.message(), "there are 1024 streams, and there can be no more; try later");
     quotas.close(open[0].0);
-    assert!(quotas.open().is_ok());
+    assert!(quotas.open(ENVOY).is_ok());
 }
 
 #[test]
 fn buckets_take_so_many_bytes_and_no_more_and_give_them_back() {
     let (clock, quotas, maker) = quotas();
-    let (stream, mut answers) = quotas.open().expect("room");
+    let (stream, mut answers) = quotas.open(ENVOY).expect("room");
     let value = |n: usize| format!("{n:060000}");
     let fitting = MAX_BYTES / (2 * 60_000);
     for n in 0..fitting + 100 {
@@ -82,7 +87,7 @@ fn buckets_take_so_many_bytes_and_no_more_and_give_them_back() {
 #[test]
 fn a_stream_that_takes_no_answers_ends() {
     let (clock, quotas, maker) = quotas();
-    let (stream, answers) = quotas.open().expect("room");
+    let (stream, answers) = quotas.open(ENVOY).expect("room");
     for n in 0..MAX_WAITING {
         quotas.report(&maker, stream, &reports([n.to_string()])).expect("a good report");
     }
@@ -101,7 +106,7 @@ fn a_stream_that_takes_no_answers_ends() {
 fn what_a_refused_report_changes_for_other_streams_is_told_them() {
     let (clock, quotas, maker) = quotas();
     let ((one, mut of_one), (other, mut of_other)) =
-        (quotas.open().expect("room"), quotas.open().expect("room"));
+        (quotas.open(ENVOY).expect("room"), quotas.open(ENVOY).expect("room"));
     quotas.report(&maker, one, &reports(["x".to_owned()])).expect("a good report");
     clock.advance(Duration::from_secs(1));
     quotas.report(&maker, one, &reports(["x".to_owned()])).expect("a good report");
@@ -113,4 +118,183 @@ fn what_a_refused_report_changes_for_other_streams_is_told_them() {
     assert_eq!(refused.code(), tonic::Code::InvalidArgument);
     assert!(of_one.try_recv().is_ok(), "it has less");
     assert!(of_other.try_recv().is_err(), "all is given out: it waits");
+}
+
+const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+/// What buckets are assigned: their value, and how many tokens in ten seconds.
+fn told(answers: &mut mpsc::Receiver<QuotaAnswer>) -> Vec<(Vec<u8>, u32)> {
+    let mut told = Vec::new();
+    while let Ok(Ok(answer)) = answers.try_recv() {
+        for action in answer.bucket_action {
+            let Some(Act::QuotaAssignmentAction(action_of)) = action.bucket_action else {
+                continue;
+            };
+            let strategy = action_of.rate_limit_strategy.and_then(|one| one.strategy);
+            let Some(Strategy::TokenBucket(bucket)) = strategy else { panic!("{strategy:?}") };
+            let value = action.bucket_id.expect("a bucket").bucket["k"].clone();
+            told.push((value, bucket.tokens_per_fill.expect("tokens")));
+        }
+    }
+    told
+}
+
+/// The quotas of the service after this one, which stops now and is away for a second.
+fn restarted(clock: &ManualClock, before: &Quotas) -> Quotas {
+    let file = before.end().to_bytes();
+    clock.advance(Duration::from_secs(1));
+    let after = Quotas::new(clock.clone().into());
+    let saved = SavedQuotas::read(&file[..]).expect("as it was written");
+    assert_eq!(saved.to_bytes(), file);
+    after.restore(&saved).expect("a good file");
+    after
+}
+
+/// Quotas of which streams from these addresses have parts, all of the bucket `x`, and the first also of `y`, since 3 s.
+fn given(addresses: &[IpAddr]) -> (ManualClock, Quotas, DecisionMaker) {
+    let (clock, quotas, maker) = quotas();
+    let buckets = |place| ["x", "y"].into_iter().take(if place == 0 { 2 } else { 1 });
+    for (place, address) in addresses.iter().enumerate() {
+        let (stream, mut answers) = quotas.open(*address).expect("room");
+        let report = reports(buckets(place).map(str::to_owned));
+        quotas.report(&maker, stream, &report).expect("a good report");
+        assert_eq!(told(&mut answers).len(), if place == 0 { 2 } else { 1 });
+    }
+    clock.advance(Duration::from_secs(3));
+    (clock, quotas, maker)
+}
+
+/// What a stream is told of a report of `x` and `y`.
+fn reported(
+    quotas: &Quotas,
+    maker: &DecisionMaker,
+    (stream, answers): &mut (u64, mpsc::Receiver<QuotaAnswer>),
+) -> Vec<(Vec<u8>, u32)> {
+    let report = reports(["x", "y"].map(str::to_owned));
+    quotas.report(maker, *stream, &report).expect("a good report");
+    told(answers)
+}
+
+/// What a new stream is told of its first report.
+fn first_told(quotas: &Quotas, maker: &DecisionMaker, address: IpAddr) -> Vec<(Vec<u8>, u32)> {
+    reported(quotas, maker, &mut quotas.open(address).expect("room"))
+}
+
+fn ids(quotas: &Quotas) -> Vec<u64> {
+    let mut ids: Vec<u64> = quotas.book().holders.keys().copied().collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn the_next_stream_from_an_address_has_what_the_only_one_from_there_had() {
+    let (clock, before, maker) = given(&[ENVOY, OTHER]);
+    let after = restarted(&clock, &before);
+    let orphans: Vec<u64> = after
+        .book()
+        .orphans
+        .values()
+        .flat_map(|of| of.buckets.values())
+        .map(|one| one.id)
+        .collect();
+    assert_eq!(orphans.len(), 3);
+    // They take their answers to the end: else they would be closed.
+    let mut streams = vec![after.open(ENVOY).expect("room")];
+    assert_eq!(reported(&after, &maker, &mut streams[0]).len(), 2);
+    let came_back = ids(&after);
+    assert!(came_back.len() == 2 && came_back.iter().all(|id| orphans.contains(id)));
+    // A second stream from there is a new Envoy, that of the other address the old one.
+    for (address, back) in [(ENVOY, 2), (OTHER, 3)] {
+        let mut stream = after.open(address).expect("room");
+        reported(&after, &maker, &mut stream);
+        assert_eq!(ids(&after).iter().filter(|id| orphans.contains(id)).count(), back);
+        streams.push(stream);
+    }
+    // All that is counted is given back.
+    streams.iter().for_each(|(stream, _)| after.close(*stream));
+    for _ in 0..3 {
+        clock.advance(Duration::from_nanos(IN_FORCE));
+        after.tick();
+    }
+    assert_eq!(held(&after), (0, 0, 0));
+}
+
+#[test]
+fn of_two_streams_from_an_address_nothing_is_known_until_what_they_had_is_over() {
+    let (clock, before, maker) = given(&[ENVOY, ENVOY]);
+    let after = restarted(&clock, &before);
+    // One that takes `x` for its own would lose what it has for less. `y` was of one stream, but of which?
+    assert_eq!(first_told(&after, &maker, ENVOY), []);
+    // Another address has what is free at once.
+    assert_ne!(first_told(&after, &maker, OTHER), []);
+    // They had it for 3 s before the end, and that was a second ago.
+    clock.advance(Duration::from_nanos(IN_FORCE) - Duration::from_secs(4));
+    after.tick();
+    assert!(after.book().orphans.is_empty());
+    assert!(first_told(&after, &maker, ENVOY).len() == 2);
+}
+
+#[test]
+fn a_stream_that_has_not_said_its_domain_may_be_of_each() {
+    let (clock, before, maker) = given(&[ENVOY]);
+    let _nameless = before.open(ENVOY).expect("room");
+    let after = restarted(&clock, &before);
+    assert_eq!(first_told(&after, &maker, ENVOY), []);
+}
+
+#[test]
+fn who_has_not_come_back_between_two_restarts_is_known_after_both() {
+    let (clock, before, maker) = given(&[ENVOY, OTHER]);
+    let between = restarted(&clock, &before);
+    let after = restarted(&clock, &between);
+    assert_eq!(after.book().orphans.len(), 2);
+    assert_eq!(first_told(&after, &maker, ENVOY).len(), 2);
+    assert_eq!(after.book().orphans.len(), 1);
+}
+
+#[test]
+fn quotas_that_have_ended_give_nothing_any_more() {
+    let (clock, before, maker) = given(&[ENVOY]);
+    let (stream, mut answers) = before.open(OTHER).expect("room");
+    before.end();
+    clock.advance(Duration::from_nanos(IN_FORCE));
+    before.tick();
+    let refused = before.report(&maker, stream, &reports(["x".to_owned()])).expect_err("it ended");
+    assert_eq!(
+        (refused.code(), refused.message()),
+        (tonic::Code::Unavailable, "the service stops")
+    );
+    assert_eq!(before.open(ENVOY).expect_err("it ended").code(), tonic::Code::Unavailable);
+    before.close(stream);
+    assert!(answers.try_recv().is_err() && answers.is_closed());
+}
+
+#[test]
+fn quotas_that_differ_in_any_byte_or_are_of_later_are_refused() {
+    let (clock, before, _) = given(&[ENVOY, OTHER]);
+    let file = before.end().to_bytes();
+    for at in 0..file.len() {
+        let mut changed = file.clone();
+        changed[at] ^= 1 << (at % 8);
+        let refused = SavedQuotas::read(&changed[..]).expect_err("damaged");
+        assert!(matches!(refused, StateError::Damaged(_)), "byte {at}: {refused}");
+        let refused = SavedQuotas::read(&file[..at]).expect_err("cut");
+        assert!(matches!(refused, StateError::Damaged(_)), "cut at {at}: {refused}");
+    }
+    let saved = SavedQuotas::read(&file[..]).expect("whole");
+    let earlier = Quotas::new(ManualClock::new().into());
+    let from = earlier.book().from;
+    let refused = earlier.restore(&saved).expect_err("the clock was set back").to_string();
+    assert_eq!(refused, "the state is of a later time than the system's clock shows");
+    assert_eq!((held(&earlier), earlier.book().from), ((0, 0, 0), from));
+    let after = Quotas::new(clock.into());
+    let mut nowhere = saved.clone();
+    nowhere.pools[0].holders[0].address = "nowhere".to_owned();
+    let refused = after.restore(&nowhere).expect_err("no address").to_string();
+    assert_eq!(refused, r#"the state has an address "nowhere", which is none"#);
+    let mut twice = saved.clone();
+    twice.pools.push(saved.pools[0].clone());
+    let refused = after.restore(&twice).expect_err("twice").to_string();
+    assert_eq!(refused, "the state has a limit twice");
+    assert_eq!(held(&after), (0, 0, 0));
 }

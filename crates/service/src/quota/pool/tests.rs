@@ -5,7 +5,7 @@ mod world;
 use proptest::prelude::*;
 
 use super::*;
-use world::{STEP, World};
+use world::{End, STEP, World};
 
 /// What a pool may do wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,14 @@ pub(super) enum Fault {
     FreeBuckets,
     /// A lease is prolonged although it may be over at Envoy, which then fills its bucket.
     IsLate,
+    /// What was sent last before a restart is thought to have arrived.
+    TrustsTheLast,
+    /// What Envoys hold is not known after a restart, but nothing waits for its end.
+    ForgetsTheRestart,
+    /// The same, after a kill.
+    ForgetsTheKill,
+    /// The next stream from an address is another Envoy's: what is assumed does not hold.
+    TakesOneForTheOther,
 }
 
 /// At the place where a lease is given.
@@ -36,7 +44,7 @@ pub(super) fn plant(
 
 const HUNDRED: Allowance = Allowance { per_fill: 1_000, fill_s: 10, burst: 100 };
 
-/// Envoys come, break off and fall silent at random, for two minutes.
+/// Envoys come, break off and fall silent at random, and the service is stopped and killed, for two minutes and more.
 fn random_world(seed: u64, fault: Option<Fault>) -> World {
     let allowances = [
         HUNDRED,
@@ -59,6 +67,12 @@ fn random_world(seed: u64, fault: Option<Fault>) -> World {
             2 if !world.envoys.is_empty() => {
                 let place = world.draw(world.envoys.len() as u64);
                 world.reconnect(usize::try_from(place).expect("small"));
+            }
+            4 => {
+                let ends = [End::Stops, End::Stops, End::StopsBehindOneAddress, End::IsKilled];
+                let end = ends[usize::try_from(world.draw(4)).expect("small")];
+                let seconds = world.draw(13);
+                world.restart(end, seconds);
             }
             3 if !world.envoys.is_empty() => {
                 let place = world.draw(world.envoys.len() as u64);
@@ -95,6 +109,20 @@ fn crowded_world(seed: u64, fault: Option<Fault>) -> World {
     world
 }
 
+/// An Envoy that reports every 5 s, as Envoy does, to a service that is stopped again and again.
+fn stopped_world(seed: u64, fault: Option<Fault>) -> World {
+    let slow = Allowance { per_fill: 1_000, fill_s: 600, burst: 100 };
+    let mut world = World::new(slow, DELAY, seed);
+    world.pool.fault = fault;
+    world.join(50, 5 * SECOND);
+    for _ in 0..20 {
+        let (before, down) = (world.draw(20), world.draw(6));
+        world.run(before);
+        world.restart(End::Stops, down);
+    }
+    world
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -107,15 +135,25 @@ proptest! {
 
 #[test]
 fn every_planted_fault_is_caught() {
-    for fault in [Fault::FreesAtOnce, Fault::ForgetsTheClosed, Fault::FreeBuckets, Fault::IsLate] {
+    for fault in [
+        Fault::FreesAtOnce,
+        Fault::ForgetsTheClosed,
+        Fault::FreeBuckets,
+        Fault::IsLate,
+        Fault::TrustsTheLast,
+        Fault::ForgetsTheRestart,
+        Fault::ForgetsTheKill,
+        Fault::TakesOneForTheOther,
+    ] {
         let caught = |seed| match fault {
+            Fault::TrustsTheLast => !stopped_world(seed, Some(fault)).is_within_the_bound(),
             Fault::IsLate => !slow_world(seed, Some(fault)).is_within_the_bound(),
             Fault::FreesAtOnce => !crowded_world(seed, Some(fault)).is_within_the_bound(),
             _ => !random_world(seed, Some(fault)).is_within_the_bound(),
         };
         assert!((0..400).any(caught), "{fault:?}");
     }
-    for sound in [slow_world, crowded_world] {
+    for sound in [slow_world, crowded_world, stopped_world] {
         assert!((0..100).all(|seed| sound(seed, None).is_within_the_bound()));
     }
 }
@@ -244,6 +282,64 @@ fn nothing_is_given_while_leases_of_before_may_be_in_force() {
         panic!("a share")
     };
     assert!(share.per_fill <= 500, "{share:?}");
+}
+
+/// What two Envoys at three times the limit are let through in 12 s from the end of a service on, after which there is
+/// none for a second. Each has reported so long before.
+fn over_a_restart(end: End, before: u64) -> u64 {
+    let mut world = World::new(HUNDRED, SECOND / 100, 1);
+    world.join(200, 5 * SECOND);
+    world.join(100, 5 * SECOND);
+    world.run(30 + before);
+    let admitted_before: u64 = admitted(&world).iter().sum();
+    world.restart(end, 1);
+    world.run(11);
+    assert!(world.is_within_the_bound());
+    admitted(&world).iter().sum::<u64>() - admitted_before
+}
+
+#[test]
+fn a_service_that_stops_and_starts_denies_no_envoy_what_it_had() {
+    for before in 0..5 {
+        let passed = over_a_restart(End::Stops, before);
+        assert!(passed >= 1_100, "{before}: {passed} of 1200");
+    }
+    // Where it is not known which Envoy is which, their assignments run out; nor is it after a kill.
+    for end in [End::StopsBehindOneAddress, End::IsKilled] {
+        assert!((0..5).all(|before| over_a_restart(end, before) < 1_100), "{end:?}");
+    }
+}
+
+#[test]
+fn after_a_restart_the_first_report_prolongs_what_has_certainly_arrived() {
+    let mut pool = Pool::new(HUNDRED, 0, 0);
+    pool.report(0, 1, (1, 0));
+    let sent = SECOND;
+    let [(1, Action::Assign(share))] = pool.report(sent, 1, (900, 0))[..] else { panic!("all") };
+    let saved_at = |pool: &mut Pool, at| {
+        let (limit, holders) = pool.saved(at, |id| id == 1);
+        let [(1, holder)] = &holders[..] else { panic!("{holders:?}") };
+        assert_eq!((holder.per_fill, holder.left_ns), (968, sent + IN_FORCE - at));
+        Pool::restored(&limit, [(1, holder)], at)
+    };
+    // Sent less than two delays before the end, it may be lost: a new one is given, and paid.
+    let late = sent + 2 * DELAY - 1;
+    let mut next = saved_at(&mut pool, late);
+    let stored = next.stored;
+    let told = next.report(late + SECOND, 1, (1_800, 0));
+    assert!(matches!(told[..], [(1, Action::Assign(_))]), "{told:?}");
+    assert!(next.stored < stored && next.holders[0].leases.len() == 2);
+    // Sent before that, it has arrived, and is prolonged for nothing, as long as that arrives in time.
+    let (saved, in_time) = (sent + 2 * DELAY, sent + IN_FORCE - 2 * DELAY - 1);
+    let mut next = saved_at(&mut pool, saved);
+    assert_eq!(next.report(in_time, 1, (900, 0)), [(1, Action::Assign(share))]);
+    assert_eq!(next.holders[0].leases[0].until, in_time + IN_FORCE);
+    let mut next = saved_at(&mut pool, saved);
+    let told = next.report(in_time + 1, 1, (900, 0));
+    assert!(matches!(told[..], [(1, Action::Assign(_))]) && next.holders[0].leases.len() == 2);
+    // Another Envoy gets nothing of that part of the rate meanwhile.
+    let mut next = saved_at(&mut pool, saved);
+    assert_eq!(next.report(saved, 2, (1, 0)), []);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::super::*;
+use super::Fault;
 
 /// A step of the worlds.
 pub(super) const STEP: u64 = SECOND / 50;
@@ -38,10 +39,25 @@ pub(super) struct World {
     next_id: u64,
     /// The longest delay of a message.
     delay: u64,
+    /// Between two services.
+    is_down: bool,
+    /// When a service that knows nothing begins to give: what was saved is there once more.
+    forgets: u64,
     random: u64,
     /// How much of the burst is used: the most that passed above the rate since any instant.
     above: u128,
     pub(super) max_above: u128,
+}
+
+/// How a service ends, and what the next one knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It stops. Each Envoy has an address of its own.
+    Stops,
+    /// It stops. All Envoys come from one address.
+    StopsBehindOneAddress,
+    /// It is killed.
+    IsKilled,
 }
 
 /// The next message that has arrived.
@@ -57,7 +73,19 @@ impl World {
         let pool = Pool::new(allowance, 0, 0);
         let (envoys, reports) = (Vec::new(), Vec::new());
         let random = seed | 1;
-        Self { pool, now: 0, envoys, reports, next_id: 0, delay, random, above: 0, max_above: 0 }
+        Self {
+            pool,
+            now: 0,
+            envoys,
+            reports,
+            next_id: 0,
+            delay,
+            is_down: false,
+            forgets: 0,
+            random,
+            above: 0,
+            max_above: 0,
+        }
     }
 
     pub(super) fn draw(&mut self, below: u64) -> u64 {
@@ -111,6 +139,47 @@ impl World {
         self.send(actions);
     }
 
+    /// The service ends, and after so many seconds there is another.
+    pub(super) fn restart(&mut self, end: End, seconds: u64) {
+        let ids: Vec<u64> = self.envoys.iter().map(|envoy| envoy.id).collect();
+        let (at, fault) = (self.now, self.pool.fault);
+        let (limit, saved) = self.pool.saved(at, |id| ids.contains(&id));
+        for place in 0..self.envoys.len() {
+            self.reports[place].clear();
+            // What is under way arrives up to some message.
+            let arrive = self.draw(self.envoys[place].told.len() as u64 + 1);
+            self.envoys[place].told.truncate(usize::try_from(arrive).expect("small"));
+        }
+        self.is_down = true;
+        self.run(seconds);
+        self.is_down = false;
+        let holders = saved.iter().map(|(id, saved)| (*id, saved));
+        let holders = holders.filter(|_| fault != Some(Fault::ForgetsTheRestart));
+        let waits = if fault == Some(Fault::ForgetsTheKill) { 0 } else { IN_FORCE };
+        self.pool = match end {
+            End::Stops | End::StopsBehindOneAddress => Pool::restored(&limit, holders, at),
+            End::IsKilled => {
+                self.forgets = self.now + waits.max(STEP);
+                Pool::new(self.pool.allowance, self.now, self.now + waits)
+            }
+        };
+        self.pool.fault = fault;
+        if end == End::Stops {
+            if fault == Some(Fault::TakesOneForTheOther) {
+                self.envoys.iter_mut().zip(ids.iter().rev()).for_each(|(one, id)| one.id = *id);
+            }
+            return;
+        }
+        let last = saved.iter().map(|(_, saved)| at + saved.left_ns).max();
+        for envoy in &mut self.envoys {
+            self.next_id += 1;
+            envoy.id = self.next_id;
+            if end == End::StopsBehindOneAddress {
+                self.pool.hold_back(self.now, envoy.id, last.unwrap_or(0));
+            }
+        }
+    }
+
     fn step(&mut self) {
         self.now += STEP;
         for place in 0..self.envoys.len() {
@@ -121,7 +190,10 @@ impl World {
         let per_step = u128::from(self.pool.allowance.per_fill) * u128::from(STEP);
         self.max_above = self.max_above.max(self.above);
         self.above = self.above.saturating_sub(per_step);
-        if self.now.is_multiple_of(SECOND) {
+        if self.now == self.forgets {
+            self.above = 0;
+        }
+        if self.now.is_multiple_of(SECOND) && !self.is_down {
             let actions = self.pool.tick(self.now);
             self.send(actions);
         }
@@ -181,6 +253,9 @@ impl World {
             let counts = (envoy.allowed, envoy.denied);
             queue.push_back(((now + late).max(before), (envoy.id, counts)));
             (envoy.allowed, envoy.denied, envoy.next_report) = (0, 0, now + envoy.interval);
+        }
+        if self.is_down {
+            self.reports[place].clear();
         }
         while let Some((id, counts)) = next(&mut self.reports[place], now) {
             let actions = self.pool.report(now, id, counts);

@@ -1,0 +1,78 @@
+//! A pool at the end of a service, and at the start of the next one.
+
+use super::super::saved::{SavedHolder, SavedLimit};
+use super::*;
+
+impl Pool {
+    /// What the next service has to know, with the holder that each lease is of. `is_open` tells whether a holder's
+    /// stream is open. Nothing may be given afterwards.
+    pub(crate) fn saved(
+        &mut self,
+        now: u64,
+        is_open: impl Fn(u64) -> bool,
+    ) -> (SavedLimit, Vec<(u64, SavedHolder)>) {
+        self.advance(now);
+        let now = self.at;
+        let tokens = u32::try_from(self.stored / self.scale()).unwrap_or(u32::MAX);
+        let limit = SavedLimit::new(self.allowance, tokens, self.from.saturating_sub(now));
+        let mut holders = Vec::new();
+        for holder in &mut self.holders {
+            let is_open = is_open(holder.id);
+            if is_open {
+                // That it is open shows as much as a report.
+                holder.acknowledge(now);
+            }
+            let Some(until) = holder.leases.iter().map(|lease| lease.until).max() else { continue };
+            let sent = until.saturating_sub(IN_FORCE);
+            let has_arrived = now >= sent.saturating_add(2 * DELAY);
+            #[cfg(test)]
+            let has_arrived = has_arrived || self.fault == Some(tests::Fault::TrustsTheLast);
+            let is_sure = is_open && holder.is_sure && holder.leases.len() == 1 && has_arrived;
+            let tokens = holder.leases.iter().map(|lease| lease.share.max_tokens);
+            let saved = SavedHolder {
+                per_fill: holder.rate(),
+                max_tokens: tokens.fold(0, u32::saturating_add),
+                left_ns: until - now,
+                is_sure,
+                demand: holder.demand,
+                measured_ns: now.saturating_sub(holder.measured),
+                ..SavedHolder::default()
+            };
+            holders.push((holder.id, saved));
+        }
+        (limit, holders)
+    }
+
+    /// The pool that was saved at `at`. Its holders are gone until they report.
+    pub(crate) fn restored<'a>(
+        limit: &SavedLimit,
+        holders: impl IntoIterator<Item = (u64, &'a SavedHolder)>,
+        at: u64,
+    ) -> Self {
+        let mut pool = Self::new(limit.allowance(), at, at.saturating_add(limit.from_ns));
+        let holder = |(id, saved): (u64, &SavedHolder)| {
+            let share = Share { per_fill: saved.per_fill, max_tokens: saved.max_tokens };
+            let until = at.saturating_add(saved.left_ns);
+            Holder {
+                demand: saved.demand,
+                measured: at.saturating_sub(saved.measured_ns),
+                leases: vec![ShareLease { share, since: at, until }],
+                is_gone: true,
+                is_sure: saved.is_sure,
+                ..Holder::new(id, at)
+            }
+        };
+        pool.holders = holders.into_iter().map(holder).collect();
+        pool.stored = pool.tokens(limit.tokens);
+        // What is held is not saved, too.
+        pool.advance(at);
+        pool
+    }
+
+    /// A holder gets nothing before `from`: until then it may have a lease that is not known to be its own, and would
+    /// lose it for a smaller one.
+    pub(crate) fn hold_back(&mut self, now: u64, id: u64, from: u64) {
+        self.advance(now);
+        self.holders.push(Holder { from, ..Holder::new(id, self.at) });
+    }
+}
