@@ -18,9 +18,14 @@ const ALICE: &[&str] = &["x-user: alice"];
 
 /// One Envoy, and a service that has been there for so long that it assigns.
 fn start() -> World {
+    start_with(&[])
+}
+
+/// The same, with these options of the service.
+fn start_with(options: &[&str]) -> World {
     let scratch = scratch();
     scratch.file("rules/shop.yaml", HUNDRED);
-    let world = World::start_config(scratch, &[], |service, upstream| {
+    let world = World::start_config(scratch, options, |service, upstream| {
         let config = include_str!("quota.yaml").replace("$SERVICE", &service.to_string());
         config.replace("$UPSTREAM", &upstream.to_string())
     });
@@ -138,4 +143,35 @@ fn two_envoys_at_three_times_the_limit_share_it_by_their_demand() {
         let of_share = passed / ((one + other) * share);
         assert!((0.9..=1.1).contains(&of_share), "{of_share} of {share}: {one} and {other}");
     }
+}
+
+#[test]
+fn a_service_that_stops_and_starts_under_load_denies_an_envoy_nothing_of_the_limit() {
+    // Without what is kept over the restart, more than half of that time has no assignment.
+    const AFTER: usize = 12;
+    let mut world = start_with(&["--state", "state", "--linger-stop", "0"]);
+    let client = world.client();
+    let load = std::thread::spawn(move || pace(client.0, 200, 35));
+    let begun = Instant::now();
+    // Its demand is known, and its share in force.
+    std::thread::sleep(Duration::from_secs(17));
+    let stopped = begun.elapsed();
+    let service = world.services.pop().expect("a service");
+    let address = service.grpc.to_string();
+    service.signal("TERM");
+    service.ended();
+    world.restart_service(&address, "rules loaded");
+    let away = begun.elapsed() - stopped;
+    let passed = load.join().expect("no panic");
+    let took = begun.elapsed().as_secs_f64();
+    eprintln!(
+        "stopped after {stopped:.1?}, away for {away:.1?}; passed in each second: {passed:?}"
+    );
+    let second = usize::try_from(stopped.as_secs()).expect("small");
+    let after = &passed[second..second + AFTER];
+    let sum = after.iter().sum::<u32>();
+    assert!(f64::from(sum) >= 0.9 * 100.0 * AFTER as f64, "{sum}: {after:?}");
+    assert!(after.iter().all(|passed| *passed >= 50), "{after:?}");
+    let sum = f64::from(passed.iter().sum::<u32>());
+    assert!(sum <= took * 100.0 + 100.0, "{sum} in {took} s");
 }
