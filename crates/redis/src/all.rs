@@ -242,7 +242,7 @@ fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> R
     let now = sums.iter().map(RedisToll::isolated).min().unwrap_or_default();
     let mut local = Vec::new();
     for sum in sums.iter().filter(is_local) {
-        local.push(sum.inner().share.entry(sum.key, now).cost(sum.cost));
+        local.push(sum.inner().share.toll(sum.key, sum.cost, now));
     }
     let is_ruled_out = rules.iter().any(|told| !told.allowed);
     let joint = if is_ruled_out { None } else { Some(tollgate::check_all(&mut local)) };

@@ -28,9 +28,10 @@ use crate::decision::{RedisDecision, Source};
 use crate::error::{BuildError, Fault};
 use crate::hash_slot;
 use crate::limiter::RedisLimiter;
+use crate::of_requests::{RequestLimits, with_limit};
 use crate::script::state::State;
 use crate::script::{ScriptPart, ScriptRequest, ScriptVerb, Units};
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, OnError, Settings};
 use crate::store::Store;
 use crate::store::stats::StoreEvent;
 
@@ -58,7 +59,7 @@ const LENGTHS: [u64; 7] = [1, 60, 3_600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 
 #[derive(Clone, Debug)]
 pub struct EnvoyproxyLimiter {
     limiter: RedisLimiter,
-    prefix: Box<[u8]>,
+    prefix: Arc<[u8]>,
     window_s: u64,
     clock: Clock,
     /// Of this process.
@@ -98,6 +99,42 @@ impl EnvoyproxyLimiter {
         let (prefix, random) = (prefix.as_bytes().into(), RandomState::new());
         let log = Arc::new(Limiter::new(Quota::per_minute(1)));
         Ok(Self { limiter, prefix, window_s, clock: Clock::default(), random, log })
+    }
+
+    /// A limit for limits that come with requests, as [`RequestLimits`].
+    ///
+    /// # Errors
+    /// As [`new`](EnvoyproxyLimiter::new).
+    pub fn for_requests(
+        store: &Store,
+        settings: Settings,
+        prefix: &str,
+    ) -> Result<Self, BuildError> {
+        let limiter = RequestLimits::new(store, settings.clone())?.any().clone();
+        // The share that is replaced here is that of one key.
+        Ok(Self { limiter, ..Self::new(store, settings.keys(1), prefix)? })
+    }
+
+    /// The same keys, for a request that brings a limit of so many hits in the window.
+    ///
+    /// # Errors
+    /// As [`RequestLimits::with_limit`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate_redis::{EnvoyproxyLimiter, OnError, Settings, Store};
+    /// let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let settings = Settings::new("fixed-window 1/h".parse()?);
+    /// let hourly = EnvoyproxyLimiter::for_requests(&store, settings, "")?;
+    /// let five = hourly.with_limit(5, OnError::Local)?;
+    /// // The store is away, and this is the only node.
+    /// assert!(five.check_n("shop_user_alice_", 5).await.is_allowed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_limit(&self, hits: u64, on_error: OnError) -> Result<Self, BuildError> {
+        Ok(Self { limiter: with_limit(&self.limiter, hits, on_error)?, ..self.clone() })
     }
 
     /// The same limit, with windows of what [this clock's `wall`](Clock::wall) reads. Without it, of the system's clock.

@@ -30,7 +30,8 @@ pub(crate) struct Inner {
     pub(crate) local: Arc<Local>,
     pub(crate) terms: Terms,
     pub(crate) keys: StoredKeys,
-    pub(crate) _enrolled: Enrolled,
+    pub(crate) nodes: u64,
+    pub(crate) _enrolled: Arc<Enrolled>,
 }
 
 impl Inner {

@@ -21,7 +21,7 @@ const LONGEST: usize = 128;
 /// Bytes of a digest that are written: no two clients can be found that have so many in common.
 const DIGEST: usize = 16;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StoredKeys {
     /// With the brace before the client.
     pub(crate) head: Vec<u8>,

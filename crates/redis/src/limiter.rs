@@ -45,7 +45,8 @@ use crate::store::Store;
 pub struct RedisLimiter {
     pub(crate) inner: Arc<Inner>,
     /// In mode `async`: when the last clone drops it, the task reports once more and ends.
-    _alive: Option<Arc<oneshot::Sender<()>>>,
+    #[expect(dead_code, reason = "it is kept, and never read")]
+    pub(crate) alive: Option<Arc<oneshot::Sender<()>>>,
 }
 
 impl RedisLimiter {
@@ -65,24 +66,8 @@ impl RedisLimiter {
     /// # }
     /// ```
     pub fn new(store: &Store, settings: Settings) -> Result<Self, BuildError> {
-        let plan = settings.plan()?;
-        let share = LocalShare::new(&plan, settings.nodes, settings.keys)?;
-        let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
-        let (held, form) = (settings.held(), SharedSettings::of(&settings));
-        let Settings { name, part, on_error, interval, mode, .. } = settings;
-        let keys = StoredKeys::new(&store.prefix, &name, &part, &plan);
-        let (local, era) = store.links.locals.of(&keys.head, form, plan, store.now_ns());
-        let terms = Terms { era, ..Terms::new(held, fill_ns) };
-        let _enrolled = store.links.enrol(on_error);
-        let store = store.clone();
-        let inner = Inner { store, plan, on_error, share, local, terms, keys, _enrolled };
-        let inner = Arc::new(inner);
-        let alive = (mode == Mode::Async).then(|| {
-            let (alive, gone) = oneshot::channel();
-            inner.store.links.spawn(report_regularly(Arc::clone(&inner), gone, interval));
-            Arc::new(alive)
-        });
-        Ok(Self { inner, _alive: alive })
+        let share = LocalShare::new(&settings.plan()?, settings.nodes, settings.keys)?;
+        build(store, settings, share)
     }
 
     /// The policy.
@@ -262,4 +247,29 @@ impl RedisLimiter {
         }
         returned
     }
+}
+
+/// A limiter with this share for the time without the store.
+pub(crate) fn build(
+    store: &Store,
+    settings: Settings,
+    share: LocalShare,
+) -> Result<RedisLimiter, BuildError> {
+    let plan = settings.plan()?;
+    let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
+    let (held, form) = (settings.held(), SharedSettings::of(&settings));
+    let Settings { name, part, on_error, interval, mode, nodes, .. } = settings;
+    let keys = StoredKeys::new(&store.prefix, &name, &part, &plan);
+    let (local, era) = store.links.locals.of(&keys.head, form, plan, store.now_ns());
+    let terms = Terms { era, ..Terms::new(held, fill_ns) };
+    let _enrolled = Arc::new(store.links.enrol(on_error));
+    let store = store.clone();
+    let inner = Inner { store, plan, on_error, share, local, terms, keys, nodes, _enrolled };
+    let inner = Arc::new(inner);
+    let alive = (mode == Mode::Async).then(|| {
+        let (alive, gone) = oneshot::channel();
+        inner.store.links.spawn(report_regularly(Arc::clone(&inner), gone, interval));
+        Arc::new(alive)
+    });
+    Ok(RedisLimiter { inner, alive })
 }

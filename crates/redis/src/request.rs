@@ -390,7 +390,7 @@ fn charge(seen: &[GroupedToll<'_>], is_charged: impl Fn(usize) -> bool) -> Resul
     let mut tolls = Vec::with_capacity(places.len());
     for place in &places {
         let toll = seen[*place].toll;
-        tolls.push(toll.inner().share.entry(toll.key, now).cost(toll.cost));
+        tolls.push(toll.inner().share.toll(toll.key, toll.cost, now));
     }
     let joint = tollgate::check_all(&mut tolls);
     joint.denied_by().map_or(Ok(()), |index| Err(places[index]))

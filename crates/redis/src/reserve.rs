@@ -270,7 +270,8 @@ fn without_store(
     let degraded = |decision| {
         RedisDecision::degraded(inner.share.told(decision, units.want), Source::Share, fault)
     };
-    match inner.share.entry(key, inner.link(key).isolated()).queue(units.want, wait) {
+    let place = inner.share.entry(key, inner.link(key).isolated());
+    match place.queue(inner.share.counted(units.want), wait) {
         Ok(place) => {
             let decision = degraded(Decision::Allowed(*place.permit()));
             (decision, place.wait(), Place::Share(place))

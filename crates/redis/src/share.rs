@@ -9,11 +9,16 @@
 //! ```
 //!
 //! and losing the store once more adds nothing.
+//!
+//! Where each request brings a limit of its own, all of one period share a table that counts *parts*: there are [`PARTS`]
+//! in a period, and a unit is as many as come back while it would. So a part stands for a time, whatever the limit, and one
+//! key has one budget under all of them. What is no whole number of parts is rounded up, which only denies.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Denial, Entry, KeyedLimiter, ManualClock, Policy, Quota, Timestamp, Told,
+    Decision, Denial, Entry, KeyedLimiter, ManualClock, Policy, Quota, Timestamp, Told, Toll,
 };
 
 use crate::error::BuildError;
@@ -23,9 +28,14 @@ use crate::script::plan::ScriptPlan;
 /// The wait that a denial names when it is not known when the store will be back: about when to look again.
 pub(crate) const RETRY: Duration = crate::store::backoff::LONGEST;
 
+/// The parts of a period: a limit above it has a share that is smaller than the limit by the nodes.
+pub(crate) const PARTS: u64 = 100_000_000;
+
 #[derive(Debug)]
 pub(crate) struct LocalShare {
-    limiter: KeyedLimiter<[u8]>,
+    limiter: Arc<KeyedLimiter<[u8]>>,
+    /// What is counted for each unit.
+    each: u64,
     /// The limit as a whole, not of the share; and by how many units it was softened, of which a share has none.
     limit: u64,
     beyond: u64,
@@ -54,7 +64,37 @@ impl LocalShare {
             nodes,
             reason: error.to_string(),
         })?;
-        Ok(Self { limiter, limit: plan.limit, beyond: plan.beyond(), soft_bp: plan.soft_bp })
+        let (limit, beyond, soft_bp) = (plan.limit, plan.beyond(), plan.soft_bp);
+        Ok(Self { limiter: limiter.into(), each: 1, limit, beyond, soft_bp })
+    }
+
+    /// A table of parts for limits of this period, as one for the limit of the plan.
+    pub(crate) fn of_parts(plan: &ScriptPlan, nodes: u64, keys: usize) -> Result<Self, BuildError> {
+        let period = plan.policy().quota().period();
+        let parts = Quota::try_per(PARTS, period).and_then(|quota| quota.try_burst(PARTS));
+        let refused =
+            |reason: String| BuildError::Share { policy: plan.policy().into(), nodes, reason };
+        let parts = Policy::from(parts.map_err(|error| refused(error.to_string()))?);
+        let limiter = KeyedLimiter::with_clock(parts, keys, ManualClock::new());
+        let limiter = limiter.map_err(|error| refused(error.to_string()))?.into();
+        let any = Self { limiter, each: 1, limit: 0, beyond: 0, soft_bp: 0 };
+        Ok(any.under(plan, nodes))
+    }
+
+    /// The same table for another limit of its period. No unit has more parts than there are: each share is one at least.
+    pub(crate) fn under(&self, plan: &ScriptPlan, nodes: u64) -> Self {
+        let each = PARTS.saturating_mul(nodes).div_ceil(plan.limit.max(1)).min(PARTS);
+        Self { limiter: Arc::clone(&self.limiter), each, limit: plan.limit, ..*self }
+    }
+
+    /// So many units, as the table counts them.
+    pub(crate) fn counted(&self, units: u64) -> u64 {
+        units.saturating_mul(self.each)
+    }
+
+    /// What a request costs a key.
+    pub(crate) fn toll<'a>(&'a self, key: &[u8], cost: u64, isolated: Timestamp) -> Toll<'a> {
+        self.entry(key, isolated).cost(self.counted(cost))
     }
 
     /// A key's limit in the share. `isolated` is the time spent without the store.
@@ -65,21 +105,22 @@ impl LocalShare {
     /// Decides within the share: all of it, or as much as fits if less will do.
     pub(crate) fn take(&self, key: &[u8], units: Units, isolated: Timestamp) -> Told {
         let (entry, Units { want, least, .. }) = (self.entry(key, isolated), units);
-        let decision = if least < want { entry.take_up_to(want) } else { entry.check(want) };
+        let all = self.counted(want);
+        let decision = if least < want { entry.take_up_to(all) } else { entry.check(all) };
         self.told(decision, least)
     }
 
     pub(crate) fn peek(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
-        self.told(self.entry(key, isolated).peek(cost), cost)
+        self.told(self.entry(key, isolated).peek(self.counted(cost)), cost)
     }
 
     /// The decision with the figures of the whole limit: what never fits in a share may fit when the store is back.
     pub(crate) fn told(&self, decision: Decision, cost: u64) -> Told {
-        let charged = |permit: tollgate::Permit| permit.cost();
+        let charged = |permit: tollgate::Permit| permit.cost() / self.each;
         let retry_after = |denial: Denial| denial.retry_after().unwrap_or(RETRY);
         let (remaining, reset_after) = (decision.remaining(), decision.reset_after());
         // Told is what is left of the share, and not that it is over: what is used of the limit is not known.
-        let remaining = remaining.saturating_add(self.beyond);
+        let remaining = (remaining / self.each).saturating_add(self.beyond);
         let (allowed, cost, retry_after) = match decision {
             Decision::Allowed(permit) => (true, charged(permit), Duration::ZERO),
             Decision::Denied(denial) => (false, cost, retry_after(denial)),
@@ -141,6 +182,46 @@ mod tests {
             told.into_result().unwrap_err().is_never()
         };
         assert_eq!([60, 61].map(never), [false, true]);
+    }
+
+    #[test]
+    fn limits_that_come_with_requests_share_one_table_for_each_period() {
+        for period in ["s", "m", "h", "d", "7d", "30d", "365d"] {
+            let plan = |count: u32| {
+                let policy = format!("fixed-window {count}/{period}").parse().unwrap();
+                ScriptPlan::new(policy).unwrap()
+            };
+            let table = LocalShare::of_parts(&plan(1), 4, 100).unwrap();
+            let take = |limit, cost, key: &[u8]| {
+                let told = table.under(&plan(limit), 4).take(
+                    key,
+                    Units::exactly(cost),
+                    Timestamp::default(),
+                );
+                (told.allowed, told.limit, told.remaining)
+            };
+            // A quarter of 40, of which one is charged; and then of 20, for what is left of the time.
+            assert_eq!(take(40, 1, b"a"), (true, 40, 9), "{period}");
+            assert_eq!(take(20, 5, b"a"), (false, 20, 4));
+            assert_eq!(take(20, 4, b"a"), (true, 20, 0));
+            // A share is one unit at least, and no more than there are parts.
+            assert_eq!([take(3, 1, b"b"), take(3, 1, b"b")], [(true, 3, 0), (false, 3, 0)]);
+            let most = if period == "s" { 2_248_262_313 } else { u32::MAX };
+            assert_eq!(take(most, 1, b"c"), (true, most.into(), PARTS - 1));
+            assert!(!take(most, PARTS, b"c").0);
+        }
+    }
+
+    #[test]
+    fn a_part_comes_back_while_it_is_isolated() {
+        let plan = ScriptPlan::new("fixed-window 60/m".parse().unwrap()).unwrap();
+        let share = LocalShare::of_parts(&plan, 3, 10).unwrap();
+        let admitted = |at_s: u64| {
+            let at = Timestamp::from_secs(at_s);
+            (0..99).filter(|_| share.take(b"key", Units::exactly(1), at).allowed).count()
+        };
+        // Twenty at once, and then one for every three seconds.
+        assert_eq!([admitted(0), admitted(2), admitted(3), admitted(60)], [20, 0, 1, 19]);
     }
 
     #[test]

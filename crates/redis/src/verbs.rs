@@ -69,31 +69,29 @@ impl RedisLimiter {
     /// # }
     /// ```
     pub async fn charge(&self, key: impl AsRef<[u8]>, units: u64) -> Result<u64, Fault> {
-        let (inner, key) = (&self.inner, key.as_ref());
-        let (held, _) = inner.held(key).map_or((0, 0), |held| held.take_up_to(units));
-        let owed = Units::owed(units - held);
-        if owed.want == 0 {
-            return Ok(0);
-        }
-        let counts = inner.local.counts.as_ref();
-        if let Some(decision) =
-            counts.and_then(|counts| inner.count(counts, key, ScriptVerb::Charge, owed))
-        {
-            return Ok(owed.want - decision.into_result().map_or(0, |it| it.permit().cost()));
-        }
-        inner.report_before_asking(key, Some(inner.terms.era)).await;
-        let reply = inner.ask(ScriptVerb::Charge, key, owed, inner.due()).await;
-        let reply = reply.inspect_err(|_| {
-            if inner.on_error == OnError::Local {
-                // What a share cannot remember is beyond what it admits in any case.
-                let _ = inner.share.entry(key, inner.link(key).isolated()).charge(owed.want);
-            }
-        })?;
-        let charged = reply.parts.first().map_or(0, |seen| seen.units);
-        if let Some(held) = inner.held(key) {
-            held.after(Glance::default(), charged);
-        }
-        Ok(owed.want.saturating_sub(charged))
+        charge_by(&self.inner, ScriptVerb::Charge, key.as_ref(), units).await
+    }
+
+    /// [`charge`](RedisLimiter::charge) of what was denied, so that a window too counts what lies beyond its limit: then a
+    /// [`check_n`](RedisLimiter::check_n) of cost 0 is denied once more was counted than the limit. In mode `Async` a window
+    /// counts no more than that.
+    ///
+    /// # Errors
+    /// As [`charge`](RedisLimiter::charge).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{Fault, RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("fixed-window 10/m".parse()?))?;
+    /// assert!(!limiter.check_n("alice", 11).await.is_allowed());
+    /// assert_eq!(limiter.count_denied("alice", 11).await, Err(Fault::Unreachable));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn count_denied(&self, key: impl AsRef<[u8]>, units: u64) -> Result<u64, Fault> {
+        charge_by(&self.inner, ScriptVerb::Add, key.as_ref(), units).await
     }
 
     /// Takes back up to so many units of what was charged to a key, whichever charge they are of, and returns how many that
@@ -180,6 +178,35 @@ impl RedisLimiter {
         inner.report_before_asking(key, Some(inner.terms.era)).await;
         inner.ask_store(key, units).await
     }
+}
+
+/// Charges what a node holds first, and the rest by this verb.
+async fn charge_by(inner: &Inner, verb: ScriptVerb, key: &[u8], units: u64) -> Result<u64, Fault> {
+    let (held, _) = inner.held(key).map_or((0, 0), |held| held.take_up_to(units));
+    let owed = Units::owed(units - held);
+    if owed.want == 0 {
+        return Ok(0);
+    }
+    let counts = inner.local.counts.as_ref();
+    if let Some(decision) =
+        counts.and_then(|counts| inner.count(counts, key, ScriptVerb::Charge, owed))
+    {
+        return Ok(owed.want - decision.into_result().map_or(0, |it| it.permit().cost()));
+    }
+    inner.report_before_asking(key, Some(inner.terms.era)).await;
+    let reply = inner.ask(verb, key, owed, inner.due()).await;
+    let reply = reply.inspect_err(|_| {
+        if inner.on_error == OnError::Local {
+            // What a share cannot remember is beyond what it admits in any case.
+            let (share, isolated) = (&inner.share, inner.link(key).isolated());
+            let _ = share.entry(key, isolated).charge(share.counted(owed.want));
+        }
+    })?;
+    let charged = reply.parts.first().map_or(0, |seen| seen.units);
+    if let Some(held) = inner.held(key) {
+        held.after(Glance::default(), charged);
+    }
+    Ok(owed.want.saturating_sub(charged))
 }
 
 /// As much as fits: units that this node holds, and the others from the store.

@@ -1,0 +1,109 @@
+//! Limits that come with requests: each request brings a number for one window, and all of them count in one key.
+
+use std::sync::Arc;
+
+use tollgate::{Algorithm, Policy, Quota};
+
+use crate::error::BuildError;
+use crate::inner::Inner;
+use crate::limiter::{RedisLimiter, build};
+use crate::script::plan::ScriptPlan;
+use crate::settings::{Mode, OnError, Settings};
+use crate::share::LocalShare;
+use crate::store::Store;
+
+/// What counts limits that come with requests, in one window: a limiter for each number that a request brings.
+#[derive(Clone, Debug)]
+pub struct RequestLimits {
+    /// Of the number in the settings.
+    any: RedisLimiter,
+}
+
+impl RequestLimits {
+    /// On a store. The policy of the settings is a fixed window, whose number means nothing. Every decision asks
+    /// the store, whatever the mode in the settings.
+    ///
+    /// Without the store each key has one share, whatever limits its requests bring: the limit of the request divided by the
+    /// nodes, at least 1 and at most 100,000,000.
+    ///
+    /// # Errors
+    /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is no plain fixed window.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate_redis::{OnError, RequestLimits, Settings, Store};
+    /// let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let hourly = Settings::new("fixed-window 1/h".parse()?).name("tenants");
+    /// let hourly = RequestLimits::new(&store, hourly)?;
+    /// // The store is away, and this is the only node.
+    /// let small = hourly.with_limit(10, OnError::Local)?;
+    /// assert!(small.check_n("alice", 10).await.is_allowed() && !small.check("alice").await.is_allowed());
+    /// assert!(hourly.with_limit(20, OnError::Allow)?.check("alice").await.is_allowed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(store: &Store, settings: Settings) -> Result<Self, BuildError> {
+        let settings = settings.mode(Mode::Exact);
+        let (given, quota) = (settings.policy, settings.policy.quota());
+        if Policy::new(Algorithm::FixedWindow, quota) != Ok(given) {
+            return Err(BuildError::NotOfEnvoyproxy { policy: given.into() });
+        }
+        let share = LocalShare::of_parts(&settings.plan()?, settings.nodes, settings.keys)?;
+        Ok(Self { any: build(store, settings, share)? })
+    }
+
+    /// The same keys, for a request that brings a limit of so many units in the window. Of one key each limit counts what was
+    /// admitted under all.
+    ///
+    /// # Errors
+    /// A number that no window takes: 0, or more in a second than can be counted.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate_redis::{OnError, RequestLimits, Settings, Store};
+    /// let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let hourly = RequestLimits::new(&store, Settings::new("fixed-window 1/h".parse()?))?;
+    /// assert_eq!(hourly.with_limit(10, OnError::Deny)?.policy().to_string(), "fixed-window 10/h");
+    /// assert!(hourly.with_limit(0, OnError::Deny).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_limit(&self, units: u64, on_error: OnError) -> Result<RedisLimiter, BuildError> {
+        with_limit(&self.any, units, on_error)
+    }
+
+    /// The limiter of the number in the settings.
+    pub(crate) fn any(&self) -> &RedisLimiter {
+        &self.any
+    }
+}
+
+/// A limiter of the same keys, and of another number.
+pub(crate) fn with_limit(
+    any: &RedisLimiter,
+    units: u64,
+    on_error: OnError,
+) -> Result<RedisLimiter, BuildError> {
+    let Inner { store, plan, share, local, terms, keys, nodes, _enrolled, .. } = &*any.inner;
+    let refused = BuildError::Setting {
+        setting: "the limit",
+        accepted: "1 or more units, as many as a window counts",
+    };
+    let quota = Quota::try_per(units, plan.policy().quota().period());
+    let policy = quota.and_then(|quota| Policy::new(Algorithm::FixedWindow, quota));
+    let plan = ScriptPlan::new(policy.map_err(|_| refused)?)?;
+    let inner = Inner {
+        store: store.clone(),
+        plan,
+        on_error,
+        share: share.under(&plan, *nodes),
+        local: Arc::clone(local),
+        terms: *terms,
+        keys: keys.clone(),
+        nodes: *nodes,
+        _enrolled: Arc::clone(_enrolled),
+    };
+    Ok(RedisLimiter { inner: Arc::new(inner), alive: None })
+}
