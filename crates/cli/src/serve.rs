@@ -111,6 +111,13 @@ async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
     if let Some(global) = &options.global {
         tracing::info!("limits are kept in {global}");
     }
+    if effective.compat.value && effective.compat.source == effective.rules.source {
+        tracing::info!(
+            "rules come by {}, so each descriptor is counted by itself, what is denied, too, as in envoyproxy/ratelimit; \
+             --compat=false says otherwise",
+            effective.rules.source
+        );
+    }
     // In a task: it reads files, and may have to wait for a disk, which must not keep it from being stopped.
     let starting = tokio::spawn(start(options, move |refresh| teller.tell(refresh)));
     let [_, terminate, interrupt] = &mut signals;

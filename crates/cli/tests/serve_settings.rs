@@ -199,6 +199,29 @@ fn a_control_plane_has_its_deletions_obeyed_and_an_address_for_metrics_needs_its
 }
 
 #[test]
+fn what_comes_as_to_envoyproxy_ratelimit_is_counted_as_there_unless_it_is_said_otherwise() {
+    let plane = [("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1")];
+    let files = [("RUNTIME_ROOT", "/data")];
+    let ours = [("TOLLGATE_RULES", "here")];
+    let (xds, none) = (&["--rules", "xds://plane:1/node"][..], &[][..]);
+    for (flags, environment, value, source) in [
+        (none, &files[..], "true", "RUNTIME_ROOT"),
+        (none, &plane, "true", "CONFIG_TYPE"),
+        (xds, &[], "true", "--rules"),
+        (none, &ours, "false", "default"),
+        (&["--rules", "here"], &files, "false", "default"),
+        (&["--compat=false"], &files, "false", "--compat"),
+        (none, &[files[0], ("TOLLGATE_COMPAT", "false")], "false", "TOLLGATE_COMPAT"),
+    ] {
+        let flags = [&["--print-config"], flags].concat();
+        let (ok, printed, errors) = run(&flags, environment);
+        assert!(ok, "{errors}");
+        let found = setting(&printed, "compat");
+        assert_eq!(found, (value.to_owned(), source.to_owned()), "{flags:?} {environment:?}");
+    }
+}
+
+#[test]
 fn a_grace_of_envoyproxy_ratelimit_without_an_age_has_no_effect() {
     for age in ["", "0"] {
         let environment = [

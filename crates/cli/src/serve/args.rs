@@ -149,7 +149,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = ADMIN)]
     pub(super) admin_host: Vec<HostName>,
 
-    /// Decide each descriptor on its own, as envoyproxy/ratelimit does
+    /// Decide each descriptor on its own, as envoyproxy/ratelimit does, and count what is denied; default: false, but true
+    /// with its variables and with a control plane
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
     pub(super) compat: Option<bool>,
 

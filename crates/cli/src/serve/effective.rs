@@ -108,6 +108,7 @@ impl Effective {
         let format = (environment.parsed("LOG_FORMAT", Format::ACCEPTED)?, "LOG_FORMAT");
         let rules = rules(given, environment)?;
         let is_xds = matches!(rules.value, RulesFrom::Xds(_));
+        let compat = compat(given, &rules);
         let hosts = Some(args.admin_host.clone()).filter(|names| !names.is_empty());
         let [grpc_max_age, grpc_max_age_grace] = grpc_max_age(given, environment)?;
         Ok(Self {
@@ -126,7 +127,7 @@ impl Effective {
             metrics: watched::metrics(given, environment)?,
             max_connections: optional((args.max_connections, from("max-connections")), (None, "")),
             admin_hosts: own((hosts, from("admin-host")), Vec::new()),
-            compat: own((args.compat, from("compat")), false),
+            compat,
             shadow: truth(args.shadow, "shadow", "SHADOW_MODE")?,
             quota_mode: truth(args.quota_mode, "quota-mode", "QUOTA_MODE")?,
             merge_domains: truth(args.merge_domains, "merge-domains", "MERGE_DOMAIN_CONFIG")?,
@@ -354,6 +355,16 @@ fn rules(given: &Given, environment: &Environment) -> Result<Setting<RulesFrom>,
     value.extend(subdirectory);
     value.push(environment.text("RUNTIME_APPDIRECTORY").unwrap_or("config"));
     Ok(of_variable(RulesFrom::Files(value), source))
+}
+
+/// What comes from a control plane, or to a service that is started by the variables of envoyproxy/ratelimit, is counted
+/// as there, unless it is said otherwise.
+fn compat(given: &Given, rules: &Setting<RulesFrom>) -> Setting<bool> {
+    let is_as_there = given.args.rules.is_none() || matches!(rules.value, RulesFrom::Xds(_));
+    match given.args.compat {
+        None if is_as_there => Setting { value: true, source: rules.source.clone() },
+        compat => own((compat, given.source("compat")), false),
+    }
 }
 
 /// Seconds between two readings. Files are also watched; a hash in Redis is not, but polling its version is cheap.
