@@ -100,9 +100,10 @@ pub struct Status {
     /// Whether it was the first charge of its rule of which units are not remembered, for the log. Only a limit of usage, a
     /// [`Charge`](crate::Act::Charge) and what a denied cost is charged into debt leave any.
     pub is_first_uncharged: bool,
-    /// Whether it was the first question of cost 0 that its rule was asked: from now on what does not fit there is charged
-    /// nevertheless. See [Usage](crate#usage).
-    pub is_first_question: bool,
+    /// Whether it was the first cost above 1 of its rule that Envoy asked for ([`CheckEnvoy`](crate::Act::CheckEnvoy)) and
+    /// that was denied and is charged nowhere, for the log: perhaps it had been used already. Not of a rule that says
+    /// `usage: false`. See [Usage](crate#usage).
+    pub is_first_denied_cost: bool,
     /// How the request was decided, if its client had no cell because the rule's table was full: such a denial does
     /// not mean that the client has spent its limit.
     pub no_cell: Option<NoCell>,
@@ -144,7 +145,7 @@ impl Status {
         wait: Duration::ZERO,
         uncharged: 0,
         is_first_uncharged: false,
-        is_first_question: false,
+        is_first_denied_cost: false,
         no_cell: None,
         is_without_store: false,
         rule: None,

@@ -9,12 +9,13 @@ use tollgate::{Clock, Timestamp};
 use crate::before::Before;
 use crate::counter::RuleTotal;
 use crate::error::RuleError;
-use crate::full::{FullReport, NoCell, NoCellTally};
+use crate::full::{FullReport, NoCell};
 use crate::linger::Lingering;
 use crate::pool::HeadroomRefusal;
 use crate::reclaim::compile_in_room;
 use crate::room::Room;
 use crate::rule::Rule;
+use crate::rule_counts::{Counters, RuleCounts};
 use crate::rule_set::RuleSet;
 use crate::series::SeriesStatus;
 use crate::settings::Settings;
@@ -47,7 +48,7 @@ pub struct RuleCache {
     /// Requests that passed only because of the global shadow mode.
     global_shadow: RuleTotal,
     /// Under limits that come with requests.
-    own_limits_full: NoCellTally,
+    pub(crate) own_limits: Counters,
     /// For the series of all rules.
     series: Arc<Room>,
     /// For the lists of worst clients.
@@ -127,7 +128,7 @@ impl RuleCache {
             refused_loads: RuleTotal::default(),
             unknown_domains: RuleTotal::default(),
             global_shadow: RuleTotal::default(),
-            own_limits_full: NoCellTally::default(),
+            own_limits: Counters::default(),
             series,
             lists: Arc::new(Room::new(WorstClient::MAX_RULES)),
             loading: Mutex::new(Loading::default()),
@@ -317,16 +318,16 @@ impl RuleCache {
         self.global_shadow.get()
     }
 
-    /// Hits so far under limits that came with requests whose client had no cell, because the table of such limits was
-    /// full.
+    /// What was counted so far under limits that came with requests: hits whose client had no cell, because the table of such
+    /// limits was full, and denied costs. Their other hits are counted nowhere.
     ///
     /// ```
-    /// use tollgate_rules::{NoCell, RuleCache, Settings};
-    /// assert_eq!(RuleCache::new(Settings::default()).own_limits_full(NoCell::Spilled), 0);
+    /// use tollgate_rules::{RuleCache, Settings};
+    /// assert_eq!(RuleCache::new(Settings::default()).own_limits().spilled, 0);
     /// ```
     #[must_use]
-    pub fn own_limits_full(&self, how: NoCell) -> u64 {
-        self.own_limits_full.read(how)
+    pub fn own_limits(&self) -> RuleCounts {
+        self.own_limits.read()
     }
 
     /// How many [series](crate::Series) the rules have, of as many as they may.
@@ -350,11 +351,12 @@ impl RuleCache {
         hits: u64,
         now: Timestamp,
     ) -> Option<FullReport> {
-        self.own_limits_full.count(how, hits, now).then(|| FullReport {
+        let tally = &self.own_limits.no_cell;
+        tally.count(how, hits, now).then(|| FullReport {
             domain: "".into(),
             path: "".into(),
             capacity: self.settings.override_capacity,
-            hits: self.own_limits_full.since_report(),
+            hits: tally.since_report(),
         })
     }
 

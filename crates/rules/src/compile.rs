@@ -14,7 +14,7 @@ use crate::before::Before;
 use crate::carry::{CarriedTable, Fits, LimitChange, TableShape, WAYS, pair, places};
 use crate::error::{Problem, RuleError};
 use crate::expression::Expressions;
-use crate::file::{DescriptorText, LimitText, PoolText, RuleFile, RuleSpec, Usage};
+use crate::file::{DescriptorText, LimitText, PoolText, RuleFile, RuleSpec};
 use crate::forwards;
 use crate::hidden::hidden;
 use crate::identifier::{AddressBits, Identifier, KeyPart};
@@ -93,7 +93,6 @@ struct Compiler<'a> {
 
 /// The previous limit and table of a limit.
 struct PreviousLimit {
-    /// The previous limit.
     before: Option<Policy>,
     /// Why its table cannot be kept.
     lost: Option<Loss>,
@@ -210,10 +209,11 @@ impl Compiler<'_> {
         // Or those of the rule set, which under `compat` counts values as envoyproxy/ratelimit does.
         let bits = spec.bits.or(self.set.bits);
         let shape = TableShape { capacity, on_full: spec.traits.on_full, bits };
-        let limits = crate::debt::of_limits(spec.limits, spec.traits.usage, shape);
+        let (usage, drains) = (spec.traits.usage, self.settings.compat && !self.is_elsewhere);
+        let limits = crate::debt::of_limits(spec.limits, (usage, drains), shape);
         let limits = self.add_limits(limits, shape, place)?;
         let mut traits = spec.traits;
-        traits.quota_mode |= self.settings.global_quota_mode && traits.usage != Usage::Always;
+        traits.quota_mode |= self.settings.global_quota_mode;
         self.set.identifiers.push(Identifier { parts, bits });
         self.set.rules.push(Rule {
             stem: Stem::of(&place.id.steps, bits, limits.len()),

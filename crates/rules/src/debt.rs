@@ -1,4 +1,5 @@
-//! How far the limits of a rule with `usage: true` remember a debt, where the file does not say it.
+//! How far the limits of a rule with `usage: true`, and under [`compat`](crate::Settings::compat) those that are charged what
+//! they deny, remember a debt, where the file does not say it.
 
 use tollgate::{Clock, ManualClock, Policy};
 
@@ -9,16 +10,20 @@ use crate::file::{LimitText, Usage};
 /// way at once.
 const TIMES: [u32; 7] = [100, 50, 20, 10, 5, 2, 1];
 
-/// The limits of a rule, which remember a debt if it is one of usage and they do not say how far.
+/// The limits of a rule, which remember a debt if it is one of usage and they do not say how far; or, without a word of it,
+/// if what is denied is charged: then it is known whether more was charged than the limit.
 pub(crate) fn of_limits(
     mut limits: Vec<LimitText>,
-    usage: Usage,
+    (usage, drains_denied): (Usage, bool),
     shape: TableShape,
 ) -> Vec<LimitText> {
-    for limit in limits.iter_mut().filter(|limit| usage == Usage::Always && !limit.says_debt) {
+    let is_usage = usage == Usage::Always;
+    let owes =
+        |limit: &&mut LimitText| is_usage && !limit.says_debt || drains_denied && limit.is_plain;
+    for limit in limits.iter_mut().filter(owes) {
         let Some(policy) = limit.policy else { continue };
         let owing = by_default(policy, shape);
-        if owing != policy {
+        if is_usage && owing != policy {
             limit.words = format!("{} debt {}x", limit.words, owing.at_limit().debt).into();
         }
         limit.policy = Some(owing);

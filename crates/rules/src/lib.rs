@@ -38,7 +38,7 @@
 //! |---|---|
 //! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
 //! | `cidr: 10.0.0.0/8`, `regex: '/users/[0-9]+'` | in place of `value`: all addresses of a network, all values of a form. See below |
-//! | `usage: true`, `usage: false` | limits what is known only after it was used, or never does. See [below](#usage) |
+//! | `usage: true`, `usage: false` | limits what is known only after it was used; or does not, and no log asks for it. See [below](#usage) |
 //! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each. Without it 65,536, or the rule's share of the memory, see [below](#memory) |
 //! | `weight: 4` | in place of `capacity`: four times the clients of a rule that says nothing, or four shares of the memory |
 //! | `on_full: spill` | what becomes of a client when the table is full of others: `spill` decides it by a count that it shares with others, never above its limit; `deny` refuses it; `allow` admits it. See [`OnFull`] |
@@ -118,17 +118,21 @@
 //! ([`Status::uncharged`]), counted ([`RuleCounts::uncharged`]) and, once for each rule, for the log
 //! ([`Status::is_first_uncharged`]). A client in the spill of a full table owes at most twice the burst. What was used is charged also if another rule denies the request; and a cost for which nothing had been
 //! left is denied as well, so that a caller that asks no questions is limited, too. Requests between the question and the
-//! cost that it announces are not known to the limit: as many as are under way at once may go beyond it. `usage` excludes
-//! `queue`, `wait`, `quota_mode` and `mode: elastic`.
+//! cost that it announces are not known to the limit: as many as are under way at once may go beyond it. Beside `quota_mode`
+//! costs are charged so, and a request is denied once all such limits are used up. `usage` excludes `queue`, `wait` and
+//! `mode: elastic`.
 //!
-//! A rule that does not say `usage` learns it from what it is asked, since a message does not tell a cost that was used
-//! from one that is yet to be: from the first question of cost 0 by [`Act::CheckEnvoy`] on, which
-//! [`Status::is_first_question`] tells for the log, it takes costs for used ones. Questions are answered as above. A cost
-//! that fits is charged and admitted, by itself, whatever other rules say; one that does not fit is denied, **and charged in
-//! full**. So what is admitted is never above the limit, by however many questions; what a question costs is that requests
-//! of the rule that are denied count from then on, as far as its limit remembers a debt: a client that goes on far above its
-//! limit is denied until it slows down. That hits only clients that are over their limits, and lasts as long as the
-//! process does. `usage: false` excludes it; so do a queue, a pool, `quota_mode` and policies that count denials.
+//! No message tells a cost that was used from one that is yet to be, so what a cost means is said by the rule, or by
+//! [`compat`](Settings::compat), and never by what came before. Where neither says it, a cost that does not fit is denied and
+//! charged nowhere: [`RuleCounts::denied_costs`] counts such units of costs above 1, and [`Status::is_first_denied_cost`] tells
+//! the first that Envoy asks for, for the log, unless the rule says `usage: false`. Under `compat` what is denied is charged, of
+//! a limit that says no more than envoyproxy/ratelimit can read, into a debt as above.
+//!
+//! A question by [`Act::CheckEnvoy`] is a cost of 0, of any limit: over it once nothing is left; under `compat` once it is
+//! exceeded, if it remembers that (all but those that have no room for a debt, and `accuracy: async` elsewhere).
+//!
+//! A limit that comes with a request is one of usage if the rule is that it takes the place of. Elsewhere it is kept, too, and
+//! always asked there: [`Claimed::OwnLimit`].
 //!
 //! Hits that are given back (`is_negative_hits`, [`Descriptor::is_negative`]) are given back before anything else of the
 //! request is decided, whatever comes of it, and are never over a limit: see [`tollgate::Entry::uncharge`] for how
@@ -177,7 +181,7 @@
 //! # What differs from envoyproxy/ratelimit
 //! * IPv6 clients count by their /64 (see above).
 //! * A denied request is charged nowhere. With [`Settings::compat`] each descriptor is decided on its own instead,
-//!   and a denied one uses up what was left.
+//!   and a denied one is charged as well.
 //! * Key and value are never joined: `a_b` with `c` and `a` with `b_c` are different.
 //! * Series of metrics for values of requests (`detailed_metric`, `value_to_metric`) are bounded: see [`Series`].
 //! * `value: 10.0.0.0/8` is refused (see above).
@@ -281,7 +285,7 @@ pub use answer::{Answer, Code, CurrentLimit, Status};
 pub use cache::{LoadStatus, RuleCache};
 pub use carry::LimitChange;
 pub use decide::{
-    Act, Claim, DecisionMaker, FoundElsewhere, FoundLimit, Manner, PacedAnswer, Question,
+    Act, Claim, Claimed, DecisionMaker, FoundElsewhere, FoundLimit, Manner, PacedAnswer, Question,
 };
 pub use error::{Problem, RuleError};
 pub use file::{Accuracy, Metadata, OnError};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate::{CountDenied, KeyedLimiter, Policy, Timestamp};
+use tollgate::{KeyedLimiter, Policy, Timestamp};
 
 use crate::file::{Accuracy, Metadata, OnError, Traits, Usage};
 use crate::full::{FullReport, NoCell, OnFull};
@@ -178,15 +178,15 @@ impl Rule {
         self.traits.usage == Usage::Always
     }
 
-    /// Whether a question of cost 0 says that its costs are known only after they were used: unless the rule says that
-    /// itself, and for limits that can be charged so.
-    pub(crate) fn sees_usage(&self) -> bool {
-        let is_plain = |gate: &LocalLimit| {
-            let at_limit = gate.policy.at_limit();
-            let is_free = at_limit.count_denied == CountDenied::default();
-            is_free && at_limit.penalty.is_none() && gate.pool.is_none() && !gate.has_queue
-        };
-        self.traits.usage == Usage::Seen && !self.is_quota() && self.gates().all(is_plain)
+    /// Whether under [`compat`](crate::Settings::compat) all of its limits remember what was denied: then a request of
+    /// cost 0 is over a limit once that is exceeded, and not once it is used up. A limit that is kept elsewhere does, except
+    /// by a node that counts for itself.
+    pub(crate) fn remembers_denied(&self, is_elsewhere: bool) -> bool {
+        let is_told = is_elsewhere && self.accuracy() != Accuracy::Async;
+        let remembers = |gate: &LocalLimit| is_told || gate.policy.at_limit().debt > 0;
+        let both =
+            |limit: &Limit| limit.drains_denied && limit.gate.as_ref().is_some_and(remembers);
+        self.limits.iter().all(both)
     }
 
     /// What it answers while the store is unavailable; `None` if its file leaves that to what keeps its counts.

@@ -49,6 +49,9 @@ pub struct RuleCounts {
     pub given_back: u64,
     /// Units that were used or charged, whether they fitted or not, and that a limit has no room to remember.
     pub uncharged: u64,
+    /// Units of costs above 1 that were denied, and so are charged nowhere. Had they been used before, as the tokens of a
+    /// language model, the limit would be without them: see [Usage](crate#usage).
+    pub denied_costs: u64,
 }
 
 impl RuleCounts {
@@ -59,7 +62,7 @@ impl RuleCounts {
     }
 }
 
-/// Counters of a rule, and what it has learnt about its requests. No decision reads a count.
+/// Counters of a rule. No decision reads one.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) hits: HitCounters,
@@ -68,8 +71,9 @@ pub(crate) struct Counters {
     uncharged: RuleTotal,
     /// Whether anything was left uncharged.
     forgets: AtomicBool,
-    /// Whether it has been asked by a question of cost 0.
-    questions: AtomicBool,
+    denied_costs: RuleTotal,
+    /// Whether Envoy has asked for such a cost.
+    denies_costs: AtomicBool,
     pub(crate) no_cell: NoCellTally,
     pub(crate) worst: WorstClients,
 }
@@ -87,15 +91,14 @@ impl Counters {
         !self.forgets.load(Ordering::Relaxed) && !self.forgets.swap(true, Ordering::Relaxed)
     }
 
-    /// Notes a question of cost 0, and says whether it is the first.
-    pub(crate) fn question(&self) -> bool {
-        // Relaxed, as below: nothing else is published with the flag. Most questions only read it.
-        !self.has_questions() && !self.questions.swap(true, Ordering::Relaxed)
-    }
-
-    pub(crate) fn has_questions(&self) -> bool {
-        // Relaxed: a cost that is decided by a thread that does not see the flag yet came before the question.
-        self.questions.load(Ordering::Relaxed)
+    /// Counts the units of a cost that was denied and is charged nowhere, and says whether they are the first that Envoy
+    /// asked for.
+    pub(crate) fn denied_cost(&self, units: u64, is_of_envoy: bool) -> bool {
+        self.denied_costs.add(units);
+        // Relaxed: as in `uncharged`.
+        is_of_envoy
+            && !self.denies_costs.load(Ordering::Relaxed)
+            && !self.denies_costs.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn read(&self) -> RuleCounts {
@@ -106,6 +109,7 @@ impl Counters {
             negative: self.negative.get(),
             given_back: self.given_back.get(),
             uncharged: self.uncharged.get(),
+            denied_costs: self.denied_costs.get(),
             ..self.hits.read()
         }
     }

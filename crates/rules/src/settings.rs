@@ -12,8 +12,9 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Decide as envoyproxy/ratelimit does: each descriptor of a request on its own, so that a denied request is
-    /// charged to the limits that had room; and a denied descriptor uses up what was left of its limit, where the
-    /// rule names no algorithm. Default: off, all descriptors are charged or none.
+    /// charged to the limits that had room; and a denied descriptor is charged to its own limit, where the rule names
+    /// no algorithm, beyond it as far as that remembers a [debt](crate#usage). Default: off, all descriptors are charged or
+    /// none.
     pub compat: bool,
     /// Whether questions to limits that are kept elsewhere carry the text that envoyproxy/ratelimit counts a descriptor
     /// under: [`Claim::envoyproxy_stem`](crate::Claim). Default: no.

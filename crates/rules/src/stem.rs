@@ -34,14 +34,24 @@ impl Stem {
     /// Appends the domain, and each key and value, all with `_` behind them: the key there, up to where it says when the
     /// window began.
     pub(crate) fn append(&self, to: &mut Vec<u8>, domain: &str, entries: &[DescriptorEntry<'_>]) {
-        let mut append = |part: &str| {
-            to.extend_from_slice(part.as_bytes());
-            to.push(b'_');
-        };
-        append(domain);
-        for (n, (key, value)) in entries.iter().enumerate() {
-            append(key);
-            append(self.shared.get(n).and_then(Option::as_deref).unwrap_or(value));
-        }
+        append(to, domain, entries, &self.shared);
+    }
+}
+
+/// The same with the values that are shared; with none, of a limit that came with the request.
+pub(crate) fn append(
+    to: &mut Vec<u8>,
+    domain: &str,
+    entries: &[DescriptorEntry<'_>],
+    shared: &[Option<Box<str>>],
+) {
+    let mut append = |part: &str| {
+        to.extend_from_slice(part.as_bytes());
+        to.push(b'_');
+    };
+    append(domain);
+    for (n, (key, value)) in entries.iter().enumerate() {
+        append(key);
+        append(shared.get(n).and_then(Option::as_deref).unwrap_or(value));
     }
 }

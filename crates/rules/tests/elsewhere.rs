@@ -7,8 +7,8 @@ use std::time::Duration;
 use common::{World, over_and_left};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_rules::{
-    Act, Answer, Code, Descriptor, DescriptorEntry, FoundElsewhere, Override, Question, Request,
-    Unit,
+    Act, Answer, Claimed, Code, Descriptor, DescriptorEntry, FoundElsewhere, Override, Question,
+    Request, Rule, Unit,
 };
 
 const RULES: &str = "
@@ -63,16 +63,12 @@ fn answer(world: &World, keys: &[&str], admitted: bool, spent: &[u64]) -> Answer
 
 /// The keys, named by their rules, and costs to ask for; and whether they are to be charged.
 fn asked(question: &Question) -> (Vec<(&str, u64)>, bool) {
-    let claims = question.claims().map(|claim| (claim.rule.path(), claim.cost));
-    (claims.collect(), question.is_to_be_charged())
-}
-
-fn left_of_own(world: &World) -> u64 {
-    let answer = world.maker.answer_found(
-        question(world, false, &[(OWN, 0)]),
-        &FoundElsewhere { admitted: true, limits: Vec::new() },
-    );
-    answer.statuses()[0].remaining
+    let claims = question.claims().map(|claim| match claim.of {
+        Claimed::Limits(rule) => (rule.path(), claim.cost),
+        Claimed::OwnLimit { .. } => (OWN, claim.cost),
+    });
+    let charges = question.is_to_be_charged();
+    (claims.collect(), charges)
 }
 
 #[test]
@@ -80,7 +76,7 @@ fn what_is_asked_elsewhere_is_each_rule_whose_limits_let_anything_pass() {
     let world = World::new(RULES);
     let all = ["normal", "free", OWN, "none", "shadow", "shadow_block", "stacked", "quota"];
     let keys: Vec<(&str, u64)> = all.iter().zip(1..).map(|(key, hits)| (*key, hits)).collect();
-    let expected = vec![("normal", 1), ("shadow", 5), ("stacked", 7), ("quota", 8)];
+    let expected = vec![("normal", 1), (OWN, 3), ("shadow", 5), ("stacked", 7), ("quota", 8)];
     assert_eq!(asked(&question(&world, false, &keys)), (expected.clone(), false));
     assert_eq!(asked(&question(&world, true, &keys[..2])), (vec![("normal", 1)], true));
     // Two clients of a rule have two keys.
@@ -103,10 +99,7 @@ fn what_this_process_denies_is_not_charged_elsewhere() {
         (&[("normal", 1), ("shadow_block", 1)], true),
         (&[("normal", 1), ("quota_block", 1)], false),
         (&[("quota", 1), ("quota_block", 1)], true),
-        (&[("normal", 1), (OWN, 4)], false),
-        (&[("normal", 1), (OWN, 3)], true),
-        // Each would fit alone.
-        (&[("normal", 1), (OWN, 2), (OWN, 2)], false),
+        (&[("normal", 1), (OWN, 4)], true),
     ] {
         let world = World::new(RULES);
         assert_eq!(question(&world, true, keys).is_to_be_charged(), charges, "{keys:?}");
@@ -115,37 +108,53 @@ fn what_this_process_denies_is_not_charged_elsewhere() {
 }
 
 #[test]
-fn a_limit_that_comes_with_a_request_is_charged_with_the_question_and_given_back_if_it_is_denied() {
+fn a_limit_that_comes_with_a_request_is_asked_elsewhere_like_those_of_rules() {
     let world = World::new(RULES);
-    let keys = [(OWN, 2), ("normal", 1)];
-    for admitted in [true, false] {
-        let found = FoundElsewhere { admitted, limits: vec![says(5 - u64::from(admitted)).into()] };
-        let answer = world.maker.answer_found(question(&world, false, &keys), &found);
-        assert_eq!(over_and_left(&answer), [(false, 3), (!admitted, 0)], "only asked");
+    for (spent, left) in [(2, 2), (5, 0)] {
+        let (admitted, is_over) = (spent < 5, spent == 5);
+        let limits = vec![says(spent).into(), says(1).into()];
+        let found = FoundElsewhere { admitted, limits };
+        let asked = question(&world, true, &[(OWN, 1), ("normal", 1)]);
+        let answer = world.maker.answer_found(asked, &found);
+        assert_eq!(over_and_left(&answer), [(is_over, left), (false, 3)]);
+        // Its answer is of the limit that came.
+        assert_eq!(answer.statuses()[0].limit.map(|limit| limit.requests_per_unit), Some(3));
+        assert_eq!(answer.rule(0).map(Rule::path), None);
     }
-    let denied = question(&world, true, &keys);
-    assert_eq!(left_of_own(&world), 1);
-    let found = FoundElsewhere { admitted: false, limits: vec![says(5).into()] };
-    let answer = world.maker.answer_found(denied, &found);
-    assert_eq!(over_and_left(&answer), [(false, 3), (true, 0)]);
-    assert_eq!(left_of_own(&world), 3);
-    let found = FoundElsewhere { admitted: true, limits: vec![says(4).into()] };
-    let answer = world.maker.answer_found(question(&world, true, &keys), &found);
-    assert_eq!(over_and_left(&answer), [(false, 1), (false, 0)]);
-    assert_eq!(left_of_own(&world), 1);
+    // What no store answers is denied.
+    let found = FoundElsewhere { admitted: true, limits: Vec::new() };
+    let answer = world.maker.answer_found(question(&world, true, &[(OWN, 1)]), &found);
+    assert_eq!((answer.code(), over_and_left(&answer)), (Code::OverLimit, vec![(true, 0)]));
 }
 
 #[test]
-fn of_two_limits_that_come_with_a_request_neither_is_charged_if_one_is_over() {
+fn a_claim_of_a_limit_that_comes_with_a_request_names_it_its_client_and_the_rule_in_whose_place_it_is()
+ {
     let world = World::new(RULES);
-    for admitted in [false, true] {
-        let denied = question(&world, true, &[(OWN, 2), (OWN, 2)]);
-        assert_eq!(left_of_own(&world), 3);
-        let found = FoundElsewhere { admitted, limits: Vec::new() };
-        let answer = world.maker.answer_found(denied, &found);
-        assert_eq!(answer.code(), Code::OverLimit, "whatever is said elsewhere");
-        assert_eq!(over_and_left(&answer), [(false, 3), (true, 1)]);
-    }
+    let limit = Some(Override { requests_per_unit: u32::MAX, unit: Unit::Second });
+    let (normal, other) = ([("normal", "x")], [("other", "a,b"), ("z", "")]);
+    let descriptors = [
+        Descriptor { limit, ..Descriptor::new(&normal) },
+        Descriptor { limit, ..Descriptor::new(&other) },
+    ];
+    let question =
+        world.maker.question(&Request::new("d", &descriptors), Act::Check).expect("a request");
+    let told: Vec<_> = question
+        .claims()
+        .map(|claim| {
+            let Claimed::OwnLimit { limit, .. } = claim.of else { panic!("{claim:?}") };
+            let path = claim.rule().map(Rule::path);
+            (claim.client(), limit.requests_per_unit, path, claim.is_shadow(), claim.is_quota())
+        })
+        .collect();
+    let most = 2_248_262_313;
+    assert_eq!(
+        told,
+        [
+            ("d,normal,x".to_owned(), most, Some("normal"), false, false),
+            ("d,other,a%2Cb,z,".to_owned(), most, None, false, false),
+        ]
+    );
 }
 
 #[test]

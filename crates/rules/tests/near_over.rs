@@ -103,16 +103,16 @@ fn with_compat_what_follows_a_denial_is_over_and_without_it_is_split_again() {
 
 #[test]
 fn a_cost_that_is_denied_and_charged_is_split_by_what_was_left_before() {
-    for compat in [false, true] {
-        let world = World::with(RULES, Settings { compat, ..Settings::default() });
+    let used = RULES.replace("{key: ten,", "{key: ten, usage: true,");
+    for (rules, compat) in [(RULES, true), (&used, true), (&used, false)] {
+        let world = World::with(rules, Settings { compat, ..Settings::default() });
         let ask = |hits| {
             let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&[("ten", "x")]) }];
             let request = Request::new("d", &descriptors);
             let answer = world.maker.act(&request, Act::CheckEnvoy).expect("a good request");
             AS_ENVOYPROXY(&answer.rule(0).expect("its rule").counts())
         };
-        // From the question on what does not fit is charged.
-        assert_eq!([ask(0), ask(8), ask(5)], [[0, 0, 0], [8, 0, 0], [8, 2, 3]], "compat {compat}");
-        assert_eq!(ask(1), [8, 2, 4], "nothing is left");
+        assert_eq!([ask(0), ask(10), ask(5)], [[0, 0, 0], [10, 2, 0], [10, 2, 5]], "{compat}");
+        assert_eq!(ask(1), [10, 2, 6], "nothing is left");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{Decision, Limiter, ManualClock, Quota};
-use tollgate_rules::{DecisionMaker, NoCell, Pace, PacedAnswer, RequestError, RuleCache, Settings};
+use tollgate_rules::{DecisionMaker, Pace, PacedAnswer, RequestError, RuleCache, Settings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -102,7 +102,8 @@ fn a_key_without_a_cell_is_counted_and_reported_once() {
         reports.extend(answer.report);
         (full + u64::from(answer.no_cell.is_some()), reports)
     });
-    let counted = [NoCell::Spilled, NoCell::Denied].map(|how| maker.cache().own_limits_full(how));
+    let counts = maker.cache().own_limits();
+    let counted = [counts.spilled, counts.full_denied];
     assert!(full > 900 && counted.iter().sum::<u64>() == full, "{full} {counted:?}");
     let [report] = &reports[..] else { panic!("{reports:?}") };
     let text = report.to_string();

@@ -58,12 +58,145 @@ fn questions_are_answered_over_limit_once_costs_have_used_the_limit_up() {
 }
 
 #[test]
-fn without_usage_the_same_requests_pass_for_ever_which_is_caught() {
-    let world = World::new(RULES);
-    for _ in 0..6 {
-        assert!(ask(&world, &[("plain", 0)]).is_allowed());
-        let _ = ask(&world, &[("plain", 300)]);
+fn without_usage_a_cost_that_does_not_fit_is_charged_nowhere_and_told() {
+    let world = World::new(&format!(
+        "{RULES}  - {{key: unsaid, rate_limit: {{unit: hour, requests_per_unit: 1000}}}}\n"
+    ));
+    for (key, tells) in [("plain", false), ("unsaid", true)] {
+        let mut told = Vec::new();
+        for _ in 0..6 {
+            assert!(ask(&world, &[(key, 0)]).is_allowed());
+            told.push(ask(&world, &[(key, 300)]).statuses()[0].is_first_denied_cost);
+        }
+        assert_eq!(told, [false, false, false, tells, false, false], "{key}");
+        let rules = world.maker.cache().rules().expect("rules");
+        let rule = rules.rules().iter().find(|rule| rule.path() == key).expect("it");
+        assert_eq!(rule.counts().denied_costs, 900);
+        // A single request that is denied was not used before: it did not come.
+        assert!(ask(&world, &[(key, 100)]).is_allowed() && !ask(&world, &[(key, 1)]).is_allowed());
+        assert_eq!(rule.counts().denied_costs, 900);
     }
+}
+
+#[test]
+fn a_cost_that_another_rule_denies_is_told_of_both_and_under_compat_of_none() {
+    let rules = "domain: ai\ndescriptors:\n  - {key: small, rate_limit: {unit: hour, requests_per_unit: 5}}\n  \
+                 - {key: large, rate_limit: {unit: hour, requests_per_unit: 500}}\n";
+    for (compat, expected) in [(false, true), (true, false)] {
+        let world = World::with(rules, Settings { compat, ..Settings::default() });
+        let answer = ask(&world, &[("small", 6), ("large", 6)]);
+        let told: Vec<bool> =
+            answer.statuses().iter().map(|status| status.is_first_denied_cost).collect();
+        assert_eq!((answer.is_allowed(), told), (false, vec![expected; 2]));
+    }
+}
+
+#[test]
+fn a_question_is_over_a_limit_that_is_used_up_and_under_compat_one_that_is_exceeded() {
+    let rules = "domain: ai\ndescriptors:\n  - {key: plain, rate_limit: {unit: hour, requests_per_unit: 10}}\n  \
+                 - {key: one, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 10}}\n  \
+                 - {key: two, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 10}}\n  \
+                 - {key: most, rate_limit: {unit: second, requests_per_unit: 2248262313}}\n";
+    for compat in [false, true] {
+        let world = World::with(rules, Settings { compat, ..Settings::default() });
+        for keys in [&["plain"][..], &["one"], &["two"]] {
+            let costs = |cost| keys.iter().map(|key| (*key, cost)).collect::<Vec<_>>();
+            assert!(ask(&world, &costs(10)).is_allowed());
+            assert_eq!(ask(&world, &costs(0)).is_allowed(), compat, "{keys:?}");
+            assert!(!ask(&world, &costs(1)).is_allowed());
+            assert!(!ask(&world, &costs(0)).is_allowed(), "{keys:?}");
+        }
+        // Where one of several in quota mode has room, there is room.
+        world.clock.advance(Duration::from_hours(1));
+        assert!(ask(&world, &[("one", 11), ("two", 1)]).is_allowed());
+        assert!(ask(&world, &[("one", 0), ("two", 0)]).is_allowed());
+        assert!(
+            ask(&world, &[("two", 9)]).is_allowed() && !ask(&world, &[("two", 1)]).is_allowed()
+        );
+        assert_eq!(ask(&world, &[("one", 0), ("two", 0)]).is_allowed(), !compat);
+        // What is so high that nothing beyond it is remembered is over once it is used up.
+        assert!(ask(&world, &[("most", 2_248_262_313)]).is_allowed());
+        assert!(!ask(&world, &[("most", 0)]).is_allowed());
+    }
+}
+
+#[test]
+fn what_else_is_asked_by_a_cost_of_0_is_as_ever() {
+    let world = World::new(RULES);
+    assert!(ask(&world, &[("plain", 1_000)]).is_allowed());
+    let descriptors = [Descriptor { hits: Some(0), ..Descriptor::new(&[("plain", "x")]) }];
+    let request = Request::new("ai", &descriptors);
+    for other in [Act::Check, Act::CheckNow, Act::Peek] {
+        assert!(world.maker.act(&request, other).expect("a good request").is_allowed());
+    }
+    assert!(!ask(&world, &[("plain", 0)]).is_allowed());
+}
+
+#[test]
+fn in_quota_mode_usage_is_charged_in_full_and_denied_once_all_are_used_up() {
+    let rules = "domain: ai\ndescriptors:\n  \
+                 - {key: one, usage: true, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1000}}\n  \
+                 - {key: two, usage: true, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2000}}\n";
+    for (compat, asked) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
+        let world = World::with(rules, Settings { compat, ..Settings::default() });
+        let both = |cost| [("one", cost), ("two", cost)];
+        let mut admitted = 0;
+        for _ in 0..20 {
+            if ask(&world, &both(asked)).is_allowed() {
+                admitted += 1;
+                let _ = ask(&world, &both(300));
+            }
+        }
+        // After seven both owe: 2,100 of them, and what was asked with.
+        assert_eq!(admitted, 7);
+        assert!(ask(&world, &[("two", 0)]).statuses()[0].is_over);
+    }
+}
+
+#[test]
+fn a_limit_that_comes_with_a_request_is_one_of_usage_where_its_rule_is() {
+    for (compat, key, asked, expected) in [
+        (false, "bucket", 0, 4),
+        (false, "bucket", 1, 4),
+        (false, "window", 0, 4),
+        (true, "bucket", 0, 4),
+        (true, "plain", 0, 4),
+        (true, "plain", 1, 4),
+        // No rule matches.
+        (true, "other", 0, 4),
+        (false, "plain", 0, 20),
+    ] {
+        let world = World::with(RULES, Settings { compat, ..Settings::default() });
+        let entries = [(key, "x")];
+        let act = |hits| {
+            let limit = Some(Override { requests_per_unit: 1_000, unit: Unit::Hour });
+            let descriptors = [Descriptor { hits: Some(hits), limit, ..Descriptor::new(&entries) }];
+            let request = Request::new("ai", &descriptors);
+            world.maker.act(&request, Act::CheckEnvoy).expect("a good request")
+        };
+        let admitted =
+            (0..20).filter(|_| act(asked).is_allowed() && act(300).statuses().len() == 1);
+        assert_eq!(admitted.count(), expected, "{compat} {key} {asked}");
+        // What no rule counts is counted with all such limits.
+        let denied = world.maker.cache().own_limits().denied_costs;
+        assert_eq!(denied, if expected == 20 { 17 * 300 } else { 0 });
+    }
+}
+
+#[test]
+fn in_quota_mode_for_all_a_limit_that_comes_with_a_request_has_to_be_used_up_like_all() {
+    let world = World::with(RULES, Settings { global_quota_mode: true, ..Settings::default() });
+    let limit = Some(Override { requests_per_unit: 5, unit: Unit::Hour });
+    let act = |own, plain| {
+        let descriptors = [
+            Descriptor { hits: Some(own), limit, ..Descriptor::new(&[("own", "x")]) },
+            Descriptor { hits: Some(plain), ..Descriptor::new(&[("plain", "x")]) },
+        ];
+        let answer = world.maker.act(&Request::new("ai", &descriptors), Act::CheckEnvoy);
+        answer.expect("a good request").is_allowed()
+    };
+    assert!(act(5, 1) && act(1, 999));
+    assert!(!act(1, 1));
 }
 
 #[test]
@@ -107,12 +240,13 @@ fn a_limit_that_comes_with_a_request_takes_the_place_of_the_rule() {
     let world = World::new(RULES);
     let limit = Some(Override { requests_per_unit: 5, unit: Unit::Hour });
     let descriptors = [Descriptor { hits: Some(6), limit, ..Descriptor::new(&[("bucket", "x")]) }];
-    let check = world.maker.check(&Request::new("ai", &descriptors)).expect("a good request");
-    assert!(!check.is_allowed());
+    let check = || world.maker.check(&Request::new("ai", &descriptors)).expect("a good request");
+    assert!(check().is_allowed(), "something was left");
+    assert!(!check().is_allowed());
 }
 
 #[test]
-fn usage_beside_a_queue_or_quota_mode_is_refused_with_its_place() {
+fn usage_beside_a_queue_is_refused_with_its_place() {
     let world = World::new(RULES);
     let refused = |rule: &str| {
         let text = format!("domain: ai\ndescriptors:\n  - {{key: a, {rule}}}\n");
@@ -122,110 +256,6 @@ fn usage_beside_a_queue_or_quota_mode_is_refused_with_its_place() {
     let queue = refused(&format!("usage: true, {limit}, queue: 5}}"));
     assert!(queue.starts_with("test.yaml:3:21: "), "{queue}");
     assert!(queue.contains("usage") && queue.contains("queue or wait"), "{queue}");
-    let quota = refused(&format!("usage: true, quota_mode: true, {limit}}}"));
-    assert!(quota.contains("usage") && quota.contains("quota_mode"), "{quota}");
-}
-
-#[test]
-fn what_does_not_ask_as_envoy_teaches_no_rule() {
-    let world = World::new(BY_SIGHT);
-    let act = |hits, act| {
-        let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&[("window", "x")]) }];
-        world.maker.act(&Request::new("ai", &descriptors), act).expect("a good request")
-    };
-    for other in [Act::Check, Act::CheckNow, Act::Peek] {
-        assert!(!act(0, other).statuses()[0].is_first_question, "{other:?}");
-    }
-    // So what does not fit is not charged.
-    assert!(!act(1_001, Act::CheckEnvoy).is_allowed());
-    assert_eq!(act(0, Act::Peek).statuses()[0].remaining, 1_000);
-    assert!(act(0, Act::CheckEnvoy).statuses()[0].is_first_question);
-}
-
-const BY_SIGHT: &str = "
-domain: ai
-descriptors:
-  - {key: bucket, rate_limit: {unit: hour, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
-  - {key: window, rate_limit: {unit: hour, requests_per_unit: 1000}}
-  - {key: never, usage: false, rate_limit: {unit: hour, requests_per_unit: 1000}}
-  - {key: queued, rate_limit: {unit: hour, requests_per_unit: 1000, algorithm: gcra, queue: 50}}
-  - {key: punished, rate_limit: {unit: hour, requests_per_unit: 1000, algorithm: gcra, penalty: 1h after 1}}
-";
-
-#[test]
-fn a_rule_that_was_asked_a_question_charges_what_does_not_fit_and_denies_it() {
-    for settings in [Settings::default(), Settings { compat: true, ..Settings::default() }] {
-        let world = World::with(BY_SIGHT, settings);
-        for key in ["bucket", "window"] {
-            let mut questions = Vec::new();
-            for _ in 0..6 {
-                let question = ask(&world, &[(key, 0)]);
-                questions.push((question.is_allowed(), question.statuses()[0].is_first_question));
-                if question.is_allowed() {
-                    // The last of them does not fit: what is admitted is never above the limit.
-                    let fits = ask(&world, &[(key, 300)]).is_allowed();
-                    assert_eq!(fits, questions.len() < 4, "{key}");
-                }
-            }
-            let expected = [(true, true), (true, false), (true, false), (true, false)];
-            assert_eq!(questions, [&expected[..], &[(false, false); 2]].concat(), "{key}");
-        }
-        // 200 are owed, and one unit more.
-        assert_eq!(
-            ask(&world, &[("bucket", 0)]).retry_after(),
-            Some(Duration::from_millis(723_600))
-        );
-        world.clock.advance(Duration::from_hours(1));
-        assert!(ask(&world, &[("window", 0)]).is_allowed());
-    }
-}
-
-#[test]
-fn before_a_question_and_where_a_rule_says_otherwise_what_is_denied_is_not_charged() {
-    let world = World::new(BY_SIGHT);
-    let left = |key| {
-        let entries = [(key, "x")];
-        let descriptors = [Descriptor { hits: Some(0), ..Descriptor::new(&entries) }];
-        let told = world.maker.peek(&Request::new("ai", &descriptors)).expect("a good request");
-        told.statuses()[0].remaining
-    };
-    for key in ["bucket", "never", "queued", "punished"] {
-        assert!(ask(&world, &[(key, 900)]).is_allowed());
-        assert!(!ask(&world, &[(key, 300)]).is_allowed(), "{key}");
-        // A look by another verb is no question of Envoy's.
-        let expected = if key == "punished" { 0 } else { 100 };
-        assert_eq!(left(key), expected, "{key}");
-        assert!(!ask(&world, &[(key, 0)]).statuses()[0].is_first_question || key == "bucket");
-    }
-    assert!(!ask(&world, &[("never", 300)]).is_allowed() && left("never") == 100);
-    // One client has asked; it is the rule that has learnt from it.
-    let other = [Descriptor { hits: Some(1_100), ..Descriptor::new(&[("bucket", "y")]) }];
-    let act = |act| world.maker.act(&Request::new("ai", &other), act).expect("a good request");
-    for other in [Act::Check, Act::CheckNow] {
-        assert!(!act(other).is_allowed(), "by another verb it is charged as ever");
-        assert_eq!(act(Act::Peek).statuses()[0].remaining, 1_000);
-    }
-    assert!(!act(Act::CheckEnvoy).is_allowed());
-    assert_eq!(act(Act::Peek).statuses()[0].remaining, 0);
-}
-
-#[test]
-fn two_requests_for_the_last_unit_are_not_both_admitted_after_a_question() {
-    let world = World::new(BY_SIGHT);
-    let _ = ask(&world, &[("window", 0)]);
-    let admitted: u64 = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4)
-            .map(|_| {
-                scope.spawn(|| {
-                    (0..500)
-                        .map(|_| u64::from(ask(&world, &[("window", 1)]).is_allowed()))
-                        .sum::<u64>()
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("it ends")).sum::<u64>()
-    });
-    assert_eq!(admitted, 1_000);
 }
 
 /// Gives back under these rules, beside a cost of another.
@@ -291,7 +321,7 @@ fn hits_that_are_given_back_are_counted_apart() {
 fn negative_hits_of_a_limit_that_came_with_the_request_give_back_to_it() {
     let world = World::new(RULES);
     let limit = Some(Override { requests_per_unit: 5, unit: Unit::Hour });
-    let entries = [("bucket", "x")];
+    let entries = [("plain", "x")];
     let act = |hits, is_negative| {
         let descriptors =
             [Descriptor { hits: Some(hits), limit, is_negative, ..Descriptor::new(&entries) }];
@@ -342,30 +372,4 @@ fn a_rule_without_a_limit_gives_nothing_back() {
     let rules = world.maker.cache().rules().expect("rules");
     let counts = rules.rules().iter().find(|rule| rule.path() == "free").expect("it").counts();
     assert_eq!((counts.total(), counts.negative, counts.given_back), (0, 13, 0));
-}
-
-#[test]
-fn in_a_question_to_a_store_too_what_is_given_back_comes_first() {
-    for compat in [false, true] {
-        let world = World::with(RULES, Settings { compat, ..Settings::default() });
-        let limit = Some(Override { requests_per_unit: 10, unit: Unit::Hour });
-        let entries = [("bucket", "x")];
-        let act = |asked: &[(u64, bool)]| {
-            let of = |(hits, is_negative): &(u64, bool)| Descriptor {
-                hits: Some(*hits),
-                limit,
-                is_negative: *is_negative,
-                ..Descriptor::new(&entries)
-            };
-            let descriptors: Vec<Descriptor<'_>> = asked.iter().map(of).collect();
-            let request = Request::new("ai", &descriptors);
-            let question = world.maker.question(&request, Act::CheckEnvoy).expect("a request");
-            let found = FoundElsewhere { admitted: true, limits: Vec::new() };
-            world.maker.answer_found(question, &found)
-        };
-        assert!(act(&[(10, false)]).is_allowed());
-        let answer = act(&[(1, false), (5, true)]);
-        assert!(answer.is_allowed(), "compat {compat}");
-        assert_eq!(act(&[(0, false)]).statuses()[0].remaining, 4);
-    }
 }

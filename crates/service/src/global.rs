@@ -7,6 +7,7 @@
 mod acts;
 mod envoyproxy;
 mod metrics;
+mod own_limits;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,11 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tollgate::{Clock, Policy};
-use tollgate_redis::{EnvoyproxyLimiter, Fault, Mode, Outage, RedisLimiter, Store, StoreOptions};
+use tollgate_redis::{
+    EnvoyproxyLimiter, Fault, Mode, Outage, RedisLimiter, RequestLimits, Settings, Store,
+    StoreOptions,
+};
 use tollgate_rules::{Accuracy, Answer, DecisionMaker, FoundElsewhere, OnError, Question, Rule};
 
 pub(crate) use acts::StoredCharge;
 pub(crate) use metrics::OfStore;
+use own_limits::{OwnLimits, on_error_of};
 
 /// Where limits that many nodes share are kept.
 ///
@@ -149,6 +154,14 @@ struct LimiterIdentity {
     capacity: usize,
 }
 
+/// Where it is counted, and limits that come with requests there.
+#[derive(Clone, Debug)]
+enum LimitKeys {
+    Own(Arc<OwnLimits<RequestLimits>>),
+    /// In keys of envoyproxy/ratelimit, which begin with this.
+    Envoyproxy(Arc<str>, Arc<OwnLimits<EnvoyproxyLimiter>>),
+}
+
 /// The limiters of all rules in force.
 #[derive(Clone, Debug)]
 pub(crate) struct GlobalLimits {
@@ -156,8 +169,7 @@ pub(crate) struct GlobalLimits {
     nodes: u64,
     /// Of rules that name none.
     on_error: OnError,
-    /// What keys of envoyproxy/ratelimit begin with, if it is counted in those.
-    envoyproxy: Option<Arc<str>>,
+    keys: LimitKeys,
     /// What tells the windows of those keys.
     clock: Clock,
     /// The limiters that some rules still use.
@@ -165,7 +177,12 @@ pub(crate) struct GlobalLimits {
 }
 
 impl GlobalLimits {
-    pub(crate) fn open(global: &Global, clock: Clock) -> Result<Self, GlobalError> {
+    /// With room for limits that come with requests of so many clients in each unit of time.
+    pub(crate) fn open(
+        global: &Global,
+        own_clients: usize,
+        clock: Clock,
+    ) -> Result<Self, GlobalError> {
         if global.nodes == 0 {
             return Err(GlobalError::Store(tollgate_redis::BuildError::NoNodes));
         }
@@ -179,9 +196,26 @@ impl GlobalLimits {
             options = options.identity(read(certificate)?, read(key)?);
         }
         let store = options.open().map_err(GlobalError::Store)?;
-        let envoyproxy = global.envoyproxy.as_deref().map(Arc::from);
         let (nodes, on_error) = (global.nodes, global.on_error);
-        Ok(Self { store, nodes, on_error, envoyproxy, clock, known: Arc::default() })
+        let own = |settings: Settings| {
+            settings.on_error(on_error_of(on_error)).nodes(nodes).keys(own_clients.max(1))
+        };
+        let keys = match &global.envoyproxy {
+            None => {
+                let build = |settings| RequestLimits::new(&store, own(settings));
+                let own = OwnLimits::new(on_error, build).map_err(GlobalError::Store)?;
+                LimitKeys::Own(Arc::new(own))
+            }
+            Some(prefix) => {
+                let build = |settings| {
+                    let of = EnvoyproxyLimiter::for_requests(&store, own(settings), prefix);
+                    of.map(|limiter| limiter.with_clock(clock.clone()))
+                };
+                let own = OwnLimits::new(on_error, build).map_err(GlobalError::Store)?;
+                LimitKeys::Envoyproxy(prefix.as_str().into(), Arc::new(own))
+            }
+        };
+        Ok(Self { store, nodes, on_error, keys, clock, known: Arc::default() })
     }
 
     pub(crate) fn metrics(&self) -> OfStore {
@@ -197,16 +231,20 @@ impl GlobalLimits {
     pub(crate) fn vet(&self) -> impl Fn(&Rule) -> Result<(), String> + Send + Sync + 'static {
         let this = self.clone();
         move |rule| {
-            if this.envoyproxy.is_some()
+            if matches!(this.keys, LimitKeys::Envoyproxy(..))
                 && let Some(refusal) = envoyproxy::refusal(rule)
             {
                 return Err(refusal);
             }
             for limit in rule.limits() {
                 if let Some(policy) = limit.policy() {
-                    match &this.envoyproxy {
-                        None => limit.keep(this.limiter(rule, limit.place(), policy)?),
-                        Some(prefix) => limit.keep(this.counter(rule, prefix, policy)?),
+                    match &this.keys {
+                        LimitKeys::Own(_) => {
+                            limit.keep(this.limiter(rule, limit.place(), policy)?)
+                        }
+                        LimitKeys::Envoyproxy(prefix, _) => {
+                            limit.keep(this.counter(rule, prefix, policy)?)
+                        }
                     };
                 }
             }
@@ -232,15 +270,10 @@ impl GlobalLimits {
     }
 
     /// What all limiters of a rule have in common.
-    fn settings(&self, rule: &Rule, policy: Policy) -> tollgate_redis::Settings {
-        let on_error = match self.on_error(rule) {
-            OnError::Local => tollgate_redis::OnError::Local,
-            OnError::Allow => tollgate_redis::OnError::Allow,
-            OnError::Deny => tollgate_redis::OnError::Deny,
-        };
-        tollgate_redis::Settings::new(policy)
+    fn settings(&self, rule: &Rule, policy: Policy) -> Settings {
+        Settings::new(policy)
             .name(escaped(rule.domain()))
-            .on_error(on_error)
+            .on_error(on_error_of(self.on_error(rule)))
             .nodes(self.nodes)
             .keys(rule.capacity())
     }
@@ -292,9 +325,11 @@ impl GlobalLimits {
         maker: &DecisionMaker,
         question: Question,
     ) -> (Answer, Vec<StoredCharge>) {
-        let found = match self.envoyproxy {
-            None => acts::act(&question).await,
-            Some(_) => envoyproxy::act(&question).await.map(|found| (found, Vec::new())),
+        let found = match &self.keys {
+            LimitKeys::Own(own) => acts::act(&question, own).await,
+            LimitKeys::Envoyproxy(_, own) => {
+                envoyproxy::act(&question, own).await.map(|found| (found, Vec::new()))
+            }
         };
         let denied = || (FoundElsewhere { admitted: false, limits: Vec::new() }, Vec::new());
         let (found, charges) = found.unwrap_or_else(denied);
@@ -303,14 +338,14 @@ impl GlobalLimits {
 
     /// Whether what a request was charged can be given back. A count of envoyproxy/ratelimit does not say whose it is.
     pub(crate) fn remembers_charges(&self) -> bool {
-        self.envoyproxy.is_none()
+        matches!(self.keys, LimitKeys::Own(_))
     }
 
     /// Forgets in the store what was charged to the clients of a question; returns to how many limits.
     pub(crate) async fn reset(&self, question: &Question) -> Result<usize, Fault> {
-        match self.envoyproxy {
-            None => acts::reset(question).await,
-            Some(_) => envoyproxy::reset(question).await,
+        match &self.keys {
+            LimitKeys::Own(own) => acts::reset(question, own).await,
+            LimitKeys::Envoyproxy(_, own) => envoyproxy::reset(question, own).await,
         }
     }
 

@@ -86,6 +86,7 @@
 //! | `state_written_total`, `state_errors_total`, `state_age_seconds` | | the file of [`Options::state`], if there is one |
 //! | `domain_not_found_total`, `descriptor_not_found_total`, `global_shadow_mode_total`, `auth_unmapped_total` | | requests that nothing could limit |
 //! | `own_limits_spilled_total`, `own_limits_full_denied_total` | | units of clients without a cell under limits that came with requests |
+//! | `own_limits_denied_costs_total` | | units of costs above 1 under limits that came with requests, denied and charged nowhere |
 //! | `connections`, `connections_max`, `connections_beyond_max_total`, `connections_timed_out_total` | | connections of all listeners |
 //! | `log_lines_lost_total` | | with [`Options::log`]: lines of the log that were lost |
 //! | `resp_connections`, `resp_connections_refused_total` | | connections of Redis' protocol |

@@ -70,7 +70,8 @@ fn keep_rules(
     if envoyproxy_stems && !settings.compat {
         return Err(StartError::Global(GlobalError::NotCompat));
     }
-    let keeper = global.map(|global| GlobalLimits::open(global, clock.clone()));
+    let own_clients = settings.override_capacity;
+    let keeper = global.map(|global| GlobalLimits::open(global, own_clients, clock.clone()));
     let keeper = keeper.transpose().map_err(StartError::Global)?;
     let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
     // Worst clients are for the status page on the admin's address.

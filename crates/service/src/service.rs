@@ -116,7 +116,7 @@ impl Service {
         let question = wire::question(&self.maker, request)?;
         let (answer, _) = call.store(keeper.answer(&self.maker, question)).await;
         call.decided(request, &answer);
-        Ok(wire::response(&answer, call.protocol(), self.answers))
+        Ok(wire::response(&answer, self.answers))
     }
 
     /// By limits of this process, without waiting.
@@ -127,7 +127,7 @@ impl Service {
     ) -> Result<RateLimitResponse, RequestRefusal> {
         let answer = wire::decide(&self.maker, request)?;
         call.decided(request, &answer);
-        Ok(wire::response(&answer, call.protocol(), self.answers))
+        Ok(wire::response(&answer, self.answers))
     }
 
     /// Logs the domains whose last headroom has gone out of force: each report once.

@@ -9,7 +9,7 @@ use tollgate_rules::{
     Override, Question, Request, RequestError, Status, Unit,
 };
 
-use crate::metrics::{Protocol, RequestOutcome};
+use crate::metrics::RequestOutcome;
 use crate::observe::InWords;
 use crate::options::AnswerParts;
 use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride};
@@ -123,8 +123,8 @@ impl InWords for RateLimitRequest {
     }
 }
 
-/// Logs which rules' tables are full, at most once a minute for each, and which have left units uncharged for the first
-/// time.
+/// Logs which rules' tables are full, at most once a minute for each, and which have left units uncharged, or denied a cost,
+/// for the first time.
 pub(crate) fn tell(answer: &Answer) {
     for report in answer.reports() {
         tracing::warn!("{report}");
@@ -140,29 +140,28 @@ pub(crate) fn tell(answer: &Answer) {
             status.uncharged
         );
     }
-}
-
-/// Logs which rule was asked by its first question.
-fn tell_questions(answer: &Answer, protocol: Protocol) {
-    let by = if protocol == Protocol::Json { "at /json" } else { "over gRPC" };
-    let questions = answer.statuses().iter().enumerate().filter(|(_, told)| told.is_first_question);
-    for rule in questions.filter_map(|(n, _)| answer.rule(n)) {
+    let statuses = answer.statuses().iter().enumerate();
+    for (n, _) in statuses.filter(|(_, told)| told.is_first_denied_cost) {
+        let Some(rule) = answer.rule(n) else {
+            tracing::warn!(
+                "a cost of more than 1 under a limit that came with its request was denied, and is charged nowhere: if it had \
+                 been used already, as the tokens of a response, say `usage: true` in the rule, or start with --compat; \
+                 own_limits_denied_costs counts such units"
+            );
+            continue;
+        };
         tracing::warn!(
-            "{}.{}: asked {by} with hits_addend 0, so its costs are known only after they were used: from now on what does \
-             not fit is denied and charged nevertheless; say `usage: true` or `usage: false` in the rule to decide that",
+            "{}.{}: a cost of more than 1 was denied, and is charged nowhere: if it had been used already, as the tokens of a \
+             response, say `usage: true` in the rule, or start with --compat; if not, say `usage: false`, and this is not told; \
+             rule_denied_costs counts such units",
             rule.domain().escape_debug(),
             rule.path().escape_debug()
         );
     }
 }
 
-pub(crate) fn response(
-    answer: &Answer,
-    protocol: Protocol,
-    answers: AnswerParts,
-) -> RateLimitResponse {
+pub(crate) fn response(answer: &Answer, answers: AnswerParts) -> RateLimitResponse {
     tell(answer);
-    tell_questions(answer, protocol);
     let statuses = answer.statuses().iter().enumerate();
     let statuses = statuses.map(|(n, status)| descriptor_status(answer, n, status)).collect();
     let mut headers = if answers.headers { headers(answer) } else { Vec::new() };

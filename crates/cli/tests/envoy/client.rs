@@ -116,6 +116,12 @@ impl Client {
         self.all(requests, path, headers, &["--parallel", "--parallel-max", "8"])
     }
 
+    /// The same, all at once.
+    pub(crate) fn at_once(self, requests: usize, path: &str, headers: &[&str]) -> Vec<u16> {
+        let most = requests.to_string();
+        self.all(requests, path, headers, &["--parallel", "--parallel-max", &most])
+    }
+
     /// The times of so many requests in microseconds, so many at a time. Those with another status than 200 are left
     /// out.
     pub(crate) fn times(self, requests: usize, headers: &[&str], together: usize) -> Vec<f64> {

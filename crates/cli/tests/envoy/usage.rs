@@ -99,11 +99,6 @@ fn once_responses_have_used_a_limit_up_requests_are_denied() {
 }
 
 #[test]
-fn what_envoy_sends_says_that_a_limit_is_one_of_usage() {
-    used_up(RULES);
-}
-
-#[test]
 fn what_a_response_did_not_use_is_given_back_by_negative_hits() {
     // Each request is charged 6 before, and its response tells what of that was not used.
     let limits = format!(
@@ -119,4 +114,63 @@ fn what_a_response_did_not_use_is_given_back_by_negative_hits() {
         until_left(&world, left);
     }
     assert_eq!(world.ask("/", &["x-user: alice", "x-cost: 6"]).status, 429);
+}
+
+/// The tokens that pass, and those that are remembered, while so many responses are under way at once: the next are asked
+/// for when the service knows what the last have cost.
+fn passed(under_way: usize, rules: &str, filter: &str, serve: &[&str], asked: usize) -> [usize; 2] {
+    let filter = [filter];
+    let first = &[COST_OF_RESPONSE];
+    let setup = Setup { rules, filter: &filter, first, serve, ..Setup::default() };
+    let world = World::start(&setup);
+    let (mut requests, mut admitted) = (0, 0);
+    let metric = |name: &str| {
+        let page = world.service().http().ask("/metrics", &[]).body;
+        let line = format!("tollgate_rule_{name}_total{{domain=\"shop\",rule=\"user\"}} ");
+        let found: Option<usize> =
+            page.lines().find_map(|found| found.strip_prefix(&line)?.parse().ok());
+        found.unwrap_or_else(|| panic!("no {name} in {page}"))
+    };
+    loop {
+        let statuses = world.client().at_once(under_way, "/", &["x-user: alice", "x-cost: 300"]);
+        let passed = statuses.iter().filter(|status| **status == 200).count();
+        assert_eq!(statuses.iter().filter(|status| **status == 429).count(), under_way - passed);
+        (requests, admitted) = (requests + under_way, admitted + passed);
+        // Asked with 1, a request adds that, too, whether it is denied or not.
+        until("the costs", || metric("hits") == admitted * COST + requests * asked);
+        if passed == 0 {
+            return [admitted * COST, metric("hits") - requests * asked - metric("uncharged")];
+        }
+    }
+}
+
+const BUDGET: usize = 10_000;
+const COST: usize = 300;
+
+/// As the policies of both gateways ask: with a question, or with 1, and with the cost after the response.
+#[test]
+fn what_is_under_way_at_once_is_all_that_passes_beyond_a_budget_and_it_is_remembered() {
+    let mut table =
+        "| Under way at once | Bound | Passed | Remembered |\n|--:|--:|--:|--:|\n".to_owned();
+    for under_way in [1, 8, 30, 100] {
+        let bound = BUDGET + under_way * COST;
+        for (keys, serve, asked) in
+            [("usage: true", &[][..], 0), ("quota_mode: true", &["--compat"], 1)]
+        {
+            let limit = format!("rate_limit: {{unit: year, requests_per_unit: {BUDGET}}}");
+            let rules = format!("domain: shop\ndescriptors:\n  - {{key: user, {keys}, {limit}}}\n");
+            let asks = format!("number: {asked}");
+            let filter = AS_A_GATEWAY.replace("number: 0", &asks).replace("USER", USER);
+            let [passed, remembered] = passed(under_way, &rules, &filter, serve, asked);
+            assert!(
+                (BUDGET - COST..=bound).contains(&passed),
+                "{under_way} {keys}: {passed} of {bound}"
+            );
+            assert_eq!(remembered, passed, "{under_way} {keys}");
+        }
+        table += &format!("| {under_way} | {bound} | no more | all |\n");
+    }
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/from-envoy.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    assert!(page.contains(&table), "docs/from-envoy.md is to have this table:\n{table}");
 }

@@ -23,8 +23,8 @@ pub enum Act {
     /// To be admitted at once: where it would have to wait it is denied, and takes no place. For a caller that cannot
     /// wait, as Envoy.
     CheckNow,
-    /// [`CheckNow`](Act::CheckNow) as Envoy asks: from its first question of cost 0 on a rule takes costs for used ones,
-    /// unless it says otherwise (`usage`).
+    /// [`CheckNow`](Act::CheckNow) as Envoy asks: a cost of 0 is a question, over a limit once nothing is left; under
+    /// [`compat`](crate::Settings::compat) once the limit is exceeded, where it remembers that.
     CheckEnvoy,
     /// As [`Check`](Act::Check), with a [`Receipt`](crate::Receipt) that gives back what was charged.
     Reserve {
@@ -48,10 +48,9 @@ pub enum Manner {
     /// Charged together with the others, if all fit.
     #[default]
     Together,
-    /// Charged in full, since it was used already. Over the limit if nothing had been left. Of cost 0 a question.
+    /// Charged in full, since it was used already. Over the limit if nothing had been left. Of cost 0 a question, also to
+    /// a limit that is none of usage.
     Used,
-    /// Charged if it fits, whatever the others say; if not, over the limit, and charged in full.
-    Tried,
     /// Given back. Never over the limit.
     Back,
 }

@@ -6,15 +6,32 @@ use super::part::{Judge, Part, told};
 use super::verdict::RuleVerdict;
 use crate::request::Descriptor;
 use crate::rule::Limit;
+use crate::settings::Settings;
 
-/// Finds what is done with the costs of a request. Questions first: costs that come with them are of the same kind.
-pub(super) fn find(parts: &mut [Part<'_>], descriptors: &[Descriptor<'_>], act: Act) {
-    for asks in [true, false] {
-        for (part, descriptor) in parts.iter_mut().zip(descriptors) {
-            if (descriptor.hits == Some(0)) == asks {
-                part.find_manner(descriptor.is_negative, asks, act);
-            }
-        }
+/// How the costs of a request are counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestCounting {
+    pub(super) act: Act,
+    /// Whether each descriptor is decided by itself, and what is denied is charged.
+    pub(super) is_separate: bool,
+    /// Whether every limit is in quota mode.
+    pub(super) is_quota: bool,
+    /// Whether limits are kept elsewhere.
+    pub(super) is_elsewhere: bool,
+}
+
+impl RequestCounting {
+    /// By limits of this process.
+    pub(super) fn of(settings: &Settings, act: Act) -> Self {
+        let (is_separate, is_quota) = (settings.compat, settings.global_quota_mode);
+        Self { act, is_separate, is_quota, is_elsewhere: false }
+    }
+}
+
+/// Finds what is done with the costs of a request.
+pub(super) fn find(parts: &mut [Part<'_>], descriptors: &[Descriptor<'_>], how: RequestCounting) {
+    for (part, descriptor) in parts.iter_mut().zip(descriptors) {
+        part.find_manner(descriptor.is_negative, how);
     }
 }
 
@@ -32,23 +49,21 @@ pub(super) fn others<'p, 'r>(parts: &'p mut [Part<'r>]) -> impl Iterator<Item = 
 }
 
 impl Part<'_> {
-    /// Finds what is done with its cost. `asks` says that it brings a cost of 0.
-    fn find_manner(&mut self, is_negative: bool, asks: bool, act: Act) {
-        self.manner = match self.rule() {
+    /// Finds what is done with its cost.
+    fn find_manner(&mut self, is_negative: bool, how: RequestCounting) {
+        let (is_usage, remembers_denied) = match self.judge {
+            Judge::Nobody | Judge::Unlimited(..) => (false, true),
+            Judge::Rule(_, rule) => (rule.is_usage(), rule.remembers_denied(how.is_elsewhere)),
+            Judge::Override(own) => (own.is_usage, true),
+        };
+        // What Envoy asks by a cost of 0. Others say what they want.
+        let is_question = self.cost == 0 && how.act == Act::CheckEnvoy;
+        self.manner = match how.act {
             _ if is_negative => Manner::Back,
-            _ if act == Act::Charge => Manner::Together,
-            Some(rule) if rule.is_usage() => Manner::Used,
-            // What Envoy sends. Others say what they want.
-            Some(rule) if act == Act::CheckEnvoy && rule.sees_usage() => {
-                if asks {
-                    self.is_first_question = rule.counts.question();
-                    Manner::Used
-                } else if rule.counts.has_questions() {
-                    Manner::Tried
-                } else {
-                    Manner::Together
-                }
-            }
+            Act::Charge => Manner::Together,
+            _ if is_usage => Manner::Used,
+            // There no more is over a limit than what exceeds it, as a check of cost 0 finds.
+            _ if is_question && !(how.is_separate && remembers_denied) => Manner::Used,
             _ => Manner::Together,
         };
     }
@@ -61,7 +76,7 @@ impl Part<'_> {
     /// The verdict for its cost. Charges nothing.
     pub(crate) fn look(&mut self, with: Context<'_>) {
         self.verdict = match self.manner {
-            Manner::Together | Manner::Tried => self.ask(self.cost, with),
+            Manner::Together => self.ask(self.cost, with),
             Manner::Used => self.ask(1, with),
             // Nothing is asked of the table, so it does not matter whether there is a cell.
             Manner::Back => {
@@ -74,7 +89,6 @@ impl Part<'_> {
     pub(crate) fn settle(&mut self, with: Context<'_>) {
         match self.manner {
             Manner::Together => return,
-            Manner::Tried => self.charge(with),
             Manner::Used => self.look(with),
             Manner::Back => {
                 self.uncharge(with);
@@ -82,7 +96,7 @@ impl Part<'_> {
             }
         }
         let before = self.verdict;
-        if self.cost > 0 && (self.is_over() || self.manner == Manner::Used) {
+        if self.cost > 0 {
             self.charge_late(with);
             if let (Some(verdict), Some(before)) = (&mut self.verdict, before) {
                 // What its hits are split by is how the limit stood before.
@@ -97,7 +111,7 @@ impl Part<'_> {
         let (key, cost) = (self.key(with.keys), self.cost);
         let back = match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => 0,
-            Judge::Override(limit) => with.overrides.uncharge(limit, key, cost, with.moment),
+            Judge::Override(own) => with.overrides.uncharge(own.limit, key, cost, with.moment),
             Judge::Rule(_, rule) => {
                 let back = |limit: &Limit| {
                     limit.gate.as_ref().map_or(0, |gate| with.entry(gate, key).uncharge(cost))

@@ -7,13 +7,15 @@ use arc_swap::Guard;
 use tollgate::Timestamp;
 
 use super::DecisionMaker;
-use super::act::Manner;
+use super::act::{Act, Manner};
 use super::context::Context;
 use super::joint::is_over;
 use super::part::{Enforcement, Judge, Part};
 use crate::answer::{Answer, Code, CurrentLimit, Status};
+use crate::file::Usage;
 use crate::full::FullReport;
 use crate::receipt::{Receipt, ReceiptLine};
+use crate::rule::Limit;
 use crate::rule_counts::HitSplit;
 use crate::rule_set::RuleSet;
 
@@ -35,6 +37,7 @@ impl DecisionMaker {
         if with.act.counts() {
             self.count(&parts, with);
             parts.iter_mut().for_each(count_uncharged);
+            parts.iter_mut().for_each(|part| self.count_denied_cost(part, is_over, with.act));
             let now = || with.moment.read(with.clock);
             reports.extend(parts.iter().filter_map(|part| self.count_no_cell(part, now)));
             if is_shadowed {
@@ -96,6 +99,29 @@ impl DecisionMaker {
                 rule.counts.worst.add(part.key(with.keys), part.cost, now, &self.cache.lists);
             }
         }
+    }
+
+    /// Counts a cost that is denied and charged nowhere: had it been used before, its limit would be without it.
+    fn count_denied_cost(&self, part: &mut Part<'_>, is_over: bool, act: Act) {
+        // Others have `Charge` for what was used.
+        let (cost, is_of_envoy) = (part.cost, act == Act::CheckEnvoy);
+        let is_separate = self.cache.settings().compat;
+        let is_denied = part.is_over() || is_over && !is_separate;
+        if cost <= 1 || !is_denied || part.manner != Manner::Together {
+            return;
+        }
+        part.is_first_denied_cost = match part.judge {
+            Judge::Rule(_, rule) => {
+                let is_charged = is_separate && rule.limits().iter().all(Limit::drains_denied);
+                !is_charged
+                    && rule.counts.denied_cost(cost, is_of_envoy)
+                    && rule.traits.usage == Usage::Unsaid
+            }
+            Judge::Override(_) => {
+                !is_separate && self.cache.own_limits.denied_cost(cost, is_of_envoy)
+            }
+            Judge::Nobody | Judge::Unlimited(..) => false,
+        };
     }
 
     /// Counts a client without a cell.
@@ -165,8 +191,9 @@ fn status(part: &Part<'_>) -> Status {
             });
             (limit, Some((index, verdict.limit)))
         }
-        (Judge::Override(limit), Some(_)) => {
-            let (requests_per_unit, unit) = (limit.counted().requests_per_unit, Some(limit.unit));
+        (Judge::Override(own), Some(_)) => {
+            let limit = own.limit.counted();
+            let (requests_per_unit, unit) = (limit.requests_per_unit, Some(limit.unit));
             let window = limit.unit.length();
             (Some(CurrentLimit { requests_per_unit, window, unit }), None)
         }
@@ -181,7 +208,7 @@ fn status(part: &Part<'_>) -> Status {
         wait: verdict.wait,
         uncharged: part.uncharged,
         is_first_uncharged: part.is_first_uncharged,
-        is_first_question: part.is_first_question,
+        is_first_denied_cost: part.is_first_denied_cost,
         is_within_soft: verdict.is_within_soft,
         is_borrowed: verdict.is_borrowed,
         limit,

@@ -2,28 +2,30 @@
 //! meaning of its answers.
 //!
 //! The same steps as in [`super`], in two halves, between which the caller waits for the store. Rules that admit
-//! nothing, and limits that come with requests, are decided in the first half, by this process alone.
+//! nothing are decided in the first half, by this process alone.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Algorithm, Decision, Permit, Wait};
+use tollgate::{Algorithm, Decision};
 
 use super::act::Manner;
+use super::apart::RequestCounting;
+use super::claim::{Claim, Claimed};
 use super::joint::{is_over, quota_is_over};
 use super::moment::DecisionTime;
-use super::part::{Enforcement, Judge, Part, beyond};
+use super::part::{Enforcement, Judge, OwnLimit, Part, beyond, find_series};
 use super::verdict::RuleVerdict;
-use super::{Act, DecisionMaker, find_series, mark_over, resolve};
+use super::{Act, DecisionMaker, mark_over, resolve};
 use crate::answer::Answer;
 use crate::full::OnFull;
-use crate::identifier::readable;
-use crate::request::{Override, Request, RequestError};
-use crate::rule::{Limit, Rule};
+use crate::request::{Request, RequestError};
+use crate::rule::Limit;
 use crate::rule_set::RuleSet;
 use crate::series::Series;
+use crate::stem;
 
 /// A request whose limits must be checked elsewhere. It holds the rules by which it is decided.
 ///
@@ -40,7 +42,7 @@ use crate::series::Series;
 /// let descriptors = [Descriptor::new(&[("user", "alice")])];
 /// let question = maker.question(&Request::new("shop", &descriptors), Act::Check)?;
 /// let claims: Vec<Claim<'_>> = question.claims().collect();
-/// assert_eq!((claims[0].rule.path(), claims[0].cost), ("user", 1));
+/// assert_eq!((claims[0].rule().map(|rule| rule.path()), claims[0].cost), (Some("user"), 1));
 /// // Some limiter elsewhere, asked for this rule, key and cost.
 /// let elsewhere = tollgate::Limiter::new(tollgate::Quota::per_hour(2));
 /// let decision = elsewhere.check_n(claims[0].cost);
@@ -65,14 +67,11 @@ pub struct Question {
 struct KeptPart {
     judge: KeptJudge,
     manner: Manner,
-    is_first_question: bool,
     cost: u64,
     key: Range<usize>,
     /// Its range in the same buffer, if it is asked for.
     stem: Option<Range<usize>>,
     verdict: Option<RuleVerdict>,
-    permit: Option<Permit>,
-    uncharged: u64,
     series: Option<Arc<Series>>,
 }
 
@@ -80,24 +79,7 @@ enum KeptJudge {
     Nobody,
     Unlimited(usize),
     Rule(usize),
-    Override(Override),
-}
-
-/// What a request asks of the limits of one rule: all of them are charged, or none.
-#[derive(Clone, Copy, Debug)]
-pub struct Claim<'a> {
-    /// The rule. None of its limits is 0.
-    pub rule: &'a Rule,
-    /// The key of the client: no other client of this rule has the same bytes.
-    pub key: &'a [u8],
-    /// What envoyproxy/ratelimit counts it under, before the time at which the window began: the domain, and each key and
-    /// value, all with `_` behind them. Under [`envoyproxy_stems`](crate::Settings::envoyproxy_stems).
-    pub envoyproxy_stem: Option<&'a [u8]>,
-    /// The units to charge, or to give back.
-    pub cost: u64,
-    /// What is done with them.
-    pub manner: Manner,
-    act: Act,
+    Override(OwnLimit),
 }
 
 /// The answers of the limits that are kept elsewhere.
@@ -136,33 +118,30 @@ impl From<Decision> for FoundLimit {
     }
 }
 
-impl Claim<'_> {
-    /// The key as text: the values that the rule leaves open, with `,` between them, and `%2C` for one within. No other
-    /// client of this rule has the same.
-    #[must_use]
-    pub fn client(&self) -> String {
-        readable(self.key)
-    }
-
-    /// How long this limit of the rule lets the request wait; `None` if it is admitted at once or not at all.
-    #[must_use]
-    pub fn wait(&self, limit: &Limit) -> Option<Wait> {
-        self.act.wait(limit.gate.as_ref()?)
-    }
-}
-
 impl Question {
     /// The claims to check, in the order in which their decisions must be returned.
     pub fn claims(&self) -> impl Iterator<Item = Claim<'_>> {
-        self.parts.iter().filter_map(|part| match part.judge {
-            KeptJudge::Rule(index) => {
-                let rule = &self.rules.rules()[index];
-                let key = &self.keys[part.key.clone()];
-                let (cost, manner, act) = (part.cost, part.manner, self.act);
-                let envoyproxy_stem = part.stem.clone().map(|range| &self.keys[range]);
-                (!rule.blocks()).then_some(Claim { rule, key, envoyproxy_stem, cost, manner, act })
+        let rule = |index: usize| &self.rules.rules()[index];
+        self.parts.iter().filter_map(move |part| {
+            let (of, is_quota) = match part.judge {
+                KeptJudge::Rule(index) => (Claimed::Limits(rule(index)), rule(index).is_quota()),
+                KeptJudge::Override(own) => {
+                    let (limit, rule) = (own.limit.counted(), own.rule.map(rule));
+                    (Claimed::OwnLimit { limit, rule }, own.is_quota)
+                }
+                _ => return None,
+            };
+            let blocks = match of {
+                Claimed::Limits(rule) => rule.blocks(),
+                Claimed::OwnLimit { limit, .. } => limit.requests_per_unit == 0,
+            };
+            if blocks {
+                return None;
             }
-            _ => None,
+            let key = &self.keys[part.key.clone()];
+            let (cost, manner, act) = (part.cost, part.manner, self.act);
+            let envoyproxy_stem = part.stem.clone().map(|range| &self.keys[range]);
+            Some(Claim { of, key, envoyproxy_stem, cost, manner, act, is_quota })
         })
     }
 
@@ -192,12 +171,12 @@ impl Question {
                 KeptJudge::Nobody => Judge::Nobody,
                 KeptJudge::Unlimited(index) => Judge::Unlimited(index, &rules.rules()[index]),
                 KeptJudge::Rule(index) => Judge::Rule(index, &rules.rules()[index]),
-                KeptJudge::Override(limit) => Judge::Override(limit),
+                KeptJudge::Override(own) => Judge::Override(own),
             };
-            let KeptPart { manner, is_first_question, verdict, uncharged, .. } = *kept;
-            let (permit, series) = (kept.permit.take(), kept.series.take());
-            let part = Part::new(judge, kept.cost, kept.key.clone());
-            Part { manner, is_first_question, verdict, permit, uncharged, series, ..part }
+            let KeptPart { manner, verdict, .. } = *kept;
+            let (part, series) =
+                (Part::new(judge, kept.cost, kept.key.clone()), kept.series.take());
+            Part { manner, verdict, series, ..part }
         });
         (parts.collect(), &self.keys)
     }
@@ -211,8 +190,8 @@ impl fmt::Debug for Question {
 }
 
 impl DecisionMaker {
-    /// The first half of [`act`](DecisionMaker::act), for limits that are kept elsewhere. Limits that come with requests
-    /// are charged here, and [`answer_found`](DecisionMaker::answer_found) refunds them if the request is denied.
+    /// The first half of [`act`](DecisionMaker::act), for limits that are kept elsewhere, those that come with requests among
+    /// them.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -223,50 +202,36 @@ impl DecisionMaker {
         let rules = rules.ok_or(RequestError::NotLoaded)?;
         let is_separate = settings.compat;
         let mut keys = Vec::new();
-        let mut parts = resolve(&rules, request, act, &mut keys);
+        let how = RequestCounting { is_elsewhere: true, ..RequestCounting::of(settings, act) };
+        let mut parts = resolve(&rules, request, how, &mut keys);
         let with = self.context(&keys, DecisionTime::Now, act);
         find_series(&mut parts, request, act);
-        // What is given back first, as in `apart::settle`.
-        let mut in_turn: Vec<&mut Part<'_>> = parts.iter_mut().collect();
-        in_turn.sort_by_key(|part| part.manner != Manner::Back);
-        for part in in_turn {
-            let own = matches!(part.judge, Judge::Override(_));
+        for part in parts.iter_mut().filter(|part| part.blocks()) {
             match act {
-                _ if !own && !part.rule().is_some_and(Rule::blocks) => {}
                 _ if part.is_apart() && act.counts() => part.settle(with),
                 _ if part.is_apart() => part.look(with),
                 Act::Charge => part.charge_late(with),
-                _ if own && is_separate && act.counts() => {
-                    part.charge(with);
-                    part.drain_denied(with);
-                }
                 _ => part.verdict = part.ask(part.cost, with),
             }
         }
         let is_denied = |part: &Part<'_>| part.say() == Enforcement::Binding && part.is_over();
         let is_joint = !is_separate && act != Act::Charge;
-        let mut may_go = !is_joint || (!parts.iter().any(is_denied) && !quota_is_over(&parts));
-        if is_joint && act.counts() && may_go {
-            for part in &mut parts {
-                if matches!(part.judge, Judge::Override(_)) && !part.is_apart() {
-                    part.charge(with);
-                    may_go &= !part.is_over();
-                }
-            }
-            if !may_go {
-                parts.iter_mut().for_each(|part| part.give_back(with));
-            }
-        }
+        let may_go = !is_joint || (!parts.iter().any(is_denied) && !quota_is_over(&parts));
         let mut parts: Vec<KeptPart> = parts.into_iter().map(KeptPart::of).collect();
         if settings.envoyproxy_stems {
             for (part, descriptor) in parts.iter_mut().zip(request.descriptors) {
-                let KeptJudge::Rule(index) = part.judge else { continue };
                 let start = keys.len();
-                let stem = &rules.rules()[index].stem;
-                stem.append(&mut keys, request.domain, descriptor.entries);
+                match part.judge {
+                    KeptJudge::Rule(index) => {
+                        let stem = &rules.rules()[index].stem;
+                        stem.append(&mut keys, request.domain, descriptor.entries);
+                    }
+                    KeptJudge::Override(_) => {
+                        stem::append(&mut keys, request.domain, descriptor.entries, &[]);
+                    }
+                    _ => continue,
+                }
                 part.stem = Some(start..keys.len());
-                // Every cost is counted there, whatever it was asked by.
-                part.is_first_question = false;
             }
         }
         let is_domain = rules.domains.contains_key(request.domain);
@@ -277,18 +242,26 @@ impl DecisionMaker {
     #[must_use = "an answer that nobody looks at limits nothing"]
     pub fn answer_found(&self, mut question: Question, found: &FoundElsewhere) -> Answer {
         let Question { act, is_domain, may_go, is_separate, .. } = question;
-        let admitted = may_go && found.admitted;
+        let (admitted, is_denied) = (may_go && found.admitted, !found.admitted);
+        let mut found = found.limits.iter();
         let (mut parts, keys) = question.parts();
         let with = self.context(keys, DecisionTime::Now, act);
-        let mut limits = found.limits.iter();
         for part in &mut parts {
-            let Some(rule) = part.rule().filter(|rule| !rule.blocks()) else { continue };
-            let own: Vec<&FoundLimit> = limits.by_ref().take(rule.limits().len()).collect();
+            let (limits, windows): (&[Limit], Vec<Duration>) = match part.judge {
+                _ if part.blocks() => continue,
+                Judge::Rule(_, rule) => {
+                    let limits = rule.limits();
+                    (limits, limits.iter().map(Limit::window).collect())
+                }
+                Judge::Override(own) => (&[], vec![own.limit.unit.length()]),
+                _ => continue,
+            };
+            let own: Vec<&FoundLimit> = found.by_ref().take(windows.len()).collect();
             part.uncharged = own.iter().filter_map(|found| found.uncharged).max().unwrap_or(0);
             // What was charged already is no promise of a place.
-            let asks = !may_go || !found.admitted || !act.counts();
+            let asks = !admitted || !act.counts();
             let queue = if asks { act } else { Act::CheckNow };
-            part.verdict = of_limits(rule.limits(), part.cost, queue, &own);
+            part.verdict = of_limits((limits, &windows), part.cost, queue, &own);
             if let Some(verdict) = part.verdict.as_mut().filter(|verdict| verdict.is_over)
                 && is_separate
                 && act.counts()
@@ -296,19 +269,10 @@ impl DecisionMaker {
                 verdict.remaining = 0;
             }
         }
-        if !admitted {
-            let own = |part: &&mut Part<'_>| matches!(part.judge, Judge::Override(_));
-            for part in parts.iter_mut().filter(own).filter(|part| !part.is_apart()) {
-                part.give_back(with);
-                if !part.is_over() {
-                    part.verdict = part.ask(part.cost, with);
-                }
-            }
-        }
         // Denied elsewhere although each limit now has room: two requests ran concurrently. A look that finds a place
         // in a queue is not denied.
         if act.counts()
-            && !found.admitted
+            && is_denied
             && !is_over(&parts)
             && let Some(part) = parts.iter_mut().find(|part| part.say() != Enforcement::None)
         {
@@ -325,29 +289,22 @@ impl KeptPart {
             Judge::Nobody => KeptJudge::Nobody,
             Judge::Unlimited(index, _) => KeptJudge::Unlimited(index),
             Judge::Rule(index, _) => KeptJudge::Rule(index),
-            Judge::Override(limit) => KeptJudge::Override(limit),
+            Judge::Override(own) => KeptJudge::Override(own),
         };
-        let Part { manner, is_first_question, cost, key, verdict, .. } = part;
-        let (permit, uncharged, series) = (part.permit, part.uncharged, part.series);
-        let stem = None;
-        Self {
-            judge,
-            manner,
-            is_first_question,
-            cost,
-            key,
-            stem,
-            verdict,
-            permit,
-            uncharged,
-            series,
-        }
+        let Part { manner, cost, key, verdict, series, .. } = part;
+        Self { judge, manner, cost, key, stem: None, verdict, series }
     }
 }
 
-/// The combined verdict of a rule's limits.
-fn of_limits(limits: &[Limit], cost: u64, act: Act, found: &[&FoundLimit]) -> Option<RuleVerdict> {
-    let verdicts = limits.iter().enumerate().map(|(n, limit)| match found.get(n) {
+/// The combined verdict of a rule's limits, each with its window; or of the window alone of a limit that came with the
+/// request.
+fn of_limits(
+    (limits, windows): (&[Limit], &[Duration]),
+    cost: u64,
+    act: Act,
+    found: &[&FoundLimit],
+) -> Option<RuleVerdict> {
+    let verdicts = windows.iter().enumerate().map(|(n, window)| match found.get(n) {
         Some(found) => {
             let verdict = RuleVerdict::of(&found.decision, n, OnFull::default());
             let (left, is_without_store) =
@@ -356,7 +313,8 @@ fn of_limits(limits: &[Limit], cost: u64, act: Act, found: &[&FoundLimit]) -> Op
             if found.uncharged.is_some() {
                 return RuleVerdict { is_over: false, ..verdict };
             }
-            match place_ahead(limit, cost, act, &found.decision) {
+            let limit = limits.get(n);
+            match limit.and_then(|limit| place_ahead(limit, cost, act, &found.decision)) {
                 Some(wait) if verdict.is_over => RuleVerdict { wait, ..verdict.admitted() },
                 _ => {
                     let is_remembered = found.is_remembered;
@@ -364,7 +322,7 @@ fn of_limits(limits: &[Limit], cost: u64, act: Act, found: &[&FoundLimit]) -> Op
                 }
             }
         }
-        None => RuleVerdict::blocked(n, cost.max(1), limit.window),
+        None => RuleVerdict::blocked(n, cost.max(1), *window),
     });
     verdicts.reduce(RuleVerdict::or)
 }

@@ -6,7 +6,7 @@
 //! may leave part of its cost in a limit for a while.
 //!
 //! # What is decided apart
-//! Costs that were used already ([`Manner::Used`](super::Manner::Used), [`Manner::Tried`](super::Manner::Tried)) were charged before, and deny what comes with them
+//! Costs that were used already ([`Manner::Used`](super::Manner::Used)) were charged before, and deny what comes with them
 //! if they are over; what is given back ([`Manner::Back`](super::Manner::Back)) was given back. Neither is taken back if the request is denied.
 //!
 //! # Rules in quota mode
@@ -21,6 +21,7 @@ use super::dues::{Due, charge_dues};
 use super::part::{Enforcement, Judge, Part};
 use super::verdict::RuleVerdict;
 use crate::full::NoCell;
+use crate::rule::Rule;
 
 pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
     if let [part] = parts {
@@ -75,15 +76,18 @@ pub(crate) fn mark_over(part: &mut Part<'_>) {
 /// Charges all parts that count and have room. If the request is denied, returns which part denied it; `None` if
 /// several parts did, or parts that will deny again when asked.
 fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
-    for part in parts.iter_mut().filter(|part| part.say() == Enforcement::Quota) {
-        part.verdict = part.ask(part.cost, with);
+    // What is decided apart has its verdict.
+    for part in parts.iter_mut().filter(|part| !part.is_apart()) {
+        if part.say() == Enforcement::Quota {
+            part.verdict = part.ask(part.cost, with);
+        }
     }
     let blocks = |part: &Part<'_>| {
         part.say() == Enforcement::Binding
-            && part.rule().is_some_and(|rule| match part.is_apart() {
+            && match part.is_apart() {
                 true => part.is_over(),
-                false => part.cost > 0 && rule.blocks(),
-            })
+                false => part.cost > 0 && part.rule().is_some_and(Rule::blocks),
+            }
     };
     if parts.iter().any(blocks) || quota_is_over(parts) {
         return Err(None);
@@ -97,14 +101,15 @@ fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<us
 
 fn charge_overrides(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
     for (n, part) in parts.iter_mut().enumerate() {
-        if matches!(part.judge, Judge::Override(_)) && !part.is_apart() {
+        // Asked before, as all in quota mode, and left out if it is over.
+        if matches!(part.judge, Judge::Override(_)) && !part.is_apart() && !part.is_over() {
             part.charge(with);
-            if part.is_over() {
+            if part.is_over() && part.say() != Enforcement::Quota {
                 return Err(Some(n));
             }
         }
     }
-    Ok(())
+    if quota_is_over(parts) { Err(None) } else { Ok(()) }
 }
 
 fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {

@@ -9,6 +9,7 @@
 
 mod act;
 mod apart;
+mod claim;
 mod conclude;
 mod context;
 mod dues;
@@ -31,13 +32,15 @@ use crate::cache::RuleCache;
 use crate::identifier;
 use crate::request::{Request, RequestError};
 use crate::rule_set::RuleSet;
+use apart::RequestCounting;
 use context::Context;
 use moment::DecisionTime;
 use overrides::Overrides;
-use part::{Judge, Part};
+use part::{Judge, OwnLimit, Part, find_series};
 
 pub use act::{Act, Manner};
-pub use elsewhere::{Claim, FoundElsewhere, FoundLimit, Question};
+pub use claim::{Claim, Claimed};
+pub use elsewhere::{FoundElsewhere, FoundLimit, Question};
 use joint::mark_over;
 pub use paced::PacedAnswer;
 
@@ -261,7 +264,8 @@ impl DecisionMaker {
         let rules = self.rules(request);
         let rules = rules.as_deref().ok_or(RequestError::NotLoaded)?;
         Ok(with_keys(|keys| {
-            let parts = resolve(rules, request, Act::Peek, keys);
+            let how = RequestCounting::of(self.cache.settings(), Act::Peek);
+            let parts = resolve(rules, request, how, keys);
             let with = self.context(keys, DecisionTime::Now, Act::Peek);
             parts.iter().map(|part| part.reset(with)).sum()
         }))
@@ -290,7 +294,7 @@ impl DecisionMaker {
         let guard = self.rules(request);
         let rules = guard.as_deref().ok_or(RequestError::NotLoaded)?;
         let concluded = with_keys(|keys| {
-            let mut parts = resolve(rules, request, act, keys);
+            let mut parts = resolve(rules, request, RequestCounting::of(settings, act), keys);
             let with = self.context(keys, moment, act);
             find_series(&mut parts, request, act);
             if act.counts() {
@@ -329,7 +333,7 @@ fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 fn resolve<'r>(
     rules: &'r RuleSet,
     request: &Request<'_>,
-    act: Act,
+    how: RequestCounting,
     keys: &mut Vec<u8>,
 ) -> Vec<Part<'r>> {
     let mut replaces = false;
@@ -341,7 +345,7 @@ fn resolve<'r>(
             Some(limit) if rules.domains.contains_key(request.domain) => {
                 let (domain, entries) = (request.domain, descriptor.entries);
                 identifier::append_all(keys, domain, entries, rules.bits);
-                Judge::Override(limit)
+                Judge::Override(OwnLimit::of(limit, rules, (domain, entries), how.is_quota))
             }
             _ => match rules.find(request.domain, descriptor.entries) {
                 None => Judge::Nobody,
@@ -364,15 +368,8 @@ fn resolve<'r>(
         replace(&mut parts);
     }
     // Only now: what is replaced is not asked.
-    apart::find(&mut parts, request.descriptors, act);
+    apart::find(&mut parts, request.descriptors, how);
     parts
-}
-
-/// Finds where the values of what is to be counted are counted.
-fn find_series(parts: &mut [Part<'_>], request: &Request<'_>, act: Act) {
-    for (part, descriptor) in parts.iter_mut().zip(request.descriptors).filter(|_| act.counts()) {
-        part.find_series(descriptor.entries);
-    }
 }
 
 /// Removes the rules that other rules of the same request replace, by name.

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use tollgate::{Decision, Permit};
 
-use super::act::Manner;
+use super::act::{Act, Manner};
 use super::context::Context;
 use super::dues::{Due, Outcome, charge_dues};
 use super::verdict::RuleVerdict;
 use crate::full::OnFull;
 use crate::receipt::Charged;
-use crate::request::Override;
+use crate::request::{Override, Request};
 use crate::rule::{Limit, LocalLimit, Rule, RuleTable};
+use crate::rule_set::RuleSet;
 use crate::series::Series;
 use crate::value::DescriptorEntry;
 use crate::zone::Zone;
@@ -26,7 +27,19 @@ pub(crate) enum Judge<'r> {
     /// A rule without limits.
     Unlimited(usize, &'r Rule),
     Rule(usize, &'r Rule),
-    Override(Override),
+    Override(OwnLimit),
+}
+
+/// A limit that came with the request, in place of the rule's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnLimit {
+    pub(crate) limit: Override,
+    /// The rule that it takes the place of, if one matches.
+    pub(crate) rule: Option<usize>,
+    /// Whether that is one of usage.
+    pub(crate) is_usage: bool,
+    /// Whether every limit is in quota mode.
+    pub(crate) is_quota: bool,
 }
 
 #[derive(Debug)]
@@ -51,10 +64,23 @@ pub(crate) struct Part<'r> {
     pub(crate) is_full_allowed: bool,
     /// Whether it is the first of its rule that left something uncharged.
     pub(crate) is_first_uncharged: bool,
-    /// Whether it is the first question of its rule.
-    pub(crate) is_first_question: bool,
+    /// Whether it is the first cost of its rule that is denied and charged nowhere.
+    pub(crate) is_first_denied_cost: bool,
     /// Where its values are counted, if its rule asks for that.
     pub(crate) series: Option<Arc<Series>>,
+}
+
+impl OwnLimit {
+    pub(super) fn of(
+        limit: Override,
+        rules: &RuleSet,
+        (domain, entries): (&str, &[DescriptorEntry<'_>]),
+        is_quota: bool,
+    ) -> Self {
+        let rule = rules.find(domain, entries);
+        let is_usage = rule.is_some_and(|index| rules.rules()[index].is_usage());
+        Self { limit, rule, is_usage, is_quota }
+    }
 }
 
 /// How a verdict counts for the request.
@@ -83,7 +109,7 @@ impl<'r> Part<'r> {
             uncharged: 0,
             is_full_allowed: false,
             is_first_uncharged: false,
-            is_first_question: false,
+            is_first_denied_cost: false,
             series: None,
         }
     }
@@ -97,6 +123,7 @@ impl<'r> Part<'r> {
             _ if self.manner == Manner::Back => Enforcement::None,
             Judge::Rule(_, rule) if rule.is_shadow() => Enforcement::None,
             Judge::Rule(_, rule) if rule.is_quota() => Enforcement::Quota,
+            Judge::Override(own) if own.is_quota => Enforcement::Quota,
             Judge::Rule(..) | Judge::Override(_) => Enforcement::Binding,
             Judge::Nobody | Judge::Unlimited(..) => Enforcement::None,
         }
@@ -119,6 +146,15 @@ impl<'r> Part<'r> {
         }
     }
 
+    /// Whether it admits nothing, as its limits say, so that no store is asked.
+    pub(super) fn blocks(&self) -> bool {
+        match self.judge {
+            Judge::Nobody | Judge::Unlimited(..) => false,
+            Judge::Rule(_, rule) => rule.blocks(),
+            Judge::Override(own) => own.limit.requests_per_unit == 0,
+        }
+    }
+
     /// Finds where its values are counted. What counts no hits takes no room there.
     pub(crate) fn find_series(&mut self, entries: &[DescriptorEntry<'_>]) {
         if self.cost == 0 || self.manner == Manner::Back {
@@ -133,7 +169,7 @@ impl<'r> Part<'r> {
         let key = self.key(with.keys);
         match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => None,
-            Judge::Override(limit) => Some(with.overrides.ask(limit, key, cost, with.moment)),
+            Judge::Override(own) => Some(with.overrides.ask(own.limit, key, cost, with.moment)),
             Judge::Rule(_, rule) => {
                 let limits = rule.limits().iter().enumerate();
                 let on_full = rule.on_full();
@@ -149,8 +185,9 @@ impl<'r> Part<'r> {
         let key = &with.keys[self.key.clone()];
         match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => {}
-            Judge::Override(limit) => {
-                let (verdict, permit) = with.overrides.charge(limit, key, self.cost, with.moment);
+            Judge::Override(own) => {
+                let charged = with.overrides.charge(own.limit, key, self.cost, with.moment);
+                let (verdict, permit) = charged;
                 (self.verdict, self.permit) = (Some(verdict), permit);
             }
             Judge::Rule(_, rule) if rule.blocks() => self.verdict = self.ask(self.cost, with),
@@ -212,7 +249,7 @@ impl<'r> Part<'r> {
         let (key, cost) = (self.key(with.keys), self.cost);
         self.uncharged = match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => return,
-            Judge::Override(limit) => with.overrides.drain(limit, key, cost, with.moment),
+            Judge::Override(own) => with.overrides.drain(own.limit, key, cost, with.moment),
             Judge::Rule(_, rule) => {
                 let charge = |limit: &Limit| {
                     // A limit of 0 has nothing that could be charged.
@@ -229,8 +266,8 @@ impl<'r> Part<'r> {
         &mut self,
         with: Context<'_>,
     ) -> Option<(Arc<RuleTable>, Option<Arc<Zone>>, Charged)> {
-        let Judge::Override(limit) = self.judge else { return None };
-        let table = with.overrides.table(limit)?;
+        let Judge::Override(own) = self.judge else { return None };
+        let table = with.overrides.table(own.limit)?;
         Some((Arc::clone(table), None, Charged::At(self.permit.take()?)))
     }
 
@@ -239,9 +276,9 @@ impl<'r> Part<'r> {
         let key = self.key(with.keys);
         match self.judge {
             _ if !self.is_over() => return,
-            Judge::Override(limit) => {
+            Judge::Override(own) => {
                 // What could not be charged needs no action: the limit is exhausted anyway.
-                let _ = with.overrides.drain(limit, key, self.cost, with.moment);
+                let _ = with.overrides.drain(own.limit, key, self.cost, with.moment);
             }
             Judge::Rule(_, rule) => {
                 for limit in rule.limits().iter().filter(|limit| limit.drains_denied) {
@@ -259,8 +296,8 @@ impl<'r> Part<'r> {
 
     /// Refunds the charge of a limit that came with the request.
     pub(crate) fn give_back(&mut self, with: Context<'_>) {
-        if let (Judge::Override(limit), Some(permit)) = (self.judge, self.permit.take()) {
-            with.overrides.give_back(limit, self.key(with.keys), permit, with.moment);
+        if let (Judge::Override(own), Some(permit)) = (self.judge, self.permit.take()) {
+            with.overrides.give_back(own.limit, self.key(with.keys), permit, with.moment);
         }
     }
 
@@ -269,8 +306,8 @@ impl<'r> Part<'r> {
         let key = self.key(with.keys);
         match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => 0,
-            Judge::Override(limit) => {
-                with.overrides.reset(limit, key);
+            Judge::Override(own) => {
+                with.overrides.reset(own.limit, key);
                 1
             }
             Judge::Rule(_, rule) => {
@@ -278,6 +315,13 @@ impl<'r> Part<'r> {
                 rule.gates().map(reset).count()
             }
         }
+    }
+}
+
+/// Finds where the values of what is to be counted are counted.
+pub(super) fn find_series(parts: &mut [Part<'_>], request: &Request<'_>, act: Act) {
+    for (part, descriptor) in parts.iter_mut().zip(request.descriptors).filter(|_| act.counts()) {
+        part.find_series(descriptor.entries);
     }
 }
 

@@ -101,9 +101,9 @@ pub(crate) struct Traits {
 pub(crate) enum Usage {
     Always,
     Never,
-    /// Once it has been asked by a question of cost 0.
+    /// The file says neither. Decided as `Never`, but a cost that is denied is told.
     #[default]
-    Seen,
+    Unsaid,
 }
 
 /// What a rule answers while the store that holds its counts is unavailable. Applies only to rules whose counts are
@@ -280,11 +280,10 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
     let with = match queued {
         _ if rule.traits.usage != Usage::Always => None,
         Some(_) => Some("queue or wait"),
-        None if rule.limits.iter().any(|limit| limit.elastic.is_some()) => Some("mode: elastic"),
-        None => rule.traits.quota_mode.then_some("quota_mode"),
+        None => rule.limits.iter().any(|limit| limit.elastic.is_some()).then_some("mode: elastic"),
     };
     match (with, fields.scalar("usage")?) {
-        // What was used already cannot wait, nor be charged to another rule in its place.
+        // What was used already cannot wait, nor is it borrowed.
         (Some(with), Some((_, at))) => {
             Err(LocatedProblem { at, problem: Problem::Together { key: "usage", with } })
         }
@@ -318,7 +317,7 @@ impl RuleSpec {
 
 fn read_traits(fields: &MapFields<'_>) -> Result<Traits, LocatedProblem> {
     let usage = match (fields.scalar("usage")?, fields.truth("usage")?) {
-        (None, _) => Usage::Seen,
+        (None, _) => Usage::Unsaid,
         (Some(_), true) => Usage::Always,
         (Some(_), false) => Usage::Never,
     };

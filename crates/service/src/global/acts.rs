@@ -4,16 +4,20 @@
 //! limit has none, those that were taken go back, the last one first. So a request that is denied costs at most itself:
 //! a place behind which others have queued up meanwhile, or that the store does not take back.
 
+use std::borrow::Cow;
+
 use tollgate::{Decision, Wait};
 use tollgate_redis::{
-    Fault, Group, OnError, RedisLimiter, RedisReservation, RedisToll, Weight, check_request,
-    peek_request,
+    Fault, Group, OnError, RedisLimiter, RedisReservation, RedisToll, RequestLimits, Weight,
+    check_request, peek_request,
 };
-use tollgate_rules::{Act, Claim, FoundElsewhere, FoundLimit, Limit, Manner, Question, Rule};
+use tollgate_rules::{Act, Claim, Claimed, FoundElsewhere, FoundLimit, Limit, Manner, Question};
 
-/// A rule that a request falls under, and its limits.
+use super::own_limits::OwnLimits;
+
+/// A rule that a request falls under, and its limits; or a limit that comes with it.
 struct StoredRule<'a> {
-    rule: &'a Rule,
+    weight: Weight,
     cost: u64,
     manner: Manner,
     client: String,
@@ -21,7 +25,7 @@ struct StoredRule<'a> {
 }
 
 struct StoredLimit<'a> {
-    limiter: &'a RedisLimiter,
+    limiter: Cow<'a, RedisLimiter>,
     wait: Option<Wait>,
     drains_denied: bool,
 }
@@ -54,9 +58,12 @@ impl Found {
 
 /// Does what the question asks for. `None` if a limit has no limiter, which none is without: each has got its own before
 /// its rule was put in force.
-pub(super) async fn act(question: &Question) -> Option<(FoundElsewhere, Vec<StoredCharge>)> {
+pub(super) async fn act(
+    question: &Question,
+    own: &OwnLimits<RequestLimits>,
+) -> Option<(FoundElsewhere, Vec<StoredCharge>)> {
     let claims: Vec<StoredRule<'_>> =
-        question.claims().map(|claim| StoredRule::of(&claim)).collect::<Option<_>>()?;
+        question.claims().map(|claim| StoredRule::of(&claim, own)).collect::<Option<_>>()?;
     let mut rules: Vec<(usize, &StoredRule<'_>)> = claims.iter().enumerate().collect();
     // What is given back first, as for limits of this process.
     rules.sort_by_key(|(_, rule)| rule.manner != Manner::Back);
@@ -89,9 +96,12 @@ pub(super) async fn act(question: &Question) -> Option<(FoundElsewhere, Vec<Stor
 }
 
 /// Forgets what was charged to the clients of a question; returns to how many limits.
-pub(super) async fn reset(question: &Question) -> Result<usize, Fault> {
+pub(super) async fn reset(
+    question: &Question,
+    own: &OwnLimits<RequestLimits>,
+) -> Result<usize, Fault> {
     let mut done = 0;
-    for rule in question.claims().filter_map(|claim| StoredRule::of(&claim)) {
+    for rule in question.claims().filter_map(|claim| StoredRule::of(&claim, own)) {
         for limit in &rule.limits {
             limit.limiter.reset(&rule.client).await?;
             done += 1;
@@ -103,15 +113,23 @@ pub(super) async fn reset(question: &Question) -> Result<usize, Fault> {
 /// Decides several rules together. What is decided apart is settled before, whatever the others say.
 async fn decide(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
     let mut told: Vec<Vec<FoundLimit>> = rules.iter().map(|_| Vec::new()).collect();
-    let mut is_over = false;
+    let (mut is_over, mut quotas) = (false, [0_usize; 2]);
     for (rule, told) in rules.iter().zip(&mut told).filter(|(rule, _)| rule.is_apart()) {
         let found = settle(rule, act).await;
-        is_over |= found.is_denied;
+        match rule.weight {
+            _ if rule.manner == Manner::Back => {}
+            Weight::DeniesTogether => quotas[usize::from(!found.is_denied)] += 1,
+            weight => is_over |= found.is_denied && weight == Weight::Denies,
+        }
         *told = found.limits;
     }
+    // Where one in quota mode has room, the others deny nothing.
+    let quota = if quotas[1] > 0 { Weight::Counts } else { Weight::DeniesTogether };
     let others: Vec<&StoredRule<'_>> =
         rules.iter().copied().filter(|rule| !rule.is_apart()).collect();
-    let found = decide_at_once(&others, act, charges && !is_over).await;
+    let has_others = others.iter().any(|rule| rule.weight == Weight::DeniesTogether);
+    is_over |= quotas[0] > 0 && quotas[1] == 0 && !has_others;
+    let found = decide_at_once(&others, quota, act, charges && !is_over).await;
     let mut limits = found.limits.into_iter();
     for (rule, told) in rules.iter().zip(&mut told).filter(|(rule, _)| !rule.is_apart()) {
         told.extend(limits.by_ref().take(rule.limits.len()));
@@ -120,20 +138,19 @@ async fn decide(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
     Found { is_denied: found.is_denied || is_over, limits, charges: found.charges }
 }
 
-/// Settles a rule that is decided apart; only looks, if that is all that the request asks for.
+/// Settles a rule that is decided apart; only looks, if that is all that the request asks for. Says that it is denied if it
+/// is over a limit, whatever its weight.
 async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
     let charges = act != Act::Peek;
     let before = match rule.manner {
         Manner::Back if charges => return give_back_units(rule).await,
         Manner::Back => return look(&[rule], |_| 1).await.not_denied(),
-        Manner::Tried => decide_at_once(&[rule], act, charges).await,
         Manner::Used | Manner::Together => look(&[rule], |_| 1).await,
     };
     // Over a limit, though under a rule that only counts the request is not denied.
     let is_over = before.limits.iter().any(|limit| limit.decision.is_denied());
-    // What was tried and fits is charged by that.
-    let is_settled = rule.manner == Manner::Tried && !is_over;
-    if !charges || rule.cost == 0 || is_settled {
+    let before = Found { is_denied: is_over, ..before };
+    if !charges || rule.cost == 0 {
         return before;
     }
     let after = charge(&[rule]).await;
@@ -147,7 +164,7 @@ async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
         let decision = if after.decision.is_denied() { after.decision } else { before.decision };
         FoundLimit { left, decision, ..*before }
     };
-    Found { is_denied: before.is_denied, limits: limits.map(denied).collect(), charges: Vec::new() }
+    Found { is_denied: true, limits: limits.map(denied).collect(), charges: Vec::new() }
 }
 
 /// Gives back as far as it is charged, and looks how the limits stand for one unit. What the store does not take back
@@ -165,41 +182,49 @@ async fn give_back_units(rule: &StoredRule<'_>) -> Found {
     found
 }
 
-async fn decide_at_once(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
+/// `quota` is what those in quota mode weigh.
+async fn decide_at_once(
+    rules: &[&StoredRule<'_>],
+    quota: Weight,
+    act: Act,
+    charges: bool,
+) -> Found {
     if act == Act::Charge {
         return charge(rules).await;
     }
     let is_at_once = || rules.iter().flat_map(|rule| &rule.limits).all(|one| one.wait.is_none());
     if !charges {
-        return look(rules, |rule| rule.cost).await;
+        return ask(rules, quota, |rule| rule.cost, false).await;
     }
     if matches!(act, Act::Reserve { .. }) || !is_at_once() {
-        return take_places(rules).await;
+        return take_places(rules, quota).await;
     }
-    ask(rules, |rule| rule.cost, true).await
+    ask(rules, quota, |rule| rule.cost, true).await
 }
 
 async fn look<'a>(rules: &'a [&'a StoredRule<'a>], cost: impl Fn(&StoredRule<'a>) -> u64) -> Found {
-    ask(rules, cost, false).await
+    ask(rules, Weight::DeniesTogether, cost, false).await
 }
 
 /// All in one call.
 async fn ask<'a>(
     rules: &'a [&'a StoredRule<'a>],
+    quota: Weight,
     cost: impl Fn(&StoredRule<'a>) -> u64,
     charges: bool,
 ) -> Found {
     let tolls: Vec<Vec<RedisToll<'_>>> = rules
         .iter()
         .map(|rule| {
-            let toll = |one: &StoredLimit<'a>| one.limiter.toll(rule.client.as_str(), cost(rule));
+            let toll =
+                |one: &'a StoredLimit<'a>| one.limiter.toll(rule.client.as_str(), cost(rule));
             rule.limits.iter().map(toll).collect()
         })
         .collect();
     let groups: Vec<Group<'_>> = rules
         .iter()
         .zip(&tolls)
-        .map(|(rule, tolls)| Group { tolls, weight: rule.weight() })
+        .map(|(rule, tolls)| Group { tolls, weight: rule.weighs(quota) })
         .collect();
     let decision = if charges { check_request(&groups).await } else { peek_request(&groups).await };
     let (is_remembered, is_without_store) = (decision.is_remembered(), decision.fault().is_some());
@@ -210,13 +235,13 @@ async fn ask<'a>(
 
 /// Takes a place in each limit: of rules that deny in all of them, of those in quota mode in as many as have one, and
 /// at least in one. Rules in shadow mode come last, so that no request that is denied is charged to them.
-async fn take_places(rules: &[&StoredRule<'_>]) -> Found {
+async fn take_places(rules: &[&StoredRule<'_>], quota: Weight) -> Found {
     let mut asked: Vec<Vec<FoundLimit>> = rules.iter().map(|_| Vec::new()).collect();
     let mut charges = Vec::new();
     let (mut quotas, mut is_denied) = ([0_usize; 2], false);
     for weight in [Weight::Denies, Weight::DeniesTogether, Weight::Counts] {
         for (rule, asked) in
-            rules.iter().zip(&mut asked).filter(|(rule, _)| rule.weight() == weight)
+            rules.iter().zip(&mut asked).filter(|(rule, _)| rule.weighs(quota) == weight)
         {
             if is_denied {
                 break;
@@ -241,7 +266,7 @@ async fn take_places(rules: &[&StoredRule<'_>]) -> Found {
     // What was not asked, or given back, is told as it stands; and a limit that has denied, as it did.
     let is_told = asked.iter().zip(rules).all(|(asked, rule)| asked.len() == rule.limits.len());
     if is_denied || !is_told {
-        let stands = look(rules, |rule| rule.cost).await.limits;
+        let stands = ask(rules, quota, |rule| rule.cost, false).await.limits;
         let mut stands = stands.into_iter();
         for (asked, rule) in asked.iter_mut().zip(rules) {
             let own: Vec<FoundLimit> = stands.by_ref().take(rule.limits.len()).collect();
@@ -281,12 +306,12 @@ async fn charge(rules: &[&StoredRule<'_>]) -> Found {
     Found { is_denied: false, ..found }
 }
 
-/// As in envoyproxy/ratelimit: a request over the limit uses up what was left.
+/// As in envoyproxy/ratelimit: a request over the limit is counted.
 async fn drain(rules: &[&StoredRule<'_>]) {
     for rule in rules {
         for limit in rule.limits.iter().filter(|limit| limit.drains_denied) {
             // What could not be charged needs no action: the limit is used up anyway, or its store is away.
-            let _ = limit.limiter.charge(&rule.client, rule.cost).await;
+            let _ = limit.limiter.count_denied(&rule.client, rule.cost).await;
         }
     }
 }
@@ -299,29 +324,37 @@ async fn give_back(charges: Vec<StoredCharge>) {
 }
 
 impl<'a> StoredRule<'a> {
-    fn of(claim: &Claim<'a>) -> Option<Self> {
+    fn of(claim: &Claim<'a>, own: &OwnLimits<RequestLimits>) -> Option<Self> {
         let limit = |limit: &'a Limit| {
-            let limiter = limit.keeper::<RedisLimiter>()?;
+            let limiter = Cow::Borrowed(limit.keeper::<RedisLimiter>()?);
             let (wait, drains_denied) = (claim.wait(limit), limit.drains_denied());
             Some(StoredLimit { limiter, wait, drains_denied })
         };
-        let limits = claim.rule.limits().iter().map(limit).collect::<Option<_>>()?;
+        let limits = match claim.of {
+            Claimed::Limits(rule) => rule.limits().iter().map(limit).collect::<Option<_>>()?,
+            Claimed::OwnLimit { limit, rule } => {
+                let limiter = Cow::Owned(own.of(limit, rule)?);
+                vec![StoredLimit { limiter, wait: None, drains_denied: true }]
+            }
+        };
+        let weight = match (claim.is_shadow(), claim.is_quota()) {
+            (true, _) => Weight::Counts,
+            (false, true) => Weight::DeniesTogether,
+            (false, false) => Weight::Denies,
+        };
         // In a cluster it decides the slot, so limits of rules that leave the same values open are in one.
         let client = claim.client();
-        let (rule, cost, manner) = (claim.rule, claim.cost, claim.manner);
-        Some(Self { rule, cost, manner, client, limits })
+        let (cost, manner) = (claim.cost, claim.manner);
+        Some(Self { weight, cost, manner, client, limits })
     }
 
     fn is_apart(&self) -> bool {
         self.manner != Manner::Together
     }
 
-    fn weight(&self) -> Weight {
-        match (self.rule.is_shadow(), self.rule.is_quota()) {
-            (true, _) => Weight::Counts,
-            (false, true) => Weight::DeniesTogether,
-            (false, false) => Weight::Denies,
-        }
+    /// Its weight, where those in quota mode have this one.
+    fn weighs(&self, quota: Weight) -> Weight {
+        if self.weight == Weight::DeniesTogether { quota } else { self.weight }
     }
 
     /// Takes a place in each of its limits, until one has none; returns whether all had.
@@ -332,7 +365,7 @@ impl<'a> StoredRule<'a> {
                 Ok(place) => {
                     let decision = Decision::Allowed(place.permit().permit());
                     told.push(FoundLimit { wait: place.wait(), ..decision.into() });
-                    let (limiter, client) = ((*limiter).clone(), self.client.clone());
+                    let (limiter, client) = (RedisLimiter::clone(limiter), self.client.clone());
                     taken.push(StoredCharge { limiter, client, place });
                 }
                 Err(denial) => {

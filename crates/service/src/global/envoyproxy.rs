@@ -2,7 +2,9 @@
 
 use futures_util::future::join_all;
 use tollgate_redis::{EnvoyproxyLimiter, Fault, RedisDecision};
-use tollgate_rules::{Act, FoundElsewhere, FoundLimit, Manner, Question, Rule};
+use tollgate_rules::{Act, Claimed, FoundElsewhere, FoundLimit, Manner, Question, Rule};
+
+use super::own_limits::OwnLimits;
 
 /// What is asked of one rule. It owns all that it needs, so that rules are asked at the same time.
 struct CountedClaim {
@@ -26,10 +28,13 @@ pub(super) fn refusal(rule: &Rule) -> Option<String> {
 }
 
 /// Does what the question asks for. `None` if a limit has no limiter, which none is without.
-pub(super) async fn act(question: &Question) -> Option<FoundElsewhere> {
+pub(super) async fn act(
+    question: &Question,
+    own: &OwnLimits<EnvoyproxyLimiter>,
+) -> Option<FoundElsewhere> {
     let act = question.act();
     let claims: Vec<CountedClaim> =
-        question.claims().map(|claim| CountedClaim::of(&claim)).collect::<Option<_>>()?;
+        question.claims().map(|claim| CountedClaim::of(&claim, own)).collect::<Option<_>>()?;
     let mut limits: Vec<(usize, FoundLimit)> = Vec::with_capacity(claims.len());
     let (back, others): (Vec<_>, Vec<_>) =
         claims.into_iter().enumerate().partition(|(_, claim)| claim.manner == Manner::Back);
@@ -43,9 +48,12 @@ pub(super) async fn act(question: &Question) -> Option<FoundElsewhere> {
 }
 
 /// Forgets the counts of a question; returns of how many limits.
-pub(super) async fn reset(question: &Question) -> Result<usize, Fault> {
+pub(super) async fn reset(
+    question: &Question,
+    own: &OwnLimits<EnvoyproxyLimiter>,
+) -> Result<usize, Fault> {
     let mut done = 0;
-    for claim in question.claims().filter_map(|claim| CountedClaim::of(&claim)) {
+    for claim in question.claims().filter_map(|claim| CountedClaim::of(&claim, own)) {
         claim.limiter.reset(&claim.stem).await?;
         done += 1;
     }
@@ -53,8 +61,11 @@ pub(super) async fn reset(question: &Question) -> Result<usize, Fault> {
 }
 
 impl CountedClaim {
-    fn of(claim: &tollgate_rules::Claim<'_>) -> Option<Self> {
-        let limiter = claim.rule.limits().first()?.keeper::<EnvoyproxyLimiter>()?.clone();
+    fn of(claim: &tollgate_rules::Claim<'_>, own: &OwnLimits<EnvoyproxyLimiter>) -> Option<Self> {
+        let limiter = match claim.of {
+            Claimed::Limits(rule) => rule.limits().first()?.keeper::<EnvoyproxyLimiter>()?.clone(),
+            Claimed::OwnLimit { limit, rule } => own.of(limit, rule)?,
+        };
         let stem = claim.envoyproxy_stem?.to_vec();
         Some(Self { limiter, stem, cost: claim.cost, manner: claim.manner })
     }

@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tollgate::Stats;
-use tollgate_rules::{DomainPool, NoCell, Rule, RuleCache, RuleCounts, RuleSet};
+use tollgate_rules::{DomainPool, Rule, RuleCache, RuleCounts, RuleSet};
 
 use super::counter::encode_total;
 use super::gauge::{encode_gauge, gauge};
@@ -23,7 +23,7 @@ pub(crate) struct OfRules {
 /// A counter of each rule: its name, its description, and its reader.
 pub(super) type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
 
-const RULE_COUNTERS: [RuleCounter; 12] = [
+const RULE_COUNTERS: [RuleCounter; 13] = [
     ("rule_hits", "Hits that a rule decided", RuleCounts::total),
     ("rule_within_limit", "Hits that fitted a rule's limit", |counts| counts.within_limit),
     ("rule_over_limit", "Hits over a rule's limit", |counts| counts.over_limit),
@@ -47,6 +47,11 @@ const RULE_COUNTERS: [RuleCounter; 12] = [
         "rule_uncharged",
         "Units that were used or charged, and that a limit does not remember",
         |counts| counts.uncharged,
+    ),
+    (
+        "rule_denied_costs",
+        "Units of costs above 1 that were denied, and are charged nowhere",
+        |counts| counts.denied_costs,
     ),
 ];
 
@@ -93,7 +98,7 @@ impl Collector for OfRules {
 
 impl OfRules {
     fn encode_loads(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let status = self.cache.status();
+        let (status, own) = (self.cache.status(), self.cache.own_limits());
         for (name, help, count) in [
             ("config_load_success", "Loads of rules that took effect", status.loads),
             ("config_load_error", "Loads of rules that were refused", status.refused_loads),
@@ -110,12 +115,17 @@ impl OfRules {
             (
                 "own_limits_spilled",
                 "Hits of clients without a cell under limits that came with requests, decided in the spill",
-                self.cache.own_limits_full(NoCell::Spilled),
+                own.spilled,
             ),
             (
                 "own_limits_full_denied",
                 "Hits of clients without a cell under limits that came with requests, denied for that",
-                self.cache.own_limits_full(NoCell::Denied),
+                own.full_denied,
+            ),
+            (
+                "own_limits_denied_costs",
+                "Units of costs above 1 under limits that came with requests, denied and charged nowhere",
+                own.denied_costs,
             ),
             (
                 "lingering_forgotten",

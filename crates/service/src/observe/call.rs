@@ -25,10 +25,6 @@ impl<'o> ServiceCall<'o> {
         Self { observers, protocol, caller, begun: Instant::now() }
     }
 
-    pub(crate) fn protocol(&self) -> Protocol {
-        self.protocol
-    }
-
     /// Rules have decided.
     pub(crate) fn decided(&mut self, asked: &impl InWords, answer: &Answer) {
         self.observers.unmatched(asked, answer);

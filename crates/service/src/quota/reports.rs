@@ -72,9 +72,10 @@ pub(super) fn judge(
     })?;
     let settings = maker.cache().settings();
     let judgement = question.claims().next().map(|claim| {
-        let allowance = Allowance::of_rule(claim.rule)?;
-        let is_shadow = claim.rule.is_shadow() || settings.global_shadow_mode;
-        let limit = (claim.rule.domain().into(), claim.rule.identity().into(), claim.key.into());
+        let rule = claim.rule()?;
+        let allowance = Allowance::of_rule(rule)?;
+        let is_shadow = rule.is_shadow() || settings.global_shadow_mode;
+        let limit = (rule.domain().into(), rule.identity().into(), claim.key.into());
         (!is_shadow).then(|| Judgement::Shared(Arc::new(limit), allowance))
     });
     Ok(match judgement {

@@ -5,9 +5,8 @@ use serde_json::{Value, json};
 use tollgate_rules::Settings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
-use tollgate_service::{Options, RespOptions};
 
-use crate::common::{World, descriptor, raw, request, serve_at_noon, serve_with};
+use crate::common::{World, descriptor, request, serve_at_noon};
 
 const RULES: &str = "
 domain: ai
@@ -84,35 +83,6 @@ async fn json_and_http_ask_the_same() {
     assert_eq!((status, &told["retry_after"]), (429, &json!(724)), "{told}");
 }
 
-const BY_SIGHT: &str = "
-domain: ai
-forward_auth: [{window: header x-user}]
-descriptors:
-  - {key: tokens, rate_limit: {unit: hour, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
-  - {key: window, rate_limit: {unit: hour, requests_per_unit: 1000}}
-";
-
-#[tokio::test]
-async fn what_envoy_sends_says_that_costs_come_afterwards() {
-    for compat in [false, true] {
-        let test = format!("usage_by_sight_{compat}");
-        let settings = Settings { compat, ..Settings::default() };
-        let world = serve_at_noon(&test, BY_SIGHT, settings).await;
-        for key in ["tokens", "window"] {
-            let mut answers = Vec::new();
-            for _ in 0..6 {
-                answers.push(envoy(&world, key, 0).await);
-                if answers.last() == Some(&Code::Ok) {
-                    // Envoy reads no answer to this.
-                    let _ = envoy(&world, key, 300).await;
-                }
-            }
-            let expected = [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat();
-            assert_eq!(answers, expected, "{key}");
-        }
-    }
-}
-
 #[tokio::test]
 async fn negative_hits_give_back_over_grpc_and_json_and_are_counted() {
     let world = world("usage_negative", false).await;
@@ -180,28 +150,4 @@ async fn what_no_limit_remembers_is_told_over_every_protocol_and_counted() {
     let (_, metrics) = world.http("GET", "/metrics", "").await;
     let line = "tollgate_rule_uncharged_total{domain=\"ai\",rule=\"tokens\"} 1300";
     assert!(metrics.contains(line), "{metrics}");
-}
-
-#[tokio::test]
-async fn questions_that_are_not_envoys_teach_no_rule() {
-    let settings = Settings::default();
-    let world = serve_with("usage_not_learnt", BY_SIGHT, |options| Options {
-        settings,
-        resp: Some(RespOptions::new(([127, 0, 0, 1], 0))),
-        ..options
-    });
-    let world = world.await;
-    let head = "GET /v1/auth?domain=ai&cost=0 HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-user: alice\r\n\r\n";
-    assert!(raw(world.running.http, head).await.starts_with("HTTP/1.1 200 "));
-    let resp = world.running.resp.expect("it is spoken");
-    let told = raw(resp, "tollgate.check ai 0 window alice\r\nquit\r\n").await;
-    assert!(told.starts_with("*6\r\n:0\r\n:1000\r\n:1000\r\n"), "{told}");
-    assert_eq!(http(&world, "window", 0).await, Code::Ok);
-    // So what does not fit is not charged.
-    assert_eq!(envoy(&world, "window", 1_001).await, Code::OverLimit);
-    assert_eq!(envoy(&world, "window", 1_000).await, Code::Ok);
-    // Envoy's do, also as JSON.
-    assert_eq!(json(&world, "tokens", 0).await, Code::Ok);
-    assert_eq!(envoy(&world, "tokens", 1_001).await, Code::OverLimit);
-    assert_eq!(envoy(&world, "tokens", 1).await, Code::OverLimit);
 }

@@ -13,6 +13,7 @@ mod server;
 
 mod acts;
 mod at_limit;
+mod budgets;
 mod envoyproxy;
 mod global;
 mod global_kinds;

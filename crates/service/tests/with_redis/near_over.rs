@@ -50,13 +50,13 @@ async fn what_a_lease_denies_is_counted_as_of_the_local_cache() {
 async fn a_cost_that_is_denied_and_charged_is_split_by_what_was_left_before() {
     for compat in [false, true] {
         let server = Server::start();
-        let world = serve(&format!("near_over_used_{compat}"), RULES, &server, compat).await;
-        // From the question on what does not fit is charged.
-        for hits in [0, 8, 5] {
+        let used = RULES.replace("{key: ten,", "{key: ten, usage: true,");
+        let world = serve(&format!("near_over_used_{compat}"), &used, &server, compat).await;
+        for hits in [0, 10, 5] {
             let own = descriptor(&[("ten", "x")]);
             let asked = RateLimitDescriptor { hits_addend: Some(hits), ..own };
             world.ask(request("d", &[asked])).await;
         }
-        assert_eq!(figures(&world, "ten").await, [13, 8, 2, 3, 0, 0], "compat {compat}");
+        assert_eq!(figures(&world, "ten").await, [15, 10, 2, 5, 0, 0], "compat {compat}");
     }
 }

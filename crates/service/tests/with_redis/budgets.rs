@@ -1,0 +1,324 @@
+//! Budgets of what is known after the response, asked for in every way and counted in every mode: each holds, or it is told
+//! that it does not. The table of `docs/from-envoy.md` is what this finds.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use tollgate_rules::Settings;
+use tollgate_service::protocol::common::RateLimitDescriptor;
+use tollgate_service::protocol::common::rate_limit_descriptor::RateLimitOverride;
+use tollgate_service::protocol::rls::rate_limit_response::Code;
+use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient;
+use tollgate_service::{Global, Options, rule_cache};
+use tonic::transport::Channel;
+
+use crate::common::{World, descriptor, request, serve_with};
+use crate::server::Server;
+
+/// Tokens in a window, and for each response.
+const LIMIT: u64 = 100_000;
+const OWN_LIMIT: u32 = 50_000;
+const COST: u64 = 3_000;
+
+/// More requests than any budget has tokens for, each of whose responses is charged.
+const REQUESTS: u64 = 60;
+
+/// The keys of a rule, beside its limit.
+const RULES: [(&str, &str); 4] = [
+    ("plain", ""),
+    ("`quota_mode`", "quota_mode: true, "),
+    ("`usage`", "usage: true, "),
+    ("`usage`, `quota_mode`", "usage: true, quota_mode: true, "),
+];
+
+/// What a request is asked with before its response, and whether it brings a limit of its own.
+const ASKED: [(u64, bool); 4] = [(1, false), (0, false), (1, true), (0, true)];
+
+/// How a service is started: by which flags, and what counts.
+const MODES: [(&str, bool, bool, bool); 5] = [
+    ("files", false, false, false),
+    ("`--compat`", true, false, false),
+    ("`--redis`", false, true, false),
+    ("both", true, true, false),
+    ("keys of envoyproxy/ratelimit", true, true, true),
+];
+
+fn rules(keys: &str) -> String {
+    format!(
+        "domain: ai\ndescriptors:\n  - {{key: user, {keys}rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}}}\n"
+    )
+}
+
+fn options(
+    server: &Server,
+    (compat, redis, envoyproxy): (bool, bool, bool),
+) -> impl Fn(Options) -> Options {
+    let address = server.address();
+    move |options| {
+        let envoyproxy = envoyproxy.then(String::new);
+        let deadline = Duration::from_secs(10);
+        let global =
+            redis.then(|| Global { nodes: 2, envoyproxy, deadline, ..Global::new(&address) });
+        Options { settings: Settings { compat, ..Settings::default() }, global, ..options }
+    }
+}
+
+async fn is_ok(
+    client: &mut RateLimitServiceClient<Channel>,
+    user: &str,
+    hits: u64,
+    own: Option<u32>,
+) -> bool {
+    // YEAR
+    let limit = own.map(|requests_per_unit| RateLimitOverride { requests_per_unit, unit: 6 });
+    let asked =
+        RateLimitDescriptor { hits_addend: Some(hits), limit, ..descriptor(&[("user", user)]) };
+    let answer = client.should_rate_limit(request("ai", &[asked])).await.expect("an answer");
+    answer.into_inner().overall_code() == Code::Ok
+}
+
+/// The tokens that pass, asked for one after the other.
+async fn passed(world: &World, user: &str, (asked, own): (u64, bool)) -> u64 {
+    let (mut client, own) = (world.client().await, own.then_some(OWN_LIMIT));
+    let mut passed = 0;
+    for _ in 0..REQUESTS {
+        if is_ok(&mut client, user, asked, own).await {
+            passed += COST;
+            is_ok(&mut client, user, COST, own).await;
+        }
+    }
+    passed
+}
+
+/// How the budget of one row is kept in one mode.
+async fn cell(n: usize, keys: &str, asked: (u64, bool), mode: (bool, bool, bool)) -> String {
+    let server = Server::start();
+    let of = options(&server, mode);
+    let cache = rule_cache(of(Options::new(""))).expect("settings that go together");
+    let text = [tollgate_rules::RuleText::new("ai.yaml", rules(keys))];
+    if cache.load(&text).is_err() {
+        return "refused".to_owned();
+    }
+    let world = serve_with(&format!("budgets_{n}"), &rules(keys), of).await;
+    if mode.1 {
+        world.until("tollgate_store_degraded 0").await;
+    }
+    let limit = if asked.1 { u64::from(OWN_LIMIT) } else { LIMIT };
+    let passed = passed(&world, "alice", asked).await;
+    let denied = match asked.1 {
+        true => "tollgate_own_limits_denied_costs_total",
+        false => "tollgate_rule_denied_costs_total{domain=\"ai\",rule=\"user\"}",
+    };
+    let told: u64 = world.metric(denied).await.expect("it").parse().expect("a number");
+    if passed == REQUESTS * COST {
+        assert!(told >= COST, "{keys} {asked:?} {mode:?}: it passes all, and nothing is told");
+        return "told".to_owned();
+    }
+    // One response is under way at a time. What leases hold of a limit of two nodes may be denied.
+    assert!(passed <= limit + COST, "{keys} {asked:?} {mode:?}: {passed}");
+    assert!(passed >= limit - limit / 2 - COST, "{keys} {asked:?} {mode:?}: {passed}");
+    assert_eq!(told, 0, "{keys} {asked:?} {mode:?}");
+    "holds".to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_budget_holds_or_is_told() {
+    let heads = MODES.map(|(name, ..)| name).join(" | ");
+    let mut table =
+        format!("| Asked with | Rule | {heads} |\n|---|---|{}\n", "---|".repeat(MODES.len()));
+    for (row, (asked, (name, keys))) in
+        ASKED.into_iter().flat_map(|asked| RULES.map(|rule| (asked, rule))).enumerate()
+    {
+        // A limit that comes with the request is in no mode of the rule's.
+        if asked.1 && keys.contains("quota") {
+            continue;
+        }
+        let mut cells = Vec::new();
+        for (n, (_, compat, redis, envoyproxy)) in MODES.into_iter().enumerate() {
+            cells.push(cell(row * 8 + n, keys, asked, (compat, redis, envoyproxy)).await);
+        }
+        let own = if asked.1 { ", a limit of its own" } else { "" };
+        table += &format!("| {}{own} | {name} | {} |\n", asked.0, cells.join(" | "));
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/from-envoy.md");
+    let page = fs::read_to_string(page).expect("the page");
+    assert!(page.contains(&table), "docs/from-envoy.md is to have this table:\n{table}");
+}
+
+/// Two services that share a limit which comes with each request.
+async fn pair(test: &str, server: &Server, keys: &str, mode: (bool, bool, bool)) -> [World; 2] {
+    let of = options(server, mode);
+    let worlds = [
+        serve_with(&format!("{test}_a"), &rules(keys), &of).await,
+        serve_with(&format!("{test}_b"), &rules(keys), &of).await,
+    ];
+    for world in &worlds {
+        world.until("tollgate_store_degraded 0").await;
+    }
+    worlds
+}
+
+#[tokio::test]
+async fn a_limit_that_comes_with_a_request_is_shared_by_all_nodes_in_every_mode() {
+    for (n, keys) in ["", "accuracy: exact, ", "accuracy: async, "].into_iter().enumerate() {
+        for (m, mode) in
+            [(false, true, false), (true, true, false), (true, true, true)].into_iter().enumerate()
+        {
+            let server = Server::start();
+            let worlds = pair(&format!("budgets_pair_{n}_{m}"), &server, keys, mode).await;
+            let mut clients = [worlds[0].client().await, worlds[1].client().await];
+            // The second has no rule.
+            for user in ["alice", "bob"] {
+                let mut admitted = 0;
+                for turn in 0..24 {
+                    admitted += u64::from(is_ok(&mut clients[turn % 2], user, 1, Some(10)).await);
+                }
+                assert_eq!(admitted, 10, "{keys} {mode:?}");
+                // One count, whatever the limit that comes: what is denied counts where it does with limits of rules.
+                let more = is_ok(&mut clients[0], user, 2, Some(12)).await;
+                assert_eq!(more, !mode.0, "{keys} {mode:?}");
+                assert!(!is_ok(&mut clients[1], user, 1, Some(12)).await);
+            }
+            let keys: Vec<String> = server.run(&["KEYS", "*alice*"]);
+            assert_eq!(keys.len(), 1, "{keys:?}");
+            let expected =
+                if mode.2 { "ai_user_alice_" } else { "tollgate:limit:#year:{ai,user,alice}" };
+            assert!(keys[0].starts_with(expected), "{keys:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_limits_that_differ_from_request_to_request_none_admits_above_itself() {
+    for mode in [(false, true, false), (true, true, true)] {
+        let server = Server::start();
+        let test = format!("budgets_differ_{}", mode.2);
+        let worlds = pair(&test, &server, "", mode).await;
+        let mut clients = [worlds[0].client().await, worlds[1].client().await];
+        let mut admitted = 0_u32;
+        for turn in 0..90_usize {
+            // Nine of them: more than a key holds states of.
+            let limit = 10 + 2 * u32::try_from(turn % 9).expect("small");
+            if is_ok(&mut clients[turn % 2], "alice", 1, Some(limit)).await {
+                admitted += 1;
+                assert!(admitted <= limit, "{mode:?}: {admitted} of {limit}");
+            }
+        }
+        assert!(admitted >= 10, "{admitted}");
+    }
+}
+
+#[tokio::test]
+async fn without_redis_a_limit_that_comes_with_a_request_is_decided_as_its_rule_says() {
+    for (keys, expected, reason) in [
+        ("", 5, None),
+        ("on_error: allow, ", 12, Some("store_down_allowed")),
+        ("on_error: deny, ", 0, Some("store_down_denied")),
+    ] {
+        let server = Server::start();
+        let test = format!("budgets_down_{expected}");
+        let of = options(&server, (false, true, false));
+        let world = serve_with(&test, &rules(keys), of).await;
+        world.until("tollgate_store_degraded 0").await;
+        drop(server);
+        world.until("tollgate_store_degraded 1").await;
+        let mut client = world.client().await;
+        let mut admitted = 0;
+        for _ in 0..12 {
+            admitted += u64::from(is_ok(&mut client, "alice", 1, Some(10)).await);
+        }
+        // Of two nodes each has half.
+        assert_eq!(admitted, expected, "{keys}");
+        let limit = Some(RateLimitOverride { requests_per_unit: 10, unit: 6 });
+        let asked = RateLimitDescriptor { limit, ..descriptor(&[("user", "bob")]) };
+        let answer = world.ask(request("ai", &[asked])).await;
+        let told =
+            answer.response_headers_to_add.iter().find(|header| header.key == "X-Tollgate-Reason");
+        if let Some(reason) = reason {
+            assert_eq!(told.map(|header| header.value.as_str()), Some(reason));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_limit_of_usage_that_comes_with_a_request_is_used_up_by_all_nodes_and_given_back_to_all()
+{
+    let server = Server::start();
+    let worlds = pair("budgets_usage", &server, "usage: true, ", (false, true, false)).await;
+    let mut clients = [worlds[0].client().await, worlds[1].client().await];
+    let mut admitted = 0;
+    for turn in 0..10 {
+        if is_ok(&mut clients[turn % 2], "alice", 0, Some(1_000)).await {
+            admitted += 1;
+            assert!(is_ok(&mut clients[(turn + 1) % 2], "alice", 300, Some(1_000)).await);
+        }
+    }
+    assert_eq!(admitted, 4);
+    let limit = Some(RateLimitOverride { requests_per_unit: 1_000, unit: 6 });
+    let back = RateLimitDescriptor {
+        hits_addend: Some(5),
+        is_negative_hits: true,
+        limit,
+        ..descriptor(&[("user", "alice")])
+    };
+    let answer = worlds[0].ask(request("ai", &[back])).await;
+    assert_eq!((answer.overall_code(), answer.statuses[0].limit_remaining), (Code::Ok, 5));
+    assert!(is_ok(&mut clients[1], "alice", 0, Some(1_000)).await);
+    // A limit of 0 asks no store, and lets nothing through.
+    assert!(!is_ok(&mut clients[1], "carol", 1, Some(0)).await);
+    assert!(!is_ok(&mut clients[1], "carol", 0, Some(0)).await);
+}
+
+#[tokio::test]
+async fn rules_of_usage_in_quota_mode_deny_once_all_are_used_up_in_redis() {
+    let server = Server::start();
+    let rules = "domain: ai\ndescriptors:\n  \
+        - {key: one, usage: true, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 1000}}\n  \
+        - {key: two, usage: true, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 2000}}\n  \
+        - {key: plain, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 3}}\n";
+    let of = options(&server, (false, true, false));
+    let world = serve_with("budgets_quota_usage", rules, of).await;
+    world.until("tollgate_store_degraded 0").await;
+    let ask = async |parts: &[(&str, u64)]| {
+        let part = |(key, hits): &(&str, u64)| RateLimitDescriptor {
+            hits_addend: Some(*hits),
+            ..descriptor(&[(*key, "x")])
+        };
+        let asked: Vec<RateLimitDescriptor> = parts.iter().map(part).collect();
+        world.ask(request("ai", &asked)).await.overall_code() == Code::Ok
+    };
+    let mut admitted = 0;
+    for _ in 0..10 {
+        if ask(&[("one", 0), ("two", 0)]).await {
+            admitted += 1;
+            ask(&[("one", 300), ("two", 300)]).await;
+        }
+    }
+    assert_eq!(admitted, 7);
+    // One that is no usage has room still, and then none has.
+    for expected in [true, true, true, false] {
+        assert_eq!(ask(&[("one", 0), ("plain", 1)]).await, expected);
+    }
+}
+
+/// As envoyproxy/ratelimit: over the limit is what exceeds it.
+#[tokio::test]
+async fn under_compat_a_question_is_over_a_limit_that_is_exceeded_in_redis_too() {
+    for (n, keys) in ["", "accuracy: exact, ", "quota_mode: true, "].into_iter().enumerate() {
+        for mode in [(true, true, false), (true, true, true)] {
+            let server = Server::start();
+            let worlds = pair(&format!("budgets_over_{n}_{}", mode.2), &server, keys, mode).await;
+            let mut clients = [worlds[0].client().await, worlds[1].client().await];
+            for own in [None, Some(100_000)] {
+                let user = if own.is_some() { "bob" } else { "alice" };
+                assert!(is_ok(&mut clients[0], user, LIMIT, own).await);
+                assert!(is_ok(&mut clients[1], user, 0, own).await, "{keys} {mode:?}");
+                assert!(!is_ok(&mut clients[1], user, 300, own).await);
+                for client in &mut clients {
+                    assert!(!is_ok(client, user, 0, own).await, "{keys} {mode:?}");
+                }
+            }
+        }
+    }
+}
