@@ -13,5 +13,8 @@ pub(crate) struct Before<'a> {
     pub(crate) lingering: &'a Lingering,
     /// For series, of which there is a maximum.
     pub(crate) room: &'a Arc<Room>,
+    /// Domains without a rule that are given up.
     pub(crate) dropped: &'a [Box<str>],
+    /// Whether rules without a capacity may begin anew with tables of another size, for want of room.
+    pub(crate) anew: bool,
 }

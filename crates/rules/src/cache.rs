@@ -178,7 +178,8 @@ impl RuleCache {
         let restored = loading.restored.take();
         let previous = previous.as_deref().or(restored.as_ref());
         let lingering = &loading.lingering;
-        let before = Before { rules: previous, lingering, room: &self.series, dropped: &[] };
+        let before =
+            Before { rules: previous, lingering, room: &self.series, dropped: &[], anew: false };
         match compile_in_room(texts, &self.settings, &self.clock, before, vet.as_ref()) {
             Ok(mut rules) => {
                 rules.forgotten = loading.lingering.turn(previous, &rules, now, &self.settings);

@@ -144,8 +144,6 @@ pub(crate) enum SizedBy {
     Number,
     /// The share of a rule with this weight.
     Share(u32),
-    /// The table that a state had, which does not say why.
-    State,
 }
 
 impl TableShape {

@@ -34,7 +34,8 @@ use crate::tree::{Level, Node};
 use place::CompilerPlace;
 use sizes::{RuleSizes, plan};
 
-/// The rules; or all errors of all files, or those that `vet` returns for all rules together.
+/// The rules; or all errors of all files, or those that `vet` returns for all rules together. Without an error if there is
+/// no room for the rules unless those without a capacity begin [anew](Before::anew).
 pub(crate) fn compile(
     texts: &[RuleText],
     settings: &Settings,
@@ -45,7 +46,10 @@ pub(crate) fn compile(
     let kept = before.rules.filter(|_| !settings.allow_empty);
     let LoadedTexts { files, kept_domains, mut errors } = texts::read(texts, kept, before.dropped);
     let bits = if settings.compat { AddressBits::default() } else { AddressBits::USUAL };
-    let sizes = plan(&files, settings, bits, before);
+    let sizes = plan(&files, &kept_domains, settings, (bits, vet.is_some()), before);
+    if sizes.is_cramped && !before.anew {
+        return Err(errors);
+    }
     let mut compiler = Compiler {
         settings,
         clock,

@@ -218,7 +218,9 @@
 //! rule has tables for 65,536, times its `weight`, or for [`Settings::default_capacity`]. Where the usual 65,536 would take
 //! more than half of [`Settings::max_table_bytes`], each of these rules has a share of that half, by its `weight`, for all
 //! its limits together, and [`RuleSet::narrowed`] tells it. The other half is for rules that come with later loads, of which
-//! each takes half of what is free at most, and for tables that linger. A rule that was there before keeps its size.
+//! each takes half of what is free at most, and for tables that linger. A rule that was there before keeps its size, until
+//! new ones would have less than a quarter of their share: then all begin anew, once while rules become twice as many,
+//! and [`RuleSet::changes`] lists them.
 //!
 //! # Bounds
 //! A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used. Tables are

@@ -30,16 +30,12 @@ pub struct Narrowed {
 impl fmt::Display for Narrowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rules, least } = self;
-        let (have, each) = if *rules == 1 {
-            (" without a capacity has", "")
-        } else {
-            ("s without a capacity have", " each")
-        };
+        let s = if *rules == 1 { " without a capacity has" } else { "s without a capacity have" };
         write!(
             f,
-            "{rules} rule{have} tables for {least} clients or more{each}, in place of the usual 65536: their share of \
-             the memory for tables; give rules that need more of it a weight or a capacity, or raise the allowance \
-             (--table-bytes)"
+            "{rules} rule{s} smaller tables than for the usual 65536 clients times the weight, the smallest for {least}: \
+             their share of the memory for tables; give rules that need more of it a weight or a capacity, or raise the \
+             allowance (--table-bytes)"
         )
     }
 }
@@ -53,10 +49,12 @@ pub(crate) fn too_much(
 ) -> fmt::Result {
     write!(
         f,
-        "with this rule the tables need {bytes} bytes and {most} are allowed (--table-bytes); "
+        "with this rule the tables need {bytes} bytes and {most} are allowed (--table-bytes of serve and check); "
     )?;
     match fitting {
-        None => f.write_str("lower the capacity of some rules"),
+        None => f.write_str(
+            "there are too many rules, or some have too large a capacity: lower it, or raise the allowance",
+        ),
         Some(most) => {
             write!(f, "all fit with --capacity {most} at most, or in shares without it")
         }

@@ -3,7 +3,8 @@
 //! A domain of which no rule is left keeps its last good ones ([`crate::texts`]), so that a file that is missing for a moment
 //! removes no limit. But they take memory for as long as the domain is gone, and domains that come and go would fill all of
 //! it: then every load would be refused. So a load that finds no room gives them up, those first that have been gone for
-//! longest, and no more of them than it needs to.
+//! longest, and no more of them than it needs to. If that is not enough, rules without a `capacity` begin anew, with smaller
+//! tables.
 
 use tollgate::Clock;
 
@@ -15,7 +16,8 @@ use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::texts;
 
-/// As [`compile`]; and if there is no room for all rules, without as few domains as possible that have none.
+/// As [`compile`]; and if there is no room for all rules, without as few domains as possible that have none, or else with
+/// smaller tables for rules that name no capacity.
 pub(crate) fn compile_in_room(
     texts: &[RuleText],
     settings: &Settings,
@@ -24,26 +26,28 @@ pub(crate) fn compile_in_room(
     vet: Option<&impl Fn(&RuleSet) -> Vec<RuleError>>,
 ) -> Result<RuleSet, Vec<RuleError>> {
     let without = |dropped| compile(texts, settings, clock, Before { dropped, ..before }, vet);
-    let errors = match without(&[]) {
-        Err(errors) if errors.iter().all(is_for_room) => errors,
+    match without(&[]) {
+        Err(errors) if errors.iter().all(is_for_room) => {}
         done => return done,
-    };
+    }
     let kept = before.rules.filter(|_| !settings.allow_empty);
     let kept = texts::read(texts, kept, &[]).kept_domains;
-    // So many of them are too few, and so many are enough.
-    let (mut few, mut enough) = (0, kept.len());
-    if kept.is_empty() || without(&kept).is_err() {
-        return Err(errors);
-    }
-    while enough - few > 1 {
-        let middle = usize::midpoint(few, enough);
-        match without(&kept[..middle]) {
-            Ok(_) => enough = middle,
-            Err(_) => few = middle,
+    let (dropped, anew) = if kept.is_empty() || without(&kept).is_err() {
+        (&kept[..], true)
+    } else {
+        // So many of them are too few, and so many are enough.
+        let (mut few, mut enough) = (0, kept.len());
+        while enough - few > 1 {
+            let middle = usize::midpoint(few, enough);
+            match without(&kept[..middle]) {
+                Ok(_) => enough = middle,
+                Err(_) => few = middle,
+            }
         }
-    }
-    let dropped = &kept[..enough];
-    without(dropped).map(|rules| RuleSet { dropped_domains: dropped.to_vec(), ..rules })
+        (&kept[..enough], false)
+    };
+    let rules = compile(texts, settings, clock, Before { dropped, anew, ..before }, vet)?;
+    Ok(RuleSet { dropped_domains: dropped.to_vec(), ..rules })
 }
 
 /// Whether it would not be there if there were more room, perhaps.

@@ -5,9 +5,7 @@
 //! memory in proportion to its weight: of all tables, since a rule of sliding logs takes far more for a client than
 //! others do.
 //!
-//! A table keeps no keys, so it can't be given another size without forgetting what was spent. So an open rule that was
-//! there before keeps the size that it had, and only new ones share half of what is free: the rest is for rules that come
-//! later, and for tables that linger.
+//! Which rules share how much is decided in `compile/sizes.rs`.
 
 use tollgate::{BuildError, Policy};
 
@@ -90,7 +88,8 @@ pub(crate) fn usual(weight: u32) -> usize {
 
 /// For how many clients each of these rules is built in so many bytes. A rule that would have room for less than
 /// [`LEAST_CLIENTS`] is built for so many, and may not fit.
-pub(crate) fn shares(rules: &[OpenRule], bytes: u64) -> Vec<usize> {
+pub(crate) fn shares<'r>(rules: impl Iterator<Item = &'r OpenRule>, bytes: u64) -> Vec<usize> {
+    let rules: Vec<&OpenRule> = rules.collect();
     let whole: Vec<u64> = rules.iter().map(|rule| rule.bytes(rule.usual())).collect();
     // Those first that need least for their weight: what they leave of their share goes to the others.
     let mut order: Vec<usize> = (0..rules.len()).collect();
@@ -99,7 +98,7 @@ pub(crate) fn shares(rules: &[OpenRule], bytes: u64) -> Vec<usize> {
     let mut weights: u64 = rules.iter().map(|rule| u64::from(rule.weight)).sum();
     let mut clients = vec![0; rules.len()];
     for n in order {
-        let (rule, weight) = (&rules[n], u64::from(rules[n].weight));
+        let (rule, weight) = (rules[n], u64::from(rules[n].weight));
         let share = u128::from(left) * u128::from(weight) / u128::from(weights);
         let share = u64::try_from(share).unwrap_or(u64::MAX); // no more than all
         let fits = if whole[n] <= share { rule.usual() } else { rule.fitting(share) };
@@ -136,7 +135,7 @@ mod tests {
         const GIB: u64 = 1 << 30;
         for (rules, usual) in [(1, true), (550, true), (560, false), (1_500, false)] {
             let rules: Vec<_> = (0..rules).map(|_| open(1, "fixed-window 5/h")).collect();
-            let clients = shares(&rules, GIB / 2);
+            let clients = shares(rules.iter(), GIB / 2);
             let (least, most) = (clients.iter().min(), clients.iter().max());
             assert_eq!(least == Some(&USUAL_CLIENTS), usual, "{least:?}");
             let taken = bytes(&rules, &clients);
@@ -154,7 +153,7 @@ mod tests {
         let mut free = 1_u64 << 30;
         for batch in 0..8 {
             let rules: Vec<_> = (0..1_000).map(|_| open(1, "gcra 60/m")).collect();
-            let clients = shares(&rules, free / 2);
+            let clients = shares(rules.iter(), free / 2);
             assert!(clients.iter().all(|clients| *clients >= LEAST_CLIENTS), "{batch}");
             let taken = bytes(&rules, &clients);
             assert!(taken <= free / 2, "{batch}");
@@ -166,11 +165,11 @@ mod tests {
     fn a_weight_is_a_share_of_the_memory_and_what_one_rule_leaves_goes_to_the_others() {
         let rules = [open(1, "gcra 60/m"), open(3, "gcra 60/m"), open(1, "sliding-log 1000/h")];
         // Enough for all but the sliding log.
-        let clients = shares(&rules, 10 << 20);
+        let clients = shares(rules.iter(), 10 << 20);
         assert_eq!(&clients[..2], [65_536, 196_608]);
         assert!((100..1_000).contains(&clients[2]), "{}", clients[2]);
         // For none of them: memory by weight, and so the log has few clients.
-        let clients = shares(&rules, 1 << 20);
+        let clients = shares(rules.iter(), 1 << 20);
         let parts: Vec<u64> =
             rules.iter().zip(&clients).map(|(rule, clients)| rule.bytes(*clients)).collect();
         let part = (1 << 20) / 5;
@@ -180,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_rule_is_never_built_for_fewer_than_the_least_number() {
-        assert_eq!(shares(&[open(1, "gcra 60/m"), open(9, "gcra 60/m")], 100), [64, 64]);
+        assert_eq!(shares([open(1, "gcra 60/m"), open(9, "gcra 60/m")].iter(), 100), [64, 64]);
     }
 
     #[test]

@@ -228,7 +228,8 @@ fn what_is_ours_is_checked_as_strictly() {
         (
             with("{key: k, capacity: 9000000000, rate_limit: {unit: day, requests_per_unit: 1}}"),
             "3:48: with this rule the tables need 132474489872 bytes and 1073741824 are allowed \
-             (--table-bytes); lower the capacity of some rules",
+             (--table-bytes of serve and check); there are too many rules, or some have too large a capacity: lower it, or \
+             raise the allowance",
         ),
     ];
     assert_all_refused(&cases);

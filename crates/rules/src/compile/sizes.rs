@@ -1,9 +1,20 @@
 //! [`RuleSizes`]: for how many clients the tables of each rule are built, decided for all rules before any is built.
+//!
+//! A rule with a `capacity` has that size, whatever there is. A rule without one that was there before keeps its size, since
+//! a table keeps no keys: in another one nothing would be spent. Rules that come later share half of what is free.
+//!
+//! A rule that is new has no more than it would have if all rules without a capacity were new. If it has less than a quarter
+//! of that, or if all do not fit, the domains that are gone are given up first ([`crate::reclaim`]). If that is not enough,
+//! all rules without a capacity begin [anew](Before::anew): those that have more than their share are given that, with
+//! nothing spent. That is reported as any change of a capacity is, and comes once while the rules become twice as many.
 
 use std::collections::HashMap;
 
+use tollgate::Policy;
+
 use crate::before::Before;
-use crate::carry::{SizedBy, TableShape};
+use crate::carry::{CarriedTable, SizedBy, TableShape, pair};
+use crate::debt;
 use crate::file::{DescriptorText, RuleSpec, TableClients};
 use crate::identifier::{AddressBits, KeyPart, is_constant};
 use crate::narrowed::Narrowed;
@@ -11,6 +22,9 @@ use crate::rule_id::{PathStep, RuleId};
 use crate::settings::Settings;
 use crate::share::{self, OpenRule};
 use crate::texts::ReadText;
+
+/// A new rule has at least one part in so many of what it would have if all were new.
+const LEAST_PART: usize = 4;
 
 /// For how many clients the tables of a rule are built, and what says so.
 pub(super) type Size = (usize, SizedBy);
@@ -20,6 +34,8 @@ pub(super) struct RuleSizes {
     of: HashMap<RuleId, Size>,
     /// The number for rules without a `capacity` with which all rules would fit, if they do not as it is.
     pub(super) fitting: Option<usize>,
+    /// Whether there is no room unless all rules without a capacity begin anew.
+    pub(super) is_cramped: bool,
 }
 
 impl RuleSizes {
@@ -31,7 +47,7 @@ impl RuleSizes {
     pub(super) fn narrowed(&self) -> Option<Narrowed> {
         let shared = self.of.values().filter_map(|(clients, by)| match by {
             SizedBy::Share(weight) => Some((*clients, share::usual(*weight))),
-            _ => None,
+            SizedBy::Number => None,
         });
         let less: Vec<usize> =
             shared.filter(|(clients, usual)| clients < usual).map(|(clients, _)| clients).collect();
@@ -40,27 +56,42 @@ impl RuleSizes {
     }
 }
 
+/// An open rule of this load.
+struct Open {
+    id: RuleId,
+    rule: OpenRule,
+    /// The size of the table that it can keep.
+    before: Option<usize>,
+    /// Whether no file has its domain any more.
+    is_gone: bool,
+}
+
 /// What the rules of all files are, as far as their sizes go.
 struct Planner<'a> {
     settings: &'a Settings,
     before: Before<'a>,
+    /// Domains that are gone, and kept.
+    gone: &'a [Box<str>],
     bits: AddressBits,
+    is_elsewhere: bool,
     sizes: RuleSizes,
-    /// Bytes of the tables whose size is known.
-    known: u64,
-    open: Vec<(RuleId, OpenRule)>,
+    /// Bytes of the tables of rules that are not open.
+    fixed: u64,
+    open: Vec<Open>,
     /// Those that the setting for all rules gives their size.
     by_setting: Vec<OpenRule>,
 }
 
 pub(super) fn plan(
     files: &[ReadText<'_>],
+    gone: &[Box<str>],
     settings: &Settings,
-    bits: AddressBits,
+    (bits, is_elsewhere): (AddressBits, bool),
     before: Before<'_>,
 ) -> RuleSizes {
     let (sizes, open, by_setting) = (RuleSizes::default(), Vec::new(), Vec::new());
-    let mut planner = Planner { settings, before, bits, sizes, known: 0, open, by_setting };
+    let mut planner =
+        Planner { settings, before, gone, bits, is_elsewhere, sizes, fixed: 0, open, by_setting };
     for (_, file) in files {
         let mut id = RuleId { domain: file.domain.as_str().into(), steps: Vec::new() };
         planner.add_level(&mut id, &file.descriptors);
@@ -82,64 +113,113 @@ impl Planner<'_> {
 
     fn add_rule(&mut self, id: &RuleId, spec: &RuleSpec) {
         let parts: Vec<KeyPart> = id.steps.iter().map(|step| step.part).collect();
-        let size = match (spec.clients, self.settings.default_capacity) {
-            (TableClients::Number(clients), _) => Some((clients, SizedBy::Number)),
-            _ if is_constant(&parts) => Some((1, SizedBy::Number)),
-            (TableClients::Share(weight), Some(clients)) => {
-                self.by_setting.extend(self.open_rule(weight, spec));
-                Some((clients.max(1).saturating_mul(weight as usize), SizedBy::Number))
-            }
-            (TableClients::Share(weight), None) => {
-                self.before_as(id, weight).map(|clients| (clients, SizedBy::Share(weight)))
-            }
-        };
         let weight = if let TableClients::Share(weight) = spec.clients { weight } else { 1 };
-        // A policy for which no table can be built is refused where it is.
-        let Some(rule) = self.open_rule(weight, spec) else { return };
-        match size {
-            Some((clients, by)) => {
-                self.known = self.known.saturating_add(rule.bytes(clients));
-                self.sizes.of.insert(id.clone(), (clients, by));
-            }
-            None => self.open.push((id.clone(), rule)),
-        }
-    }
-
-    fn open_rule(&self, weight: u32, spec: &RuleSpec) -> Option<OpenRule> {
         let bits = spec.bits.or(self.bits);
         let shape = TableShape { capacity: 1, on_full: spec.traits.on_full, bits };
-        let policies = spec.limits.iter().filter_map(|limit| limit.policy);
-        OpenRule::new(weight, shape, policies, self.settings.more_bytes_per_client).ok()
-    }
-
-    /// The size that the rule had by a share of this weight: in force, or lingering.
-    fn before_as(&self, id: &RuleId, weight: u32) -> Option<usize> {
-        let in_force = self.before.rules.and_then(|rules| rules.tables.get(id)?.first());
-        let is_any = |_: &_| true;
-        let table = in_force.or_else(|| self.before.lingering.find(id, is_any))?;
-        let is_same = match table.sized_by {
-            SizedBy::Number => false,
-            SizedBy::Share(before) => before == weight,
-            SizedBy::State => table.capacity <= share::usual(weight),
+        let how = (spec.traits.usage, self.settings.compat && !self.is_elsewhere);
+        let limits = debt::of_limits(spec.limits.clone(), how, shape);
+        let policies: Vec<Policy> = limits.iter().filter_map(|limit| limit.policy).collect();
+        let more = self.settings.more_bytes_per_client;
+        let open_rule = || OpenRule::new(weight, shape, policies.iter().copied(), more);
+        // A policy for which no table can be built is refused where it is.
+        let Ok(rule) = open_rule() else { return };
+        let clients = match (spec.clients, self.settings.default_capacity) {
+            (TableClients::Number(clients), _) => clients,
+            _ if is_constant(&parts) => 1,
+            (TableClients::Share(_), Some(clients)) => {
+                self.by_setting.extend(open_rule());
+                rule.times(clients.max(1))
+            }
+            (TableClients::Share(weight), None) => {
+                let before = self.before_as(id, weight, &policies, shape);
+                let is_gone = self.gone.contains(&id.domain);
+                self.open.push(Open { id: id.clone(), rule, before, is_gone });
+                return;
+            }
         };
-        is_same.then_some(table.capacity)
+        self.fixed = self.fixed.saturating_add(rule.bytes(clients));
+        self.sizes.of.insert(id.clone(), (clients, SizedBy::Number));
     }
 
-    fn planned(self) -> RuleSizes {
-        let Self { settings, mut sizes, known, open, by_setting, .. } = self;
-        let most = settings.max_table_bytes;
-        let (ids, rules): (Vec<RuleId>, Vec<OpenRule>) = open.into_iter().unzip();
-        // Half of what is free: the rest is for rules that come later, and for tables that linger.
-        let clients = share::shares(&rules, most.saturating_sub(known) / 2);
-        for ((id, rule), clients) in ids.into_iter().zip(&rules).zip(clients) {
-            sizes.of.insert(id, (clients, SizedBy::Share(rule.weight)));
+    /// The size that the rule had by a share of this weight, in force or lingering, if a table of that size can be kept.
+    fn before_as(
+        &self,
+        id: &RuleId,
+        weight: u32,
+        policies: &[Policy],
+        shape: TableShape,
+    ) -> Option<usize> {
+        let is_same = |kept: &&CarriedTable| kept.sized_by == SizedBy::Share(weight);
+        let can_be = |kept: &CarriedTable, policy: Policy| {
+            kept.can_become(policy, TableShape { capacity: kept.capacity, ..shape }).is_ok()
+        };
+        let in_force = self.before.rules.and_then(|rules| rules.tables.get(id));
+        let in_force = in_force.map_or(&[][..], Vec::as_slice);
+        // As the compiler pairs them; a limit that is new beside them has a table of the same size.
+        let mut pairs = policies.iter().zip(pair(in_force, policies)).filter_map(|(policy, n)| {
+            let kept = &in_force[n?];
+            Some(can_be(kept, *policy))
+        });
+        match in_force.first().filter(is_same) {
+            Some(first) => pairs.all(|can| can).then_some(first.capacity),
+            None => {
+                let fits = |kept: &CarriedTable| {
+                    is_same(&kept) && policies.iter().any(|policy| can_be(kept, *policy))
+                };
+                self.before.lingering.find(id, fits).map(|kept| kept.capacity)
+            }
         }
-        if known > most && !by_setting.is_empty() {
-            let asked = settings.default_capacity.unwrap_or(1);
-            let own = by_setting.iter().map(|rule| rule.bytes(rule.times(asked)));
-            let others = known.saturating_sub(own.fold(0, u64::saturating_add));
-            sizes.fitting = share::fitting_all(&by_setting, most.saturating_sub(others));
+    }
+
+    fn planned(mut self) -> RuleSizes {
+        let most = self.settings.max_table_bytes;
+        let free = most.saturating_sub(self.fixed);
+        // What each would have if all were new, and no gone domain were there: half of what is free. The rest is for rules
+        // that come later, and for tables that linger.
+        let here = self.open.iter().filter(|open| !open.is_gone).map(|open| &open.rule);
+        let mut shares = share::shares(here, free / 2).into_iter();
+        let anew: Vec<usize> = self
+            .open
+            .iter()
+            .map(|open| if open.is_gone { 0 } else { shares.next().unwrap_or_default() })
+            .collect();
+        let kept = self.open.iter().filter_map(|open| Some(open.rule.bytes(open.before?)));
+        let kept = kept.fold(0, u64::saturating_add);
+        let is_new = |open: &&Open| open.before.is_none();
+        let news = self.open.iter().filter(is_new).map(|open| &open.rule);
+        let mut beside = share::shares(news, free.saturating_sub(kept) / 2).into_iter();
+        // No more than its share, so that those after it find theirs.
+        let as_before: Vec<usize> = (0..self.open.len())
+            .filter_map(|n| {
+                let own = || if self.open[n].is_gone { usize::MAX } else { anew[n] };
+                self.open[n].before.or_else(|| Some(beside.next()?.min(own())))
+            })
+            .collect();
+        let bytes = |clients: &[usize]| {
+            let all =
+                self.open.iter().zip(clients).map(|(open, clients)| open.rule.bytes(*clients));
+            all.fold(0, u64::saturating_add)
+        };
+        let has_little = |n: usize| {
+            self.open[n].before.is_none() && as_before[n].saturating_mul(LEAST_PART) < anew[n]
+        };
+        self.sizes.is_cramped = bytes(&as_before) > free || (0..self.open.len()).any(has_little);
+        let begins_anew = self.sizes.is_cramped && self.before.anew;
+        for (n, open) in self.open.into_iter().enumerate() {
+            let clients = match open.before {
+                // It has no more than its share.
+                Some(before) if begins_anew && before <= anew[n] => before,
+                _ if begins_anew => anew[n],
+                _ => as_before[n],
+            };
+            self.sizes.of.insert(open.id, (clients, SizedBy::Share(open.rule.weight)));
         }
-        sizes
+        if self.fixed > most && !self.by_setting.is_empty() {
+            let asked = self.settings.default_capacity.unwrap_or(1);
+            let own = self.by_setting.iter().map(|rule| rule.bytes(rule.times(asked)));
+            let others = self.fixed.saturating_sub(own.fold(0, u64::saturating_add));
+            self.sizes.fitting = share::fitting_all(&self.by_setting, most.saturating_sub(others));
+        }
+        self.sizes
     }
 }

@@ -7,6 +7,7 @@
 //! | 8 | the length of the snapshot |
 //! | 1 | 1 if the table has no spill because its rule is `on_full: deny`, else 0 |
 //! | 1, 1 | bits of IPv4 and IPv6 addresses that tell clients apart; 0 if all do |
+//! | 4 | the weight by which the rule had its share of the memory; 0 if it or a setting says the capacity |
 //! | 4 and the text, five times | the domain; the rule ([`RuleId::text`]); the limit's place in it; the policy in force; the policy for which the words were laid out, empty if it is fixed |
 
 use std::io::Read;
@@ -29,6 +30,7 @@ pub(super) struct Entry {
     pub(super) policy: Policy,
     pub(super) planned_for: Option<Policy>,
     pub(super) capacity: u64,
+    pub(super) sized_by: SizedBy,
     pub(super) denies: bool,
     pub(super) bits: AddressBits,
     pub(super) now_ns: u64,
@@ -44,6 +46,8 @@ impl Entry {
         }
         let AddressBits { v4, v6 } = self.bits;
         to.extend([self.denies.into(), v4.unwrap_or(0), v6.unwrap_or(0)]);
+        let weight = if let SizedBy::Share(weight) = self.sized_by { weight } else { 0 };
+        to.extend(weight.to_le_bytes());
         let planned_for = self.planned_for.map(|policy| policy.to_string()).unwrap_or_default();
         for text in [&self.domain, &self.rule, &self.place, &self.policy.to_string(), &planned_for]
         {
@@ -58,6 +62,10 @@ impl Entry {
         let mut fields = Fields(head);
         let [capacity, now_ns, bytes] = [fields.u64()?, fields.u64()?, fields.u64()?];
         let [denies, v4, v6] = fields.array()?;
+        let sized_by = match fields.u32()? {
+            0 => SizedBy::Number,
+            weight => SizedBy::Share(weight),
+        };
         let bits = |bits: u8| Some(bits).filter(|bits| *bits > 0);
         let [domain, rule, place] = [fields.text()?, fields.text()?, fields.text()?];
         let policy = policy(fields.text()?)?;
@@ -71,6 +79,7 @@ impl Entry {
             policy,
             planned_for,
             capacity,
+            sized_by,
             denies: denies == 1,
             bits: AddressBits { v4: bits(v4), v6: bits(v6) },
             now_ns,
@@ -123,7 +132,7 @@ impl Entry {
             table: Arc::new(table),
             policy,
             capacity,
-            sized_by: SizedBy::State,
+            sized_by: self.sized_by,
             place: self.place.as_str().into(),
             denies,
             bits,

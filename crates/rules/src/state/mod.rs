@@ -31,7 +31,7 @@ use crate::rule_id::RuleId;
 use crate::rule_set::RuleSet;
 
 const MAGIC: [u8; 8] = *b"TOLLRULE";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The maximum length of a head: four texts, of which a rule file has at most 1 MiB.
 const MAX_HEAD: u32 = 4 << 20;
@@ -114,6 +114,7 @@ impl RuleCache {
             planned_for: kept.planned_for,
             place: kept.place.to_string(),
             capacity: kept.capacity as u64,
+            sized_by: kept.sized_by,
             denies: kept.denies,
             bits: kept.bits,
             now_ns: summary.now.as_nanos(),

@@ -83,7 +83,7 @@ async fn bad_input_a_budget_that_is_too_small_is_refused_with_both_numbers_and_t
     let [error] = &refused[..] else { panic!("{refused:?}") };
     let expected = format!(
         "/basic.yaml:4:29: with this rule the tables need {} bytes and 80000 are allowed \
-         (--table-bytes); all fit with --capacity ",
+         (--table-bytes of serve and check); all fit with --capacity ",
         table + 80_000
     );
     assert!(error.to_string().contains(&expected), "{error}");
