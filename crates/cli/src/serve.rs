@@ -106,7 +106,7 @@ async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
         listen(SignalKind::interrupt())?,
     ];
     let effective = &at_start.effective;
-    let mut teller = Teller::default();
+    let mut teller = Teller::new(at_start.effective.compat.value);
     let options = Options { log: Some(log.clone()), ..effective.options() };
     if let Some(global) = &options.global {
         tracing::info!("limits are kept in {global}");

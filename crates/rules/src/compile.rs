@@ -47,15 +47,15 @@ pub(crate) fn compile(
     let LoadedTexts { files, kept_domains, mut errors } = texts::read(texts, kept, before.dropped);
     let bits = if settings.compat { AddressBits::default() } else { AddressBits::USUAL };
     let sizes = plan(&files, &kept_domains, settings, (bits, vet.is_some()), before);
-    if sizes.is_cramped && !before.anew {
-        return Err(errors);
-    }
+    let Some(sizes) = sizes else { return Err(errors) };
+    let (narrowed, lowered) = (sizes.narrowed(), texts::lowered(&files));
+    let set = RuleSet { bits, kept_domains, lowered, narrowed, ..RuleSet::default() };
     let mut compiler = Compiler {
         settings,
         clock,
         before,
         sizes,
-        set: RuleSet { bits, kept_domains, lowered: texts::lowered(&files), ..RuleSet::default() },
+        set,
         places: HashMap::new(),
         domain_files: HashMap::new(),
         requotas: Vec::new(),
@@ -73,7 +73,6 @@ pub(crate) fn compile(
         errors.extend(compiler.put_in_force().err());
     }
     compiler.set.domains.values_mut().for_each(Level::finish);
-    compiler.set.narrowed = compiler.sizes.narrowed();
     compiler.set.hidden = hidden(compiler.set.domains.values());
     compiler.set.hidden.extend(forwards::in_vain(&compiler.set));
     if errors.is_empty() { Ok(compiler.set) } else { Err(errors) }

@@ -7,6 +7,7 @@ use ahash::RandomState;
 
 use crate::carry::{CarriedTable, LimitChange};
 use crate::error::RuleError;
+use crate::file::Usage;
 use crate::forgotten::Forgotten;
 use crate::forward::Forward;
 use crate::identifier::{AddressBits, Identifier};
@@ -188,6 +189,28 @@ impl RuleSet {
     #[must_use]
     pub fn hidden(&self) -> &[RuleError] {
         &self.hidden
+    }
+
+    /// How many limited rules say neither `usage: true` nor `usage: false`: those in quota mode, and all others. Without
+    /// [`Settings::compat`](crate::Settings::compat) they charge nothing for a cost that they deny, so a budget whose costs
+    /// come after a response does not hold under them. See [Usage](crate#usage).
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let rule = |own: &str| format!("{{key: k, value: '{own}', {own}, rate_limit: {{unit: day, requests_per_unit: 9}}}}");
+    /// let rules = ["quota_mode: true", "usage: false", "usage: true", "shadow_mode: false"].map(rule);
+    /// let text = format!("{{domain: shop, descriptors: [{}]}}", rules.join(", "));
+    /// let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("shop.yaml", text)]);
+    /// let rules = loaded.map_err(|errors| errors[0].clone())?;
+    /// assert_eq!(rules.without_usage(), [1, 1]);
+    /// # Ok::<(), tollgate_rules::RuleError>(())
+    /// ```
+    #[must_use]
+    pub fn without_usage(&self) -> [usize; 2] {
+        let unsaid = self.rules.iter().filter(|rule| !rule.is_unlimited());
+        let unsaid = unsaid.filter(|rule| rule.traits.usage == Usage::Unsaid);
+        let (quota, others): (Vec<&Rule>, Vec<&Rule>) = unsaid.partition(|rule| rule.is_quota());
+        [quota.len(), others.len()]
     }
 
     /// The rules without a `capacity` whose tables are smaller than usual, since many rules share the memory for tables.

@@ -58,8 +58,9 @@ impl AtStart {
 }
 
 /// Logs each reading of the rules.
-#[derive(Default)]
 pub(super) struct Teller {
+    /// Whether what is denied is charged.
+    compat: bool,
     /// As in `6 in 1 domain`, once there are some.
     in_force: Option<String>,
     /// Why the newest are not.
@@ -67,12 +68,19 @@ pub(super) struct Teller {
 }
 
 impl Teller {
+    pub(super) fn new(compat: bool) -> Self {
+        Self { compat, in_force: None, refused: None }
+    }
+
     pub(super) fn tell(&mut self, refresh: &Refresh) {
         match refresh {
             Refresh::Loaded(rules) => {
                 self.refused = None;
                 let amount = amount(rules);
                 tell_of(rules, &amount);
+                if !self.compat {
+                    tell_of_costs(rules);
+                }
                 self.in_force = Some(amount);
             }
             Refresh::Refused(errors) => {
@@ -101,6 +109,19 @@ fn amount(rules: &RuleSet) -> String {
     let (count, domains) = (rules.rules().len(), rules.domains().count());
     let s = if domains == 1 { "" } else { "s" };
     format!("{count} in {domains} domain{s}")
+}
+
+/// Logs which rules hold no budget whose costs come after a response, which nothing but the rule or the mode can say.
+fn tell_of_costs(rules: &RuleSet) {
+    const SAY: &str = "for costs that come after a response, as tokens of a language model, say usage: true \
+                       there, or start with --compat; usage: false says that none do";
+    let [quota, others] = rules.without_usage();
+    if quota > 0 {
+        tracing::warn!("{quota} in quota_mode charge nothing for a cost that they deny: {SAY}");
+    }
+    if others > 0 {
+        tracing::info!("{others} without usage charge nothing for a cost that they deny: {SAY}");
+    }
 }
 
 /// Logs the result of a load: what is in force, what was kept, and what was lost.

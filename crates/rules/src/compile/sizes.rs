@@ -34,8 +34,6 @@ pub(super) struct RuleSizes {
     of: HashMap<RuleId, Size>,
     /// The number for rules without a `capacity` with which all rules would fit, if they do not as it is.
     pub(super) fitting: Option<usize>,
-    /// Whether there is no room unless all rules without a capacity begin anew.
-    pub(super) is_cramped: bool,
 }
 
 impl RuleSizes {
@@ -57,7 +55,7 @@ impl RuleSizes {
 }
 
 /// An open rule of this load.
-struct Open {
+struct PlannedRule {
     id: RuleId,
     rule: OpenRule,
     /// The size of the table that it can keep.
@@ -77,18 +75,19 @@ struct Planner<'a> {
     sizes: RuleSizes,
     /// Bytes of the tables of rules that are not open.
     fixed: u64,
-    open: Vec<Open>,
+    open: Vec<PlannedRule>,
     /// Those that the setting for all rules gives their size.
     by_setting: Vec<OpenRule>,
 }
 
+/// `None` if there is no room unless all rules without a capacity begin [anew](Before::anew), which they may not.
 pub(super) fn plan(
     files: &[ReadText<'_>],
     gone: &[Box<str>],
     settings: &Settings,
     (bits, is_elsewhere): (AddressBits, bool),
     before: Before<'_>,
-) -> RuleSizes {
+) -> Option<RuleSizes> {
     let (sizes, open, by_setting) = (RuleSizes::default(), Vec::new(), Vec::new());
     let mut planner =
         Planner { settings, before, gone, bits, is_elsewhere, sizes, fixed: 0, open, by_setting };
@@ -133,7 +132,7 @@ impl Planner<'_> {
             (TableClients::Share(weight), None) => {
                 let before = self.before_as(id, weight, &policies, shape);
                 let is_gone = self.gone.contains(&id.domain);
-                self.open.push(Open { id: id.clone(), rule, before, is_gone });
+                self.open.push(PlannedRule { id: id.clone(), rule, before, is_gone });
                 return;
             }
         };
@@ -171,7 +170,7 @@ impl Planner<'_> {
         }
     }
 
-    fn planned(mut self) -> RuleSizes {
+    fn planned(mut self) -> Option<RuleSizes> {
         let most = self.settings.max_table_bytes;
         let free = most.saturating_sub(self.fixed);
         // What each would have if all were new, and no gone domain were there: half of what is free. The rest is for rules
@@ -185,7 +184,7 @@ impl Planner<'_> {
             .collect();
         let kept = self.open.iter().filter_map(|open| Some(open.rule.bytes(open.before?)));
         let kept = kept.fold(0, u64::saturating_add);
-        let is_new = |open: &&Open| open.before.is_none();
+        let is_new = |open: &&PlannedRule| open.before.is_none();
         let news = self.open.iter().filter(is_new).map(|open| &open.rule);
         let mut beside = share::shares(news, free.saturating_sub(kept) / 2).into_iter();
         // No more than its share, so that those after it find theirs.
@@ -203,8 +202,10 @@ impl Planner<'_> {
         let has_little = |n: usize| {
             self.open[n].before.is_none() && as_before[n].saturating_mul(LEAST_PART) < anew[n]
         };
-        self.sizes.is_cramped = bytes(&as_before) > free || (0..self.open.len()).any(has_little);
-        let begins_anew = self.sizes.is_cramped && self.before.anew;
+        let begins_anew = bytes(&as_before) > free || (0..self.open.len()).any(has_little);
+        if begins_anew && !self.before.anew {
+            return None;
+        }
         for (n, open) in self.open.into_iter().enumerate() {
             let clients = match open.before {
                 // It has no more than its share.
@@ -220,6 +221,6 @@ impl Planner<'_> {
             let others = self.fixed.saturating_sub(own.fold(0, u64::saturating_add));
             self.sizes.fitting = share::fitting_all(&self.by_setting, most.saturating_sub(others));
         }
-        self.sizes
+        Some(self.sizes)
     }
 }
