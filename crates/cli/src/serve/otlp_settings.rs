@@ -4,6 +4,7 @@ use super::environment::{BadVariable, Environment};
 use super::given::Given;
 use super::report_args::OtlpProtocolArg;
 use super::setting::{Setting, first, optional};
+use super::variables::ON;
 
 /// The words of the SDK's variables, and of envoyproxy/ratelimit's.
 const PROTOCOLS: &str = "grpc, or http or http/protobuf, which are the same";
@@ -21,13 +22,12 @@ pub(super) fn collector(
     environment: &Environment,
 ) -> Result<(Setting<Option<String>>, Setting<OtlpProtocolArg>), BadVariable> {
     let is_enabled = environment.truth(TRACING_ENABLED)?;
-    let is_off = is_enabled == Some(false)
-        || environment.truth("OTEL_SDK_DISABLED")? == Some(true)
-        || environment.text("OTEL_TRACES_EXPORTER") == Some("none");
     let args = &given.args.reports;
     // What the flag says is an address of gRPC unless the other flag says otherwise.
-    let reads = args.otlp.is_none() && !is_off;
-    let of_variables = if reads { protocol(environment)? } else { None };
+    let reads = args.otlp.is_none() && is_named_and_on(is_enabled, environment);
+    // The variables of the SDK may be there for other programs: without a collector nothing in them is refused.
+    let of_variables =
+        if reads && args.otlp_protocol.is_none() { protocol(environment)? } else { None };
     // As there, where http is the default.
     let usual = (is_enabled == Some(true) && reads).then_some(OtlpProtocolArg::Http);
     let of_variables = of_variables.or(usual.map(|usual| (usual, TRACING_ENABLED)));
@@ -38,10 +38,22 @@ pub(super) fn collector(
         OtlpProtocolArg::Grpc,
     );
     let is_http = protocol.value == OtlpProtocolArg::Http;
-    let variable = variable(environment, is_enabled.is_some(), is_http).filter(|_| !is_off);
+    let variable = reads.then(|| variable(environment, is_http)).flatten();
     let (endpoint, name) = variable.unzip();
     let flag = args.otlp.as_ref().map(|url| if is_http { with_path(url) } else { url.clone() });
     Ok((optional((flag, given.source("otlp")), (endpoint, name.unwrap_or(""))), protocol))
+}
+
+/// Whether the variables name a collector, and none of them says that there shall be no traces.
+fn is_named_and_on(is_enabled: Option<bool>, environment: &Environment) -> bool {
+    let names = [OF_TRACES, OF_ALL];
+    let is_named = names.iter().any(|name| environment.text(name).is_some());
+    // For the SDK whatever is not true is false.
+    let is_true = |text: &str| ON.contains(&text) || text.eq_ignore_ascii_case("true");
+    (is_named || is_enabled == Some(true))
+        && is_enabled != Some(false)
+        && !environment.text("OTEL_SDK_DISABLED").is_some_and(is_true)
+        && environment.text("OTEL_TRACES_EXPORTER") != Some("none")
 }
 
 /// What the variables say of how it is spoken to.
@@ -66,11 +78,7 @@ fn protocol(
 }
 
 /// What the variables say of where it is, as the whole address.
-fn variable(
-    environment: &Environment,
-    is_enabled: bool,
-    is_http: bool,
-) -> Option<(String, &'static str)> {
+fn variable(environment: &Environment, is_http: bool) -> Option<(String, &'static str)> {
     if let Some(url) = environment.text(OF_TRACES) {
         // As it stands: without a path it is the root.
         let root = if is_http && !has_path(url) { "/" } else { "" };
@@ -83,7 +91,7 @@ fn variable(
         return Some((format!("{url}{path}"), OF_ALL));
     }
     let usual = if is_http { "http://localhost:4318/v1/traces" } else { "http://localhost:4317" };
-    is_enabled.then(|| (usual.to_owned(), TRACING_ENABLED))
+    Some((usual.to_owned(), TRACING_ENABLED))
 }
 
 /// A URL without a path gets that of traces.
@@ -141,6 +149,19 @@ mod tests {
         assert_eq!(of(&flags, &[]), found("http://c:1/v1/traces", true));
         let flags = ["--otlp", "http://c:1/x", "--otlp-protocol", "http"];
         assert_eq!(of(&flags, &[]), found("http://c:1/x", true));
+    }
+
+    #[test]
+    fn what_the_sdk_is_told_for_other_programs_refuses_nothing_while_there_is_no_collector() {
+        let json = ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json");
+        let at = (OF_ALL, "http://c:1");
+        assert_eq!(of(&[], &[json]), Ok((None, false)));
+        assert_eq!(of(&[], &[json, ("TRACING_ENABLED", "false"), at]), Ok((None, false)));
+        assert_eq!(of(&[], &[json, ("OTEL_SDK_DISABLED", "TrUe"), at]), Ok((None, false)));
+        assert_eq!(of(&[], &[("OTEL_SDK_DISABLED", "perhaps")]), Ok((None, false)));
+        // Nor where a flag says how it is spoken to.
+        let flags = ["--otlp-protocol", "http"];
+        assert_eq!(of(&flags, &[json, at]), Ok((Some("http://c:1/v1/traces".to_owned()), true)));
     }
 
     #[test]
