@@ -4,7 +4,7 @@
 #[path = "../src/serve/variables.rs"]
 mod variables;
 
-use variables::Fate::{Honoured, Meaningless, NotYet, Refused};
+use variables::Fate::{Honoured, HonouredWith, Meaningless, NotYet, Refused};
 use variables::VARIABLES;
 
 /// The names that its settings have (src/settings/settings.go, July 2026).
@@ -54,7 +54,7 @@ fn the_readme_says_of_each_variable_what_becomes_of_it() {
     let (table, _) = table.split_once("\n\n").expect("its end");
     let rows = VARIABLES.map(|(name, fate, _)| {
         let (what, why) = match fate {
-            Honoured(why) => ("honoured", why.to_owned()),
+            Honoured(why) | HonouredWith(_, why) => ("honoured", why.to_owned()),
             Meaningless(why) => ("meaningless here", why.to_owned()),
             NotYet(why) => ("not yet", why.to_owned()),
             Refused(accepted) => ("refused at start", format!("use {accepted}")),

@@ -93,7 +93,10 @@ impl Effective {
             let source = &allow.source;
             format!("{source} means nothing here: what {rules} does not send any more is gone")
         });
-        grace.into_iter().chain(denials).chain(keeps)
+        let is_plane =
+            self.rules.source == SettingSource::Variable(xds_variables::TYPE_NAME.into());
+        let skipped = is_plane.then(|| xds_variables::skipped(environment)).into_iter().flatten();
+        grace.into_iter().chain(denials).chain(keeps).chain(skipped)
     }
 
     pub(super) fn resolve(given: &Given, environment: &Environment) -> Result<Self, SettingError> {
@@ -340,7 +343,7 @@ fn rules(given: &Given, environment: &Environment) -> Result<Setting<RulesFrom>,
     let of_variable =
         |value, name: &'static str| Setting { value, source: SettingSource::Variable(name.into()) };
     if let Some(value) = xds_variables::rules(environment)? {
-        return Ok(of_variable(value, "CONFIG_TYPE"));
+        return Ok(of_variable(value, xds_variables::TYPE_NAME));
     }
     let root = environment.text("RUNTIME_ROOT");
     let subdirectory = environment.text("RUNTIME_SUBDIRECTORY");

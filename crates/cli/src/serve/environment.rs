@@ -9,8 +9,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::variables::Fate::{Honoured, Meaningless, NotYet, Refused};
-use super::variables::{OFF, ON, VARIABLES};
+use super::variables::Fate::{Honoured, HonouredWith, Meaningless, NotYet, Refused};
+use super::variables::{Need, OFF, ON, VARIABLES};
 
 /// The variables that are set.
 #[derive(Clone, Debug, Default)]
@@ -107,21 +107,42 @@ impl Environment {
     pub(super) fn unheeded(&self) -> Vec<String> {
         let told = |&(name, fate, as_here): &(&'static str, _, &[&str])| {
             let value = self.text(name)?;
-            let (what, why) = match fate {
-                Meaningless(why) => ("means nothing here", why),
-                NotYet(why) => ("is not honoured yet", why),
-                Honoured(_) | Refused(_) => return None,
+            let told = match fate {
+                Meaningless(why) => format!("means nothing here: {}", why.replace('`', "")),
+                NotYet(why) => format!("is not honoured yet: {}", why.replace('`', "")),
+                HonouredWith(need, _) if !self.meets(need) => {
+                    format!("means nothing here without {}", words(need))
+                }
+                Honoured(_) | HonouredWith(..) | Refused(_) => return None,
             };
-            let told = || format!("{name} is set and {what}: {}", why.replace('`', ""));
-            (!as_here.contains(&value)).then(told)
+            (!as_here.contains(&value)).then(|| format!("{name} is set and {told}"))
         };
         VARIABLES.iter().filter_map(told).collect()
+    }
+
+    /// Whether one of these is set as it has to be, and honoured itself.
+    fn meets(&self, need: Need) -> bool {
+        need.iter().any(|&(name, values)| {
+            let is_set =
+                self.text(name).is_some_and(|value| values.is_empty() || values.contains(&value));
+            let fate = VARIABLES.iter().find(|(known, ..)| *known == name);
+            let of_it = fate.and_then(|(_, fate, _)| match fate {
+                HonouredWith(need, _) => Some(*need),
+                _ => None,
+            });
+            is_set && of_it.is_none_or(|need| self.meets(need))
+        })
     }
 
     /// The variables that are set and honoured, with their values, but for one that may have a password in it.
     pub(super) fn heeded(&self) -> impl Iterator<Item = (&'static str, Option<&str>)> {
         VARIABLES.iter().filter_map(|&(name, fate, _)| {
-            let (Honoured(_), Some(value)) = (fate, self.text(name)) else { return None };
+            let value = self.text(name)?;
+            match fate {
+                Honoured(_) => {}
+                HonouredWith(need, _) if self.meets(need) => {}
+                _ => return None,
+            }
             let is_secret = name.ends_with("_AUTH") || value.contains(['@', '?']);
             Some((name, Some(value).filter(|_| !is_secret)))
         })
@@ -132,6 +153,16 @@ impl FromIterator<(String, String)> for Environment {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
         Self { values: pairs.into_iter().collect() }
     }
+}
+
+/// As in `REDIS_TLS=true or REDIS_SOCKET_TYPE=tls`.
+fn words(need: Need) -> String {
+    let word = |&(name, values): &(&str, &[&str])| match values {
+        _ if values == ON => format!("{name}=true"),
+        [value, ..] => format!("{name}={value}"),
+        [] => name.to_owned(),
+    };
+    need.iter().map(word).collect::<Vec<_>>().join(" or ")
 }
 
 /// Numbers with their units one after the other; a zero needs none.
@@ -218,11 +249,40 @@ mod tests {
             let is_heeded = environment.heeded().any(|(heeded, ..)| heeded == name);
             let expected = match fate {
                 Honoured(_) => (0, false, true),
-                Meaningless(_) | NotYet(_) => (1, false, false),
+                Meaningless(_) | NotYet(_) | HonouredWith(..) => (1, false, false),
                 Refused(_) => (0, true, false),
             };
             assert_eq!((told, is_refused, is_heeded), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn what_needs_another_variable_is_told_without_it_and_honoured_with_it() {
+        let certificate = ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "/ca");
+        let tls = ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "1");
+        let told = |pairs: &[(&str, &str)]| environment(pairs).unheeded();
+        let lacks_plane = "CONFIG_GRPC_XDS_SERVER_USE_TLS is set and means nothing here without CONFIG_TYPE=GRPC_XDS_SOTW";
+        let lacks_tls = "CONFIG_GRPC_XDS_SERVER_TLS_CACERT is set and means nothing here without \
+                         CONFIG_GRPC_XDS_SERVER_USE_TLS=true";
+        // A switch that is itself without effect switches nothing on.
+        assert_eq!(told(&[certificate, tls]), [lacks_plane, lacks_tls]);
+        let plane = ("CONFIG_TYPE", "GRPC_XDS_SOTW");
+        assert_eq!(told(&[certificate, plane]), [lacks_tls]);
+        assert_eq!(told(&[certificate, tls, plane]), [""; 0]);
+        assert_eq!(environment(&[certificate, tls, plane]).heeded().count(), 3);
+        assert_eq!(
+            told(&[("PROMETHEUS_ADDR", ":9090"), ("USE_PROMETHEUS", "false")]),
+            ["PROMETHEUS_ADDR is set and means nothing here without USE_PROMETHEUS=true"]
+        );
+        let url = ("REDIS_URL", "db:6379");
+        let authority = ("REDIS_TLS_CACERT", "/ca");
+        assert_eq!(
+            told(&[url, authority, ("REDIS_SOCKET_TYPE", "tcp")]),
+            [
+                "REDIS_TLS_CACERT is set and means nothing here without REDIS_TLS=true or REDIS_SOCKET_TYPE=tls"
+            ]
+        );
+        assert_eq!(told(&[url, authority, ("REDIS_SOCKET_TYPE", "tls")]), [""; 0]);
     }
 
     #[test]

@@ -53,7 +53,9 @@ impl PrintedSource<'_> {
         writeln!(out, "# settle {:?}, grace {:?}", options.timing.settle, options.grace)?;
         for (n, warning) in warnings.iter().enumerate() {
             let head = if n == 0 { "\n# What the log warns of at the start:\n" } else { "" };
-            writeln!(out, "{head}# {}", warning.escape_debug())?;
+            // A comment is no string: its quotes are as in the log.
+            let warning = warning.escape_debug().to_string().replace("\\'", "'");
+            writeln!(out, "{head}# {warning}")?;
         }
         for (n, (name, value)) in environment.heeded().enumerate() {
             let head = "\n# The variables of envoyproxy/ratelimit that are set and honoured:\n";

@@ -5,6 +5,8 @@
 pub(super) enum Fate {
     /// It has the same meaning as there, or the meaning in the text.
     Honoured(&'static str),
+    /// The same beside another variable alone. Without it there is nothing for it to say, which is logged.
+    HonouredWith(Need, &'static str),
     /// It has no meaning here, which is logged.
     Meaningless(&'static str),
     /// It would have a meaning, but the feature does not exist yet, which is logged.
@@ -14,7 +16,10 @@ pub(super) enum Fate {
     Refused(&'static str),
 }
 
-use Fate::{Honoured, Meaningless, NotYet, Refused};
+/// A variable that another needs, and the values with which it is of use; any if there are none. Of several one is enough.
+pub(super) type Need = &'static [(&'static str, &'static [&'static str])];
+
+use Fate::{Honoured, HonouredWith, Meaningless, NotYet, Refused};
 
 /// A variable, its treatment, and the values with which it asks for what is done anyway: of these nothing is told.
 type Variable = (&'static str, Fate, &'static [&'static str]);
@@ -24,8 +29,17 @@ pub(super) const OFF: &[&str] = &["0", "f", "F", "false", "FALSE", "False"];
 pub(super) const ON: &[&str] = &["1", "t", "T", "true", "TRUE", "True"];
 const NONE: &[&str] = &[];
 
-const XDS: Fate = Honoured("of the control plane, with `CONFIG_TYPE=GRPC_XDS_SOTW`");
-const XDS_TLS: Fate = Honoured("with `CONFIG_GRPC_XDS_SERVER_USE_TLS`");
+const OF_XDS: Need = &[("CONFIG_TYPE", &["GRPC_XDS_SOTW"])];
+const OF_PROMETHEUS: Need = &[("USE_PROMETHEUS", ON)];
+const OF_GRPC_TLS: Need = &[("GRPC_SERVER_USE_TLS", ON)];
+const OF_REDIS: Need = &[("REDIS_URL", NONE)];
+const OF_REDIS_TLS: Need = &[("REDIS_TLS", ON), ("REDIS_SOCKET_TYPE", &["tls"])];
+
+const XDS: Fate = HonouredWith(OF_XDS, "of the control plane, with `CONFIG_TYPE=GRPC_XDS_SOTW`");
+const XDS_TLS: Fate = HonouredWith(
+    &[("CONFIG_GRPC_XDS_SERVER_USE_TLS", ON)],
+    "with `CONFIG_GRPC_XDS_SERVER_USE_TLS`",
+);
 const MEMCACHE: Fate = Meaningless("there is no memcached");
 const PER_SECOND: Fate = Meaningless("it belongs to `REDIS_PERSECOND`");
 
@@ -55,9 +69,13 @@ pub(super) const VARIABLES: [Variable; 114] = [
         Honoured("needs `GRPC_SERVER_TLS_CERT` and `GRPC_SERVER_TLS_KEY`"),
         NONE,
     ),
-    ("GRPC_SERVER_TLS_CERT", Honoured("with `GRPC_SERVER_USE_TLS`"), NONE),
-    ("GRPC_SERVER_TLS_KEY", Honoured("with `GRPC_SERVER_USE_TLS`"), NONE),
-    ("GRPC_CLIENT_TLS_CACERT", Honoured("clients must have a certificate of this authority"), NONE),
+    ("GRPC_SERVER_TLS_CERT", HonouredWith(OF_GRPC_TLS, "with `GRPC_SERVER_USE_TLS`"), NONE),
+    ("GRPC_SERVER_TLS_KEY", HonouredWith(OF_GRPC_TLS, "with `GRPC_SERVER_USE_TLS`"), NONE),
+    (
+        "GRPC_CLIENT_TLS_CACERT",
+        HonouredWith(OF_GRPC_TLS, "clients must have a certificate of this authority"),
+        NONE,
+    ),
     (
         "GRPC_CLIENT_TLS_SAN",
         Refused(
@@ -78,7 +96,10 @@ pub(super) const VARIABLES: [Variable; 114] = [
     ("CONFIG_GRPC_XDS_NODE_ID", XDS, NONE),
     (
         "CONFIG_GRPC_XDS_NODE_METADATA",
-        Honoured("texts, as in `zone=eu,team=shop`, with `CONFIG_TYPE=GRPC_XDS_SOTW`"),
+        HonouredWith(
+            OF_XDS,
+            "texts, as in `zone=eu,team=shop`, with `CONFIG_TYPE=GRPC_XDS_SOTW`; what has no = is skipped, as there, with a warning",
+        ),
         NONE,
     ),
     ("CONFIG_GRPC_XDS_SERVER_URL", XDS, NONE),
@@ -92,16 +113,20 @@ pub(super) const VARIABLES: [Variable; 114] = [
         NotYet("a control plane is sent no headers of its own"),
         NONE,
     ),
-    ("CONFIG_GRPC_XDS_SERVER_USE_TLS", XDS, NONE),
+    ("CONFIG_GRPC_XDS_SERVER_USE_TLS", XDS, OFF),
     ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", XDS_TLS, NONE),
     ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", XDS_TLS, NONE),
     ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", XDS_TLS, NONE),
     ("CONFIG_GRPC_XDS_SERVER_TLS_SAN", XDS_TLS, NONE),
-    ("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", Honoured("1s by default, there 10s"), NONE),
-    ("XDS_CLIENT_BACKOFF_MAX_INTERVAL", Honoured("60s"), NONE),
-    ("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", Honoured("0.5"), NONE),
-    ("XDS_CLIENT_BACKOFF_JITTER", Honoured("true: a random share is subtracted"), NONE),
-    ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", Honoured("4194304, and at most 67108864"), NONE),
+    ("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", HonouredWith(OF_XDS, "1s by default, there 10s"), NONE),
+    ("XDS_CLIENT_BACKOFF_MAX_INTERVAL", HonouredWith(OF_XDS, "60s"), NONE),
+    ("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", HonouredWith(OF_XDS, "0.5"), NONE),
+    ("XDS_CLIENT_BACKOFF_JITTER", HonouredWith(OF_XDS, "true: a random share is subtracted"), NONE),
+    (
+        "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES",
+        HonouredWith(OF_XDS, "4194304, and at most 67108864"),
+        NONE,
+    ),
     ("USE_DOG_STATSD", Honoured("as `USE_STATSD`, with labels as tags"), NONE),
     ("USE_DOG_STATSD_MOGRIFIERS", Meaningless("labels are tags already"), NONE),
     ("USE_STATSD", Honoured("true if `STATSD_HOST` is set; there by default"), NONE),
@@ -117,7 +142,11 @@ pub(super) const VARIABLES: [Variable; 114] = [
         ),
         NONE,
     ),
-    ("PROMETHEUS_ADDR", Honoured("as `--metrics`, with `USE_PROMETHEUS`: :9090 by default"), NONE),
+    (
+        "PROMETHEUS_ADDR",
+        HonouredWith(OF_PROMETHEUS, "as `--metrics`, with `USE_PROMETHEUS`: :9090 by default"),
+        NONE,
+    ),
     ("PROMETHEUS_PATH", NotYet("it is `/metrics`"), &["/metrics"]),
     (
         "PROMETHEUS_MAPPER_YAML",
@@ -164,7 +193,7 @@ pub(super) const VARIABLES: [Variable; 114] = [
     (
         "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
         NotYet(
-            "without `--compat` a denied request is charged nowhere; with it, wherever there was room",
+            "with `--compat`, the default by these variables, a denied request is charged wherever there was room; with `--compat=false` nowhere",
         ),
         OFF,
     ),
@@ -177,19 +206,19 @@ pub(super) const VARIABLES: [Variable; 114] = [
         Honoured("health waits for rules, which it does by default here"),
         NONE,
     ),
-    ("REDIS_SOCKET_TYPE", Honoured("tcp, tls or unix"), NONE),
-    ("REDIS_TYPE", Honoured("SINGLE, SENTINEL or CLUSTER"), NONE),
+    ("REDIS_SOCKET_TYPE", HonouredWith(OF_REDIS, "tcp, tls or unix"), &["tcp"]),
+    ("REDIS_TYPE", HonouredWith(OF_REDIS, "SINGLE, SENTINEL or CLUSTER"), &["SINGLE"]),
     (
         "REDIS_URL",
         Honoured("limits are kept there, as with `--redis`; not at the default address there"),
         NONE,
     ),
     ("REDIS_POOL_SIZE", Meaningless("one connection carries all"), NONE),
-    ("REDIS_AUTH", Honoured("a password, or user:password"), NONE),
-    ("REDIS_TLS", Honoured("as rediss in `--redis`"), NONE),
-    ("REDIS_TLS_CLIENT_CERT", Honoured("as `--redis-tls-cert`"), NONE),
-    ("REDIS_TLS_CLIENT_KEY", Honoured("as `--redis-tls-key`"), NONE),
-    ("REDIS_TLS_CACERT", Honoured("as `--redis-tls-ca`"), NONE),
+    ("REDIS_AUTH", HonouredWith(OF_REDIS, "a password, or user:password"), NONE),
+    ("REDIS_TLS", HonouredWith(OF_REDIS, "as rediss in `--redis`"), OFF),
+    ("REDIS_TLS_CLIENT_CERT", HonouredWith(OF_REDIS_TLS, "as `--redis-tls-cert`"), NONE),
+    ("REDIS_TLS_CLIENT_KEY", HonouredWith(OF_REDIS_TLS, "as `--redis-tls-key`"), NONE),
+    ("REDIS_TLS_CACERT", HonouredWith(OF_REDIS_TLS, "as `--redis-tls-ca`"), NONE),
     (
         "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION",
         NotYet("names are always looked at; where they differ, each rule's `on_error` decides"),
@@ -211,7 +240,7 @@ pub(super) const VARIABLES: [Variable; 114] = [
     ("REDIS_PERSECOND_POOL_SIZE", PER_SECOND, NONE),
     ("REDIS_PERSECOND_AUTH", PER_SECOND, NONE),
     ("REDIS_PERSECOND_TLS", PER_SECOND, NONE),
-    ("REDIS_SENTINEL_AUTH", Honoured("the same, for Sentinels"), NONE),
+    ("REDIS_SENTINEL_AUTH", HonouredWith(OF_REDIS, "the same, for Sentinels"), NONE),
     ("REDIS_PERSECOND_SENTINEL_AUTH", PER_SECOND, NONE),
     ("REDIS_PERSECOND_PIPELINE_WINDOW", PER_SECOND, NONE),
     ("REDIS_PERSECOND_PIPELINE_LIMIT", PER_SECOND, NONE),
@@ -221,7 +250,11 @@ pub(super) const VARIABLES: [Variable; 114] = [
         NotYet("health does not depend on Redis: `on_error` decides without it"),
         OFF,
     ),
-    ("REDIS_TIMEOUT", Honoured("as `--redis-deadline`: 10ms by default, there 10s"), NONE),
+    (
+        "REDIS_TIMEOUT",
+        HonouredWith(OF_REDIS, "as `--redis-deadline`: 10ms by default, there 10s"),
+        NONE,
+    ),
     ("REDIS_PERSECOND_TIMEOUT", PER_SECOND, NONE),
     (
         "REDIS_POOL_ON_EMPTY_BEHAVIOR",

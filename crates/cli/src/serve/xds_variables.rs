@@ -9,19 +9,23 @@ use tollgate_service::{RulesFrom, XdsRules, XdsTls};
 use super::environment::{BadVariable, Environment};
 use super::setting::SettingError;
 
+/// The variable that asks for one.
+pub(super) const TYPE_NAME: &str = "CONFIG_TYPE";
+
 const TYPE: &str = "FILE, or GRPC_XDS_SOTW for a control plane";
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3_600);
 const INTERVAL: &str = "a time from 1ms to 1h, as in 10s";
 const SHARE: &str = "a share from 0 to 1, as in 0.5";
+const METADATA: &str = "CONFIG_GRPC_XDS_NODE_METADATA";
 const PAIRS: &str = "names and texts, as in zone=eu,team=shop";
 const BYTES: &str = "a number of bytes, as in 4194304";
 
 /// The control plane, if `CONFIG_TYPE` asks for one.
 pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, SettingError> {
-    match environment.text("CONFIG_TYPE") {
+    match environment.text(TYPE_NAME) {
         None | Some("FILE") => return Ok(None),
         Some("GRPC_XDS_SOTW") => {}
-        Some(other) => return Err(bad("CONFIG_TYPE", other, TYPE).into()),
+        Some(other) => return Err(bad(TYPE_NAME, other, TYPE).into()),
     }
     // The default is envoyproxy/ratelimit's.
     let host = environment.text("CONFIG_GRPC_XDS_SERVER_URL").unwrap_or("localhost:18000");
@@ -29,14 +33,8 @@ pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, Sett
     if let Some(node) = environment.text("CONFIG_GRPC_XDS_NODE_ID") {
         node.clone_into(&mut rules.node);
     }
-    if let Some(pairs) = environment.text("CONFIG_GRPC_XDS_NODE_METADATA") {
-        let pair = |text: &str| {
-            text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
-        };
-        let pairs: Option<Vec<_>> = pairs.split(',').map(pair).collect();
-        let found = environment.text("CONFIG_GRPC_XDS_NODE_METADATA").unwrap_or_default();
-        rules.metadata = pairs.ok_or_else(|| bad("CONFIG_GRPC_XDS_NODE_METADATA", found, PAIRS))?;
-    }
+    let pairs = metadata(environment).filter_map(Result::ok);
+    rules.metadata = pairs.map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
     if environment.truth("CONFIG_GRPC_XDS_SERVER_USE_TLS")?.unwrap_or(false) {
         rules.tls = Some(tls(environment)?);
     }
@@ -64,6 +62,19 @@ pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, Sett
         rules.max_message_bytes = bytes;
     }
     Ok(Some(rules.into()))
+}
+
+/// The names and texts that a control plane is told, and each part that is none.
+fn metadata(environment: &Environment) -> impl Iterator<Item = Result<(&str, &str), &str>> {
+    let parts = environment.text(METADATA).into_iter().flat_map(|text| text.split(','));
+    parts.map(|part| part.split_once('=').ok_or(part))
+}
+
+/// A sentence for each part of the metadata that is skipped, as there.
+pub(super) fn skipped(environment: &Environment) -> impl Iterator<Item = String> {
+    metadata(environment)
+        .filter_map(Result::err)
+        .map(|part| format!("{METADATA}: '{}' is skipped; use {PAIRS}", part.escape_debug()))
 }
 
 fn tls(environment: &Environment) -> Result<XdsTls, SettingError> {
@@ -130,14 +141,25 @@ mod tests {
     }
 
     #[test]
+    fn metadata_without_a_name_is_skipped_as_there_and_told() {
+        let skip = |text: &str| -> (usize, Vec<String>) {
+            let pairs = [("CONFIG_TYPE", "GRPC_XDS_SOTW"), (METADATA, text)];
+            let Ok(Some(RulesFrom::Xds(rules))) = of(&pairs) else { panic!("{text} is refused") };
+            let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            (rules.metadata.len(), skipped(&pairs.into_iter().collect()).collect())
+        };
+        let told = |part: &str| format!("{METADATA}: '{part}' is skipped; use {PAIRS}");
+        assert_eq!(skip("zone=eu,team="), (2, vec![]));
+        assert_eq!(skip("zone=eu,"), (1, vec![told("")]));
+        assert_eq!(skip("key1:val1,key2=val2"), (1, vec![told("key1:val1")]));
+        assert_eq!(skip("a, b"), (0, vec![told("a"), told(" b")]));
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_refused_by_its_name() {
         for (more, says) in [
             (("CONFIG_TYPE", "XDS"), "CONFIG_TYPE is 'XDS' in the environment; use FILE, or GRPC"),
             (("CONFIG_GRPC_XDS_SERVER_URL", "plane"), "the address of the rules is not understood"),
-            (
-                ("CONFIG_GRPC_XDS_NODE_METADATA", "a=b,c"),
-                "CONFIG_GRPC_XDS_NODE_METADATA is 'a=b,c'",
-            ),
             (("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "soon"), "XDS_CLIENT_BACKOFF_MAX_INTERVAL is"),
             (("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "0s"), "XDS_CLIENT_BACKOFF_MAX_INTERVAL is"),
             (("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", "2"), "XDS_CLIENT_BACKOFF_RANDOM_FACTOR is '2'"),
