@@ -1,5 +1,6 @@
 //! `tollgate serve`: the rate limit service.
 
+mod addresses;
 mod args;
 mod certificates;
 mod effective;

@@ -142,7 +142,7 @@ fn what_is_printed_has_the_warnings_and_every_variable_that_is_honoured() {
         ("rules", r#""xdss://plane:1/default""#, "CONFIG_TYPE"),
         ("allow-empty", "false", "TOLLGATE_ALLOW_EMPTY"),
         ("healthy-without-rules", "true", "FORCE_START_WITHOUT_INITIAL_CONFIG"),
-        ("metrics", r#""0.0.0.0:19001""#, "PROMETHEUS_ADDR"),
+        ("metrics", r#"":19001""#, "PROMETHEUS_ADDR"),
         ("metrics-names", r#""envoyproxy""#, "USE_PROMETHEUS"),
         ("redis-deadline", "20", "REDIS_TIMEOUT"),
         ("redis-prefix", r#""tollgate""#, "default"),
@@ -187,6 +187,8 @@ fn a_control_plane_has_its_deletions_obeyed_and_an_address_for_metrics_needs_its
     let (_, printed, _) = run(&["--print-config"], &xds);
     assert_eq!(setting(&printed, "allow-empty"), ("true".to_owned(), "default".to_owned()));
     assert_eq!(setting(&printed, "metrics"), ("# ADDRESS".to_owned(), "default".to_owned()));
+    let told = "# PROMETHEUS_ADDR is set and means nothing here without USE_PROMETHEUS=true\n";
+    assert!(printed.contains(told) && !printed.contains("# PROMETHEUS_ADDR="), "{printed}");
     let waits = [
         ("RUNTIME_ROOT", "/data"),
         ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
@@ -218,6 +220,47 @@ fn what_comes_as_to_envoyproxy_ratelimit_is_counted_as_there_unless_it_is_said_o
         assert!(ok, "{errors}");
         let found = setting(&printed, "compat");
         assert_eq!(found, (value.to_owned(), source.to_owned()), "{flags:?} {environment:?}");
+    }
+}
+
+#[test]
+fn a_start_by_the_variables_of_envoyproxy_ratelimit_listens_on_both_families_of_addresses() {
+    let (data, ours) = (("RUNTIME_ROOT", "/data"), ["--http", "0.0.0.0:80", "--grpc", ":81"]);
+    let hosts = [("HOST", "0.0.0.0"), ("GRPC_HOST", "::"), ("DEBUG_HOST", "0.0.0.0")];
+    for (flags, environment, expected) in [
+        (&[][..], vec![data], [":8080", ":8081", "127.0.0.1:6070"]),
+        (&[], [&[data][..], &hosts].concat(), [":8080", ":8081", ":6070"]),
+        (&[], vec![data, ("HOST", "10.0.0.1")], ["10.0.0.1:8080", ":8081", "127.0.0.1:6070"]),
+        (&ours, vec![data], ["0.0.0.0:80", ":81", "127.0.0.1:6070"]),
+        (&["--rules", "r"], vec![], ["0.0.0.0:8080", "0.0.0.0:8081", "127.0.0.1:6070"]),
+    ] {
+        let flags = [&["--print-config"], flags].concat();
+        let (ok, printed, errors) = run(&flags, &environment);
+        assert!(ok, "{errors}");
+        let found = ["http", "grpc", "admin"].map(|name| setting(&printed, name).0);
+        assert_eq!(found, expected.map(|address| format!("\"{address}\"")), "{environment:?}");
+    }
+    let (ok, _, errors) = run(&["--rules", "r", "--statsd", ":8125", "--print-config"], &[]);
+    assert!(!ok && errors.contains("no host, as in localhost:8125"), "{errors}");
+}
+
+#[test]
+fn what_other_programs_and_envoyproxy_ratelimit_take_keeps_no_service_from_its_start() {
+    let (data, plane) = (("RUNTIME_ROOT", "/data"), ("CONFIG_TYPE", "GRPC_XDS_SOTW"));
+    for (environment, told) in [
+        (vec![data, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")], ""),
+        (
+            vec![data, ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1")],
+            "# CONFIG_GRPC_XDS_SERVER_URL is set and means nothing here without CONFIG_TYPE=GRPC_XDS_SOTW\n",
+        ),
+        (
+            vec![plane, ("CONFIG_GRPC_XDS_NODE_METADATA", "key1:val1,key2=val2")],
+            "# CONFIG_GRPC_XDS_NODE_METADATA: 'key1:val1' is skipped; use names and texts, as in zone=eu,team=shop\n",
+        ),
+    ] {
+        let (ok, printed, errors) = run(&["--print-config"], &environment);
+        assert!(ok && printed.contains(told), "{errors}{printed}");
+        assert_eq!(printed.contains("What the log warns of"), !told.is_empty(), "{printed}");
     }
 }
 

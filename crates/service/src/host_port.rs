@@ -7,15 +7,16 @@ use std::str::FromStr;
 
 use crate::host_name::HostName;
 
-/// Where to listen: an IP address or a host name, and a port. Port 0 takes a free port.
+/// Where to listen: an IP address or a host name, and a port; or a port at all addresses. Port 0 takes a free port.
 ///
 /// ```
 /// use tollgate_service::HostPort;
 /// let name: HostPort = "localhost:8080".parse()?;
 /// assert_eq!((name.to_string().as_str(), name.port()), ("localhost:8080", 8080));
 /// assert_eq!("[::1]:8080".parse(), Ok(HostPort::Address(([0, 0, 0, 0, 0, 0, 0, 1], 8080).into())));
+/// assert_eq!(":8080".parse(), Ok(HostPort::Everywhere(8080)));
 /// let error = "8080".parse::<HostPort>().unwrap_err();
-/// assert!(error.to_string().ends_with("as in 127.0.0.1:8080, [::1]:8080 or localhost:8080"));
+/// assert!(error.to_string().contains("as in 127.0.0.1:8080, [::1]:8080 or localhost:8080"));
 /// # Ok::<(), tollgate_service::BadHostPort>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,9 @@ pub enum HostPort {
     /// A name that is resolved when the service starts. Of several addresses the first that can be listened on is
     /// taken.
     Name(HostName, u16),
+    /// All addresses of the machine, of IPv6 and of IPv4, as in `:8080`; those of IPv4 alone where it has no IPv6. As an
+    /// address to send to it is refused.
+    Everywhere(u16),
 }
 
 impl HostPort {
@@ -37,7 +41,7 @@ impl HostPort {
     pub fn port(&self) -> u16 {
         match self {
             Self::Address(address) => address.port(),
-            Self::Name(_, port) => *port,
+            Self::Name(_, port) | Self::Everywhere(port) => *port,
         }
     }
 
@@ -46,6 +50,7 @@ impl HostPort {
         let (name, port) = match self {
             Self::Address(address) => return Ok(vec![*address]),
             Self::Name(name, port) => (name, *port),
+            Self::Everywhere(_) => return Err(io::Error::other("it has no host to send to")),
         };
         let found: Vec<_> = tokio::net::lookup_host((name.0.as_str(), port)).await?.collect();
         if found.is_empty() { Err(io::Error::other("it has no address")) } else { Ok(found) }
@@ -65,6 +70,11 @@ impl FromStr for HostPort {
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(address));
         }
+        // As a socket address has it: digits alone.
+        let digits = text.strip_prefix(':').filter(|digits| !digits.starts_with('+'));
+        if let Some(port) = digits.and_then(|digits| digits.parse().ok()) {
+            return Ok(Self::Everywhere(port));
+        }
         let bad = || BadHostPort { found: text.to_owned() };
         let (name, port) = text.rsplit_once(':').ok_or_else(bad)?;
         let name = name.parse().map_err(|_| bad())?;
@@ -77,6 +87,7 @@ impl fmt::Display for HostPort {
         match self {
             Self::Address(address) => address.fmt(f),
             Self::Name(name, port) => write!(f, "{name}:{port}"),
+            Self::Everywhere(port) => write!(f, ":{port}"),
         }
     }
 }
@@ -84,7 +95,7 @@ impl fmt::Display for HostPort {
 /// The text is no host with a port.
 ///
 /// ```
-/// for bad in ["localhost", ":80", "a b:80", "[::1]", "::1", "localhost:70000", "http://a:80"] {
+/// for bad in ["localhost", ":", ":http", "a b:80", "[::1]", "::1", "localhost:70000", "http://a:80"] {
 ///     assert!(bad.parse::<tollgate_service::HostPort>().is_err(), "{bad}");
 /// }
 /// ```
@@ -99,7 +110,7 @@ impl fmt::Display for BadHostPort {
         write!(
             f,
             "'{found}' is no address; give an IP address or a host name, and a port, as in 127.0.0.1:8080, \
-             [::1]:8080 or localhost:8080"
+             [::1]:8080 or localhost:8080; or :8080 for all addresses of the machine"
         )
     }
 }

@@ -1,6 +1,6 @@
 //! [`Sockets`]: listens where the options say.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,6 +62,11 @@ async fn bind_if(at: Option<&HostPort>) -> Result<Option<(Socket, SocketAddr)>, 
 
 /// Listens on the first address of a name that can be had.
 async fn bind(at: &HostPort, tls: Option<Arc<Tls>>) -> Result<(Socket, SocketAddr), StartError> {
+    if let HostPort::Everywhere(port) = *at {
+        let address = (Ipv6Addr::UNSPECIFIED, port).into();
+        let refused = |error| StartError::Listen { address, error };
+        return Socket::everywhere(port, tls).await.map_err(refused);
+    }
     let unknown = |error| StartError::Resolve { address: at.clone(), error };
     let all = at.addresses().await.map_err(unknown)?;
     let mut refused = None;

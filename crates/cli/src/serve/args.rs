@@ -60,7 +60,7 @@ pub(crate) struct ServeArgs {
 
     /// Where to listen for HTTP: a host name or an IP address, and a port [default: 0.0.0.0:8080]
     ///
-    /// As in localhost:8080, 10.0.0.7:80 or [::1]:8080. A name is resolved when the service starts; of several addresses
+    /// As in localhost:8080, 10.0.0.7:80 or [::1]:8080, or :8080 for all addresses of IPv6 and IPv4. A name is resolved when the service starts; of several addresses
     /// the first that can be listened on is taken, and logged.
     #[arg(long, value_name = "ADDRESS", help_heading = HTTP)]
     pub(super) http: Option<HostPort>,

@@ -2,7 +2,6 @@
 //!
 //! What is [`Given`] takes precedence over the variables of envoyproxy/ratelimit, and these over the default.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use super::log::{Format, LogLevel};
 use super::redis_variables;
 use super::report_settings::ReportSettings;
 use super::setting::{Setting, SettingError, SettingSource, first, optional, own};
-use super::{watched, xds_variables};
+use super::{addresses, watched, xds_variables};
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +104,6 @@ impl Effective {
         let truth = |flag, name, variable| -> Result<Setting<bool>, BadVariable> {
             Ok(first((flag, from(name)), (environment.truth(variable)?, variable), false))
         };
-        let (loopback, everywhere) = (Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED);
         let uds = (environment.text("GRPC_UDS").map(PathBuf::from), "GRPC_UDS");
         let level = (environment.parsed("LOG_LEVEL", LogLevel::ACCEPTED)?, "LOG_LEVEL");
         let format = (environment.parsed("LOG_FORMAT", Format::ACCEPTED)?, "LOG_FORMAT");
@@ -117,16 +115,16 @@ impl Effective {
         Ok(Self {
             poll: own((args.poll, from("poll")), usual_poll(&rules.value)),
             rules,
-            http: address((&args.http, from("http")), HTTP, (everywhere, 8080), environment)?,
+            http: addresses::http(given, environment)?,
             http_socket: optional((args.http_socket.clone(), from("http-socket")), (None, "")),
             http_tls: http_tls(given)?,
-            grpc: address((&args.grpc, from("grpc")), GRPC, (everywhere, 8081), environment)?,
+            grpc: addresses::grpc(given, environment)?,
             grpc_socket: optional((args.grpc_socket.clone(), from("grpc-socket")), uds),
             grpc_tls: grpc_tls(given, environment)?,
             grpc_max_age,
             grpc_max_age_grace,
             resp: resp(given)?,
-            admin: address((&args.admin, from("admin")), ADMIN, (loopback, 6070), environment)?,
+            admin: addresses::admin(given, environment)?,
             metrics: watched::metrics(given, environment)?,
             max_connections: optional((args.max_connections, from("max-connections")), (None, "")),
             admin_hosts: own((hosts, from("admin-host")), Vec::new()),
@@ -225,37 +223,6 @@ impl Effective {
             ..Settings::default()
         }
     }
-}
-
-/// The variables of an address: host, port, and their name as a source.
-type AddressNames = (&'static str, &'static str, &'static str);
-
-const HTTP: AddressNames = ("HOST", "PORT", "HOST, PORT");
-const GRPC: AddressNames = ("GRPC_HOST", "GRPC_PORT", "GRPC_HOST, GRPC_PORT");
-const ADMIN: AddressNames = ("DEBUG_HOST", "DEBUG_PORT", "DEBUG_HOST, DEBUG_PORT");
-
-fn address(
-    (given, from): (&Option<HostPort>, SettingSource),
-    (host_name, port_name, both_names): AddressNames,
-    (default_host, default_port): (Ipv4Addr, u16),
-    environment: &Environment,
-) -> Result<Setting<HostPort>, BadVariable> {
-    let port: Option<u16> = environment.parsed(port_name, "a port, 0 to 65535")?;
-    let with = |host| HostPort::from(SocketAddr::new(host, port.unwrap_or(default_port)));
-    let address = match environment.parsed::<IpAddr>(host_name, HOSTS) {
-        Ok(host) => with(host.unwrap_or(default_host.into())),
-        Err(refused) => match environment.parsed::<HostName>(host_name, HOSTS) {
-            Ok(Some(name)) => HostPort::Name(name, port.unwrap_or(default_port)),
-            _ => return Err(refused),
-        },
-    };
-    let variable = match (environment.text(host_name), port) {
-        (None, None) => (None, ""),
-        (Some(_), None) => (Some(address.clone()), host_name),
-        (None, Some(_)) => (Some(address.clone()), port_name),
-        (Some(_), Some(_)) => (Some(address.clone()), both_names),
-    };
-    Ok(first((given.clone(), from), variable, address))
 }
 
 /// Longer than a health check of every second takes to notice.
@@ -378,8 +345,6 @@ fn usual_poll(rules: &RulesFrom) -> u16 {
         RulesFrom::Redis(_) => 5,
     }
 }
-
-const HOSTS: &str = "an IP address or a host name, as in 0.0.0.0";
 
 const AGES: &str = "a time up to 8760h, as in 24h, or 0 for none";
 

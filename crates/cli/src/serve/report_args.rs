@@ -33,7 +33,7 @@ pub(super) struct ReportArgs {
     pub(super) trace_sample: Option<TraceSampling>,
 
     /// Where to send metrics in StatsD, over UDP: a host name or an IP address, and a port [default: nowhere]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = destination)]
     pub(super) statsd: Option<HostPort>,
 
     /// Seconds between two reports to it [default: 5]
@@ -61,6 +61,13 @@ pub(super) enum OtlpProtocolArg {
 pub(super) enum StatsdStyleArg {
     Dotted,
     Tagged,
+}
+
+fn destination(text: &str) -> Result<HostPort, String> {
+    match text.parse() {
+        Ok(HostPort::Everywhere(port)) => Err(format!("no host, as in localhost:{port}")),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
 }
 
 const OF_ALL: &str = " of all";

@@ -1,8 +1,9 @@
 //! What probes and Prometheus find, from flags and variables.
 
 use tollgate_rules::Settings;
-use tollgate_service::HostPort;
+use tollgate_service::{BadHostPort, HostPort};
 
+use super::addresses::as_in_go;
 use super::args::MetricsNamesArg;
 use super::environment::{BadVariable, Environment};
 use super::given::Given;
@@ -24,12 +25,10 @@ pub(super) fn metrics(
     }
     let found = environment.text(ADDR);
     let text = found.unwrap_or(":9090");
-    // In the notation of Go a missing host is all addresses of the machine.
-    let whole = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
     let accepted = "an address, as in :9090 or 127.0.0.1:9090";
-    let refused = |_| BadVariable { name: ADDR, found: text.to_owned(), accepted };
+    let refused = |_: BadHostPort| BadVariable { name: ADDR, found: text.to_owned(), accepted };
     let name = if found.is_some() { ADDR } else { USE_PROMETHEUS };
-    Ok(optional(flag, (Some(whole.parse().map_err(refused)?), name)))
+    Ok(optional(flag, (Some(text.parse().map(as_in_go).map_err(refused)?), name)))
 }
 
 /// There health waits for rules only if `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` says so, but a service starts without any

@@ -1,12 +1,13 @@
 //! [`Socket`]: a TCP address or a path that is listened on.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
+use socket2::SockRef;
 #[cfg(unix)]
 use tokio::net::UnixListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::io::Raw;
 use super::tls::Tls;
@@ -25,7 +26,28 @@ impl Socket {
         address: SocketAddr,
         tls: Option<Arc<Tls>>,
     ) -> io::Result<(Self, SocketAddr)> {
-        let listener = TcpListener::bind(address).await?;
+        Self::of(TcpListener::bind(address).await?, tls)
+    }
+
+    /// Listens on this port of all addresses: of both families where the machine has IPv6, else of IPv4.
+    pub(crate) async fn everywhere(
+        port: u16,
+        tls: Option<Arc<Tls>>,
+    ) -> io::Result<(Self, SocketAddr)> {
+        match of_both_families(port) {
+            Ok(listener) => Self::of(listener, tls),
+            // The port is taken, or may not be: that is no matter of a family.
+            Err(error)
+                if [io::ErrorKind::AddrInUse, io::ErrorKind::PermissionDenied]
+                    .contains(&error.kind()) =>
+            {
+                Err(error)
+            }
+            Err(_) => Self::tcp((Ipv4Addr::UNSPECIFIED, port).into(), tls).await,
+        }
+    }
+
+    fn of(listener: TcpListener, tls: Option<Arc<Tls>>) -> io::Result<(Self, SocketAddr)> {
         let address = listener.local_addr()?;
         Ok((Self::Tcp(listener, tls), address))
     }
@@ -55,7 +77,8 @@ impl Socket {
                 let (stream, peer) = listener.accept().await?;
                 // Answers are small, and are sent without delay.
                 let _ = stream.set_nodelay(true);
-                Ok(Raw::Tcp(stream, peer.ip()))
+                // Where both families are listened on, IPv4 comes within IPv6: 10.0.0.7 is 10.0.0.7.
+                Ok(Raw::Tcp(stream, peer.ip().to_canonical()))
             }
             #[cfg(unix)]
             Self::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Raw::Unix(stream)),
@@ -69,6 +92,20 @@ impl Socket {
             Self::Unix(..) => None,
         }
     }
+}
+
+/// The most connections that wait to be accepted; the system has a maximum of its own.
+const BACKLOG: u32 = 65_535;
+
+/// Listens on both families, whatever the system's default for IPv6 is (`bindv6only`).
+fn of_both_families(port: u16) -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v6()?;
+    SockRef::from(&socket).set_only_v6(false)?;
+    // As tokio does for other addresses: a restart has the port at once. On Windows it would mean something else.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind((Ipv6Addr::UNSPECIFIED, port).into())?;
+    socket.listen(BACKLOG)
 }
 
 /// Whether the path is a socket file without a listener.
@@ -108,5 +145,32 @@ impl Drop for OwnFile {
             // It may have been removed already.
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_alone_is_listened_on_in_both_families_and_peers_of_ipv4_are_told_as_such() {
+        let (socket, address) = Socket::everywhere(0, None).await.expect("a free port");
+        let families: &[IpAddr] = if address.is_ipv6() {
+            &[IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]
+        } else {
+            &[IpAddr::V4(Ipv4Addr::LOCALHOST)] // this machine has no IPv6
+        };
+        for host in families {
+            let client = TcpStream::connect((*host, address.port())).await.expect("it listens");
+            let Ok(Raw::Tcp(_, peer)) = socket.accept().await else { panic!("no connection") };
+            assert_eq!(peer, *host);
+            drop(client);
+        }
+        let taken = Socket::everywhere(address.port(), None).await.map(|(_, address)| address);
+        assert_eq!(taken.map_err(|error| error.kind()), Err(io::ErrorKind::AddrInUse));
     }
 }
