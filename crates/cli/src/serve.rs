@@ -63,6 +63,18 @@ pub(crate) fn run(
     Ok(code)
 }
 
+/// Where a service that is told the same by variables, and by the file of one, answers to health checks. Its flags are not
+/// known.
+pub(crate) fn health_address() -> Result<String, Failure> {
+    let environment = Environment::of_process();
+    let flags = given::command().try_get_matches_from([""; 0]);
+    let flags = flags.map_err(|error| Failure::Serve(error.to_string()))?;
+    let refused = |error: SettingError| Failure::Serve(error.to_string());
+    let given = Given::resolve(&flags, None, &environment).map_err(refused)?;
+    let address = addresses::health(&given, &environment).map_err(refused)?;
+    Ok(address.value.to_string())
+}
+
 fn run_with(
     args: &ServeArgs,
     flags: ArgMatches,

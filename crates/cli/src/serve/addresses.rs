@@ -4,9 +4,10 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use tollgate_service::{HostName, HostPort};
 
+use super::certificates::http_tls;
 use super::environment::{BadVariable, Environment};
 use super::given::Given;
-use super::setting::{Setting, SettingSource, first};
+use super::setting::{Setting, SettingError, SettingSource, first};
 
 const HOSTS: &str = "an IP address or a host name, as in 0.0.0.0";
 
@@ -16,6 +17,16 @@ type AddressNames = (&'static str, &'static str, &'static str);
 const HTTP: AddressNames = ("HOST", "PORT", "HOST, PORT");
 const GRPC: AddressNames = ("GRPC_HOST", "GRPC_PORT", "GRPC_HOST, GRPC_PORT");
 const ADMIN: AddressNames = ("DEBUG_HOST", "DEBUG_PORT", "DEBUG_HOST, DEBUG_PORT");
+
+/// Where a service with these settings answers to health checks without TLS.
+pub(super) fn health(
+    given: &Given,
+    environment: &Environment,
+) -> Result<Setting<HostPort>, SettingError> {
+    let is_secure = http_tls(given)?.value.is_some();
+    let address = if is_secure { admin(given, environment) } else { http(given, environment) };
+    Ok(address?)
+}
 
 pub(super) fn http(
     given: &Given,
