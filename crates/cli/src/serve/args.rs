@@ -196,9 +196,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
     pub(super) allow_empty: Option<bool>,
 
-    /// Let health checks succeed before there are rules: requests are answered that there are none, and Envoy lets them pass
+    /// Let health checks succeed before there are rules: requests are answered that there are none
     ///
-    /// For probes that would restart a service to which a control plane has nothing to say yet.
+    /// Envoy lets such requests pass, and denies them with failure_mode_deny, which is failClosed of Envoy Gateway. For probes that would restart a service to which a control plane has nothing to say yet.
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
     pub(super) healthy_without_rules: Option<bool>,
 
