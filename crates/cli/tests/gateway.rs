@@ -164,6 +164,9 @@ async fn envoy_gateway(test: &str, redis: Option<SocketAddr>) {
     let warned: Vec<_> = log.iter().filter_map(|line| line.split_once(" WARN ")).collect();
     let warned: Vec<_> = warned.iter().map(|(_, line)| line.split(' ').next()).collect();
     assert_eq!(warned, [Some("PROMETHEUS_MAPPER_YAML"), Some("RUNTIME_WATCH_ROOT")], "{log:?}");
+    let counted =
+        "rules come by CONFIG_TYPE, so each descriptor is counted by itself, what is denied, too";
+    assert!(log.iter().any(|line| line.contains(" INFO ") && line.contains(counted)), "{log:?}");
     // Its probes ask for this, and restart what is not healthy. Without a route with a limit nothing comes.
     assert_eq!(serving.ask("GET /healthcheck", "").0, 200);
     assert_eq!(plane.asked().await.node.map(|node| node.id).as_deref(), Some("envoy-ratelimit"));
@@ -184,8 +187,9 @@ async fn envoy_gateway(test: &str, redis: Option<SocketAddr>) {
     assert_eq!(passing(&serving, "gateway/http", &ROUTE, 9), 0);
     let mut plane = ControlPlane::start_at(address, Some(tls)).await;
     assert_eq!(plane.asked().await.version_info, "3");
-    assert_eq!(plane.put("4", &[of_route("gateway/http", 6)]).await.error_detail, None);
-    assert_eq!(passing(&serving, "gateway/http", &ROUTE, 9), 4);
+    assert_eq!(plane.put("4", &[of_route("gateway/http", 30)]).await.error_detail, None);
+    // What was denied is counted, too, as there: 27 of the 30 are used up.
+    assert_eq!(passing(&serving, "gateway/http", &ROUTE, 9), 3);
     // Where its annotation has Prometheus look, under the names of its mapping.
     let line = log.last().expect("the addresses");
     let metrics = line.rsplit_once("metrics ").and_then(|(_, address)| address.parse().ok());
@@ -196,6 +200,28 @@ async fn envoy_gateway(test: &str, redis: Option<SocketAddr>) {
                    key2=\"rule-0-match-0_rule-0-match-0\"} ";
     assert!(page.contains(counted), "{page}");
     assert!(page.contains("tollgate_config_kept_domains 0"), "{page}");
+}
+
+/// A probe by a command, and what an operator types: none of it may start another service.
+#[test]
+fn under_its_name_health_and_help_and_the_settings_are_what_they_are() {
+    let scratch = Scratch::new("gateway_name");
+    let program = scratch.path().join("ratelimit");
+    symlink(env!("CARGO_BIN_EXE_tollgate"), &program).expect("a new link");
+    let run = |argument: &str| {
+        let mut command = Command::new(&program);
+        let environment = [("PORT", "1"), ("RUNTIME_ROOT", "/data")];
+        command.env_clear().envs(environment).arg(argument);
+        let output = command.output().expect("it runs");
+        let out = String::from_utf8(output.stdout).expect("text");
+        (output.status.code(), out.lines().next().unwrap_or_default().to_owned())
+    };
+    let (code, line) = run("health");
+    assert!(code == Some(1) && line.starts_with("unhealthy: :1 does not answer: "), "{line}");
+    assert_eq!(run("--version"), (Some(0), concat!("tollgate ", env!("CARGO_PKG_VERSION")).into()));
+    assert_eq!(run("--help").0, Some(0));
+    let (code, line) = run("--print-config");
+    assert!(code == Some(0) && line.starts_with("# The settings of tollgate serve"), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
