@@ -45,7 +45,8 @@ pub(crate) struct RedisArgs {
     /// Which keys in Redis are counted in [default: own]
     ///
     /// With `envoyproxy` those of envoyproxy/ratelimit, as it counts in them, so that its nodes and these share each
-    /// limit while one replaces the other. Needs `--compat`, and rules that envoyproxy/ratelimit knows.
+    /// limit while one replaces the other. Needs `--compat`, which is the
+    /// default for rules from a control plane or by variables of envoyproxy/ratelimit, and rules that envoyproxy/ratelimit knows.
     #[arg(long, value_name = "LAYOUT")]
     redis_keys: Option<RedisKeys>,
 
