@@ -157,7 +157,7 @@ mod tests {
         let at = (OF_ALL, "http://c:1");
         assert_eq!(of(&[], &[json]), Ok((None, false)));
         assert_eq!(of(&[], &[json, ("TRACING_ENABLED", "false"), at]), Ok((None, false)));
-        assert_eq!(of(&[], &[json, ("OTEL_SDK_DISABLED", "TrUe"), at]), Ok((None, false)));
+        assert_eq!(of(&[], &[json, ("OTEL_SDK_DISABLED", "tRUE"), at]), Ok((None, false)));
         assert_eq!(of(&[], &[("OTEL_SDK_DISABLED", "perhaps")]), Ok((None, false)));
         // Nor where a flag says how it is spoken to.
         let flags = ["--otlp-protocol", "http"];
