@@ -133,7 +133,7 @@ fn an_answer_that_trickles_or_stops_is_waited_for_no_longer_than_one_that_does_n
         let answering = scope.spawn(|| answer_and_stay(&listener, &[b"HTTP/1.1 200 OK\r\n"]));
         assert_eq!(health(&[&address], ""), (Some(1), late.clone(), String::new()));
         drop(answering.join().expect("no panic"));
-        // A byte at a time, until nobody reads.
+        // A byte at a time, until the program has ended.
         scope.spawn(|| {
             let mut stream = answer_and_stay(&listener, &[b"HTTP/1.1 200 OK\r\na: "]);
             while stream.write_all(b"a").is_ok() {
