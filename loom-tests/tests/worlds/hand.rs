@@ -305,15 +305,14 @@ impl<'a> Hand<'a> {
         let (joint, permits) = shop.check_all(ask.key, ask.cost, begun.at);
         for (key, permit) in [LIMITER, ask.key].into_iter().zip(permits) {
             let ask = Ask { key, ..*ask };
-            match permit.filter(|_| joint.is_allowed()) {
-                Some(permit) => {
-                    self.add(world, &ask, begun, (Kind::Firm, permit.cost()));
-                    self.permits.push((self.told.events.len() - 1, permit));
-                }
-                // It may have been charged and undone.
-                None => {
-                    self.add(world, &ask, begun, (Kind::Unsure, ask.cost));
-                }
+            // A limit that denied, or came after one that did, was charged nothing.
+            let Some(permit) = permit else { continue };
+            if joint.is_allowed() {
+                self.add(world, &ask, begun, (Kind::Firm, permit.cost()));
+                self.permits.push((self.told.events.len() - 1, permit));
+            } else {
+                // Charged and undone, as far as that could be.
+                self.add(world, &ask, begun, (Kind::Unsure, permit.cost()));
             }
         }
         true

@@ -8,7 +8,8 @@
 //! what the rate gives, and the documented ticks. A place counts at the instant from which it may be used; where
 //! the largest place exceeds the burst, it stands for the burst. A charge into debt is never denied: it counts
 //! towards the admissions that came after it. A reset forgives, so the history is split there: a call that overlaps
-//! one counts on neither side.
+//! one counts on neither side. Units that come back of a charge from before it are of other charges, and may be
+//! admitted once more.
 //!
 //! What is given back is subtracted from its charge, since it has not drained: the limit is then as if less had been
 //! charged. Until then the charge counts whole.
@@ -140,50 +141,57 @@ struct Part {
     end: u64,
 }
 
+/// Units that come back after a reset has forgiven their charge: they are of other charges, and may be admitted again.
+#[derive(Clone, Copy)]
+struct Astray {
+    units: u64,
+    begin: u64,
+    end: u64,
+}
+
 /// Whether one key's calls keep its bound.
 pub(crate) fn judge(bound: &Bound, of_key: &[Event]) -> Result<(), String> {
     let mut events = of_key.to_vec();
+    let resets = events.iter().filter(|event| event.kind == Kind::Forgiven);
+    let mut resets: Vec<_> = resets.map(|event| (event.begin, event.end)).collect();
+    resets.sort_unstable();
+    let astray = astray(&mut events, &resets);
     let mut after = 0;
-    for (before, end) in forgiven(&mut events).into_iter().chain([(u64::MAX, u64::MAX)]) {
+    for (before, end) in resets.into_iter().chain([(u64::MAX, u64::MAX)]) {
         let inside = |event: &&Event| after <= event.begin && event.end <= before;
         let events: Vec<Event> = events.iter().filter(inside).copied().collect();
-        judge_stretch(bound, &events)?;
+        let astray = astray.iter().filter(|back| back.begin < before && after < back.end);
+        judge_stretch(bound, &events, astray.map(|back| back.units).sum())?;
         after = after.max(end);
     }
     Ok(())
 }
 
-/// The stretches at which a history is split, in their order. If units are given back whose charge was forgiven, they
-/// are of another charge: that forgives, too.
-fn forgiven(events: &mut [Event]) -> Vec<(u64, u64)> {
-    let resets = events.iter().filter(|event| event.kind == Kind::Forgiven);
-    let mut spans: Vec<_> = resets.map(|event| (event.begin, event.end)).collect();
-    // What several limits denied may have been charged, forgiven and undone, at any time of the call.
-    let may_be_undone = |event: &&Event| event.verb == Verb::All && event.kind == Kind::Unsure;
-    let undone: Vec<_> = events.iter().filter(may_be_undone).map(|e| (e.begin, e.end)).collect();
-    let crosses = |spans: &[(u64, u64)], from: u64, to: u64| {
-        spans.iter().any(|&(begin, end)| begin < to && from < end)
-    };
-    loop {
-        let of_forgiven =
-            |event: &&mut Event| event.back > 0 && crosses(&spans, event.begin, event.back_end);
-        let next = if let Some(event) = events.iter_mut().find(of_forgiven) {
-            event.back = 0;
-            (event.back_begin, event.back_end)
-        } else if let Some(&call) =
-            undone.iter().find(|call| !spans.contains(call) && crosses(&spans, call.0, call.1))
-        {
-            call
+/// What may have come back of charges that a reset forgave, at most the units of each. Such a charge counts whole.
+fn astray(events: &mut [Event], resets: &[(u64, u64)]) -> Vec<Astray> {
+    let mut all = Vec::new();
+    for event in events {
+        // What several limits denied was charged and undone within the call; what was admitted is given back later.
+        let is_undone = event.verb == Verb::All && event.kind == Kind::Unsure;
+        let until = if is_undone { event.end } else { event.back_end };
+        if !is_undone && event.back == 0 {
+            continue;
+        }
+        // The first reset that may lie between.
+        let mut crossed = resets.iter().filter(|(begin, end)| *begin < until && event.begin < *end);
+        let Some(&(reset, _)) = crossed.next() else { continue };
+        all.push(if is_undone {
+            Astray { units: event.units, begin: event.begin.max(reset), end: until }
         } else {
-            break;
-        };
-        spans.push(next);
+            Astray { units: event.back, begin: event.back_begin, end: until }
+        });
+        event.back = 0;
     }
-    spans.sort_unstable();
-    spans
+    all
 }
 
-fn judge_stretch(bound: &Bound, events: &[Event]) -> Result<(), String> {
+/// Judges what lies between two resets, in which so many units may have come back that were of other charges.
+fn judge_stretch(bound: &Bound, events: &[Event], astray: u64) -> Result<(), String> {
     let is_place = |event: &Event| matches!(event.kind, Kind::Place { .. });
     // A cost of 0 is a look, and passes in debt.
     let of_kind = |is_of: &dyn Fn(&Event) -> bool| -> Vec<&Event> {
@@ -198,7 +206,7 @@ fn judge_stretch(bound: &Bound, events: &[Event]) -> Result<(), String> {
         events.iter().map(|event| part(event, bound, units(event))).collect()
     };
     let told = |excess: Result<(), String>| excess.map_err(|what| format!("{ABOVE_BOUND}: {what}"));
-    told(keeps(bound, &parts(&firm, &net), None, (largest, events)))?;
+    told(keeps(bound, &parts(&firm, &net), None, (largest, astray)))?;
     // Until it is given back a charge counts whole.
     if events.iter().any(|event| event.back > 0) {
         for last in &firm {
@@ -207,7 +215,7 @@ fn judge_stretch(bound: &Bound, events: &[Event]) -> Result<(), String> {
             let then = |event: &Event| {
                 if event.back_begin > last.end { event.units } else { net(event) }
             };
-            told(keeps(bound, &parts(&known, &then), None, (largest, events)))?;
+            told(keeps(bound, &parts(&known, &then), None, (largest, astray)))?;
         }
     }
     // A change of quota may forgive a debt that a word has no room for; a window has no debts.
@@ -220,7 +228,7 @@ fn judge_stretch(bound: &Bound, events: &[Event]) -> Result<(), String> {
             firm.iter().filter(|event| event.begin <= last.begin).copied().collect();
         known.extend(loose.iter().filter(|event| event.end < last.begin));
         let around = part(last, bound, 0);
-        told(keeps(bound, &parts(&known, &net), Some(around), (largest, events)))?;
+        told(keeps(bound, &parts(&known, &net), Some(around), (largest, astray)))?;
     }
     Ok(())
 }
@@ -240,13 +248,13 @@ fn keeps(
     bound: &Bound,
     parts: &[Part],
     around: Option<Part>,
-    (largest, events): (u64, &[Event]),
+    (largest, astray): (u64, u64),
 ) -> Result<(), String> {
     match *bound {
         Bound::Gcra { rate, words, change } => {
             let unit = i128::from(rate.period_ns);
             let ticks = i128::from(words) * unit / 256;
-            let burst = i128::from(rate.burst.max(largest)) * unit;
+            let burst = i128::from(rate.burst.max(largest) + astray) * unit;
             let count = i128::from(rate.count);
             let Some(change) = change else {
                 let flow = |from_ns: u64, to_ns: u64| i128::from(to_ns - from_ns) * count;
@@ -256,7 +264,7 @@ fn keeps(
             let old = change.before;
             let of = |rate, is_of: &dyn Fn(&Part) -> bool| {
                 let own: Vec<Part> = parts.iter().filter(|part| is_of(part)).copied().collect();
-                keeps(&Bound::Gcra { rate, words, change: None }, &own, None, (largest, events))
+                keeps(&Bound::Gcra { rate, words, change: None }, &own, None, (largest, astray))
             };
             of(old, &|part| part.end < change.begin)?;
             of(rate, &|part| part.begin > change.end)?;
@@ -268,7 +276,7 @@ fn keeps(
             let early = after.map(|part| change.at_ns.saturating_sub(part.from_ns)).max();
             let [late, early] = [late, early].map(|ns| i128::from(ns.unwrap_or(0)));
             let old_count = i128::from(old.count);
-            let old_burst = i128::from(old.burst.max(largest)) * unit;
+            let old_burst = i128::from(old.burst.max(largest) + astray) * unit;
             let most = (old_burst + old_count * late).max(burst) + count * early;
             let flow = |from_ns: u64, to_ns: u64| {
                 let before_ns = change.at_ns.saturating_sub(from_ns);
@@ -281,7 +289,7 @@ fn keeps(
             let (unit, count) = (i128::from(rate.period_ns), i128::from(rate.count));
             // A tick for each of the three quotas.
             let ticks = 3 * i128::from(words) * unit / 256;
-            let burst = i128::from(rate.burst.max(largest) + places) * unit;
+            let burst = i128::from(rate.burst.max(largest) + astray + places) * unit;
             let burst = burst + count * i128::from(astride_ns);
             let flow = |from_ns: u64, to_ns: u64| i128::from(to_ns - from_ns) * count;
             intervals(parts, around, flow, (unit, burst + ticks))
@@ -293,7 +301,7 @@ fn keeps(
                     let inside =
                         parts.iter().filter(|part| first <= index(part).0 && index(part).1 <= last);
                     let units: u64 = inside.map(|part| part.units).sum();
-                    let most = limit * (last - first + 1);
+                    let most = limit * (last - first + 1) + astray;
                     if units > most {
                         return Err(format!("{units} of {most} in windows {first}..={last}"));
                     }
@@ -308,6 +316,7 @@ fn keeps(
                         .iter()
                         .filter(|part| from_ns <= part.from_ns && part.to_ns - from_ns < length_ns);
                     let units: u64 = inside.map(|part| part.units).sum();
+                    let most = most.saturating_add(astray);
                     if units > most {
                         return Err(format!("{units} of {most} in {length_ns} ns from {from_ns}"));
                     }
