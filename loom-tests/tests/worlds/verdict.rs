@@ -101,10 +101,14 @@ impl World {
         for n in 0..events.len() {
             if events[n].verb == Verb::MoveKey && events[n].kind == Kind::Loose {
                 let key = events[n].key;
-                let of_key = events.iter().filter(|event| event.key == key);
-                // A move is recorded with one unit less than was charged for it, since that is rounded up.
-                let is_move = |event: &Event| event.verb == Verb::MoveKey;
-                let all: u64 = of_key.map(|event| event.units + u64::from(is_move(event))).sum();
+                let charged = |event: &&Event| event.key == key && event.kind != Kind::Denied;
+                // Where time passes, an arrival is recorded with one unit less than was charged for it.
+                let is_cut = |event: &Event| {
+                    let is_arrival = matches!(event.kind, Kind::Loose | Kind::Unsure);
+                    event.verb == Verb::MoveKey && is_arrival && self.time != Time::Still
+                };
+                let of_key = events.iter().filter(charged);
+                let all: u64 = of_key.map(|event| event.units + u64::from(is_cut(event))).sum();
                 if all > 2 * Self::rate_of(self.policy_of(key)).burst {
                     events[n].kind = Kind::Unsure;
                 }
