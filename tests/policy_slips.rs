@@ -187,20 +187,21 @@ fn every_slip_is_named_with_what_would_be_right() {
         ),
         (
             "calendar-week 10/2w",
-            "calendar-week takes a count without a period, as in calendar-week 10000, not \"10/2w\"",
+            "calendar-week takes a count per week, as in 10000/week, not \"10/2w\"",
         ),
         (
             "calendar-year 10/month",
-            "calendar-year takes a count without a period, as in calendar-year 10000, not \"10/month\"",
+            "calendar-year takes a count per year, as in 10000/year, not \"10/month\"",
         ),
         (
             "calendar-month 10/year",
-            "calendar-month takes a count without a period, as in calendar-month 10000, not \"10/year\"",
+            "calendar-month takes a count per month, as in 10000/month, not \"10/year\"",
         ),
         ("calendar-year 0.5", "count \"0.5\" is not a whole number, as in 10000"),
         (
             "calendar-year 10 penalty 366d after 3",
-            "calendar-year takes no penalty; leave it out, or use fixed-window 10000/366d",
+            "calendar-year takes no penalty; leave it out, or use fixed-window 10/366d, whose windows are others: \
+             each has 366 days, and the first begins with the clock",
         ),
         (
             "10/m wait 1 year",
@@ -257,7 +258,7 @@ fn every_slip_is_named_with_what_would_be_right() {
         ),
         (
             "calendar-month 10/30d",
-            "calendar-month takes a count without a period, as in calendar-month 10000, not \"10/30d\"",
+            "calendar-month takes a count per month, as in 10000/month, not \"10/30d\"",
         ),
         (
             "calendar-month ten",
@@ -274,7 +275,8 @@ fn every_slip_is_named_with_what_would_be_right() {
         ),
         (
             "calendar-month 10 penalty 31d after 3",
-            "calendar-month takes no penalty; leave it out, or use fixed-window 10000/31d",
+            "calendar-month takes no penalty; leave it out, or use fixed-window 10/31d, whose windows are others: \
+             each has 31 days, and the first begins with the clock",
         ),
         (
             "segmented-window 10/s x7",

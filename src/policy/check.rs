@@ -74,9 +74,10 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
         }
         // Its word has no room for an end within windows of different lengths.
         if let Algorithm::Calendar(unit) = policy.algorithm {
-            let (name, [_, days]) = (name_of(unit), unit.days());
+            let (name, [_, days], limit) = (name_of(unit), unit.days(), policy.quota.count());
             return Err(PolicyError::new(format!(
-                "{name} takes no penalty; leave it out, or use fixed-window 10000/{days}d"
+                "{name} takes no penalty; leave it out, or use fixed-window {limit}/{days}d, whose windows are others: \
+                 each has {days} days, and the first begins with the clock"
             )));
         }
         if after == 0 {

@@ -85,8 +85,9 @@ pub(super) fn read_rate(
         }
         (_, Some(unit)) => {
             let name = name_of(unit);
+            let window = name.trim_start_matches("calendar-");
             Err(PolicyError::new(format!(
-                "{name} takes a count without a period, as in {name} 10000, not {:?}",
+                "{name} takes a count per {window}, as in 10000/{window}, not {:?}",
                 words.since(place),
             )))
         }
