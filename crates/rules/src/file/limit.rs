@@ -301,7 +301,36 @@ mod tests {
             ("window: 366d", "calendar-year"),
         ] {
             let refused = read(unit, algorithm).expect_err(unit);
-            assert!(refused.contains("takes a count without a period"), "{refused}");
+            assert!(refused.contains(" takes a count per "), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_rate_in_windows_of_the_calendar_is_per_window_and_a_refusal_says_so() {
+        let rate_of = |rate: &str, algorithm: &str| {
+            let text = format!("{{rate: {rate}, algorithm: {algorithm}}}");
+            match read(&crate::yaml::parse(&text).expect("one map")) {
+                Ok(LimitKind::Limited(limit)) => Ok(limit.requests),
+                Ok(other) => panic!("{other:?}"),
+                Err(fault) => Err(fault.problem.to_string()),
+            }
+        };
+        for (rate, algorithm, told) in [
+            ("5/month", "calendar-year", "takes a count per year, as in 10000/year, not"),
+            ("5/2w", "calendar-week", "takes a count per week, as in 10000/week, not"),
+            ("5", "calendar-week", "a rate per week, as in 100/week"),
+            ("5", "calendar-month", "a rate per month, as in 100/month"),
+            ("5", "calendar-year", "a rate per year, as in 100/year"),
+        ] {
+            let refused = rate_of(rate, algorithm).expect_err(rate);
+            assert!(refused.contains(told), "{refused}");
+        }
+        for (rate, algorithm) in [
+            ("5/year", "calendar-year"),
+            ("5/week", "calendar-week"),
+            ("5/month", "calendar-month"),
+        ] {
+            assert_eq!(rate_of(rate, algorithm).expect("a limit"), 5);
         }
     }
 

@@ -62,13 +62,27 @@ pub(super) fn read_rate(
         }
         Err(error) => {
             let calendar = calendar().and_then(|policy| Some((policy.quota(), unit_of(&policy)?)));
-            let (quota, unit) = calendar.ok_or_else(|| refused(at, error))?;
+            // The core reads a count alone behind the name of the algorithm, but that is no rate.
+            let is_count = || format!("{algorithm} {text}").parse::<Policy>().is_ok();
+            let (quota, unit) = calendar.ok_or_else(|| match calendar_unit(algorithm) {
+                Some(asked) if is_count() => value(rate, at, "rate", rate_per(asked)),
+                _ => refused(at, error),
+            })?;
             (quota, Some(unit))
         }
     };
     let requests = u32::try_from(quota.count()).map_err(|_| value(rate, at, "rate", RATE))?;
     let window = if unit.is_some() { Duration::ZERO } else { quota.period() };
     Ok(LimitRate { requests, unit, window, text })
+}
+
+/// What is accepted as a rate in windows of the calendar.
+fn rate_per(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Week => "a rate per week, as in 100/week",
+        Unit::Month => "a rate per month, as in 100/month",
+        _ => "a rate per year, as in 100/year",
+    }
 }
 
 /// What the algorithm counts in, if that is windows of the calendar: only there the core reads a count alone.
