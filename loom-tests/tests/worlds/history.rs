@@ -111,15 +111,31 @@ pub(crate) struct Rate {
     pub(crate) burst: u64,
 }
 
+/// A quota that was surely in force between two stamps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phase {
+    pub(crate) rate: Rate,
+    pub(crate) after: u64,
+    pub(crate) before: u64,
+}
+
+/// Units of places beyond the old limit that a lower limit forgot at most, from a stamp on: see *a debt* in
+/// `docs/limiters.md`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forgotten {
+    pub(crate) units: u64,
+    pub(crate) begin: u64,
+}
+
 /// The bound of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     /// GCRA on so many words, each of which may admit a tick early; and the change of its quota, if there was one.
     Gcra { rate: Rate, words: u64, change: Option<Change> },
     /// GCRA whose quota was changed and changed back: no more than the larger of the two quotas gives, and what it gives
-    /// in so long a time, by which decisions of each quota may lie on the other's side of a change. Of places beyond the
-    /// burst, so many units in all, a lower limit forgets what is beyond the old one: see *a debt* in `docs/limiters.md`.
-    ToAndFro { rate: Rate, words: u64, astride_ns: u64, places: u64 },
+    /// in so long a time, by which decisions of each quota may lie on the other's side of a change; and what a lower
+    /// limit forgot. Calls that are surely of one quota keep the bound of that quota.
+    ToAndFro { rate: Rate, words: u64, astride_ns: u64, forgotten: Forgotten, phases: [Phase; 3] },
     /// So many units in each window of the clock.
     Fixed { window_ns: u64, limit: u64 },
     /// At most so many units in any half-open interval of these lengths.
@@ -285,11 +301,18 @@ fn keeps(
             };
             intervals(parts, around, flow, (unit, most + 2 * ticks))
         }
-        Bound::ToAndFro { rate, words, astride_ns, places } => {
+        Bound::ToAndFro { rate, words, astride_ns, forgotten, phases } => {
+            for Phase { rate, after, before } in phases {
+                let is_own = |part: &&Part| after < part.begin && part.end < before;
+                let own: Vec<Part> = parts.iter().filter(is_own).copied().collect();
+                let astray = astray + if forgotten.begin < after { forgotten.units } else { 0 };
+                let bound = Bound::Gcra { rate, words, change: None };
+                keeps(&bound, &own, None, (largest, astray))?;
+            }
             let (unit, count) = (i128::from(rate.period_ns), i128::from(rate.count));
             // A tick for each of the three quotas.
             let ticks = 3 * i128::from(words) * unit / 256;
-            let burst = i128::from(rate.burst.max(largest) + astray + places) * unit;
+            let burst = i128::from(rate.burst.max(largest) + astray + forgotten.units) * unit;
             let burst = burst + count * i128::from(astride_ns);
             let flow = |from_ns: u64, to_ns: u64| i128::from(to_ns - from_ns) * count;
             intervals(parts, around, flow, (unit, burst + ticks))
@@ -353,53 +376,6 @@ fn intervals(
                 ));
             }
         }
-    }
-    Ok(())
-}
-
-/// At one instant nothing drains: whether each refusal of a key had a reason, and whether so much is left as the
-/// calls say. `words` are as many words as share the limit; `left` is what is left now.
-pub(crate) fn judge_instant(
-    of_key: &[Event],
-    (burst, words): (u64, u64),
-    left: Option<u64>,
-) -> Result<(), String> {
-    let charges = || {
-        let is_charge =
-            |event: &&Event| !matches!(event.kind, Kind::Denied | Kind::Asked | Kind::Forgiven);
-        of_key.iter().filter(is_charge)
-    };
-    for denied in of_key.iter().filter(|event| event.kind == Kind::Denied) {
-        let began = charges().filter(|event| event.begin < denied.end);
-        // While the limit is in debt, less than what is left in a lease comes back, and no call tells how much.
-        let is_gone = |event: &Event| event.back_end < denied.begin && event.verb != Verb::Lease;
-        let held = began.map(|event| event.units - if is_gone(event) { event.back } else { 0 });
-        let beside = of_key.iter().filter(|other| {
-            other.kind == Kind::Denied
-                && other.begin != denied.begin
-                && other.begin < denied.end
-                && denied.begin < other.end
-        });
-        let most = held.chain(beside.map(|event| event.units)).sum::<u64>();
-        if most + words * denied.units <= burst {
-            return Err(format!("{REFUSED}: {denied}, at most {most} of {burst} were charged"));
-        }
-    }
-    let Some(left) = left else { return Ok(()) };
-    if of_key.iter().any(|event| event.kind == Kind::Forgiven) {
-        return Ok(());
-    }
-    let (sure, unsure): (Vec<&Event>, Vec<&Event>) =
-        charges().partition(|event| event.kind != Kind::Unsure);
-    let sure: u64 = sure.iter().map(|event| event.units - event.back).sum();
-    let leases = charges().filter(|event| event.verb == Verb::Lease).map(|event| event.back);
-    let unsure: u64 = unsure.iter().map(|event| event.units).chain(leases).sum();
-    if left > burst.saturating_sub(sure) {
-        return Err(format!("{LOST_CHARGE}: {left} of {burst} are left, {sure} were charged"));
-    }
-    if left < burst.saturating_sub(sure + unsure) {
-        let most = sure + unsure;
-        return Err(format!("{REFUSED}: {left} of {burst} are left, at most {most} were charged"));
     }
     Ok(())
 }

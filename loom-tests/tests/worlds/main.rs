@@ -3,7 +3,7 @@
 //!
 //! A world (`world`) is a subject (`subject`), threads and their requests, drawn from a seed. Shuttle runs its
 //! threads in turns (`turns`); each records its calls and their answers (`hand`), which are judged afterwards
-//! (`verdict`, `history`). What it covers and what it cannot see: `docs/verification.md`.
+//! (`verdict`, `history`, `instant`). What it covers and what it cannot see: `docs/verification.md`.
 
 #[cfg(shuttle)]
 mod controls;
@@ -11,6 +11,8 @@ mod controls;
 mod hand;
 #[cfg(shuttle)]
 mod history;
+#[cfg(shuttle)]
+mod instant;
 #[cfg(shuttle)]
 mod kinds;
 #[cfg(shuttle)]

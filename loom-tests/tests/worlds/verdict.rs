@@ -3,7 +3,8 @@
 use tollgate::{Algorithm, Timestamp};
 
 use crate::history::{ABOVE_BOUND, LOST_CHARGE};
-use crate::history::{Bound, Change, Event, Kind, Rate, judge, judge_instant};
+use crate::history::{Bound, Change, Event, Forgotten, Kind, Phase, Rate, judge};
+use crate::instant::judge_instant;
 use crate::kinds::{Family, Time, Verb};
 use crate::state::stamp;
 use crate::subject::{LIVE, Shop, Subject};
@@ -21,6 +22,28 @@ fn latest(events: &[Event]) -> u64 {
 /// The scope of a change of a key's quota: its tier.
 pub(crate) fn scope(family: Family, key: u64) -> u64 {
     if family == Family::Tiers && key > LIVE { 2 + key % 2 } else { key }
+}
+
+/// What a lowering may forget of a key's places: what they owe beyond the old limit at that time. Until the turn of a
+/// place the limit and as much as drains until then are owed.
+fn forgotten<'a>(
+    old: Rate,
+    lowering: &Change,
+    of_key: impl Iterator<Item = &'a Event>,
+) -> Forgotten {
+    let (mut units, mut beyond_ns) = (0, 0);
+    for event in of_key.filter(|event| event.begin < lowering.end) {
+        let Kind::Place { ready_ns } = event.kind else { continue };
+        let back = if event.back_end < lowering.begin { event.back } else { 0 };
+        if back < event.units {
+            units += event.units - back;
+            // By how much the time of a call lies after the change counts as astride.
+            beyond_ns = beyond_ns.max(ready_ns.saturating_sub(lowering.at_ns.max(event.to_ns)));
+        }
+    }
+    let beyond = (u128::from(beyond_ns) * u128::from(old.count)).div_ceil(old.period_ns.into());
+    let units = units.min(u64::try_from(beyond).unwrap_or(u64::MAX));
+    Forgotten { units, begin: lowering.begin }
 }
 
 impl World {
@@ -234,7 +257,11 @@ impl World {
         let of_table = changes.iter().filter(|(scope, _)| own > LIVE && *scope > LIVE);
         let latest_ns = of_table.map(|(_, change)| change.at_ns).max().unwrap_or(0);
         let of_key = || events.iter().filter(|event| event.key == key);
-        let astride = changes.iter().filter(|(changed, _)| *changed == own).map(|(_, change)| {
+        let of_own = || {
+            let of_own = changes.iter().filter(move |(changed, _)| *changed == own);
+            of_own.map(|(_, change)| change)
+        };
+        let astride = of_own().map(|change| {
             let before = of_key().filter(|event| event.begin <= change.end);
             let late = before.map(|event| event.to_ns.saturating_sub(change.at_ns)).max();
             let after = of_key().filter(|event| event.end >= change.begin);
@@ -242,13 +269,24 @@ impl World {
             let early = after.map(|event| at_ns.saturating_sub(event.from_ns)).max();
             late.unwrap_or(0) + early.unwrap_or(0)
         });
-        let last =
-            changes.iter().filter(|(changed, _)| *changed == own).map(|(_, change)| change.end);
-        let last = last.max().unwrap_or(0);
-        let is_before =
-            |event: &&Event| matches!(event.kind, Kind::Place { .. }) && event.begin < last;
-        let places = of_key().filter(is_before).map(|event| event.units).sum();
-        Bound::ToAndFro { rate: largest, words: self.words, astride_ns: astride.sum(), places }
+        let mut own: Vec<Change> = of_own().copied().collect();
+        own.sort_unstable_by_key(|change| change.begin);
+        // Of two changes that overlap, either may have come first.
+        let (first, last) = (own[0], own[own.len() - 1]);
+        let is_ordered = own.len() == 2 && first.end < last.begin;
+        let end = if is_ordered { last.begin } else { 0 };
+        let after = if is_ordered { last.end } else { u64::MAX };
+        let phases = [
+            Phase { rate, after: 0, before: first.begin },
+            Phase { rate: other, after: first.end, before: end },
+            Phase { rate, after, before: u64::MAX },
+        ];
+        // The change to the lesser quota, if they differ.
+        let lowering = own.iter().find(|change| change.after != largest);
+        let forgotten = lowering.map(|lowering| forgotten(largest, lowering, of_key()));
+        let forgotten = forgotten.unwrap_or(Forgotten { units: 0, begin: 0 });
+        let (words, astride_ns) = (self.words, astride.sum());
+        Bound::ToAndFro { rate: largest, words, astride_ns, forgotten, phases }
     }
 
     /// The bound of a key.

@@ -1,0 +1,51 @@
+//! The verdict on a world whose time stands still.
+
+use crate::history::{Event, Kind, LOST_CHARGE, REFUSED};
+use crate::kinds::Verb;
+
+/// At one instant nothing drains: whether each refusal of a key had a reason, and whether so much is left as the
+/// calls say. `words` are as many words as share the limit; `left` is what is left now.
+pub(crate) fn judge_instant(
+    of_key: &[Event],
+    (burst, words): (u64, u64),
+    left: Option<u64>,
+) -> Result<(), String> {
+    let charges = || {
+        let is_charge =
+            |event: &&Event| !matches!(event.kind, Kind::Denied | Kind::Asked | Kind::Forgiven);
+        of_key.iter().filter(is_charge)
+    };
+    for denied in of_key.iter().filter(|event| event.kind == Kind::Denied) {
+        let began = charges().filter(|event| event.begin < denied.end);
+        // While the limit is in debt, less than what is left in a lease comes back, and no call tells how much.
+        let is_gone = |event: &Event| event.back_end < denied.begin && event.verb != Verb::Lease;
+        let held = began.map(|event| event.units - if is_gone(event) { event.back } else { 0 });
+        let beside = of_key.iter().filter(|other| {
+            other.kind == Kind::Denied
+                && other.begin != denied.begin
+                && other.begin < denied.end
+                && denied.begin < other.end
+        });
+        let most = held.chain(beside.map(|event| event.units)).sum::<u64>();
+        if most + words * denied.units <= burst {
+            return Err(format!("{REFUSED}: {denied}, at most {most} of {burst} were charged"));
+        }
+    }
+    let Some(left) = left else { return Ok(()) };
+    if of_key.iter().any(|event| event.kind == Kind::Forgiven) {
+        return Ok(());
+    }
+    let (sure, unsure): (Vec<&Event>, Vec<&Event>) =
+        charges().partition(|event| event.kind != Kind::Unsure);
+    let sure: u64 = sure.iter().map(|event| event.units - event.back).sum();
+    let leases = charges().filter(|event| event.verb == Verb::Lease).map(|event| event.back);
+    let unsure: u64 = unsure.iter().map(|event| event.units).chain(leases).sum();
+    if left > burst.saturating_sub(sure) {
+        return Err(format!("{LOST_CHARGE}: {left} of {burst} are left, {sure} were charged"));
+    }
+    if left < burst.saturating_sub(sure + unsure) {
+        let most = sure + unsure;
+        return Err(format!("{REFUSED}: {left} of {burst} are left, at most {most} were charged"));
+    }
+    Ok(())
+}
