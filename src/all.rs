@@ -18,7 +18,8 @@
 //!   while the other run's limit is idle, so by no more than the time that has passed since; what is
 //!   given back is no more than what is left of it.
 //! * That argument needs a time no earlier than that of any charge in the word. The caller's own time is
-//!   no such thing, and windows cannot tell what they were charged for. There the charge stays, until it
+//!   no such thing (nor is that of a clock that is set back: an undo by it may give back what others were charged, its own
+//!   units at most), and windows cannot tell what they were charged for. There the charge stays, until it
 //!   drains. For a word with the bits that the charge left the caller's time is taken, or its shard's floor:
 //!   see [`check_all`].
 //!

@@ -16,7 +16,7 @@
 
 use std::fmt;
 
-use crate::kinds::Verb;
+use crate::kinds::{Time, Verb};
 
 /// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,13 +165,13 @@ struct Astray {
     end: u64,
 }
 
-/// Whether one key's calls keep its bound.
-pub(crate) fn judge(bound: &Bound, of_key: &[Event]) -> Result<(), String> {
+/// Whether one key's calls keep its bound, by clocks that may run backward or not.
+pub(crate) fn judge(bound: &Bound, of_key: &[Event], time: Time) -> Result<(), String> {
     let mut events = of_key.to_vec();
     let resets = events.iter().filter(|event| event.kind == Kind::Forgiven);
     let mut resets: Vec<_> = resets.map(|event| (event.begin, event.end)).collect();
     resets.sort_unstable();
-    let astray = astray(&mut events, &resets);
+    let astray = astray(&mut events, &resets, time);
     let mut after = 0;
     for (before, end) in resets.into_iter().chain([(u64::MAX, u64::MAX)]) {
         let inside = |event: &&Event| after <= event.begin && event.end <= before;
@@ -183,14 +183,19 @@ pub(crate) fn judge(bound: &Bound, of_key: &[Event]) -> Result<(), String> {
     Ok(())
 }
 
-/// What may have come back of charges that a reset forgave, at most the units of each. Such a charge counts whole.
-fn astray(events: &mut [Event], resets: &[(u64, u64)]) -> Vec<Astray> {
+/// What may have come back of charges that a reset forgave, at most the units of each. Such a charge counts whole. And what
+/// an undo by a clock that runs backward has taken for not drained: see `src/all.rs`.
+fn astray(events: &mut [Event], resets: &[(u64, u64)], time: Time) -> Vec<Astray> {
     let mut all = Vec::new();
     for event in events {
         // What several limits denied was charged and undone within the call; what was admitted is given back later.
         let is_undone = event.verb == Verb::All && event.kind == Kind::Unsure;
         let until = if is_undone { event.end } else { event.back_end };
         if !is_undone && event.back == 0 {
+            continue;
+        }
+        if is_undone && time == Time::Backward {
+            all.push(Astray { units: event.units, begin: event.begin, end: until });
             continue;
         }
         // The first reset that may lie between.

@@ -93,7 +93,7 @@ impl World {
             }
             // All that is left now counts as one more admission.
             self.probe(&self.subject, key, &mut of_key, latest_ns);
-            judge(&bound, &of_key).map_err(told)?;
+            judge(&bound, &of_key, self.time).map_err(told)?;
         }
         Ok(())
     }
@@ -213,7 +213,7 @@ impl World {
                 let what = what.replace(ABOVE_BOUND, LOST_CHARGE);
                 format!("key {key} in a snapshot: {what}")
             };
-            judge(&self.bound(key, events, &[]), &of_key).map_err(told)?;
+            judge(&self.bound(key, events, &[]), &of_key, self.time).map_err(told)?;
         }
         Ok(())
     }
