@@ -78,8 +78,9 @@ fn the_same_rules_are_refused_in_the_same_words() {
         ),
         ("domain: [".to_owned(), [1, 1, 1]),
     ];
-    let redis = ["--redis", "redis://127.0.0.1:1/", "--nodes", "3", "--table-bytes", "8000000"];
-    let flags = [&["--table-bytes", "8000000"][..], &redis, &[&redis[..], &["--compat"]].concat()];
+    let own = ["--table-bytes", "8000000", "--capacity", "65536"];
+    let redis = [&["--redis", "redis://127.0.0.1:1/", "--nodes", "3"], &own[..]].concat();
+    let flags = [&own[..], &redis, &[&redis[..], &["--compat"]].concat()];
     for (file, refused) in files {
         scratch.file("rules.yaml", &file);
         for (flags, refused) in flags.iter().zip(refused) {
