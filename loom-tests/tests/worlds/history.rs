@@ -227,7 +227,7 @@ fn judge_stretch(bound: &Bound, events: &[Event], astray: u64) -> Result<(), Str
         events.iter().map(|event| part(event, bound, units(event))).collect()
     };
     let told = |excess: Result<(), String>| excess.map_err(|what| format!("{ABOVE_BOUND}: {what}"));
-    told(keeps(bound, &parts(&firm, &net), None, (largest, astray)))?;
+    told(keeps(bound, &parts(&firm, &net), None, largest, astray))?;
     // Until it is given back a charge counts whole.
     if events.iter().any(|event| event.back > 0) {
         for last in &firm {
@@ -236,7 +236,7 @@ fn judge_stretch(bound: &Bound, events: &[Event], astray: u64) -> Result<(), Str
             let then = |event: &Event| {
                 if event.back_begin > last.end { event.units } else { net(event) }
             };
-            told(keeps(bound, &parts(&known, &then), None, (largest, astray)))?;
+            told(keeps(bound, &parts(&known, &then), None, largest, astray))?;
         }
     }
     // A change of quota may forgive a debt that a word has no room for; a window has no debts.
@@ -249,7 +249,7 @@ fn judge_stretch(bound: &Bound, events: &[Event], astray: u64) -> Result<(), Str
             firm.iter().filter(|event| event.begin <= last.begin).copied().collect();
         known.extend(loose.iter().filter(|event| event.end < last.begin));
         let around = part(last, bound, 0);
-        told(keeps(bound, &parts(&known, &net), Some(around), (largest, astray)))?;
+        told(keeps(bound, &parts(&known, &net), Some(around), largest, astray))?;
     }
     Ok(())
 }
@@ -269,7 +269,8 @@ fn keeps(
     bound: &Bound,
     parts: &[Part],
     around: Option<Part>,
-    (largest, astray): (u64, u64),
+    largest: u64,
+    astray: u64,
 ) -> Result<(), String> {
     match *bound {
         Bound::Gcra { rate, words, change } => {
@@ -285,7 +286,7 @@ fn keeps(
             let old = change.before;
             let of = |rate, is_of: &dyn Fn(&Part) -> bool| {
                 let own: Vec<Part> = parts.iter().filter(|part| is_of(part)).copied().collect();
-                keeps(&Bound::Gcra { rate, words, change: None }, &own, None, (largest, astray))
+                keeps(&Bound::Gcra { rate, words, change: None }, &own, None, largest, astray)
             };
             of(old, &|part| part.end < change.begin)?;
             of(rate, &|part| part.begin > change.end)?;
@@ -312,7 +313,7 @@ fn keeps(
                 let own: Vec<Part> = parts.iter().filter(is_own).copied().collect();
                 let astray = astray + if forgotten.begin < after { forgotten.units } else { 0 };
                 let bound = Bound::Gcra { rate, words, change: None };
-                keeps(&bound, &own, None, (largest, astray))?;
+                keeps(&bound, &own, None, largest, astray)?;
             }
             let (unit, count) = (i128::from(rate.period_ns), i128::from(rate.count));
             // A tick for each of the three quotas.

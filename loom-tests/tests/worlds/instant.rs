@@ -7,7 +7,8 @@ use crate::kinds::Verb;
 /// calls say. `words` are as many words as share the limit; `left` is what is left now.
 pub(crate) fn judge_instant(
     of_key: &[Event],
-    (burst, words): (u64, u64),
+    burst: u64,
+    words: u64,
     left: Option<u64>,
 ) -> Result<(), String> {
     let charges = || {

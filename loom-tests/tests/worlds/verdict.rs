@@ -89,7 +89,7 @@ impl World {
                 let is_full = look.into_result().is_err_and(|denial| denial.is_table_full());
                 let is_told = self.family != Family::Striped && !look.is_spilled() && !is_full;
                 let left = is_told.then(|| look.remaining());
-                judge_instant(&of_key, (burst, self.words), left).map_err(told)?;
+                judge_instant(&of_key, burst, self.words, left).map_err(told)?;
             }
             // All that is left now counts as one more admission.
             self.probe(&self.subject, key, &mut of_key, latest_ns);
