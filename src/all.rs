@@ -18,8 +18,8 @@
 //!   while the other run's limit is idle, so by no more than the time that has passed since; what is
 //!   given back is no more than what is left of it.
 //! * That argument needs a time no earlier than that of any charge in the word. The caller's own time is
-//!   no such thing (nor is that of a clock that is set back: an undo by it may give back what others were charged, its own
-//!   units at most), and windows cannot tell what they were charged for. There the charge stays, until it
+//!   no such thing, and windows cannot tell what they were charged for. A clock that is set back is no such thing either: an
+//!   undo by it may give back what others were charged, up to its own units. There the charge stays, until it
 //!   drains. For a word with the bits that the charge left the caller's time is taken, or its shard's floor:
 //!   see [`check_all`].
 //!
@@ -27,8 +27,9 @@
 //! by a cancellation, another as by a refund. Across a change of quota the charge stays. A sliding log gives back each
 //! slot that still holds what was charged: it is free from the time of the charge on, also for callers that come late.
 //!
-//! So no limit ever admits above its bound, and a request that is denied costs at most itself. Only a `reset` between a
-//! charge and its undo forgives twice: what it forgot, and as much of what others were charged since.
+//! So no limit ever admits above its bound, and a request that is denied costs at most itself. There is one exception: a `reset`
+//! between a charge and its undo. The reset forgets the charge, and the undo gives back as much of what others were charged
+//! since.
 //!
 //! # Stripes and sketches
 //! A stripe is a word like a [`Limiter`](crate::Limiter)'s, and the toll remembers which of them was charged.

@@ -127,7 +127,7 @@ impl FromCode for CalendarWindow {
     #[inline(always)]
     fn of_code(code: [u64; CODE_WORDS]) -> Self {
         let ([unit, ..], [_, limit, ..]) = (small(code), code);
-        // Another number was read while it was written: whatever comes of it is not used.
+        // An unknown number is read only while another thread writes it. The decision is then made again.
         Self::new(CalendarUnit::of_number(unit).unwrap_or(CalendarUnit::Month), limit)
     }
 }

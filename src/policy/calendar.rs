@@ -1,5 +1,4 @@
-//! What windows of the calendar ask of a policy besides their count: a quota of the longest of them, and a clock that
-//! tells the date.
+//! A policy in windows of the calendar needs, besides its count, a quota of the longest window and a clock that tells the date.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use crate::clock::Clock;
 use crate::error::{BuildError, NO_DATE, PolicyError};
 use crate::quota::Quota;
 
-/// So many units in the longest window.
+/// A quota of so many units in the longest window.
 pub(super) fn calendar_quota(unit: CalendarUnit, limit: u64) -> Result<Quota, PolicyError> {
     // The longest, so that what is remembered for a period is remembered for any window.
     Quota::try_per(limit, Duration::from_nanos(unit.longest_ns()))

@@ -6,9 +6,8 @@ use super::read::{Words, is_number};
 use crate::algorithm::{CalendarUnit, Weekday};
 use crate::error::PolicyError;
 
-/// How an algorithm is called: its name, and the option behind the quota, which for segmented windows is a number. Of
-/// the windows of the calendar months stand for all.
-/// Their order is part of snapshots: a new one comes last.
+/// The names of the algorithms: the name, and the option behind the quota, which is a number for segmented windows. Months
+/// stand for all windows of the calendar. The order is part of snapshots, so a new name comes last.
 pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::Gcra, "gcra", ""),
     (Algorithm::FixedWindow, "fixed-window", ""),
@@ -62,7 +61,7 @@ pub(super) const FROM_DAYS: [(&str, Weekday); 7] = [
     ("from-sunday", Weekday::Sunday),
 ];
 
-/// What windows of the calendar are called: a week by whatever day it begins on.
+/// The name of windows of the calendar. Weeks have one name, whatever day they begin on.
 pub(crate) const fn name_of(unit: CalendarUnit) -> &'static str {
     let [month, year, week] = CALENDAR;
     match unit {
@@ -72,7 +71,7 @@ pub(crate) const fn name_of(unit: CalendarUnit) -> &'static str {
     }
 }
 
-/// The windows of the calendar that are called so.
+/// The windows of the calendar that have this name.
 pub(super) fn calendar_of(name: &str) -> Option<CalendarUnit> {
     CALENDAR.into_iter().find(|(_, known)| *known == name).map(|(unit, _)| unit)
 }

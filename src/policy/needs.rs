@@ -216,8 +216,8 @@ impl WordNeeds<'_> {
         bits_for(units.saturating_add(rounds_up.into())).into()
     }
 
-    /// The latest instant that a word has to tell: the end of a penalty that begins at the latest time. A window's
-    /// of the calendar is the last that a clock can tell: see [`Decides::latest_ns`](crate::algorithm::Decides::latest_ns).
+    /// The latest instant that a word has to tell: the end of a penalty that begins at the latest time. For a window of
+    /// the calendar it is the last that a clock can tell: see [`Decides::latest_ns`](crate::algorithm::Decides::latest_ns).
     fn latest_ns(self) -> u64 {
         if let Algorithm::Calendar(_) = self.policy.algorithm {
             return u64::MAX;

@@ -11,7 +11,7 @@ use crate::wait::Wait;
 /// The number of segmented windows, which is their place in [`NAMES`], as that of each other algorithm is.
 const SEGMENTED: u64 = 6;
 
-/// That of windows of the calendar: that of months, which are the first of them.
+/// The number of windows of the calendar. They have it from months, which came first.
 const CALENDAR: u64 = 7;
 
 /// By how much the times of a debt are shifted, above the algorithm and its segments.
@@ -27,7 +27,7 @@ impl Policy {
         let algorithm = match self.algorithm {
             Algorithm::SegmentedWindow { segments } => SEGMENTED | u64::from(segments) << 8,
             Algorithm::Calendar(unit) => CALENDAR | u64::from(unit.number()) << 8,
-            // All others are found by their name.
+            // All other algorithms are found by their name.
             _ => place.map_or(SEGMENTED, |(_, place)| place),
         };
         let quota = &self.quota;
@@ -109,7 +109,7 @@ fn of_quota([algorithm, count, period_ns, burst]: [u64; 4]) -> Option<Policy> {
         (SEGMENTED, segments) => Algorithm::SegmentedWindow { segments },
         (CALENDAR, unit) => Algorithm::Calendar(CalendarUnit::of_number(unit)?),
         (place, 0) => NAMES.get(usize::try_from(place).ok()?)?.0,
-        // Only these two have a number of their own.
+        // Only these two algorithms have a number of their own, for segments or the unit.
         _ => return None,
     };
     if algorithm == Algorithm::Gcra {

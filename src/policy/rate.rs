@@ -39,7 +39,7 @@ const BETWEEN: [&str; 7] = ["/", "per", "a", "an", "each", "every", "in"];
 /// A rate as it was read.
 pub(super) enum RateText {
     Quota(Quota),
-    /// So many in a month or a year of the calendar, or in whichever of its windows was asked for.
+    /// A count in a month or a year of the calendar, or in the windows that the algorithm names.
     Calendar(CalendarUnit, u64),
 }
 
@@ -95,7 +95,7 @@ pub(super) fn read_rate(
     }
 }
 
-/// Windows of the calendar are no parts of others: a count below one is none.
+/// A count below one is refused, because no window of the calendar is a whole number of shorter ones.
 fn of_calendar(unit: CalendarUnit, word: &str, count: Decimal) -> Result<RateText, PolicyError> {
     let count = count.whole().ok_or_else(|| not_whole("count", word))?;
     Ok(RateText::Calendar(unit, count))

@@ -183,7 +183,7 @@ fn modes() -> impl Iterator<Item = &'static str> {
     MODES.into_iter().chain(FROM_DAYS.map(|(from, _)| from))
 }
 
-/// The word that chooses a form, of which the second half may stand as a word of its own: `from sunday`.
+/// Returns the word that chooses a form. Its second half may stand as a word of its own, as in `from sunday`.
 fn whole_mode<'a>(word: &'a str, words: &mut Words<'a>) -> &'a str {
     let behind = words.peek().filter(|_| is_word(word, "from")).unwrap_or_default();
     let is_whole =
@@ -275,12 +275,12 @@ fn is_week(quota: Quota) -> bool {
     quota.period_ns() == CalendarUnit::Week(Weekday::Monday).longest_ns()
 }
 
-/// The day on which a week begins by this word.
+/// The day on which weeks begin that this word names.
 fn begins(mode: &str) -> Option<Weekday> {
     FROM_DAYS.into_iter().find(|(from, _)| *from == mode).map(|(_, day)| day)
 }
 
-/// Windows of the calendar, with their option.
+/// The windows of the calendar that this option chooses.
 fn of_mode(
     unit: CalendarUnit,
     mode: Option<&str>,
