@@ -100,8 +100,8 @@ pub struct Status {
     /// Whether it was the first charge of its rule of which units are not remembered, for the log. Only a limit of usage, a
     /// [`Charge`](crate::Act::Charge) and what a denied cost is charged into debt leave any.
     pub is_first_uncharged: bool,
-    /// Whether it was the first cost above 1 of its rule that Envoy asked for ([`CheckEnvoy`](crate::Act::CheckEnvoy)) and
-    /// that was denied and is charged nowhere, for the log: perhaps it had been used already. Not of a rule that says
+    /// Whether this is the first time that the rule denied a cost above 1 from Envoy ([`CheckEnvoy`](crate::Act::CheckEnvoy))
+    /// and charged it nowhere. The log tells it, since the cost may have been used already. Always `false` if the rule says
     /// `usage: false`. See [Usage](crate#usage).
     pub is_first_denied_cost: bool,
     /// How the request was decided, if its client had no cell because the rule's table was full: such a denial does
@@ -126,8 +126,8 @@ pub struct CurrentLimit {
     pub requests_per_unit: u32,
     /// The length of the window.
     pub window: Duration,
-    /// The unit with that length, if there is one; that of a limit in windows of the calendar, too, whose window here is the
-    /// longest of them.
+    /// The unit with that length, if there is one. A limit in windows of the calendar has its unit here, too; its window is
+    /// then the longest of them.
     pub unit: Option<Unit>,
 }
 

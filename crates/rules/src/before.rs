@@ -11,9 +11,9 @@ use crate::rule_set::RuleSet;
 pub(crate) struct Before<'a> {
     pub(crate) rules: Option<&'a RuleSet>,
     pub(crate) lingering: &'a Lingering,
-    /// For series, of which there is a maximum.
+    /// Where series take their places, of which there is a maximum.
     pub(crate) room: &'a Arc<Room>,
-    /// Domains without a rule that are given up.
+    /// Domains that have no rule any more and whose last rules are given up.
     pub(crate) dropped: &'a [Box<str>],
     /// Whether rules without a capacity may begin anew with tables of another size, for want of room.
     pub(crate) anew: bool,

@@ -319,8 +319,8 @@ impl RuleCache {
         self.global_shadow.get()
     }
 
-    /// What was counted so far under limits that came with requests: hits whose client had no cell, because the table of such
-    /// limits was full, and denied costs. Their other hits are counted nowhere.
+    /// The counts under limits that came with requests: hits whose client had no cell because the table of such limits was full,
+    /// and denied costs. Other hits under such limits are not counted.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, Settings};

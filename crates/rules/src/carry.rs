@@ -137,12 +137,12 @@ pub(crate) struct TableShape {
     pub(crate) bits: AddressBits,
 }
 
-/// What has said for how many clients a table is built.
+/// What decided for how many clients a table was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SizedBy {
-    /// Its rule, or the setting for all rules.
+    /// The `capacity` of its rule, or the setting for all rules.
     Number,
-    /// The share of a rule with this weight.
+    /// The share of the memory that a rule with this weight had.
     Share(u32),
 }
 

@@ -12,6 +12,7 @@ use tollgate::{Clock, Policy};
 
 use crate::before::Before;
 use crate::carry::{CarriedTable, Fits, LimitChange, TableShape, WAYS, pair, places};
+use crate::debt;
 use crate::error::{Problem, RuleError};
 use crate::expression::Expressions;
 use crate::file::{DescriptorText, LimitText, PoolText, RuleFile, RuleSpec};
@@ -34,8 +35,8 @@ use crate::tree::{Level, Node};
 use place::CompilerPlace;
 use sizes::{RuleSizes, plan};
 
-/// The rules; or all errors of all files, or those that `vet` returns for all rules together. Without an error if there is
-/// no room for the rules unless those without a capacity begin [anew](Before::anew).
+/// Returns the rules, or all errors of all files, or those that `vet` returns for all rules together. The list of errors is
+/// empty if the rules have no room unless those without a capacity begin [anew](Before::anew).
 pub(crate) fn compile(
     texts: &[RuleText],
     settings: &Settings,
@@ -46,7 +47,7 @@ pub(crate) fn compile(
     let kept = before.rules.filter(|_| !settings.allow_empty);
     let LoadedTexts { files, kept_domains, mut errors } = texts::read(texts, kept, before.dropped);
     let bits = if settings.compat { AddressBits::default() } else { AddressBits::USUAL };
-    let sizes = plan(&files, &kept_domains, settings, (bits, vet.is_some()), before);
+    let sizes = plan(&files, &kept_domains, settings, bits, vet.is_some(), before);
     let Some(sizes) = sizes else { return Err(errors) };
     let (narrowed, lowered) = (sizes.narrowed(), texts::lowered(&files));
     let set = RuleSet { bits, kept_domains, lowered, narrowed, ..RuleSet::default() };
@@ -212,8 +213,8 @@ impl Compiler<'_> {
         // Or those of the rule set, which under `compat` counts values as envoyproxy/ratelimit does.
         let bits = spec.bits.or(self.set.bits);
         let shape = TableShape { capacity, on_full: spec.traits.on_full, bits };
-        let (usage, drains) = (spec.traits.usage, self.settings.compat && !self.is_elsewhere);
-        let limits = crate::debt::of_limits(spec.limits, (usage, drains), shape);
+        let charges_denied = self.settings.compat && !self.is_elsewhere;
+        let limits = debt::of_limits(spec.limits, spec.traits.usage, charges_denied, shape);
         let limits = self.add_limits(limits, shape, place)?;
         let mut traits = spec.traits;
         traits.quota_mode |= self.settings.global_quota_mode;

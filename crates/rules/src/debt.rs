@@ -1,5 +1,5 @@
-//! How far the limits of a rule with `usage: true`, and under [`compat`](crate::Settings::compat) those that are charged what
-//! they deny, remember a debt, where the file does not say it.
+//! How far a limit remembers a debt if the file does not say it: the limits of a rule with `usage: true`, and under
+//! [`compat`](crate::Settings::compat) those that are charged what they deny.
 
 use tollgate::{Clock, ManualClock, Policy};
 
@@ -10,16 +10,18 @@ use crate::file::{LimitText, Usage};
 /// way at once.
 const TIMES: [u32; 7] = [100, 50, 20, 10, 5, 2, 1];
 
-/// The limits of a rule, which remember a debt if it is one of usage and they do not say how far; or, without a word of it,
-/// if what is denied is charged: then it is known whether more was charged than the limit.
+/// Gives the limits of a rule a debt, if the rule says `usage: true` and they do not say how far they remember one. They get
+/// the same, though their words do not show it, if they are charged what they deny: so it is known whether more was charged
+/// than the limit.
 pub(crate) fn of_limits(
     mut limits: Vec<LimitText>,
-    (usage, drains_denied): (Usage, bool),
+    usage: Usage,
+    charges_denied: bool,
     shape: TableShape,
 ) -> Vec<LimitText> {
     let is_usage = usage == Usage::Always;
     let owes =
-        |limit: &&mut LimitText| is_usage && !limit.says_debt || drains_denied && limit.is_plain;
+        |limit: &&mut LimitText| is_usage && !limit.says_debt || charges_denied && limit.is_plain;
     for limit in limits.iter_mut().filter(owes) {
         let Some(policy) = limit.policy else { continue };
         let owing = by_default(policy, shape);

@@ -220,7 +220,7 @@ pub enum Problem {
         bytes: u64,
         /// The most that is accepted, in bytes.
         most: u64,
-        /// The capacity for rules that name none with which all fit, if there is one.
+        /// A capacity for all rules that name none with which the rules would fit, if there is one.
         fitting: Option<usize>,
     },
     /// The limit cannot be kept in the place that is meant for it. The error names the rule in place of its file.
@@ -297,7 +297,7 @@ impl Problem {
             Self::Change { policy, error } => {
                 write!(f, "the limit in force cannot be changed to {policy}: {error}")
             }
-            Self::TooMuchMemory { bytes, most, fitting } => too_much(f, [*bytes, *most], *fitting),
+            Self::TooMuchMemory { bytes, most, fitting } => too_much(f, *bytes, *most, *fitting),
             Self::Elsewhere { reason } => f.write_str(reason),
             Self::NoPool { domain } => write!(
                 f,

@@ -38,7 +38,7 @@
 //! |---|---|
 //! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
 //! | `cidr: 10.0.0.0/8`, `regex: '/users/[0-9]+'` | in place of `value`: all addresses of a network, all values of a form. See below |
-//! | `usage: true`, `usage: false` | limits what is known only after it was used; or does not, and no log asks for it. See [below](#usage) |
+//! | `usage: true`, `usage: false` | `true`: costs are known only after they were used, and are charged in full. `false`: they are not, and the log does not ask. See [below](#usage) |
 //! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each. Without it 65,536, or the rule's share of the memory, see [below](#memory) |
 //! | `weight: 4` | in place of `capacity`: four times the clients of a rule that says nothing, or four shares of the memory |
 //! | `on_full: spill` | what becomes of a client when the table is full of others: `spill` decides it by a count that it shares with others, never above its limit; `deny` refuses it; `allow` admits it. See [`OnFull`] |
@@ -118,21 +118,22 @@
 //! ([`Status::uncharged`]), counted ([`RuleCounts::uncharged`]) and, once for each rule, for the log
 //! ([`Status::is_first_uncharged`]). A client in the spill of a full table owes at most twice the burst. What was used is charged also if another rule denies the request; and a cost for which nothing had been
 //! left is denied as well, so that a caller that asks no questions is limited, too. Requests between the question and the
-//! cost that it announces are not known to the limit: as many as are under way at once may go beyond it. Beside `quota_mode`
-//! costs are charged so, and a request is denied once all such limits are used up. `usage` excludes `queue`, `wait` and
-//! `mode: elastic`.
+//! cost that it announces are not known to the limit: as many as are under way at once may go beyond it. With `quota_mode`
+//! costs are charged in the same way, and a request is denied once all such limits are used up. A rule with `usage` has no
+//! `queue`, no `wait` and no `mode: elastic`.
 //!
-//! No message tells a cost that was used from one that is yet to be, so what a cost means is said by the rule, or by
-//! [`compat`](Settings::compat), and never by what came before. Where neither says it, a cost that does not fit is denied and
-//! charged nowhere: [`RuleCounts::denied_costs`] counts such units of costs above 1, and [`Status::is_first_denied_cost`] tells
-//! the first that Envoy asks for, for the log, unless the rule says `usage: false`. Under `compat` what is denied is charged, of
-//! a limit that says no more than envoyproxy/ratelimit can read, into a debt as above.
+//! A message does not say whether its cost was used already. The rule says it, or [`compat`](Settings::compat) does; earlier
+//! requests never change it. If neither says it, a cost that does not fit is denied and charged nowhere.
+//! [`RuleCounts::denied_costs`] counts the units of such costs above 1. [`Status::is_first_denied_cost`] marks the first one from
+//! Envoy for the log, unless the rule says `usage: false`. Under `compat` a limit charges what it denies, into a debt as above,
+//! if its rule says no more than envoyproxy/ratelimit can read.
 //!
-//! A question by [`Act::CheckEnvoy`] is a cost of 0, of any limit: over it once nothing is left; under `compat` once it is
-//! exceeded, if it remembers that (all but those that have no room for a debt, and `accuracy: async` elsewhere).
+//! With [`Act::CheckEnvoy`] a cost of 0 is a question to any limit. It is denied once nothing is left; under `compat` it is denied
+//! once the limit is exceeded. Two kinds of limits do not remember that they are exceeded, and deny once nothing is left: those
+//! that have no room for a debt, and those with `accuracy: async` that are kept elsewhere.
 //!
-//! A limit that comes with a request is one of usage if the rule is that it takes the place of. Elsewhere it is kept, too, and
-//! always asked there: [`Claimed::OwnLimit`].
+//! A limit that comes with a request obeys the `usage` of the rule that it replaces. If limits are kept elsewhere it is kept
+//! there, too, and each decision asks there: [`Claimed::OwnLimit`].
 //!
 //! Hits that are given back (`is_negative_hits`, [`Descriptor::is_negative`]) are given back before anything else of the
 //! request is decided, whatever comes of it, and are never over a limit: see [`tollgate::Entry::uncharge`] for how
@@ -215,12 +216,12 @@
 //!
 //! # Memory
 //! A rule with a `capacity` has tables for so many clients, and one whose values are all given for one client. Every other
-//! rule has tables for 65,536, times its `weight`, or for [`Settings::default_capacity`]. Where the usual 65,536 would take
+//! rule has tables for 65,536 clients, times its `weight`, or for [`Settings::default_capacity`]. If 65,536 for each would take
 //! more than half of [`Settings::max_table_bytes`], each of these rules has a share of that half, by its `weight`, for all
-//! its limits together, and [`RuleSet::narrowed`] tells it. The other half is for rules that come with later loads, of which
-//! each takes half of what is free at most, and for tables that linger. A rule that was there before keeps its size, until
-//! new ones would have less than a quarter of their share: then all begin anew, once while rules become twice as many,
-//! and [`RuleSet::changes`] lists them.
+//! its limits together, and [`RuleSet::narrowed`] says so. The other half is for tables that linger, and for later loads, of
+//! which each takes at most half of what is free. A rule that was there before keeps its size until new rules would have less
+//! than a quarter of their share. Then all of these rules begin anew, and [`RuleSet::changes`] lists them; this happens about
+//! once while the number of rules doubles.
 //!
 //! # Bounds
 //! A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used. Tables are

@@ -26,7 +26,7 @@ const SPILL_MIN: u64 = 1 << 10;
 /// Shards for each mark, which has 8 bytes.
 const SHARDS_PER_MARK: u64 = 64;
 
-/// What the tables of a limit take, of whatever capacity.
+/// Computes the bytes of a limit's table for any capacity.
 #[derive(Debug)]
 pub(crate) struct TableSize {
     smallest: Stats,

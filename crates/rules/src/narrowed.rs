@@ -1,4 +1,4 @@
-//! [`Narrowed`]: rules whose tables are smaller than usual; and what is said of tables that do not fit.
+//! [`Narrowed`]: rules whose tables are smaller than usual; and the text of the error if tables do not fit.
 
 use std::fmt;
 
@@ -40,11 +40,12 @@ impl fmt::Display for Narrowed {
     }
 }
 
-/// Tables that need so many bytes, of which fewer are allowed; and the capacity for rules that name none with which they
-/// would fit.
+/// Says that the tables need more bytes than are allowed. `fitting` is a capacity with which they would fit, for the rules
+/// that name none.
 pub(crate) fn too_much(
     f: &mut fmt::Formatter<'_>,
-    [bytes, most]: [u64; 2],
+    bytes: u64,
+    most: u64,
     fitting: Option<usize>,
 ) -> fmt::Result {
     write!(

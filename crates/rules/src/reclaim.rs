@@ -16,8 +16,8 @@ use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::texts;
 
-/// As [`compile`]; and if there is no room for all rules, without as few domains as possible that have none, or else with
-/// smaller tables for rules that name no capacity.
+/// Compiles as [`compile`] does. If there is no room for all rules, it leaves out as few as possible of the domains that have
+/// no rule any more; if that is not enough, it leaves out all of them, and rules that name no capacity get smaller tables.
 pub(crate) fn compile_in_room(
     texts: &[RuleText],
     settings: &Settings,

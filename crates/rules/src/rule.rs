@@ -178,9 +178,9 @@ impl Rule {
         self.traits.usage == Usage::Always
     }
 
-    /// Whether under [`compat`](crate::Settings::compat) all of its limits remember what was denied: then a request of
-    /// cost 0 is over a limit once that is exceeded, and not once it is used up. A limit that is kept elsewhere does, except
-    /// by a node that counts for itself.
+    /// Whether under [`compat`](crate::Settings::compat) all of its limits remember what they denied. Then a request of cost 0
+    /// is denied once a limit is exceeded; otherwise once it is used up. A limit that is kept elsewhere remembers it, unless
+    /// each node counts for itself (`accuracy: async`).
     pub(crate) fn remembers_denied(&self, is_elsewhere: bool) -> bool {
         let is_told = is_elsewhere && self.accuracy() != Accuracy::Async;
         let remembers = |gate: &LocalLimit| is_told || gate.policy.at_limit().debt > 0;

@@ -49,8 +49,8 @@ pub struct RuleCounts {
     pub given_back: u64,
     /// Units that were used or charged, whether they fitted or not, and that a limit has no room to remember.
     pub uncharged: u64,
-    /// Units of costs above 1 that were denied, and so are charged nowhere. Had they been used before, as the tokens of a
-    /// language model, the limit would be without them: see [Usage](crate#usage).
+    /// The units of costs above 1 that were denied and charged nowhere. If they were used already, as the tokens of a language
+    /// model are, the limit lacks them: see [Usage](crate#usage).
     pub denied_costs: u64,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Counters {
     /// Whether anything was left uncharged.
     forgets: AtomicBool,
     denied_costs: RuleTotal,
-    /// Whether Envoy has asked for such a cost.
+    /// Whether Envoy has sent such a cost.
     denies_costs: AtomicBool,
     pub(crate) no_cell: NoCellTally,
     pub(crate) worst: WorstClients,

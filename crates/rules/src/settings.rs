@@ -12,8 +12,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Decide as envoyproxy/ratelimit does: each descriptor of a request on its own, so that a denied request is
-    /// charged to the limits that had room; and a denied descriptor is charged to its own limit, where the rule names
-    /// no algorithm, beyond it as far as that remembers a [debt](crate#usage). Default: off, all descriptors are charged or
+    /// charged to the limits that had room. A denied descriptor is charged to its own limit if the rule names no algorithm,
+    /// also beyond the limit, as far as that remembers a [debt](crate#usage). Default: off, all descriptors are charged or
     /// none.
     pub compat: bool,
     /// Whether questions to limits that are kept elsewhere carry the text that envoyproxy/ratelimit counts a descriptor
@@ -25,9 +25,9 @@ pub struct Settings {
     pub global_shadow_mode: bool,
     /// Whether every rule is in `quota_mode`. Default: no.
     pub global_quota_mode: bool,
-    /// The number of clients for which a rule's tables are built if the rule has no `capacity` and leaves a value open,
-    /// times its `weight`: 14 to 16 bytes each. Default: `None`, 65,536 as long as such rules take no more than half of
-    /// [`max_table_bytes`](Settings::max_table_bytes), and otherwise what a rule's share of that half holds
+    /// The number of clients, times its `weight`, for which a rule's tables are built if the rule has no `capacity` and leaves a
+    /// value open. A client takes 14 to 16 bytes. Default: `None`. The number is then 65,536, as long as such rules take no more
+    /// than half of [`max_table_bytes`](Settings::max_table_bytes), and otherwise as many as fit in the rule's share of that half
     /// ([`RuleSet::narrowed`](crate::RuleSet::narrowed)).
     pub default_capacity: Option<usize>,
     /// The maximum number of bytes for all tables, [lingering](Settings::linger_rules) ones included. While rules are

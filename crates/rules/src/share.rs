@@ -1,9 +1,9 @@
-//! For how many clients a table is built whose rule does not say.
+//! Decides for how many clients the tables of a rule are built if the rule does not say it.
 //!
-//! A rule with a `capacity` says it, and a rule whose values are all given has one client. All others, the *open* rules,
-//! are built for [`USUAL_CLIENTS`] times their `weight` while there is memory for that. Where there is not, each gets
-//! memory in proportion to its weight: of all tables, since a rule of sliding logs takes far more for a client than
-//! others do.
+//! A rule with a `capacity` says it, and a rule whose values are all given has one client. All others are the *open* rules.
+//! Their tables are built for [`USUAL_CLIENTS`] times their `weight` while there is memory for that. If there is not, each
+//! open rule gets memory in proportion to its weight. It is memory that is divided, and not clients, because a client takes
+//! far more of it in a sliding log than elsewhere.
 //!
 //! Which rules share how much is decided in `compile/sizes.rs`.
 
@@ -12,7 +12,7 @@ use tollgate::{BuildError, Policy};
 use crate::carry::TableShape;
 use crate::memory::TableSize;
 
-/// What an open rule is built for in a service of few rules.
+/// The clients of an open rule with a weight of 1 in a service of few rules.
 pub(crate) const USUAL_CLIENTS: usize = 65_536;
 
 /// A smaller table is of little use: nearly all clients would share the words of its spill.
@@ -40,7 +40,7 @@ impl OpenRule {
         Ok(Self { weight, sizes, more })
     }
 
-    /// What it is built for where there is memory for all.
+    /// The clients that its tables have room for if there is memory for all rules.
     fn usual(&self) -> usize {
         usual(self.weight)
     }
@@ -56,13 +56,13 @@ impl OpenRule {
         largest(self.usual(), |clients| self.bytes(clients) <= bytes)
     }
 
-    /// So many clients for each weight of 1.
+    /// The clients of this rule, if a rule with a weight of 1 has so many.
     pub(crate) fn times(&self, clients: usize) -> usize {
         clients.saturating_mul(self.weight as usize)
     }
 }
 
-/// The most clients for each weight of 1 with which all of these rules fit in so many bytes, if there are any.
+/// The most clients that a rule with a weight of 1 can have if all of these rules shall fit in so many bytes.
 pub(crate) fn fitting_all(rules: &[OpenRule], bytes: u64) -> Option<usize> {
     let sum = |clients| {
         rules.iter().fold(0, |sum: u64, rule| sum.saturating_add(rule.bytes(rule.times(clients))))
@@ -71,7 +71,8 @@ pub(crate) fn fitting_all(rules: &[OpenRule], bytes: u64) -> Option<usize> {
     (fits > 0).then_some(fits)
 }
 
-/// The largest number up to this one of which something is true that is true of all smaller ones; 0 if it is of none.
+/// The largest number up to `most` for which `is_so` holds. If it holds for a number, it holds for all smaller ones. Returns 0
+/// if it holds for none.
 fn largest(most: usize, is_so: impl Fn(usize) -> bool) -> usize {
     let (mut so, mut not) = (0, most.saturating_add(1));
     while not - so > 1 {
@@ -86,12 +87,12 @@ pub(crate) fn usual(weight: u32) -> usize {
     USUAL_CLIENTS.saturating_mul(weight as usize)
 }
 
-/// For how many clients each of these rules is built in so many bytes. A rule that would have room for less than
-/// [`LEAST_CLIENTS`] is built for so many, and may not fit.
+/// Divides so many bytes among the rules, and returns for how many clients each is built. No rule is built for fewer than
+/// [`LEAST_CLIENTS`], so the rules may take more than these bytes if there are too many of them.
 pub(crate) fn shares<'r>(rules: impl Iterator<Item = &'r OpenRule>, bytes: u64) -> Vec<usize> {
     let rules: Vec<&OpenRule> = rules.collect();
     let whole: Vec<u64> = rules.iter().map(|rule| rule.bytes(rule.usual())).collect();
-    // Those first that need least for their weight: what they leave of their share goes to the others.
+    // Rules that need least for their weight come first, so that the others get what these leave of their share.
     let mut order: Vec<usize> = (0..rules.len()).collect();
     order.sort_by_key(|&n| whole[n] / u64::from(rules[n].weight));
     let mut left = bytes;

@@ -38,7 +38,8 @@ impl Stem {
     }
 }
 
-/// The same with the values that are shared; with none, of a limit that came with the request.
+/// Appends the stem of a descriptor. `shared` has the values that several clients share; it is empty for a limit that came with
+/// the request.
 pub(crate) fn append(
     to: &mut Vec<u8>,
     domain: &str,

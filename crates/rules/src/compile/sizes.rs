@@ -23,22 +23,22 @@ use crate::settings::Settings;
 use crate::share::{self, OpenRule};
 use crate::texts::ReadText;
 
-/// A new rule has at least one part in so many of what it would have if all were new.
+/// A new rule has at least this part, one fourth, of what it would have if all rules were new.
 const LEAST_PART: usize = 4;
 
-/// For how many clients the tables of a rule are built, and what says so.
+/// For how many clients the tables of a rule are built, and what decided it.
 pub(super) type Size = (usize, SizedBy);
 
 #[derive(Debug, Default)]
 pub(super) struct RuleSizes {
     of: HashMap<RuleId, Size>,
-    /// The number for rules without a `capacity` with which all rules would fit, if they do not as it is.
+    /// If the rules do not fit: a capacity for all rules without one with which they would.
     pub(super) fitting: Option<usize>,
 }
 
 impl RuleSizes {
     pub(super) fn of(&self, id: &RuleId) -> Size {
-        // All rules of all files are here.
+        // The plan has all rules of all files, except those that are refused later.
         self.of.get(id).copied().unwrap_or((1, SizedBy::Number))
     }
 
@@ -54,7 +54,7 @@ impl RuleSizes {
     }
 }
 
-/// An open rule of this load.
+/// A rule of this load that has no capacity.
 struct PlannedRule {
     id: RuleId,
     rule: OpenRule,
@@ -64,28 +64,29 @@ struct PlannedRule {
     is_gone: bool,
 }
 
-/// What the rules of all files are, as far as their sizes go.
+/// Collects the sizes of the rules of all files.
 struct Planner<'a> {
     settings: &'a Settings,
     before: Before<'a>,
-    /// Domains that are gone, and kept.
+    /// Domains that are in no file any more, but whose last rules stay in force.
     gone: &'a [Box<str>],
     bits: AddressBits,
     is_elsewhere: bool,
     sizes: RuleSizes,
-    /// Bytes of the tables of rules that are not open.
+    /// The bytes of the tables of all other rules.
     fixed: u64,
     open: Vec<PlannedRule>,
-    /// Those that the setting for all rules gives their size.
+    /// Rules without a capacity that have the one of [`Settings::default_capacity`].
     by_setting: Vec<OpenRule>,
 }
 
-/// `None` if there is no room unless all rules without a capacity begin [anew](Before::anew), which they may not.
+/// Returns `None` if the rules have room only if those without a capacity begin [anew](Before::anew), and they may not.
 pub(super) fn plan(
     files: &[ReadText<'_>],
     gone: &[Box<str>],
     settings: &Settings,
-    (bits, is_elsewhere): (AddressBits, bool),
+    bits: AddressBits,
+    is_elsewhere: bool,
     before: Before<'_>,
 ) -> Option<RuleSizes> {
     let (sizes, open, by_setting) = (RuleSizes::default(), Vec::new(), Vec::new());
@@ -115,12 +116,12 @@ impl Planner<'_> {
         let weight = if let TableClients::Share(weight) = spec.clients { weight } else { 1 };
         let bits = spec.bits.or(self.bits);
         let shape = TableShape { capacity: 1, on_full: spec.traits.on_full, bits };
-        let how = (spec.traits.usage, self.settings.compat && !self.is_elsewhere);
-        let limits = debt::of_limits(spec.limits.clone(), how, shape);
+        let charges_denied = self.settings.compat && !self.is_elsewhere;
+        let limits = debt::of_limits(spec.limits.clone(), spec.traits.usage, charges_denied, shape);
         let policies: Vec<Policy> = limits.iter().filter_map(|limit| limit.policy).collect();
         let more = self.settings.more_bytes_per_client;
         let open_rule = || OpenRule::new(weight, shape, policies.iter().copied(), more);
-        // A policy for which no table can be built is refused where it is.
+        // If no table can be built for a policy, the compiler refuses it where it stands.
         let Ok(rule) = open_rule() else { return };
         let clients = match (spec.clients, self.settings.default_capacity) {
             (TableClients::Number(clients), _) => clients,
@@ -140,7 +141,7 @@ impl Planner<'_> {
         self.sizes.of.insert(id.clone(), (clients, SizedBy::Number));
     }
 
-    /// The size that the rule had by a share of this weight, in force or lingering, if a table of that size can be kept.
+    /// The size of the table that the rule can keep, in force or lingering, if the rule had it by a share of this weight.
     fn before_as(
         &self,
         id: &RuleId,
@@ -154,7 +155,7 @@ impl Planner<'_> {
         };
         let in_force = self.before.rules.and_then(|rules| rules.tables.get(id));
         let in_force = in_force.map_or(&[][..], Vec::as_slice);
-        // As the compiler pairs them; a limit that is new beside them has a table of the same size.
+        // Paired as the compiler does it. A limit that is added to the rule gets a table of the same size.
         let mut pairs = policies.iter().zip(pair(in_force, policies)).filter_map(|(policy, n)| {
             let kept = &in_force[n?];
             Some(can_be(kept, *policy))
@@ -187,7 +188,7 @@ impl Planner<'_> {
         let is_new = |open: &&PlannedRule| open.before.is_none();
         let news = self.open.iter().filter(is_new).map(|open| &open.rule);
         let mut beside = share::shares(news, free.saturating_sub(kept) / 2).into_iter();
-        // No more than its share, so that those after it find theirs.
+        // No more than its share, so that rules that come later find theirs.
         let as_before: Vec<usize> = (0..self.open.len())
             .filter_map(|n| {
                 let own = || if self.open[n].is_gone { usize::MAX } else { anew[n] };
@@ -208,7 +209,7 @@ impl Planner<'_> {
         }
         for (n, open) in self.open.into_iter().enumerate() {
             let clients = match open.before {
-                // It has no more than its share.
+                // It has no more than its share, and keeps its table.
                 Some(before) if begins_anew && before <= anew[n] => before,
                 _ if begins_anew => anew[n],
                 _ => as_before[n],

@@ -23,8 +23,8 @@ pub enum Act {
     /// To be admitted at once: where it would have to wait it is denied, and takes no place. For a caller that cannot
     /// wait, as Envoy.
     CheckNow,
-    /// [`CheckNow`](Act::CheckNow) as Envoy asks: a cost of 0 is a question, over a limit once nothing is left; under
-    /// [`compat`](crate::Settings::compat) once the limit is exceeded, where it remembers that.
+    /// [`CheckNow`](Act::CheckNow) as Envoy asks. A cost of 0 is a question: it is denied once nothing is left of the limit.
+    /// Under [`compat`](crate::Settings::compat) it is denied once the limit is exceeded, if the limit remembers that.
     CheckEnvoy,
     /// As [`Check`](Act::Check), with a [`Receipt`](crate::Receipt) that gives back what was charged.
     Reserve {
@@ -48,8 +48,8 @@ pub enum Manner {
     /// Charged together with the others, if all fit.
     #[default]
     Together,
-    /// Charged in full, since it was used already. Over the limit if nothing had been left. Of cost 0 a question, also to
-    /// a limit that is none of usage.
+    /// Charged in full, since it was used already, and denied if nothing had been left. A cost of 0 is a question, also under a
+    /// limit whose rule does not say `usage`.
     Used,
     /// Given back. Never over the limit.
     Back,

@@ -8,28 +8,21 @@ use crate::request::Descriptor;
 use crate::rule::Limit;
 use crate::settings::Settings;
 
-/// How the costs of a request are counted.
+/// What decides how the costs of a request are counted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RequestCounting {
+pub(super) struct RequestCounting<'s> {
     pub(super) act: Act,
-    /// Whether each descriptor is decided by itself, and what is denied is charged.
-    pub(super) is_separate: bool,
-    /// Whether every limit is in quota mode.
-    pub(super) is_quota: bool,
+    pub(super) settings: &'s Settings,
     /// Whether limits are kept elsewhere.
     pub(super) is_elsewhere: bool,
 }
 
-impl RequestCounting {
-    /// By limits of this process.
-    pub(super) fn of(settings: &Settings, act: Act) -> Self {
-        let (is_separate, is_quota) = (settings.compat, settings.global_quota_mode);
-        Self { act, is_separate, is_quota, is_elsewhere: false }
-    }
-}
-
 /// Finds what is done with the costs of a request.
-pub(super) fn find(parts: &mut [Part<'_>], descriptors: &[Descriptor<'_>], how: RequestCounting) {
+pub(super) fn find(
+    parts: &mut [Part<'_>],
+    descriptors: &[Descriptor<'_>],
+    how: RequestCounting<'_>,
+) {
     for (part, descriptor) in parts.iter_mut().zip(descriptors) {
         part.find_manner(descriptor.is_negative, how);
     }
@@ -50,20 +43,20 @@ pub(super) fn others<'p, 'r>(parts: &'p mut [Part<'r>]) -> impl Iterator<Item = 
 
 impl Part<'_> {
     /// Finds what is done with its cost.
-    fn find_manner(&mut self, is_negative: bool, how: RequestCounting) {
+    fn find_manner(&mut self, is_negative: bool, how: RequestCounting<'_>) {
         let (is_usage, remembers_denied) = match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => (false, true),
             Judge::Rule(_, rule) => (rule.is_usage(), rule.remembers_denied(how.is_elsewhere)),
             Judge::Override(own) => (own.is_usage, true),
         };
-        // What Envoy asks by a cost of 0. Others say what they want.
+        // Envoy asks a question by a cost of 0. Others have a verb for it.
         let is_question = self.cost == 0 && how.act == Act::CheckEnvoy;
         self.manner = match how.act {
             _ if is_negative => Manner::Back,
             Act::Charge => Manner::Together,
             _ if is_usage => Manner::Used,
-            // There no more is over a limit than what exceeds it, as a check of cost 0 finds.
-            _ if is_question && !(how.is_separate && remembers_denied) => Manner::Used,
+            // Under `compat` a check of cost 0 answers as envoyproxy/ratelimit does: it is denied once the limit is exceeded.
+            _ if is_question && !(how.settings.compat && remembers_denied) => Manner::Used,
             _ => Manner::Together,
         };
     }

@@ -16,18 +16,18 @@ pub enum Claimed<'a> {
     OwnLimit {
         /// That limit, as it is counted.
         limit: Override,
-        /// The rule in whose place it is, if one matches: its `on_error` holds.
+        /// The rule that it replaces, if one matches. The `on_error` of that rule holds.
         rule: Option<&'a Rule>,
     },
 }
 
-/// What a request asks of the limits of one rule: all of them are charged, or none. Or of a limit that comes with it.
+/// What a request asks of the limits of one rule, of which all are charged or none; or of a limit that comes with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     /// What is asked.
     pub of: Claimed<'a>,
-    /// The key of the client: no other client of this rule has the same bytes; nor, under a limit that came with the request,
-    /// any other descriptor of any domain.
+    /// The key of the client. No other client of this rule has the same bytes. The key of a limit that came with the request is
+    /// that of the whole descriptor, and no other descriptor of any domain has the same.
     pub key: &'a [u8],
     /// What envoyproxy/ratelimit counts it under, before the time at which the window began: the domain, and each key and
     /// value, all with `_` behind them. Under [`envoyproxy_stems`](crate::Settings::envoyproxy_stems).
@@ -50,13 +50,13 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// Whether it counts, and denies nothing.
+    /// Whether it only counts: the rule is in shadow mode.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         matches!(self.of, Claimed::Limits(rule) if rule.is_shadow())
     }
 
-    /// Whether it denies only if all other such claims do.
+    /// Whether it is in quota mode: it denies only if all other such claims of the request do.
     #[must_use]
     pub fn is_quota(&self) -> bool {
         self.is_quota

@@ -101,9 +101,9 @@ impl DecisionMaker {
         }
     }
 
-    /// Counts a cost that is denied and charged nowhere: had it been used before, its limit would be without it.
+    /// Counts a cost that is denied and charged nowhere. If it was used already, its limit lacks it.
     fn count_denied_cost(&self, part: &mut Part<'_>, is_over: bool, act: Act) {
-        // Others have `Charge` for what was used.
+        // Other callers charge what was used by `Act::Charge`, so only Envoy's costs are told in the log.
         let (cost, is_of_envoy) = (part.cost, act == Act::CheckEnvoy);
         let is_separate = self.cache.settings().compat;
         let is_denied = part.is_over() || is_over && !is_separate;

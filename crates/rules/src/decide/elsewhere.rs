@@ -190,8 +190,8 @@ impl fmt::Debug for Question {
 }
 
 impl DecisionMaker {
-    /// The first half of [`act`](DecisionMaker::act), for limits that are kept elsewhere, those that come with requests among
-    /// them.
+    /// The first half of [`act`](DecisionMaker::act) for limits that are kept elsewhere. Limits that come with requests are
+    /// kept there, too.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -202,7 +202,7 @@ impl DecisionMaker {
         let rules = rules.ok_or(RequestError::NotLoaded)?;
         let is_separate = settings.compat;
         let mut keys = Vec::new();
-        let how = RequestCounting { is_elsewhere: true, ..RequestCounting::of(settings, act) };
+        let how = RequestCounting { act, settings, is_elsewhere: true };
         let mut parts = resolve(&rules, request, how, &mut keys);
         let with = self.context(&keys, DecisionTime::Now, act);
         find_series(&mut parts, request, act);
@@ -247,21 +247,20 @@ impl DecisionMaker {
         let (mut parts, keys) = question.parts();
         let with = self.context(keys, DecisionTime::Now, act);
         for part in &mut parts {
-            let (limits, windows): (&[Limit], Vec<Duration>) = match part.judge {
+            // A limit that came with the request has a window alone.
+            let (limits, own_window): (&[Limit], Option<Duration>) = match part.judge {
                 _ if part.blocks() => continue,
-                Judge::Rule(_, rule) => {
-                    let limits = rule.limits();
-                    (limits, limits.iter().map(Limit::window).collect())
-                }
-                Judge::Override(own) => (&[], vec![own.limit.unit.length()]),
+                Judge::Rule(_, rule) => (rule.limits(), None),
+                Judge::Override(own) => (&[], Some(own.limit.unit.length())),
                 _ => continue,
             };
-            let own: Vec<&FoundLimit> = found.by_ref().take(windows.len()).collect();
+            let count = limits.len() + usize::from(own_window.is_some());
+            let own: Vec<&FoundLimit> = found.by_ref().take(count).collect();
             part.uncharged = own.iter().filter_map(|found| found.uncharged).max().unwrap_or(0);
             // What was charged already is no promise of a place.
             let asks = !admitted || !act.counts();
             let queue = if asks { act } else { Act::CheckNow };
-            part.verdict = of_limits((limits, &windows), part.cost, queue, &own);
+            part.verdict = of_limits(limits, own_window, part.cost, queue, &own);
             if let Some(verdict) = part.verdict.as_mut().filter(|verdict| verdict.is_over)
                 && is_separate
                 && act.counts()
@@ -296,15 +295,16 @@ impl KeptPart {
     }
 }
 
-/// The combined verdict of a rule's limits, each with its window; or of the window alone of a limit that came with the
-/// request.
+/// The verdict of all limits of a rule together, or of a limit that came with the request and has this window.
 fn of_limits(
-    (limits, windows): (&[Limit], &[Duration]),
+    limits: &[Limit],
+    own_window: Option<Duration>,
     cost: u64,
     act: Act,
     found: &[&FoundLimit],
 ) -> Option<RuleVerdict> {
-    let verdicts = windows.iter().enumerate().map(|(n, window)| match found.get(n) {
+    let windows = limits.iter().map(Limit::window).chain(own_window);
+    let verdicts = windows.enumerate().map(|(n, window)| match found.get(n) {
         Some(found) => {
             let verdict = RuleVerdict::of(&found.decision, n, OnFull::default());
             let (left, is_without_store) =
@@ -322,7 +322,7 @@ fn of_limits(
                 }
             }
         }
-        None => RuleVerdict::blocked(n, cost.max(1), *window),
+        None => RuleVerdict::blocked(n, cost.max(1), window),
     });
     verdicts.reduce(RuleVerdict::or)
 }

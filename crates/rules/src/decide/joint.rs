@@ -76,7 +76,7 @@ pub(crate) fn mark_over(part: &mut Part<'_>) {
 /// Charges all parts that count and have room. If the request is denied, returns which part denied it; `None` if
 /// several parts did, or parts that will deny again when asked.
 fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
-    // What is decided apart has its verdict.
+    // Parts that are decided apart have their verdict already.
     for part in parts.iter_mut().filter(|part| !part.is_apart()) {
         if part.say() == Enforcement::Quota {
             part.verdict = part.ask(part.cost, with);
@@ -101,7 +101,7 @@ fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<us
 
 fn charge_overrides(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
     for (n, part) in parts.iter_mut().enumerate() {
-        // Asked before, as all in quota mode, and left out if it is over.
+        // A limit in quota mode was asked before, and is not charged if it is over.
         if matches!(part.judge, Judge::Override(_)) && !part.is_apart() && !part.is_over() {
             part.charge(with);
             if part.is_over() && part.say() != Enforcement::Quota {

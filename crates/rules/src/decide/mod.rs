@@ -264,7 +264,8 @@ impl DecisionMaker {
         let rules = self.rules(request);
         let rules = rules.as_deref().ok_or(RequestError::NotLoaded)?;
         Ok(with_keys(|keys| {
-            let how = RequestCounting::of(self.cache.settings(), Act::Peek);
+            let settings = self.cache.settings();
+            let how = RequestCounting { act: Act::Peek, settings, is_elsewhere: false };
             let parts = resolve(rules, request, how, keys);
             let with = self.context(keys, DecisionTime::Now, Act::Peek);
             parts.iter().map(|part| part.reset(with)).sum()
@@ -294,7 +295,12 @@ impl DecisionMaker {
         let guard = self.rules(request);
         let rules = guard.as_deref().ok_or(RequestError::NotLoaded)?;
         let concluded = with_keys(|keys| {
-            let mut parts = resolve(rules, request, RequestCounting::of(settings, act), keys);
+            let mut parts = resolve(
+                rules,
+                request,
+                RequestCounting { act, settings, is_elsewhere: false },
+                keys,
+            );
             let with = self.context(keys, moment, act);
             find_series(&mut parts, request, act);
             if act.counts() {
@@ -333,7 +339,7 @@ fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 fn resolve<'r>(
     rules: &'r RuleSet,
     request: &Request<'_>,
-    how: RequestCounting,
+    how: RequestCounting<'_>,
     keys: &mut Vec<u8>,
 ) -> Vec<Part<'r>> {
     let mut replaces = false;
@@ -345,7 +351,12 @@ fn resolve<'r>(
             Some(limit) if rules.domains.contains_key(request.domain) => {
                 let (domain, entries) = (request.domain, descriptor.entries);
                 identifier::append_all(keys, domain, entries, rules.bits);
-                Judge::Override(OwnLimit::of(limit, rules, (domain, entries), how.is_quota))
+                Judge::Override(OwnLimit::of(
+                    limit,
+                    rules.find(domain, entries),
+                    rules,
+                    how.settings,
+                ))
             }
             _ => match rules.find(request.domain, descriptor.entries) {
                 None => Judge::Nobody,

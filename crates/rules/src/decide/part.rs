@@ -16,6 +16,7 @@ use crate::request::{Override, Request};
 use crate::rule::{Limit, LocalLimit, Rule, RuleTable};
 use crate::rule_set::RuleSet;
 use crate::series::Series;
+use crate::settings::Settings;
 use crate::value::DescriptorEntry;
 use crate::zone::Zone;
 
@@ -30,13 +31,13 @@ pub(crate) enum Judge<'r> {
     Override(OwnLimit),
 }
 
-/// A limit that came with the request, in place of the rule's.
+/// A limit that came with the request, and replaces those of the rule that matches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnLimit {
     pub(crate) limit: Override,
-    /// The rule that it takes the place of, if one matches.
+    /// The rule that it replaces, if one matches.
     pub(crate) rule: Option<usize>,
-    /// Whether that is one of usage.
+    /// Whether that rule says `usage: true`.
     pub(crate) is_usage: bool,
     /// Whether every limit is in quota mode.
     pub(crate) is_quota: bool,
@@ -73,13 +74,12 @@ pub(crate) struct Part<'r> {
 impl OwnLimit {
     pub(super) fn of(
         limit: Override,
+        rule: Option<usize>,
         rules: &RuleSet,
-        (domain, entries): (&str, &[DescriptorEntry<'_>]),
-        is_quota: bool,
+        settings: &Settings,
     ) -> Self {
-        let rule = rules.find(domain, entries);
         let is_usage = rule.is_some_and(|index| rules.rules()[index].is_usage());
-        Self { limit, rule, is_usage, is_quota }
+        Self { limit, rule, is_usage, is_quota: settings.global_quota_mode }
     }
 }
 
@@ -146,7 +146,7 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Whether it admits nothing, as its limits say, so that no store is asked.
+    /// Whether one of its limits is 0, so that it admits nothing and no store is asked.
     pub(super) fn blocks(&self) -> bool {
         match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => false,
@@ -318,7 +318,7 @@ impl<'r> Part<'r> {
     }
 }
 
-/// Finds where the values of what is to be counted are counted.
+/// Finds the series of each part whose hits are counted.
 pub(super) fn find_series(parts: &mut [Part<'_>], request: &Request<'_>, act: Act) {
     for (part, descriptor) in parts.iter_mut().zip(request.descriptors).filter(|_| act.counts()) {
         part.find_series(descriptor.entries);

@@ -101,7 +101,7 @@ pub(crate) struct Traits {
 pub(crate) enum Usage {
     Always,
     Never,
-    /// The file says neither. Decided as `Never`, but a cost that is denied is told.
+    /// The file says neither. The rule decides as with `Never`, but the log tells the first cost that it denies.
     #[default]
     Unsaid,
 }
@@ -283,7 +283,7 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
         None => rule.limits.iter().any(|limit| limit.elastic.is_some()).then_some("mode: elastic"),
     };
     match (with, fields.scalar("usage")?) {
-        // What was used already cannot wait, nor is it borrowed.
+        // A cost that was used already can neither wait nor be borrowed.
         (Some(with), Some((_, at))) => {
             Err(LocatedProblem { at, problem: Problem::Together { key: "usage", with } })
         }

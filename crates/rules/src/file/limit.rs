@@ -119,7 +119,7 @@ pub(super) fn read(node: &YamlNode) -> Result<LimitKind, LocatedProblem> {
     let (policy, lowered) = policy.unzip();
     let lowered: Option<LoweredRate> = lowered.flatten();
     let (asked, requests) = (requests, lowered.map_or(requests, |rate| rate.counted));
-    // That of a window of the calendar is known with its policy.
+    // The length of a window of the calendar is known only from its policy.
     let of_policy = policy.filter(|_| window.is_zero());
     let window = of_policy.map_or(window, |policy| policy.quota().period());
     let unit = unit.or_else(|| Unit::of_length(window));

@@ -62,7 +62,7 @@ pub(super) fn read_rate(
         }
         Err(error) => {
             let calendar = calendar().and_then(|policy| Some((policy.quota(), unit_of(&policy)?)));
-            // The core reads a count alone behind the name of the algorithm, but that is no rate.
+            // Behind the name of the algorithm the core accepts a count alone, but a count alone is no rate.
             let is_count = || format!("{algorithm} {text}").parse::<Policy>().is_ok();
             let (quota, unit) = calendar.ok_or_else(|| match calendar_unit(algorithm) {
                 Some(asked) if is_count() => value(rate, at, "rate", rate_per(asked)),
@@ -76,7 +76,7 @@ pub(super) fn read_rate(
     Ok(LimitRate { requests, unit, window, text })
 }
 
-/// What is accepted as a rate in windows of the calendar.
+/// What the error says is accepted as a rate in windows of the calendar.
 fn rate_per(unit: Unit) -> &'static str {
     match unit {
         Unit::Week => "a rate per week, as in 100/week",

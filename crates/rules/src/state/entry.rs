@@ -7,7 +7,7 @@
 //! | 8 | the length of the snapshot |
 //! | 1 | 1 if the table has no spill because its rule is `on_full: deny`, else 0 |
 //! | 1, 1 | bits of IPv4 and IPv6 addresses that tell clients apart; 0 if all do |
-//! | 4 | the weight by which the rule had its share of the memory; 0 if it or a setting says the capacity |
+//! | 4 | the weight by which the rule had its share of the memory; 0 if its `capacity` or a setting decided it |
 //! | 4 and the text, five times | the domain; the rule ([`RuleId::text`]); the limit's place in it; the policy in force; the policy for which the words were laid out, empty if it is fixed |
 
 use std::io::Read;
