@@ -101,7 +101,7 @@ impl EnvoyproxyLimiter {
         Ok(Self { limiter, prefix, window_s, clock: Clock::default(), random, log })
     }
 
-    /// A limit for limits that come with requests, as [`RequestLimits`].
+    /// Counts limits that come with requests, as [`RequestLimits`] does, in the keys of envoyproxy/ratelimit.
     ///
     /// # Errors
     /// As [`new`](EnvoyproxyLimiter::new).
@@ -111,11 +111,11 @@ impl EnvoyproxyLimiter {
         prefix: &str,
     ) -> Result<Self, BuildError> {
         let limiter = RequestLimits::new(store, settings.clone())?.any().clone();
-        // The share that is replaced here is that of one key.
+        // `new` builds a share for one key only, which `limiter` replaces.
         Ok(Self { limiter, ..Self::new(store, settings.keys(1), prefix)? })
     }
 
-    /// The same keys, for a request that brings a limit of so many hits in the window.
+    /// A limiter of the same keys, for a request that brings a limit of so many hits in the window.
     ///
     /// # Errors
     /// As [`RequestLimits::with_limit`].

@@ -161,7 +161,7 @@ pub enum Fault {
     Unexpected,
     /// The limits of one request are not of one store.
     MixedStores,
-    /// Of windows of the calendar: the clocks of the server and of this node are a whole one apart.
+    /// A limit counts in windows of the calendar, and the clocks of the server and of this node are a whole window apart.
     ClocksApart,
 }
 

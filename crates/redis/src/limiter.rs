@@ -45,7 +45,7 @@ use crate::store::Store;
 pub struct RedisLimiter {
     pub(crate) inner: Arc<Inner>,
     /// In mode `async`: when the last clone drops it, the task reports once more and ends.
-    #[expect(dead_code, reason = "it is kept, and never read")]
+    #[expect(dead_code, reason = "it ends the task when it is dropped")]
     pub(crate) alive: Option<Arc<oneshot::Sender<()>>>,
 }
 
@@ -249,7 +249,7 @@ impl RedisLimiter {
     }
 }
 
-/// A limiter with this share for the time without the store.
+/// Builds a limiter that decides by this share while the store does not answer.
 pub(crate) fn build(
     store: &Store,
     settings: Settings,

@@ -1,4 +1,4 @@
-//! Limits that come with requests: each request brings a number for one window, and all of them count in one key.
+//! Limits that come with requests. Each request brings the number of its limit; all requests of a client count in one key.
 
 use std::sync::Arc;
 
@@ -12,19 +12,20 @@ use crate::settings::{Mode, OnError, Settings};
 use crate::share::LocalShare;
 use crate::store::Store;
 
-/// What counts limits that come with requests, in one window: a limiter for each number that a request brings.
+/// Counts limits that come with requests, in windows of one length. [`with_limit`](RequestLimits::with_limit) makes a limiter for
+/// the number that a request brings.
 #[derive(Clone, Debug)]
 pub struct RequestLimits {
-    /// Of the number in the settings.
+    /// The limiter for the number in the settings.
     any: RedisLimiter,
 }
 
 impl RequestLimits {
-    /// On a store. The policy of the settings is a fixed window, whose number means nothing. Every decision asks
-    /// the store, whatever the mode in the settings.
+    /// Opens the keys of one window length on a store. The policy of the settings is a fixed window; its number has no meaning.
+    /// Every decision asks the store, whatever mode the settings name.
     ///
-    /// Without the store each key has one share, whatever limits its requests bring: the limit of the request divided by the
-    /// nodes, at least 1 and at most 100,000,000.
+    /// While the store does not answer, a key has one share for all limits that its requests bring: the limit of the request
+    /// divided by the number of nodes, at least 1 and at most 100,000,000.
     ///
     /// # Errors
     /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is no plain fixed window.
@@ -53,11 +54,11 @@ impl RequestLimits {
         Ok(Self { any: build(store, settings, share)? })
     }
 
-    /// The same keys, for a request that brings a limit of so many units in the window. Of one key each limit counts what was
-    /// admitted under all.
+    /// A limiter of the same keys, for a request that brings a limit of so many units in the window. Under each limit a key
+    /// counts what was admitted under all of them.
     ///
     /// # Errors
-    /// A number that no window takes: 0, or more in a second than can be counted.
+    /// The number is 0, or more in a second than can be counted.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -74,13 +75,13 @@ impl RequestLimits {
         with_limit(&self.any, units, on_error)
     }
 
-    /// The limiter of the number in the settings.
+    /// The limiter for the number in the settings.
     pub(crate) fn any(&self) -> &RedisLimiter {
         &self.any
     }
 }
 
-/// A limiter of the same keys, and of another number.
+/// A limiter of the same keys for another number.
 pub(crate) fn with_limit(
     any: &RedisLimiter,
     units: u64,

@@ -10,9 +10,10 @@
 //!
 //! and losing the store once more adds nothing.
 //!
-//! Where each request brings a limit of its own, all of one period share a table that counts *parts*: there are [`PARTS`]
-//! in a period, and a unit is as many as come back while it would. So a part stands for a time, whatever the limit, and one
-//! key has one budget under all of them. What is no whole number of parts is rounded up, which only denies.
+//! If requests bring limits of their own, all limits of one period share a table. It counts *parts*, of which [`PARTS`] come
+//! back in a period. A unit of a limit costs as many parts as come back while one unit would. So a part stands for a length of
+//! time, whatever the limit, and a key has one budget under all of them. A cost that is no whole number of parts is rounded up,
+//! which can only deny.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +29,13 @@ use crate::script::plan::ScriptPlan;
 /// The wait that a denial names when it is not known when the store will be back: about when to look again.
 pub(crate) const RETRY: Duration = crate::store::backoff::LONGEST;
 
-/// The parts of a period: a limit above it has a share that is smaller than the limit by the nodes.
+/// How many parts come back in a period. A limit above this number has a smaller share than the limit divided by the nodes.
 pub(crate) const PARTS: u64 = 100_000_000;
 
 #[derive(Debug)]
 pub(crate) struct LocalShare {
     limiter: Arc<KeyedLimiter<[u8]>>,
-    /// What is counted for each unit.
+    /// The parts that a unit costs; 1 in a table that counts units.
     each: u64,
     /// The limit as a whole, not of the share; and by how many units it was softened, of which a share has none.
     limit: u64,
@@ -68,7 +69,7 @@ impl LocalShare {
         Ok(Self { limiter: limiter.into(), each: 1, limit, beyond, soft_bp })
     }
 
-    /// A table of parts for limits of this period, as one for the limit of the plan.
+    /// A table of parts for all limits of this period. It is used for the limit of the plan first.
     pub(crate) fn of_parts(plan: &ScriptPlan, nodes: u64, keys: usize) -> Result<Self, BuildError> {
         let period = plan.policy().quota().period();
         let parts = Quota::try_per(PARTS, period).and_then(|quota| quota.try_burst(PARTS));
@@ -81,18 +82,19 @@ impl LocalShare {
         Ok(any.under(plan, nodes))
     }
 
-    /// The same table for another limit of its period. No unit has more parts than there are: each share is one at least.
+    /// The same table for another limit of its period. A unit costs no more parts than a period has, so each share is at least
+    /// one unit.
     pub(crate) fn under(&self, plan: &ScriptPlan, nodes: u64) -> Self {
         let each = PARTS.saturating_mul(nodes).div_ceil(plan.limit.max(1)).min(PARTS);
         Self { limiter: Arc::clone(&self.limiter), each, limit: plan.limit, ..*self }
     }
 
-    /// So many units, as the table counts them.
+    /// Converts units to what the table counts.
     pub(crate) fn counted(&self, units: u64) -> u64 {
         units.saturating_mul(self.each)
     }
 
-    /// What a request costs a key.
+    /// The toll of a request on a key.
     pub(crate) fn toll<'a>(&'a self, key: &[u8], cost: u64, isolated: Timestamp) -> Toll<'a> {
         self.entry(key, isolated).cost(self.counted(cost))
     }

@@ -72,9 +72,9 @@ impl RedisLimiter {
         charge_by(&self.inner, ScriptVerb::Charge, key.as_ref(), units).await
     }
 
-    /// [`charge`](RedisLimiter::charge) of what was denied, so that a window too counts what lies beyond its limit: then a
+    /// Charges a cost that was denied. Unlike [`charge`](RedisLimiter::charge) it counts beyond the limit of a window, too: so a
     /// [`check_n`](RedisLimiter::check_n) of cost 0 is denied once more was counted than the limit. In mode `Async` a window
-    /// counts no more than that.
+    /// counts no more than its limit.
     ///
     /// # Errors
     /// As [`charge`](RedisLimiter::charge).
@@ -180,7 +180,7 @@ impl RedisLimiter {
     }
 }
 
-/// Charges what a node holds first, and the rest by this verb.
+/// Takes what this node holds first, and charges the rest by this verb.
 async fn charge_by(inner: &Inner, verb: ScriptVerb, key: &[u8], units: u64) -> Result<u64, Fault> {
     let (held, _) = inner.held(key).map_or((0, 0), |held| held.take_up_to(units));
     let owed = Units::owed(units - held);
@@ -197,7 +197,7 @@ async fn charge_by(inner: &Inner, verb: ScriptVerb, key: &[u8], units: u64) -> R
     let reply = inner.ask(verb, key, owed, inner.due()).await;
     let reply = reply.inspect_err(|_| {
         if inner.on_error == OnError::Local {
-            // What a share cannot remember is beyond what it admits in any case.
+            // If the share cannot remember all of it, it admits nothing more in any case.
             let (share, isolated) = (&inner.share, inner.link(key).isolated());
             let _ = share.entry(key, isolated).charge(share.counted(owed.want));
         }

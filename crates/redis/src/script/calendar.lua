@@ -3,8 +3,8 @@
 -- around its own clock. The server's time picks its window among them. If it is before the instant, or behind the last
 -- window but one, the flags of the reply say so (8), and the limit denies and is not charged.
 --
--- A key stores the instant at which its window ends, and the count. So it is known when a state is over also where
--- another policy asks, which sends no ends of these windows.
+-- A key stores the instant at which its window ends, and the count. So the script knows that a state is over even if another
+-- policy asks, which sends no ends of these windows.
 local TURNS, LONG_MARK = '<dddddd', MARK + 48
 
   -- The ends of windows in a block.

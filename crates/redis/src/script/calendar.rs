@@ -1,11 +1,11 @@
-//! [`WindowEnds`]: the windows of the calendar around a node's clock, which it tells the script.
+//! [`WindowEnds`]: the windows of the calendar around a node's clock. A node sends them to the script, which has no calendar.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tollgate::{CalendarUnit, Meter, Policy, Timestamp, Word};
 
-/// An instant, before the node's clock by as much as the longest window, which the server's clock may be behind; and the
-/// ends of the window that holds it and of the four after that. In microseconds since 1970: see calendar.lua.
+/// An instant, and the ends of the window that holds it and of the four after that, in microseconds since 1970. The instant is
+/// before the node's clock by the length of the longest window, so that the server's clock may be behind. See calendar.lua.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowEnds(pub(crate) [u64; 6]);
 
@@ -16,8 +16,8 @@ impl WindowEnds {
         Self::around(unit, u64::try_from(now.as_micros()).unwrap_or_default())
     }
 
-    /// The windows around a time, by the calendar of the core. Without a calendar they hold no time, and the script says
-    /// so.
+    /// The windows around a time, by the calendar of the core. If the core has no such windows all ends are 0, and the script
+    /// reports that its time is in none of them.
     pub(crate) fn around(unit: CalendarUnit, now_us: u64) -> Self {
         let mut ends = [0; 6];
         if let Ok(policy) = Policy::calendar(unit, 1) {
@@ -32,7 +32,7 @@ impl WindowEnds {
     }
 }
 
-/// When the window ends that holds an instant: then all of what is charged now is there again.
+/// When the window ends that holds an instant. What is charged in it is back then, so the core tells it as `reset_after`.
 fn end(meter: &Meter, at_us: u64) -> u64 {
     let at = Timestamp::from_nanos(at_us.saturating_mul(1_000));
     let (charged, _) = meter.check(Word::UNUSED, at, 1);
@@ -40,7 +40,7 @@ fn end(meter: &Meter, at_us: u64) -> u64 {
     at_us.saturating_add(left_us)
 }
 
-/// What tells windows of the calendar apart in a key; `None` for those that the core may learn later.
+/// The number that stands for the unit in a stored key; `None` for units that the core may get later.
 pub(crate) fn number_of(unit: CalendarUnit) -> Option<u8> {
     Some(match unit {
         CalendarUnit::Month => 0,
