@@ -154,11 +154,11 @@ struct LimiterIdentity {
     capacity: usize,
 }
 
-/// Where it is counted, and limits that come with requests there.
+/// Which keys limits are counted in, and the limits that come with requests there.
 #[derive(Clone, Debug)]
 enum LimitKeys {
     Own(Arc<OwnLimits<RequestLimits>>),
-    /// In keys of envoyproxy/ratelimit, which begin with this.
+    /// The keys of envoyproxy/ratelimit, which begin with this prefix.
     Envoyproxy(Arc<str>, Arc<OwnLimits<EnvoyproxyLimiter>>),
 }
 
@@ -177,7 +177,7 @@ pub(crate) struct GlobalLimits {
 }
 
 impl GlobalLimits {
-    /// With room for limits that come with requests of so many clients in each unit of time.
+    /// Opens the store. `own_clients` is the number of clients, for each unit of time, whose limits come with requests.
     pub(crate) fn open(
         global: &Global,
         own_clients: usize,

@@ -26,8 +26,8 @@ pub enum HostPort {
     /// A name that is resolved when the service starts. Of several addresses the first that can be listened on is
     /// taken.
     Name(HostName, u16),
-    /// All addresses of the machine, of IPv6 and of IPv4, as in `:8080`; those of IPv4 alone where it has no IPv6. As an
-    /// address to send to it is refused.
+    /// All addresses of the machine, of IPv6 and of IPv4, as in `:8080`. A machine without IPv6 has those of IPv4 alone. It
+    /// cannot be used as an address to send to.
     Everywhere(u16),
 }
 
@@ -70,7 +70,7 @@ impl FromStr for HostPort {
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(address));
         }
-        // As a socket address has it: digits alone.
+        // Digits alone, as in a socket address: `u16` would accept a `+`.
         let digits = text.strip_prefix(':').filter(|digits| !digits.starts_with('+'));
         if let Some(port) = digits.and_then(|digits| digits.parse().ok()) {
             return Ok(Self::Everywhere(port));

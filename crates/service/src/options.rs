@@ -60,7 +60,7 @@ pub struct Options {
     pub resp: Option<RespOptions>,
     /// The address of `/rlconfig` and `/v1/reset`, which show and undo the counts of all clients. Keep it loopback.
     pub admin: HostPort,
-    /// An address for `/metrics` alone, where those of HTTP and of the admin are not to be scraped. Default: none.
+    /// An address that serves `/metrics` alone, for a Prometheus that must not reach HTTP and the admin. Default: none.
     pub metrics: Option<HostPort>,
     /// Host names under which the admin's routes are available, in addition to `localhost` and IP addresses. Default:
     /// none.
@@ -81,8 +81,8 @@ pub struct Options {
     pub global: Option<Global>,
     /// Where what was spent is kept over a restart. Default: nowhere. Not together with `global`.
     pub state: Option<StateFile>,
-    /// Whether health checks succeed before there are rules, while requests are answered that there are none: as
-    /// envoyproxy/ratelimit does with `FORCE_START_WITHOUT_INITIAL_CONFIG`. Default: false.
+    /// Whether health checks succeed before there are rules, as in envoyproxy/ratelimit with
+    /// `FORCE_START_WITHOUT_INITIAL_CONFIG`. Requests are answered that there are no rules. Default: false.
     pub healthy_without_rules: bool,
     /// The names of metrics.
     pub metrics_names: MetricsNames,

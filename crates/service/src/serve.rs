@@ -125,7 +125,8 @@ pub async fn start(
     if options.state.is_some() && options.global.is_some() {
         return Err(StartError::State);
     }
-    // A control plane sends the state of the world: what is not in it is meant to be gone. A file may be half written.
+    // A control plane sends the state of the world, so a domain that is not in it is meant to be gone. A file that lacks one may
+    // be half written.
     options.settings.allow_empty |= matches!(options.rules, RulesFrom::Xds(_));
     let (linger, grace) = (options.linger, options.grace);
     let places = ConnectionPlaces::new(options.max_connections);
@@ -182,7 +183,7 @@ pub async fn start(
     })
 }
 
-/// What keeps the state, if there is one, the cache with what it has restored, and what Envoys hold.
+/// The keeper of the state, if there is one; the cache, with what was restored; and what Envoys hold.
 async fn restore(
     options: &Options,
     cache: RuleCache,
@@ -210,8 +211,9 @@ fn listen(
     let ages = ConnectionAges::around(options.grpc_max_age);
     let routers = ages.all().iter().map(|age| grpc::router(service, health.clone(), *age, stopped));
     let routers = routers.collect::<Result<Vec<_>, _>>()?;
-    let of_ages = (ages, options.grpc_max_age_grace);
-    let (incoming, incoming_reserved) = listen::incoming(sockets.grpc, of_ages, shared, tasks);
+    let grace_of_age = options.grpc_max_age_grace;
+    let (incoming, incoming_reserved) =
+        listen::incoming(sockets.grpc, ages, grace_of_age, shared, tasks);
     let served = routers.into_iter().zip(incoming).chain([(reserved, incoming_reserved)]);
     for (router, incoming) in served {
         let mut ends = stopped.clone();
@@ -312,7 +314,7 @@ impl Running {
         self.service.drain();
         report(&self.health, false).await;
         tokio::time::sleep(self.linger).await;
-        // Before their streams are closed.
+        // Before the streams of Envoys are closed.
         let quotas = self.service.quotas.end();
         // An error means that all listeners have ended by themselves.
         let _ = self.stop.send(true);

@@ -94,7 +94,7 @@ impl Service {
         }
     }
 
-    /// Begins with what Envoys hold of a service before this one, if that is known.
+    /// Takes over what Envoys hold of an earlier service, if that is known.
     pub(crate) fn restore_quotas(&self, saved: Option<SavedQuotas>) {
         let (Some(state), Some(saved)) = (&self.state, saved) else { return };
         match self.quotas.restore(&saved) {
@@ -164,7 +164,7 @@ impl Service {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Whether requests are decided: there are rules, or none are needed for it, and the service is not stopping.
+    /// Whether health checks succeed: the service is not stopping, and it has rules or may be healthy without.
     pub(crate) fn is_healthy(&self) -> bool {
         // Relaxed: as in `drain`.
         !self.draining.load(Ordering::Relaxed)

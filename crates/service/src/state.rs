@@ -6,9 +6,9 @@
 //! Files are read and written on threads that may block, for a bounded time: a disk that does not answer keeps neither the
 //! start nor the end of the service. What is no regular file is refused at the start.
 //!
-//! What Envoys hold of quotas is in a file of its own, `FILE.quotas`: it is written once, when nothing is given out any
-//! longer, and is gone before the next service gives out anything. So a service that was killed leaves none behind: what it
-//! has given out is not known.
+//! What Envoys hold of quotas is in a file of its own, `FILE.quotas`. The service writes it once, after its last assignment, and
+//! the next service removes it before its first one. So a service that is killed leaves no such file: nobody knows what it has
+//! assigned.
 //!
 //! A file that cannot be read does not keep the service from starting: a limiter that does not run limits nothing, and
 //! one that begins anew admits each client at most one limit more. It is logged, counted, and kept as `FILE.bad`.
@@ -40,7 +40,7 @@ const READ_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct StateKeeper {
     file: StateFile,
-    /// One write at a time: the last one waits for one that is under way. True once that has begun.
+    /// Only one write at a time: the last write waits for one that is under way. True once the last write has begun.
     writing: Mutex<bool>,
     written: ServiceTotal,
     errors: ServiceTotal,
@@ -113,7 +113,7 @@ impl StateKeeper {
         }
     }
 
-    /// What Envoys hold is not known, after all.
+    /// Tells that the saved quotas cannot be used.
     pub(crate) fn refuse_quotas(&self, error: &StateError) {
         self.errors.add(1);
         let path = beside(&self.file.path, "quotas");
@@ -123,7 +123,7 @@ impl StateKeeper {
         );
     }
 
-    /// Writes the file, and what Envoys hold if it is the last time. Blocks: not for a thread that answers requests.
+    /// Writes the file, and with the last write what Envoys hold. It blocks, so no thread that answers requests may call it.
     fn write(&self, cache: &RuleCache, quotas: Option<&SavedQuotas>) {
         // A write that panicked has left only its own new file behind.
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,7 +133,7 @@ impl StateKeeper {
         *writing = quotas.is_some();
         let path = beside(&self.file.path, "quotas");
         let Some(quotas) = quotas else {
-            // Here only if it could not be taken away at the start. It is true no longer.
+            // The file is here only if it could not be removed at the start. By now it is wrong.
             let _ = fs::remove_file(path);
             return self.write_tables(cache);
         };
@@ -142,7 +142,7 @@ impl StateKeeper {
             self.errors.add(1);
             tracing::error!("quotas not written to {}: {error}", path.display());
         }
-        // They take longer.
+        // The tables take longer, so they come second.
         self.write_tables(cache);
     }
 
@@ -276,10 +276,10 @@ fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadS
     Ok((cache, restored, take_quotas(&beside(path, "quotas"))))
 }
 
-/// Reads what Envoys hold, and takes the file away: from now on it is true no longer.
+/// Reads what Envoys hold, and removes the file, because it is wrong from now on.
 fn take_quotas(path: &Path) -> Result<Option<SavedQuotas>, StateError> {
     match path.metadata() {
-        // To open a FIFO waits for its other end.
+        // Opening a FIFO would wait for its other end.
         Ok(file) if !file.is_file() => {
             return Err(StateError::Damaged(format!("is {}", kind(&file))));
         }

@@ -123,7 +123,7 @@ async fn decide(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
         }
         *told = found.limits;
     }
-    // Where one in quota mode has room, the others deny nothing.
+    // If one rule in quota mode has room, the others in quota mode deny nothing.
     let quota = if quotas[1] > 0 { Weight::Counts } else { Weight::DeniesTogether };
     let others: Vec<&StoredRule<'_>> =
         rules.iter().copied().filter(|rule| !rule.is_apart()).collect();
@@ -138,8 +138,8 @@ async fn decide(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
     Found { is_denied: found.is_denied || is_over, limits, charges: found.charges }
 }
 
-/// Settles a rule that is decided apart; only looks, if that is all that the request asks for. Says that it is denied if it
-/// is over a limit, whatever its weight.
+/// Settles a rule that is decided apart, or only looks if the request asks for no more. The answer says that the rule denies if
+/// one of its limits is over, whatever its weight.
 async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
     let charges = act != Act::Peek;
     let before = match rule.manner {
@@ -182,7 +182,7 @@ async fn give_back_units(rule: &StoredRule<'_>) -> Found {
     found
 }
 
-/// `quota` is what those in quota mode weigh.
+/// `quota` is the weight of rules in quota mode.
 async fn decide_at_once(
     rules: &[&StoredRule<'_>],
     quota: Weight,
@@ -306,7 +306,7 @@ async fn charge(rules: &[&StoredRule<'_>]) -> Found {
     Found { is_denied: false, ..found }
 }
 
-/// As in envoyproxy/ratelimit: a request over the limit is counted.
+/// Counts a request over the limit, as envoyproxy/ratelimit does.
 async fn drain(rules: &[&StoredRule<'_>]) {
     for rule in rules {
         for limit in rule.limits.iter().filter(|limit| limit.drains_denied) {
@@ -352,7 +352,7 @@ impl<'a> StoredRule<'a> {
         self.manner != Manner::Together
     }
 
-    /// Its weight, where those in quota mode have this one.
+    /// Its weight, if rules in quota mode have this one.
     fn weighs(&self, quota: Weight) -> Weight {
         if self.weight == Weight::DeniesTogether { quota } else { self.weight }
     }

@@ -1,4 +1,5 @@
-//! Limits that come with requests, in Redis: for each unit of time a limiter that takes the number of each request.
+//! Limits that come with requests, in Redis. There is one set of keys for each unit of time; each request brings the number
+//! of its limit.
 
 use tollgate::{Algorithm, Policy, Quota};
 use tollgate_redis::{
@@ -6,9 +7,9 @@ use tollgate_redis::{
 };
 use tollgate_rules::{Override, Rule, Unit};
 
-/// What gives a limiter for the number of a request.
+/// Makes a limiter for the number that a request brings.
 pub(super) trait PerRequest {
-    /// What counts under that number.
+    /// The limiter.
     type Counter;
 
     fn with_limit(&self, units: u64, on_error: OnError) -> Result<Self::Counter, BuildError>;
@@ -38,27 +39,29 @@ pub(super) fn on_error_of(on_error: tollgate_rules::OnError) -> OnError {
     }
 }
 
-/// The limiters of all units.
+/// The keys of all units.
 #[derive(Debug)]
 pub(super) struct OwnLimits<L> {
     /// In the order of [`Unit::ALL`].
     of_units: Vec<L>,
-    /// Where no rule says otherwise.
+    /// What holds if no rule matches, or the rule does not say it.
     on_error: tollgate_rules::OnError,
 }
 
 impl<L: PerRequest> OwnLimits<L> {
-    /// One for each unit, of the settings that `settings` gives for its window and name.
+    /// `build` gets the settings of each unit: its window and its name.
     pub(super) fn new(
         on_error: tollgate_rules::OnError,
         build: impl Fn(Settings) -> Result<L, BuildError>,
     ) -> Result<Self, BuildError> {
         let of_unit = |unit: Unit| {
-            let quota = Quota::try_per(1, unit.length());
-            // Always valid: every unit is a window.
-            let policy = quota.and_then(|quota| Policy::new(Algorithm::FixedWindow, quota));
-            let policy = policy.unwrap_or_else(|_| Quota::per_second(1).into());
-            // No part of a rule's keys begins so.
+            let policy = Quota::try_per(1, unit.length())
+                .and_then(|quota| Policy::new(Algorithm::FixedWindow, quota))
+                .map_err(|_| BuildError::Setting {
+                    setting: "the unit of a limit that comes with a request",
+                    accepted: "one that is the period of a fixed window, as all of them are",
+                })?;
+            // The keys of a rule have no part that begins with this character.
             let part = format!("#{unit}");
             build(Settings::new(policy).name("limit").part(part))
         };
@@ -66,7 +69,7 @@ impl<L: PerRequest> OwnLimits<L> {
         Ok(Self { of_units, on_error })
     }
 
-    /// The limiter of a limit that has come in the place of this rule's; `None` of 0, which is asked of no store.
+    /// The limiter for a limit that replaces those of this rule. `None` for a limit of 0, for which no store is asked.
     pub(super) fn of(&self, limit: Override, rule: Option<&Rule>) -> Option<L::Counter> {
         let place = Unit::ALL.iter().position(|unit| *unit == limit.unit)?;
         let on_error = rule.and_then(Rule::on_error).unwrap_or(self.on_error);

@@ -11,10 +11,11 @@ use std::time::Duration;
 /// How many ages there are. So many connections that follow each other have different ones.
 const AGES: u32 = 16;
 
-/// From one connection to the next: no neighbour, and no divisor of their number.
+/// The step from the age of one connection to that of the next. Neighbours are far apart, and since 7 and [`AGES`] have no
+/// common divisor, all ages are used.
 const STRIDE: usize = 7;
 
-/// The ages, and whose turn it is.
+/// The ages, and which of them the next connection gets.
 #[derive(Debug)]
 pub(crate) struct ConnectionAges {
     ages: Vec<Option<Duration>>,
@@ -22,7 +23,8 @@ pub(crate) struct ConnectionAges {
 }
 
 impl ConnectionAges {
-    /// From nine to eleven tenths of this age, as envoyproxy/ratelimit has them. Without one there is none to be spread.
+    /// Spreads the ages from nine to eleven tenths of this one, as envoyproxy/ratelimit does. Without an age there is nothing to
+    /// spread.
     pub(crate) fn around(age: Option<Duration>) -> Self {
         let spread = |age: Duration| {
             let shortest = age / 10 * 9;
@@ -30,7 +32,7 @@ impl ConnectionAges {
             (0..AGES).map(|n| Some(shortest.saturating_add(step.saturating_mul(n)))).collect()
         };
         let ages = age.map_or_else(|| vec![None], spread);
-        // Services that start together do not begin with the same one.
+        // Random, so that services that start together do not begin with the same age.
         #[expect(clippy::cast_possible_truncation, reason = "any number is as good")]
         let first = RandomState::new().hash_one(0) as usize;
         Self { ages, next: AtomicUsize::new(first) }
@@ -42,7 +44,7 @@ impl ConnectionAges {
 
     /// Which of them the next connection has.
     pub(super) fn deal(&self) -> usize {
-        // Relaxed: a count by itself.
+        // Relaxed: nothing else is published with the count.
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         turn.wrapping_mul(STRIDE) % self.ages.len()
     }

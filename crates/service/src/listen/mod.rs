@@ -94,15 +94,16 @@ pub(crate) async fn accept<F, S>(
     }
 }
 
-/// Connections as they come.
+/// The connections of one age, as they come.
 type Incoming = ReceiverStream<std::io::Result<Io>>;
 
 /// The connections of several sockets, for gRPC, in the runtime of the caller: Envoy has few connections with many requests
-/// each, which its threads share. They are dealt out by their ages, and each is closed `grace` after its own, whatever it
-/// is doing. The last are those of the reserve.
+/// each, which its threads share. There is a stream of connections for each age; a connection is closed `grace` after its age,
+/// whatever it is doing. The last stream has the connections of the reserve.
 pub(crate) fn incoming(
     sockets: Vec<Socket>,
-    (ages, grace): (ConnectionAges, Option<Duration>),
+    ages: ConnectionAges,
+    grace: Option<Duration>,
     shared: &OfListeners,
     tasks: &mut JoinSet<()>,
 ) -> (Vec<Incoming>, Incoming) {

@@ -29,14 +29,14 @@ impl Socket {
         Self::of(TcpListener::bind(address).await?, tls)
     }
 
-    /// Listens on this port of all addresses: of both families where the machine has IPv6, else of IPv4.
+    /// Listens on this port of all addresses: those of IPv6 and IPv4 if the machine has IPv6, else those of IPv4.
     pub(crate) async fn everywhere(
         port: u16,
         tls: Option<Arc<Tls>>,
     ) -> io::Result<(Self, SocketAddr)> {
         match of_both_families(port) {
             Ok(listener) => Self::of(listener, tls),
-            // The port is taken, or may not be: that is no matter of a family.
+            // The port is taken or forbidden. IPv4 alone would not help.
             Err(error)
                 if [io::ErrorKind::AddrInUse, io::ErrorKind::PermissionDenied]
                     .contains(&error.kind()) =>
@@ -77,7 +77,7 @@ impl Socket {
                 let (stream, peer) = listener.accept().await?;
                 // Answers are small, and are sent without delay.
                 let _ = stream.set_nodelay(true);
-                // Where both families are listened on, IPv4 comes within IPv6: 10.0.0.7 is 10.0.0.7.
+                // A socket for both families reports IPv4 clients as ::ffff:10.0.0.7. Rules and trusted proxies name them as 10.0.0.7.
                 Ok(Raw::Tcp(stream, peer.ip().to_canonical()))
             }
             #[cfg(unix)]
@@ -101,7 +101,7 @@ const BACKLOG: u32 = 65_535;
 fn of_both_families(port: u16) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v6()?;
     SockRef::from(&socket).set_only_v6(false)?;
-    // As tokio does for other addresses: a restart has the port at once. On Windows it would mean something else.
+    // tokio does this for other addresses: so a restart gets the port at once. On Windows the option means something else.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind((Ipv6Addr::UNSPECIFIED, port).into())?;

@@ -134,14 +134,15 @@ fn added(counts: &[RuleCounts], read: fn(&RuleCounts) -> u64) -> u64 {
     counts.iter().map(read).fold(0, u64::saturating_add)
 }
 
-/// How many requests over gRPC took no longer than so many milliseconds, and longer than the next less, for StatsD alone.
+/// The requests over gRPC by the time that they took, for StatsD alone. Each series counts those between its bound, in
+/// milliseconds, and the next smaller one.
 pub(crate) const RESPONSE_TIMES: &str = "ratelimit_service_response_times";
 
-/// What stands for requests that took longer than any bound.
+/// Stands for requests that took longer than the largest bound.
 const LONGEST_MS: &str = "1000";
 
-/// The same counts of rules for StatsD, whose names have all levels: they are the labels of one `rule`. And times of
-/// requests, each as the bound that it did not exceed.
+/// The counts of rules for StatsD: a name there has all levels of a rule, so they are one label. It also has the times of
+/// requests, each as the bound that the time did not exceed.
 #[derive(Debug)]
 pub(crate) struct TheirPaths {
     pub(crate) cache: Arc<RuleCache>,

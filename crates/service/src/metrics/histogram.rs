@@ -39,7 +39,7 @@ impl Histogram {
         self.sum_ns.add(took_ns.saturating_mul(times));
     }
 
-    /// The counts, each with the bound above it, in nanoseconds; the last has none.
+    /// The counts, each with its upper bound in nanoseconds; the last count has no bound.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let bounds = BOUNDS_NS.into_iter().map(Some).chain([None]);
         bounds.zip(self.counts.iter().map(ServiceTotal::get))

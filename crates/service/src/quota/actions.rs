@@ -1,4 +1,4 @@
-//! What is sent to Envoy.
+//! The messages that are sent to Envoy.
 
 use super::holder::{Share, TIME_TO_LIVE_S};
 use super::reports::Entries;
@@ -28,7 +28,7 @@ pub(super) fn assignment(entries: &Entries, strategy: Strategy) -> BucketAction 
     bucket_action(entries, Act::QuotaAssignmentAction(act))
 }
 
-/// The service knows the bucket no longer.
+/// The service has forgotten the bucket.
 pub(super) fn abandonment(entries: &Entries) -> BucketAction {
     bucket_action(entries, Act::AbandonAction(AbandonAction {}))
 }

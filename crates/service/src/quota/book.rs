@@ -50,9 +50,9 @@ pub(crate) struct Quotas {
 #[derive(Debug, Default)]
 struct QuotaBook {
     last_id: u64,
-    /// In nanoseconds of the clock: before, assignments of a service before this one may be in force that are not known.
+    /// Until this time, in nanoseconds of the clock, unknown assignments of an earlier service may be in force.
     from: u64,
-    /// Set when the service stops: nothing is given any more.
+    /// Set when the service stops. From then on nothing is assigned.
     has_ended: bool,
     orphans: Orphans,
     streams: HashMap<u64, QuotaStream>,
@@ -69,7 +69,7 @@ struct QuotaStream {
     domain: String,
     /// The holder of each bucket.
     buckets: HashMap<Entries, u64>,
-    /// What its Envoy had before a restart; `None` before that is asked.
+    /// The buckets that its Envoy had before a restart; `None` until they are looked up.
     had: Option<HashMap<Entries, Orphan>>,
 }
 
@@ -86,8 +86,8 @@ struct BucketHolder {
 type Letters = HashMap<u64, Vec<BucketAction>>;
 
 impl Quotas {
-    /// Nothing is assigned for a time to live: assignments of a service before this one may be in force so long. Unless
-    /// they are [restored](Quotas::restore).
+    /// Nothing is assigned for a time to live, because assignments of an earlier service may be in force for so long. If these
+    /// are [restored](Quotas::restore), that wait is not needed.
     pub(crate) fn new(clock: Clock) -> Self {
         let from = clock.now().as_nanos().saturating_add(IN_FORCE);
         let book = Mutex::new(QuotaBook { from, ..QuotaBook::default() });
@@ -98,7 +98,7 @@ impl Quotas {
         OfQuotas(Arc::clone(&self.counts))
     }
 
-    /// A stream from this address has opened: its number, and what it is told.
+    /// Opens a stream from this address. Returns its number, and what it is told.
     pub(super) fn open(
         &self,
         address: IpAddr,

@@ -44,11 +44,11 @@ pub(super) struct Holder {
     pub(super) denies: bool,
     /// All that may be in force, the newest last.
     pub(super) leases: Vec<ShareLease>,
-    /// Set if it is told nothing any more, or not yet. Its leases may still be in force.
+    /// Set if it is not told anything: its stream has closed, or it has not come back. Its leases may still be in force.
     pub(super) is_gone: bool,
-    /// Whether its newest lease has arrived, as it was sent last, or will.
+    /// Whether its newest lease is certain to arrive, or has arrived, as it was sent last.
     pub(super) is_sure: bool,
-    /// It is given nothing before: it may have a lease that is not known to be its own.
+    /// It is given nothing before this time, because it may have a lease that is not known to be its own.
     pub(super) from: u64,
 }
 

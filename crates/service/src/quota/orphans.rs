@@ -1,23 +1,23 @@
-//! What Envoys hold of a service before this one, until they have come back.
+//! Assignments of an earlier service whose Envoys have not come back yet.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use super::reports::{Entries, LimitKey};
 
-/// What Envoys may have of a service before this one, by the address and the domain of their streams, until they have
-/// come back or it is over.
+/// The orphans by the address and the domain of their streams. An orphan is here until its Envoy comes back or the assignment
+/// is over.
 pub(super) type Orphans = HashMap<(IpAddr, String), OrphansOf>;
 
-/// What came from one address.
+/// The orphans of one address and domain.
 #[derive(Debug, Default)]
 pub(super) struct OrphansOf {
-    /// Whether by one stream, so that the next one is that of the same Envoy.
+    /// Whether they were of one stream, so that the next stream is taken for that of the same Envoy.
     pub(super) is_alone: bool,
     pub(super) buckets: HashMap<Entries, Orphan>,
 }
 
-/// A bucket of an Envoy.
+/// What an Envoy may hold of one bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Orphan {
     /// The holder in the pool.
@@ -26,13 +26,13 @@ pub(super) struct Orphan {
     pub(super) until: u64,
 }
 
-/// What a new bucket of a stream may have had before the restart.
+/// What is known about a new bucket of a stream from the time before the restart.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Predecessor {
     None,
-    /// This holder.
+    /// It is that of this holder.
     Known(u64),
-    /// One that streams of its address had, until this time at most.
+    /// Several streams of its address had such a bucket, until this time at most.
     OneOfSeveral {
         until: u64,
     },

@@ -31,17 +31,17 @@
 //! lease is prolonged only while that is certain to arrive in time; later it is given anew, and paid.
 //!
 //! # Over a restart
-//! A service that stops saves its pools ([`Pool::saved`]) when it gives out nothing any more, and the next one begins with
-//! them: [`Pool::restored`]. Leases that were given are counted until they are over, as those of closed streams. The
-//! service tells which new stream is that of an Envoy of before; what came from it before counts for its holder again.
-//! A second assumption is made there: *while one stream was open from an address, the next one from there is that of
-//! the same Envoy*. Where it is another one's, that lease is not counted while it is in force, for `IN_FORCE` at most: then
-//! Envoys let through as much more, and its `b` once more. Of an address with several streams nothing is assumed. Time in
-//! between is told by the system's clock, which has to be right.
+//! When a service stops, it assigns nothing any more and saves its pools ([`Pool::saved`]). The next service begins with them
+//! ([`Pool::restored`]). Leases that were given count until they are over, as those of closed streams do. The next service
+//! decides which new stream belongs to an Envoy of before, and that stream takes over the holder of the old one.
+//! This needs a second assumption: *if one stream was open from an address, the next stream from there is that of the same
+//! Envoy*. If it is another Envoy's, the old lease is not counted while it is in force, for at most `IN_FORCE`. Envoys then let
+//! through more by the rate of that lease, and by its `b` once. If several streams were open from an address, nothing is
+//! assumed about them. The system's clock tells how long the restart took, so it has to be right.
 //!
-//! The close of a stream is a message, too. So a lease that was last sent two `DELAY`s before the end, on a stream that was
-//! open then, has arrived, and is prolonged as ever. What was sent later may be lost: it counts, with all before it, until
-//! a report shows that a new one, which is paid, has replaced it.
+//! The close of a stream is a message, too. So if a lease was last sent two `DELAY`s before the end, on a stream that was open
+//! then, it has arrived, and can be prolonged. A lease that was sent later may be lost. It counts, with all before it, until a
+//! report shows that a new lease, which is paid, has replaced it.
 //!
 //! # Which holder gets how much
 //! In proportion to what each has reported as asked for, allowed or not; at least a twentieth of an equal share, so
@@ -143,7 +143,7 @@ impl Pool {
             self.holders.len() - 1
         });
         let holder = &mut self.holders[place];
-        // One of before a restart comes back.
+        // It may be a holder from before a restart that comes back.
         holder.is_gone = false;
         holder.report(now, allowed, denied, found.is_none());
         holder.acknowledge(now);

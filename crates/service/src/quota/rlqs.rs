@@ -60,7 +60,7 @@ impl RateLimitQuotaService for Rlqs {
             ));
         }
         let peer = request.extensions().get().map(|PeerAddress(address)| address.to_canonical());
-        // Every connection has one.
+        // Every connection has an address.
         let address = peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let (stream, answers) = self.service.quotas.open(address)?;
         let (service, stopped) = (Arc::clone(&self.service), self.stopped.clone());

@@ -1,4 +1,4 @@
-//! [`SavedQuotas`]: what Envoys hold when a service stops, for the one after it.
+//! [`SavedQuotas`]: what Envoys hold when a service stops, for the service that starts next.
 //!
 //! # The file
 //! `TOLLQUOT`, the version (4 bytes), messages of Protocol Buffers, each after its length, and the CRC-32 of all of that
@@ -17,13 +17,13 @@ use super::holder::IN_FORCE;
 const MAGIC: [u8; 8] = *b"TOLLQUOT";
 const VERSION: u32 = 1;
 
-/// The maximum length of a message. It has the names and values of one report at most.
+/// The maximum length of a message. The longest one has the names and values of one report.
 const MAX_MESSAGE: usize = 4 << 20;
 
 /// The maximum length of the file, and of what is read from it in memory.
 const MAX_BYTES: usize = 128 << 20;
 
-/// What a message takes in memory besides its texts.
+/// The bytes that a message takes in memory besides its texts.
 const OVERHEAD: usize = 512;
 
 /// All limits that Envoys may hold parts of.
@@ -42,10 +42,10 @@ pub(super) struct SavedPool {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SavedHead {
-    /// When it was written, by the system's clock.
+    /// The time of writing, by the system's clock.
     #[prost(uint64, tag = "1")]
     pub(super) wall_ns: u64,
-    /// For how long assignments that are not known may be in force.
+    /// How long unknown assignments may still be in force.
     #[prost(uint64, tag = "2")]
     pub(super) from_ns: u64,
     #[prost(uint32, tag = "3")]
@@ -69,7 +69,7 @@ pub(super) struct SavedLimit {
     /// Saved tokens, rounded down.
     #[prost(uint32, tag = "7")]
     pub(super) tokens: u32,
-    /// For how long nothing of it is given out.
+    /// How long nothing of this limit may be assigned.
     #[prost(uint64, tag = "8")]
     pub(super) from_ns: u64,
     #[prost(uint32, tag = "9")]
@@ -83,10 +83,10 @@ pub(super) struct SavedHolder {
     pub(super) per_fill: u32,
     #[prost(uint32, tag = "2")]
     pub(super) max_tokens: u32,
-    /// For how long it may be in force.
+    /// How long it may still be in force.
     #[prost(uint64, tag = "3")]
     pub(super) left_ns: u64,
-    /// Whether Envoy certainly has exactly this, and for a time to live since it was last sent.
+    /// Whether Envoy certainly has this lease, for a time to live since it was last sent.
     #[prost(bool, tag = "4")]
     pub(super) is_sure: bool,
     #[prost(uint64, optional, tag = "5")]
@@ -94,13 +94,13 @@ pub(super) struct SavedHolder {
     /// How long ago the demand was measured.
     #[prost(uint64, tag = "6")]
     pub(super) measured_ns: u64,
-    /// Where its stream came from; empty if none was open.
+    /// The address that its stream came from; empty if no stream was open.
     #[prost(string, tag = "7")]
     pub(super) address: String,
     /// Whether that was the only stream from there.
     #[prost(bool, tag = "8")]
     pub(super) is_alone: bool,
-    /// The names and values of the bucket, in turn; none if no stream was open.
+    /// The names and values of the bucket, alternating; empty if no stream was open.
     #[prost(string, repeated, tag = "9")]
     pub(super) entries: Vec<String>,
 }
@@ -148,7 +148,7 @@ impl SavedQuotas {
     }
 
     /// # Errors
-    /// It cannot be read, or is not as it was written.
+    /// The file cannot be read, or it differs from what was written.
     pub(crate) fn read(reader: impl Read) -> Result<Self, StateError> {
         let mut bytes = Vec::new();
         reader.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
@@ -156,7 +156,7 @@ impl SavedQuotas {
             return Err(damaged(format!("has more than {MAX_BYTES} bytes, which are accepted")));
         }
         let body = bytes.strip_prefix(&MAGIC).and_then(|rest| rest.split_first_chunk());
-        let foreign = || damaged("is none of quotas that tollgate has written");
+        let foreign = || damaged("was not written by tollgate");
         let (version, rest) = body.ok_or_else(foreign)?;
         let version = u32::from_le_bytes(*version);
         if version != VERSION {
@@ -183,7 +183,7 @@ impl SavedQuotas {
             let limit: SavedLimit = next(&mut rest)?;
             bounded(limit.from_ns)?;
             if limit.fill_s == 0 || limit.tokens > limit.burst {
-                return Err(damaged("has a limit that none can be"));
+                return Err(damaged("has a limit with impossible numbers"));
             }
             takes(limit.bytes())?;
             let mut holders = Vec::new();
@@ -218,7 +218,7 @@ fn next<M: Message + Default>(rest: &mut &[u8]) -> Result<M, StateError> {
 }
 
 fn bounded(ns: u64) -> Result<(), StateError> {
-    let long = || damaged("has an assignment that is in force for longer than any can be");
+    let long = || damaged("has an assignment that would be in force for too long");
     if ns <= IN_FORCE { Ok(()) } else { Err(long()) }
 }
 
@@ -246,11 +246,11 @@ mod tests {
         let holder = SavedHolder { left_ns: IN_FORCE, ..SavedHolder::default() };
         let limit = SavedLimit::new(HUNDRED, 100, IN_FORCE);
         assert_eq!(told(limit.clone(), vec![holder.clone()]), "1");
-        let long = "the state has an assignment that is in force for longer than any can be";
+        let long = "the state has an assignment that would be in force for too long";
         let longer = SavedHolder { left_ns: IN_FORCE + 1, ..holder.clone() };
         assert_eq!(told(limit.clone(), vec![longer]), long);
         assert_eq!(told(SavedLimit::new(HUNDRED, 0, IN_FORCE + 1), vec![]), long);
-        let none = "the state has a limit that none can be";
+        let none = "the state has a limit with impossible numbers";
         assert_eq!(told(SavedLimit::new(HUNDRED, 101, 0), vec![]), none);
         let never = Allowance { fill_s: 0, ..HUNDRED };
         assert_eq!(told(SavedLimit::new(never, 0, 0), vec![]), none);

@@ -72,7 +72,7 @@ impl LineForm {
     }
 }
 
-/// So many times at once: a server takes one of them for as many as the rate says.
+/// One line stands for several times: a server counts it as often as the rate says.
 fn timer(times: LineAmount) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a statistic")]
     let times = match times {

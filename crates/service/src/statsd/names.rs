@@ -16,7 +16,7 @@ const OF_ALL: [(&str, &str); 4] = [
     ("tollgate_config_load_success", "ratelimit.service.config_load_success"),
     ("tollgate_config_load_error", "ratelimit.service.config_load_error"),
     ("tollgate_global_shadow_mode", "ratelimit.service.global_shadow_mode"),
-    // There the name has the domain, which is what a request brings: here all of them are one.
+    // In envoyproxy/ratelimit the name has the domain. Requests bring domains, without a bound, so here all of them have one name.
     ("tollgate_domain_not_found", "ratelimit.service.rate_limit.other.domain_not_found"),
 ];
 
@@ -33,7 +33,7 @@ pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
     if let Some((_, theirs)) = OF_ALL.iter().find(|(ours, _)| *ours == series.name) {
         return vec![(*theirs).to_owned()];
     }
-    // What Redis did not decide because it does not answer; there such a request gets no decision.
+    // Requests that Redis did not decide. In envoyproxy/ratelimit such a request gets no decision.
     if series.name == "tollgate_store_decisions" && ["local", "rule"].contains(&label("by")) {
         return vec!["ratelimit.service.call.should_rate_limit.redis_error".to_owned()];
     }
@@ -47,7 +47,7 @@ pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
     Vec::new()
 }
 
-/// The name of a time there, and the milliseconds that a series of times counts.
+/// The name of a time in envoyproxy/ratelimit, and the milliseconds that a series counts.
 pub(super) fn response_time<'s>(series: &'s PageSeries<'_>) -> Option<(&'static str, &'s str)> {
     let [(_, ms)] = &series.labels[..] else { return None };
     let name = "ratelimit_server.ShouldRateLimit.response_time";

@@ -11,16 +11,16 @@ use opentelemetry_http::hyper::HyperClient;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use tokio::runtime::Handle;
 
-/// The maximum time for one request, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says, which is 10 s without a word.
+/// The maximum time for one request, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. The default of that is 10 s.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The SDK sends spans from a thread of its own, where a client of the runtime would find none. So each request runs in a
-/// task, and the thread waits for it.
+/// The SDK sends spans from a thread of its own, which has no runtime for the client to run on. So each request runs in a task
+/// of this runtime, and the thread waits for it.
 #[derive(Debug)]
 pub(super) struct OnRuntime(Handle, Arc<dyn HttpClient>);
 
 impl OnRuntime {
-    /// Needs a runtime. Over TLS it trusts the authorities of the machine.
+    /// Must be called on a runtime. Over TLS the client trusts the certificate authorities of the machine.
     pub(super) fn open(is_https: bool) -> io::Result<Self> {
         let client: Arc<dyn HttpClient> = if is_https {
             let provider = rustls::crypto::ring::default_provider();

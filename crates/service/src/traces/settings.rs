@@ -18,7 +18,7 @@ pub struct Traces {
     /// The collector, as in `http://127.0.0.1:4317`, or over HTTP the whole address, as in
     /// `http://127.0.0.1:4318/v1/traces`. With `https://` an authority of the machine must have signed its certificate.
     pub endpoint: String,
-    /// How it is spoken to. Default: over gRPC.
+    /// The protocol that it speaks. Default: gRPC.
     pub protocol: OtlpProtocol,
     /// Which requests are traced.
     pub sampling: TraceSampling,
@@ -26,7 +26,7 @@ pub struct Traces {
     pub resource: Vec<(String, String)>,
 }
 
-/// How a collector is spoken to.
+/// The protocol of a collector.
 ///
 /// ```
 /// assert_eq!(tollgate_service::OtlpProtocol::default(), tollgate_service::OtlpProtocol::Grpc);

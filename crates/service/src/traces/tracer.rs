@@ -120,7 +120,7 @@ impl Tracer {
     }
 }
 
-/// What sends spans, or why there can be none.
+/// The exporter of spans, or why it cannot be made.
 fn exporter(traces: &Traces, is_https: bool) -> Result<SpanExporter, String> {
     let exporter = match traces.protocol {
         OtlpProtocol::Grpc => {

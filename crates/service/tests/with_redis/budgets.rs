@@ -1,5 +1,5 @@
-//! Budgets of what is known after the response, asked for in every way and counted in every mode: each holds, or it is told
-//! that it does not. The table of `docs/from-envoy.md` is what this finds.
+//! Budgets of costs that are known only after the response, asked for in every way and counted in every mode. Each budget
+//! holds, or the service tells that it does not. The table of `docs/from-envoy.md` shows the results.
 
 use std::fs;
 use std::path::Path;
@@ -32,16 +32,40 @@ const RULES: [(&str, &str); 4] = [
     ("`usage`, `quota_mode`", "usage: true, quota_mode: true, "),
 ];
 
-/// What a request is asked with before its response, and whether it brings a limit of its own.
-const ASKED: [(u64, bool); 4] = [(1, false), (0, false), (1, true), (0, true)];
+/// How Envoy asks for a request before its response.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    hits: u64,
+    has_own_limit: bool,
+}
 
-/// How a service is started: by which flags, and what counts.
-const MODES: [(&str, bool, bool, bool); 5] = [
-    ("files", false, false, false),
-    ("`--compat`", true, false, false),
-    ("`--redis`", false, true, false),
-    ("both", true, true, false),
-    ("keys of envoyproxy/ratelimit", true, true, true),
+const ASKED: [Asked; 4] = [
+    Asked { hits: 1, has_own_limit: false },
+    Asked { hits: 0, has_own_limit: false },
+    Asked { hits: 1, has_own_limit: true },
+    Asked { hits: 0, has_own_limit: true },
+];
+
+/// How a service is started.
+#[derive(Clone, Copy, Debug)]
+struct ServiceMode {
+    compat: bool,
+    redis: bool,
+    envoyproxy_keys: bool,
+}
+
+const FILES: ServiceMode = ServiceMode { compat: false, redis: false, envoyproxy_keys: false };
+const COMPAT: ServiceMode = ServiceMode { compat: true, ..FILES };
+const REDIS: ServiceMode = ServiceMode { redis: true, ..FILES };
+const BOTH: ServiceMode = ServiceMode { compat: true, ..REDIS };
+const THEIR_KEYS: ServiceMode = ServiceMode { envoyproxy_keys: true, ..BOTH };
+
+const MODES: [(&str, ServiceMode); 5] = [
+    ("files", FILES),
+    ("`--compat`", COMPAT),
+    ("`--redis`", REDIS),
+    ("both", BOTH),
+    ("keys of envoyproxy/ratelimit", THEIR_KEYS),
 ];
 
 fn rules(keys: &str) -> String {
@@ -50,13 +74,11 @@ fn rules(keys: &str) -> String {
     )
 }
 
-fn options(
-    server: &Server,
-    (compat, redis, envoyproxy): (bool, bool, bool),
-) -> impl Fn(Options) -> Options {
+fn options(server: &Server, mode: ServiceMode) -> impl Fn(Options) -> Options {
     let address = server.address();
+    let ServiceMode { compat, redis, envoyproxy_keys } = mode;
     move |options| {
-        let envoyproxy = envoyproxy.then(String::new);
+        let envoyproxy = envoyproxy_keys.then(String::new);
         let deadline = Duration::from_secs(10);
         let global =
             redis.then(|| Global { nodes: 2, envoyproxy, deadline, ..Global::new(&address) });
@@ -70,7 +92,7 @@ async fn is_ok(
     hits: u64,
     own: Option<u32>,
 ) -> bool {
-    // YEAR
+    // 6 is a year.
     let limit = own.map(|requests_per_unit| RateLimitOverride { requests_per_unit, unit: 6 });
     let asked =
         RateLimitDescriptor { hits_addend: Some(hits), limit, ..descriptor(&[("user", user)]) };
@@ -78,12 +100,12 @@ async fn is_ok(
     answer.into_inner().overall_code() == Code::Ok
 }
 
-/// The tokens that pass, asked for one after the other.
-async fn passed(world: &World, user: &str, (asked, own): (u64, bool)) -> u64 {
-    let (mut client, own) = (world.client().await, own.then_some(OWN_LIMIT));
+/// The tokens that pass if responses come one after the other.
+async fn passed(world: &World, user: &str, asked: Asked) -> u64 {
+    let (mut client, own) = (world.client().await, asked.has_own_limit.then_some(OWN_LIMIT));
     let mut passed = 0;
     for _ in 0..REQUESTS {
-        if is_ok(&mut client, user, asked, own).await {
+        if is_ok(&mut client, user, asked.hits, own).await {
             passed += COST;
             is_ok(&mut client, user, COST, own).await;
         }
@@ -92,7 +114,7 @@ async fn passed(world: &World, user: &str, (asked, own): (u64, bool)) -> u64 {
 }
 
 /// How the budget of one row is kept in one mode.
-async fn cell(n: usize, keys: &str, asked: (u64, bool), mode: (bool, bool, bool)) -> String {
+async fn cell(n: usize, keys: &str, asked: Asked, mode: ServiceMode) -> String {
     let server = Server::start();
     let of = options(&server, mode);
     let cache = rule_cache(of(Options::new(""))).expect("settings that go together");
@@ -101,12 +123,12 @@ async fn cell(n: usize, keys: &str, asked: (u64, bool), mode: (bool, bool, bool)
         return "refused".to_owned();
     }
     let world = serve_with(&format!("budgets_{n}"), &rules(keys), of).await;
-    if mode.1 {
+    if mode.redis {
         world.until("tollgate_store_degraded 0").await;
     }
-    let limit = if asked.1 { u64::from(OWN_LIMIT) } else { LIMIT };
+    let limit = if asked.has_own_limit { u64::from(OWN_LIMIT) } else { LIMIT };
     let passed = passed(&world, "alice", asked).await;
-    let denied = match asked.1 {
+    let denied = match asked.has_own_limit {
         true => "tollgate_own_limits_denied_costs_total",
         false => "tollgate_rule_denied_costs_total{domain=\"ai\",rule=\"user\"}",
     };
@@ -130,16 +152,16 @@ async fn every_budget_holds_or_is_told() {
     for (row, (asked, (name, keys))) in
         ASKED.into_iter().flat_map(|asked| RULES.map(|rule| (asked, rule))).enumerate()
     {
-        // A limit that comes with the request is in no mode of the rule's.
-        if asked.1 && keys.contains("quota") {
+        // A rule's `quota_mode` does not concern a limit that comes with the request.
+        if asked.has_own_limit && keys.contains("quota") {
             continue;
         }
         let mut cells = Vec::new();
-        for (n, (_, compat, redis, envoyproxy)) in MODES.into_iter().enumerate() {
-            cells.push(cell(row * 8 + n, keys, asked, (compat, redis, envoyproxy)).await);
+        for (n, (_, mode)) in MODES.into_iter().enumerate() {
+            cells.push(cell(row * 8 + n, keys, asked, mode).await);
         }
-        let own = if asked.1 { ", a limit of its own" } else { "" };
-        table += &format!("| {}{own} | {name} | {} |\n", asked.0, cells.join(" | "));
+        let own = if asked.has_own_limit { ", a limit of its own" } else { "" };
+        table += &format!("| {}{own} | {name} | {} |\n", asked.hits, cells.join(" | "));
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/from-envoy.md");
     let page = fs::read_to_string(page).expect("the page");
@@ -147,7 +169,7 @@ async fn every_budget_holds_or_is_told() {
 }
 
 /// Two services that share a limit which comes with each request.
-async fn pair(test: &str, server: &Server, keys: &str, mode: (bool, bool, bool)) -> [World; 2] {
+async fn pair(test: &str, server: &Server, keys: &str, mode: ServiceMode) -> [World; 2] {
     let of = options(server, mode);
     let worlds = [
         serve_with(&format!("{test}_a"), &rules(keys), &of).await,
@@ -162,13 +184,11 @@ async fn pair(test: &str, server: &Server, keys: &str, mode: (bool, bool, bool))
 #[tokio::test]
 async fn a_limit_that_comes_with_a_request_is_shared_by_all_nodes_in_every_mode() {
     for (n, keys) in ["", "accuracy: exact, ", "accuracy: async, "].into_iter().enumerate() {
-        for (m, mode) in
-            [(false, true, false), (true, true, false), (true, true, true)].into_iter().enumerate()
-        {
+        for (m, mode) in [REDIS, BOTH, THEIR_KEYS].into_iter().enumerate() {
             let server = Server::start();
             let worlds = pair(&format!("budgets_pair_{n}_{m}"), &server, keys, mode).await;
             let mut clients = [worlds[0].client().await, worlds[1].client().await];
-            // The second has no rule.
+            // No rule matches the second user.
             for user in ["alice", "bob"] {
                 let mut admitted = 0;
                 for turn in 0..24 {
@@ -177,13 +197,16 @@ async fn a_limit_that_comes_with_a_request_is_shared_by_all_nodes_in_every_mode(
                 assert_eq!(admitted, 10, "{keys} {mode:?}");
                 // One count, whatever the limit that comes: what is denied counts where it does with limits of rules.
                 let more = is_ok(&mut clients[0], user, 2, Some(12)).await;
-                assert_eq!(more, !mode.0, "{keys} {mode:?}");
+                assert_eq!(more, !mode.compat, "{keys} {mode:?}");
                 assert!(!is_ok(&mut clients[1], user, 1, Some(12)).await);
             }
             let keys: Vec<String> = server.run(&["KEYS", "*alice*"]);
             assert_eq!(keys.len(), 1, "{keys:?}");
-            let expected =
-                if mode.2 { "ai_user_alice_" } else { "tollgate:limit:#year:{ai,user,alice}" };
+            let expected = if mode.envoyproxy_keys {
+                "ai_user_alice_"
+            } else {
+                "tollgate:limit:#year:{ai,user,alice}"
+            };
             assert!(keys[0].starts_with(expected), "{keys:?}");
         }
     }
@@ -191,9 +214,9 @@ async fn a_limit_that_comes_with_a_request_is_shared_by_all_nodes_in_every_mode(
 
 #[tokio::test]
 async fn of_limits_that_differ_from_request_to_request_none_admits_above_itself() {
-    for mode in [(false, true, false), (true, true, true)] {
+    for mode in [REDIS, THEIR_KEYS] {
         let server = Server::start();
-        let test = format!("budgets_differ_{}", mode.2);
+        let test = format!("budgets_differ_{}", mode.envoyproxy_keys);
         let worlds = pair(&test, &server, "", mode).await;
         let mut clients = [worlds[0].client().await, worlds[1].client().await];
         let mut admitted = 0_u32;
@@ -218,7 +241,7 @@ async fn without_redis_a_limit_that_comes_with_a_request_is_decided_as_its_rule_
     ] {
         let server = Server::start();
         let test = format!("budgets_down_{expected}");
-        let of = options(&server, (false, true, false));
+        let of = options(&server, REDIS);
         let world = serve_with(&test, &rules(keys), of).await;
         world.until("tollgate_store_degraded 0").await;
         drop(server);
@@ -245,7 +268,7 @@ async fn without_redis_a_limit_that_comes_with_a_request_is_decided_as_its_rule_
 async fn a_limit_of_usage_that_comes_with_a_request_is_used_up_by_all_nodes_and_given_back_to_all()
 {
     let server = Server::start();
-    let worlds = pair("budgets_usage", &server, "usage: true, ", (false, true, false)).await;
+    let worlds = pair("budgets_usage", &server, "usage: true, ", REDIS).await;
     let mut clients = [worlds[0].client().await, worlds[1].client().await];
     let mut admitted = 0;
     for turn in 0..10 {
@@ -277,7 +300,7 @@ async fn rules_of_usage_in_quota_mode_deny_once_all_are_used_up_in_redis() {
         - {key: one, usage: true, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 1000}}\n  \
         - {key: two, usage: true, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 2000}}\n  \
         - {key: plain, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 3}}\n";
-    let of = options(&server, (false, true, false));
+    let of = options(&server, REDIS);
     let world = serve_with("budgets_quota_usage", rules, of).await;
     world.until("tollgate_store_degraded 0").await;
     let ask = async |parts: &[(&str, u64)]| {
@@ -306,9 +329,11 @@ async fn rules_of_usage_in_quota_mode_deny_once_all_are_used_up_in_redis() {
 #[tokio::test]
 async fn under_compat_a_question_is_over_a_limit_that_is_exceeded_in_redis_too() {
     for (n, keys) in ["", "accuracy: exact, ", "quota_mode: true, "].into_iter().enumerate() {
-        for mode in [(true, true, false), (true, true, true)] {
+        for mode in [BOTH, THEIR_KEYS] {
             let server = Server::start();
-            let worlds = pair(&format!("budgets_over_{n}_{}", mode.2), &server, keys, mode).await;
+            let worlds =
+                pair(&format!("budgets_over_{n}_{}", mode.envoyproxy_keys), &server, keys, mode)
+                    .await;
             let mut clients = [worlds[0].client().await, worlds[1].client().await];
             for own in [None, Some(100_000)] {
                 let user = if own.is_some() { "bob" } else { "alice" };

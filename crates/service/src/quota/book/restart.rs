@@ -1,4 +1,4 @@
-//! What Envoys hold, over a restart. Which stream is that of which Envoy is an assumption: see [`super::super::pool`].
+//! Saves and restores what Envoys hold. Which new stream is that of which Envoy is an assumption: see [`super::super::pool`].
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use crate::quota::orphans::{Orphan, OrphansOf, Predecessor};
 use crate::quota::saved::{SavedHolder, SavedPool, SavedQuotas, damaged};
 
 impl Quotas {
-    /// Gives out nothing any more, and returns what the next service has to know.
+    /// Stops all assignments, and returns what the next service has to know.
     pub(crate) fn end(&self) -> SavedQuotas {
         let (now, wall) = (self.now(), self.clock.wall().as_nanos());
         let mut book = self.book();
@@ -19,10 +19,11 @@ impl Quotas {
         book.saved(now, wall)
     }
 
-    /// Begins with what a service before this one has left, and returns how many buckets of Envoys that are.
+    /// Takes over what an earlier service has saved. Returns the number of buckets of Envoys.
     ///
     /// # Errors
-    /// It means nothing here. Nothing of it is there then, and it is waited until all is over.
+    /// The saved state does not fit this service. It is ignored then, and nothing is assigned until all that it may hold is
+    /// over.
     pub(crate) fn restore(&self, saved: &SavedQuotas) -> Result<usize, StateError> {
         let (now, wall) = (self.now(), self.clock.wall().as_nanos());
         let at = wall.checked_sub(saved.head.wall_ns).and_then(|elapsed| now.checked_sub(elapsed));
@@ -54,7 +55,7 @@ impl QuotaBook {
                 named.insert(*id, (stream.address, is_alone, entries));
             }
         }
-        // Those that have not come back since the restart before.
+        // Envoys that have not come back since the restart before.
         for ((address, _), OrphansOf { is_alone, buckets }) in &self.orphans {
             for (entries, orphan) in buckets {
                 named.entry(orphan.id).or_insert((*address, *is_alone, entries));
@@ -121,7 +122,7 @@ impl QuotaBook {
         Ok(())
     }
 
-    /// What a bucket that is new in this stream may have had before the restart.
+    /// Finds what a bucket that is new in this stream may have held before the restart.
     pub(super) fn predecessor(
         &mut self,
         stream: u64,
@@ -145,7 +146,7 @@ impl QuotaBook {
             .map_or(Predecessor::None, |orphan| Predecessor::OneOfSeveral { until: orphan.until })
     }
 
-    /// Forgets what is over.
+    /// Forgets orphans whose assignments are over.
     pub(super) fn forget_orphans(&mut self, now: u64) {
         let mut freed = 0;
         let mut keep = |buckets: &mut HashMap<Entries, Orphan>| {

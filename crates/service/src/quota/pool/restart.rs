@@ -1,11 +1,11 @@
-//! A pool at the end of a service, and at the start of the next one.
+//! Saves a pool at the end of a service, and restores it at the start of the next one.
 
 use super::super::saved::{SavedHolder, SavedLimit};
 use super::*;
 
 impl Pool {
-    /// What the next service has to know, with the holder that each lease is of. `is_open` tells whether a holder's
-    /// stream is open. Nothing may be given afterwards.
+    /// Returns what the next service has to know, with the holder of each lease. `is_open` tells whether a holder's stream is
+    /// open. Nothing may be assigned afterwards.
     pub(crate) fn saved(
         &mut self,
         now: u64,
@@ -19,7 +19,7 @@ impl Pool {
         for holder in &mut self.holders {
             let is_open = is_open(holder.id);
             if is_open {
-                // That it is open shows as much as a report.
+                // An open stream shows as much as a report does.
                 holder.acknowledge(now);
             }
             let Some(until) = holder.leases.iter().map(|lease| lease.until).max() else { continue };
@@ -64,7 +64,7 @@ impl Pool {
         };
         pool.holders = holders.into_iter().map(holder).collect();
         pool.stored = pool.tokens(limit.tokens);
-        // What is held is not saved, too.
+        // Tokens that Envoys hold are not among those that are saved.
         pool.advance(at);
         pool
     }

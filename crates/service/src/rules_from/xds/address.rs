@@ -39,7 +39,8 @@ pub struct XdsRules {
     pub host: String,
     /// The name of this node.
     pub node: String,
-    /// What else it tells of itself, names and texts: by it a control plane may choose what it sends. Default: nothing.
+    /// Names and texts that the node tells the control plane about itself, which may choose by them what it sends. Default:
+    /// none.
     pub metadata: Vec<(String, String)>,
     /// Set if the stream is encrypted.
     pub tls: Option<XdsTls>,

@@ -19,7 +19,7 @@ const INVALID: i32 = 3;
 /// The maximum length of a reason, in bytes: control planes log it.
 const MAX_REASON: usize = 4096;
 
-/// The node as which these rules are asked for.
+/// The node that asks for these rules.
 pub(super) fn node(rules: &XdsRules) -> Node {
     let field = |(name, text): &(String, String)| {
         let kind = Some(prost_types::value::Kind::StringValue(text.clone()));
