@@ -75,11 +75,9 @@ pub(crate) enum Failure {
     },
     /// A request that the rules do not answer.
     Asking(String),
-    /// What is to be asked for its health is no address.
-    HealthAddress {
-        /// As it was named.
-        address: String,
-    },
+    /// The address that is given to `tollgate health` cannot be read.
+    #[cfg(all(unix, feature = "serve"))]
+    HealthAddress { address: String },
     /// The service could not start.
     #[cfg(feature = "serve")]
     Serve(String),
@@ -145,6 +143,7 @@ impl fmt::Display for Failure {
                 }
             }
             Self::Asking(reason) => write!(f, "the rules cannot be asked: {reason}"),
+            #[cfg(all(unix, feature = "serve"))]
             Self::HealthAddress { address } => write!(
                 f,
                 "'{}' is no address; give a host and a port, as in 127.0.0.1:8080",

@@ -1,154 +1,123 @@
-//! `tollgate health`: whether a service says that it is healthy, for containers without a shell.
+//! `tollgate health`: asks a running service whether it is healthy, for containers without a shell.
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
-use crate::failure::Failure;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Request, Response, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, timeout, timeout_at};
+use tollgate_service::HostPort;
 
-/// For all of it: less than a container's check has.
+use crate::failure::Failure;
+use crate::serve;
+
+/// The time for everything: Docker gives a check 30 s, Kubernetes 1 s.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most of an answer that is read.
-const MAX_ANSWER_BYTES: usize = 4 << 10;
-
-const HEAD_ENDS: &str = "\r\n\r\n";
+/// The most of an answer's body that is read. The service's has 30 bytes.
+const MAX_BODY_BYTES: usize = 4 << 10;
 
 /// Ask a running service whether it is healthy
 ///
-/// Prints one line. The exit code is 0 if it is healthy, 1 if it is not or does not answer within a second, and 2 if the
-/// address is none. For the HEALTHCHECK of a container, where there is no shell and no curl.
+/// Prints one line. The exit code is 0 if the service is healthy, 1 if it is not or does not answer within a second, and 2
+/// if the address cannot be read. Made for the HEALTHCHECK of a container that has no shell and no curl.
 #[derive(clap::Args)]
 pub(crate) struct HealthArgs {
-    /// Its address for HTTP, or for the admin where HTTP is encrypted [default: what its variables and TOLLGATE_CONFIG say]
+    /// Where the service listens for HTTP, or for its admin if HTTP is encrypted [default: what its variables say]
     ///
-    /// Those are the variables that `tollgate serve` reads, as TOLLGATE_HTTP, or HOST and PORT; without any it is port 8080
-    /// of this machine. What is told to the service by flags has to be told here.
+    /// The variables are those that `tollgate serve` reads: TOLLGATE_HTTP, HOST and PORT, and TOLLGATE_CONFIG, which names a
+    /// file. Without any of them it is port 8080 of this machine. If the service has its address from a flag, give it here,
+    /// too.
     #[arg(value_name = "ADDRESS")]
     address: Option<String>,
 }
 
 pub(crate) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
-    let address = args.address.clone().map_or_else(of_service, Ok)?;
-    let (tell, told) = mpsc::channel();
-    let asked = address.clone();
-    // In a thread that may be left behind: one deadline holds for the name, the connection and each byte of the answer.
-    let asking = thread::Builder::new().spawn(move || tell.send(first_answer(&asked)));
-    let late = || io::Error::new(io::ErrorKind::TimedOut, "no whole answer within a second");
-    let answer = asking.and_then(|_| told.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(late())));
-    let (line, code) = match answer {
-        Ok(told) => told,
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            return Err(Failure::HealthAddress { address });
-        }
-        Err(error) => (format!("unhealthy: {address} does not answer: {error}"), 1),
+    let address: HostPort = match &args.address {
+        Some(text) => text.parse().map_err(|_| Failure::HealthAddress { address: text.clone() })?,
+        None => serve::health_address()?,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
+    let told = runtime.block_on(ask(&address, Instant::now() + PATIENCE));
+    // The thread that looks a name up may take longer.
+    runtime.shutdown_background();
+    let (line, code) = match told {
+        Ok((StatusCode::OK, said)) => (format!("healthy{said}"), 0),
+        Ok((status, said)) => (format!("unhealthy: {}{said}", status.as_str()), 1),
+        Err(reason) => (format!("unhealthy: {address} {reason}"), 1),
     };
     writeln!(io::stdout(), "{line}").map_err(Failure::Output)?;
     Ok(ExitCode::from(code))
 }
 
-#[cfg(all(unix, feature = "serve"))]
-fn of_service() -> Result<String, Failure> {
-    crate::serve::health_address()
+/// The status of the service, and what it says. If it cannot be had: why, as the rest of a sentence.
+async fn ask(address: &HostPort, deadline: Instant) -> Result<(StatusCode, String), String> {
+    let late = |_| "does not answer within a second".to_owned();
+    let answer = timeout_at(deadline, first_answer(address)).await.map_err(late)??;
+    let status = answer.status();
+    let body = timeout_at(deadline, Limited::new(answer, MAX_BODY_BYTES).collect()).await;
+    // The status alone decides: what stands in the body is shown if it is there in time.
+    let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
+    let said = String::from_utf8_lossy(&body);
+    let said = said.lines().next().filter(|line| !line.is_empty());
+    Ok((status, said.map_or_else(String::new, |line| format!(": {}", line.escape_debug()))))
 }
 
-/// Without `serve` nothing here reads its settings.
-#[cfg(not(all(unix, feature = "serve")))]
-fn of_service() -> Result<String, Failure> {
-    let variable = std::env::var("TOLLGATE_HTTP").ok().filter(|text| !text.is_empty());
-    Ok(variable.unwrap_or_else(|| ":8080".to_owned()))
-}
-
-/// Of several addresses the first that answers.
-fn first_answer(address: &str) -> io::Result<(String, u8)> {
-    let mut last = io::Error::other("the name has no address");
-    let all = addresses(address)?;
+/// A name may have several addresses: the first one that answers is taken.
+async fn first_answer(address: &HostPort) -> Result<Response<Incoming>, String> {
+    let all = addresses(address).await.map_err(does_not_answer)?;
+    // So that an address that drops packets leaves time for the next one.
     let patience = PATIENCE / u32::try_from(all.len().max(1)).unwrap_or(u32::MAX);
+    let mut last = "has no address".to_owned();
     for at in all {
-        match ask(at, address, patience) {
-            Ok(told) => return Ok(told),
-            Err(error) => last = error,
+        match answer(at, patience).await {
+            Ok(answer) => return Ok(answer),
+            Err(reason) => last = reason,
         }
     }
     Err(last)
 }
 
-/// What listens everywhere is reached on this machine's own address.
-fn addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
-    if let Some(port) = text.strip_prefix(':').and_then(|port| port.parse().ok()) {
-        let both = [(Ipv6Addr::LOCALHOST, port).into(), (Ipv4Addr::LOCALHOST, port).into()];
-        return Ok(both.to_vec());
-    }
-    Ok(text.to_socket_addrs()?.map(reachable).collect())
+fn does_not_answer(error: impl Display) -> String {
+    format!("does not answer: {error}")
 }
 
-fn reachable(mut at: SocketAddr) -> SocketAddr {
-    match at {
-        SocketAddr::V4(v4) if v4.ip().is_unspecified() => at.set_ip(Ipv4Addr::LOCALHOST.into()),
-        SocketAddr::V6(v6) if v6.ip().is_unspecified() => at.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
-    at
-}
-
-/// The line to print, and the exit code.
-fn ask(at: SocketAddr, address: &str, patience: Duration) -> io::Result<(String, u8)> {
-    let mut stream = TcpStream::connect_timeout(&at, patience)?;
-    // The admin's routes are for every IP address, and not for every name.
-    let request = format!("GET /healthcheck HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let answer = answer(stream)?;
-    let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer.split_once(HEAD_ENDS).unwrap_or((&answer, ""));
-    let Some(status) = status(head) else {
-        let line = format!(
-            "unhealthy: {address} does not speak HTTP; give its admin's address if it speaks TLS"
-        );
-        return Ok((line, 1));
-    };
-    let said = body.lines().next().unwrap_or_default().escape_debug().to_string();
-    Ok(match status {
-        "200" => (format!("healthy: {said}"), 0),
-        _ => (format!("unhealthy: {} {said}", status.escape_debug()), 1),
+/// If a service listens on all addresses of its machine, it is asked on the loopback address.
+async fn addresses(address: &HostPort) -> io::Result<Vec<SocketAddr>> {
+    let loopback: [IpAddr; 2] = [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
+    Ok(match address {
+        HostPort::Everywhere(port) => loopback.map(|ip| (ip, *port).into()).to_vec(),
+        HostPort::Address(at) if at.ip().is_unspecified() => {
+            vec![(loopback[usize::from(at.is_ipv4())], at.port()).into()]
+        }
+        HostPort::Address(at) => vec![*at],
+        HostPort::Name(..) => lookup_host(address.to_string()).await?.collect(),
     })
 }
 
-/// As in `HTTP/1.1 200 OK`.
-fn status(head: &str) -> Option<&str> {
-    head.strip_prefix("HTTP/1.")?.split_ascii_whitespace().nth(1)
-}
-
-/// What is sent until it is whole; the connection may stay open behind it.
-fn answer(mut stream: impl Read) -> io::Result<Vec<u8>> {
-    let (mut answer, mut part) = (Vec::new(), [0; 1024]);
-    while answer.len() < MAX_ANSWER_BYTES && !is_whole(&answer) {
-        match stream.read(&mut part) {
-            Ok(0) if !String::from_utf8_lossy(&answer).contains(HEAD_ENDS) => {
-                let closed = "the connection was closed";
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, closed));
-            }
-            Ok(0) => break,
-            Ok(count) => answer.extend_from_slice(&part[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(answer)
-}
-
-/// Whether nothing has to follow: the body is there as far as the head says how long it is, or it is no HTTP.
-fn is_whole(answer: &[u8]) -> bool {
-    let answer = String::from_utf8_lossy(answer);
-    let begin = "HTTP/1.";
-    if !answer.starts_with(&begin[..begin.len().min(answer.len())]) {
-        return true;
-    }
-    let Some((head, body)) = answer.split_once(HEAD_ENDS) else { return false };
-    let lengths = head.lines().filter_map(|line| line.split_once(':'));
-    let mut lengths = lengths.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let length: Option<usize> = lengths.next().and_then(|(_, length)| length.trim().parse().ok());
-    length.is_none_or(|length| body.len() >= length)
+async fn answer(at: SocketAddr, patience: Duration) -> Result<Response<Incoming>, String> {
+    let late = |_| "does not answer: no connection in time".to_owned();
+    let stream = timeout(patience, TcpStream::connect(at)).await.map_err(late)?;
+    let stream = TokioIo::new(stream.map_err(does_not_answer)?);
+    let not_http = |error: hyper::Error| {
+        format!("does not answer in HTTP: {error}; if it speaks TLS, give the address of its admin")
+    };
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(not_http)?;
+    // The task ends with the runtime.
+    tokio::spawn(connection);
+    let request = Request::get("/healthcheck")
+        // The admin answers under every IP address, but not under every name.
+        .header(header::HOST, at.to_string())
+        .header(header::CONNECTION, "close")
+        .body(Empty::<Bytes>::new())
+        .map_err(does_not_answer)?;
+    sender.send_request(request).await.map_err(not_http)
 }

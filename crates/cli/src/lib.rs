@@ -8,6 +8,7 @@
 mod check;
 mod delays;
 mod failure;
+#[cfg(all(unix, feature = "serve"))]
 mod health;
 mod output;
 mod plot;
@@ -49,57 +50,50 @@ enum Command {
     Replay(replay::ReplayArgs),
     Simulate(simulate::SimulateArgs),
     Check(check::CheckArgs),
+    #[cfg(all(unix, feature = "serve"))]
     Health(health::HealthArgs),
     #[cfg(feature = "serve")]
     Rules(rules::RulesArgs),
     #[cfg(all(unix, feature = "serve"))]
     Serve(Box<serve::ServeArgs>), // boxed: it has more flags than all other commands together
     #[cfg(not(feature = "serve"))]
+    Health(without_service::UnavailableArgs),
+    #[cfg(not(feature = "serve"))]
     Rules(without_service::UnavailableArgs),
     #[cfg(not(feature = "serve"))]
     Serve(without_service::UnavailableArgs),
 }
 
-/// The arguments, and those of them that are not read. Under the name of envoyproxy/ratelimit's program, as Envoy Gateway
-/// starts it, the command is `serve`, and as there the environment says everything: Envoy AI Gateway has an argument that
-/// means nothing. What asks for something else than a service, such as a probe by `health`, gets it under this name, too.
+/// What is read of `tollgate serve`'s flags under the name of envoyproxy/ratelimit's program.
+const READ_AS_RATELIMIT: [&str; 3] = ["--print-config", "--help", "-h"];
+
+/// The arguments to parse, and those that are not read.
+///
+/// Envoy Gateway starts the program under the name of envoyproxy/ratelimit's. It is `tollgate serve` then, and the environment
+/// says everything. Envoy AI Gateway gives it an argument that has no meaning there either, so arguments are not read; but
+/// another command, such as `health` of a probe, must not start a second service.
 fn arguments(
     given: impl Iterator<Item = OsString>,
     command: &clap::Command,
 ) -> (Vec<OsString>, Vec<OsString>) {
     let mut given: Vec<OsString> = given.collect();
     let name = given.first().and_then(|program| Path::new(program).file_name());
-    if name.is_none_or(|name| name != "ratelimit") {
+    let is_ratelimit = name.is_some_and(|name| name == "ratelimit");
+    let asks_no_service = given.get(1).is_some_and(|word| {
+        let of_all = ["help", "--help", "-h", "--version", "-V"];
+        let others = command.get_subcommands().map(clap::Command::get_name);
+        of_all.into_iter().chain(others).any(|other| other != "serve" && word == other)
+    });
+    if !is_ratelimit || asks_no_service {
         return (given, Vec::new());
     }
-    let is_command = |word: &OsString| {
-        word == "help" || command.get_subcommands().any(|other| *word == other.get_name())
-    };
-    let is_serve = given.get(1).is_some_and(|word| word == "serve");
-    if !is_serve && given.get(1).is_some_and(is_command) {
-        return (given, Vec::new());
-    }
-    let mut unread = given.split_off(if is_serve { 2 } else { 1 });
-    let asks = |names: &[&str]| unread.iter().any(|word| names.iter().any(|name| word == name));
-    if asks(&["--version", "-V"]) {
-        return (vec![given.swap_remove(0), "--version".into()], Vec::new());
-    }
-    if asks(&["--help", "-h"]) {
-        given.push("--help".into());
-        return (given, Vec::new());
-    }
-    if !is_serve {
-        given.push("serve".into());
-    }
-    if asks(&[PRINT_CONFIG]) {
-        given.push(PRINT_CONFIG.into());
-        unread.retain(|word| word != PRINT_CONFIG);
-    }
+    let rest = given.split_off(1).into_iter().filter(|word| word != "serve");
+    let (read, unread): (Vec<_>, Vec<_>) =
+        rest.partition(|word| READ_AS_RATELIMIT.iter().any(|flag| word == flag));
+    given.push("serve".into());
+    given.extend(read);
     (given, unread)
 }
-
-/// The one flag of `serve` that is read under the name of envoyproxy/ratelimit's program.
-const PRINT_CONFIG: &str = "--print-config";
 
 /// Runs the command line, and returns its exit code.
 #[must_use]
@@ -114,6 +108,7 @@ pub fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Simulate(args) => simulate::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(all(unix, feature = "serve"))]
         Command::Health(args) => health::run(&args),
         #[cfg(feature = "serve")]
         Command::Rules(args) => rules::run(&args).map(|()| ExitCode::SUCCESS),
@@ -122,6 +117,8 @@ pub fn main() -> ExitCode {
             let flags = matches.subcommand().map(|(_, flags)| flags.clone()).unwrap_or_default();
             serve::run(&args, flags, &unread)
         }
+        #[cfg(not(feature = "serve"))]
+        Command::Health(_) => Err(Failure::WithoutService { what: "`tollgate health`" }),
         #[cfg(not(feature = "serve"))]
         Command::Rules(_) => Err(Failure::WithoutService { what: "`tollgate rules`" }),
         #[cfg(not(feature = "serve"))]
@@ -158,10 +155,10 @@ mod tests {
             ("ratelimit health [::1]:80", "ratelimit health [::1]:80", ""),
             ("ratelimit check rules", "ratelimit check rules", ""),
             ("ratelimit help serve", "ratelimit help serve", ""),
-            ("ratelimit --a -V", "ratelimit --version", ""),
-            ("ratelimit serve --version", "ratelimit --version", ""),
+            ("ratelimit -V", "ratelimit -V", ""),
+            ("ratelimit --a -V", "ratelimit serve", "--a -V"),
             ("ratelimit --help", "ratelimit --help", ""),
-            ("ratelimit serve -h", "ratelimit serve --help", ""),
+            ("ratelimit serve -h", "ratelimit serve -h", ""),
             ("ratelimit --print-config --a", "ratelimit serve --print-config", "--a"),
             ("ratelimit serve --print-config", "ratelimit serve --print-config", ""),
             ("tollgate health", "tollgate health", ""),

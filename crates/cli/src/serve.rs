@@ -41,8 +41,8 @@ use crate::failure::Failure;
 /// How long the end of the process waits for standard error to take the last lines of the log.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
 
-/// Serves until it is told to stop. The command line is needed as it was written, too: other values come from elsewhere. Of
-/// what is `unread` on it the log tells.
+/// Serves until it is told to stop. It needs the command line as it was written, too, because other values come from elsewhere.
+/// The log warns of the arguments that are `unread`.
 pub(crate) fn run(
     args: &ServeArgs,
     flags: ArgMatches,
@@ -63,16 +63,16 @@ pub(crate) fn run(
     Ok(code)
 }
 
-/// Where a service that is told the same by variables, and by the file of one, answers to health checks. Its flags are not
-/// known.
-pub(crate) fn health_address() -> Result<String, Failure> {
+/// Where a service with the variables of this process, and with the file that one of them names, answers health checks. Its
+/// flags are not known here.
+pub(crate) fn health_address() -> Result<HostPort, Failure> {
     let environment = Environment::of_process();
     let flags = given::command().try_get_matches_from([""; 0]);
     let flags = flags.map_err(|error| Failure::Serve(error.to_string()))?;
     let refused = |error: SettingError| Failure::Serve(error.to_string());
     let given = Given::resolve(&flags, None, &environment).map_err(refused)?;
     let address = addresses::health(&given, &environment).map_err(refused)?;
-    Ok(address.value.to_string())
+    Ok(address.value)
 }
 
 fn run_with(

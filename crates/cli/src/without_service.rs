@@ -1,4 +1,4 @@
-//! `tollgate serve` and `tollgate rules` in a build without the feature `serve`: print how to get them.
+//! `tollgate serve`, `tollgate rules` and `tollgate health` in a build without the feature `serve`: print how to get them.
 
 use std::ffi::OsString;
 

@@ -124,6 +124,35 @@ fn a_reload_says_which_limits_keep_what_was_spent_and_which_do_not() {
     );
 }
 
+#[test]
+fn rules_that_hold_no_budget_are_told_when_they_are_loaded_unless_they_or_the_mode_say_what_costs_are()
+ {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve_budgets.yaml");
+    let limit = "rate_limit: {unit: hour, requests_per_unit: 100}";
+    let rule = |key: &str, own: &str| format!("  - {{key: {key}, {own}{limit}}}\n");
+    let rules = [
+        rule("a", "quota_mode: true, "),
+        rule("b", ""),
+        rule("c", ""),
+        rule("d", "usage: true, "),
+        rule("e", "usage: false, quota_mode: true, "),
+    ];
+    std::fs::write(&path, format!("domain: ai\ndescriptors:\n{}", rules.concat())).expect("a file");
+    let told = |flags: &[&str]| -> Vec<String> {
+        let (_, begun) = serve_rules(path.to_str().expect("a path"), "", flags, &[]);
+        let of_costs = begun.iter().filter_map(|line| line.split_once(" rules with"));
+        let level = |head: &str| head.rsplit(' ').next().unwrap_or_default().to_owned();
+        let count = |text: &str| text.split(';').next().unwrap_or_default().to_owned();
+        of_costs.map(|(head, text)| format!("{} {}", level(head), count(text))).collect()
+    };
+    let expected = [
+        "WARN  quota_mode that charge nothing for a denied cost: 1",
+        "INFO out usage that charge nothing for a denied cost: 2",
+    ];
+    assert_eq!(told(&[]), expected);
+    assert_eq!(told(&["--compat"]), Vec::<String>::new());
+}
+
 /// Each metric has a text that says what it means, and when to worry.
 #[test]
 fn every_metric_is_explained_to_operators() {

@@ -7,18 +7,43 @@ use tollgate_service::{HostName, HostPort};
 use super::certificates::http_tls;
 use super::environment::{BadVariable, Environment};
 use super::given::Given;
-use super::setting::{Setting, SettingError, SettingSource, first};
+use super::setting::{Setting, SettingError, first};
 
 const HOSTS: &str = "an IP address or a host name, as in 0.0.0.0";
 
-/// The variables of an address: host, port, and their name as a source.
-type AddressNames = (&'static str, &'static str, &'static str);
+/// A flag that takes an address, the variables of envoyproxy/ratelimit for the same, and the port without either.
+struct AddressSetting {
+    flag: &'static str,
+    host: &'static str,
+    port: &'static str,
+    /// Both variables, as a source.
+    both: &'static str,
+    usual_port: u16,
+}
 
-const HTTP: AddressNames = ("HOST", "PORT", "HOST, PORT");
-const GRPC: AddressNames = ("GRPC_HOST", "GRPC_PORT", "GRPC_HOST, GRPC_PORT");
-const ADMIN: AddressNames = ("DEBUG_HOST", "DEBUG_PORT", "DEBUG_HOST, DEBUG_PORT");
+const HTTP: AddressSetting = AddressSetting {
+    flag: "http",
+    host: "HOST",
+    port: "PORT",
+    both: "HOST, PORT",
+    usual_port: 8080,
+};
+const GRPC: AddressSetting = AddressSetting {
+    flag: "grpc",
+    host: "GRPC_HOST",
+    port: "GRPC_PORT",
+    both: "GRPC_HOST, GRPC_PORT",
+    usual_port: 8081,
+};
+const ADMIN: AddressSetting = AddressSetting {
+    flag: "admin",
+    host: "DEBUG_HOST",
+    port: "DEBUG_PORT",
+    both: "DEBUG_HOST, DEBUG_PORT",
+    usual_port: 6070,
+};
 
-/// Where a service with these settings answers to health checks without TLS.
+/// Where a service with these settings answers health checks without TLS.
 pub(super) fn health(
     given: &Given,
     environment: &Environment,
@@ -32,36 +57,34 @@ pub(super) fn http(
     given: &Given,
     environment: &Environment,
 ) -> Result<Setting<HostPort>, BadVariable> {
-    let flag = (&given.args.http, given.source("http"));
-    address(flag, HTTP, (&everywhere(given), 8080), environment)
+    HTTP.resolve(given.args.http.as_ref(), everywhere(given), given, environment)
 }
 
 pub(super) fn grpc(
     given: &Given,
     environment: &Environment,
 ) -> Result<Setting<HostPort>, BadVariable> {
-    let flag = (&given.args.grpc, given.source("grpc"));
-    address(flag, GRPC, (&everywhere(given), 8081), environment)
+    GRPC.resolve(given.args.grpc.as_ref(), everywhere(given), given, environment)
 }
 
 pub(super) fn admin(
     given: &Given,
     environment: &Environment,
 ) -> Result<Setting<HostPort>, BadVariable> {
-    let flag = (&given.args.admin, given.source("admin"));
-    address(flag, ADMIN, (&|port| (Ipv4Addr::LOCALHOST, port).into(), 6070), environment)
+    let loopback = |port| (Ipv4Addr::LOCALHOST, port).into();
+    ADMIN.resolve(given.args.admin.as_ref(), loopback, given, environment)
 }
 
-/// Started by the variables of envoyproxy/ratelimit it listens on both families, as there.
+/// A service that the variables of envoyproxy/ratelimit start listens on IPv6 and IPv4, as envoyproxy/ratelimit does.
 fn everywhere(given: &Given) -> impl Fn(u16) -> HostPort {
-    let is_as_there = given.args.rules.is_none();
-    move |port| match is_as_there {
+    let by_variables = given.args.rules.is_none();
+    move |port| match by_variables {
         true => HostPort::Everywhere(port),
         false => (Ipv4Addr::UNSPECIFIED, port).into(),
     }
 }
 
-/// In the variables of envoyproxy/ratelimit 0.0.0.0 is what it is for Go: all addresses of both families.
+/// In the variables of envoyproxy/ratelimit 0.0.0.0 has the meaning that Go gives it: all addresses of IPv6 and IPv4.
 pub(super) fn as_in_go(address: HostPort) -> HostPort {
     match address {
         HostPort::Address(at) if at.ip().is_unspecified() => HostPort::Everywhere(at.port()),
@@ -69,27 +92,31 @@ pub(super) fn as_in_go(address: HostPort) -> HostPort {
     }
 }
 
-fn address(
-    (given, from): (&Option<HostPort>, SettingSource),
-    (host_name, port_name, both_names): AddressNames,
-    (usual, usual_port): (&dyn Fn(u16) -> HostPort, u16),
-    environment: &Environment,
-) -> Result<Setting<HostPort>, BadVariable> {
-    let given_port: Option<u16> = environment.parsed(port_name, "a port, 0 to 65535")?;
-    let port = given_port.unwrap_or(usual_port);
-    let address = match environment.parsed::<IpAddr>(host_name, HOSTS) {
-        Ok(Some(host)) => as_in_go((host, port).into()),
-        Ok(None) => usual(port),
-        Err(refused) => match environment.parsed::<HostName>(host_name, HOSTS) {
-            Ok(Some(name)) => HostPort::Name(name, port),
-            _ => return Err(refused),
-        },
-    };
-    let variable = match (environment.text(host_name), given_port) {
-        (None, None) => (None, ""),
-        (Some(_), None) => (Some(address.clone()), host_name),
-        (None, Some(_)) => (Some(address.clone()), port_name),
-        (Some(_), Some(_)) => (Some(address.clone()), both_names),
-    };
-    Ok(first((given.clone(), from), variable, address))
+impl AddressSetting {
+    /// `usual` makes the address of a port if no host is named.
+    fn resolve(
+        &self,
+        flag: Option<&HostPort>,
+        usual: impl Fn(u16) -> HostPort,
+        given: &Given,
+        environment: &Environment,
+    ) -> Result<Setting<HostPort>, BadVariable> {
+        let given_port: Option<u16> = environment.parsed(self.port, "a port, 0 to 65535")?;
+        let port = given_port.unwrap_or(self.usual_port);
+        let address = match environment.parsed::<IpAddr>(self.host, HOSTS) {
+            Ok(Some(host)) => as_in_go((host, port).into()),
+            Ok(None) => usual(port),
+            Err(refused) => match environment.parsed::<HostName>(self.host, HOSTS) {
+                Ok(Some(name)) => HostPort::Name(name, port),
+                _ => return Err(refused),
+            },
+        };
+        let variable = match (environment.text(self.host), given_port) {
+            (None, None) => (None, ""),
+            (Some(_), None) => (Some(address.clone()), self.host),
+            (None, Some(_)) => (Some(address.clone()), self.port),
+            (Some(_), Some(_)) => (Some(address.clone()), self.both),
+        };
+        Ok(first((flag.cloned(), given.source(self.flag)), variable, address))
+    }
 }

@@ -104,7 +104,7 @@ pub(crate) struct ServeArgs {
     /// Seconds after which a connection of gRPC is told to go, so that its client connects anew [default: never]
     ///
     /// By GOAWAY: requests in progress are answered. New processes behind a load balancer of connections get clients so. Each
-    /// connection has an age of its own, a tenth less to a tenth more, so that not all end at once.
+    /// connection has an age of its own, up to a tenth less or more, so that not all of them end at once.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..), help_heading = GRPC)]
     pub(super) grpc_max_age: Option<u32>,
 
@@ -192,13 +192,14 @@ pub(crate) struct ServeArgs {
     /// Drop the limits of a domain whose rules are all gone, and start with an empty directory: nothing is limited then
     ///
     /// Otherwise the last good rules of such a domain stay in force, with a warning, and an empty directory is
-    /// refused at the start. What a control plane does not send any more is always gone.
+    /// refused at the start. A domain that a control plane stops sending always loses its limits.
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
     pub(super) allow_empty: Option<bool>,
 
-    /// Let health checks succeed before there are rules: requests are answered that there are none
+    /// Let health checks succeed before there are rules; requests are answered that there are none
     ///
-    /// Envoy lets such requests pass, and denies them with failure_mode_deny, which is failClosed of Envoy Gateway. For probes that would restart a service to which a control plane has nothing to say yet.
+    /// Envoy lets such requests pass, or denies them if it has failure_mode_deny (failClosed in Envoy Gateway). This is for
+    /// probes that would restart a service to which the control plane has not sent rules yet.
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
     pub(super) healthy_without_rules: Option<bool>,
 
@@ -266,9 +267,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_enum, help_heading = TOLD)]
     pub(super) metrics_names: Option<MetricsNamesArg>,
 
-    /// Seconds to go on answering, when told to stop, while health checks fail already [default: 2]
+    /// Seconds for which the service goes on answering when it is told to stop, while health checks fail already [default: 2]
     ///
-    /// Longer than it takes Envoy or a load balancer to notice: then no request is lost. 0 ends at once.
+    /// No request is lost if this is longer than Envoy or a load balancer takes to notice. With 0 it ends at once.
     #[arg(long, alias = "linger", value_name = "SECONDS", help_heading = PROCESS)]
     pub(super) linger_stop: Option<u16>,
 

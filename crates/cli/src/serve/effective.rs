@@ -225,7 +225,7 @@ impl Effective {
     }
 }
 
-/// Longer than a health check of every second takes to notice.
+/// A health check that runs every second has noticed by then.
 const LINGER_STOP: u16 = 2;
 
 const GRACE: &str = "GRPC_MAX_CONNECTION_AGE_GRACE";
@@ -327,8 +327,8 @@ fn rules(given: &Given, environment: &Environment) -> Result<Setting<RulesFrom>,
     Ok(of_variable(RulesFrom::Files(value), source))
 }
 
-/// What comes from a control plane, or to a service that is started by the variables of envoyproxy/ratelimit, is counted
-/// as there, unless it is said otherwise.
+/// Rules from a control plane, and rules that are found by the variables of envoyproxy/ratelimit, count hits as
+/// envoyproxy/ratelimit does, unless `--compat=false` says otherwise.
 fn compat(given: &Given, rules: &Setting<RulesFrom>) -> Setting<bool> {
     let is_as_there = given.args.rules.is_none() || matches!(rules.value, RulesFrom::Xds(_));
     match given.args.compat {

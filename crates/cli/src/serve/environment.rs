@@ -68,7 +68,7 @@ impl Environment {
         self.text(name).map(parse).transpose()
     }
 
-    /// Refuses what would mean other limits if it were ignored.
+    /// Refuses variables without which other limits would hold.
     pub(super) fn refuse_what_would_mislead(&self) -> Result<(), BadVariable> {
         for &(name, fate, as_here) in &VARIABLES {
             let (Refused(accepted), Some(found)) = (fate, self.text(name)) else { continue };
@@ -120,7 +120,7 @@ impl Environment {
         VARIABLES.iter().filter_map(told).collect()
     }
 
-    /// Whether one of these is set as it has to be, and honoured itself.
+    /// Whether one of these variables is set to a value that helps, and is itself honoured.
     fn meets(&self, need: Need) -> bool {
         need.iter().any(|&(name, values)| {
             let is_set =
@@ -134,7 +134,7 @@ impl Environment {
         })
     }
 
-    /// The variables that are set and honoured, with their values, but for one that may have a password in it.
+    /// The variables that are set and honoured, with their values; a value that may have a password in it is left out.
     pub(super) fn heeded(&self) -> impl Iterator<Item = (&'static str, Option<&str>)> {
         VARIABLES.iter().filter_map(|&(name, fate, _)| {
             let value = self.text(name)?;

@@ -1,4 +1,4 @@
-//! The collector of traces, from flags, from the variables of OpenTelemetry's SDK, and from those of envoyproxy/ratelimit.
+//! Finds the collector of traces in flags, in the variables of OpenTelemetry's SDK, and in those of envoyproxy/ratelimit.
 
 use super::environment::{BadVariable, Environment};
 use super::given::Given;
@@ -16,19 +16,19 @@ const OF_ALL: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// The path to which spans are sent over HTTP.
 const PATH: &str = "/v1/traces";
 
-/// Where it is, and how it is spoken to.
+/// Finds the address of the collector and its protocol.
 pub(super) fn collector(
     given: &Given,
     environment: &Environment,
 ) -> Result<(Setting<Option<String>>, Setting<OtlpProtocolArg>), BadVariable> {
     let is_enabled = environment.truth(TRACING_ENABLED)?;
     let args = &given.args.reports;
-    // What the flag says is an address of gRPC unless the other flag says otherwise.
+    // The flag names an address of gRPC, unless the other flag says that it is HTTP.
     let reads = args.otlp.is_none() && is_named_and_on(is_enabled, environment);
-    // The variables of the SDK may be there for other programs: without a collector nothing in them is refused.
+    // The variables of the SDK may be set for other programs, so nothing in them is refused unless there is a collector.
     let of_variables =
         if reads && args.otlp_protocol.is_none() { protocol(environment)? } else { None };
-    // As there, where http is the default.
+    // In envoyproxy/ratelimit HTTP is the default.
     let usual = (is_enabled == Some(true) && reads).then_some(OtlpProtocolArg::Http);
     let of_variables = of_variables.or(usual.map(|usual| (usual, TRACING_ENABLED)));
     let (value, name) = of_variables.unzip();
@@ -56,7 +56,7 @@ fn is_named_and_on(is_enabled: Option<bool>, environment: &Environment) -> bool 
         && environment.text("OTEL_TRACES_EXPORTER") != Some("none")
 }
 
-/// What the variables say of how it is spoken to.
+/// The protocol that the variables name.
 fn protocol(
     environment: &Environment,
 ) -> Result<Option<(OtlpProtocolArg, &'static str)>, BadVariable> {
@@ -77,15 +77,15 @@ fn protocol(
     }
 }
 
-/// What the variables say of where it is, as the whole address.
+/// The whole address that the variables name.
 fn variable(environment: &Environment, is_http: bool) -> Option<(String, &'static str)> {
     if let Some(url) = environment.text(OF_TRACES) {
-        // As it stands: without a path it is the root.
+        // It is used as it stands: without a path it is the root.
         let root = if is_http && !has_path(url) { "/" } else { "" };
         return Some((format!("{url}{root}"), OF_TRACES));
     }
     if let Some(url) = environment.text(OF_ALL) {
-        // What it names is the place below which each signal has a path of its own.
+        // Each signal has a path of its own below this address.
         let path = if is_http { PATH } else { "" };
         let url = if is_http { url.trim_end_matches('/') } else { url };
         return Some((format!("{url}{path}"), OF_ALL));
@@ -94,7 +94,7 @@ fn variable(environment: &Environment, is_http: bool) -> Option<(String, &'stati
     Some((usual.to_owned(), TRACING_ENABLED))
 }
 
-/// A URL without a path gets that of traces.
+/// Adds the path of traces to a URL that has none.
 fn with_path(url: &str) -> String {
     if has_path(url) { url.to_owned() } else { format!("{url}{PATH}") }
 }
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(of(&[], &[json, ("TRACING_ENABLED", "false"), at]), Ok((None, false)));
         assert_eq!(of(&[], &[json, ("OTEL_SDK_DISABLED", "tRUE"), at]), Ok((None, false)));
         assert_eq!(of(&[], &[("OTEL_SDK_DISABLED", "perhaps")]), Ok((None, false)));
-        // Nor where a flag says how it is spoken to.
+        // Nor is it refused if a flag names the protocol.
         let flags = ["--otlp-protocol", "http"];
         assert_eq!(of(&flags, &[json, at]), Ok((Some("http://c:1/v1/traces".to_owned()), true)));
     }

@@ -33,7 +33,7 @@ enum Shown {
 
 type SettingRows = BTreeMap<&'static str, (Shown, SettingSource)>;
 
-/// What is printed.
+/// What `--print-config` prints.
 pub(super) struct PrintedSource<'a> {
     pub(super) effective: &'a Effective,
     pub(super) given: &'a Given,
@@ -41,8 +41,8 @@ pub(super) struct PrintedSource<'a> {
 }
 
 impl PrintedSource<'_> {
-    /// Prints a line for each setting, below its help, and behind them what the log would warn of, and the variables of
-    /// envoyproxy/ratelimit that are honoured: some have no setting of their own.
+    /// Prints a line for each setting, below its help. After the settings it prints what the log would warn of, and the variables
+    /// of envoyproxy/ratelimit that are honoured, since some have no setting of their own.
     pub(super) fn print(&self, warnings: &[String], mut out: impl Write) -> io::Result<()> {
         let Self { effective, given, environment } = self;
         print_settings(&rows(effective, environment), given, &mut out)?;
@@ -53,7 +53,7 @@ impl PrintedSource<'_> {
         writeln!(out, "# settle {:?}, grace {:?}", options.timing.settle, options.grace)?;
         for (n, warning) in warnings.iter().enumerate() {
             let head = if n == 0 { "\n# What the log warns of at the start:\n" } else { "" };
-            // A comment is no string: its quotes are as in the log.
+            // In a comment quotes need no backslash.
             let warning = warning.escape_debug().to_string().replace("\\'", "'");
             writeln!(out, "{head}# {warning}")?;
         }
@@ -271,7 +271,7 @@ fn of_url(url: &String) -> Shown {
 }
 
 fn of_redis(redis: &Setting<Option<Global>>, environment: &Environment) -> SettingRows {
-    // Flags have their own sources: what is not one of them comes from a variable of its own.
+    // A flag is its own source. Without one the value comes from a variable.
     let source = |variable: &'static str| match environment.text(variable) {
         Some(_) => SettingSource::Variable(variable.into()),
         None => SettingSource::Default,

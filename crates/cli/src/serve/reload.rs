@@ -59,7 +59,7 @@ impl AtStart {
 
 /// Logs each reading of the rules.
 pub(super) struct Teller {
-    /// Whether what is denied is charged.
+    /// Whether denied hits are charged.
     compat: bool,
     /// As in `6 in 1 domain`, once there are some.
     in_force: Option<String>,
@@ -111,16 +111,20 @@ fn amount(rules: &RuleSet) -> String {
     format!("{count} in {domains} domain{s}")
 }
 
-/// Logs which rules hold no budget whose costs come after a response, which nothing but the rule or the mode can say.
+/// Logs how many rules hold no budget whose costs come after a response. Only the rule or the mode can say that they do.
 fn tell_of_costs(rules: &RuleSet) {
-    const SAY: &str = "for costs that come after a response, as tokens of a language model, say usage: true \
-                       there, or start with --compat; usage: false says that none do";
+    const SAY: &str = "if costs come after a response, as the tokens of a language model do, say usage: true there, \
+                       or start with --compat; usage: false says that none do";
     let [quota, others] = rules.without_usage();
     if quota > 0 {
-        tracing::warn!("{quota} in quota_mode charge nothing for a cost that they deny: {SAY}");
+        tracing::warn!(
+            "rules with quota_mode that charge nothing for a denied cost: {quota}; {SAY}"
+        );
     }
     if others > 0 {
-        tracing::info!("{others} without usage charge nothing for a cost that they deny: {SAY}");
+        tracing::info!(
+            "rules without usage that charge nothing for a denied cost: {others}; {SAY}"
+        );
     }
 }
 

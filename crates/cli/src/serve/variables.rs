@@ -1,27 +1,28 @@
-//! The environment variables of envoyproxy/ratelimit, all of them, each with how it is treated here: the only list of them.
+//! The only list of envoyproxy/ratelimit's environment variables, with how the service treats each of them.
 
 /// How a variable is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It has the same meaning as there, or the meaning in the text.
     Honoured(&'static str),
-    /// The same beside another variable alone. Without it there is nothing for it to say, which is logged.
+    /// It is honoured if another variable is set. Without that one it has no effect, which is logged.
     HonouredWith(Need, &'static str),
     /// It has no meaning here, which is logged.
     Meaningless(&'static str),
     /// It would have a meaning, but the feature does not exist yet, which is logged.
     NotYet(&'static str),
-    /// It keeps the service from starting, because other limits would hold without it than are asked for. The text says
-    /// what would be accepted.
+    /// The service does not start with it, because other limits would hold than are asked for. The text says what would be
+    /// accepted.
     Refused(&'static str),
 }
 
-/// A variable that another needs, and the values with which it is of use; any if there are none. Of several one is enough.
+/// A variable that another one needs, and the values that satisfy the need; an empty list accepts any value. Of several such
+/// variables one is enough.
 pub(super) type Need = &'static [(&'static str, &'static [&'static str])];
 
 use Fate::{Honoured, HonouredWith, Meaningless, NotYet, Refused};
 
-/// A variable, its treatment, and the values with which it asks for what is done anyway: of these nothing is told.
+/// A variable, its treatment, and the values that ask for what the service does anyway, of which it does not warn.
 type Variable = (&'static str, Fate, &'static [&'static str]);
 
 /// What Go reads as false, and as true.

@@ -1,4 +1,4 @@
-//! What probes and Prometheus find, from flags and variables.
+//! Settings that concern probes and Prometheus, from flags and variables.
 
 use tollgate_rules::Settings;
 use tollgate_service::{BadHostPort, HostPort};
@@ -13,7 +13,7 @@ const USE_PROMETHEUS: &str = "USE_PROMETHEUS";
 
 const RATIO: &str = "a share from 0 to 1, as in 0.8";
 
-/// The address of `/metrics` alone: by the variables if `USE_PROMETHEUS` is true, as there.
+/// The address that serves `/metrics` alone. Variables name one if `USE_PROMETHEUS` is true, as in envoyproxy/ratelimit.
 pub(super) fn metrics(
     given: &Given,
     environment: &Environment,
@@ -31,8 +31,8 @@ pub(super) fn metrics(
     Ok(optional(flag, (Some(text.parse().map(as_in_go).map_err(refused)?), name)))
 }
 
-/// There health waits for rules only if `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` says so, but a service starts without any
-/// only if it is forced to.
+/// In envoyproxy/ratelimit health checks wait for rules only if `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` is true, but without
+/// `FORCE_START_WITHOUT_INITIAL_CONFIG` it does not start before it has rules.
 pub(super) fn healthy_without_rules(
     given: &Given,
     environment: &Environment,
@@ -48,7 +48,7 @@ pub(super) fn healthy_without_rules(
     Ok(first(flag, (value, name), false))
 }
 
-/// With the switch of envoyproxy/ratelimit its names are there, too.
+/// `USE_PROMETHEUS` also turns on the names of envoyproxy/ratelimit.
 pub(super) fn metrics_names(
     given: &Given,
     environment: &Environment,

@@ -9,7 +9,7 @@ use tollgate_service::{RulesFrom, XdsRules, XdsTls};
 use super::environment::{BadVariable, Environment};
 use super::setting::SettingError;
 
-/// The variable that asks for one.
+/// The variable that asks for a control plane.
 pub(super) const TYPE_NAME: &str = "CONFIG_TYPE";
 
 const TYPE: &str = "FILE, or GRPC_XDS_SOTW for a control plane";
@@ -64,13 +64,13 @@ pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, Sett
     Ok(Some(rules.into()))
 }
 
-/// The names and texts that a control plane is told, and each part that is none.
+/// The names and texts that the control plane is told, and the parts that have no `=`.
 fn metadata(environment: &Environment) -> impl Iterator<Item = Result<(&str, &str), &str>> {
     let parts = environment.text(METADATA).into_iter().flat_map(|text| text.split(','));
     parts.map(|part| part.split_once('=').ok_or(part))
 }
 
-/// A sentence for each part of the metadata that is skipped, as there.
+/// A warning for each part of the metadata that is skipped. envoyproxy/ratelimit skips them, too.
 pub(super) fn skipped(environment: &Environment) -> impl Iterator<Item = String> {
     metadata(environment)
         .filter_map(Result::err)
