@@ -36,7 +36,7 @@ fn a_service_is_healthy_once_it_has_rules() {
     std::fs::write(path, "domain: ''").expect("a file below target");
     let (serving, _) = serve_rules(path, "", &[], &[]);
     let unhealthy =
-        (Some(1), "unhealthy: 500 no rules, or shutting down\n".to_owned(), String::new());
+        (Some(1), "unhealthy: 500: no rules, or shutting down\n".to_owned(), String::new());
     assert_eq!(health(&[&serving.http.to_string()], ""), unhealthy);
 }
 
