@@ -55,7 +55,7 @@ const STATE_BITS_MIN: u32 = 14;
 /// With fewer tag bits, strangers would share a limit too often.
 // By `Stats::collision_probability` one new key in 860,000 shares its word with another at 24 bits,
 // one in 220 million at 32.
-const TAG_BITS_MIN: u32 = 24;
+pub(super) const TAG_BITS_MIN: u32 = 24;
 
 /// Tag bits that are worth a coarser tick.
 const TAG_BITS_ENOUGH: u32 = 32;

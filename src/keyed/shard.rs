@@ -16,6 +16,9 @@ mod claim;
 
 use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+use super::layout::TAG_BITS_MIN;
+
 /// The floor counts time in granules of 2^20 ns, about a millisecond.
 // Coarse enough for a header to hold all instants in 44 bits, with room for the install counter;
 // fine enough for a floor to come within some two milliseconds of the clock.
@@ -46,22 +49,20 @@ const _: () = assert!(size_of::<Shard>() == 64);
     derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout)
 )]
 pub(super) struct Shard {
-    header: AtomicU64,
-    cells: [AtomicU64; CELLS],
+    /// The header, then the cells.
+    words: [AtomicU64; CELLS + 1],
 }
 
 impl Shard {
     pub(super) fn new(floor: u64) -> Self {
-        Self {
-            header: AtomicU64::new(Header::first(floor).0),
-            // 0 is the vacant word: a new shard holds no key.
-            cells: std::array::from_fn(|_| AtomicU64::new(0)),
-        }
+        // 0 is the vacant word: a new shard holds no key.
+        Self::holding(Header::first(floor), [0; CELLS])
     }
 
     /// A shard that holds these words.
     pub(super) fn holding(header: Header, words: [u64; CELLS]) -> Self {
-        Self { header: AtomicU64::new(header.0), cells: words.map(AtomicU64::new) }
+        let word = |n| if n == 0 { header.0 } else { words[n - 1] };
+        Self { words: std::array::from_fn(|n| AtomicU64::new(word(n))) }
     }
 
     /// What it holds now. For a shard that no other thread has a reference to.
@@ -73,19 +74,28 @@ impl Shard {
     /// Of a table of logs: a floor in nanoseconds, and in each cell whose log its entry is. What they mean, and how they
     /// are ordered, is said in `src/keyed/log`.
     pub(super) fn floor_and_headers(&self) -> (&AtomicU64, &[AtomicU64; CELLS]) {
-        (&self.header, &self.cells)
+        let [header, cells @ ..] = &self.words;
+        (header, cells)
     }
 
     #[inline]
     pub(super) fn header(&self) -> Header {
         // Acquire: pairs with the Release of `publish`, and keeps the words' loads after this one.
-        Header(self.header.load(Ordering::Acquire))
+        Header(self.words[0].load(Ordering::Acquire))
+    }
+
+    /// The word of a cell.
+    #[inline(always)]
+    fn cell(&self, cell: usize) -> &AtomicU64 {
+        // A cell's number is below the number of cells, which is one less than a power of two: so the remainder changes
+        // nothing, and spares a comparison where the number comes from a hint.
+        &self.words[(cell + 1) % (CELLS + 1)]
     }
 
     #[inline]
     pub(super) fn load(&self, cell: usize) -> u64 {
         // Acquire: pairs with the Release of every write to a word; the header's load comes after it.
-        self.cells[cell].load(acquire_of_words())
+        self.cell(cell).load(acquire_of_words())
     }
 
     /// Replaces the exact word that was read. Also the weak form's spurious failure is a `false`.
@@ -93,7 +103,7 @@ impl Shard {
     pub(super) fn charge(&self, cell: usize, word: u64, next: u64) -> bool {
         // Release: a thread that reads `next` also sees the floor that it was written under. Relaxed on failure:
         // nothing is made of the word that was found; the caller looks again.
-        self.cells[cell]
+        self.cell(cell)
             .compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed)
             .is_ok()
     }
@@ -101,7 +111,7 @@ impl Shard {
     /// The newest word of a cell, as no thread of a model sees it: for assertions.
     #[cfg(any(loom, shuttle))]
     pub(super) fn newest(&self, cell: usize) -> u64 {
-        self.cells[cell].newest()
+        self.cell(cell).newest()
     }
 }
 
@@ -173,7 +183,54 @@ impl Shard {
     pub(super) fn hint(&self, tag: u64, state_bits: u32) -> Option<usize> {
         // A claim of the tag is not equal: its topmost bit is set, and a live word's is not. Two live
         // words of one tag there never are.
-        self.equal(tag, state_bits).first()
+        self.alike(tag, state_bits).first()
+    }
+
+    /// The cells whose words may be live ones of a tag: those that have its topmost bits, of which there are as many as
+    /// the narrowest tag has. Of a word of another tag that is so once in 2^24, and then it hides the key's own behind
+    /// it: that key is decided the slow way.
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    #[inline(always)]
+    fn alike(&self, tag: u64, _: u32) -> CellMask {
+        const LOWEST: u32 = u64::BITS - 1 - TAG_BITS_MIN;
+        let alike: u32;
+        // SAFETY: as in `equal`.
+        unsafe {
+            core::arch::asm!(
+                // The tag's bits in all four parts of a vector.
+                "movd {tags}, {tag:e}",
+                "pshufd {tags}, {tags}, 0",
+                // The upper halves of four words, and of the four others.
+                "movaps {low}, [{line}]",
+                "shufps {low}, [{line} + 16], 0xdd",
+                "movaps {high}, [{line} + 32]",
+                "shufps {high}, [{line} + 48], 0xdd",
+                "psrld {low}, {lowest}",
+                "psrld {high}, {lowest}",
+                "pcmpeqd {low}, {tags}",
+                "pcmpeqd {high}, {tags}",
+                // 32 bits that are all set or none become 16; of these two each become one bit.
+                "packssdw {low}, {high}",
+                "pmovmskb {alike:e}, {low}",
+                line = in(reg) std::ptr::from_ref(self),
+                tag = in(reg) tag >> LOWEST,
+                lowest = const LOWEST - 32,
+                tags = out(xmm_reg) _,
+                low = out(xmm_reg) _,
+                high = out(xmm_reg) _,
+                alike = lateout(reg) alike,
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+        // The header may be alike by chance: it is no cell.
+        CellMask(alike & !3)
+    }
+
+    /// The same, by all bits of the tag.
+    #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
+    #[inline(always)]
+    fn alike(&self, tag: u64, state_bits: u32) -> CellMask {
+        self.portable(tag, state_bits)
     }
 
     /// The cells that may be vacant.

@@ -9,7 +9,7 @@ impl Shard {
     pub(in crate::keyed) fn replace(&self, cell: usize, word: u64, next: u64) -> bool {
         // AcqRel: Release as in `charge`. Acquire, so that the claim that this may be orders what the
         // caller reads next after what the word's writer saw. Relaxed on failure as in `charge`.
-        self.cells[cell].compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.cell(cell).compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// [`replace`](Self::replace) for a word that was judged to owe nothing: any other may owe something.
@@ -26,7 +26,7 @@ impl Shard {
         }
         // Relaxed: all that is asked of it is that no two threads get the same number, which one
         // location's modification order gives.
-        let header = Header(self.header.fetch_add(Header::ONE_INSTALL, Ordering::Relaxed));
+        let header = Header(self.words[0].fetch_add(Header::ONE_INSTALL, Ordering::Relaxed));
         told_apart(header.nonce())
     }
 
@@ -40,14 +40,14 @@ impl Shard {
         if !marks_floors() {
             return self.header();
         }
-        Header(self.header.fetch_add(Header::ONE_INSTALL, Ordering::AcqRel))
+        Header(self.words[0].fetch_add(Header::ONE_INSTALL, Ordering::AcqRel))
     }
 
     /// Publishes a floor in place of the exact header that was read.
     pub(in crate::keyed) fn publish(&self, header: Header, floor: u64) -> bool {
         // Release: a thread that sees this floor also sees the sweep before it. Acquire is not needed: the
         // header's value is the one that was loaded. Relaxed on failure: the caller starts again.
-        self.header
+        self.words[0]
             .compare_exchange(
                 header.0,
                 header.with_floor(floor).0,

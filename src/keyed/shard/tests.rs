@@ -37,10 +37,14 @@ fn hints_name_the_first_live_word_of_a_tag_and_the_cells_that_are_vacant() {
                 let mut all = [others; CELLS];
                 all[cell] = word;
                 let shard = Shard::holding(Header::first(tag), all);
-                let is_it = word >> layout.state_bits() == tag >> layout.state_bits();
-                let told = shard.hint(tag, layout.state_bits());
-                assert_eq!(told, is_it.then_some(cell), "{word:x} among {others:x}");
-                assert_eq!(told, shard.portable(tag, layout.state_bits()).first());
+                // A hint by instructions looks at the topmost bits alone, one word by word at all of the tag's.
+                let by_bits = |lowest: u32| (word >> lowest == tag >> lowest).then_some(cell);
+                let told = shard.portable(tag, layout.state_bits()).first();
+                assert_eq!(told, by_bits(layout.state_bits()), "{word:x} among {others:x}");
+                if cfg!(all(target_arch = "x86_64", not(miri))) {
+                    let told = shard.hint(tag, layout.state_bits());
+                    assert_eq!(told, by_bits(39), "{word:x} among {others:x}");
+                }
                 let told = shard.vacant();
                 let expected = all.iter().filter(|&&word| word == 0).count();
                 assert_eq!(told.count(), expected, "{word:x} among {others:x}");
