@@ -25,11 +25,6 @@ pub(crate) struct Identity {
     pub(crate) tag: u64,
 }
 
-impl Identity {
-    /// A place in an array that has not been filled yet.
-    pub(crate) const NONE: Self = Self { first: 0, tag: 0 };
-}
-
 /// The hash of keys, one more for what needs it, and the number that makes the second unit from the tag.
 #[derive(Clone, Debug)]
 pub(crate) struct Hashers<S> {
@@ -87,8 +82,8 @@ impl<S: BuildHasher> Hashers<S> {
         Identity { first, tag: tag_of(hash, words_per_tag) }
     }
 
-    pub(crate) fn mix(&self) -> Mix {
-        self.mix
+    pub(crate) fn mix(&self) -> &Mix {
+        &self.mix
     }
 }
 
@@ -268,7 +263,7 @@ pub(crate) mod tests {
     #[test]
     fn the_identities_of_a_tier_are_as_many_as_those_of_the_first_and_those_of_a_key_differ() {
         let seeds = |n| ahash::RandomState::with_seeds(n, n + 1, n + 2, n + 3);
-        let (mix, words_per_tag) = (Hashers::new(seeds(1), seeds(11)).mix(), 1 << 55);
+        let (mix, words_per_tag) = (*Hashers::new(seeds(1), seeds(11)).mix(), 1 << 55);
         for shards in [1, 2, 14, 64] {
             // Every tag of 8 bits but 0, at every home.
             let tags = || (1..256).map(|tag| tag * words_per_tag);

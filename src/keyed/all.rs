@@ -71,7 +71,7 @@ impl Place<'_> {
     /// Counts a denial that was only asked for: see [`refuse`].
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
         let ask = Ask { verb: Verb::Refuse, ..self.check_of(cost, now, true) };
-        refuse(self.table, self.identity, self.second(), ask)
+        refuse(self.table, self.identity(), self.second(), ask)
     }
 
     /// Decides and charges, by the plan if its word still stands; says what an undo needs to know, if anything was
@@ -88,7 +88,7 @@ impl Place<'_> {
         let mut plan = plan.or_else(|| self.plan(ask));
         // Lock-free: a plan fails if another thread has replaced its word.
         while let Some(found) = plan {
-            if let Some(outcome) = found.carried_out(self.home()) {
+            if let Some(outcome) = found.carried_out(self.home) {
                 // Built in each branch, as in `Place::decide`.
                 return self.traced(
                     outcome.told(*self.table.kernel(), ask.now_ns, 0),
@@ -107,14 +107,14 @@ impl Place<'_> {
     fn plan(&self, ask: Ask) -> Option<Plan> {
         // Every other policy is decided the slow way, where a plan would save nothing.
         let Kernel::Gcra(gcra) = self.table.kernel() else { return None };
-        self.table.plan_plain(gcra, self.home(), self.identity.tag, ask)
+        self.table.plan_plain(gcra, self.home, self.tag, ask)
     }
 
     #[inline(never)]
     fn decide_slowly(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
         // All limits of a request are asked at times that were read before: no clock is read again.
         let mut fresh = Fresh::new(ask, None);
-        let outcome = decide_slowly(self.table, self.identity, self.second(), &mut fresh);
+        let outcome = decide_slowly(self.table, self.identity(), self.second(), &mut fresh);
         self.traced(answer(self.table, outcome, &fresh), &outcome, ask)
     }
 
@@ -132,11 +132,11 @@ impl Place<'_> {
 
     /// Undoes a charge, as far as that can be done.
     pub(crate) fn undo(&self, trace: KeyTrace, undo: Undo) {
-        let (table, tag) = (self.table, self.identity.tag);
+        let (table, tag) = (self.table, self.tag);
         // In a table of several quotas the word may be counted in another one than the charge was; a log has no word.
         if table.book.is_some() || table.logs.is_some() {
             undo.amends(self.clock, |now, amendment| {
-                amend(table, self.identity, self.second(), &|| now(), amendment)
+                amend(table, self.identity(), self.second(), &|| now(), amendment)
             });
             return;
         }
@@ -147,7 +147,7 @@ impl Place<'_> {
         let left = table.layout.live(tag, ruled.join(charge.held, 0), &ruled, ruled.moment(at_ns));
         // The key may have moved since it was charged: forgotten at home, and installed in its
         // other unit.
-        for index in shards_of(self.identity.first, self.second()) {
+        for index in shards_of(self.identity().first, self.second()) {
             let shard = table.shard(index);
             loop {
                 // Lock-free: each further turn means that another thread has changed the word or
@@ -196,7 +196,7 @@ impl Place<'_> {
         // Below the floor nothing may stand: an idle word is written as one of the floor's own
         // time.
         let held = if ruled.is_idle(held, at_floor) { Held::IDLE } else { held };
-        self.table.layout.live(self.identity.tag, held, &ruled, at_floor)
+        self.table.layout.live(self.tag, held, &ruled, at_floor)
     }
 
     /// The word less what has not drained of the charge, and not below the floor.
@@ -219,7 +219,7 @@ impl Place<'_> {
         let now_ns = now.as_nanos().max(at_ns).saturating_add(SKEW_NS);
         let (next, _) = ruled.given_back(Found { held, at_ns, now_ns }, charge);
         // The same word, if nothing is to be given back: the caller then writes nothing.
-        if next == held { word } else { layout.live(self.identity.tag, next, &ruled, at_floor) }
+        if next == held { word } else { layout.live(self.tag, next, &ruled, at_floor) }
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
     }
 
     fn advance(limiter: &KeyedLimiter<u64>, granule: u64) {
-        let first = limiter.place(&7).identity.first;
+        let first = limiter.place(&7).identity().first;
         advance_floor(&limiter.table, first, (granule << GRANULE_BITS) + LAG_NS);
         assert_eq!(limiter.table.shard(first).header().floor(), granule);
     }

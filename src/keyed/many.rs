@@ -8,7 +8,6 @@ use crate::verb::Verb;
 
 use super::KeyedLimiter;
 use super::ask::Ask;
-use crate::hash::Identity;
 
 /// A core fetches ten to twenty lines at a time: enough that it is never idle, and all stay in its cache.
 const BATCH: usize = 32;
@@ -40,11 +39,15 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ) {
         // A ring: while a key is decided, the line of the one that comes `BATCH` after it is asked for.
         // On the stack: nothing is allocated for a batch.
-        let mut ring = [Identity::NONE; BATCH];
+        let mut ring = [(self.table.shard(0), 0); BATCH];
+        let due = |key: &Q| {
+            let place = self.place(key.borrow());
+            (place.home, place.tag)
+        };
         let mut ahead = keys.iter();
         // The ring is asked first: where it is full, no key is taken from `ahead` and lost.
         for (slot, key) in ring.iter_mut().zip(ahead.by_ref()) {
-            *slot = self.place(key.borrow()).identity;
+            *slot = due(key);
         }
         for batch in keys.chunks(BATCH) {
             // The clock is read once for each batch, not for each key.
@@ -53,12 +56,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             let ask = Ask { now_ns, cost, charge: cost > 0, verb, tier: 0 };
             for (key, slot) in batch.iter().zip(&mut ring) {
                 // Taken out before the slot is filled anew, with the key that comes a ring later.
-                let identity = *slot;
+                let (home, tag) = *slot;
                 // None: every key is in the ring by now, and the slot is not read again.
                 if let Some(key) = ahead.next() {
-                    *slot = self.place(key.borrow()).identity;
+                    *slot = due(key);
                 }
-                each(key, self.place_of(identity).decide(ask, Some(&self.clock)));
+                each(key, self.place_at(home, tag).decide(ask, Some(&self.clock)));
             }
         }
     }

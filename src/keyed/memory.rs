@@ -110,6 +110,13 @@ impl Memory {
         // numbered.
         &self.shards[self.start + index]
     }
+
+    /// The number of one of these shards.
+    #[inline]
+    pub(super) fn number(&self, shard: &Shard) -> usize {
+        let bytes = std::ptr::from_ref(shard).addr() - self.shards.as_ptr().addr();
+        bytes / size_of::<Shard>() - self.start
+    }
 }
 
 /// Room for so many more, and no more than that.
@@ -139,6 +146,7 @@ mod tests {
             assert_eq!((memory.len(), memory.bytes()), (count, (count + 1) * 64));
             assert!(units_begin_where_two_lines_do(&memory));
             for index in 0..count {
+                assert_eq!(memory.number(memory.shard(index)), index);
                 assert_eq!(memory.shard(index).header().floor(), index as u64);
             }
         }

@@ -170,9 +170,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 
     #[inline(always)]
-    fn place_of(&self, identity: Identity) -> Place<'_> {
+    fn place_of(&self, Identity { first, tag }: Identity) -> Place<'_> {
+        self.place_at(self.table.memory.shard(first), tag)
+    }
+
+    #[inline(always)]
+    fn place_at<'a>(&'a self, home: &'a Shard, tag: u64) -> Place<'a> {
         let mix = self.hashers.mix();
-        Place { table: &self.table, clock: &self.clock, identity, mix, tier: 0 }
+        Place { table: &self.table, clock: &self.clock, home, tag, mix, tier: 0 }
     }
 
     /// What the table holds now and what has happened to it. Reads the whole table: for a gauge that
@@ -213,15 +218,18 @@ impl<K: ?Sized, S> fmt::Debug for KeyedLimiter<K, S> {
 pub struct Place<'a> {
     table: &'a Table,
     clock: &'a Clock,
-    identity: Identity,
-    mix: Mix,
+    /// The shard that is looked at first: by reference, since the clock is read before it is needed, and behind that the
+    /// compiler would work out its address once more.
+    home: &'a Shard,
+    tag: u64,
+    mix: &'a Mix,
     tier: u8,
 }
 
 /// Not the whole table.
 impl fmt::Debug for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("identity", &self.identity).finish_non_exhaustive()
+        f.debug_struct("Place").field("identity", &self.identity()).finish_non_exhaustive()
     }
 }
 
@@ -236,21 +244,22 @@ impl Place<'_> {
     pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
         let (table, to) = (self.table, self.table.tier(tier)?);
         let (ways, words_per_tag) = ([self.tier, to], table.layout.words_per_tag);
-        let identity = self.mix.in_tier(self.identity, ways, table.shards(), words_per_tag);
-        prefetch(table.shard(identity.first));
-        Ok(Self { identity, tier: to, ..self })
+        let identity = self.mix.in_tier(self.identity(), ways, table.shards(), words_per_tag);
+        let home = table.shard(identity.first);
+        prefetch(home);
+        Ok(Self { home, tag: identity.tag, tier: to, ..self })
+    }
+
+    #[inline]
+    fn identity(&self) -> Identity {
+        Identity { first: self.table.memory.number(self.home), tag: self.tag }
     }
 
     #[inline(always)]
     fn second(&self) -> usize {
         // A log has no units of two lines: its second shard may be any other, or the same.
         let unit = if self.table.logs.is_some() { 1 } else { unit() };
-        self.mix.second(self.identity, self.table.shards(), unit)
-    }
-
-    #[inline(always)]
-    fn home(&self) -> &Shard {
-        self.table.memory.shard(self.identity.first)
+        self.mix.second(self.identity(), self.table.shards(), unit)
     }
 
     /// Decides at `at`, or else at the time of the table's clock.
@@ -275,7 +284,7 @@ impl Place<'_> {
     /// this clock, if from one.
     #[inline(always)]
     fn decide(&self, ask: Ask, clock: Option<&Clock>) -> Decision {
-        let (table, home, tag) = (self.table, self.home(), self.identity.tag);
+        let (table, home, tag) = (self.table, self.home, self.tag);
         // The Decision is built in each branch: merged, the outcome of `hit_plain`, which is in line, would go through
         // the stack as well.
         match (&table.layout.kernel, ask.verb) {
@@ -308,11 +317,11 @@ impl Place<'_> {
         }
         let mut fresh = Fresh::new(ask, clock);
         // The key is not in its line, or its word has to be brought up to date first.
-        let outcome = decide_slowly(table, self.identity, self.second(), &mut fresh);
+        let outcome = decide_slowly(table, self.identity(), self.second(), &mut fresh);
         answer(table, outcome, &fresh)
     }
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
-        amend(self.table, self.identity, self.second(), &now, amendment)
+        amend(self.table, self.identity(), self.second(), &now, amendment)
     }
 }

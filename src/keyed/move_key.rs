@@ -26,7 +26,7 @@ impl Place<'_> {
             return Ok(0);
         }
         // In its new tier the key has other shards, and another tag.
-        let (table, old, second) = (self.table, self.identity, self.second());
+        let (table, old, second) = (self.table, self.identity(), self.second());
         let now = at.unwrap_or_else(|| self.clock().now());
         // What this call has charged in the new tier so far: a turn in vain must not charge it
         // twice.

@@ -166,7 +166,7 @@ pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
         return Err(RestoreError::hashers());
     }
     if let Some(rule) = LogRule::of(&policy) {
-        let table = read_logs(reader, (rule, layout), shards, hashers.mix())?;
+        let table = read_logs(reader, (rule, layout), shards, *hashers.mix())?;
         let clock = resume(clock, &preamble)?;
         return Ok(KeyedLimiter {
             table,

@@ -20,7 +20,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[must_use]
     pub fn shards_of(&self, key: &K) -> [usize; 2] {
         let place = self.place(key);
-        [place.identity.first, place.second()]
+        [place.identity().first, place.second()]
     }
 
     /// [`set_quota`](KeyedLimiter::set_quota) at a time of the model's. A clock would be one step more.
