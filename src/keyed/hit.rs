@@ -16,7 +16,7 @@ use crate::verdict::Verdict;
 use super::ask::Ask;
 use super::layout::Layout;
 use super::points;
-use super::shard::{Missed, Shard, dates, is_live};
+use super::shard::{Missed, Near, Shard, dates, is_live};
 use super::table::{Table, Way};
 
 /// The code for a layout's policy; `None` for a table of several quotas: it has no arithmetic of its own.
@@ -139,10 +139,11 @@ impl Table {
     /// The live word of `tag` in a shard and its cell, if `now` is near.
     #[inline(always)]
     fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Result<(usize, u64), Missed> {
-        let Layout { words_per_tag, state_bits, epoch, .. } = &self.layout;
+        let Layout { words_per_tag, state_bits, epoch, .. } = self.layout;
+        let near = Near::to(now_ns, epoch);
         // If not, the hint was wrong or now is not near: the slow way looks at every word.
-        shard.read((tag, *state_bits), |word, header| {
-            is_live(word, tag, *words_per_tag) && dates(header, now_ns, *epoch)
+        shard.read((tag, state_bits), |word, header| {
+            is_live(word, tag, words_per_tag) && dates(header, near)
         })
     }
 }

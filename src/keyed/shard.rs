@@ -389,9 +389,7 @@ impl Header {
     /// granules.
     #[inline(always)]
     pub(super) fn is_near(self, instant_ns: u64, epoch: u64) -> bool {
-        // Neither has more than 44 bits. Wraps to a huge number if the instant lies below: one comparison.
-        let since = (instant_ns >> GRANULE_BITS).wrapping_sub(self.floor());
-        since.wrapping_add(epoch) <= 2 * epoch
+        Near::to(instant_ns, epoch).includes(self)
     }
 
     fn with_floor(self, floor: u64) -> Self {
@@ -403,6 +401,30 @@ impl Header {
     fn nonce(self) -> u64 {
         // The counter in the lowest bits: where a claim has little room it is what remains.
         (self.0 >> (u64::BITS - Self::COUNTER_BITS)) | (self.floor() << Self::COUNTER_BITS)
+    }
+}
+
+/// The floors that are near to an instant. Computed before a header is there, so that little is left to do behind it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Near {
+    /// In granules, the lowest; below 0 it wraps.
+    from: u64,
+    /// The others are so many more at most.
+    span: u64,
+}
+
+impl Near {
+    #[inline(always)]
+    pub(super) fn to(instant_ns: u64, epoch: u64) -> Self {
+        Self { from: (instant_ns >> GRANULE_BITS).wrapping_sub(epoch), span: 2 * epoch }
+    }
+
+    /// Whether the instant lies in [F - E, F + E] of a floor: see [`Header::is_near`].
+    #[inline(always)]
+    pub(super) fn includes(self, header: Header) -> bool {
+        // Neither floor nor instant has more than 44 bits. Wraps to a huge number if the floor lies below: one
+        // comparison.
+        header.floor().wrapping_sub(self.from) <= self.span
     }
 }
 
@@ -418,9 +440,9 @@ fn acquire_of_words() -> Ordering {
 
 /// Whether words can be read as they are at an instant, by the header that dates them.
 #[inline(always)]
-pub(super) fn dates(header: Header, now_ns: u64, epoch: u64) -> bool {
+pub(super) fn dates(header: Header, near: Near) -> bool {
     // Against now alone, a late thread would take a live word for one that expired long ago.
-    header.is_near(now_ns, epoch) || planted(Fault::DecodeAgainstNow)
+    near.includes(header) || planted(Fault::DecodeAgainstNow)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

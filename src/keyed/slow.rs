@@ -9,7 +9,7 @@ use crate::verdict::Verdict;
 use super::ask::{Ask, Fresh};
 use super::floor::{follow, is_forgotten};
 use super::price::look::look_priced;
-use super::shard::{Header, Shard, dates};
+use super::shard::{Header, Near, Shard, dates};
 use super::table::Table;
 use crate::hash::{Identity, shards_of};
 
@@ -130,7 +130,7 @@ fn hit_by(
         let moment = algorithm.moment(ask.now_ns);
         // Near: the low bits name one instant, counted from now. Else they are read at the floor,
         // and carried over to now.
-        let held = if dates(header, ask.now_ns, table.layout.epoch) {
+        let held = if dates(header, Near::to(ask.now_ns, table.layout.epoch)) {
             table.layout.unpack(word, algorithm, moment)
         } else {
             let Some(held) = afar(header, word) else { return SlowHit::Afar };
