@@ -99,35 +99,38 @@ impl Cell {
     /// [`charge`](Self::charge) laid out for plain GCRA, whose word is a time and nothing else: between the clock and
     /// the compare-and-swap there is only what that needs.
     #[inline(always)]
-    fn charge_plain(&self, gcra: &Gcra, now: Timestamp, cost: u64) -> (Step, Word) {
+    pub(crate) fn charge_plain(&self, gcra: &Gcra, now: Timestamp, cost: u64) -> (Step, Word) {
         let now_ns = if now.as_nanos() > LATEST_NS { latest_ns() } else { now.as_nanos() };
         let unit = gcra.moment(now_ns).unit;
         let mut word = self.load().to_bits();
+        let step = |verdict, word: u64, after: u64| {
+            let held = |time: u64| Held {
+                ahead: time.saturating_sub(unit),
+                behind: unit.saturating_sub(time),
+                counts: 0,
+            };
+            let held = [held(word), held(after)];
+            let after = Word::from_bits(after);
+            (Step::plain(verdict, held, after, (now_ns, cost)), Word::from_bits(word))
+        };
+        // A cost above the burst never fits.
+        let Some((ticks, room)) = gcra.room_for(cost) else {
+            return step(Verdict::Denied, word, word);
+        };
         loop {
-            let step = |verdict, after: u64| {
-                let held = |time: u64| Held {
-                    ahead: time.saturating_sub(unit),
-                    behind: unit.saturating_sub(time),
-                    counts: 0,
-                };
-                let held = [held(word), held(after)];
-                let after = Word::from_bits(after);
-                (Step::plain(verdict, held, after, (now_ns, cost)), Word::from_bits(word))
-            };
-            // Neither is there for a cost above the burst. Both sums are below 2^64: see `Quota`.
-            let Some((ticks, _)) = gcra.room_for(cost).filter(|(_, room)| word <= unit + room)
-            else {
-                return step(Verdict::Denied, word);
-            };
+            // Both sums are below 2^64: see `Quota`.
+            if word > unit + room {
+                return step(Verdict::Denied, word, word);
+            }
             // A peek: nothing to write.
             if cost == 0 {
-                return step(Verdict::Allowed, word);
+                return step(Verdict::Allowed, word, word);
             }
             // An idle word counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
             let next = select_unpredictable(word < unit, unit, word) + ticks;
             // As in `charge`.
             match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return step(Verdict::Allowed, next),
+                Ok(_) => return step(Verdict::Allowed, word, next),
                 Err(found) => word = found,
             }
         }

@@ -85,7 +85,10 @@ impl TickScale {
         if self.shift >= 64 {
             (product >> 64) as u64 >> (self.shift % 64)
         } else {
-            (product >> (self.shift % 64)) as u64
+            // By words: of a shift by fewer than 64 the compiler does not know that it is one.
+            let (high, low) = ((product >> 64) as u64, product as u64);
+            let shift = self.shift as u32 & 63;
+            (high << 1 << (shift ^ 63)) | low >> shift
         }
     }
 
