@@ -107,7 +107,7 @@ impl Place<'_> {
     fn plan(&self, ask: Ask) -> Option<Plan> {
         // Every other policy is decided the slow way, where a plan would save nothing.
         let Kernel::Gcra(gcra) = self.table.kernel() else { return None };
-        self.table.plan_plain(gcra, self.home, self.tag, ask)
+        self.table.plan_plain(gcra, self.home, self.tag, ask).ok()
     }
 
     #[inline(never)]

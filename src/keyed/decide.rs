@@ -1,5 +1,6 @@
 //! The path of a decision that is not made at home: in another cell of the key, or by an install.
 
+use crate::algorithm::Gcra;
 use crate::decision::{Decision, Outcome};
 use crate::hash::{Identity, all_shards_of, prefetch, shards_of, unit};
 use crate::verb::Verb;
@@ -22,6 +23,38 @@ pub(super) fn answer(table: &Table, outcome: Outcome, fresh: &Fresh<'_>) -> Deci
         None => outcome.told(*table.kernel(), now_ns, table.layout.rules.soft_bp),
         // By that of one of several quotas, or by answers that the spill has worked out.
         Some((kernel, soft_bp)) => outcome.told(kernel, now_ns, soft_bp),
+    }
+}
+
+/// For a check that its home has `missed`, under plain GCRA with one quota: in the home's sibling or the key's second
+/// unit, where one key in twenty is, by the code of a hit; else as all others.
+#[inline(never)]
+pub(super) fn decide_elsewhere(
+    table: &Table,
+    gcra: &Gcra,
+    (identity, second): (Identity, usize),
+    missed: Missed,
+    fresh: &mut Fresh<'_>,
+) -> Outcome {
+    let others = all_shards_of(identity.first, second);
+    for &index in &others[1..] {
+        prefetch(table.shard(index));
+    }
+    let mut missed = missed;
+    for &index in &others[1..] {
+        // It may be here or there: all words have to be looked at.
+        if let Missed::Afar = missed {
+            break;
+        }
+        match table.hit_plain(gcra, table.shard(index), identity.tag, fresh.ask) {
+            Ok(outcome) => return outcome,
+            Err(now_missed) => missed = now_missed,
+        }
+    }
+    match missed {
+        // Looked for in vain by hints in all of its shards: as in `decide_slowly`.
+        Missed::Absent if fresh.ask.charge => install(table, identity, second, fresh),
+        _ => decide_slowly(table, identity, second, fresh),
     }
 }
 

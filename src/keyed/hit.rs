@@ -65,11 +65,11 @@ impl Table {
         shard: &Shard,
         tag: u64,
         ask: Ask,
-    ) -> Option<Outcome> {
+    ) -> Result<Outcome, Missed> {
         loop {
             // Lock-free: a plan that cannot be carried out was made on a word that another thread has replaced.
             if let Some(outcome) = self.plan_plain(gcra, shard, tag, ask)?.carried_out(shard) {
-                return Some(outcome);
+                return Ok(outcome);
             }
         }
     }
@@ -82,18 +82,18 @@ impl Table {
         shard: &Shard,
         tag: u64,
         ask: Ask,
-    ) -> Option<Plan> {
+    ) -> Result<Plan, Missed> {
         let Ask { now_ns, cost, charge, .. } = ask;
         // None: a cost above the burst never fits, and its denial names no instant. The slow way
         // words it.
-        let (cost_ticks, room) = gcra.room_for(cost)?;
+        let (cost_ticks, room) = gcra.room_for(cost).ok_or(Missed::Afar)?;
         // Copies: past a load that acquires, the compiler would load them anew.
         let (back, mask) = (self.layout.back, self.layout.time_mask);
         // Computed before the word is read, so that the line may arrive meanwhile. By itself it
         // depends on now alone; that now is near the floor, and so names one instant with the word,
         // is what `read` looks at.
         let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
-        let (cell, word) = self.read(shard, tag, now_ns).ok()?;
+        let (cell, word) = self.read(shard, tag, now_ns)?;
         // The word's time, counted from the earliest that it may be: `back` is now.
         let since = word.wrapping_sub(earliest) & mask;
         let outcome = |verdict, after: u64, cost| {
@@ -107,17 +107,17 @@ impl Table {
         // The word's time lies too far ahead of now for the cost to fit.
         // No overflow: `back` and the burst lie within the time field, which has 62 bits at most.
         if since > back + room {
-            return Some(Plan::Told(outcome(Verdict::Denied, since, cost)));
+            return Ok(Plan::Told(outcome(Verdict::Denied, since, cost)));
         }
         // A question: it would fit.
         if !charge {
-            return Some(Plan::Told(outcome(Verdict::Allowed, since, 0)));
+            return Ok(Plan::Told(outcome(Verdict::Allowed, since, 0)));
         }
         // An idle word's time counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
         // The tag lies above the bits of the mask, and plain GCRA has no counts beneath them.
         let next = tag | (earliest.wrapping_add(after) & mask);
-        Some(Plan::Charge { cell, word, next, outcome: outcome(Verdict::Allowed, after, cost) })
+        Ok(Plan::Charge { cell, word, next, outcome: outcome(Verdict::Allowed, after, cost) })
     }
 
     /// Decides by the table's policy, whichever it is; and says by which arithmetic, if not by the table's own.

@@ -56,7 +56,7 @@ use crate::verb::Verb;
 
 use amend::amend;
 use ask::{Ask, Fresh};
-use decide::{answer, decide_slowly};
+use decide::{answer, decide_elsewhere, decide_slowly};
 use hit::priced_decision;
 use seeds::Seeds;
 use shard::Shard;
@@ -290,9 +290,14 @@ impl Place<'_> {
         match (&table.layout.kernel, ask.verb) {
             // Plain GCRA, which nearly all tables have: in line. With rules it is a kernel of its own.
             (Kernel::Gcra(gcra), Verb::Check) => {
-                if let Some(outcome) = table.hit_plain(gcra, home, tag, ask) {
-                    return outcome.told(table.layout.kernel, ask.now_ns, 0);
-                }
+                let missed = match table.hit_plain(gcra, home, tag, ask) {
+                    Ok(outcome) => return outcome.told(table.layout.kernel, ask.now_ns, 0),
+                    Err(missed) => missed,
+                };
+                let mut fresh = Fresh::new(ask, clock);
+                let (identity, second) = (self.identity(), self.second());
+                let outcome = decide_elsewhere(table, gcra, (identity, second), missed, &mut fresh);
+                return answer(table, outcome, &fresh);
             }
             // Every other policy: one call to the code laid out for it.
             (_, Verb::Check) => match table.way {
