@@ -205,34 +205,51 @@ impl Toll<'_> {
         }
     }
 
-    fn charge(&mut self) -> &Decision {
+    fn charge(&mut self) -> bool {
         let (cost, now) = (self.cost, self.now);
-        let charged =
-            |decision: Decision, trace| (decision, (decision.charged() > 0).then_some(trace));
-        let (decision, trace) = match &self.limit {
+        // Each arm writes its decision where it stays: one that is handed over is copied once more.
+        let traced = |decision: &Decision, trace| (decision.charged() > 0).then_some(trace);
+        let decision = match &self.limit {
             // Its quota may change, or it is a log.
             AnyLimit::Word(Limit::One(limiter)) if limiter.apart.is_some() => {
-                charged(limiter.ask(Verb::Check, cost, now, cost > 0), Trace::Apart)
+                let told = limiter.ask(Verb::Check, cost, now, cost > 0);
+                let decision = self.decision.insert(told);
+                self.trace = traced(decision, Trace::Apart);
+                decision
             }
             AnyLimit::Word(Limit::One(limiter)) => {
-                let (decision, words) = limiter.cell.check_traced(&limiter.meter, now, cost);
+                let (step, words) = limiter.cell.charge_traced(&limiter.meter, now, cost);
+                let Meter { kernel, rules, .. } = limiter.meter;
+                let decision = self.decision.insert(step.decision(kernel, rules.soft_bp));
                 // A cost of 0 writes nothing; nor does a denial, or it is counted and stays.
-                charged(decision, Trace::One(words))
+                self.trace = traced(decision, Trace::One(words));
+                decision
             }
             AnyLimit::Word(Limit::Key(place)) => {
-                let (decision, trace) = place.check(cost, now, self.plan.take());
-                (decision, trace.map(Trace::Key))
+                // What the question has planned, if its word still stands.
+                let planned = self.plan.as_ref().and_then(|plan| place.carried_out(plan));
+                if let Some((outcome, trace)) = planned {
+                    self.trace = Some(Trace::Key(trace));
+                    self.decision.insert(place.told(outcome, now))
+                } else {
+                    let (told, trace) = place.check(cost, now);
+                    self.trace = trace.map(Trace::Key);
+                    self.decision.insert(told)
+                }
             }
             AnyLimit::Stripes(stripes) => {
-                let (decision, stripe, words) = stripes.check_traced(now, cost);
-                charged(decision, Trace::Stripe(stripe, words))
+                let (told, stripe, words) = stripes.check_traced(now, cost);
+                let decision = self.decision.insert(told);
+                self.trace = traced(decision, Trace::Stripe(stripe, words));
+                decision
             }
             AnyLimit::Cells(cells) => {
-                charged(cells.decide(cost, Some(now), cost > 0), Trace::Stays)
+                let decision = self.decision.insert(cells.decide(cost, Some(now), cost > 0));
+                self.trace = traced(decision, Trace::Stays);
+                decision
             }
         };
-        self.trace = trace;
-        self.decision.insert(decision)
+        decision.is_allowed()
     }
 
     /// Undoes the charge, if there is one, as far as that can be done.
@@ -357,19 +374,24 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
             if tolls[index].limit.gives_back() != gives_back {
                 continue;
             }
-            let decision = tolls[index].charge();
-            if !decision.is_allowed() {
-                let denied = NONE.or(index, *decision);
+            if !tolls[index].charge() {
+                let denied = tolls[index].decision.map_or(NONE, |told| NONE.or(index, told));
                 // The last one first: a limit that is named twice goes back the way it came.
                 tolls.iter().rev().for_each(|charged| charged.undo());
                 return denied;
             }
         }
     }
-    // The limit with the fewest units left answers for all.
-    let decisions =
-        tolls.iter().enumerate().filter_map(|(index, toll)| Some((index, toll.decision?)));
-    JointDecision { answer: decisions.min_by_key(|(_, decision)| decision.remaining()) }
+    // The limit with the fewest units left answers for all; of several the first. Only its decision is copied.
+    let mut fewest: Option<(usize, u64)> = None;
+    for (index, toll) in tolls.iter().enumerate() {
+        let Some(decision) = &toll.decision else { continue };
+        let remaining = decision.remaining();
+        if fewest.is_none_or(|(_, least)| remaining < least) {
+            fewest = Some((index, remaining));
+        }
+    }
+    JointDecision { answer: fewest.and_then(|(index, _)| Some((index, tolls[index].decision?))) }
 }
 
 #[cfg(test)]

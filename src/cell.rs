@@ -80,20 +80,32 @@ impl Cell {
         self.charge_plain(gcra, now, cost).0.decision(kernel, 0)
     }
 
-    /// The same; and the words that were found and left, which are the same where nothing was written.
-    #[inline]
+    /// Charges; with the words that were found and left, which are the same where nothing was written.
+    #[inline(always)]
+    pub(crate) fn charge_traced(
+        &self,
+        meter: &Meter,
+        now: Timestamp,
+        cost: u64,
+    ) -> (Step, [Word; 2]) {
+        // The same two ways as in `check`; a policy's rules are told in the slow one.
+        let (step, found) = match &meter.kernel {
+            Kernel::Gcra(gcra) => self.charge_plain(gcra, now, cost),
+            _ => self.charge_slowly(meter, now, cost),
+        };
+        let words = [found, step.word];
+        (step, words)
+    }
+
+    /// [`charge_traced`](Self::charge_traced), told as a decision.
     pub(crate) fn check_traced(
         &self,
         meter: &Meter,
         now: Timestamp,
         cost: u64,
     ) -> (Decision, [Word; 2]) {
-        // The same two ways as in `check`; a policy's rules are told in the slow one.
-        let (step, found) = match &meter.kernel {
-            Kernel::Gcra(gcra) => self.charge_plain(gcra, now, cost),
-            _ => self.charge_slowly(meter, now, cost),
-        };
-        (step.decision(meter.kernel, meter.rules.soft_bp), [found, step.word])
+        let (step, words) = self.charge_traced(meter, now, cost);
+        (step.decision(meter.kernel, meter.rules.soft_bp), words)
     }
 
     /// [`charge`](Self::charge) laid out for plain GCRA, whose word is a time and nothing else: between the clock and

@@ -74,33 +74,37 @@ impl Place<'_> {
         refuse(self.table, self.identity(), self.second(), ask)
     }
 
-    /// Decides and charges, by the plan if its word still stands; says what an undo needs to know, if anything was
-    /// charged.
+    /// Carries out what [`admits`](Self::admits) has planned; `None` if the word does not stand any more.
     #[inline]
-    pub(crate) fn check(
-        &self,
-        cost: u64,
-        now: Timestamp,
-        plan: Option<Plan>,
-    ) -> (Decision, Option<KeyTrace>) {
+    pub(crate) fn carried_out<'p>(&self, plan: &'p Plan) -> Option<(&'p Outcome, KeyTrace)> {
+        // A question's plan is not kept.
+        let Plan::Charge { cell, word, next, outcome } = plan else { return None };
+        // From the exact word that the plan was made on, as in `Plan::carried_out`.
+        let is_charged = self.home.charge(*cell, *word, *next);
+        is_charged.then(|| (outcome, KeyTrace { before: outcome.before }))
+    }
+
+    /// What a plan's outcome tells.
+    #[inline(always)]
+    pub(crate) fn told(&self, outcome: &Outcome, now: Timestamp) -> Decision {
+        outcome.told(*self.table.kernel(), now.as_nanos(), 0)
+    }
+
+    /// Decides and charges; with what an undo needs, if it charged a cell.
+    #[inline(never)]
+    pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
         let ask = self.check_of(cost, now, cost > 0);
-        // Without one from `admits`, made now.
-        let mut plan = plan.or_else(|| self.plan(ask));
         // Lock-free: a plan fails if another thread has replaced its word.
-        while let Some(found) = plan {
+        while let Some(found) = self.plan(ask) {
             if let Some(outcome) = found.carried_out(self.home) {
                 // Built in each branch, as in `Place::decide`.
-                return self.traced(
-                    outcome.told(*self.table.kernel(), ask.now_ns, 0),
-                    &outcome,
-                    ask,
-                );
+                return self.traced(self.told(&outcome, now), &outcome, ask);
             }
-            // None: the key has left its cell at home, or its floor is not near any more.
-            plan = self.plan(ask);
         }
+        // The key has left its cell at home, or its floor is not near any more.
         self.decide_slowly(ask)
     }
+
 
     /// At home, under plain GCRA.
     #[inline(always)]
@@ -260,7 +264,7 @@ mod tests {
         // Idle for nearly two epochs, and there only because no newcomer has needed its cell.
         let place = limiter.place(&7);
         let taken = at(1_000 + 2 * epoch);
-        let (decision, trace) = place.check(1, taken, None);
+        let (decision, trace) = place.check(1, taken);
         assert!(decision.is_allowed());
         advance(&limiter, 1_000 + 2 * epoch);
         place.undo(
@@ -276,7 +280,7 @@ mod tests {
         let limiter = limiter(&ManualClock::new());
         assert!(limiter.entry(&7).at(at(1_000)).check(5).is_allowed());
         let place = limiter.place(&7);
-        let (decision, trace) = place.check(5, at(1_000), None);
+        let (decision, trace) = place.check(5, at(1_000));
         let later = at(1_000) + Duration::from_secs(3);
         advance(&limiter, later.as_nanos() >> GRANULE_BITS);
         let permit = decision.into_result().expect("allowed");
@@ -291,7 +295,7 @@ mod tests {
         clock.set(at(1_000));
         let limiter = limiter(&clock);
         let place = limiter.place(&7);
-        let (decision, trace) = place.check(5, at(1_000), None);
+        let (decision, trace) = place.check(5, at(1_000));
         // Others are eight seconds ahead, as the floor is then.
         let later = at(1_000) + Duration::from_secs(8);
         assert!(limiter.entry(&7).at(later).check(1).is_allowed());
