@@ -32,8 +32,7 @@ pub struct Reservation {
 
 impl Reservation {
     pub(crate) fn new(permit: Permit) -> Self {
-        let made = permit.asked_at();
-        Self { permit, made, ready: permit.ready_at().max(made) }
+        Self { permit, made: permit.asked_at(), ready: permit.ready_at() }
     }
 
     /// The instant from which the units may be used, in the limiter's time.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::algorithm::Kernel;
 use crate::clock::Timestamp;
 
 use super::View;
@@ -82,16 +83,18 @@ impl Permit {
         Timestamp::from_nanos(self.view.now_ns)
     }
 
-    /// The first instant at which the debt that it left is no more than the burst. What a window admits
-    /// it admits at once, also when it has begun later than the request's time.
+    /// The first instant, not before the request's, at which the debt that it left is no more than the burst. What a window
+    /// admits it admits at once, also when it has begun later than the request's time.
     pub(crate) fn ready_at(&self) -> Timestamp {
-        let View { kernel, held, at_ns, now_ns, .. } = self.view;
-        // When a cost of 0 would be admitted: the debt is then no more than the burst.
-        Timestamp::from_nanos(if kernel.is_gcra() {
-            kernel.ready_ns(held, at_ns, 0)
-        } else {
-            self.view.log_turn_ns().unwrap_or(now_ns)
-        })
+        let View { kernel, held, at_ns, now_ns, .. } = &self.view;
+        let ready_ns = match kernel {
+            // Ready: known without the division that tells since when.
+            Kernel::Gcra(gcra) if held.ahead <= gcra.burst_ticks() && at_ns <= now_ns => *now_ns,
+            // When a cost of 0 would be admitted.
+            Kernel::Gcra(_) | Kernel::RuledGcra(_) => kernel.ready_ns(*held, *at_ns, 0),
+            _ => self.view.log_turn_ns().unwrap_or(*now_ns),
+        };
+        Timestamp::from_nanos(ready_ns.max(*now_ns))
     }
 
     /// What this permit has charged, if it has charged anything.

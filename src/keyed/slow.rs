@@ -1,7 +1,7 @@
 //! The slow way to a word that is there: every word of a key's shards is looked at, whatever the verb, the time and the
 //! floor. What it does not find is for an install.
 
-use crate::algorithm::{Decides, Held};
+use crate::algorithm::{Decides, Held, Kernel};
 use crate::decision::Outcome;
 use crate::verb::Verbs;
 use crate::verdict::Verdict;
@@ -45,11 +45,15 @@ pub(super) fn look(
 /// [`forgotten_in`].
 #[inline]
 pub(super) fn hit_slowly(table: &Table, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
-    // Two calls, so that the arithmetic without rules is compiled without them. A window's debt is one, for a charge.
-    if table.layout.rules.are_none() && table.layout.rules.debt == 0 {
-        hit_whole(table, table.kernel(), index, tag, ask)
-    } else {
-        hit_whole(table, &table.ruled(), index, tag, ask)
+    let rules = &table.layout.rules;
+    // A window's debt is a rule, for a charge.
+    if !rules.are_none() || rules.debt > 0 {
+        return hit_whole(table, &table.ruled(), index, tag, ask);
+    }
+    // Calls of their own, so that the arithmetic without rules is compiled without them, and that of GCRA alone.
+    match table.kernel() {
+        Kernel::Gcra(gcra) => hit_whole(table, gcra, index, tag, ask),
+        kernel => hit_whole(table, kernel, index, tag, ask),
     }
 }
 
