@@ -127,7 +127,8 @@ impl CalendarUnit {
     }
 
     /// The window that holds an instant, counted from the one that holds the beginning of 1970.
-    #[inline(always)]
+    // Out of line: where the algorithm is one of several, the compiler would work this out before it knows which it is.
+    #[inline(never)]
     const fn window_of(self, at_ns: u64) -> u64 {
         match self {
             Self::Month => month_of(at_ns),
