@@ -2,6 +2,7 @@
 
 use crossbeam_utils::CachePadded;
 
+use crate::algorithm::Kernel;
 use crate::cell::Cell;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
@@ -12,6 +13,7 @@ use crate::quota::Quota;
 use crate::store::Store;
 use crate::sync::{Fault, planted, thread_number};
 use crate::verb::Verb;
+use crate::verdict::Verdict;
 use crate::word::Word;
 
 /// One limit for many threads at once, split into stripes with a cache line each.
@@ -241,6 +243,33 @@ impl StripedLimiter {
         self.ask_others(own, decision, ask)
     }
 
+    /// [`visit`](Self::visit), of each stripe by its policy.
+    #[inline(never)]
+    fn ask_each(&self, cost: u64, now: Timestamp, charge: bool) -> Decision {
+        self.visit(cost, charge, |stripe| {
+            let (cell, meter) = self.stripe(stripe);
+            if charge { cell.check(meter, now, cost) } else { cell.peek(meter, now, cost) }
+        })
+    }
+
+    /// The same after the own stripe has denied a charge.
+    #[inline(never)]
+    fn ask_others_to_charge(
+        &self,
+        own: usize,
+        denied: Decision,
+        now: Timestamp,
+        cost: u64,
+    ) -> Decision {
+        if planted(Fault::OwnStripeOnly) {
+            return denied;
+        }
+        self.ask_others(own, denied, |stripe| {
+            let (cell, meter) = self.stripe(stripe);
+            cell.check(meter, now, cost)
+        })
+    }
+
     /// Asks the other stripes, one after the other and all at the same time, until one admits. Of all
     /// denials the one with the shortest wait is the answer.
     fn ask_others(
@@ -343,10 +372,20 @@ impl Store for &StripedLimiter {
         if verb != Verb::Check && charge {
             return self.gather(verb, cost, now);
         }
-        self.visit(cost, charge, |stripe| {
-            let (cell, meter) = self.stripe(stripe);
-            if charge { cell.check(meter, now, cost) } else { cell.peek(meter, now, cost) }
-        })
+        // Plain GCRA, which nearly all limits have, and the own stripe, which nearly always has room: in line.
+        let own = self.own();
+        let (cell, meter) = self.stripe(own);
+        if let Kernel::Gcra(gcra) = &meter.kernel
+            && charge
+            && cost <= self.largest_cost
+        {
+            let (step, _) = cell.charge_plain(gcra, now, cost);
+            if step.verdict == Verdict::Allowed {
+                return step.decision(meter.kernel, 0);
+            }
+            return self.ask_others_to_charge(own, step.decision(meter.kernel, 0), now, cost);
+        }
+        self.ask_each(cost, now, charge)
     }
 }
 

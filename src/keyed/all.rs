@@ -81,7 +81,7 @@ impl Place<'_> {
         let Plan::Charge { cell, word, next, outcome } = plan else { return None };
         // From the exact word that the plan was made on, as in `Plan::carried_out`.
         let is_charged = self.home.charge(*cell, *word, *next);
-        is_charged.then(|| (outcome, KeyTrace { before: outcome.before }))
+        is_charged.then_some((outcome, KeyTrace { before: outcome.before }))
     }
 
     /// What a plan's outcome tells.
@@ -104,7 +104,6 @@ impl Place<'_> {
         // The key has left its cell at home, or its floor is not near any more.
         self.decide_slowly(ask)
     }
-
 
     /// At home, under plain GCRA.
     #[inline(always)]
