@@ -16,7 +16,7 @@
 
 use std::hint::select_unpredictable;
 
-use crate::algorithm::{Decides, Gcra, Held, Kernel};
+use crate::algorithm::{Decides, Gcra, Held, Kernel, Ruled};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, View};
 use crate::meter::{Meter, Step};
@@ -162,7 +162,13 @@ impl Cell {
     #[inline(never)]
     fn charge_ruled(&self, meter: &Meter, now: Timestamp, cost: u64) -> (Step, Word) {
         let ruled = meter.ruled();
-        let (step, found) = self.charge(&ruled, meter.fields, now, cost);
+        // GCRA by its own code, as in `charge_plain`.
+        let (step, found) = match &meter.kernel {
+            Kernel::RuledGcra(kernel) => {
+                self.charge(&Ruled { kernel, rules: &meter.rules }, meter.fields, now, cost)
+            }
+            _ => self.charge(&ruled, meter.fields, now, cost),
+        };
         (step.told(&ruled, 0), found)
     }
 

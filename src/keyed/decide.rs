@@ -73,10 +73,10 @@ pub(super) fn decide_slowly(
     // One look at a line, which is in the cache already if it is home.
     let is_here = |shard: &Shard| shard.hint(identity.tag, table.layout.state_bits).is_some();
     let (is_check, home) = (fresh.ask.verb == Verb::Check, table.shard(identity.first));
-    let is_home = is_check && is_here(home);
-    // One key in twenty lives in its second unit, and a new one looks at all of its shards. The first decision of a
-    // shard after an epoch does not.
-    if !(is_home && has_to_follow(table, home, fresh.ask)) {
+    let is_home = is_here(home);
+    // One key in twenty lives in its second unit, and a new one looks at all of its shards. Not what is done at home: the
+    // first check of a shard after an epoch, and every other verb of a key that is there.
+    if !(is_home && (!is_check || has_to_follow(table, home, fresh.ask))) {
         for index in all_shards_of(identity.first, second).into_iter().skip(unit()) {
             prefetch(table.shard(index));
         }
