@@ -1,6 +1,6 @@
 //! [`Meter`]: a policy compiled to arithmetic on one [`Word`].
 
-use crate::algorithm::{Decides, Held, Kernel, Ruled, Rules, unsoftened};
+use crate::algorithm::{Decides, Held, Kernel, Moment, Ruled, Rules, unsoftened};
 use crate::clock::Timestamp;
 use crate::decision::{Decision, View};
 use crate::error::BuildError;
@@ -147,7 +147,7 @@ impl Step {
         Self { verdict, mark: Mark::None, before, held, word, at_ns: now_ns, now_ns, cost }
     }
 
-    /// The one function behind every decision on a whole word.
+    /// A decision on a whole word.
     #[inline(always)]
     pub(crate) fn of(
         algorithm: &impl Decides,
@@ -156,8 +156,21 @@ impl Step {
         now: Timestamp,
         cost: u64,
     ) -> Self {
+        // Past the latest time the clock stands still.
         let now_ns = now.as_nanos().min(algorithm.latest_ns());
-        let moment = algorithm.moment(now_ns);
+        Self::at(algorithm, fields, word, now_ns, algorithm.moment(now_ns), cost)
+    }
+
+    /// The one function behind every decision on a whole word, at an instant that the caller has in the algorithm's unit.
+    #[inline(always)]
+    pub(crate) fn at(
+        algorithm: &impl Decides,
+        fields: impl Reads,
+        word: Word,
+        now_ns: u64,
+        moment: Moment,
+        cost: u64,
+    ) -> Self {
         let held = fields.unpack(word, moment);
         let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
         // What the word holds, and its bits, unless the request changes them.

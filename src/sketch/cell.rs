@@ -28,7 +28,7 @@ use crate::word::{Fields, Reads, Word};
 pub(super) struct SketchRequest<'a, A, F = Fields> {
     pub(super) algorithm: &'a A,
     fields: F,
-    now: Timestamp,
+    now_ns: u64,
     moment: Moment,
     pub(super) cost: u64,
 }
@@ -37,8 +37,8 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
     #[inline(always)]
     pub(super) fn new(algorithm: &'a A, fields: F, now: Timestamp, cost: u64) -> Self {
         // As `Step` does: past the latest time the clock stands still.
-        let moment = algorithm.moment(now.as_nanos().min(algorithm.latest_ns()));
-        Self { algorithm, fields, now, moment, cost }
+        let now_ns = now.as_nanos().min(algorithm.latest_ns());
+        Self { algorithm, fields, now_ns, moment: algorithm.moment(now_ns), cost }
     }
 
     /// Whether the word is counted in the quota of this request.
@@ -56,7 +56,7 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
     /// How the request goes on this word.
     #[inline(always)]
     pub(super) fn step(&self, word: Word) -> Step {
-        Step::of(self.algorithm, self.fields, word, self.now, self.cost)
+        Step::at(self.algorithm, self.fields, word, self.now_ns, self.moment, self.cost)
     }
 
     /// The word once the request's cost is added, whether or not it fits.
