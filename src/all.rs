@@ -56,7 +56,7 @@ mod any_limit;
 mod joint;
 
 use crate::cell::Cell;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, OneReading, Timestamp};
 use crate::decision::{Decision, Permit};
 use crate::keyed::{KeyTrace, Plan};
 use crate::limit::Limit;
@@ -313,8 +313,8 @@ fn undo_one((cell, meter): (&Cell, &Meter), clock: &Clock, [found, left]: [Word;
 /// bytes. Whatever has an `entry` takes part: a `Limiter` or a key of a `KeyedLimiter`, also of sliding logs, of tiers or
 /// with a quota that changes; a `StripedLimiter`; a key of a `SketchLimiter`.
 /// All limits but the first are asked before any is charged; if they would admit, all are charged in order, sketches
-/// after all others. Each decides at its own clock, which is read once, or at the time that its entry was
-/// [given](crate::Entry::at). A cost of 0 only asks.
+/// after all others. Each decides at its own clock, or at the time that its entry was
+/// [given](crate::Entry::at). The machine's clock is read once for all limits. A cost of 0 only asks.
 ///
 /// # What it guarantees
 /// * Every limit's own bound holds, whatever else happens. (Where a limit is given times of the callers'
@@ -349,9 +349,10 @@ fn undo_one((cell, meter): (&Cell, &Meter), clock: &Clock, [found, left]: [Word;
 /// ```
 pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
     const NONE: JointDecision = JointDecision { answer: None };
+    let mut reading = OneReading::default();
     for toll in tolls.iter_mut() {
         toll.own_clock = toll.at.is_none();
-        toll.now = toll.at.unwrap_or_else(|| toll.limit.clock().now());
+        toll.now = toll.at.unwrap_or_else(|| reading.of(toll.limit.clock()));
         (toll.decision, toll.trace, toll.plan) = (None, None, None);
     }
     // What gives nothing back is charged last. The first to be charged is not asked before: if it denies then, there is

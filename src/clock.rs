@@ -2,6 +2,7 @@
 
 mod follow;
 mod manual;
+mod one_reading;
 mod steps;
 mod timestamp;
 
@@ -11,6 +12,7 @@ use std::time::{Instant, SystemTime};
 use crossbeam_utils::CachePadded;
 
 pub use manual::ManualClock;
+pub(crate) use one_reading::OneReading;
 pub(crate) use timestamp::LATEST_NS;
 pub use timestamp::Timestamp;
 
@@ -20,16 +22,33 @@ use timestamp::saturating_nanos;
 
 use crate::sync::Arc;
 
+/// What a counter that read `raw` tells.
+#[inline(always)]
+fn counted(raw: u64, steps: &StepScale, offset_ns: u64) -> Timestamp {
+    let elapsed_ns = if steps.is_short(raw) { steps.short_ns(raw) } else { steps.ns(raw) };
+    // Wraps 480 years after the latest time, at which an origin is cut.
+    Timestamp(offset_ns.wrapping_add(elapsed_ns))
+}
+
 #[inline(never)]
 fn unix_now(counter: &quanta::Clock, steps: &StepScale, follower: &WallFollower) -> Timestamp {
     // First: a pointer that is held over this call is one more register to save.
     let raw = counter.raw();
+    unix_at(raw, steps, follower)
+}
+
+#[inline(always)]
+fn unix_at(raw: u64, steps: &StepScale, follower: &WallFollower) -> Timestamp {
     Timestamp(follower.at(raw, steps))
 }
 
 #[inline(never)]
 fn system_now(origin: Instant, offset_ns: u64) -> Timestamp {
-    Timestamp(saturating_nanos(origin.elapsed()).saturating_add(offset_ns))
+    system_at(Instant::now(), origin, offset_ns)
+}
+
+fn system_at(now: Instant, origin: Instant, offset_ns: u64) -> Timestamp {
+    Timestamp(saturating_nanos(now.saturating_duration_since(origin)).saturating_add(offset_ns))
 }
 
 /// Where a limiter's own time comes from.
@@ -238,11 +257,7 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             ClockSource::Counter { counter, steps, offset_ns } => {
-                let raw = counter.raw();
-                let elapsed_ns =
-                    if steps.is_short(raw) { steps.short_ns(raw) } else { steps.ns(raw) };
-                // Wraps 480 years after the latest time, at which an origin is cut.
-                Timestamp(offset_ns.wrapping_add(elapsed_ns))
+                counted(counter.raw(), steps, *offset_ns)
             }
             // Out of line: in line it takes registers from decisions whose time is the caller's.
             ClockSource::Unix { counter, steps, follower } => unix_now(counter, steps, follower),
