@@ -9,8 +9,9 @@
 
 use std::hint::select_unpredictable;
 
-use crate::algorithm::{Algorithm, Decides, Gcra, Held, Kernel, Ruled, by_code, laid_out};
+use crate::algorithm::{Algorithm, Decides, Gcra, Held, Kernel, Moment, Ruled, by_code, laid_out};
 use crate::decision::{Decision, Outcome};
+use crate::verb::{Verbs, Wish};
 use crate::verdict::Verdict;
 
 use super::ask::Ask;
@@ -120,6 +121,22 @@ impl Table {
         Ok(Plan::Charge { cell, word, next, outcome: outcome(Verdict::Allowed, after, cost) })
     }
 
+    /// [`hit_plain`](Self::hit_plain) for every other verb.
+    #[inline(never)]
+    pub(super) fn hit_verb(
+        &self,
+        gcra: &Gcra,
+        shard: &Shard,
+        tag: u64,
+        ask: Ask,
+    ) -> Result<Outcome, Missed> {
+        decide_by(self, shard, tag, ask, |word| {
+            let moment = gcra.moment(ask.now_ns);
+            let held = self.layout.unpack(word, gcra, moment);
+            wished(&self.layout, gcra, (tag, word), held, moment, ask)
+        })
+    }
+
     /// Decides by the table's policy, whichever it is; and says by which arithmetic, if not by the table's own.
     #[inline(never)]
     pub(super) fn hit_outcome(
@@ -148,19 +165,19 @@ impl Table {
     }
 }
 
-/// Decides by one algorithm.
+/// Decides in the key's cell, if this shard holds it and now is near, by what a step says of a word.
 #[inline(always)]
 fn decide_by(
     table: &Table,
-    algorithm: &impl Decides,
     shard: &Shard,
     tag: u64,
     ask: Ask,
+    step: impl Fn(u64) -> (Outcome, u64),
 ) -> Result<Outcome, Missed> {
     loop {
         // Not here, or not to be decided here: the slow way goes on.
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
-        let (outcome, next) = step(&table.layout, algorithm, (tag, word), ask);
+        let (outcome, next) = step(word);
         // Nothing to write, or written. Otherwise another thread has replaced the word: once more.
         if next == word || shard.charge(cell, word, next) {
             return Ok(outcome);
@@ -177,7 +194,7 @@ fn plain<A: Algorithm>(
 ) -> Result<Outcome, Missed> {
     // Never: the way was laid out for the kernel of this very table.
     let Some(algorithm) = A::of(table.kernel()) else { return Err(Missed::Afar) };
-    decide_by(table, algorithm, shard, tag, ask)
+    decide_by(table, shard, tag, ask, |word| step(&table.layout, algorithm, (tag, word), ask))
 }
 
 /// For a policy that does.
@@ -189,7 +206,8 @@ fn ruled<A: Algorithm>(
 ) -> Result<Outcome, Missed> {
     // Never, as in `plain`.
     let Some(kernel) = A::of(table.kernel()) else { return Err(Missed::Afar) };
-    decide_by(table, &Ruled { kernel, rules: &table.layout.rules }, shard, tag, ask)
+    let ruled = Ruled { kernel, rules: &table.layout.rules };
+    decide_by(table, shard, tag, ask, |word| step(&table.layout, &ruled, (tag, word), ask))
 }
 
 /// [`priced`], told as a decision.
@@ -238,7 +256,7 @@ fn priced<D>(
     }
 }
 
-/// What comes of a request, and the word then: the same, if there is nothing to write. `own` is what of a word is the
+/// What comes of a check, and the word then: the same, if there is nothing to write. `own` is what of a word is the
 /// key's, whatever it holds.
 #[inline(always)]
 pub(super) fn step(
@@ -271,4 +289,39 @@ pub(super) fn step(
             None => (outcome(Verdict::Denied, held, cost, 0), word),
         },
     }
+}
+
+/// The same for every verb, of what the word holds as seen from the request's time.
+#[inline(always)]
+pub(super) fn wished(
+    layout: &Layout,
+    algorithm: &impl Verbs,
+    (own, word): (u64, u64),
+    held: Held,
+    moment: Moment,
+    ask: Ask,
+) -> (Outcome, u64) {
+    // A word can say no more than that, so nothing is charged further ahead.
+    let wish = Wish { verb: ask.verb, cost: ask.cost, most: layout.ahead };
+    // An undo needs what was held before, an answer what is held after.
+    let outcome = |verdict, after, cost, unpaid| {
+        let (mark, after, at_ns) = algorithm.tell(verdict, after, ask.now_ns, (0, unpaid));
+        Outcome { verdict, mark, before: held, held: after, at_ns, cost }
+    };
+    let written = |held| layout.live(own, held, algorithm, moment);
+    let Some(next) = algorithm.apply(wish, held, moment, 0) else {
+        let cost = wish.denied_cost();
+        let counts = ask.charge && wish.counts_its_denial();
+        return match algorithm.refuse(held, ask.now_ns, cost).filter(|_| counts) {
+            Some(next) => (outcome(Verdict::Denied, next, cost, 0), written(next)),
+            // A plain denial writes nothing.
+            None => (outcome(Verdict::Denied, held, cost, 0), word),
+        };
+    };
+    // Nothing charged, nothing written: what is seen from too far away could not be written back.
+    if !ask.charge || next.cost == 0 {
+        let unpaid = if ask.charge { 0 } else { ask.cost };
+        return (outcome(Verdict::Allowed, held, 0, unpaid), word);
+    }
+    (outcome(Verdict::Allowed, next.held, next.cost, 0), written(next.held))
 }

@@ -317,7 +317,12 @@ impl Place<'_> {
                     }
                 }
             },
-            // Other verbs always go the slow way.
+            (Kernel::Gcra(gcra), _) => {
+                if let Ok(outcome) = table.hit_verb(gcra, home, tag, ask) {
+                    return outcome.told(table.layout.kernel, ask.now_ns, 0);
+                }
+            }
+            // Other verbs of every other policy always go the slow way.
             _ => {}
         }
         let mut fresh = Fresh::new(ask, clock);

@@ -8,6 +8,7 @@ use crate::verdict::Verdict;
 
 use super::ask::{Ask, Fresh};
 use super::floor::{follow, is_forgotten};
+use super::hit::wished;
 use super::price::look::look_priced;
 use super::shard::{Header, Near, Shard, dates};
 use super::table::Table;
@@ -46,14 +47,13 @@ pub(super) fn look(
 #[inline]
 pub(super) fn hit_slowly(table: &Table, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
     let rules = &table.layout.rules;
-    // A window's debt is a rule, for a charge.
-    if !rules.are_none() || rules.debt > 0 {
-        return hit_whole(table, &table.ruled(), index, tag, ask);
-    }
     // Calls of their own, so that the arithmetic without rules is compiled without them, and that of GCRA alone.
     match table.kernel() {
+        // Of GCRA with rules the kernel is another.
         Kernel::Gcra(gcra) => hit_whole(table, gcra, index, tag, ask),
-        kernel => hit_whole(table, kernel, index, tag, ask),
+        // A window's debt is a rule, for a charge.
+        kernel if rules.are_none() && rules.debt == 0 => hit_whole(table, kernel, index, tag, ask),
+        _ => hit_whole(table, &table.ruled(), index, tag, ask),
     }
 }
 
@@ -140,39 +140,17 @@ fn hit_by(
             let Some(held) = afar(header, word) else { return SlowHit::Afar };
             held
         };
-        // An undo needs what was held before, an answer what is held after.
-        let outcome = |verdict, (after, at_ns), cost, unpaid| {
-            let (mark, after, at_ns) = algorithm.tell(verdict, after, at_ns, (0, unpaid));
-            SlowHit::Decided(Outcome { verdict, mark, before: held, held: after, at_ns, cost })
-        };
-        let wish = table.wish(ask);
-        let Some(next) = algorithm.apply(wish, held, moment, 0) else {
-            let cost = wish.denied_cost();
-            // Written only where the policy counts denials; for the argument see `cell`.
-            if ask.charge
-                && wish.counts_its_denial()
-                && let Some(next) = algorithm.refuse(held, ask.now_ns, cost)
-            {
-                let next_word = table.layout.live(tag, next, algorithm, moment);
-                // Another thread was faster: what it left may admit the request.
-                if next_word != word && !shard.charge(cell, word, next_word) {
-                    continue;
-                }
-                return outcome(Verdict::Denied, (next, ask.now_ns), cost, 0);
-            }
-            // A word seen from far away may be cut: the wait is then computed from near its own time.
-            let seen = if held.is_cut() { near(table, header, word) } else { (held, ask.now_ns) };
-            return outcome(Verdict::Denied, seen, cost, 0);
-        };
-        // Nothing charged, nothing written: what is seen from too far away could not be written back.
-        if !ask.charge || next.cost == 0 {
-            let unpaid = if ask.charge { 0 } else { ask.cost };
-            return outcome(Verdict::Allowed, (held, ask.now_ns), 0, unpaid);
+        let (outcome, next) = wished(&table.layout, algorithm, (tag, word), held, moment, ask);
+        // Denied, and seen from so far away that it is cut: the wait is computed from near the word's own time.
+        if held.is_cut() && next == word && outcome.verdict == Verdict::Denied {
+            let (seen, at_ns) = near(table, header, word);
+            let (mark, held, at_ns) = algorithm.tell(Verdict::Denied, seen, at_ns, (0, 0));
+            return SlowHit::Decided(Outcome { mark, held, at_ns, ..outcome });
         }
         // If it fails, the word was charged or swept by another thread meanwhile, or the CAS failed
         // for no reason. The word is read anew, with its floor.
-        if shard.charge(cell, word, table.layout.live(tag, next.held, algorithm, moment)) {
-            return outcome(Verdict::Allowed, (next.held, ask.now_ns), next.cost, 0);
+        if next == word || shard.charge(cell, word, next) {
+            return SlowHit::Decided(outcome);
         }
     }
 }
