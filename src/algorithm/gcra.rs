@@ -74,7 +74,12 @@ impl Gcra {
         Held { ahead: held.ahead.max(charged.min(most)), ..Held::IDLE }
     }
 
+    #[inline]
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
+        // A word is read at the request's own time as a rule.
+        if from_ns >= to_ns {
+            return 0;
+        }
         self.passed_since(self.scale.ticks(from_ns), to_ns)
     }
 
@@ -137,7 +142,10 @@ impl Gcra {
         let back = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
         // No more than is owed by now, nor than the word holds where it is read.
         let back = back.min(owed).min(held.ahead);
-        (Held { ahead: held.ahead - back, ..held }, back.div_ceil(self.unit_ticks))
+        // Rounded up; a unit is a power of two, and a division would take longer than all of this.
+        let part = back & (self.unit_ticks - 1);
+        let units = (back >> self.unit_ticks.ilog2()) + u64::from(part > 0);
+        (Held { ahead: held.ahead - back, ..held }, units)
     }
 
     /// From when on `units` may be used, in ticks: from when they were charged, but not before what they
