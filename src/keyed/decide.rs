@@ -46,7 +46,12 @@ pub(super) fn decide_elsewhere(
         if let Missed::Afar = missed {
             break;
         }
-        match table.hit_plain(gcra, table.shard(index), identity.tag, fresh.ask) {
+        let shard = table.shard(index);
+        // First the hint alone: a new key has none anywhere.
+        if shard.hint(identity.tag, table.layout.state_bits).is_none() {
+            continue;
+        }
+        match table.hit_plain(gcra, shard, identity.tag, fresh.ask) {
             Ok(outcome) => return outcome,
             Err(now_missed) => missed = now_missed,
         }

@@ -284,6 +284,7 @@ pub(super) fn denied_by_spill(
 /// What a key owes that gets a cell of this quota at `at`, seen from there: what the spill knows of it, if
 /// anything that it was charged there may still count. For the thread that holds a verified claim, and has read
 /// the floors and the quota; and for questions. `None` if the quota has been changed since.
+#[inline(always)]
 pub(super) fn owed(
     table: &Table,
     identity: Identity,
@@ -299,6 +300,17 @@ pub(super) fn owed(
         // Nothing that was ever charged here counts at this instant any more.
         return Some(Held::IDLE);
     }
+    owed_in_spill(table, spill, (identity, second), at_ns, (tier, quota))
+}
+
+#[inline(never)]
+fn owed_in_spill(
+    table: &Table,
+    spill: &Spill,
+    (identity, second): (Identity, usize),
+    at_ns: u64,
+    (tier, quota): (u8, MarkedLayout<'_>),
+) -> Option<Held> {
     let (book, (layout, mark), kernel) = (table.book.as_deref(), quota, &quota.0.kernel);
     let places = spill.places(identity, second, tier);
     // Later the sketch's times stand still: what it holds is seen from there, as more.

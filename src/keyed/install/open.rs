@@ -1,9 +1,9 @@
 //! Claim, fence, verify, open: from the cell that was chosen to the live word of its key.
 
-use crate::algorithm::{Decides, Held};
+use crate::algorithm::{Held, Kernel};
 use crate::decision::Outcome;
 use crate::verb::{Charged, Verbs, Wish};
-use crate::verdict::Verdict;
+use crate::verdict::{Mark, Verdict};
 
 use super::answer::{no_cell, without_cell};
 use super::rival::Rival;
@@ -137,9 +137,9 @@ pub(super) fn open(
     let (tier, mut lane) = (fresh.ask.tier, None);
     let (layout, index) = table.quota_of(tier, &mut lane);
     // In a table of one quota it stays None: the table's own answers.
-    fresh.told_by = fresh.told_by.map(|_| layout.teller());
-    let ruled = layout.ruled();
-    let moment = ruled.moment(base_ns);
+    if let Some(told_by) = &mut fresh.told_by {
+        *told_by = layout.teller();
+    }
     let late = points::lateness(layout.kernel.lateness(fresh.ask.now_ns, base_ns));
     // How far ahead a word of this quota may go, which in a table of several is not the table's.
     let wish = Wish { most: layout.ahead, ..table.wish(fresh.ask) };
@@ -159,7 +159,12 @@ pub(super) fn open(
         give_back(table, mine);
         return Round::Decided(without_cell(table, identity, second, fresh));
     }
-    let Some(Charged { held, cost }) = ruled.apply(wish, owed, moment, late) else {
+    // By its own code, as where a key is hit; of GCRA with rules the kernel is another.
+    let first = match &layout.kernel {
+        Kernel::Gcra(gcra) => first_charge(layout, gcra, wish, owed, base_ns, late),
+        _ => first_charge(layout, &layout.ruled(), wish, owed, base_ns, late),
+    };
+    let Some(FirstCharge { cost, state, mark, held, at_ns }) = first else {
         let denied = outcome(Verdict::Denied, owed, base_ns, wish.denied_cost());
         return refused(table, identity, mine, (layout, denied), fresh);
     };
@@ -170,7 +175,7 @@ pub(super) fn open(
     // Dated by the header that `enter` read: base is near that floor, so the word can be read back
     // under it and under the next.
     let surplus = surplus_from_spill(table, (identity, second), base_ns, (tier, (layout, index)));
-    let live = layout.live(identity.tag | index | surplus, held, &ruled, moment);
+    let live = identity.tag | index | surplus | state;
     let shard = table.shard(mine.shard);
     let claim = points::openable(shard, mine.cell, mine.word);
     // The claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota vacated it.
@@ -183,8 +188,35 @@ pub(super) fn open(
     assert_one_live(table, identity, second);
     // The key is live from here on, with its first charge in it: there was no moment at which it
     // stood there idle.
-    let (mark, held, at_ns) = ruled.tell(Verdict::Allowed, held, base_ns, (late, 0));
     Round::Decided(Outcome { mark, ..outcome(Verdict::Allowed, held, at_ns, cost) })
+}
+
+/// What the first charge of a key leaves.
+struct FirstCharge {
+    cost: u64,
+    /// What its word holds beside the tag, the index and a surplus.
+    state: u64,
+    /// What is told of it: its mark, and what is held at which instant.
+    mark: Mark,
+    held: Held,
+    at_ns: u64,
+}
+
+/// Charges what the key owes; `None` if the request is denied.
+#[inline(always)]
+fn first_charge(
+    layout: &Layout,
+    algorithm: &impl Verbs,
+    wish: Wish,
+    owed: Held,
+    base_ns: u64,
+    late: u64,
+) -> Option<FirstCharge> {
+    let moment = algorithm.moment(base_ns);
+    let Charged { held, cost } = algorithm.apply(wish, owed, moment, late)?;
+    let state = layout.live(0, held, algorithm, moment);
+    let (mark, held, at_ns) = algorithm.tell(Verdict::Allowed, held, base_ns, (late, 0));
+    Some(FirstCharge { cost, state, mark, held, at_ns })
 }
 
 /// What becomes of a claim whose key is denied. It has no cell, so a policy that counts denials cannot count this one.
