@@ -80,7 +80,7 @@ impl Cell {
         self.charge_plain(gcra, now, cost).0.decision(kernel, 0)
     }
 
-    /// Charges; with the words that were found and left, which are the same where nothing was written.
+    /// Charges. The words are the one that was found and the one that was left; they are the same if nothing was written.
     #[inline(always)]
     pub(crate) fn charge_traced(
         &self,

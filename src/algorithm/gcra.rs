@@ -76,7 +76,7 @@ impl Gcra {
 
     #[inline]
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
-        // A word is read at the request's own time as a rule.
+        // Nothing has passed: most words are read at the request's own time.
         if from_ns >= to_ns {
             return 0;
         }
@@ -142,7 +142,7 @@ impl Gcra {
         let back = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
         // No more than is owed by now, nor than the word holds where it is read.
         let back = back.min(owed).min(held.ahead);
-        // Rounded up; a unit is a power of two, and a division would take longer than all of this.
+        // Rounded up. A unit is a power of two ticks: a division would take longer than all the rest.
         let part = back & (self.unit_ticks - 1);
         let units = (back >> self.unit_ticks.ilog2()) + u64::from(part > 0);
         (Held { ahead: held.ahead - back, ..held }, units)

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use super::{Clock, ClockSource, OtherSource, Timestamp, counted, system_at, unix_at};
 
-/// What the machine's clocks read at the first question, kept for the others: reading one takes longer than to tell a
-/// limit's time by it. For one request; a later one reads anew.
+/// One reading of the machine's clocks for all limits of one request: to read a clock takes longer than to tell a limit's time
+/// by what was read. The next request has its own.
 ///
-/// The clocks of a request may have different origins, and follow the wall clock or not: each tells its own time, of the
-/// same instant. To a limit the thread looks as if it had been held up between its reading and its decision.
+/// The clocks of a request may have different origins, and some follow the wall clock: each tells its own time of the same
+/// instant. A limit cannot tell this from a thread that was held up between its reading and its decision.
 #[derive(Debug, Default)]
 pub(crate) struct OneReading {
     raw: Option<u64>,
@@ -19,7 +19,7 @@ impl OneReading {
     #[inline]
     pub(crate) fn of(&mut self, clock: &Clock) -> Timestamp {
         match &clock.0 {
-            // All counters are the one that `quanta` has found, but those of models.
+            // All clocks read the one counter that `quanta` has found. Those of models have counters of their own.
             ClockSource::Counter { counter, steps, offset_ns } if !cfg!(loom) => {
                 counted(*self.raw.get_or_insert_with(|| counter.raw()), steps, *offset_ns)
             }
@@ -55,7 +55,7 @@ mod tests {
         }
         let ahead = later(&clocks[0]);
         let [own, other] = [&clocks[0], &ahead].map(|clock| reading.of(clock));
-        // The reading is from before the clock was resumed: there it stands at its beginning.
+        // The reading is older than this clock, which tells no time before its beginning.
         assert!(other >= own, "{other:?} {own:?}");
     }
 

@@ -88,7 +88,7 @@ impl Permit {
     pub(crate) fn ready_at(&self) -> Timestamp {
         let View { kernel, held, at_ns, now_ns, .. } = &self.view;
         let ready_ns = match kernel {
-            // Ready: known without the division that tells since when.
+            // It is ready: that is known without the division which tells since when.
             Kernel::Gcra(gcra) if held.ahead <= gcra.burst_ticks() && at_ns <= now_ns => *now_ns,
             // When a cost of 0 would be admitted.
             Kernel::Gcra(_) | Kernel::RuledGcra(_) => kernel.ready_ns(*held, *at_ns, 0),

@@ -74,7 +74,7 @@ impl Place<'_> {
         refuse(self.table, self.identity(), self.second(), ask)
     }
 
-    /// Carries out what [`admits`](Self::admits) has planned; `None` if the word does not stand any more.
+    /// Carries out what [`admits`](Self::admits) has planned; `None` if the word has changed since.
     #[inline]
     pub(crate) fn carried_out<'p>(&self, plan: &'p Plan) -> Option<(&'p Outcome, KeyTrace)> {
         // A question's plan is not kept.
@@ -90,7 +90,7 @@ impl Place<'_> {
         outcome.told(*self.table.kernel(), now.as_nanos(), 0)
     }
 
-    /// Decides and charges; with what an undo needs, if it charged a cell.
+    /// Decides and charges. If a cell was charged, the second part is what an undo needs.
     #[inline(never)]
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
         let ask = self.check_of(cost, now, cost > 0);

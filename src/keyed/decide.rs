@@ -26,8 +26,8 @@ pub(super) fn answer(table: &Table, outcome: Outcome, fresh: &Fresh<'_>) -> Deci
     }
 }
 
-/// For a check that its home has `missed`, under plain GCRA with one quota: in the home's sibling or the key's second
-/// unit, where one key in twenty is, by the code of a hit; else as all others.
+/// Decides a check, under plain GCRA with one quota, that its home has `missed`. One key in twenty lies in the home's
+/// sibling or in its second unit; there it is decided by the code of a hit. All others go the slow way.
 #[inline(never)]
 pub(super) fn decide_elsewhere(
     table: &Table,
@@ -47,7 +47,7 @@ pub(super) fn decide_elsewhere(
             break;
         }
         let shard = table.shard(index);
-        // First the hint alone: a new key has none anywhere.
+        // The hint alone, first: a new key has none in any shard.
         if shard.hint(identity.tag, table.layout.state_bits).is_none() {
             continue;
         }
@@ -57,7 +57,7 @@ pub(super) fn decide_elsewhere(
         }
     }
     match missed {
-        // Looked for in vain by hints in all of its shards: as in `decide_slowly`.
+        // No hint in any of its shards: as in `decide_slowly`.
         Missed::Absent if fresh.ask.charge => install(table, identity, second, fresh),
         _ => decide_slowly(table, identity, second, fresh),
     }
@@ -79,8 +79,9 @@ pub(super) fn decide_slowly(
     let is_here = |shard: &Shard| shard.hint(identity.tag, table.layout.state_bits).is_some();
     let (is_check, home) = (fresh.ask.verb == Verb::Check, table.shard(identity.first));
     let is_home = is_here(home);
-    // One key in twenty lives in its second unit, and a new one looks at all of its shards. Not what is done at home: the
-    // first check of a shard after an epoch, and every other verb of a key that is there.
+    // One key in twenty lives in its second unit, and a new one looks at all of its shards: so their lines are asked for.
+    // Two things are done at home and need no other line: the first check of a shard after an epoch, and every other
+    // verb of a key that is there.
     if !(is_home && (!is_check || has_to_follow(table, home, fresh.ask))) {
         for index in all_shards_of(identity.first, second).into_iter().skip(unit()) {
             prefetch(table.shard(index));

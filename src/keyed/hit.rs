@@ -121,7 +121,7 @@ impl Table {
         Ok(Plan::Charge { cell, word, next, outcome: outcome(Verdict::Allowed, after, cost) })
     }
 
-    /// [`hit_plain`](Self::hit_plain) for every other verb.
+    /// As [`hit_plain`](Self::hit_plain), for every other verb.
     #[inline(never)]
     pub(super) fn hit_verb(
         &self,
@@ -165,7 +165,8 @@ impl Table {
     }
 }
 
-/// Decides in the key's cell, if this shard holds it and now is near, by what a step says of a word.
+/// Decides in the key's cell, if this shard holds it and now is near. `step` says what comes of the request on a word, and
+/// what the word is then.
 #[inline(always)]
 fn decide_by(
     table: &Table,
@@ -291,7 +292,7 @@ pub(super) fn step(
     }
 }
 
-/// The same for every verb, of what the word holds as seen from the request's time.
+/// As [`step`], for every verb. `held` is what the word holds, seen from the request's time.
 #[inline(always)]
 pub(super) fn wished(
     layout: &Layout,

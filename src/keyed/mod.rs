@@ -218,8 +218,8 @@ impl<K: ?Sized, S> fmt::Debug for KeyedLimiter<K, S> {
 pub struct Place<'a> {
     table: &'a Table,
     clock: &'a Clock,
-    /// The shard that is looked at first: by reference, since the clock is read before it is needed, and behind that the
-    /// compiler would work out its address once more.
+    /// The shard that is looked at first. A reference, not its number: the clock is read before the shard is, and the
+    /// compiler would work out the address a second time after that.
     home: &'a Shard,
     tag: u64,
     mix: &'a Mix,

@@ -186,9 +186,8 @@ impl Shard {
         self.alike(tag, state_bits).first()
     }
 
-    /// The cells whose words may be live ones of a tag: those that have its topmost bits, of which there are as many as
-    /// the narrowest tag has. Of a word of another tag that is so once in 2^24, and then it hides the key's own behind
-    /// it: that key is decided the slow way.
+    /// The cells whose words may be live ones of a tag: those with the same topmost bits, as many as the narrowest tag has. A
+    /// word of another tag has the same once in 2^24. Then it hides the key's own word, and the key is decided the slow way.
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
     #[inline(always)]
     fn alike(&self, tag: u64, _: u32) -> CellMask {
@@ -222,7 +221,7 @@ impl Shard {
                 options(readonly, nostack, preserves_flags),
             );
         }
-        // The header may be alike by chance: it is no cell.
+        // The header is no cell, but may have these bits by chance.
         CellMask(alike & !3)
     }
 
@@ -404,12 +403,13 @@ impl Header {
     }
 }
 
-/// The floors that are near to an instant. Computed before a header is there, so that little is left to do behind it.
+/// The floors that are near to an instant. They are worked out before the header is there, so that little is left to do
+/// once it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Near {
-    /// In granules, the lowest; below 0 it wraps.
+    /// The lowest, in granules; it wraps below 0.
     from: u64,
-    /// The others are so many more at most.
+    /// How many granules the highest lies above the lowest.
     span: u64,
 }
 

@@ -47,11 +47,11 @@ pub(super) fn look(
 #[inline]
 pub(super) fn hit_slowly(table: &Table, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
     let rules = &table.layout.rules;
-    // Calls of their own, so that the arithmetic without rules is compiled without them, and that of GCRA alone.
+    // Three calls: plain GCRA is compiled alone, and so are all algorithms without rules.
     match table.kernel() {
-        // Of GCRA with rules the kernel is another.
+        // Without rules: with them it is `Kernel::RuledGcra`.
         Kernel::Gcra(gcra) => hit_whole(table, gcra, index, tag, ask),
-        // A window's debt is a rule, for a charge.
+        // The debt of a window is a rule, too, for a charge.
         kernel if rules.are_none() && rules.debt == 0 => hit_whole(table, kernel, index, tag, ask),
         _ => hit_whole(table, &table.ruled(), index, tag, ask),
     }
@@ -141,7 +141,7 @@ fn hit_by(
             held
         };
         let (outcome, next) = wished(&table.layout, algorithm, (tag, word), held, moment, ask);
-        // Denied, and seen from so far away that it is cut: the wait is computed from near the word's own time.
+        // Denied, and the word was seen from so far away that its time is cut: the wait is computed from near that time.
         if held.is_cut() && next == word && outcome.verdict == Verdict::Denied {
             let (seen, at_ns) = near(table, header, word);
             let (mark, held, at_ns) = algorithm.tell(Verdict::Denied, seen, at_ns, (0, 0));

@@ -159,7 +159,7 @@ pub(super) fn open(
         give_back(table, mine);
         return Round::Decided(without_cell(table, identity, second, fresh));
     }
-    // By its own code, as where a key is hit; of GCRA with rules the kernel is another.
+    // Plain GCRA by the code that is compiled for it alone, as where a key is hit.
     let first = match &layout.kernel {
         Kernel::Gcra(gcra) => first_charge(layout, gcra, wish, owed, base_ns, late),
         _ => first_charge(layout, &layout.ruled(), wish, owed, base_ns, late),
