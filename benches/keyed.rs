@@ -7,21 +7,10 @@ mod common;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 
-use common::{KeyStream, criterion, on_threads};
+use common::{KeyStream, criterion, filled, on_threads};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use tollgate::{KeyedLimiter, Quota};
-
-fn filled<K: Hash>(keys: u64, key: impl Fn(u64) -> K) -> KeyedLimiter<K> {
-    let rate = 1_000_000_000 / keys;
-    // A warm-up begins the same stream again and again: its first keys come many times in a moment.
-    let quota = Quota::per_second(rate).burst((rate / 10).max(100));
-    let table = KeyedLimiter::new(quota, keys as usize).expect("a table");
-    for number in 0..keys {
-        assert!(table.check(&key(number)).is_allowed());
-    }
-    table
-}
+use tollgate::Quota;
 
 fn of_type<K: Hash + Sync>(
     group: &mut BenchmarkGroup<'_, WallTime>,
@@ -29,7 +18,10 @@ fn of_type<K: Hash + Sync>(
     keys: u64,
     key: impl Fn(u64) -> K,
 ) {
-    let table = filled(keys, &key);
+    let rate = 1_000_000_000 / keys;
+    // A warm-up begins the same stream again and again: its first keys come many times in a moment.
+    let quota = Quota::per_second(rate).burst((rate / 10).max(100));
+    let table = filled(quota, keys, &key);
     let streams = [0, 1].map(|seed| KeyStream::uniform(keys, seed).map(&key));
     for threads in [1, 2] {
         on_threads(group, name, threads, |thread, nth| {

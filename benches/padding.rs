@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ahash::RandomState;
 use common::machine::prefetch;
-use common::{KeyStream, THREADS, criterion, on_threads};
-use criterion::{Criterion, criterion_group, criterion_main};
+use common::{KeyStream, on_threads, threads};
+use criterion::Criterion;
 use crossbeam_utils::CachePadded;
 
 fn add_one(cell: &AtomicU64) -> bool {
@@ -26,10 +26,11 @@ fn add_one(cell: &AtomicU64) -> bool {
 /// Each thread has a cell of its own: side by side in one line, or each in a line of its own.
 fn padded(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("padding/a cell for each thread");
-    for threads in THREADS {
-        let close: [AtomicU64; 8] = Default::default();
+    for threads in threads::counts() {
+        let close: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();
         on_threads(&mut group, "side by side", threads, |thread, _| add_one(&close[thread]));
-        let apart: [CachePadded<AtomicU64>; 8] = Default::default();
+        let apart: Vec<CachePadded<AtomicU64>> =
+            (0..threads).map(|_| CachePadded::default()).collect();
         on_threads(&mut group, "padded", threads, |thread, _| add_one(&apart[thread]));
     }
     group.finish();
@@ -94,5 +95,10 @@ fn order(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group! { name = benches; config = criterion(); targets = padded, strength, order }
-criterion_main!(benches);
+fn main() {
+    threads::run(|criterion| {
+        padded(criterion);
+        strength(criterion);
+        order(criterion);
+    });
+}

@@ -1,8 +1,11 @@
 //! What the benchmarks share: threads that start together, and keys in the order they come.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
+pub(crate) mod cores;
 pub(crate) mod machine;
+pub(crate) mod threads;
 
+use std::hash::Hash;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -13,21 +16,21 @@ use rand::distr::{Distribution, Uniform};
 use rand::rngs::SmallRng;
 use rand_distr::Zipf;
 use rayon::ThreadPool;
-
-/// Thread counts that are measured. Where they exceed the machine's they are labelled.
-pub(crate) const THREADS: [usize; 4] = [1, 2, 4, 8];
+use tollgate::{KeyedLimiter, Quota};
 
 /// `4 threads (oversubscribed)` on a machine with 2.
 pub(crate) fn label(threads: usize) -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let suffix = if threads > cores { " (oversubscribed)" } else { "" };
+    let suffix = if threads > cores::cores() { " (oversubscribed)" } else { "" };
     format!("{threads} threads{suffix}")
 }
+
+/// Samples of each row.
+const SAMPLES: usize = 12;
 
 /// Short runs: what is compared here differs by more than a percent.
 pub(crate) fn criterion() -> Criterion {
     Criterion::default()
-        .sample_size(12)
+        .sample_size(SAMPLES)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_millis(1_200))
         .configure_from_args()
@@ -37,37 +40,75 @@ pub(crate) fn pool(threads: usize) -> ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads")
 }
 
-/// Runs `decide(thread, decisions)` on every thread of a pool at once. The time from the common start to
-/// the last one's end: per decision, what each thread waits for one.
+/// Runs `decide(thread)` on every thread of a pool at once. The time from the first start to the last end: per decision,
+/// what each thread waits for one, and for a core where there are fewer of those.
 pub(crate) fn together(pool: &ThreadPool, decide: impl Fn(usize) + Sync) -> Duration {
     let barrier = Barrier::new(pool.current_num_threads());
     let times = pool.broadcast(|context| {
         barrier.wait();
         let start = Instant::now();
         decide(context.index());
-        start.elapsed()
+        (start, Instant::now())
     });
-    times.into_iter().max().unwrap_or_default()
+    let first = times.iter().map(|(start, _)| *start).min();
+    let last = times.iter().map(|(_, end)| *end).max();
+    first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first)
 }
 
-/// Benchmarks a decision on so many threads. `decide(thread, nth)` says whether it went as expected.
+/// Benchmarks a decision on so many threads. `decide(thread, nth)` says whether it went as expected. Returns what
+/// [`contend`] does.
 pub(crate) fn on_threads(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
     threads: usize,
     decide: impl Fn(usize, usize) -> bool + Sync,
-) {
+) -> Option<f64> {
+    let decide = &decide;
+    contend(group, name, threads, |thread| move |nth| decide(thread, nth))
+}
+
+/// The same, where each thread begins with something of its own. Returns the nanoseconds per decision of each thread: the
+/// median of criterion's samples, which it has, too. `None` if they were not taken: in the form `--test`, or when other
+/// rows were asked for.
+pub(crate) fn contend<D: FnMut(usize) -> bool>(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    threads: usize,
+    begin: impl Fn(usize) -> D + Sync,
+) -> Option<f64> {
     let pool = pool(threads);
+    let mut times = Vec::new();
     group.throughput(Throughput::Elements(threads as u64));
     group.bench_function(format!("{name}/{}", label(threads)), |bencher| {
         bencher.iter_custom(|decisions| {
-            together(&pool, |thread| {
+            let elapsed = together(&pool, |thread| {
+                let mut decide = begin(thread);
                 for nth in 0..decisions as usize {
-                    assert!(decide(thread, nth), "a decision went otherwise than it should");
+                    assert!(decide(nth), "a decision went otherwise than it should");
                 }
-            })
+            });
+            times.push(elapsed.as_nanos() as f64 / decisions as f64);
+            elapsed
         });
     });
+    // Criterion warms up, by one call at least, before it takes its samples.
+    let (warm_up, samples) = times.split_at_checked(times.len().checked_sub(SAMPLES)?)?;
+    (!warm_up.is_empty()).then(|| median(samples.to_vec()))
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let middle = figures.len() / 2;
+    f64::midpoint(figures[middle], figures[(figures.len() - 1) / 2])
+}
+
+/// The table for so many keys, each of which has come once.
+pub(crate) fn filled<K: Hash>(quota: Quota, keys: u64, key: impl Fn(u64) -> K) -> KeyedLimiter<K> {
+    let table = KeyedLimiter::new(quota, keys as usize).expect("a table");
+    for number in 0..keys {
+        assert!(table.check(&key(number)).is_allowed());
+    }
+    table
 }
 
 /// A power of two, so that a stream goes round without a division.
@@ -79,6 +120,11 @@ pub(crate) struct KeyStream<K>(Box<[K; LENGTH]>);
 impl<K> KeyStream<K> {
     pub(crate) fn at(&self, nth: usize) -> &K {
         &self.0[nth % LENGTH]
+    }
+
+    /// The same where all threads share one stream: each begins elsewhere.
+    pub(crate) fn shared(&self, thread: usize, threads: usize, nth: usize) -> &K {
+        self.at(thread * (LENGTH / threads) + nth)
     }
 
     pub(crate) fn all(&self) -> &[K] {
