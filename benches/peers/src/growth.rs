@@ -11,6 +11,7 @@ use rand::rngs::SmallRng;
 use rand_distr::Zipf;
 
 use crate::contender::RunPace;
+use crate::cores;
 use crate::drive::{Entrant, Expect, interleave, median};
 use crate::limiters::policies::{self, CallStyle, DESIGN_LOAD};
 use crate::limiters::{floor, prototype, tollgate};
@@ -109,7 +110,7 @@ fn by_load(options: &PeersOptions) -> Plot {
 fn by_threads(options: &PeersOptions) -> Plot {
     let mut plot = Plot::new("threads, 1 M keys, uniform", false);
     let entrants = filled(common(M), M);
-    for threads in [1, 2, 4, 8] {
+    for threads in cores::counts() {
         let streams = stream::uniform(M, options.decisions(), threads);
         plot.measure(threads as f64, &entrants, &streams, options);
     }

@@ -10,6 +10,8 @@
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
 mod contender;
+#[path = "../../common/cores.rs"]
+mod cores;
 mod drive;
 mod growth;
 mod latency;

@@ -156,7 +156,7 @@ const POLICIES: [&str; 11] = [
     "gcra 1000000/s burst 1000000",
     "fixed-window 10000/m",
     "fixed-window 10000/m from-first",
-    "sliding-window 10000/m exact",
+    "sliding-window 10000/m",
     "segmented-window 60/m x6",
     "segmented-window 1000/m x3",
     "gcra 100/s burst 20 soft 5%",
