@@ -7,7 +7,8 @@ use crate::contender::RunPace;
 use crate::drive::{Entrant, Expect, interleave};
 use crate::limiters::policies::{self, CallStyle};
 use crate::limiters::{
-    Boxed, direct_peers, floor, governor, keyed_peers, kinds, late, naive, prototype, tollgate,
+    Boxed, direct_peers, floor, governor, keyed_peers, kinds, late, naive, prototype,
+    throttle_machines, tollgate,
 };
 use crate::options::PeersOptions;
 use crate::report::{Measured, PeersReport};
@@ -57,15 +58,18 @@ fn others<K>(keys: u64, expect: Expect) -> Vec<Entrant<K>>
 where
     K: Hash + Eq + Clone + Display + Send + Sync + 'static,
 {
-    vec![
+    let mut entrants = vec![
         governor::keyed_ahash(keys, expect).into(),
         keyed_peers::gcra(keys, expect).into(),
+        keyed_peers::atomic_token_bucket(keys, expect).into(),
         // Its count starts anew whenever its second ends, be it in the middle of a round, so "denied"
         // cannot be demanded of it.
         Entrant { decides: false, ..keyed_peers::pingora(expect).into() },
         naive::mutex(keys, expect).into(),
         naive::dashmap(keys, expect).into(),
-    ]
+    ];
+    entrants.extend(throttle_machines::keyed(keys, expect).map(Entrant::from));
+    entrants
 }
 
 fn u64_keys(name: &str, keys: u64, expect: Expect) -> KeyedWorkload<u64> {
@@ -101,6 +105,7 @@ fn texts(name: &str, keys: u64) -> KeyedWorkload<String> {
     entrants.extend(tollgates(keys, expect));
     entrants.extend(others(keys, expect));
     entrants.push(keyed_peers::rate_net_text(keys, expect).into());
+    entrants.push(keyed_peers::tokio_rate_limit(keys).into());
     entrants.push(tollgate::sketch().into());
     entrants.push(Entrant { one_in: 5, ..keyed_peers::throttlecrab(keys, expect).into() });
     entrants.push(Entrant { one_in: 50, ..keyed_peers::limitador(keys, expect).into() });
@@ -250,9 +255,11 @@ fn direct(name: &str, expect: Expect, options: &PeersOptions, report: &mut Peers
         tollgate::direct_coarse(expect).into(),
         tollgate::striped(expect).into(),
         direct_peers::ratelimit(expect).into(),
+        direct_peers::atomic_token_bucket(expect).into(),
         direct_peers::rate_net(expect).into(),
         direct_peers::leaky_bucket(expect).into(),
     ];
+    entrants.extend(throttle_machines::direct(expect).map(Entrant::from));
     if expect == Expect::All {
         entrants.push(tollgate::lease(expect).into());
     } else {

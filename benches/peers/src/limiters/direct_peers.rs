@@ -21,6 +21,18 @@ pub(crate) fn ratelimit(expect: Expect) -> Boxed<()> {
     single("ratelimit", move |()| limiter.try_wait().is_ok())
 }
 
+/// atomic_token_bucket 0.1.
+pub(crate) fn atomic_token_bucket(expect: Expect) -> Boxed<()> {
+    use atomic_token_bucket::TokenBucket;
+    let bucket = match expect {
+        Expect::All => {
+            TokenBucket::new(PLENTY_PER_SECOND, PLENTY_PER_SECOND, PLENTY_PER_SECOND as f64)
+        }
+        Expect::Nothing => TokenBucket::new(1, 1, 1.0 / 3_600.0),
+    };
+    single("atomic_token_bucket", move |()| bucket.consume_tokens(1).is_ok())
+}
+
 /// leaky-bucket 1, without waiting.
 pub(crate) fn leaky_bucket(expect: Expect) -> Boxed<()> {
     let plenty = usize::try_from(PLENTY_PER_SECOND).expect("a rate");

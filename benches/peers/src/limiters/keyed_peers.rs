@@ -11,11 +11,12 @@ use std::time::{Duration, SystemTime};
 
 use super::Boxed;
 use crate::contender::single;
+use crate::cores::cores;
 use crate::drive::{Expect, PLENTY_PER_SECOND};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn rate_and_burst(keys: u64, expect: Expect) -> (u32, u32, Duration) {
+pub(crate) fn rate_and_burst(keys: u64, expect: Expect) -> (u32, u32, Duration) {
     let rate = u32::try_from(PLENTY_PER_SECOND / keys).expect("a rate");
     match expect {
         Expect::All => (rate, rate / 10, Duration::from_secs(1)),
@@ -38,6 +39,30 @@ where
             Poll::Pending => unreachable!("gcra never waits"),
         }
     })
+}
+
+/// atomic_token_bucket 0.1: a bucket for each key in a DashMap with as many shards as one has by default, which evicts
+/// keys when it holds twice its target.
+pub(crate) fn atomic_token_bucket<K>(keys: u64, expect: Expect) -> Boxed<K>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+{
+    use atomic_token_bucket::{KeyedRateLimiter, TokenBucket};
+    let (rate, burst, period) = rate_and_burst(keys, expect);
+    let per_second = f64::from(rate) / period.as_secs_f64();
+    let prototype = TokenBucket::new(burst.into(), burst.into(), per_second);
+    let shards = (4 * cores()).next_power_of_two();
+    let limiter = KeyedRateLimiter::new(keys as usize, prototype, shards);
+    single("atomic_token_bucket", move |key: &K| limiter.consume_tokens(key.clone(), 1).is_ok())
+}
+
+/// tokio-rate-limit 0.10, the token bucket that is its default. Its keys are texts, and its burst is what comes in a
+/// second at least.
+pub(crate) fn tokio_rate_limit(keys: u64) -> Boxed<String> {
+    let rate = PLENTY_PER_SECOND / keys;
+    let builder = tokio_rate_limit::RateLimiter::builder().requests_per_second(rate).burst(rate);
+    let limiter = builder.build().expect("a quota");
+    single("tokio-rate-limit", move |key: &String| limiter.check(key).permitted)
 }
 
 /// pingora-limits: a sketch that counts; the comparison with a limit is left to its caller.

@@ -9,6 +9,7 @@ pub(crate) mod late;
 pub(crate) mod naive;
 pub(crate) mod policies;
 pub(crate) mod prototype;
+pub(crate) mod throttle_machines;
 pub(crate) mod tollgate;
 
 use crate::contender::Contender;
