@@ -33,7 +33,7 @@ use crate::algorithm::{Decides, Held, Kernel, Moment, Packing, Ruled, Rules};
 use crate::error::BuildError;
 use crate::policy::{Policy, of_one_word};
 
-use super::shard::{GRANULE_BITS, Header, is_live};
+use super::shard::{GRANULE_BITS, Header, TAG_BITS_MIN, is_live};
 
 /// Fewer granules than this in an epoch and the floor would have to follow the clock at every step.
 // These are 67 milliseconds: hits then move a shard's floor fifteen times a second at most.
@@ -51,11 +51,6 @@ const EPOCH_GRANULES_MAX: u64 = u64::MAX >> GRANULE_BITS;
 
 /// Nonces of fewer bits would repeat too soon (an install counter of 12 bits and 2 of the floor).
 const STATE_BITS_MIN: u32 = 14;
-
-/// With fewer tag bits, strangers would share a limit too often.
-// By `Stats::collision_probability` one new key in 860,000 shares its word with another at 24 bits,
-// one in 220 million at 32.
-pub(super) const TAG_BITS_MIN: u32 = 24;
 
 /// Tag bits that are worth a coarser tick.
 const TAG_BITS_ENOUGH: u32 = 32;

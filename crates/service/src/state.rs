@@ -7,8 +7,8 @@
 //! start nor the end of the service. What is no regular file is refused at the start.
 //!
 //! What Envoys hold of quotas is in a file of its own, `FILE.quotas`. The service writes it once, after its last assignment, and
-//! the next service removes it before its first one. So a service that is killed leaves no such file: nobody knows what it has
-//! assigned.
+//! the next service removes it before its first one. So a service that is killed leaves no such file, since it could not write
+//! what it had assigned by then.
 //!
 //! A file that cannot be read does not keep the service from starting: a limiter that does not run limits nothing, and
 //! one that begins anew admits each client at most one limit more. It is logged, counted, and kept as `FILE.bad`.

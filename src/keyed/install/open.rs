@@ -159,11 +159,7 @@ pub(super) fn open(
         give_back(table, mine);
         return Round::Decided(without_cell(table, identity, second, fresh));
     }
-    // Plain GCRA by the code that is compiled for it alone, as where a key is hit.
-    let first = match &layout.kernel {
-        Kernel::Gcra(gcra) => first_charge(layout, gcra, wish, owed, base_ns, late),
-        _ => first_charge(layout, &layout.ruled(), wish, owed, base_ns, late),
-    };
+    let first = first_charge(layout, wish, owed, base_ns, late);
     let Some(FirstCharge { cost, state, mark, held, at_ns }) = first else {
         let denied = outcome(Verdict::Denied, owed, base_ns, wish.denied_cost());
         return refused(table, identity, mine, (layout, denied), fresh);
@@ -202,11 +198,26 @@ struct FirstCharge {
     at_ns: u64,
 }
 
-/// Charges what the key owes; `None` if the request is denied.
+/// Charges a key that owes this; `None` if the request is denied.
 #[inline(always)]
 fn first_charge(
     layout: &Layout,
+    wish: Wish,
+    owed: Held,
+    base_ns: u64,
+    late: u64,
+) -> Option<FirstCharge> {
+    // Plain GCRA by the code that is compiled for it alone, as where a key is hit.
+    match &layout.kernel {
+        Kernel::Gcra(gcra) => first_charge_by(gcra, layout, wish, owed, base_ns, late),
+        _ => first_charge_by(&layout.ruled(), layout, wish, owed, base_ns, late),
+    }
+}
+
+#[inline(always)]
+fn first_charge_by(
     algorithm: &impl Verbs,
+    layout: &Layout,
     wish: Wish,
     owed: Held,
     base_ns: u64,
