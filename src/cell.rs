@@ -11,8 +11,8 @@
 //! with `count-denied` or `penalty` asks for the opposite: there a denial is itself a charge, and the
 //! same loop carries it, as one compare-and-swap on the word that the denial was decided on. So it too
 //! is part of the one chain of words: counted once, and with its place before or after each admission.
-//! What leaves the word as it was (a peek, a cost that never fits, a denial at the stop of a charge or
-//! during a penalty) still writes nothing. The loop stays lock-free: a thread that fails lost to another's write.
+//! What leaves the word as it was (a peek, a cost that never fits, a denial within a granule of the stop of a charge or
+//! during a penalty) still writes nothing; how often a flood of denials writes is said in `algorithm/at_limit.rs`. The loop stays lock-free: a thread that fails lost to another's write.
 
 use std::hint::select_unpredictable;
 

@@ -5,8 +5,28 @@
 //!
 //! * *Soft*: the algorithm runs with the softened limit S in place of the limit L. What is asked for
 //!   below or above L is only told apart when it is told.
-//! * *Count-denied*: a denial of a cost that could fit writes what the algorithm's `charge_up_to` says.
+//! * *Count-denied*: a denial of a cost that could fit writes what the algorithm's `charge_denied` says.
 //! * *Penalty*: a denial also counts; the N-th in a row turns the word into "refused until an instant".
+//!
+//! # Denials that write nothing
+//! A client that keeps asking must not turn each denial into a write: all threads would pass its line around. So
+//! [`Ruled::refuse`] is `None` where a denial changes nothing, and where it changes next to nothing:
+//!
+//! * A window's count stops at its limit, or at twice it, and is full from then on until its time is over.
+//! * GCRA's debt stops at B = L - 1 unit + C ahead of now, so there is room for more as soon as time goes on. A denial is
+//!   charged if that raises the debt by a *granule* at least, which is a thousandth of C, or a unit if that is less.
+//! * The end of an extended penalty is moved if that moves it by a thousandth of the penalty's length at least.
+//!
+//! *How often is written.* Each denial that is charged raises the debt by a granule or more, and none raises it above B.
+//! From when the debt is B, no more can be charged in a time t than drains in it: at most one denial in each granule of t.
+//! What is charged in full is a unit or more, and thus a granule. For penalties the same holds of their end.
+//!
+//! *What that costs.* Let D be the debt, and E what it would be if every denial were charged. Then D > E - granule, always,
+//! whatever is asked: both drain alike; a charge in full adds the same to both; a charge that is cut takes E to B at most, and
+//! leaves D above B - granule, whether it is written or not; what is denied by E alone is added in full to D, and to E at
+//! most so. So nothing adds up over time, a request is admitted at most the granule earlier, and a client that asks for
+//! a unit again and again is kept out as before: its D stays above B - granule, which is no less than L - 1 unit. No denial
+//! lowers a debt: what is admitted in all is bounded by the algorithm's own test as ever.
 //!
 //! # The word of a policy with a penalty
 //! Its counts have a field more, `[the algorithm's | denials]`, wide enough for 0 to N:
@@ -35,6 +55,9 @@ use super::fixed_window::window_start_ns;
 use super::{Algorithm, Decides, Held, Kernel, Moment};
 use crate::sync::{Fault, planted};
 use crate::verdict::{Mark, Verdict};
+
+/// How many granules the longest wait for denials has, and the length of a penalty. See *Denials that write nothing*.
+pub(super) const GRANULES: u64 = 1_000;
 
 /// The words of a policy, compiled for one layout of its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -200,6 +223,20 @@ impl<A: Algorithm> Ruled<'_, A> {
         self.join(own, penalty.after)
     }
 
+    /// A penalised word whose end is moved by a denial; `None` if it stays.
+    #[cold]
+    fn extended(&self, penalty: &Penalty, held: Held, at_ns: u64) -> Option<Held> {
+        // It stays where it is if the penalty lasts so long anyway.
+        let kept_ns = penalty.length_ns - penalty.length_ns.div_ceil(GRANULES);
+        let until_ns = at_ns.saturating_add(kept_ns);
+        let then = held.seen_later(self.kernel.kernel().passed(at_ns, until_ns));
+        self.free(then, self.moment(until_ns))?;
+        let extended = self.penalised(penalty, Held::IDLE, at_ns);
+        // Stored time never falls, not even where no clock tells how far it goes.
+        let is_later = (extended.ahead, extended.counts) > (held.ahead, held.counts);
+        is_later.then_some(extended)
+    }
+
     /// When the penalty of a penalised word is over.
     #[cold]
     pub(super) fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
@@ -231,7 +268,7 @@ impl<A: Algorithm> Ruled<'_, A> {
         let moment = self.moment(at_ns);
         // The charge comes first: the penalty ends no earlier than what is charged here has drained.
         let charged = match self.rules.denied_most {
-            Some(most) => self.kernel.kernel().charge_up_to(own, moment, cost, most),
+            Some(most) => self.kernel.kernel().charge_denied(own, moment, cost, most),
             None => own,
         };
         let one = if planted(Fault::DenialNotCounted) {
@@ -289,16 +326,12 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
         if planted(Fault::DenialNotWritten) {
             return None;
         }
-        match (self.free(held, self.moment(at_ns)), &self.rules.penalty) {
-            (Some((own, denials)), _) => Some(self.denied(own, denials, at_ns, cost)),
-            // A late denial leaves the end where it is: stored time never falls.
-            (None, Some(penalty)) if penalty.extended => {
-                let extended = self.penalised(penalty, Held::IDLE, at_ns);
-                let is_later = (extended.ahead, extended.counts) > (held.ahead, held.counts);
-                is_later.then_some(extended)
-            }
-            (None, _) => None,
-        }
+        let next = match (self.free(held, self.moment(at_ns)), &self.rules.penalty) {
+            (Some((own, denials)), _) => self.denied(own, denials, at_ns, cost),
+            (None, Some(penalty)) if penalty.extended => self.extended(penalty, held, at_ns)?,
+            (None, _) => return None,
+        };
+        (next != held).then_some(next)
     }
 
     #[inline(always)]
@@ -344,7 +377,7 @@ pub(crate) fn softened(limit: u64, soft_bp: u16) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::FixedWindow;
+    use crate::algorithm::{FixedWindow, Gcra};
 
     #[test]
     fn the_limit_is_known_from_what_it_was_softened_to() {
@@ -366,6 +399,24 @@ mod tests {
         let refused = |rules: &Rules| Ruled { kernel: &kernel, rules }.refuse(full, 0, 1);
         assert_eq!(refused(&soft), None);
         assert_eq!(refused(&counted), Some(Held { counts: 2, ..full }));
+    }
+
+    #[test]
+    fn a_denial_that_raises_a_debt_by_less_than_a_granule_writes_nothing() {
+        // A unit of 256 ticks, one in each nanosecond; the longest wait is 1,000 ticks, so that one of them is a granule; or
+        // 5,120, of which six are.
+        let kernel = Kernel::RuledGcra(Gcra::new(1, 256, 2, 8));
+        for (wait, granule) in [(0, 1), (1_000, 1), (5_120, 6), (2_000_000, 256)] {
+            let most = 256 + wait;
+            let rules = Rules { any: true, denied_most: Some(most), ..Rules::default() };
+            let refused = |owed: u64| {
+                let held = Held { ahead: owed, ..Held::IDLE };
+                Ruled { kernel: &kernel, rules: &rules }.refuse(held, 0, 2)
+            };
+            let full = Some(Held { ahead: most, ..Held::IDLE });
+            assert_eq!(refused(most - granule), full, "{wait}");
+            assert_eq!([most - granule + 1, most, most + 9].map(refused), [None; 3], "{wait}");
+        }
     }
 
     /// Windows of 7 ns with ends in quanta of 2, so that the last quantum of a window is cut short.

@@ -15,6 +15,7 @@
 //! Most in any closed interval of length W: `burst + floor(rate * W)` units, and the one tick by which
 //! a reading may be rounded.
 
+use super::at_limit::GRANULES;
 use super::{Algorithm, Decides, Held, Kernel, Moment};
 use crate::sync::{Fault, planted};
 use crate::ticks::TickScale;
@@ -72,6 +73,18 @@ impl Gcra {
         // Also where the word is above `most` already: what was admitted before is not forgiven.
         let charged = held.ahead.saturating_add(cost.saturating_mul(self.unit_ticks));
         Held { ahead: held.ahead.max(charged.min(most)), ..Held::IDLE }
+    }
+
+    /// What the word holds after a denied cost was charged: as [`charge_up_to`](Self::charge_up_to), unless that raises
+    /// it by less than a [granule](GRANULES).
+    pub(super) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
+        let charged = self.charge_up_to(held, moment, cost, most);
+        let raised = charged.ahead - held.ahead;
+        // `most` is where one unit waits for C. Saturating: the numbers of a quota that changes are read one by one.
+        let wait = most.saturating_sub(self.burst_ticks.saturating_sub(self.unit_ticks));
+        // What is not cut is a unit at least.
+        let is_granule = raised >= self.unit_ticks || raised.saturating_mul(GRANULES) >= wait;
+        if is_granule { charged } else { held }
     }
 
     #[inline]

@@ -294,6 +294,18 @@ impl Kernel {
         laid_out!(self, algorithm => algorithm.charge_up_to(held, moment, cost, most), _ => held)
     }
 
+    /// What a word holds after a denied cost was charged as far as `most`.
+    #[inline]
+    pub(crate) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
+        match self {
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
+                gcra.charge_denied(held, moment, cost, most)
+            }
+            // A count that has come to where it stops stays as it is.
+            other => other.charge_up_to(held, moment, cost, most),
+        }
+    }
+
     /// Whether the word equals one never used: the whole limit is there, now and later.
     pub(crate) fn is_idle(&self, held: Held, moment: Moment) -> bool {
         self.remaining(held, moment, 0) == self.limit()

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Meter, Timestamp, Word};
+use tollgate::{Decision, KeyedLimiter, Limiter, Meter, Tiers, Timestamp, Word, check_all};
 
-use super::common::{decisions, every, policy, together};
-use super::{Engines, secs};
+use super::common::{clock, decisions, every, new_clock, policy, together};
+use super::{ALGORITHMS, Engines, secs};
 
 #[test]
 fn vector_17_a_key_that_asks_too_much_for_ever_gets_nothing_while_denials_count() {
@@ -95,6 +95,178 @@ fn counting_denials_decides_as_before_where_the_window_is_full_anyway() {
             // There denials that were counted weigh on later windows: no more is admitted than without them.
             let admitted = |told: &str| told.matches('A').count();
             assert!(admitted(&counted) <= admitted(&decisions(text, &requests)), "{text}");
+        }
+    }
+}
+
+/// A unit drains in 4 ms, and the longest wait for denials is 250 units: the granule is 1 ms, a quarter of a unit. All
+/// of these are whole ticks, and so is [`STEP_NS`].
+const GRANULAR: &str = "gcra 250/s burst 2 count-denied 1s";
+const GRANULE_NS: u64 = 1_000_000;
+/// An eighth of the granule.
+const STEP_NS: u64 = 125_000;
+const START_NS: u64 = 7_000_000_000;
+
+/// When one unit would be admitted.
+fn ready_ns(now_ns: u64, told: Decision) -> u64 {
+    let wait = told.into_result().unwrap_err().retry_after().unwrap();
+    now_ns + u64::try_from(wait.as_nanos()).unwrap()
+}
+
+#[test]
+fn of_ten_thousand_denials_within_a_granule_of_a_full_debt_none_is_written() {
+    let meter = Meter::new(policy(GRANULAR)).unwrap();
+    let start = Timestamp::from_nanos(START_NS);
+    let mut word = meter.check(Word::UNUSED, start, 2).1;
+    for _ in 0..125 {
+        word = meter.check(word, start, 2).1;
+    }
+    let full_ns = START_NS + 1_000_000_000;
+    assert_eq!(ready_ns(START_NS, meter.peek(word, start, 1)), full_ns);
+    for now_ns in (0..10_000).map(|n| START_NS + n * 100) {
+        let now = Timestamp::from_nanos(now_ns);
+        let (told, next) = meter.check(word, now, 1 + now_ns / 100 % 2);
+        assert_eq!((told.is_allowed(), next), (false, word), "at {now_ns}");
+    }
+    // A whole granule after it was full it is filled again, and not before.
+    for (late_ns, ready_after) in [(1, full_ns), (0, full_ns + GRANULE_NS)] {
+        let now_ns = START_NS + GRANULE_NS - late_ns;
+        let told = meter.check(word, Timestamp::from_nanos(now_ns), 1).0;
+        assert_eq!(ready_ns(now_ns, told), ready_after);
+    }
+    // What is not cut is charged however little room is left for more.
+    let now = Timestamp::from_nanos(START_NS + 4 * GRANULE_NS);
+    assert_ne!(meter.check(word, now, 1).1, word);
+}
+
+#[test]
+fn a_flood_is_written_once_a_granule_wherever_the_limit_is_kept() {
+    new_clock();
+    let policy = policy(GRANULAR);
+    let shared = Limiter::with_clock(policy, clock());
+    let changing = Limiter::changing_with_clock(policy, clock()).unwrap();
+    let keyed = KeyedLimiter::<str>::with_clock(policy, 10, clock()).unwrap();
+    let tiers = Tiers::of(super::common::policy("gcra 9/h")).and(policy);
+    let tiered: KeyedLimiter<str> = tiers.build_with_clock(10, clock()).unwrap();
+    let [joint, wide] = [policy, super::common::policy("gcra 1000000/s")]
+        .map(|policy| Limiter::with_clock(policy, clock()));
+    let homes: [(&str, &dyn Fn(Timestamp, u64) -> Decision); 5] = [
+        ("shared", &|now, cost| shared.entry().at(now).check(cost)),
+        ("changing", &|now, cost| changing.entry().at(now).check(cost)),
+        ("keyed", &|now, cost| keyed.entry("key").at(now).check(cost)),
+        ("tiered", &|now, cost| tiered.entry("key").tier(1).unwrap().at(now).check(cost)),
+        ("joint", &|now, cost| {
+            let limits = [joint.entry().at(now).cost(cost), wide.entry().at(now).cost(cost)];
+            check_all(&mut { limits }).decision().unwrap()
+        }),
+    ];
+    for (home, check) in homes {
+        let start = Timestamp::from_nanos(START_NS);
+        assert!(check(start, 2).is_allowed(), "{home}");
+        for _ in 0..125 {
+            assert!(!check(start, 2).is_allowed(), "{home}");
+        }
+        let mut ready = vec![START_NS + 1_000_000_000];
+        for now_ns in (0..=800).map(|n| START_NS + n * STEP_NS) {
+            let ready_ns = ready_ns(now_ns, check(Timestamp::from_nanos(now_ns), 1));
+            // One unit waits for a second, or for less than a granule less.
+            assert!(ready_ns <= now_ns + 1_000_000_000, "{home}");
+            assert!(ready_ns + GRANULE_NS > now_ns + 1_000_000_000, "{home}");
+            ready.push(ready_ns);
+        }
+        ready.dedup();
+        // In 100 granules it was filled 100 times.
+        assert_eq!(ready.len(), 1 + 100, "{home}");
+    }
+}
+
+/// The debt in nanoseconds under [`GRANULAR`], if every denial is charged.
+#[derive(Default)]
+struct EachIsCharged {
+    tat_ns: u64,
+}
+
+impl EachIsCharged {
+    fn check(&mut self, now_ns: u64, cost: u64) -> bool {
+        let (unit_ns, most_ns) = (4 * GRANULE_NS, 1_004 * GRANULE_NS);
+        let debt_ns = self.tat_ns.saturating_sub(now_ns);
+        let charged_ns = debt_ns + cost * unit_ns;
+        let is_allowed = charged_ns <= 2 * unit_ns;
+        let charged_ns = if is_allowed { charged_ns } else { charged_ns.min(most_ns) };
+        self.tat_ns = now_ns + charged_ns.max(debt_ns);
+        is_allowed
+    }
+}
+
+#[test]
+fn what_is_not_charged_is_always_less_than_a_granule_in_all() {
+    let meter = Meter::new(policy(GRANULAR)).unwrap();
+    let (mut longest_ns, mut apart) = (0, 0);
+    for seed in 1..=300_u64 {
+        let mut random = seed;
+        let (mut word, mut model, mut now_ns) = (Word::UNUSED, EachIsCharged::default(), START_NS);
+        for _ in 0..400 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let [kind, size] = [random >> 56, random >> 40 & 0xffff];
+            // Asked for again and again, after a while, or just when it has room for a unit.
+            now_ns += match kind {
+                0 => {
+                    let told = meter.peek(word, Timestamp::from_nanos(now_ns), 1);
+                    if told.is_allowed() { 0 } else { ready_ns(now_ns, told) - now_ns }
+                }
+                1..=32 => STEP_NS * (size % 40),
+                _ => STEP_NS * (size % 3),
+            };
+            let (now, cost) = (Timestamp::from_nanos(now_ns), 1 + size % 2);
+            let (told, next) = meter.check(word, now, cost);
+            apart += u64::from(told.is_allowed() != model.check(now_ns, cost));
+            word = next;
+            let drained = meter.peek(word, now, 0).reset_after().as_nanos();
+            let tat_ns = now_ns + u64::try_from(drained).unwrap();
+            let missing_ns =
+                model.tat_ns.max(now_ns).checked_sub(tat_ns).expect("no more than all");
+            assert!(missing_ns < GRANULE_NS, "{missing_ns} ns, seed {seed}");
+            longest_ns = longest_ns.max(missing_ns);
+        }
+    }
+    // It comes within a step of the granule; and also where one admits what the other does not, it adds up to no more.
+    assert_eq!(longest_ns, GRANULE_NS - STEP_NS);
+    assert!(apart > 0);
+}
+
+#[test]
+fn a_model_that_charges_every_denial_is_caught() {
+    let meter = Meter::new(policy(GRANULAR)).unwrap();
+    let last_ns = START_NS + GRANULE_NS - STEP_NS;
+    let flood = [START_NS; 126].into_iter().chain([last_ns]).map(|now_ns| (now_ns, 2));
+    // Its wait for a unit has begun with the flood; under the model, with the last that was denied.
+    let ends = [START_NS, last_ns].map(|now_ns| (now_ns + 1_000 * GRANULE_NS, 1));
+    let (mut word, mut model) = (Word::UNUSED, EachIsCharged::default());
+    let told: Vec<_> = flood
+        .chain(ends)
+        .map(|(now_ns, cost)| {
+            let (told, next) = meter.check(word, Timestamp::from_nanos(now_ns), cost);
+            word = next;
+            (told.is_allowed(), model.check(now_ns, cost))
+        })
+        .collect();
+    assert_eq!(told.iter().position(|(told, model)| told != model), Some(127));
+    assert_eq!(told[127], (true, false));
+}
+
+#[test]
+fn a_window_that_is_full_of_denials_is_not_written() {
+    for text in &ALGORITHMS[1..] {
+        let mut engines = Engines::new(&format!("{text} count-denied"));
+        assert!(engines.check_ms(3, 100).is_allowed());
+        // One that does not fit fills it, and in two of them it goes on to twice the limit.
+        for _ in 0..5 {
+            engines.denied(2, 100);
+        }
+        let word = engines.word;
+        for now_ms in 100..1_000 {
+            engines.denied(1 + now_ms % 4, now_ms);
+            assert_eq!(engines.word, word, "{text}");
         }
     }
 }

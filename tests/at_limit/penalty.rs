@@ -106,6 +106,38 @@ fn an_extended_penalty_ends_its_length_after_the_last_denial() {
 }
 
 #[test]
+fn an_extended_penalty_is_moved_once_in_a_thousandth_of_its_length() {
+    for text in ALGORITHMS {
+        let mut engines = Engines::new(&format!("{text} penalty 10s after 1 extended"));
+        assert!(engines.check_ms(4, 0).is_allowed());
+        assert_eq!(engines.denied(1, 0).retry_after(), secs(10));
+        let word = engines.word;
+        let ten_ms = 10_000_000;
+        for now_ns in (0..10_000).map(|n| n * 1_000).chain([ten_ms - 1]) {
+            let told = engines.check(1, Timestamp::from_nanos(now_ns)).into_result().unwrap_err();
+            let wait = Duration::from_nanos(10 * SECOND_NS - now_ns);
+            assert_eq!((engines.word, told.retry_after()), (word, Some(wait)), "{text}");
+        }
+        assert_eq!(engines.denied(1, 10).retry_after(), secs(10), "{text}");
+        // So often, however many there are.
+        let mut ends: Vec<_> = (10..=1_000)
+            .map(|now_ms| {
+                engines.denied(1, now_ms).retry_after().unwrap() + Duration::from_millis(now_ms)
+            })
+            .collect();
+        ends.dedup();
+        assert_eq!(
+            ends,
+            (1..=100).map(|n| Duration::from_millis(10_000 + 10 * n)).collect::<Vec<_>>()
+        );
+        assert!(
+            !engines.check_ms(1, 10_999).is_allowed()
+                && engines.check_ms(4, 11_000 + 10_999).is_allowed()
+        );
+    }
+}
+
+#[test]
 fn a_late_denial_starts_a_penalty_that_forgives_nothing() {
     for text in ALGORITHMS {
         let meter = Meter::new(policy(&format!("{text} penalty 4s after 1"))).unwrap();

@@ -31,7 +31,8 @@ pub struct AtLimit {
 /// How far a denied cost is charged.
 ///
 /// GCRA, in its own time: TAT = max(TAT, min(max(TAT, now) + cost, now + burst - one unit + C)), where C is rounded
-/// down to whole ticks. Windows: the current count grows by the cost, up to the limit of the test; for
+/// down to whole ticks; unless that raises the TAT by less than a unit and by less than C / 1000: then it stays.
+/// Windows: the current count grows by the cost, up to the limit of the test; for
 /// [`Rounding::Exact`](crate::Rounding) and `Down` up to twice that. Log: the last units requested count, as many as
 /// the limit.
 ///
@@ -85,7 +86,8 @@ pub struct Penalty {
     pub length_ns: u64,
     /// The number of denials.
     pub after: u64,
-    /// Whether a denial during the penalty moves its end to the same length after that denial.
+    /// Whether a denial during the penalty moves its end to the same length after that denial. The end stays if it lies
+    /// ahead of the denial by more than 999 thousandths of the length.
     pub extended: bool,
     /// Windows: quanta are counted from the starts of these units. 1 if there are none.
     pub unit_ns: u64,

@@ -124,9 +124,14 @@ impl Definition for GcraState {
     fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, wait: Option<&BigUint>) {
         let time = self.scale.time(now);
         let wait = wait.map_or(self.capacity.clone(), |wait| self.scale.length(wait));
-        let stop = &time + &self.capacity - &self.interval + wait;
-        let charged = self.arrival_after(&time, cost).min(stop);
-        self.tat = (&self.tat).max(&charged).clone();
+        let stop = &time + &self.capacity - &self.interval + &wait;
+        let before = (&self.tat).max(&time).clone();
+        let charged = self.arrival_after(&time, cost).min(stop).max(before.clone());
+        let raised = &charged - &before;
+        // A granule: a unit, or a thousandth of C.
+        if raised >= self.interval || raised * 1_000u32 >= wait {
+            self.tat = charged;
+        }
     }
 
     /// What drains from `then` on is no longer owed. Time has reached at least a burst before the TAT.

@@ -173,8 +173,11 @@ impl Oracle {
         if let Some(end) = &self.end {
             // The penalty is in force, otherwise the request would not be denied.
             if let Some(penalty) = penalty.filter(|penalty| penalty.extended) {
-                let later = self.round_up(&(now + penalty.length_ns));
-                self.end = Some(end.max(&later).clone());
+                let later = now + penalty.length_ns;
+                // It stays if that moves it by less than a thousandth of the length.
+                if (end + penalty.length_ns.div_ceil(1_000)) <= later {
+                    self.end = Some(self.round_up(&later));
+                }
             }
             return;
         }

@@ -39,6 +39,29 @@ fn a_denied_charge_is_cut_at_the_horizon_or_at_its_own_wait() {
 }
 
 #[test]
+fn a_full_debt_is_charged_again_when_it_has_room_for_a_thousandth_of_the_wait_or_a_unit() {
+    // A unit drains in 4 us, and a thousandth of the wait in 1 us.
+    let gcra = Algorithm::Gcra { count: 1, period_ns: 4_000, burst: 2, tick: None };
+    let counted =
+        AtLimit { count_denied: Some(CountDenied { wait_ns: Some(1_000_000) }), ..COUNTED };
+    let mut oracle = Oracle::with_rules(gcra, counted);
+    assert!(!decisions(&mut oracle, &[0; 300])[2..].contains('A'));
+    for (now, expected) in [(0, 1_000_000), (999, 999_001), (1_000, 1_000_000), (1_999, 999_001)] {
+        assert_eq!(decisions(&mut oracle, &[now]), "D");
+        assert_eq!(wait(&oracle, now), expected, "at {now}");
+    }
+    // Of a longer wait a thousandth is more than a unit. A charge that is not cut is a unit or more.
+    let counted =
+        AtLimit { count_denied: Some(CountDenied { wait_ns: Some(10_000_000) }), ..COUNTED };
+    let mut oracle = Oracle::with_rules(gcra, counted);
+    decisions(&mut oracle, &[0; 3_000]);
+    for (now, expected) in [(3_999, 9_996_001), (4_000, 10_000_000), (9_000, 9_999_000)] {
+        assert_eq!(decisions(&mut oracle, &[now]), "D");
+        assert_eq!(wait(&oracle, now), expected, "at {now}");
+    }
+}
+
+#[test]
 fn windows_stop_counting_at_the_limit_or_at_twice_it() {
     let (limit, window_ns) = (2, 10);
     let sliding = |rounding| Algorithm::SlidingWindow { limit, window_ns, rounding };
@@ -90,6 +113,12 @@ fn an_extended_penalty_moves_its_end_forward_only() {
     let mut oracle = Oracle::with_rules(fixed, penalty(10, 1, true));
     assert_eq!(decisions(&mut oracle, &[0, 1, 8, 3]), "ADDD");
     assert!(oracle.is_penalised(17) && !oracle.is_penalised(18));
+    // By a thousandth of the length at least, or not at all.
+    let mut oracle = Oracle::with_rules(fixed, penalty(1_001, 1, true));
+    for (now, end) in [(0, 1_001), (1, 1_001), (2, 1_003), (3, 1_003)] {
+        decisions(&mut oracle, &[now; 2]);
+        assert_eq!(wait(&oracle, now), end - now, "at {now}");
+    }
 }
 
 #[test]

@@ -46,6 +46,37 @@ fn a_changed_policy_leaves_a_client_in_its_penalty_at_most_for_its_own() {
 }
 
 #[test]
+fn a_denial_is_written_once_in_a_thousandth_of_the_longest_wait_or_of_the_penalty() {
+    let server = Server::start();
+    let mut told = TimedScript::new(&server);
+    let day_us = NOW_US - NOW_US % (86_400 * SECOND);
+    for (policy, denials, longest, granule) in [
+        // A quarter of a unit.
+        ("gcra 250/s burst 2 count-denied 1s", 125, SECOND, 1_000),
+        // A unit is less than a thousandth of an hour.
+        ("gcra 1/s burst 4 count-denied 1h", 1_800, HOUR, SECOND),
+        ("fixed-window 5/m penalty 2m after 1 extended", 1, 120 * SECOND, 120_000),
+        ("gcra 5/m penalty 2m after 1 extended", 1, 120 * SECOND, 120_000),
+    ] {
+        let plan = plan(policy);
+        assert!(told.call(day_us, check(policy, &plan, plan.limit)).admitted);
+        for _ in 0..denials {
+            assert!(!told.call(day_us, check(policy, &plan, 2)).admitted);
+        }
+        for passed in (0..granule).step_by(97).chain([granule - 1]) {
+            let reply = told.call(day_us + passed, check(policy, &plan, 1));
+            assert_eq!(
+                (reply.admitted, wait(&plan, &reply).0),
+                (false, longest - passed),
+                "{policy}"
+            );
+        }
+        let reply = told.call(day_us + granule, check(policy, &plan, 1));
+        assert_eq!((reply.admitted, wait(&plan, &reply).0), (false, longest), "{policy}");
+    }
+}
+
+#[test]
 fn units_that_another_policy_admits_during_a_penalty_count_when_it_ends() {
     let server = Server::start();
     let mut told = TimedScript::new(&server);

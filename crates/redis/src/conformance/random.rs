@@ -59,6 +59,8 @@ impl Sequence {
             0 => 0,
             1 => period_us,
             2 => period_us * random.below(4) + random.below(3),
+            // Of a full debt next to nothing drains in that.
+            3 => period_us / 100_000 * random.below(8),
             _ => period_us / 1_000 * random.below(400) + random.below(period_us / 1_000 + 3),
         };
         self.now_us = match random.below(12) {
@@ -236,8 +238,9 @@ fn a_script_that_computes_something_else_is_caught() {
             "max(instant + limit.a - now_us - 1, 0)",
         ),
         ("sliding-log", "log.now = max(now_us, log.last)", "log.now = now_us"),
-        ("count-denied", "held[at] = max(held[at], charged)", "held[at] = charged"),
+        ("count-denied", "if raised > 0 and", "if raised < 0 or raised > 0 and"),
         ("count-denied", "state.b or 1), state.most)", "state.b or 1), 2 * state.most)"),
+        ("count-denied", "raised * GRANULES >= wait", "raised * GRANULES >= 0"),
         ("penalty", "if state.denials >= state.after then", "if state.denials > state.after then"),
         (
             "penalty",
@@ -245,7 +248,8 @@ fn a_script_that_computes_something_else_is_caught() {
             "0, state.now + state.length",
         ),
         ("penalty", "units > 0 then state.denials = 0 end", "units < 0 then state.denials = 0 end"),
-        ("extended", "ends <= state.ends then return false", "true then return false"),
+        ("extended", "(ends - state.ends) * GRANULES < state.length", "ends <= state.ends"),
+        ("extended", "(ends - state.ends) * GRANULES < state.length", "true"),
     ];
     let server = Server::start();
     for (place, right, wrong) in mistakes {

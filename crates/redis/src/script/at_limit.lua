@@ -7,7 +7,10 @@
 -- Behind its mark a key stores `denials`, how many there were in a row, and `ends`, the tick in which the penalty ends;
 -- then what the algorithm holds. That drains during the penalty as at any time, and no penalty ends before it has: so
 -- what is admitted under other policies of the key meanwhile counts when it ends.
+-- A denial by which a debt would rise by less than a unit, and than a thousandth of the longest wait, is not charged; one
+-- by which an end would move by less than a thousandth of the length does not move it: as in the core.
 local RULED = 8
+local GRANULES = 1000
 local RULES_MARK = '^%d+ %d+ %d+ %d+ %d+ %d+ %d+ %d+ %d+ '
 
 -- Made when a call first needs it.
@@ -57,7 +60,7 @@ local function at_limit()
   function rules.refuse(state, cost)
     if state.ends > 0 then
       local ends = state.now + state.length
-      if state.extended == 0 or ends <= state.ends then return false end
+      if state.extended == 0 or (ends - state.ends) * GRANULES < state.length then return false end
       state.ends = ends
       return true
     end
@@ -65,8 +68,10 @@ local function at_limit()
     if state.most > 0 then
       local at = state.kind == SLIDING and 3 or state.kind == GCRA and 1 or 2
       local charged = min(held[at] + cost * (state.kind == GCRA and state.b or 1), state.most)
-      changed = changed or charged > held[at]
-      held[at] = max(held[at], charged)
+      local raised = charged - held[at]
+      -- The longest wait: `most` is a unit less than that and the capacity.
+      local wait = state.kind == GCRA and state.most - (state.c - state.b) or 0
+      if raised > 0 and (raised * GRANULES >= wait or raised >= state.b) then held[at], changed = charged, true end
     end
     if state.after > 0 then
       state.denials = state.denials + 1
