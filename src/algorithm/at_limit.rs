@@ -16,6 +16,7 @@
 //! * GCRA's debt stops at B = L - 1 unit + C ahead of now, so there is room for more as soon as time goes on. A denial is
 //!   charged if that raises the debt by a *granule* at least, which is a thousandth of C, or a unit if that is less.
 //! * The end of an extended penalty is moved if that moves it by a thousandth of the penalty's length at least.
+//! * A log has slots in place of a word: see `is_fresh` in `log/rule.rs`.
 //!
 //! *How often is written.* Each denial that is charged raises the debt by a granule or more, and none raises it above B.
 //! From when the debt is B, no more can be charged in a time t than drains in it: at most one denial in each granule of t.
@@ -56,8 +57,9 @@ use super::{Algorithm, Decides, Held, Kernel, Moment};
 use crate::sync::{Fault, planted};
 use crate::verdict::{Mark, Verdict};
 
-/// How many granules the longest wait for denials has, and the length of a penalty. See *Denials that write nothing*.
-pub(super) const GRANULES: u64 = 1_000;
+/// How many granules the longest wait for denials has, the length of a penalty, and the window of a log. See *Denials that
+/// write nothing*.
+pub(crate) const GRANULES: u64 = 1_000;
 
 /// The words of a policy, compiled for one layout of its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,8 +15,7 @@
 //! Most in any closed interval of length W: `burst + floor(rate * W)` units, and the one tick by which
 //! a reading may be rounded.
 
-use super::at_limit::GRANULES;
-use super::{Algorithm, Decides, Held, Kernel, Moment};
+use super::{Algorithm, Decides, GRANULES, Held, Kernel, Moment};
 use crate::sync::{Fault, planted};
 use crate::ticks::TickScale;
 

@@ -27,7 +27,7 @@ mod surplus;
 
 pub(crate) use adds::{Adds, Load};
 pub(crate) use answers::Answers;
-pub(crate) use at_limit::{Penalty, RULES_WORDS, Ruled, Rules, softened, unsoftened};
+pub(crate) use at_limit::{GRANULES, Penalty, RULES_WORDS, Ruled, Rules, softened, unsoftened};
 pub(crate) use calendar::CalendarWindow;
 pub use calendar::{CalendarUnit, Weekday};
 pub(crate) use code::{CODE_WORDS, FromCode, by_code, kernel_of_code};

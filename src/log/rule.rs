@@ -1,6 +1,6 @@
 //! [`LogRule`]: a quota as a log reads it, and the decision on any slots.
 
-use crate::algorithm::{Answers, Held, Kernel};
+use crate::algorithm::{Answers, GRANULES, Held, Kernel};
 use crate::clock::LATEST_NS;
 use crate::decision::{Decision, View};
 use crate::policy::{Algorithm, CountDenied, Policy};
@@ -168,10 +168,20 @@ impl LogRule {
         // A try leaves that to the refusal that follows it, a charge is never denied, and what never fits is not counted.
         let is_counted =
             ask.verb.counts_its_denial() && ask.verb != Verb::Charge && units <= self.limit;
-        if self.counts_denials && is_counted && !planted(Fault::DenialNotWritten) {
+        let is_counted = is_counted && self.counts_denials && !self.is_fresh(slots, now_ns);
+        if is_counted && !planted(Fault::DenialNotWritten) {
             self.record(slots, self.want(now_ns, units))?;
         }
         Some(true)
+    }
+
+    /// Whether all units that are recorded are of the last granule, a thousandth of the window: then a denial would raise no
+    /// slot by as much, and is not recorded. So denials raise a slot once a granule at most, and each of the newest units,
+    /// counted from the newest on, is less than a granule older than if every denial were recorded. As for any denial,
+    /// what was read of a slot stays right: its time only rises, unless it is given back.
+    fn is_fresh(&self, slots: &impl Slots, now_ns: u64) -> bool {
+        let older_ns = self.window_ns - self.window_ns.div_ceil(GRANULES);
+        count_free(slots, free_at(now_ns, older_ns)) == 0
     }
 
     /// Records units that were denied: of these and of all that is recorded the newest are kept, as many as there are

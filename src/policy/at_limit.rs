@@ -24,7 +24,7 @@ use crate::wait::Wait;
 ///   min(max(TAT, now) + cost, now + L - 1 unit + C)), unless that raises it by less than a [granule](#granules).
 ///   Windows take no C: the current count grows by the cost and stops at L (for `sliding-window` and its `exact` at 2L,
 ///   which the next window feels). A sliding log records what was denied as it does what was admitted, and keeps the newest L (or S) units of
-///   both. At most as much is admitted as without.
+///   both, to a [granule](#granules). At most as much is admitted as without.
 /// * **Penalty**, `penalty 10m after 3`, of all but windows of the calendar and `sliding-log`: the third denial in a row
 ///   refuses everything for ten minutes from then on; after that the limit is as never used. An admission in between
 ///   begins the row anew; peeks and costs that never fit do not count. `extended`: each denial during the penalty moves its end
@@ -62,7 +62,8 @@ use crate::wait::Wait;
 ///   before the whole length after the last denial: more than 9 min 59.4 s after it, where that is ten minutes. A
 ///   penalty that is not extended lasts for its whole length.
 /// * The count of a window is exact. When it has come to where it stops, denials write nothing until its time is over.
-/// * A sliding log records each denial.
+/// * A sliding log records no denial as long as all units in it are of the last thousandth of its window. So denials write to
+///   each of its slots once in that time at most, and each of the units is less than that older than if all were recorded.
 ///
 /// # In all that is built on a limit
 /// * Every verb of [`Limiter`](crate::Limiter) and [`KeyedLimiter`](crate::KeyedLimiter) knows all of it. A

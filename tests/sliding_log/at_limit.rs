@@ -152,6 +152,31 @@ fn each_verb_records_its_denial_once() {
 }
 
 #[test]
+fn a_flood_of_denials_is_recorded_once_for_each_unit_in_a_thousandth_of_the_window() {
+    let both = Both::new("sliding-log 2/s count-denied");
+    let at = |after_ns: u64| Timestamp::from_nanos(10_000_000_000 + after_ns);
+    assert!(both.ask(at(0), |entry| entry.check(2)).is_allowed());
+    // When one unit is free, and when both are, in microseconds.
+    let denied = |cost, after_ns| {
+        assert!(!both.ask(at(after_ns), |entry| entry.check(cost)).is_allowed());
+        [1, 2].map(|cost| {
+            let wait = both.ask(at(after_ns), |entry| entry.peek(cost)).retry_after().unwrap();
+            (after_ns + u64::try_from(wait.as_nanos()).unwrap()) / 1_000
+        })
+    };
+    let flood = |from_ns: u64, told: [u64; 2]| {
+        for after_ns in (0..10_000).map(|n| from_ns + n * 99).chain([from_ns + 999_999]) {
+            assert_eq!(denied(1 + after_ns % 2, after_ns), told, "after {after_ns}");
+        }
+    };
+    flood(0, [1_000_000, 1_000_000]);
+    assert_eq!(denied(1, 1_000_000), [1_000_000, 1_001_000]);
+    assert_eq!(denied(1, 1_000_000), [1_001_000, 1_001_000]);
+    flood(1_000_000, [1_001_000, 1_001_000]);
+    assert_eq!(denied(2, 2_000_000), [1_002_000, 1_002_000]);
+}
+
+#[test]
 fn a_refund_of_what_has_left_the_ring_gives_nothing_back() {
     let both = Both::new("sliding-log 2/s count-denied");
     let now = Timestamp::from_secs(10);

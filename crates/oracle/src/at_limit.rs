@@ -34,7 +34,7 @@ pub struct AtLimit {
 /// down to whole ticks; unless that raises the TAT by less than a unit and by less than C / 1000: then it stays.
 /// Windows: the current count grows by the cost, up to the limit of the test; for
 /// [`Rounding::Exact`](crate::Rounding) and `Down` up to twice that. Log: the last units requested count, as many as
-/// the limit.
+/// the limit, unless those that count are all less than window / 1000 old: then they stay.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, BigUint, CountDenied, Oracle};

@@ -88,6 +88,14 @@ fn the_last_units_asked_for_are_those_that_count_in_a_log() {
     let mut oracle = Oracle::with_rules(log, COUNTED);
     assert_eq!(decisions(&mut oracle, &[0, 0, 4, 5, 10, 14]), "AADDDD");
     assert_eq!(wait(&oracle, 14), 6);
+    // Once all of them are of the last thousandth of the window, no more are recorded.
+    let log = Algorithm::SlidingLog { limit: 2, window_ns: 2_001 };
+    let mut oracle = Oracle::with_rules(log, COUNTED);
+    assert_eq!(decisions(&mut oracle, &[1, 0, 1, 2]), "AADD");
+    for (now, expected) in [(2, 1_999), (3, 1_999), (3, 1_999), (4, 2_000), (5, 1_999)] {
+        assert_eq!(decisions(&mut oracle, &[now]), "D");
+        assert_eq!(wait(&oracle, now), expected, "at {now}");
+    }
 }
 
 #[test]

@@ -57,6 +57,8 @@ fn a_denial_is_written_once_in_a_thousandth_of_the_longest_wait_or_of_the_penalt
         ("gcra 1/s burst 4 count-denied 1h", 1_800, HOUR, SECOND),
         ("fixed-window 5/m penalty 2m after 1 extended", 1, 120 * SECOND, 120_000),
         ("gcra 5/m penalty 2m after 1 extended", 1, 120 * SECOND, 120_000),
+        // Of its window.
+        ("sliding-log 1/10s count-denied", 1, 10 * SECOND, 10_000),
     ] {
         let plan = plan(policy);
         assert!(told.call(day_us, check(policy, &plan, plan.limit)).admitted);

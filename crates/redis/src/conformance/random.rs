@@ -79,14 +79,10 @@ impl Sequence {
     /// Lets the model decide.
     pub(super) fn check(&mut self, cost: u64) -> tollgate_oracle::Verdict {
         let now_ns = self.now_ns();
+        let before = self.oracle.clone();
         let verdict = self.oracle.check(now_ns, cost);
-        let counts = self.plan.policy().at_limit().count_denied != tollgate::CountDenied::No;
-        let is_recorded = match verdict {
-            tollgate_oracle::Verdict::Allowed => true,
-            tollgate_oracle::Verdict::Denied => counts,
-            tollgate_oracle::Verdict::Never => false,
-        };
-        if is_recorded && cost > 0 {
+        // Of a log, that is a unit that was recorded.
+        if self.oracle != before {
             self.newest_us = now_ns / 1_000;
         }
         verdict
@@ -240,6 +236,7 @@ fn a_script_that_computes_something_else_is_caught() {
         ("sliding-log", "log.now = max(now_us, log.last)", "log.now = now_us"),
         ("count-denied", "if raised > 0 and", "if raised < 0 or raised > 0 and"),
         ("count-denied", "state.b or 1), state.most)", "state.b or 1), 2 * state.most)"),
+        ("sliding-log", "(log.now - oldest) * 1000 < a", "log.now < oldest"),
         ("count-denied", "raised * GRANULES >= wait", "raised * GRANULES >= 0"),
         ("penalty", "if state.denials >= state.after then", "if state.denials > state.after then"),
         (

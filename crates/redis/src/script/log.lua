@@ -12,7 +12,8 @@
 -- `keep`, they are those of the next request.
 --
 -- With `c` = 1 denials count: the units of a denied request become an entry as well, and of all units the newest are
--- kept, as many as the largest limit that is asked for; of these its own policy counts the newest `b`.
+-- kept, as many as the largest limit that is asked for; of these its own policy counts the newest `b`. If these are all of
+-- the last thousandth of the window, a denial is not recorded, as in the core.
 --
 -- The time of a log never falls: where the clock is behind the newest unit, that unit's instant is `now`. What had left
 -- the window by then stays out, and what is charged counts from then on, so for longer, by as much as the clock went
@@ -118,6 +119,14 @@ local function logs()
     if edge <= log.before then return end
     local dead = search(log, 0, function(_, sum) return sum > edge end)
     log.first, log.count, log.before = (log.first + dead) % log.room, log.count - dead, edge
+  end
+
+  -- Whether all units that a limit counts are of the last thousandth of its window.
+  local function is_fresh(log, a, b)
+    local edge = log.total - b
+    if edge < log.before then return false end
+    local oldest = entry(log, search(log, 0, function(_, sum) return sum > edge end))
+    return (log.now - oldest) * 1000 < a
   end
 
   -- Stores the head, and the key until its last unit has left the longest window.
@@ -281,8 +290,10 @@ local function logs()
     end
     -- What another group admits was not denied.
     if limit.denies and (limit.say ~= DENIES_TOGETHER or not admitted) and (limit.verb == CHECK or limit.verb == REFUSE) then
-      record(log, limit.least)
-      limit.gone, changed = max(limit.gone, log.total - limit.b), true
+      if not is_fresh(log, limit.a, limit.b) then
+        record(log, limit.least)
+        limit.gone, changed = max(limit.gone, log.total - limit.b), true
+      end
     end
     if (changed or units > 0) and limit.verb ~= PEEK then store(log) end
     local wait = 0
