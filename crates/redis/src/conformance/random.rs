@@ -81,8 +81,14 @@ impl Sequence {
         let now_ns = self.now_ns();
         let before = self.oracle.clone();
         let verdict = self.oracle.check(now_ns, cost);
-        // Of a log, that is a unit that was recorded.
-        if self.oracle != before {
+        let counts = self.plan.policy().at_limit().count_denied != tollgate::CountDenied::No;
+        let is_recorded = match verdict {
+            tollgate_oracle::Verdict::Allowed => true,
+            // Within a granule it is not.
+            tollgate_oracle::Verdict::Denied => counts && self.oracle != before,
+            tollgate_oracle::Verdict::Never => false,
+        };
+        if is_recorded && cost > 0 {
             self.newest_us = now_ns / 1_000;
         }
         verdict
