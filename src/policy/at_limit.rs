@@ -55,7 +55,7 @@ use crate::wait::Wait;
 /// * Under GCRA the granule is a thousandth of C, or the time of one unit if that is shorter. From when the debt
 ///   is full, at most one denial is written in each granule, however many there are. The debt is always less than a granule
 ///   short of what it would be if every denial were charged. That does not add up, so a request is admitted less than a
-///   granule earlier. Whoever asks for single units without a pause is kept out all the same, and no more is ever admitted
+///   granule earlier. A client that asks for single units without a pause is kept out all the same, and no more is ever admitted
 ///   than without `count-denied`. Under `gcra 10/m burst 5 count-denied 30s` the granule is 30 ms: a client that asks a
 ///   million times a second causes 33 writes a second, and one unit then waits for more than 29.97 s, and 30 s at most.
 /// * The end of an extended penalty moves by a thousandth of its length or more, or not at all. So it comes less than that

@@ -188,11 +188,11 @@ struct EachIsCharged {
 
 impl EachIsCharged {
     fn check(&mut self, now_ns: u64, cost: u64) -> bool {
-        let (unit_ns, most_ns) = (4 * GRANULE_NS, 1_004 * GRANULE_NS);
+        let (unit_ns, max_ns) = (4 * GRANULE_NS, 1_004 * GRANULE_NS);
         let debt_ns = self.tat_ns.saturating_sub(now_ns);
         let charged_ns = debt_ns + cost * unit_ns;
         let is_allowed = charged_ns <= 2 * unit_ns;
-        let charged_ns = if is_allowed { charged_ns } else { charged_ns.min(most_ns) };
+        let charged_ns = if is_allowed { charged_ns } else { charged_ns.min(max_ns) };
         self.tat_ns = now_ns + charged_ns.max(debt_ns);
         is_allowed
     }
