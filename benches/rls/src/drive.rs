@@ -23,6 +23,14 @@ pub(crate) struct DriveRound {
     pub(crate) cpu_s: f64,
 }
 
+/// How long a round is.
+#[derive(Clone, Copy)]
+pub(crate) enum Span {
+    Time(Duration),
+    /// So many requests of each connection.
+    Requests(u32),
+}
+
 /// All connections to one server.
 pub(crate) struct Clients {
     clients: Vec<BenchClient>,
@@ -53,11 +61,11 @@ impl Clients {
     }
 
     /// All of them make requests for so long.
-    pub(crate) async fn round(&mut self, millis: Duration) -> Result<DriveRound, Box<dyn Error>> {
+    pub(crate) async fn round(&mut self, span: Span) -> Result<DriveRound, Box<dyn Error>> {
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
         for client in self.clients.drain(..) {
-            tasks.spawn(client.ask_until(begun + millis));
+            tasks.spawn(client.ask(begun, span));
         }
         let (mut requests, mut latencies_ns) = (0, Histogram::new(3)?);
         while let Some(ended) = tasks.join_next().await {
@@ -75,10 +83,14 @@ impl Clients {
 }
 
 impl BenchClient {
-    async fn ask_until(mut self, end: Instant) -> (Self, Histogram<u64>) {
+    async fn ask(mut self, start: Instant, span: Span) -> (Self, Histogram<u64>) {
         let mut latencies_ns = Histogram::new(3).expect("three digits are few enough");
         let mut begun = Instant::now();
-        while begun < end {
+        let goes_on = |begun: Instant, asked| match span {
+            Span::Time(most) => begun < start + most,
+            Span::Requests(most) => asked < u64::from(most),
+        };
+        while goes_on(begun, latencies_ns.len()) {
             let answer = self.client.should_rate_limit(self.request.clone()).await;
             let ended = Instant::now();
             let took_ns = u64::try_from((ended - begun).as_nanos()).unwrap_or(u64::MAX);

@@ -4,6 +4,7 @@
 //! cargo bench -p tollgate-rls-bench                       both, rounds interleaved
 //! cargo bench -p tollgate-rls-bench -- --descriptors 4    larger requests
 //! cargo bench -p tollgate-rls-bench -- --decide 1000000   one thread, no socket: from bytes to bytes
+//! cargo bench -p tollgate-rls-bench -- --instructions target   instructions per request, by valgrind; its profiles into target
 //! cargo bench -p tollgate-rls-bench -- --serve ours       one server alone, for a profiler or another client
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! service's, that the limit is right and that exactly what was asked for before is missing from it.
 
 mod drive;
+mod instructions;
 mod options;
 mod report;
 mod server;
@@ -27,7 +29,10 @@ use server::ServerKind;
 fn main() -> Result<(), Box<dyn Error>> {
     let options = RlsOptions::parse();
     if let Some(kind) = options.serve {
-        return server::serve(kind, options.descriptors);
+        return server::serve(kind, &options);
+    }
+    if let Some(profiles) = &options.instructions {
+        return instructions::run(&options, profiles);
     }
     if let Some(decisions) = options.decide {
         return drive::decide(decisions, options.descriptors);
@@ -36,10 +41,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .worker_threads(options.threads)
         .enable_all()
         .build()?;
-    let millis = Duration::from_millis(options.millis);
+    let span = drive::Span::Time(Duration::from_millis(options.millis));
     let mut servers = Vec::new();
     for kind in [ServerKind::Ours, ServerKind::Echo] {
-        let process = server::start(kind, options.descriptors)?;
+        let process = server::start(kind, &options)?;
         let clients = drive::Clients::connect(kind, &process.address, &options);
         let clients = runtime.block_on(clients)?;
         servers.push((process, clients));
@@ -53,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let which = (number + turn) % 2;
             let (process, clients) = &mut servers[which];
             let cpu_before = process.cpu_s();
-            let mut round = runtime.block_on(clients.round(millis))?;
+            let mut round = runtime.block_on(clients.round(span))?;
             round.cpu_s = process.cpu_s() - cpu_before;
             of_both[which] = Some(round);
         }

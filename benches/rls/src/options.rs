@@ -1,5 +1,7 @@
 //! What the command line asks for.
 
+use std::path::PathBuf;
+
 use clap::Parser;
 
 use crate::server::ServerKind;
@@ -28,6 +30,15 @@ pub(crate) struct RlsOptions {
     /// So many decisions in this process, without a socket.
     #[arg(long)]
     pub(crate) decide: Option<u32>,
+    /// Counts instructions under valgrind, and leaves its profiles in this directory.
+    #[arg(long)]
+    pub(crate) instructions: Option<PathBuf>,
+    /// Threads of the server; by default one for each core.
+    #[arg(long)]
+    pub(crate) server_threads: Option<usize>,
+    /// The address of a Redis server, in which the service then keeps its limits, exactly.
+    #[arg(long)]
+    pub(crate) redis: Option<String>,
     /// Given by `cargo bench`.
     #[arg(long, hide = true)]
     pub(crate) bench: bool,

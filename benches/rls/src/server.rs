@@ -1,7 +1,9 @@
 //! The two servers, each a process of its own.
 
 use std::error::Error;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::num::NonZeroUsize;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::{env, fs, thread};
 
@@ -15,6 +17,8 @@ use tollgate_service::protocol::rls::rate_limit_service_server::{
 use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
+
+use crate::options::RlsOptions;
 
 /// The limit of each client, for a year: no client reaches it, and no window turns.
 pub(crate) const LIMIT: u32 = 4_000_000_000;
@@ -34,12 +38,37 @@ pub(crate) struct Process {
 }
 
 /// Starts this program anew as a server.
-pub(crate) fn start(kind: ServerKind, descriptors: usize) -> Result<Process, Box<dyn Error>> {
+pub(crate) fn start(kind: ServerKind, options: &RlsOptions) -> Result<Process, Box<dyn Error>> {
+    run(Command::new(env::current_exe()?), kind, options)
+}
+
+/// The same with one thread under valgrind, which writes its profile into this file.
+pub(crate) fn start_counted(
+    kind: ServerKind,
+    options: &RlsOptions,
+    profile: &Path,
+) -> Result<Process, Box<dyn Error>> {
+    let mut valgrind = Command::new("valgrind");
+    let file = format!("--callgrind-out-file={}", profile.display());
+    valgrind.args(["--tool=callgrind", &file]).arg(env::current_exe()?);
+    valgrind.args(["--server-threads", "1"]).stderr(Stdio::piped());
+    run(valgrind, kind, options)
+}
+
+fn run(
+    mut command: Command,
+    kind: ServerKind,
+    options: &RlsOptions,
+) -> Result<Process, Box<dyn Error>> {
     let name = kind.to_possible_value().ok_or("every kind has a name")?;
-    let mut child = Command::new(env::current_exe()?)
-        .args(["--serve", name.get_name(), "--descriptors", &descriptors.to_string()])
-        .stdout(Stdio::piped())
-        .spawn()?;
+    command.args(["--serve", name.get_name(), "--descriptors", &options.descriptors.to_string()]);
+    if let Some(redis) = &options.redis {
+        command.args(["--redis", redis]);
+    }
+    if let Some(threads) = options.server_threads {
+        command.args(["--server-threads", &threads.to_string()]);
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
     let mut address = String::new();
     BufReader::new(child.stdout.take().ok_or("a pipe")?).read_line(&mut address)?;
     Ok(Process { child, address: address.trim().to_owned() })
@@ -57,6 +86,17 @@ impl Process {
         // Linux counts in hundredths of seconds on every machine.
         ticks / 100.0
     }
+
+    /// Ends it, and returns the instructions that valgrind has counted.
+    pub(crate) fn end_counted(mut self) -> Result<u64, Box<dyn Error>> {
+        // Valgrind writes what it has counted when it is asked to end; killed, it writes nothing.
+        Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
+        let mut told = String::new();
+        self.child.stderr.take().ok_or("a pipe")?.read_to_string(&mut told)?;
+        let line = told.lines().find_map(|line| line.split_once("Collected : "));
+        let (_, count) = line.ok_or_else(|| format!("valgrind says no count:\n{told}"))?;
+        Ok(count.trim().parse()?)
+    }
 }
 
 impl Drop for Process {
@@ -67,13 +107,15 @@ impl Drop for Process {
 }
 
 /// Serves on a free port, which it prints, until it is ended.
-pub(crate) fn serve(kind: ServerKind, descriptors: usize) -> Result<(), Box<dyn Error>> {
-    let threads = thread::available_parallelism()?.get();
+pub(crate) fn serve(kind: ServerKind, options: &RlsOptions) -> Result<(), Box<dyn Error>> {
+    let threads = options
+        .server_threads
+        .map_or_else(|| thread::available_parallelism().map(NonZeroUsize::get), Ok)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     runtime.block_on(async {
         match kind {
-            ServerKind::Ours => ours(descriptors).await,
+            ServerKind::Ours => ours(options).await,
             ServerKind::Echo => echo().await,
         }
     })
@@ -87,14 +129,15 @@ pub(crate) fn rules(descriptors: usize) -> String {
     format!("domain: bench\ndescriptors:\n{}", (0..descriptors).map(rule).collect::<String>())
 }
 
-async fn ours(descriptors: usize) -> Result<(), Box<dyn Error>> {
+async fn ours(asked: &RlsOptions) -> Result<(), Box<dyn Error>> {
     let directory = env::temp_dir().join(format!("tollgate-rls-bench-{}", std::process::id()));
     fs::create_dir_all(&directory)?;
     let file = directory.join("bench.yaml");
-    fs::write(&file, rules(descriptors))?;
+    fs::write(&file, rules(asked.descriptors))?;
     let any = || ([127, 0, 0, 1], 0).into();
     let mut options = tollgate_service::Options::new(&file);
     (options.http, options.grpc, options.admin) = (any(), any(), any());
+    options.global = asked.redis.as_deref().map(tollgate_service::Global::new);
     let running = tollgate_service::start(options, |_| ()).await?;
     // They have been read: a failure to delete them changes nothing.
     fs::remove_dir_all(&directory)?;
