@@ -53,6 +53,15 @@ fn system_at(now: Instant, origin: Instant, offset_ns: u64) -> Timestamp {
 
 /// Where a limiter's own time comes from.
 ///
+/// # One reading for one request
+/// A reading takes about 13 ns on a server's processor, a fifth of a keyed check. For a request under several limits of one
+/// clock, [`now`](Clock::now) can be called once and handed to each of them by [`Entry::at`](crate::Entry::at). A reading
+/// that is used late decides by less time than has passed: of what has drained since, it sees nothing. So a late reading may
+/// deny what a fresh one would admit, by the time between the two, and never admits what a fresh one would deny; bounds
+/// hold for the times that a limit was given. Only what is given back must not go by an old reading, since that gives back
+/// too much: [`refund`](crate::Entry::refund) and [`cancel`](crate::Entry::cancel) read the clock themselves unless they
+/// are given a time.
+///
 /// ```
 /// use tollgate::{Clock, Limiter, Quota};
 /// let limiter = Limiter::with_clock(Quota::per_second(5), Clock::unix());
