@@ -1,5 +1,7 @@
 //! Envoy's rate limit service over gRPC.
 
+use std::future::ready;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tonic::{Code, Request, Response, Status};
@@ -22,23 +24,41 @@ const NAME: SpanName<'static> = SpanName::Grpc {
     method: "ShouldRateLimit",
 };
 
-#[tonic::async_trait]
+/// The answer to a request, as the trait wants it.
+type Answering<'a> =
+    Pin<Box<dyn Future<Output = Result<Response<RateLimitResponse>, Status>> + Send + 'a>>;
+
+// As `async_trait` would write it, but that nothing is kept of a request that is decided at once: a future with room for a wait
+// has ten kilobytes, which would be allocated and moved for each.
 impl RateLimitService for Rls {
-    async fn should_rate_limit(
-        &self,
-        request: Request<RateLimitRequest>,
-    ) -> Result<Response<RateLimitResponse>, Status> {
-        let observers = &self.0.observers;
+    fn should_rate_limit<'s, 'f>(&'s self, request: Request<RateLimitRequest>) -> Answering<'f>
+    where
+        's: 'f,
+    {
+        let service = &*self.0;
+        let observers = &service.observers;
         let about = (request.metadata().as_ref(), request.extensions());
         let mut call =
             ServiceCall::begin(observers, Protocol::Grpc, Caller::of(observers, about, NAME));
-        // A decision is immediate, or waits for a store until its deadline at most.
-        let answer = self.0.decide(request.get_ref(), &mut call).await;
-        let outcome = wire::outcome(&answer);
-        let answer = answer.map(Response::new).map_err(|refusal| status(&refusal));
-        call.end(outcome, answer.as_ref().err().map_or(Code::Ok, Status::code) as u16);
-        answer
+        if let Some(keeper) = &service.keeper {
+            return Box::pin(async move {
+                let answer = service.decide_by(keeper, request.get_ref(), &mut call).await;
+                answered(answer, call)
+            });
+        }
+        let answer = service.decide_here(request.get_ref(), &mut call);
+        Box::pin(ready(answered(answer, call)))
     }
+}
+
+fn answered(
+    answer: Result<RateLimitResponse, RequestRefusal>,
+    call: ServiceCall<'_>,
+) -> Result<Response<RateLimitResponse>, Status> {
+    let outcome = wire::outcome(&answer);
+    let answer = answer.map(Response::new).map_err(|refusal| status(&refusal));
+    call.end(outcome, answer.as_ref().err().map_or(Code::Ok, Status::code) as u16);
+    answer
 }
 
 /// Never UNKNOWN, which Envoy lets pass.

@@ -112,7 +112,19 @@ impl Service {
         request: &RateLimitRequest,
         call: &mut ServiceCall<'_>,
     ) -> Result<RateLimitResponse, RequestRefusal> {
-        let Some(keeper) = &self.keeper else { return self.decide_here(request, call) };
+        match &self.keeper {
+            None => self.decide_here(request, call),
+            Some(keeper) => self.decide_by(keeper, request, call).await,
+        }
+    }
+
+    /// By limits that are kept elsewhere, waiting for them until the deadline at most.
+    pub(crate) async fn decide_by(
+        &self,
+        keeper: &GlobalLimits,
+        request: &RateLimitRequest,
+        call: &mut ServiceCall<'_>,
+    ) -> Result<RateLimitResponse, RequestRefusal> {
         let question = wire::question(&self.maker, request)?;
         let (answer, _) = call.store(keeper.answer(&self.maker, question)).await;
         call.decided(request, &answer);
