@@ -1,5 +1,6 @@
 //! Turns Envoy's request into a decision, and the answer into Envoy's response. gRPC and `/json` share it.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +13,10 @@ use tollgate_rules::{
 use crate::metrics::RequestOutcome;
 use crate::observe::InWords;
 use crate::options::AnswerParts;
-use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride};
+use crate::protocol::common::{
+    RateLimitDescriptor,
+    rate_limit_descriptor::{Entry, RateLimitOverride},
+};
 use crate::protocol::core::HeaderValue;
 use crate::protocol::rls::rate_limit_response::{DescriptorStatus, RateLimit, rate_limit};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse, rate_limit_response};
@@ -65,11 +69,16 @@ fn ask<T>(
     if request.descriptors.len() > settings.max_descriptors {
         return Err(too_many(request.descriptors.len(), settings.max_descriptors));
     }
-    let entries = || request.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
-    // What is no text counts as text with U+FFFD in its place: such values share a limit, and none is without.
-    let values: Vec<_> = entries().map(|entry| String::from_utf8_lossy(&entry.value)).collect();
-    let entries: Vec<DescriptorEntry<'_>> =
-        entries().zip(&values).map(|(entry, value)| (entry.key.as_str(), value.as_ref())).collect();
+    let mended: Vec<Cow<'_, str>>;
+    let entries: Vec<DescriptorEntry<'_>> = match texts(request) {
+        Some(texts) => texts,
+        // What is no text counts as text with U+FFFD in its place: such values share a limit, and none is without.
+        None => {
+            mended = entries(request).map(|entry| String::from_utf8_lossy(&entry.value)).collect();
+            let values = mended.iter().map(Cow::as_ref);
+            entries(request).zip(values).map(|(entry, value)| (entry.key.as_str(), value)).collect()
+        }
+    };
     let mut rest = &entries[..];
     let mut descriptors = Vec::with_capacity(request.descriptors.len());
     for descriptor in &request.descriptors {
@@ -80,6 +89,22 @@ fn ask<T>(
     let asked =
         Request { hits: request.hits_addend, ..Request::new(&request.domain, &descriptors) };
     act(&asked).map_err(RequestRefusal::Request)
+}
+
+fn entries(request: &RateLimitRequest) -> impl Iterator<Item = &Entry> {
+    request.descriptors.iter().flat_map(|descriptor| &descriptor.entries)
+}
+
+/// All entries, if all values are text.
+fn texts(request: &RateLimitRequest) -> Option<Vec<DescriptorEntry<'_>>> {
+    let count = request.descriptors.iter().map(|descriptor| descriptor.entries.len()).sum();
+    let mut texts = Vec::with_capacity(count);
+    for descriptor in &request.descriptors {
+        for entry in &descriptor.entries {
+            texts.push((entry.key.as_str(), str::from_utf8(&entry.value).ok()?));
+        }
+    }
+    Some(texts)
 }
 
 fn read<'a>(
