@@ -20,7 +20,6 @@ use crate::rule_id::RuleId;
 use crate::series::SeriesTable;
 use crate::source::RuleText;
 use crate::tree::Level;
-use crate::value::DescriptorEntry;
 
 /// The rules of one load.
 ///
@@ -224,10 +223,5 @@ impl RuleSet {
     #[must_use]
     pub fn lowered(&self) -> &[Lowered] {
         &self.lowered
-    }
-
-    /// The rule of a descriptor, by index; `None` if the domain is unknown or nothing matches.
-    pub(crate) fn find(&self, domain: &str, entries: &[DescriptorEntry<'_>]) -> Option<usize> {
-        self.domains.get(domain)?.find(entries)
     }
 }

@@ -18,7 +18,7 @@ use super::joint::{is_over, quota_is_over};
 use super::moment::DecisionTime;
 use super::part::{Enforcement, Judge, OwnLimit, Part, beyond, find_series};
 use super::verdict::RuleVerdict;
-use super::{Act, DecisionMaker, mark_over, resolve};
+use super::{Act, DecisionMaker, Resolved, mark_over, resolve};
 use crate::answer::Answer;
 use crate::full::OnFull;
 use crate::request::{Request, RequestError};
@@ -203,7 +203,7 @@ impl DecisionMaker {
         let is_separate = settings.compat;
         let mut keys = Vec::new();
         let how = RequestCounting { act, settings, is_elsewhere: true };
-        let mut parts = resolve(&rules, request, how, &mut keys);
+        let Resolved { mut parts, is_domain } = resolve(&rules, request, how, &mut keys);
         let with = self.context(&keys, DecisionTime::Now, act);
         find_series(&mut parts, request, act);
         for part in parts.iter_mut().filter(|part| part.blocks()) {
@@ -234,7 +234,6 @@ impl DecisionMaker {
                 part.stem = Some(start..keys.len());
             }
         }
-        let is_domain = rules.domains.contains_key(request.domain);
         Ok(Question { rules, keys, parts, act, is_domain, may_go, is_separate })
     }
 

@@ -266,7 +266,7 @@ impl DecisionMaker {
         Ok(with_keys(|keys| {
             let settings = self.cache.settings();
             let how = RequestCounting { act: Act::Peek, settings, is_elsewhere: false };
-            let parts = resolve(rules, request, how, keys);
+            let Resolved { parts, .. } = resolve(rules, request, how, keys);
             let with = self.context(keys, DecisionTime::Now, Act::Peek);
             parts.iter().map(|part| part.reset(with)).sum()
         }))
@@ -295,12 +295,8 @@ impl DecisionMaker {
         let guard = self.rules(request);
         let rules = guard.as_deref().ok_or(RequestError::NotLoaded)?;
         let concluded = with_keys(|keys| {
-            let mut parts = resolve(
-                rules,
-                request,
-                RequestCounting { act, settings, is_elsewhere: false },
-                keys,
-            );
+            let how = RequestCounting { act, settings, is_elsewhere: false };
+            let Resolved { mut parts, is_domain } = resolve(rules, request, how, keys);
             let with = self.context(keys, moment, act);
             find_series(&mut parts, request, act);
             if act.counts() {
@@ -317,7 +313,7 @@ impl DecisionMaker {
                 }
                 _ => joint::decide(&mut parts, with),
             }
-            self.conclude(parts, with, rules.domains.contains_key(request.domain))
+            self.conclude(parts, with, is_domain)
         });
         Ok(concluded.answer(guard))
     }
@@ -335,30 +331,34 @@ fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     result
 }
 
+/// What the rules say of a request.
+struct Resolved<'r> {
+    parts: Vec<Part<'r>>,
+    /// Whether they have its domain.
+    is_domain: bool,
+}
+
 /// Finds the rule and builds the key of each descriptor.
 fn resolve<'r>(
     rules: &'r RuleSet,
     request: &Request<'_>,
     how: RequestCounting<'_>,
     keys: &mut Vec<u8>,
-) -> Vec<Part<'r>> {
+) -> Resolved<'r> {
+    let domain = rules.domains.get(request.domain);
     let mut replaces = false;
     let mut parts: Vec<Part<'r>> = Vec::with_capacity(request.descriptors.len());
     for descriptor in request.descriptors {
         let start = keys.len();
+        // `None` if nothing matches.
+        let found = domain.and_then(|domain| domain.find(descriptor.entries));
         let judge = match descriptor.limit {
             // In an unknown domain not even a limit that comes with the request applies.
-            Some(limit) if rules.domains.contains_key(request.domain) => {
-                let (domain, entries) = (request.domain, descriptor.entries);
-                identifier::append_all(keys, domain, entries, rules.bits);
-                Judge::Override(OwnLimit::of(
-                    limit,
-                    rules.find(domain, entries),
-                    rules,
-                    how.settings,
-                ))
+            Some(limit) if domain.is_some() => {
+                identifier::append_all(keys, request.domain, descriptor.entries, rules.bits);
+                Judge::Override(OwnLimit::of(limit, found, rules, how.settings))
             }
-            _ => match rules.find(request.domain, descriptor.entries) {
+            _ => match found {
                 None => Judge::Nobody,
                 Some(index) => {
                     let rule = &rules.rules()[index];
@@ -380,7 +380,7 @@ fn resolve<'r>(
     }
     // Only now: what is replaced is not asked.
     apart::find(&mut parts, request.descriptors, how);
-    parts
+    Resolved { parts, is_domain: domain.is_some() }
 }
 
 /// Removes the rules that other rules of the same request replace, by name.
