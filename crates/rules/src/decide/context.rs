@@ -18,6 +18,12 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// The same at one time for all that is asked from now on. What may have to be given back is charged without: a refund at
+    /// a time before another request's charge gives back too much.
+    pub(crate) fn read(self) -> Self {
+        Self { moment: DecisionTime::At(self.moment.read(self.clock)), ..self }
+    }
+
     /// A client's limit, at its own time.
     pub(crate) fn entry<'r>(&self, gate: &'r LocalLimit, key: &[u8]) -> Entry<'r> {
         match &gate.zone {

@@ -31,12 +31,13 @@ pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
         return;
     }
     let admitted = charge_all(parts, with);
+    // After the charge, so that `remaining` is current.
+    let since = with.read();
     for part in parts.iter_mut().filter(|part| !part.is_apart()) {
         let left_out = part.say() == Enforcement::Quota && part.is_over();
         part.verdict = match (admitted, part.say()) {
-            // Read after the charge, so that `remaining` is current.
             (Ok(()), Enforcement::Binding | Enforcement::Quota) if !left_out => {
-                let verdict = part.ask(0, with).map(RuleVerdict::admitted);
+                let verdict = part.ask(0, since).map(RuleVerdict::admitted);
                 let full = part.is_full_allowed.then_some(NoCell::Allowed);
                 let (wait, is_borrowed) = (part.wait, part.is_borrowed);
                 let no_cell = |verdict: &RuleVerdict| full.or(verdict.no_cell);
@@ -49,7 +50,7 @@ pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
                 part.charge(with);
                 part.verdict
             }
-            _ => part.ask(part.cost, with),
+            _ => part.ask(part.cost, since),
         };
         // A rule that was left out stays over its limit, although there may be room again.
         if left_out {
