@@ -139,6 +139,8 @@ fn of_ten_thousand_denials_within_a_granule_of_a_full_debt_none_is_written() {
     assert_ne!(meter.check(word, now, 1).1, word);
 }
 
+type Check<'a> = dyn Fn(Timestamp, u64) -> Decision + 'a;
+
 #[test]
 fn a_flood_is_written_once_a_granule_wherever_the_limit_is_kept() {
     new_clock();
@@ -150,7 +152,7 @@ fn a_flood_is_written_once_a_granule_wherever_the_limit_is_kept() {
     let tiered: KeyedLimiter<str> = tiers.build_with_clock(10, clock()).unwrap();
     let [joint, wide] = [policy, super::common::policy("gcra 1000000/s")]
         .map(|policy| Limiter::with_clock(policy, clock()));
-    let homes: [(&str, &dyn Fn(Timestamp, u64) -> Decision); 5] = [
+    let homes: [(&str, &Check<'_>); 5] = [
         ("shared", &|now, cost| shared.entry().at(now).check(cost)),
         ("changing", &|now, cost| changing.entry().at(now).check(cost)),
         ("keyed", &|now, cost| keyed.entry("key").at(now).check(cost)),
