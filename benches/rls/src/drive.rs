@@ -11,8 +11,8 @@ use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitService
 use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::options::RlsOptions;
-use crate::server::{LIMIT, ServerKind, rules};
+use crate::options::{RlsOptions, ServerKind};
+use crate::server::{LIMIT, rules};
 
 /// The result of one round of one server.
 pub(crate) struct DriveRound {

@@ -7,8 +7,8 @@ use std::error::Error;
 use std::path::Path;
 
 use crate::drive::{Clients, Span};
-use crate::options::RlsOptions;
-use crate::server::{self, ServerKind};
+use crate::options::{RlsOptions, ServerKind};
+use crate::server;
 
 /// With both of these numbers, of each connection, every client is known already.
 const FEWER: u32 = 20;

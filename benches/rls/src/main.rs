@@ -23,8 +23,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use options::RlsOptions;
-use server::ServerKind;
+use options::{RlsOptions, ServerKind};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let options = RlsOptions::parse();

@@ -2,9 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
-use crate::server::ServerKind;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServerKind {
+    /// The service, with the rules of a file.
+    Ours,
+    /// A server that gives a fixed answer.
+    Echo,
+}
 
 /// The service beside a bare gRPC server of the same messages.
 #[derive(Parser)]

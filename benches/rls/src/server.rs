@@ -18,18 +18,10 @@ use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-use crate::options::RlsOptions;
+use crate::options::{RlsOptions, ServerKind};
 
 /// The limit of each client, for a year: no client reaches it, and no window turns. Redis could not count ten times as many.
 pub(crate) const LIMIT: u32 = 200_000_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ServerKind {
-    /// The service, with the rules of a file.
-    Ours,
-    /// A server that gives a fixed answer.
-    Echo,
-}
 
 /// A server that runs in another process.
 pub(crate) struct Process {

@@ -25,13 +25,13 @@ const NAME: SpanName<'static> = SpanName::Grpc {
 };
 
 /// The answer to a request, as the trait wants it.
-type Answering<'a> =
+type RlsFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Response<RateLimitResponse>, Status>> + Send + 'a>>;
 
 // As `async_trait` would write it, but that nothing is kept of a request that is decided at once: a future with room for a wait
 // has ten kilobytes, which would be allocated and moved for each.
 impl RateLimitService for Rls {
-    fn should_rate_limit<'s, 'f>(&'s self, request: Request<RateLimitRequest>) -> Answering<'f>
+    fn should_rate_limit<'s, 'f>(&'s self, request: Request<RateLimitRequest>) -> RlsFuture<'f>
     where
         's: 'f,
     {
