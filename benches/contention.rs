@@ -1,5 +1,6 @@
-//! What a decision costs on 1, 2, 4 and so on threads, up to as many as the machine runs at once: on one limit under each
-//! algorithm, on stripes and leases of one, and on the keys of one table. The tables at the end say how it scales.
+//! Measures a decision on 1, 2, 4 and so on threads, up to as many as the machine runs at once. All threads share one limit
+//! under each algorithm, the stripes or leases of one limit, or the keys of one table. The tables at the end say how it
+//! scales.
 //!
 //! ```text
 //! cargo bench --bench contention
@@ -7,7 +8,7 @@
 //! cargo bench --bench contention -- keyed               these rows
 //! ```
 //!
-//! Every decision is asserted: all are admitted, but in the row whose name says that they are denied.
+//! The benchmark asserts every decision. All are admitted, except in the row whose name says that they are denied.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
@@ -73,9 +74,9 @@ fn one_limit(criterion: &mut Criterion, table: &mut ScalingTable) {
     group.finish();
 }
 
-/// Whether a thread renews the limit before its nth decision, so often that all threads together never use up its room:
-/// between two renewals of its own each makes `every` decisions, so between any two of them all make `threads * every`
-/// at most.
+/// Says whether a thread renews the limit before its nth decision. Each thread makes `every` decisions between two renewals of
+/// its own, so all threads together make `threads * every` at most between any two renewals. That is no more than the room
+/// of the limit, so none is ever denied.
 fn renewals(room: u64, threads: usize) -> impl Fn(usize) -> bool {
     let every = 1_usize << (room / threads as u64).ilog2();
     move |nth| nth & (every - 1) == 0
@@ -130,7 +131,7 @@ impl ScalingTable {
         );
     }
 
-    /// One table, of what `cell` makes of a row, a number of threads and its nanoseconds.
+    /// Prints one table. `cell` makes a figure of a row, a number of threads and the nanoseconds there.
     fn print_as(
         &self,
         title: &str,

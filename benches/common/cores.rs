@@ -1,11 +1,11 @@
-//! How many threads the machine runs at once, and the numbers of threads that are measured up to that.
+//! Benchmarks measure on 1, 2, 4 and so on threads, and at last on as many as the machine runs at once.
 
-/// As many threads as run at the same time.
+/// Counts the threads that the machine runs at once.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// 1, 2, 4 and so on, and at last as many as run at the same time.
+/// Lists 1, 2, 4 and so on, and at last as many threads as the machine runs at once.
 pub(crate) fn counts() -> Vec<usize> {
     let most = cores();
     let doubled = std::iter::successors(Some(1), |threads| Some(2 * threads));

@@ -40,8 +40,8 @@ pub(crate) fn pool(threads: usize) -> ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads")
 }
 
-/// Runs `decide(thread)` on every thread of a pool at once. The time from the first start to the last end: per decision,
-/// what each thread waits for one, and for a core where there are fewer of those.
+/// Runs `decide(thread)` on every thread of a pool at once, and returns the time from the first start to the last end. Divided
+/// by the decisions of one thread, it is what that thread waits for each; waits for a core are part of it.
 pub(crate) fn together(pool: &ThreadPool, decide: impl Fn(usize) + Sync) -> Duration {
     let barrier = Barrier::new(pool.current_num_threads());
     let times = pool.broadcast(|context| {
@@ -67,9 +67,9 @@ pub(crate) fn on_threads(
     contend(group, name, threads, |thread| move |nth| decide(thread, nth))
 }
 
-/// The same, where each thread begins with something of its own. Returns the nanoseconds per decision of each thread: the
-/// median of criterion's samples, which it has, too. `None` if they were not taken: in the form `--test`, or when other
-/// rows were asked for.
+/// The same, where each thread begins with something of its own. Returns the nanoseconds per decision of each thread, as the
+/// median of criterion's samples. It returns `None` if criterion took no samples, since it was run with `--test` or asked for
+/// other rows.
 pub(crate) fn contend<D: FnMut(usize) -> bool>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -102,7 +102,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     f64::midpoint(figures[middle], figures[(figures.len() - 1) / 2])
 }
 
-/// The table for so many keys, each of which has come once.
+/// Builds a table for so many keys, and asks once for each.
 pub(crate) fn filled<K: Hash>(quota: Quota, keys: u64, key: impl Fn(u64) -> K) -> KeyedLimiter<K> {
     let table = KeyedLimiter::new(quota, keys as usize).expect("a table");
     for number in 0..keys {
@@ -122,7 +122,7 @@ impl<K> KeyStream<K> {
         &self.0[nth % LENGTH]
     }
 
-    /// The same where all threads share one stream: each begins elsewhere.
+    /// The same if all threads share one stream. Each thread begins at another place.
     pub(crate) fn shared(&self, thread: usize, threads: usize, nth: usize) -> &K {
         self.at(thread * (LENGTH / threads) + nth)
     }

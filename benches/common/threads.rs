@@ -1,5 +1,5 @@
-//! The option `--threads 1,2,8`: on how many threads decisions are measured, if not on 1, 2, 4 and so on up to as many as
-//! the machine runs at once.
+//! The option `--threads 1,2,8` says on how many threads decisions are measured. Without it these are 1, 2, 4 and so on, up
+//! to as many as the machine runs at once.
 
 use std::env;
 use std::process::{Command, exit};
@@ -8,10 +8,10 @@ use criterion::Criterion;
 
 use super::cores;
 
-/// By what a process tells its child which counts were chosen.
+/// The variable in which a process tells its child the chosen numbers of threads.
 const CHOSEN: &str = "TOLLGATE_BENCH_THREADS";
 
-/// More threads than any machine has, and fewer than a limit of the benchmarks has units.
+/// No machine has more threads, and every limit of the benchmarks has more units.
 const MAX: usize = 4_096;
 
 /// Runs benchmarks under criterion, which refuses options that it does not know: if `--threads` is given, a child of this

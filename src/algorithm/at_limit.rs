@@ -27,7 +27,7 @@
 //! leaves D above B - granule, whether it is written or not; what is denied by E alone is added in full to D, and to E at
 //! most so. So nothing adds up over time, a request is admitted at most the granule earlier, and a client that asks for
 //! a unit again and again is kept out as before: its D stays above B - granule, which is no less than L - 1 unit. No denial
-//! lowers a debt: what is admitted in all is bounded by the algorithm's own test as ever.
+//! lowers a debt, so the algorithm's own test bounds what is admitted in all, as before.
 //!
 //! # The word of a policy with a penalty
 //! Its counts have a field more, `[the algorithm's | denials]`, wide enough for 0 to N:

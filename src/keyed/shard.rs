@@ -21,6 +21,10 @@ use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 // one in 220 million at 32.
 pub(super) const TAG_BITS_MIN: u32 = 24;
 
+/// Whether a hint compares all words of a shard at once.
+pub(super) const HINTS_ARE_QUICK: bool =
+    cfg!(all(target_arch = "x86_64", not(any(loom, shuttle, miri))));
+
 /// The floor counts time in granules of 2^20 ns, about a millisecond.
 // Coarse enough for a header to hold all instants in 44 bits, with room for the install counter;
 // fine enough for a floor to come within some two milliseconds of the clock.

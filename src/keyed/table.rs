@@ -10,7 +10,7 @@ use super::book::Book;
 use super::layout::Layout;
 use super::log::{Entries, LogStore, LogTable};
 use super::memory::Memory;
-use super::shard::{CELLS, Missed, Shard, cells, is_live};
+use super::shard::{CELLS, HINTS_ARE_QUICK, Missed, Shard, cells, is_live};
 use super::spill::store::Spill;
 use super::tally::Tallies;
 
@@ -103,10 +103,9 @@ impl Table {
     pub(super) fn find(&self, shard: &Shard, tag: u64) -> Option<(usize, u64)> {
         let words_per_tag = self.layout.words_per_tag; // a copy: past a load that acquires it would be loaded anew
         let is_it = |word: u64| is_live(word, tag, words_per_tag);
-        // A hint is believed in nothing but where to look. To a model it is one more look at every word.
-        if !cfg!(any(loom, shuttle))
-            && let Some(cell) = shard.hint(tag, self.layout.state_bits)
-        {
+        // A hint is believed in nothing but where to look. Where it is no vector instruction it would be a second look at
+        // every word.
+        if HINTS_ARE_QUICK && let Some(cell) = shard.hint(tag, self.layout.state_bits) {
             let word = shard.load(cell);
             if is_it(word) {
                 return Some((cell, word));

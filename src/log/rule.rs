@@ -175,10 +175,10 @@ impl LogRule {
         Some(true)
     }
 
-    /// Whether all units that are recorded are of the last granule, a thousandth of the window: then a denial would raise no
-    /// slot by as much, and is not recorded. So denials raise a slot once a granule at most, and each of the newest units,
-    /// counted from the newest on, is less than a granule older than if every denial were recorded. As for any denial,
-    /// what was read of a slot stays right: its time only rises, unless it is given back.
+    /// Whether all recorded units are of the last granule, which is a thousandth of the window. A denial would raise no slot by as
+    /// much then, and is not recorded. So denials raise each slot once a granule at most. Of the newest units, counted from
+    /// the newest on, each is less than a granule older than if every denial were recorded. The slots may change after they
+    /// were read, but their times only rise, unless a unit is given back.
     fn is_fresh(&self, slots: &impl Slots, now_ns: u64) -> bool {
         let older_ns = self.window_ns - self.window_ns.div_ceil(GRANULES);
         count_free(slots, free_at(now_ns, older_ns)) == 0

@@ -23,7 +23,7 @@ pub(crate) struct DriveRound {
     pub(crate) cpu_s: f64,
 }
 
-/// How long a round is.
+/// A round ends after so much time, or after so many requests.
 #[derive(Clone, Copy)]
 pub(crate) enum Span {
     Time(Duration),

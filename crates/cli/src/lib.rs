@@ -64,7 +64,7 @@ enum Command {
     Serve(without_service::UnavailableArgs),
 }
 
-/// What is read of `tollgate serve`'s flags under the name of envoyproxy/ratelimit's program.
+/// A program that is started under the name of envoyproxy/ratelimit's reads these flags of `tollgate serve`, and no others.
 const READ_AS_RATELIMIT: [&str; 3] = ["--print-config", "--help", "-h"];
 
 /// The arguments to parse, and those that are not read.

@@ -159,7 +159,7 @@ pub(super) fn open(
         give_back(table, mine);
         return Round::Decided(without_cell(table, identity, second, fresh));
     }
-    let first = first_charge(layout, wish, owed, base_ns, late);
+    let first = KeyStart { layout, wish, owed, base_ns, late }.charge();
     let Some(FirstCharge { cost, state, mark, held, at_ns }) = first else {
         let denied = outcome(Verdict::Denied, owed, base_ns, wish.denied_cost());
         return refused(table, identity, mine, (layout, denied), fresh);
@@ -198,36 +198,36 @@ struct FirstCharge {
     at_ns: u64,
 }
 
-/// Charges a key that owes this; `None` if the request is denied.
-#[inline(always)]
-fn first_charge(
-    layout: &Layout,
+/// What a key starts from that gets a cell.
+struct KeyStart<'a> {
+    layout: &'a Layout,
     wish: Wish,
     owed: Held,
     base_ns: u64,
+    /// See [`Kernel::lateness`].
     late: u64,
-) -> Option<FirstCharge> {
-    // Plain GCRA by the code that is compiled for it alone, as where a key is hit.
-    match &layout.kernel {
-        Kernel::Gcra(gcra) => first_charge_by(gcra, layout, wish, owed, base_ns, late),
-        _ => first_charge_by(&layout.ruled(), layout, wish, owed, base_ns, late),
-    }
 }
 
-#[inline(always)]
-fn first_charge_by(
-    algorithm: &impl Verbs,
-    layout: &Layout,
-    wish: Wish,
-    owed: Held,
-    base_ns: u64,
-    late: u64,
-) -> Option<FirstCharge> {
-    let moment = algorithm.moment(base_ns);
-    let Charged { held, cost } = algorithm.apply(wish, owed, moment, late)?;
-    let state = layout.live(0, held, algorithm, moment);
-    let (mark, held, at_ns) = algorithm.tell(Verdict::Allowed, held, base_ns, (late, 0));
-    Some(FirstCharge { cost, state, mark, held, at_ns })
+impl KeyStart<'_> {
+    /// Charges the key; `None` if the request is denied.
+    #[inline(always)]
+    fn charge(&self) -> Option<FirstCharge> {
+        // Plain GCRA by the code that is compiled for it alone, as where a key is hit.
+        match &self.layout.kernel {
+            Kernel::Gcra(gcra) => self.charge_by(gcra),
+            _ => self.charge_by(&self.layout.ruled()),
+        }
+    }
+
+    #[inline(always)]
+    fn charge_by(&self, algorithm: &impl Verbs) -> Option<FirstCharge> {
+        let Self { layout, wish, owed, base_ns, late } = *self;
+        let moment = algorithm.moment(base_ns);
+        let Charged { held, cost } = algorithm.apply(wish, owed, moment, late)?;
+        let state = layout.live(0, held, algorithm, moment);
+        let (mark, held, at_ns) = algorithm.tell(Verdict::Allowed, held, base_ns, (late, 0));
+        Some(FirstCharge { cost, state, mark, held, at_ns })
+    }
 }
 
 /// What becomes of a claim whose key is denied. It has no cell, so a policy that counts denials cannot count this one.

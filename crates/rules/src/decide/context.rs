@@ -18,8 +18,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The same at one time for all that is asked from now on. What may have to be given back is charged without: a refund at
-    /// a time before another request's charge gives back too much.
+    /// Reads the clock once for all limits that are asked from now on. Do not charge by it what may have to be given back: a
+    /// refund at a time before another request's charge gives back too much.
     pub(crate) fn read(self) -> Self {
         Self { moment: DecisionTime::At(self.moment.read(self.clock)), ..self }
     }
