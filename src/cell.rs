@@ -59,7 +59,7 @@ impl Cell {
     }
 
     /// The same by the code that is laid out for its policy.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn check_laid_out(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
         if meter.rules.are_none() {
             let (step, _) = self.charge(&meter.kernel, meter.fields, now, cost);

@@ -292,15 +292,15 @@ impl Limiter {
         }
     }
 
-    /// By any other policy, and where there is no word of one policy. One call for both: two would cost the plain path a
-    /// register.
+    /// By any other policy, and where there is no word of one policy. One call for all: two would cost the plain path a
+    /// register. Each arm is a call at the end, so this is a jump to what decides.
     #[inline(never)]
     fn decide_apart(&self, now: Timestamp, cost: u64) -> Decision {
-        match &self.meter.kernel {
-            // A log, or a quota that may change: what decides is held apart.
-            Kernel::Log(_) => self.ask_slowly(Verb::Check, cost, now, cost > 0),
+        match self.apart.as_deref() {
+            Some(Apart::Changing(changing)) => changing.check(cost, now),
+            Some(Apart::Log(_)) => self.ask_slowly(Verb::Check, cost, now, cost > 0),
             // Any other fixed policy: by code laid out for it.
-            _ => self.cell.check_laid_out(&self.meter, now, cost),
+            None => self.cell.check_laid_out(&self.meter, now, cost),
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) fn headers(table: &Table, first: usize, second: usize) -> UnitHeaders
 }
 
 /// The instant that a new key starts at: now, or the highest floor of its shards if that is later.
-#[inline]
+#[inline(always)] // its callers are out of line, and cold
 pub(super) fn base_ns<const N: usize>(headers: [Header; N], fresh: &mut Fresh<'_>) -> u64 {
     let floor_ns = points::highest(headers.map(Header::floor_ns));
     // A thread with a later time moved the floor. This request may just have read its clock a while ago: it is

@@ -198,17 +198,16 @@ impl Book {
         })
     }
 
-    /// The numbers of a live word's quota, and all that stands above its time, if the quota is in force and the word is
-    /// not gone: what [`page`](Self::page) says, for the path of nearly every decision.
+    /// The numbers of a live word's quota, if it is in force without rules and the word is not gone: what
+    /// [`page`](Self::page) says, for the path of nearly every decision.
     #[inline(always)]
-    pub(super) fn coded_of(&self, word: u64) -> Option<(Coded, u64)> {
-        let index = self.index(word);
+    pub(super) fn coded_of(&self, word: u64) -> Option<Coded> {
+        let entry = &self.entries[self.index(word)];
         // None, as in `page_of`. Whose numbers these are is known: the word was found by its key's
         // tag, of which the tier is a part.
-        let (code, _) = self.entries[index].read()?;
-        let is_in_force = self.entries[index].is_plainly_in_force();
+        let (code, _) = entry.read()?;
         // Retired: the word has to be re-based first, which is for the slow way; so are rules.
-        is_in_force.then(|| (code, word & Shared::own_mask(code)))
+        entry.is_plainly_in_force().then_some(code)
     }
 
     /// Keeps the numbers of the policy that words of this index may have a surplus of. Only a build or a change does.

@@ -16,7 +16,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Algorithm, Decides, Held, Kernel, Rebased, Ruled, Rules, by_code};
+use crate::algorithm::{Decides, FromCode, Gcra, Held, Kernel, Rebased, Ruled, Rules, by_code};
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, View};
@@ -29,7 +29,7 @@ use crate::verdict::Verdict;
 use super::ask::Ask;
 use super::book::{Book, Lane, NewQuota, Page, index_bits_for};
 use super::hit::step;
-use super::layout::{Layout, Shared};
+use super::layout::{Coded, Layout, Shared};
 use super::points;
 
 /// The word of a [`Limiter`](crate::Limiter) whose quota may change, and its quotas.
@@ -162,47 +162,72 @@ impl ChangingCell {
         self.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
-        if let Verb::Check = verb
-            && let Some(decision) = self.check_plainly(cost, now, charge)
-        {
-            return decision;
-        }
-        self.ask_slowly(verb, cost, now, charge)
-    }
-
-    /// A check, decided by the code that is compiled for the algorithm, as a table of several quotas decides a hit
-    /// (`hit.rs`); `None` if the quota of the word has been replaced, has rules, or is being written.
-    #[inline(always)]
-    fn check_plainly(&self, cost: u64, now: Timestamp, charge: bool) -> Option<Decision> {
+    /// Decides and charges. A cost of 0 is a question.
+    #[inline(never)]
+    pub(crate) fn check(&self, cost: u64, now: Timestamp) -> Decision {
         // Lock-free: each turn that does not end it means that another thread has charged the word or changed its quota.
         loop {
             // Acquire: see the header.
             let word = self.word.load(Ordering::Acquire);
-            let (code, own) = self.book.coded_of(word)?;
-            by_code!(code, A => {
-                let layout = self.book.shared().of_code_as::<A>(code);
-                // Never `None`: `of_code_as` makes a kernel of this algorithm.
-                let algorithm = A::of(&layout.kernel)?;
-                let now_ns = now.as_nanos().min(algorithm.latest_ns());
-                let ask = Ask { now_ns, cost, charge, verb: Verb::Check, tier: 0 };
-                let (outcome, next) = step(&layout, algorithm, (own, word), ask);
-                // The numbers were read after the word. As long as it stands they are its own: see `price`.
-                let stands = if next == word {
-                    points::is_whole(self.word.load(Ordering::Acquire) == word)
-                } else {
-                    self.swap(word, next)
-                };
-                if stands {
-                    return Some(outcome.told(layout.kernel, now_ns, 0));
+            match self.book.coded_of(word) {
+                Some(code) if Shared::is_gcra(code) => {
+                    if let Some(decision) = self.check_as::<Gcra>(word, code, cost, now) {
+                        return decision;
+                    }
                 }
-            });
+                // In a function of its own: the code of all algorithms at once would leave plain GCRA few registers.
+                Some(_) => return self.check_by_code(cost, now),
+                // The quota of the word has been replaced, has rules, or is being written.
+                None => return self.ask(Verb::Check, cost, now, cost > 0),
+            }
         }
     }
 
-    /// Every other verb, and every other word.
+    /// The same under any algorithm.
     #[inline(never)]
-    fn ask_slowly(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
+    fn check_by_code(&self, cost: u64, now: Timestamp) -> Decision {
+        // Lock-free, as in `check`.
+        loop {
+            // Acquire: see the header.
+            let word = self.word.load(Ordering::Acquire);
+            let Some(code) = self.book.coded_of(word) else {
+                return self.ask(Verb::Check, cost, now, cost > 0);
+            };
+            let decided = by_code!(code, A => self.check_as::<A>(word, code, cost, now));
+            if let Some(decision) = decided {
+                return decision;
+            }
+        }
+    }
+
+    /// By the code that is compiled for the algorithm, as a table of several quotas decides a hit (`hit.rs`); `None` if
+    /// the word has been replaced meanwhile.
+    #[inline(always)]
+    fn check_as<A: FromCode>(
+        &self,
+        word: u64,
+        code: Coded,
+        cost: u64,
+        now: Timestamp,
+    ) -> Option<Decision> {
+        let layout = self.book.shared().of_code_as::<A>(code);
+        // Never `None`: `of_code_as` makes a kernel of this algorithm.
+        let algorithm = A::of(&layout.kernel)?;
+        let now_ns = now.as_nanos().min(algorithm.latest_ns());
+        let ask = Ask { now_ns, cost, charge: cost > 0, verb: Verb::Check, tier: 0 };
+        let (outcome, next) = step(&layout, algorithm, (layout.own_of(word), word), ask);
+        // The numbers were read after the word. As long as it stands they are its own: see `price`.
+        let stands = if next == word {
+            points::is_whole(self.word.load(Ordering::Acquire) == word)
+        } else {
+            self.swap(word, next)
+        };
+        stands.then(|| outcome.told(layout.kernel, now_ns, 0))
+    }
+
+    /// Every verb, on every word.
+    #[inline(never)]
+    pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
         loop {
             let read = self.read(now);
             let Read { layout, held, at_ns, .. } = read;

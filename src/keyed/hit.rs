@@ -236,13 +236,13 @@ fn priced<D>(
     loop {
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         // A word whose quota has been replaced is re-based first.
-        let Some((code, mark)) = book.coded_of(word) else { return Err(Missed::Afar) };
+        let Some(code) = book.coded_of(word) else { return Err(Missed::Afar) };
         // One arm for each algorithm, as in `way_of`; which it is stands in the word's numbers.
         by_code!(code, A => {
             let layout = book.shared().of_code_as::<A>(code);
             // Never: `of_code_as` makes a kernel of this algorithm.
             let Some(algorithm) = A::of(&layout.kernel) else { return Err(Missed::Afar) };
-            let (outcome, next) = step(&layout, algorithm, (tag | mark, word), ask);
+            let (outcome, next) = step(&layout, algorithm, (layout.own_of(word), word), ask);
             // The numbers were read after the word. As long as it stands they are its own: see `price`.
             let stands = if next == word {
                 points::is_whole(shard.load(cell) == word)

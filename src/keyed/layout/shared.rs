@@ -283,12 +283,11 @@ impl Shared {
         }
     }
 
-    /// All bits of a word above its time, if it is of a quota of these numbers: its tag, its index, and its surplus.
+    /// Whether a quota of these numbers is decided by GCRA.
     #[inline(always)]
-    pub(in crate::keyed) fn own_mask([.., bits, _, _, _]: Coded) -> u64 {
-        let [count_bits, time_bits, ..] = bits.to_le_bytes();
-        // Together below 64, as in `fitting`: the remainder spares a check that could panic.
-        u64::MAX << ((u32::from(count_bits) + u32::from(time_bits)) % u64::BITS)
+    pub(in crate::keyed) fn is_gcra([small, ..]: Coded) -> bool {
+        // The lowest byte says which algorithm it is: see `algorithm/code.rs`.
+        small & 0xff == 0
     }
 
     /// Whether a quota of these numbers has rules that stand beside them.
