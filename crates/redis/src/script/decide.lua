@@ -168,3 +168,30 @@ local function alone(key, block, verb, tick, a, b, c, want, least, share)
   end
   return bytes_of('<Bdd', flags_of(admits, admits, false), units, debt)
 end
+
+-- The same of one limit under a fixed window, as the rules of Envoy have it. Returns nil if the key stores anything but one
+-- state of this policy, or one that was written before the clock was set back.
+local function alone_in_window(key, block, verb, tick, a, b, want, least, share)
+  local mark = sub(block, MARK)
+  local now = tick == 1 and now_us or div(now_us, tick)
+  local this = div(now, a)
+  local text, broken = read(key)
+  if broken then return nil end
+  local window, used = this, 0
+  if text then
+    if find(text, mark, 1, true) ~= 1 then return nil end
+    local stored, count = match(text, '^(%d+) (%d+)$', #mark + 1)
+    stored, count = tonumber(stored), tonumber(count)
+    if not stored or stored > MOST or count > MOST or is_stale((stored + 1) * a * tick) then return nil end
+    if (stored - 1) * a > now + slack_us / tick then return nil end
+    if stored >= this then window, used = stored, count end
+  end
+  local room = max(b - used, 0)
+  local admits = used <= b and least <= room
+  local units = verb == CHECK and admits and units_of(want, least, share, room) or 0
+  if units > 0 then
+    used = used + units
+    keep(key, format('%s%.0f %.0f', mark, window, used), (window + 1) * a * tick)
+  end
+  return bytes_of('<Bddd', flags_of(admits, admits, false), units, window - this, used)
+end

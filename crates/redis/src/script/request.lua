@@ -307,8 +307,12 @@ while first <= count do
   while last < count and byte(ARGV[last + 1]) < 2 do last = last + 1 end
   local _, verb, say, kind, tick, a, b, c, want, least, share = numbers_of(BLOCK, ARGV[first])
   local reply
-  if first == last and kind == GCRA and verb < REFUND and say == DENIES then
-    reply = alone(KEYS[first], ARGV[first], verb, tick, a, b, c, want, least, share)
+  if first == last and verb < REFUND and say == DENIES then
+    if kind == GCRA then
+      reply = alone(KEYS[first], ARGV[first], verb, tick, a, b, c, want, least, share)
+    elseif kind == FIXED then
+      reply = alone_in_window(KEYS[first], ARGV[first], verb, tick, a, b, want, least, share)
+    end
   end
   if not reply then
     together = together or others()
