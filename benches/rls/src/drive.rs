@@ -136,7 +136,7 @@ fn request(client: usize, descriptors: usize) -> RateLimitRequest {
 pub(crate) fn decide(decisions: u32, descriptors: usize) -> Result<(), Box<dyn Error>> {
     use tollgate_service::offline::Offline;
     let settings = tollgate_rules::Settings::default();
-    let service = Offline::new(&rules(descriptors), settings, tollgate::Clock::unix())?;
+    let service = Offline::new(&rules(descriptors, "exact"), settings, tollgate::Clock::unix())?;
     let messages: Vec<Vec<u8>> =
         (0..64).map(|client| Offline::message(&request(client, descriptors))).collect();
     let begun = Instant::now();

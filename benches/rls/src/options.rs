@@ -42,9 +42,12 @@ pub(crate) struct RlsOptions {
     /// Threads of the server; by default one for each core.
     #[arg(long)]
     pub(crate) server_threads: Option<usize>,
-    /// The address of a Redis server, in which the service then keeps its limits, exactly.
+    /// The address of a Redis server, in which the service then keeps its limits.
     #[arg(long)]
     pub(crate) redis: Option<String>,
+    /// How exactly it counts there: exact, leased or async.
+    #[arg(long, default_value = "exact", requires = "redis")]
+    pub(crate) accuracy: String,
     /// Given by `cargo bench`.
     #[arg(long, hide = true)]
     pub(crate) bench: bool,

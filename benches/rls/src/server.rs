@@ -55,7 +55,7 @@ fn run(
     let name = kind.to_possible_value().ok_or("every kind has a name")?;
     command.args(["--serve", name.get_name(), "--descriptors", &options.descriptors.to_string()]);
     if let Some(redis) = &options.redis {
-        command.args(["--redis", redis]);
+        command.args(["--redis", redis, "--accuracy", &options.accuracy]);
     }
     if let Some(threads) = options.server_threads {
         command.args(["--server-threads", &threads.to_string()]);
@@ -113,11 +113,10 @@ pub(crate) fn serve(kind: ServerKind, options: &RlsOptions) -> Result<(), Box<dy
     })
 }
 
-/// One rule for each descriptor.
-pub(crate) fn rules(descriptors: usize) -> String {
-    let rule = |n| {
-        format!("  - {{key: user{n}, rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}}}\n")
-    };
+/// One rule for each descriptor, which counts in Redis as exactly as this if it counts there.
+pub(crate) fn rules(descriptors: usize, accuracy: &str) -> String {
+    let limit = format!("rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}");
+    let rule = |n| format!("  - {{key: user{n}, accuracy: {accuracy}, {limit}}}\n");
     format!("domain: bench\ndescriptors:\n{}", (0..descriptors).map(rule).collect::<String>())
 }
 
@@ -125,7 +124,7 @@ async fn ours(asked: &RlsOptions) -> Result<(), Box<dyn Error>> {
     let directory = env::temp_dir().join(format!("tollgate-rls-bench-{}", std::process::id()));
     fs::create_dir_all(&directory)?;
     let file = directory.join("bench.yaml");
-    fs::write(&file, rules(asked.descriptors))?;
+    fs::write(&file, rules(asked.descriptors, &asked.accuracy))?;
     let any = || ([127, 0, 0, 1], 0).into();
     let mut options = tollgate_service::Options::new(&file);
     (options.http, options.grpc, options.admin) = (any(), any(), any());
