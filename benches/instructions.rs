@@ -1,0 +1,244 @@
+//! Instructions of one decision, counted by valgrind's callgrind: a figure that hardly depends on what else the machine does.
+//!
+//! ```text
+//! cargo bench --bench instructions               every row
+//! cargo bench --bench instructions -- "new key"  rows whose names contain this
+//! ```
+//!
+//! The bench runs itself under valgrind for each row, which counts between the first decision and the last. In the figures is
+//! the loop around a decision, which makes the key of the turn and compares the verdict: 12 to 22 instructions. Hashers are
+//! seeded, so that in each run the same keys lie away from the cells where they are looked for first.
+
+use std::env;
+use std::error::Error;
+use std::hint::black_box;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use ahash::RandomState;
+use tollgate::{
+    Clock, KeyedLimiter, Limiter, Policy, Quota, SketchLimiter, SketchSize, StripedLimiter, Tiers,
+    Timestamp, check_all,
+};
+
+/// So few that a table is in the cache. Instructions do not depend on that, but filling it under valgrind takes time.
+const KEYS: u64 = 1_000;
+const TURNS: u64 = 10 * KEYS;
+
+const PLENTY: Quota = Quota::per_second(1_000_000_000).burst(100_000_000);
+/// What fits beside the tag of a table of several quotas.
+const MILLION: Quota = Quota::per_second(1_000_000).burst(1_000_000);
+
+/// A row: builds its limiter, makes the decisions, and says how many went as they should.
+type Row = (&'static str, fn() -> u64);
+
+const ROWS: [Row; 21] = [
+    ("own clock", || {
+        let table = filled();
+        count(TURNS, |n| table.check(black_box(&key(n))).is_allowed())
+    }),
+    ("caller's now", || {
+        let (table, now) = (table(PLENTY, KEYS), Timestamp::from_secs(1_000));
+        (0..KEYS).for_each(|key| assert!(table.entry(&key).at(now).check(1).is_allowed()));
+        count(TURNS, |n| table.entry(black_box(&key(n))).at(now).check(1).is_allowed())
+    }),
+    ("check_many of 16, with the making of the batch", || {
+        let table = filled();
+        count(TURNS / 16, |batch| {
+            let keys: [u64; 16] = std::array::from_fn(|n| key(16 * batch + n as u64));
+            let mut allowed = 0;
+            table.check_many(black_box(&keys), 1, |_, decision| {
+                allowed += u32::from(decision.is_allowed());
+            });
+            allowed == 16
+        }) * 16
+    }),
+    ("take_up_to", || {
+        let table = filled();
+        count(TURNS, |n| table.entry(black_box(&key(n))).take_up_to(1).is_allowed())
+    }),
+    ("charge", || {
+        let table = filled();
+        count(TURNS, |n| table.entry(black_box(&key(n))).charge(1) == 0)
+    }),
+    ("a check and its refund", || {
+        // So slow that nothing has drained when it is given back.
+        let table = filled_under(Quota::per_hour(100));
+        count(TURNS, |n| {
+            let key = key(n);
+            let entry = table.entry(black_box(&key));
+            entry.check(1).into_result().is_ok_and(|permit| entry.refund(permit) == 1)
+        })
+    }),
+    ("reserve", || {
+        let table = filled();
+        let most = Duration::from_secs(1);
+        count(TURNS, |n| table.entry(black_box(&key(n))).reserve(1, most).is_ok())
+    }),
+    ("two tiers, the first", || {
+        let table = tiers();
+        count(TURNS, |n| table.check(black_box(&key(n))).is_allowed())
+    }),
+    ("two tiers, the second", || {
+        let table = tiers();
+        count(TURNS, |n| {
+            table.entry(black_box(&key(n))).tier(1).is_ok_and(|entry| entry.check(1).is_allowed())
+        })
+    }),
+    ("check_all of a limit and a key", || {
+        let (one, table) = (Limiter::new(PLENTY), filled());
+        count(TURNS, |n| {
+            let key = key(n);
+            check_all(&mut [one.entry().cost(1), table.entry(black_box(&key)).cost(1)]).is_allowed()
+        })
+    }),
+    ("its parts", || {
+        let (one, table) = (Limiter::new(PLENTY), filled());
+        count(TURNS, |n| one.check().is_allowed() && table.check(black_box(&key(n))).is_allowed())
+    }),
+    ("one limit, admitted", || {
+        let one = Limiter::new(PLENTY);
+        count(TURNS, |_| one.check().is_allowed())
+    }),
+    ("one limit, denied", || {
+        let one = exhausted(Limiter::new(Quota::per_hour(2)));
+        count(TURNS, |_| one.check().is_denied())
+    }),
+    ("one limit, soft, denied", || {
+        let one = exhausted(Limiter::new(policy("gcra 2/h soft 50%")));
+        count(TURNS, |_| one.check().is_denied())
+    }),
+    ("one limit, denials counted, denied", || {
+        let one = exhausted(Limiter::new(policy("gcra 2/h count-denied")));
+        count(TURNS, |_| one.check().is_denied())
+    }),
+    ("stripes, admitted", || {
+        let stripes = StripedLimiter::new(PLENTY).expect("stripes");
+        count(TURNS, |_| stripes.check().is_allowed())
+    }),
+    ("stripes, denied", || {
+        let stripes = StripedLimiter::new(Quota::per_hour(2)).expect("stripes");
+        (0..3).for_each(|_| _ = stripes.check());
+        count(TURNS, |_| stripes.check().is_denied())
+    }),
+    ("a quota that may change, admitted", || {
+        let one = Limiter::changing(MILLION).expect("a word");
+        count(TURNS, |_| one.check().is_allowed())
+    }),
+    ("a quota that may change, denied", || {
+        let one = exhausted(Limiter::changing(Quota::per_hour(2)).expect("a word"));
+        count(TURNS, |_| one.check().is_denied())
+    }),
+    ("a new key", || {
+        let table = table(Quota::per_second(100).burst(20), 2 * TURNS);
+        count(TURNS, |n| table.check(black_box(&n)).is_allowed())
+    }),
+    ("a check of a sketch", || {
+        let size = SketchSize::for_load(1_000, 100_000).expect("a size");
+        let sketch = SketchLimiter::<u64>::new(PLENTY, size).expect("a sketch");
+        count(TURNS, |n| sketch.check(black_box(&key(n))).is_allowed())
+    }),
+];
+
+/// What is counted: see [`COUNTED`].
+#[inline(never)]
+fn count(turns: u64, decision: impl Fn(u64) -> bool) -> u64 {
+    (0..turns).map(|n| u64::from(decision(n))).sum()
+}
+
+/// As callgrind names it.
+const COUNTED: &str = "*instructions::count*";
+
+/// The key of a turn: one after the other, far apart.
+fn key(n: u64) -> u64 {
+    n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % KEYS
+}
+
+fn table(quota: Quota, capacity: u64) -> KeyedLimiter<u64> {
+    let capacity = usize::try_from(capacity).expect("a capacity");
+    let hashers = [1, 2].map(|seed| RandomState::with_seeds(seed, seed, seed, seed));
+    KeyedLimiter::with_hashers(quota, capacity, Clock::monotonic(), hashers).expect("a table")
+}
+
+fn filled() -> KeyedLimiter<u64> {
+    filled_under(PLENTY)
+}
+
+fn filled_under(quota: Quota) -> KeyedLimiter<u64> {
+    let table = table(quota, KEYS);
+    (0..KEYS).for_each(|key| assert!(table.check(&key).is_allowed()));
+    table
+}
+
+fn tiers() -> KeyedLimiter<u64> {
+    let table: KeyedLimiter<u64> = Tiers::of(MILLION).and(MILLION).build(2_000).expect("a table");
+    for key in 0..KEYS {
+        assert!(table.check(&key).is_allowed());
+        assert!(table.entry(&key).tier(1).is_ok_and(|entry| entry.check(1).is_allowed()));
+    }
+    table
+}
+
+fn policy(text: &str) -> Policy {
+    text.parse().expect("a policy")
+}
+
+fn exhausted(one: Limiter) -> Limiter {
+    // Past the debt of counted denials, too: a hundred times the limit at most.
+    (0..500).for_each(|_| _ = one.check());
+    one
+}
+
+/// The argument by which the bench asks itself for the decisions of one row, whose name follows.
+const ROW: &str = "--row";
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let args: Vec<String> = env::args().skip(1).collect();
+    if let [first, name, ..] = &args[..]
+        && first == ROW
+    {
+        decide(name);
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Cargo says `--bench` where it wants figures; else each row is run for what it asserts.
+    if !args.iter().any(|arg| arg == "--bench") {
+        ROWS.iter().for_each(|(name, _)| decide(name));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("valgrind is not installed here: no instructions were counted");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wanted: Vec<_> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    println!("instructions of a decision, with 12 to 22 of the loop around it");
+    for (name, _) in ROWS {
+        if wanted.is_empty() || wanted.iter().any(|part| name.contains(*part)) {
+            println!("{name:<48} {:>6}", counted(name)? / TURNS);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the decisions of a row.
+fn decide(name: &str) {
+    let (_, row) = ROWS.iter().find(|(row, _)| *row == name).expect("a row of this name");
+    assert_eq!(row(), TURNS, "{name}");
+}
+
+/// The instructions of all decisions of a row.
+fn counted(name: &str) -> Result<u64, Box<dyn Error>> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    valgrind.arg(format!("--toggle-collect={COUNTED}")).arg(env::current_exe()?);
+    let output = valgrind.args([ROW, name]).output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    let collected =
+        told.split("Collected :").nth(1).and_then(|rest| rest.split_whitespace().next());
+    match collected {
+        // None: nothing has the name that is counted.
+        Some(number) if output.status.success() && number != "0" => {
+            Ok(number.replace(',', "").parse()?)
+        }
+        _ => Err(format!("{name}: valgrind says {told}").into()),
+    }
+}
