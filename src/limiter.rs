@@ -317,7 +317,11 @@ impl Limiter {
     fn ask_slowly(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
         match self.apart.as_deref() {
             // By the quota in force, of which the word names the one it is counted in.
-            Some(Apart::Changing(changing)) => changing.ask(verb, cost, now, charge),
+            Some(Apart::Changing(changing)) => match verb {
+                // Only asked for: what charges has a way of its own.
+                Verb::Check => changing.check_by_code(cost, now, charge),
+                _ => changing.ask(verb, cost, now, charge),
+            },
             Some(Apart::Log(log)) => log.ask(verb, cost, now, charge),
             // Not for checks: these have a path in line.
             None if charge => self.cell.wish(&self.meter, now, verb, cost),

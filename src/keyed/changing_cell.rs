@@ -171,29 +171,29 @@ impl ChangingCell {
             let word = self.word.load(Ordering::Acquire);
             match self.book.coded_of(word) {
                 Some(code) if Shared::is_gcra(code) => {
-                    if let Some(decision) = self.check_as::<Gcra>(word, code, cost, now) {
+                    if let Some(decision) = self.check_as::<Gcra>(word, code, cost, now, cost > 0) {
                         return decision;
                     }
                 }
                 // In a function of its own: the code of all algorithms at once would leave plain GCRA few registers.
-                Some(_) => return self.check_by_code(cost, now),
+                Some(_) => return self.check_by_code(cost, now, cost > 0),
                 // The quota of the word has been replaced, has rules, or is being written.
                 None => return self.ask(Verb::Check, cost, now, cost > 0),
             }
         }
     }
 
-    /// The same under any algorithm.
+    /// The same, under any algorithm; or only asked for.
     #[inline(never)]
-    fn check_by_code(&self, cost: u64, now: Timestamp) -> Decision {
+    pub(crate) fn check_by_code(&self, cost: u64, now: Timestamp, charge: bool) -> Decision {
         // Lock-free, as in `check`.
         loop {
             // Acquire: see the header.
             let word = self.word.load(Ordering::Acquire);
             let Some(code) = self.book.coded_of(word) else {
-                return self.ask(Verb::Check, cost, now, cost > 0);
+                return self.ask(Verb::Check, cost, now, charge);
             };
-            let decided = by_code!(code, A => self.check_as::<A>(word, code, cost, now));
+            let decided = by_code!(code, A => self.check_as::<A>(word, code, cost, now, charge));
             if let Some(decision) = decided {
                 return decision;
             }
@@ -209,14 +209,16 @@ impl ChangingCell {
         code: Coded,
         cost: u64,
         now: Timestamp,
+        charge: bool,
     ) -> Option<Decision> {
         let layout = self.book.shared().of_code_as::<A>(code);
         // Never `None`: `of_code_as` makes a kernel of this algorithm.
         let algorithm = A::of(&layout.kernel)?;
         let now_ns = now.as_nanos().min(algorithm.latest_ns());
-        let ask = Ask { now_ns, cost, charge: cost > 0, verb: Verb::Check, tier: 0 };
+        let ask = Ask { now_ns, cost, charge, verb: Verb::Check, tier: 0 };
         let (outcome, next) = step(&layout, algorithm, (layout.own_of(word), word), ask);
-        // The numbers were read after the word. As long as it stands they are its own: see `price`.
+        // The numbers were read after the word. As long as it stands they are its own: see `price`. Acquire: see the
+        // header.
         let stands = if next == word {
             points::is_whole(self.word.load(Ordering::Acquire) == word)
         } else {
