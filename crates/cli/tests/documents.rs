@@ -1,4 +1,4 @@
-//! The pages of the repository: their links lead somewhere, the files and tests that they name exist, and the
+//! The pages of the repository: their links lead somewhere, the files that they name exist, and the
 //! commands that they show run. (Services and their answers are in `transcripts.rs`. Rust snippets are compiled and
 //! run as doctests.)
 
@@ -161,33 +161,6 @@ fn what_leads_out_is_told_from_what_does_not() {
     let text = "see <https://docs.rs/loom>, [x](https://a.b/c#d). http://127.0.0.1:3000/ http://localhost/ \
                 https://shop.example/a `https://c.d`";
     assert_eq!(leads_out(text), ["https://docs.rs/loom", "https://a.b/c#d", "https://c.d"]);
-}
-
-/// Each row of the page names the tests of a promise: a file, and then the tests in it.
-#[test]
-fn every_name_among_the_promises_is_there() {
-    let page = read("docs/promises.md");
-    let (mut files, mut names) = (BTreeSet::new(), 0);
-    for line in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Promise"))
-    {
-        let cells: Vec<&str> = line.split(" | ").collect();
-        let mut source = String::new();
-        for span in cells[1..].iter().flat_map(|cell| code_spans(cell)) {
-            if span.contains('/') {
-                source = read(span);
-                files.insert(span);
-            } else if span == "retry_after" {
-                panic!("a promise is no name of a test: {line}");
-            } else {
-                let is_test = source.contains(&format!("fn {span}("))
-                    || source.contains(&format!("\"{span}\""));
-                assert!(is_test, "{span} is not where {line} says");
-                names += 1;
-            }
-        }
-        assert!(!cells[1].trim().is_empty(), "nothing holds {line}");
-    }
-    assert!(files.len() >= 30 && names >= 80, "{} files, {names} names", files.len());
 }
 
 /// Paths in code spans, on the pages that describe the layout.
