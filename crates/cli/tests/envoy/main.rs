@@ -2,7 +2,7 @@
 //!
 //! Each scenario starts an Envoy, an upstream and one service or several on free ports. Limits are of a year, or of
 //! GCRA with periods of hours, so that no scenario meets the end of a window. Envoy's log of a scenario that failed is
-//! printed. The list of all scenarios is a table in `docs/from-envoy.md`.
+//! printed.
 
 #![cfg(unix)]
 
