@@ -359,7 +359,7 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
     // nothing to undo.
     let first = tolls.iter().position(|toll| toll.limit.gives_back()).unwrap_or(0);
     if tolls.iter_mut().enumerate().any(|(index, toll)| index != first && !toll.admits()) {
-        // Which are counted, and the longest wait, is a matter of all.
+        // Every limit is asked: each counts its own denial, and the longest wait is reported.
         let denied = tolls.iter().enumerate().filter_map(|(index, toll)| {
             let asked = toll.peek();
             (!asked.is_allowed()).then(|| (index, toll.refuse(asked)))

@@ -138,20 +138,22 @@ impl<'a, S: Store> Entry<'a, S> {
         self.limit.ask(Verb::UpTo, cost, self.at, cost > 0)
     }
 
-    /// Charges `cost` whether it fits or not, and returns how much of it could not be charged: 0 but for
-    /// the cases below. For a cost that is known only afterwards: check with an estimate, settle the rest.
+    /// Charges `cost` whether it fits or not, and returns how much of it could not be charged. Use it for a cost that is
+    /// known only afterwards: check with an estimate, and charge the rest.
     ///
-    /// Under GCRA the limit goes into debt: it admits nothing until the debt has drained below the burst.
-    /// A debt is remembered up to 2^63 ticks, that is for more than 200 years if a tick is a nanosecond; under a
-    /// policy with a penalty for less, since the word counts denials, too; by a `Limiter` whose quota may change up to
-    /// 2^59 ticks, or less if it has room for more counts. A keyed word remembers a debt of up to twice the burst, or as
-    /// far as its policy says ([`Policy::debt`](crate::Policy::debt)); what would go beyond is not charged. A window's
-    /// count stops at its limit, or where its policy says: what does not fit in is not charged. A sliding log takes what is free, and then the places that come up within its window; what is beyond is not charged. A
-    /// new key for which the table has no cell is charged in the spill; where there is none
-    /// ([`Full::Deny`](crate::Full::Deny)), not at all. Stripes are filled, and then owe equal parts of the rest. A sketch
-    /// charges all cells of the key as far as the least loaded of them remembers it, up to twice the burst: what that
-    /// cannot is not charged. If another thread charges that cell at the same moment, so much less may be remembered there
-    /// as goes beyond.
+    /// Under GCRA the limit goes into debt, and admits nothing until the debt has drained below the burst. How large a
+    /// debt may be depends on what stores the limit; what goes beyond is not charged:
+    ///
+    /// | Store | It is charged up to |
+    /// |---|---|
+    /// | [`Limiter`](crate::Limiter) | 2^63 ticks of debt: more than 200 years, if a tick is a nanosecond. Less under a penalty, whose word counts denials, too |
+    /// | a `Limiter` whose quota may change | 2^59 ticks, or less if its word has to count more |
+    /// | [`KeyedLimiter`](crate::KeyedLimiter) | twice the burst, or as far as the policy says ([`Policy::debt`](crate::Policy::debt)) |
+    /// | a new key that finds no cell | as above, in the spill; nothing, under [`Full::Deny`](crate::Full::Deny) |
+    /// | [`StripedLimiter`](crate::StripedLimiter) | all stripes are filled first, and then owe equal parts of the rest |
+    /// | [`SketchLimiter`](crate::SketchLimiter) | as far as the least loaded of the key's cells remembers it, at most twice the burst. If another thread charges that cell at the same moment, the cell may remember less of what is beyond the burst |
+    /// | windows, wherever they are stored | the limit, or as far as the policy says |
+    /// | a sliding log | its free places, and then those that come up within its window |
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};

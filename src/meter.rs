@@ -239,7 +239,7 @@ impl Step {
 
     /// As it is reported under a policy with rules for its limit; `unpaid` is what was only asked for.
     pub(crate) fn told(self, ruled: &Ruled<'_>, unpaid: u64) -> Self {
-        let (mark, held, at_ns) = ruled.tell(self.verdict, self.held, self.now_ns, (0, unpaid));
+        let (mark, held, at_ns) = ruled.tell(self.verdict, self.held, self.now_ns, 0, unpaid);
         Self { mark, held, at_ns, ..self }
     }
 }

@@ -342,7 +342,8 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
         verdict: Verdict,
         held: Held,
         at_ns: u64,
-        (late, unpaid): (u64, u64),
+        late: u64,
+        unpaid: u64,
     ) -> (Mark, Held, u64) {
         let moment = self.moment(at_ns);
         // Penalised: told from the end, where the word is as never used.

@@ -164,33 +164,35 @@ pub(crate) trait Decides {
     /// may be `Some`, and must not be written.
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held>;
 
-    /// What a word holds after a denial at `at`, if a denial is to be written: by no algorithm itself.
+    /// Returns what a word holds after a denial at `at`, if the denial is to be written. No algorithm writes one by itself:
+    /// only a policy with rules does.
     #[inline(always)]
     fn refuse(&self, _held: Held, _at_ns: u64, _cost: u64) -> Option<Held> {
         None
     }
 
-    /// What an answer reports: its mark, and what the algorithm itself holds at which instant.
+    /// Returns what an answer reports: its mark, and what the algorithm itself holds at which instant.
     ///
-    /// The last are how late the request was, and the units that it asked for and was not charged.
+    /// The request was `late` by so much, in the algorithm's unit, and asked for `unpaid` units that it was not charged.
     #[inline(always)]
     fn tell(
         &self,
         _verdict: Verdict,
         held: Held,
         at_ns: u64,
-        _late_and_unpaid: (u64, u64),
+        _late: u64,
+        _unpaid: u64,
     ) -> (Mark, Held, u64) {
         (Mark::None, held, at_ns)
     }
 }
 
-/// An algorithm as one of all, for code that is laid out for it alone.
+/// One of the algorithms, or the enum of all of them: code that takes one is compiled for it alone.
 pub(crate) trait Algorithm: Decides {
-    /// This one, if it is it.
+    /// Returns the algorithm in the kernel if it is this one.
     fn of(kernel: &Kernel) -> Option<&Self>;
 
-    /// As one of all. What is asked of that is known when compiled, if the algorithm is.
+    /// The kernel of this algorithm. Where the algorithm is known to the compiler, so is the variant.
     fn kernel(&self) -> Kernel;
 }
 

@@ -236,7 +236,7 @@ impl ChangingCell {
             let (ruled, moment) = (layout.ruled(), layout.ruled().moment(at_ns));
             let wish = Wish { verb, cost, most: layout.ahead };
             let answer = |verdict, held, cost, unpaid| {
-                let (mark, held, seen_ns) = ruled.tell(verdict, held, at_ns, (0, unpaid));
+                let (mark, held, seen_ns) = ruled.tell(verdict, held, at_ns, 0, unpaid);
                 let soft_bp = layout.rules.soft_bp;
                 let view = View::plain(layout.kernel, held, seen_ns, at_ns, cost);
                 Decision::new(verdict, View { mark, soft_bp, ..view })

@@ -272,7 +272,7 @@ pub(super) fn step(
     // instant.
     let held = layout.unpack(word, algorithm, moment);
     let outcome = |verdict, after, cost, unpaid| {
-        let (mark, after, at_ns) = algorithm.tell(verdict, after, now_ns, (0, unpaid));
+        let (mark, after, at_ns) = algorithm.tell(verdict, after, now_ns, 0, unpaid);
         Outcome { mark, ..Outcome::plain(verdict, [held, after], at_ns, cost) }
     };
     // Written at now, which lies at most an epoch above the floor: so it can be read back under
@@ -306,7 +306,7 @@ pub(super) fn wished(
     let wish = Wish { verb: ask.verb, cost: ask.cost, most: layout.ahead };
     // An undo needs what was held before, an answer what is held after.
     let outcome = |verdict, after, cost, unpaid| {
-        let (mark, after, at_ns) = algorithm.tell(verdict, after, ask.now_ns, (0, unpaid));
+        let (mark, after, at_ns) = algorithm.tell(verdict, after, ask.now_ns, 0, unpaid);
         Outcome { verdict, mark, before: held, held: after, at_ns, cost }
     };
     let written = |held| layout.live(own, held, algorithm, moment);

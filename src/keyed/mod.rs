@@ -310,7 +310,7 @@ impl Place<'_> {
                         );
                     }
                 }
-                // Of several quotas: by the one of the key's word. Of logs: not here.
+                // A table with several quotas decides by the quota that the key's word names. Logs are decided below.
                 None => {
                     if let Ok(decision) = priced_decision(table, home, tag, ask) {
                         return decision;

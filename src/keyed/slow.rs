@@ -144,7 +144,7 @@ fn hit_by(
         // Denied, and the word was seen from so far away that its time is cut: the wait is computed from near that time.
         if held.is_cut() && next == word && outcome.verdict == Verdict::Denied {
             let (seen, at_ns) = near(table, header, word);
-            let (mark, held, at_ns) = algorithm.tell(Verdict::Denied, seen, at_ns, (0, 0));
+            let (mark, held, at_ns) = algorithm.tell(Verdict::Denied, seen, at_ns, 0, 0);
             return SlowHit::Decided(Outcome { mark, held, at_ns, ..outcome });
         }
         // If it fails, the word was charged or swept by another thread meanwhile, or the CAS failed

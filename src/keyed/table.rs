@@ -26,13 +26,13 @@ pub(super) struct Table {
     pub(super) layout: Layout,
     pub(super) way: Option<Way>,
     pub(super) tallies: Tallies,
-    /// Where keys are decided that find no cell; `None` if they are denied.
+    /// Decides keys that find no cell. Without it they are denied.
     pub(super) spill: Option<Spill>,
     /// The quotas, if there are several or they may change. Then the layout knows only what all of them
     /// share, and no arithmetic: so the path of the plain table is closed to it, at no cost to that.
     pub(super) book: Option<Box<Book>>,
-    /// Of a policy of sliding logs: what stands behind the cells, which hold no state then. The layout knows no
-    /// arithmetic, as where there is a book.
+    /// Set for sliding logs: the slots of all keys. A cell then only names the entry of its key, and `layout.kernel` is
+    /// unused, as it is where there is a book.
     pub(super) logs: Option<LogStore>,
 }
 

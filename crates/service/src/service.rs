@@ -38,11 +38,11 @@ pub(crate) struct Service {
     /// Whether health checks succeed before there are rules.
     pub(crate) healthy_without_rules: bool,
     answers: AnswerParts,
-    /// Of plain questions.
+    /// The headers of answers to plain questions.
     pub(crate) headers: Headers,
-    /// How the address of a client is found for which a proxy asks.
+    /// How to find a client's address when a proxy asks on its behalf.
     pub(crate) client_address: ClientAddress,
-    /// What reservations were charged.
+    /// The charges of reservations, which a later request may settle.
     pub(crate) tokens: Tokens,
     clock: ClockWatch,
     draining: AtomicBool,

@@ -88,7 +88,7 @@ pub(super) fn newcomer(
     {
         return told;
     }
-    let (mark, held, at_ns) = ruled.tell(verdict, owed, at_ns, (late, fresh.ask.cost));
+    let (mark, held, at_ns) = ruled.tell(verdict, owed, at_ns, late, fresh.ask.cost);
     Outcome { mark, ..Outcome::of_idle(verdict, held, at_ns, cost) }
 }
 

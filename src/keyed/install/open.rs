@@ -225,7 +225,7 @@ impl KeyStart<'_> {
         let moment = algorithm.moment(base_ns);
         let Charged { held, cost } = algorithm.apply(wish, owed, moment, late)?;
         let state = layout.live(0, held, algorithm, moment);
-        let (mark, held, at_ns) = algorithm.tell(Verdict::Allowed, held, base_ns, (late, 0));
+        let (mark, held, at_ns) = algorithm.tell(Verdict::Allowed, held, base_ns, late, 0);
         Some(FirstCharge { cost, state, mark, held, at_ns })
     }
 }

@@ -66,7 +66,7 @@ pub(in crate::keyed) fn hit_priced(
         // The decision answers by the quota that it was made by.
         fresh.told_by = Some(layout.teller());
         let outcome = |verdict, (after, at_ns), cost, unpaid| {
-            let (mark, after, at_ns) = ruled.tell(verdict, after, at_ns, (0, unpaid));
+            let (mark, after, at_ns) = ruled.tell(verdict, after, at_ns, 0, unpaid);
             Some(Outcome { verdict, mark, before: held, held: after, at_ns, cost })
         };
         let seen = (held, ask.now_ns);

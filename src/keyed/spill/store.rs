@@ -174,8 +174,8 @@ impl Spill {
         marks.chain(self.cells.words().map(Word::to_bits))
     }
 
-    /// Takes over the words of a snapshot, in their order. `Ok` of a word and its place among them if it is counted
-    /// in no quota of its tier.
+    /// Takes over the words of a snapshot, in their order. Returns the first word, with its index, that belongs to no
+    /// quota of its tier.
     pub(in crate::keyed) fn fill<E>(
         &mut self,
         book: Option<&Book>,

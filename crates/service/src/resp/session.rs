@@ -187,7 +187,7 @@ impl<'s> Session<'s> {
                 Some(part) if is_one_of(part, &["SETNAME", "SETINFO"]) => reply::simple(out, "OK"),
                 part => return Err(unknown_part("client", part)),
             },
-            // RespClients that complete or check commands go without.
+            // Clients that use COMMAND for completion manage without it.
             b"COMMAND" => match words.next() {
                 None => reply::array(out, 0),
                 Some(part) if is_one_of(part, &["DOCS", "INFO"]) => reply::array(out, 0),
