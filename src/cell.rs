@@ -53,7 +53,7 @@ impl Cell {
     pub(crate) fn check(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
         // The Decision is built in each arm: merging the arms first would spill the step to the stack.
         match &meter.kernel {
-            Kernel::Gcra(gcra) => self.check_plain((gcra, meter.kernel), now, cost),
+            Kernel::Gcra(gcra) => self.check_plain(gcra, meter.kernel, now, cost),
             _ => self.check_laid_out(meter, now, cost),
         }
     }
@@ -73,7 +73,8 @@ impl Cell {
     #[inline(always)]
     pub(crate) fn check_plain(
         &self,
-        (gcra, kernel): (&Gcra, Kernel),
+        gcra: &Gcra,
+        kernel: Kernel,
         now: Timestamp,
         cost: u64,
     ) -> Decision {
@@ -123,7 +124,7 @@ impl Cell {
             };
             let held = [held(word), held(after)];
             let after = Word::from_bits(after);
-            (Step::plain(verdict, held, after, (now_ns, cost)), Word::from_bits(word))
+            (Step::plain(verdict, held, after, now_ns, cost), Word::from_bits(word))
         };
         // A cost above the burst never fits.
         let Some((ticks, room)) = gcra.room_for(cost) else {

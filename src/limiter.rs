@@ -287,7 +287,7 @@ impl Limiter {
     fn decide(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.meter.kernel {
             // Plain GCRA, which nearly all limiters have: in line.
-            Kernel::Gcra(gcra) => self.cell.check_plain((gcra, self.meter.kernel), now, cost),
+            Kernel::Gcra(gcra) => self.cell.check_plain(gcra, self.meter.kernel, now, cost),
             _ => self.decide_apart(now, cost),
         }
     }

@@ -142,7 +142,8 @@ impl Step {
         verdict: Verdict,
         [before, held]: [Held; 2],
         word: Word,
-        (now_ns, cost): (u64, u64),
+        now_ns: u64,
+        cost: u64,
     ) -> Self {
         Self { verdict, mark: Mark::None, before, held, word, at_ns: now_ns, now_ns, cost }
     }

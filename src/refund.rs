@@ -100,7 +100,7 @@ impl Kernel {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
                 // The word may be read at an earlier instant than has come.
                 let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
-                gcra.given_back((held, owed), charge.cost, gcra.passed(charge.now_ns, now_ns))
+                gcra.given_back(held, owed, charge.cost, gcra.passed(charge.now_ns, now_ns))
             }
             // The window, or the segment, is still the one that was charged.
             _ if self.time(held, at_ns) == self.time(charge.held, charge.at_ns) => {
@@ -116,10 +116,10 @@ impl Kernel {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) if *self == charge.kernel => {
                 // Nothing of a reservation drains before its turn.
-                let turn = gcra.turn((charge.held, charge.at_ns), charge.now_ns, charge.cost);
+                let turn = gcra.turn(charge.held, charge.at_ns, charge.now_ns, charge.cost);
                 let owed = found.held.ahead.saturating_sub(gcra.passed(found.at_ns, found.now_ns));
                 let passed = gcra.passed_since(turn, found.now_ns);
-                gcra.undone((found.held, owed), charge.cost, passed)
+                gcra.undone(found.held, owed, charge.cost, passed)
             }
             // A window knows no turns: what it admits may be used at once.
             _ => self.given_back(found, charge),
@@ -132,7 +132,7 @@ impl Kernel {
         let Found { held, at_ns, now_ns } = found;
         if let Self::Gcra(gcra) | Self::RuledGcra(gcra) = self {
             let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
-            return gcra.less_owed((held, owed), units, 0);
+            return gcra.less_owed(held, owed, units, 0);
         }
         // As seen from now, which may be beyond the word's reach: there a window may be over that is not at `at_ns`.
         let seen = held.seen_later(self.passed(at_ns, now_ns));

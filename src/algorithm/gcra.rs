@@ -125,32 +125,22 @@ impl Gcra {
     /// The latest instant from which a charge in the word may be used is `now`, or, if places are reserved,
     /// a burst before the TAT: see `refund.rs`. That also is where time has come to at least, should the
     /// clock have been read long before it came to this word.
-    pub(crate) fn given_back(
-        &self,
-        (held, owed): (Held, u64),
-        units: u64,
-        passed: u64,
-    ) -> (Held, u64) {
+    pub(crate) fn given_back(&self, held: Held, owed: u64, units: u64, passed: u64) -> (Held, u64) {
         // max(now, TAT - burst) less the time of the charge: what has passed by now, and how far TAT - burst lies
         // beyond.
         let drained = passed.saturating_add(owed.saturating_sub(self.burst_ticks));
         let drained = if planted(Fault::ReturnWhatDrained) { 0 } else { drained };
-        self.less_owed((held, owed), units, drained)
+        self.less_owed(held, owed, units, drained)
     }
 
     /// The same for a word with the bits that the charge left, and ticks since its [turn](Self::turn).
-    pub(crate) fn undone(&self, (held, owed): (Held, u64), units: u64, passed: u64) -> (Held, u64) {
+    pub(crate) fn undone(&self, held: Held, owed: u64, units: u64, passed: u64) -> (Held, u64) {
         let drained = if planted(Fault::UndoWhatDrained) { 0 } else { passed };
-        self.less_owed((held, owed), units, drained)
+        self.less_owed(held, owed, units, drained)
     }
 
     /// So many units less, but for ticks that have drained, and never less than nothing.
-    pub(crate) fn less_owed(
-        &self,
-        (held, owed): (Held, u64),
-        units: u64,
-        drained: u64,
-    ) -> (Held, u64) {
+    pub(crate) fn less_owed(&self, held: Held, owed: u64, units: u64, drained: u64) -> (Held, u64) {
         let back = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
         // No more than is owed by now, nor than the word holds where it is read.
         let back = back.min(owed).min(held.ahead);
@@ -162,7 +152,7 @@ impl Gcra {
 
     /// From when on `units` may be used, in ticks: from when they were charged, but not before what they
     /// left, `held` seen from `at`, is no more than the burst. More than a burst drain from their place on.
-    pub(crate) fn turn(&self, (held, at_ns): (Held, u64), charged_ns: u64, units: u64) -> u128 {
+    pub(crate) fn turn(&self, held: Held, at_ns: u64, charged_ns: u64, units: u64) -> u128 {
         // A place is as long as its units; of more than a burst they drain one by one from its beginning.
         let size = u128::from(units) * u128::from(self.unit_ticks);
         let place = self.tat(held, at_ns).saturating_sub(size.max(u128::from(self.burst_ticks)));
@@ -264,7 +254,7 @@ mod tests {
     #[test]
     fn what_is_undone_is_what_is_still_owed_told_in_units_rounded_up() {
         let gcra = Gcra::new(1, 1, 10, 8);
-        let undone = |held: Held, units, passed| gcra.undone((held, held.ahead), units, passed);
+        let undone = |held: Held, units, passed| gcra.undone(held, held.ahead, units, passed);
         assert_eq!(undone(owed(5 << 8), 2, 0), (owed(3 << 8), 2));
         assert_eq!(undone(owed(5 << 8), 2, 1 << 8), (owed(4 << 8), 1));
         assert_eq!(undone(owed(5 << 8), 2, (1 << 8) - 1), (owed((4 << 8) - 1), 2));
@@ -277,21 +267,21 @@ mod tests {
     fn what_is_given_back_is_owed_by_now_wherever_the_word_is_read() {
         let gcra = Gcra::new(1, 1, 10, 8);
         // Of 5 units one has drained, and no place is above the burst by now, though one was when the word is read.
-        assert_eq!(gcra.given_back((owed(25 << 8), 5 << 8), 5, 1 << 8), (owed(21 << 8), 4));
-        assert_eq!(gcra.given_back((owed(25 << 8), 12 << 8), 5, 1 << 8), (owed(23 << 8), 2));
-        assert_eq!(gcra.given_back((owed(25 << 8), 2 << 8), 5, 1 << 8), (owed(23 << 8), 2));
+        assert_eq!(gcra.given_back(owed(25 << 8), 5 << 8, 5, 1 << 8), (owed(21 << 8), 4));
+        assert_eq!(gcra.given_back(owed(25 << 8), 12 << 8, 5, 1 << 8), (owed(23 << 8), 2));
+        assert_eq!(gcra.given_back(owed(25 << 8), 2 << 8, 5, 1 << 8), (owed(23 << 8), 2));
     }
 
     #[test]
     fn what_is_charged_may_be_used_from_its_turn_on() {
         // A unit drains in each nanosecond, 10 at once.
         let gcra = Gcra::new(1, 1, 10, 8);
-        let turn = |debt: u64, units| gcra.turn((owed(debt << 8), 100), 100, units) >> 8;
+        let turn = |debt: u64, units| gcra.turn(owed(debt << 8), 100, 100, units) >> 8;
         // What fits in the burst at once, what does not from when it does.
         assert_eq!([10, 11, 14].map(|debt| turn(debt, 3)), [100, 101, 104]);
         // More than the burst from where its place begins.
         assert_eq!([14, 20, 31].map(|debt| turn(debt, 14)), [100, 106, 117]);
-        assert_eq!(gcra.turn((owed(4 << 8), 100), 70, 3) >> 8, 94, "seen from a floor");
+        assert_eq!(gcra.turn(owed(4 << 8), 100, 70, 3) >> 8, 94, "seen from a floor");
         assert_eq!(gcra.passed_since(104 << 8, 110), 6 << 8);
         assert_eq!(gcra.passed_since(104 << 8, 103), 0);
     }

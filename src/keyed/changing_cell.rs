@@ -216,7 +216,7 @@ impl ChangingCell {
         let algorithm = A::of(&layout.kernel)?;
         let now_ns = now.as_nanos().min(algorithm.latest_ns());
         let ask = Ask { now_ns, cost, charge, verb: Verb::Check, tier: 0 };
-        let (outcome, next) = step(&layout, algorithm, (layout.own_of(word), word), ask);
+        let (outcome, next) = step(&layout, algorithm, layout.own_of(word), word, ask);
         // The numbers were read after the word. As long as it stands they are its own: see `price`. Acquire: see the
         // header.
         let stands = if next == word {

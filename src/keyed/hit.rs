@@ -133,7 +133,7 @@ impl Table {
         decide_by(self, shard, tag, ask, |word| {
             let moment = gcra.moment(ask.now_ns);
             let held = self.layout.unpack(word, gcra, moment);
-            wished(&self.layout, gcra, (tag, word), held, moment, ask)
+            wished(&self.layout, gcra, tag, word, held, moment, ask)
         })
     }
 
@@ -195,7 +195,7 @@ fn plain<A: Algorithm>(
 ) -> Result<Outcome, Missed> {
     // Never: the way was laid out for the kernel of this very table.
     let Some(algorithm) = A::of(table.kernel()) else { return Err(Missed::Afar) };
-    decide_by(table, shard, tag, ask, |word| step(&table.layout, algorithm, (tag, word), ask))
+    decide_by(table, shard, tag, ask, |word| step(&table.layout, algorithm, tag, word, ask))
 }
 
 /// For a policy that does.
@@ -208,7 +208,7 @@ fn ruled<A: Algorithm>(
     // Never, as in `plain`.
     let Some(kernel) = A::of(table.kernel()) else { return Err(Missed::Afar) };
     let ruled = Ruled { kernel, rules: &table.layout.rules };
-    decide_by(table, shard, tag, ask, |word| step(&table.layout, &ruled, (tag, word), ask))
+    decide_by(table, shard, tag, ask, |word| step(&table.layout, &ruled, tag, word, ask))
 }
 
 /// [`priced`], told as a decision.
@@ -242,7 +242,7 @@ fn priced<D>(
             let layout = book.shared().of_code_as::<A>(code);
             // Never: `of_code_as` makes a kernel of this algorithm.
             let Some(algorithm) = A::of(&layout.kernel) else { return Err(Missed::Afar) };
-            let (outcome, next) = step(&layout, algorithm, (layout.own_of(word), word), ask);
+            let (outcome, next) = step(&layout, algorithm, layout.own_of(word), word, ask);
             // The numbers were read after the word. As long as it stands they are its own: see `price`.
             let stands = if next == word {
                 points::is_whole(shard.load(cell) == word)
@@ -263,7 +263,8 @@ fn priced<D>(
 pub(super) fn step(
     layout: &Layout,
     algorithm: &impl Decides,
-    (own, word): (u64, u64),
+    own: u64,
+    word: u64,
     ask: Ask,
 ) -> (Outcome, u64) {
     let Ask { now_ns, cost, charge, .. } = ask;
@@ -297,7 +298,8 @@ pub(super) fn step(
 pub(super) fn wished(
     layout: &Layout,
     algorithm: &impl Verbs,
-    (own, word): (u64, u64),
+    own: u64,
+    word: u64,
     held: Held,
     moment: Moment,
     ask: Ask,

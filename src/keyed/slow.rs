@@ -140,7 +140,7 @@ fn hit_by(
             let Some(held) = afar(header, word) else { return SlowHit::Afar };
             held
         };
-        let (outcome, next) = wished(&table.layout, algorithm, (tag, word), held, moment, ask);
+        let (outcome, next) = wished(&table.layout, algorithm, tag, word, held, moment, ask);
         // Denied, and the word was seen from so far away that its time is cut: the wait is computed from near that time.
         if held.is_cut() && next == word && outcome.verdict == Verdict::Denied {
             let (seen, at_ns) = near(table, header, word);
