@@ -262,7 +262,7 @@ impl Toll<'_> {
         let undo = Undo { permit, own_clock: self.own_clock };
         match (self.limit, self.trace) {
             (AnyLimit::Word(Limit::One(limiter)), Some(Trace::One(words))) => {
-                undo_one((&limiter.cell, &limiter.meter), &limiter.clock, words, undo);
+                undo_one(&limiter.cell, &limiter.meter, &limiter.clock, words, undo);
             }
             (AnyLimit::Word(Limit::One(limiter)), Some(Trace::Apart)) => {
                 undo.amends(&limiter.clock, |now, amendment| limiter.amend(now, amendment));
@@ -271,14 +271,17 @@ impl Toll<'_> {
                 place.undo(trace, undo);
             }
             (AnyLimit::Stripes(stripes), Some(Trace::Stripe(stripe, words))) => {
-                undo_one(stripes.stripe(stripe), stripes.clock(), words, undo);
+                let (cell, meter) = stripes.stripe(stripe);
+                undo_one(cell, meter, stripes.clock(), words, undo);
             }
             _ => {}
         }
     }
 }
 
-fn undo_one((cell, meter): (&Cell, &Meter), clock: &Clock, [found, left]: [Word; 2], undo: Undo) {
+/// Undoes a charge of one word. `words` are the one that it found, and the one that it left.
+fn undo_one(cell: &Cell, meter: &Meter, clock: &Clock, words: [Word; 2], undo: Undo) {
+    let [found, left] = words;
     let Some(charge) = undo.permit.charge() else { return };
     loop {
         let word = cell.load();
@@ -289,7 +292,7 @@ fn undo_one((cell, meter): (&Cell, &Meter), clock: &Clock, [found, left]: [Word;
         } else if word == left {
             // No request has built on the charge, or one has restored its bits: `rolled_back` is right for both, but for
             // what drained in between if the time is the caller's (see `check_all`).
-            meter.rolled_back([left, found], charge, now.unwrap_or_else(|| undo.permit.asked_at()))
+            meter.rolled_back(left, found, charge, now.unwrap_or_else(|| undo.permit.asked_at()))
         } else {
             // A time of the callers' own does not say what has drained.
             let Some(now) = now else { return };

@@ -44,7 +44,7 @@ impl Divisor {
 
     /// From numbers that [`Self::parts`] gave: the long division of [`Self::new`] is not done again. From others, as
     /// they are read while they are written, it makes some divisor.
-    pub(crate) const fn of_parts([divisor, multiplier]: [u64; 2]) -> Self {
+    pub(crate) const fn of_parts(divisor: u64, multiplier: u64) -> Self {
         Self { divisor, multiplier }
     }
 

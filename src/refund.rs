@@ -277,7 +277,8 @@ impl Meter {
     /// A word that a charge has left after the charge is rolled back, and the word that it found.
     pub(crate) fn rolled_back(
         &self,
-        [left, before]: [Word; 2],
+        left: Word,
+        before: Word,
         charge: &View,
         now: Timestamp,
     ) -> Word {

@@ -27,7 +27,7 @@ impl TickScale {
     }
 
     /// The scale of these two numbers.
-    pub(crate) const fn of_parts((factor, shift): (u64, u8)) -> Self {
+    pub(crate) const fn of_parts(factor: u64, shift: u8) -> Self {
         Self { factor, shift }
     }
 

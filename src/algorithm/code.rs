@@ -112,14 +112,14 @@ impl FromCode for Gcra {
     #[inline(always)]
     fn of_code(code: [u64; CODE_WORDS]) -> Self {
         let ([shift, ..], [_, factor, burst_ticks, unit_ticks, _]) = (small(code), code);
-        Self { scale: TickScale::of_parts((factor, shift)), burst_ticks, unit_ticks }
+        Self { scale: TickScale::of_parts(factor, shift), burst_ticks, unit_ticks }
     }
 }
 
 impl FromCode for FixedWindow {
     #[inline(always)]
     fn of_code([_, window_ns, limit, _, multiplier]: [u64; CODE_WORDS]) -> Self {
-        Self { window: Divisor::of_parts([window_ns, multiplier]), limit }
+        Self { window: Divisor::of_parts(window_ns, multiplier), limit }
     }
 }
 
@@ -135,7 +135,7 @@ impl FromCode for CalendarWindow {
 impl FromCode for FromFirst {
     #[inline(always)]
     fn of_code([_, window_ns, limit, quantum_ns, multiplier]: [u64; CODE_WORDS]) -> Self {
-        Self { window_ns, limit, quantum: Divisor::of_parts([quantum_ns, multiplier]) }
+        Self { window_ns, limit, quantum: Divisor::of_parts(quantum_ns, multiplier) }
     }
 }
 
@@ -150,7 +150,7 @@ impl FromCode for SlidingWindow {
             // Or some other number, read while it was written: whatever comes of it is not used.
             _ => Rounding::Strict,
         };
-        Self { window: Divisor::of_parts([window_ns, multiplier]), limit, rounding, count_bits }
+        Self { window: Divisor::of_parts(window_ns, multiplier), limit, rounding, count_bits }
     }
 }
 
@@ -159,7 +159,7 @@ impl FromCode for SegmentedWindow {
     fn of_code(code: [u64; CODE_WORDS]) -> Self {
         let [segments, count_bits, packing] = small(code);
         let [_, segment_ns, limit, _, multiplier] = code;
-        let segment = Divisor::of_parts([segment_ns, multiplier]);
+        let segment = Divisor::of_parts(segment_ns, multiplier);
         Self { segment, limit, segments, count_bits, packing: Packing(packing) }
     }
 }

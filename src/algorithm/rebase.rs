@@ -145,7 +145,7 @@ impl Change<'_> {
     fn turned(&self, held: Held, kept: Kept<'_>) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let left =
-            |parts| kept.map_or(0, |(former, units)| former.left(units, at_ns, (old, held), parts));
+            |parts| kept.map_or(0, |(former, units)| former.left(units, at_ns, old, held, parts));
         // Never above the units that there were.
         let left_units = || u64::try_from(left(1)).unwrap_or(u64::MAX);
         match (old, new) {
@@ -175,24 +175,25 @@ impl Change<'_> {
                 let (previous, current) = old.split(held.counts);
                 let [previous, current] = [previous, current].map(|n| n.min(self.room()));
                 self.cut(
-                    [held, Held { counts: new.joined(previous, current), ..held }],
+                    held,
+                    Held { counts: new.joined(previous, current), ..held },
                     kept,
                     left_units(),
                 )
             }
             (Kernel::SegmentedWindow(old), Kernel::SegmentedWindow(new)) => {
-                self.cut([held, new.repacked(old, held)], kept, left_units())
+                self.cut(held, new.repacked(old, held), kept, left_units())
             }
             // One count.
             _ => {
                 let counts = held.counts.min(self.room());
-                self.cut([held, Held { counts, ..held }], kept, left_units())
+                self.cut(held, Held { counts, ..held }, kept, left_units())
             }
         }
     }
 
     /// A word of the same windows, before and after it was cut to the new limit, with as much of its surplus as fits.
-    fn cut(&self, [held, cut]: [Held; 2], kept: Kept<'_>, left: u64) -> Rebased {
+    fn cut(&self, held: Held, cut: Held, kept: Kept<'_>, left: u64) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let used = old.used(held, old.moment(at_ns));
         let lost = used.saturating_sub(new.used(cut, new.moment(at_ns)));
@@ -266,13 +267,16 @@ fn keeps_windows(old: &Kernel, new: &Kernel) -> bool {
 /// penalty, to its end, but no longer than the new quota penalises from the change on. A quota that knows no penalty
 /// counts one as its whole limit: what is owed under a penalty was never more.
 impl Ruled<'_> {
-    /// A word as [`Change::rebased`], from these rules to others, whose words lie at most so far ahead.
+    /// A word as [`Change::rebased`], from these rules to others, whose words lie at most `most` ahead. The quota was
+    /// replaced at `at_ns`, and the word is seen from `seen_ns`.
     pub(crate) fn rebased(
         &self,
-        (new, most): (&Self, u64),
+        new: &Self,
+        most: u64,
         held: Held,
         kept: Kept<'_>,
-        [at_ns, seen_ns]: [u64; 2],
+        at_ns: u64,
+        seen_ns: u64,
     ) -> Rebased {
         let [old_queue_ticks, queue_ticks] = [self, new].map(Self::queue_ticks);
         let (old, to) = (self.kernel, new.kernel);
@@ -289,8 +293,7 @@ impl Ruled<'_> {
         let then = held
             .seen_earlier(self.kernel.passed(at_ns, seen_ns))
             .seen_later(self.kernel.passed(seen_ns, at_ns));
-        let seen = (old, Held::IDLE);
-        let left = kept.map_or(0, |(former, units)| former.left(units, at_ns, seen, 1));
+        let left = kept.map_or(0, |(former, units)| former.left(units, at_ns, old, Held::IDLE, 1));
         let surplus = u64::try_from(left).unwrap_or(u64::MAX);
         let turned = match (self.free(then, self.moment(at_ns)), &new.rules.penalty) {
             (Some((own, denials)), penalty) => {

@@ -75,7 +75,8 @@ impl Former {
         &self,
         units: u64,
         at_ns: u64,
-        (since, held): (&Kernel, Held),
+        since: &Kernel,
+        held: Held,
         parts: u64,
     ) -> u128 {
         if self.is_over(at_ns) {
@@ -188,8 +189,7 @@ mod tests {
         let record = Former::of(former, 200, None, 1_000 * SECOND);
         assert_eq!(record.until_ns, 1_100 * SECOND);
         let busy = Held { ahead: 1, ..Held::IDLE };
-        let left =
-            |later: u64, held| record.left(90, (1_000 + later) * SECOND, (&since, held), 256);
+        let left = |later: u64, held| record.left(90, (1_000 + later) * SECOND, &since, held, 256);
         // Nine in ten seconds; a tick more is left for the rounding of each rate.
         assert_eq!(
             [0, 10, 50].map(|later| left(later, busy)),
@@ -201,7 +201,7 @@ mod tests {
         // A quota that drains faster pays nothing of what was spent under a slower one: that drains at its own rate.
         let quick = gcra(1_000, 1);
         let idle = Held { behind: 100 << 8, ..Held::IDLE };
-        assert_eq!(record.left(90, 1_010 * SECOND, (&quick, idle), 256), (80 << 8) + 2);
+        assert_eq!(record.left(90, 1_010 * SECOND, &quick, idle, 256), (80 << 8) + 2);
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
             Kernel::SlidingWindow(SlidingWindow::new(100, 60 * SECOND, Rounding::Down, 7));
         let left = |kernel, later: u64| {
             let record = Former::of(kernel, 100, None, 70 * SECOND);
-            record.left(90, (70 + later) * SECOND, (&kernel, Held::IDLE), 1)
+            record.left(90, (70 + later) * SECOND, &kernel, Held::IDLE, 1)
         };
         assert_eq!([0, 49, 50].map(|later| left(fixed, later)), [90, 90, 0]);
         assert_eq!([0, 50, 80, 110].map(|later| left(sliding, later)), [90, 90, 45, 0]);

@@ -133,11 +133,12 @@ impl ChangingCell {
                 // numbers are being written, so the word has been replaced.
                 Page::Retired { old, at_ns: changed_ns, new } => {
                     let seen_ns = told_by_both(now, [&old.kernel, &new.layout.kernel]);
-                    let (held, at) = (seen(&old, word, seen_ns), [changed_ns, seen_ns]);
+                    let held = seen(&old, word, seen_ns);
                     let kept = self.book.surplus(word, &old)?;
                     let kept = kept.as_ref().map(|(former, units)| (former, *units));
-                    let to = (&new.layout.ruled(), new.layout.ahead);
-                    let Rebased { held, surplus } = old.ruled().rebased(to, held, kept, at);
+                    let (to, most) = (new.layout.ruled(), new.layout.ahead);
+                    let rebased = old.ruled().rebased(&to, most, held, kept, changed_ns, seen_ns);
+                    let Rebased { held, surplus } = rebased;
                     let Lane { layout, mark } = self.book.with_surplus(new, surplus)?;
                     // Where one of the two tells no later instant, what it holds then it holds now.
                     let at_ns = told_by_both(now, [&layout.kernel; 2]);

@@ -71,11 +71,12 @@ impl Priced {
             }
             // Read in the ticks that it was written in, then carried over the change.
             Page::Retired { old, at_ns, new } => {
-                let (held, at, kept) = (unpack(&old), [at_ns, floor_ns], book.surplus(word, &old)?);
+                let (held, kept) = (unpack(&old), book.surplus(word, &old)?);
                 let kept = kept.as_ref().map(|(former, units)| (former, *units));
                 // At the old rate up to the change, at the new one from there to the floor.
-                let to = (&new.layout.ruled(), new.layout.ahead);
-                let Rebased { held, surplus } = old.ruled().rebased(to, held, kept, at);
+                let (to, most) = (new.layout.ruled(), new.layout.ahead);
+                let rebased = old.ruled().rebased(&to, most, held, kept, at_ns, floor_ns);
+                let Rebased { held, surplus } = rebased;
                 (book.with_surplus(new, surplus)?, held, surplus, Some(at_ns))
             }
         };
