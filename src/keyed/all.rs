@@ -46,7 +46,7 @@ impl Place<'_> {
 
     #[inline(always)]
     pub(crate) fn rules(&self) -> Rules {
-        self.table.quota_of(self.tier, &mut None).0.rules
+        self.table.quota_of(self.tier, &mut None).layout.rules
     }
 
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {

@@ -34,18 +34,25 @@ pub(super) fn base_ns<const N: usize>(headers: [Header; N], fresh: &mut Fresh<'_
     floor_ns.max(fresh.ask.now_ns)
 }
 
-/// The division of words that keys of a tier get, and its index where it stands in them.
-pub(super) type MarkedLayout<'a> = (&'a Layout, u64);
+/// The quota of a tier, as new words of the table are counted in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TierQuota<'a> {
+    pub(super) tier: u8,
+    pub(super) layout: &'a Layout,
+    /// Its index where it stands in words; 0 in a table of one quota, whose words carry none.
+    pub(super) mark: u64,
+}
 
 impl Table {
-    /// The division of words that new keys of a tier get, and the index in it. In a table of one quota
-    /// that is all there is; else it is read now, and `lane` holds it.
-    pub(super) fn quota_of<'a>(&'a self, tier: u8, lane: &'a mut Option<Lane>) -> MarkedLayout<'a> {
+    /// The quota in force for a tier. In a table of several it is read now, and `lane` holds it.
+    pub(super) fn quota_of<'a>(&'a self, tier: u8, lane: &'a mut Option<Lane>) -> TierQuota<'a> {
         // The words of one quota carry no index.
-        let Some(book) = &self.book else { return (&self.layout, 0) };
+        let Some(book) = &self.book else {
+            return TierQuota { tier, layout: &self.layout, mark: 0 };
+        };
         // Kept by the caller, since the layout is borrowed from it.
         let lane = lane.insert(book.in_force(tier.into()));
-        (&lane.layout, lane.mark)
+        TierQuota { tier, layout: &lane.layout, mark: lane.mark }
     }
 }
 

@@ -145,7 +145,7 @@ pub(super) fn refuse(
     ask: Ask,
 ) -> Option<Decision> {
     // There is no denial to count.
-    if !table.quota_of(ask.tier, &mut None).0.rules.count_denials() || ask.cost == 0 {
+    if !table.quota_of(ask.tier, &mut None).layout.rules.count_denials() || ask.cost == 0 {
         return None;
     }
     let mut fresh = Fresh::new(ask, None);

@@ -84,14 +84,14 @@ pub(super) fn install(
         let early_owed = points::owed_read_early(|| {
             let (tier, mut lane) = (fresh.ask.tier, None);
             let quota = table.quota_of(tier, &mut lane);
-            owed(table, identity, second, fresh.ask.now_ns, (tier, quota)).unwrap_or(Held::IDLE)
+            owed(table, identity, second, fresh.ask.now_ns, quota).unwrap_or(Held::IDLE)
         });
         let round = match claim(table, identity, second, lost, fresh) {
             // Only now: the thread that forgot this key did so below a floor that was published before,
             // and a thread that sees the cell gone sees that floor.
             Round::Verified(claimed) => {
                 let headers = early.unwrap_or_else(|| enter(table, first, second, claimed));
-                open(table, identity, second, claimed, (headers, early_owed), fresh)
+                open(table, identity, second, claimed, headers, early_owed, fresh)
             }
             // No claim was made, or it was not kept: there is nothing to open.
             other => other,
@@ -133,7 +133,7 @@ fn claim(
 ) -> Round {
     let ask = &fresh.ask;
     // A cost that never fits is denied whatever the key owes: it takes no cell.
-    if table.wish(*ask).is_never(&table.quota_of(ask.tier, &mut None).0.kernel) {
+    if table.wish(*ask).is_never(&table.quota_of(ask.tier, &mut None).layout.kernel) {
         return Round::Decided(newcomer(table, identity, second, fresh));
     }
     // A charge first lets a floor follow, which may forget this very key, and then looks for a cell in all of its

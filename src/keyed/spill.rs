@@ -70,7 +70,7 @@ use crate::sync::{Ordering, scale};
 use crate::verdict::Verdict;
 
 use super::ask::{Ask, Fresh};
-use super::base::{MarkedLayout, base_ns, headers};
+use super::base::{TierQuota, base_ns, headers};
 use super::book::Book;
 use super::layout::Layout;
 use super::points;
@@ -119,7 +119,7 @@ pub(super) fn decide_in_spill(
         // As for an install: no earlier than any floor that the key may have been forgotten below.
         let at_ns = base_ns(headers(table, identity.first, second), fresh);
         // None: the words of the sketch have no room for this quota, so the table denies.
-        let (lens, layout, _) = spill.lens((book, &table.layout), &places)?;
+        let (lens, layout, _) = spill.lens(book, &table.layout, &places)?;
         // Beyond this instant the sketch's times stand still, so what is charged would never drain.
         if at_ns > lens.kernel.latest_ns() {
             return None;
@@ -137,13 +137,13 @@ pub(super) fn decide_in_spill(
         loop {
             // A question, or a denial, charges nothing that could be lost: it is enough that there is no cell.
             let again = points::look_again(Again::Stands, || {
-                look_again(table, identity, second, (at_ns, charged), fresh)
+                look_again(table, identity, second, at_ns, charged, fresh)
             });
             match again {
                 Again::Stands => {
-                    let kernels = (&lens.kernel, &layout.kernel);
                     // No cell and no later floor since: what was decided in the sketch is the answer.
-                    return Some(spilled(table, identity, (told, at_ns), kernels, fresh));
+                    let (kernel, own) = (&lens.kernel, &layout.kernel);
+                    return Some(spilled(table, identity, told, at_ns, kernel, own, fresh));
                 }
                 // A cell was opened meanwhile. What the sketch was charged stays there until it has drained.
                 Again::Decided(outcome) => return Some(outcome),
@@ -163,7 +163,8 @@ fn look_again(
     table: &Table,
     identity: Identity,
     second: usize,
-    (at_ns, charged): (u64, bool),
+    at_ns: u64,
+    charged: bool,
     fresh: &mut Fresh<'_>,
 ) -> Again {
     // SeqCst: the other place that needs a total order. The charge comes before this look, an installer's claim
@@ -211,8 +212,10 @@ fn look_again(
 fn spilled(
     table: &Table,
     identity: Identity,
-    (told, at_ns): (SpillTold, u64),
-    (kernel, own): (&Kernel, &Kernel),
+    told: SpillTold,
+    at_ns: u64,
+    kernel: &Kernel,
+    own: &Kernel,
     fresh: &mut Fresh<'_>,
 ) -> Outcome {
     let (SpillTold { verdict, cost, held }, ask) = (told, fresh.ask);
@@ -237,13 +240,18 @@ fn spilled(
         idle_ns: kernel.idle_ns(held, at_ns),
         spilled: true,
     };
-    tell_spilled(table, identity, (answers, 0), fresh);
+    tell_spilled(table, identity, answers, 0, fresh);
     Outcome::of_idle(verdict, held, ask.now_ns, cost)
 }
 
 /// Has a decision told as one of the spill's, and counts it.
-fn tell_spilled(table: &Table, identity: Identity, told: (Answers, u16), fresh: &mut Fresh<'_>) {
-    let (answers, soft_bp) = told;
+fn tell_spilled(
+    table: &Table,
+    identity: Identity,
+    answers: Answers,
+    soft_bp: u16,
+    fresh: &mut Fresh<'_>,
+) {
     // Answers that are numbers, not a word and its arithmetic.
     fresh.told_by = Some((Kernel::Log(answers), soft_bp));
     // A question is no decision of a request, and is not counted.
@@ -256,7 +264,9 @@ pub(super) fn denied_by_spill(
     table: &Table,
     identity: Identity,
     layout: &Layout,
-    (owed, at_ns, cost): (Held, u64, u64),
+    owed: Held,
+    at_ns: u64,
+    cost: u64,
     fresh: &mut Fresh<'_>,
 ) -> Option<Outcome> {
     let (kernel, moment, now_ns) = (&layout.kernel, layout.kernel.moment(at_ns), fresh.ask.now_ns);
@@ -276,7 +286,7 @@ pub(super) fn denied_by_spill(
         spilled: true,
     };
     // It gets no cell, so it is a request of the spill in every count and every answer.
-    tell_spilled(table, identity, (answers, layout.rules.soft_bp), fresh);
+    tell_spilled(table, identity, answers, layout.rules.soft_bp, fresh);
     // The view is of an idle word: the answers are all that is told.
     Some(Outcome::of_idle(Verdict::Denied, Held::IDLE, now_ns, cost))
 }
@@ -290,7 +300,7 @@ pub(super) fn owed(
     identity: Identity,
     second: usize,
     at_ns: u64,
-    (tier, quota): (u8, MarkedLayout<'_>),
+    quota: TierQuota<'_>,
 ) -> Option<Held> {
     // A table without a spill has denied where it had no cell: its newcomers owe nothing.
     let Some(spill) = &table.spill else { return Some(Held::IDLE) };
@@ -300,23 +310,25 @@ pub(super) fn owed(
         // Nothing that was ever charged here counts at this instant any more.
         return Some(Held::IDLE);
     }
-    owed_in_spill(table, spill, (identity, second), at_ns, (tier, quota))
+    owed_in_spill(table, spill, identity, second, at_ns, quota)
 }
 
 #[inline(never)]
 fn owed_in_spill(
     table: &Table,
     spill: &Spill,
-    (identity, second): (Identity, usize),
+    identity: Identity,
+    second: usize,
     at_ns: u64,
-    (tier, quota): (u8, MarkedLayout<'_>),
+    quota: TierQuota<'_>,
 ) -> Option<Held> {
-    let (book, (layout, mark), kernel) = (table.book.as_deref(), quota, &quota.0.kernel);
+    let TierQuota { tier, layout, mark } = quota;
+    let (book, kernel) = (table.book.as_deref(), &layout.kernel);
     let places = spill.places(identity, second, tier);
     // Later the sketch's times stand still: what it holds is seen from there, as more.
     let seen_ns = at_ns.min(kernel.latest_ns());
     let (held, counted_in) = loop {
-        let (lens, own, counted_in) = spill.lens((book, layout), &places)?;
+        let (lens, own, counted_in) = spill.lens(book, layout, &places)?;
         // Lock-free: in vain only if its quota has been changed meanwhile.
         if let Some(held) = spill.estimate(&lens, &places, seen_ns) {
             // In the ticks of the quota that the cells are counted in, rounded up.
@@ -352,22 +364,26 @@ fn owed_in_spill(
 #[inline(always)]
 pub(super) fn surplus_from_spill(
     table: &Table,
-    key: (Identity, usize),
+    identity: Identity,
+    second: usize,
     at_ns: u64,
-    quota: (u8, MarkedLayout<'_>),
+    quota: TierQuota<'_>,
 ) -> u64 {
     // Only quotas that may change leave one.
-    table.book.as_deref().map_or(0, |book| spilled_surplus(table, book, key, at_ns, quota))
+    let of_book = |book| spilled_surplus(table, book, identity, second, at_ns, quota);
+    table.book.as_deref().map_or(0, of_book)
 }
 
 #[inline(never)] // so that it costs newcomers of one quota nothing
 fn spilled_surplus(
     table: &Table,
     book: &Book,
-    (identity, second): (Identity, usize),
+    identity: Identity,
+    second: usize,
     at_ns: u64,
-    (tier, (layout, mark)): (u8, MarkedLayout<'_>),
+    quota: TierQuota<'_>,
 ) -> u64 {
+    let TierQuota { tier, layout, mark } = quota;
     let Some(spill) = &table.spill else { return 0 };
     // Relaxed, as in `owed`: nothing that was ever charged here counts any more.
     if spill.mark(identity, second).load(Ordering::Relaxed) <= at_ns {
@@ -380,7 +396,7 @@ fn spilled_surplus(
     };
     let places = spill.places(identity, second, tier);
     let seen_ns = at_ns.min(layout.kernel.latest_ns());
-    let known = spill.lens((Some(book), layout), &places).and_then(|(lens, _, counted_in)| {
+    let known = spill.lens(Some(book), layout, &places).and_then(|(lens, _, counted_in)| {
         // In words of another quota: the key is taken for one with the largest surplus that there is.
         (counted_in == mark).then(|| spill.surplus(&lens, &places, seen_ns, &former))?
     });
@@ -398,8 +414,8 @@ pub(super) fn owed_units(table: &Table, identity: Identity, second: usize, ask: 
         // Read anew in each turn, as are the floors.
         let quota = table.quota_of(ask.tier, &mut lane);
         let at_ns = base_ns(headers(table, identity.first, second), &mut fresh);
-        if let Some(held) = owed(table, identity, second, at_ns, (ask.tier, quota)) {
-            let ruled = quota.0.ruled();
+        if let Some(held) = owed(table, identity, second, at_ns, quota) {
+            let ruled = quota.layout.ruled();
             return ruled.used(held, ruled.moment(at_ns));
         }
         // Lock-free: its quota has been changed.

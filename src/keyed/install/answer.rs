@@ -66,8 +66,8 @@ pub(super) fn newcomer(
     let (layout, owed) = loop {
         let quota = table.quota_of(tier, &mut lane);
         // Lock-free: a turn in vain means that the quota has been changed.
-        if let Some(owed) = owed(table, identity, second, at_ns, (tier, quota)) {
-            break (*quota.0, owed);
+        if let Some(owed) = owed(table, identity, second, at_ns, quota) {
+            break (*quota.layout, owed);
         }
     };
     // The answer is told by the quota that it was decided by.
@@ -84,7 +84,7 @@ pub(super) fn newcomer(
     };
     // A question is answered as the charge would be.
     if verdict == Verdict::Denied
-        && let Some(told) = denied_by_spill(table, identity, &layout, (owed, at_ns, cost), fresh)
+        && let Some(told) = denied_by_spill(table, identity, &layout, owed, at_ns, cost, fresh)
     {
         return told;
     }

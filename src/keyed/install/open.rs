@@ -10,7 +10,7 @@ use super::rival::Rival;
 use super::round::Round;
 use crate::hash::{Identity, all_shards_of, shards_of};
 use crate::keyed::ask::{Ask, Fresh};
-use crate::keyed::base::{UnitHeaders, base_ns, headers};
+use crate::keyed::base::{TierQuota, UnitHeaders, base_ns, headers};
 use crate::keyed::floor::floor_at;
 use crate::keyed::layout::{Kind, Layout};
 #[cfg(any(loom, shuttle))]
@@ -122,7 +122,8 @@ pub(super) fn open(
     identity: Identity,
     second: usize,
     mine: Seen,
-    (headers, early_owed): (UnitHeaders, Option<Held>),
+    headers: UnitHeaders,
+    early_owed: Option<Held>,
     fresh: &mut Fresh<'_>,
 ) -> Round {
     // The instant at which the key starts: now, or the latest of all floors that it may have been
@@ -135,7 +136,8 @@ pub(super) fn open(
     // Read only after the claim: a change of quota vacates every claim that it meets, behind a fence
     // of its own. So if it has not met this one, its tier is read as it has turned it (`book`).
     let (tier, mut lane) = (fresh.ask.tier, None);
-    let (layout, index) = table.quota_of(tier, &mut lane);
+    let quota = table.quota_of(tier, &mut lane);
+    let TierQuota { layout, mark: index, .. } = quota;
     // In a table of one quota it stays None: the table's own answers.
     if let Some(told_by) = &mut fresh.told_by {
         *told_by = layout.teller();
@@ -144,8 +146,7 @@ pub(super) fn open(
     // How far ahead a word of this quota may go, which in a table of several is not the table's.
     let wish = Wish { most: layout.ahead, ..table.wish(fresh.ask) };
     // Read only after the claim, as the floors are: a thread that spills a charge looks for this claim behind it.
-    let owed =
-        early_owed.or_else(|| owed(table, identity, second, base_ns, (tier, (layout, index))));
+    let owed = early_owed.or_else(|| owed(table, identity, second, base_ns, quota));
     let Some(owed) = owed else {
         give_back(table, mine);
         return Round::Lost; // its quota has been changed
@@ -162,7 +163,7 @@ pub(super) fn open(
     let first = KeyStart { layout, wish, owed, base_ns, late }.charge();
     let Some(FirstCharge { cost, state, mark, held, at_ns }) = first else {
         let denied = outcome(Verdict::Denied, owed, base_ns, wish.denied_cost());
-        return refused(table, identity, mine, (layout, denied), fresh);
+        return refused(table, identity, mine, layout, denied, fresh);
     };
     if cost == 0 {
         give_back(table, mine); // nothing charged, nothing written
@@ -170,7 +171,7 @@ pub(super) fn open(
     }
     // Dated by the header that `enter` read: base is near that floor, so the word can be read back
     // under it and under the next.
-    let surplus = surplus_from_spill(table, (identity, second), base_ns, (tier, (layout, index)));
+    let surplus = surplus_from_spill(table, identity, second, base_ns, quota);
     let live = identity.tag | index | surplus | state;
     let shard = table.shard(mine.shard);
     let claim = points::openable(shard, mine.cell, mine.word);
@@ -235,14 +236,17 @@ fn refused(
     table: &Table,
     identity: Identity,
     mine: Seen,
-    (layout, denied): (&Layout, Outcome),
+    layout: &Layout,
+    denied: Outcome,
     fresh: &mut Fresh<'_>,
 ) -> Round {
     // First: the claim keeps others from the cell.
     give_back(table, mine);
     // `None`: the spill holds nothing against it, so the denial is of its own cost and time.
-    let owing = (denied.held, denied.at_ns, denied.cost);
-    Round::Decided(denied_by_spill(table, identity, layout, owing, fresh).unwrap_or(denied))
+    Round::Decided(
+        denied_by_spill(table, identity, layout, denied.held, denied.at_ns, denied.cost, fresh)
+            .unwrap_or(denied),
+    )
 }
 
 /// What becomes of a claim whose key starts too far above its shard's floor.

@@ -220,7 +220,8 @@ impl Spill {
     /// several the one that they say themselves. `None` if they have no room for it: of no table with a spill.
     pub(super) fn lens(
         &self,
-        (book, layout): (Option<&Book>, &Layout),
+        book: Option<&Book>,
+        layout: &Layout,
         places: &Places,
     ) -> Option<(Lens, Layout, u64)> {
         match (&self.quotas, book) {
