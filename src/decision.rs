@@ -277,14 +277,9 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// For a policy that says nothing of its limit; `held` is what the word held before and holds now.
+    /// For a policy that says nothing of its limit. The word held `before`, and holds `held` now.
     #[inline(always)]
-    pub(crate) fn plain(
-        verdict: Verdict,
-        [before, held]: [Held; 2],
-        at_ns: u64,
-        cost: u64,
-    ) -> Self {
+    pub(crate) fn plain(verdict: Verdict, before: Held, held: Held, at_ns: u64, cost: u64) -> Self {
         // A mark is what a policy with rules says of its limit, or a table that is full.
         Self { verdict, mark: Mark::None, before, held, at_ns, cost }
     }

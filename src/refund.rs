@@ -144,7 +144,7 @@ impl Kernel {
     }
 
     /// Whether all of a charge was still owed: whether `next` is `held` without the whole of it.
-    fn is_whole(&self, held: Held, (next, units): (Held, u64), charge: &View) -> bool {
+    fn is_whole(&self, held: Held, next: Held, units: u64, charge: &View) -> bool {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
                 // In ticks: of a unit that is given back a part may have drained.
@@ -239,7 +239,7 @@ impl Ruled<'_> {
         let moment = self.moment(at_ns);
         let Some((own, _)) = self.free(held, moment) else { return held };
         let (next, units) = self.kernel.undone(Found { held: own, ..found }, charge);
-        if self.kernel.is_whole(own, (next, units), charge) {
+        if self.kernel.is_whole(own, next, units, charge) {
             // All of it is still owed: as if it had never been, denials in a row included.
             return before;
         }

@@ -260,7 +260,7 @@ impl WallFollower {
                 self.leave_counter(asked).map(|()| None)
             } else if epoch > last {
                 let claimed = track.claim(asked, epoch | track.mark);
-                claimed.map(|()| Some(self.correct(track, [epoch - last, raw], &counter)))
+                claimed.map(|()| Some(self.correct(track, epoch - last, raw, &counter)))
             } else {
                 // A thread has asked in this epoch, or this core's counter is a little behind another's.
                 Ok(Some(track.at(raw)))
@@ -274,7 +274,7 @@ impl WallFollower {
     }
 
     /// Corrects the offset by the wall clock, for the epochs that this thread has claimed, and reads the clock.
-    fn correct(&self, track: &Track, [epochs, raw]: [u64; 2], counter: impl Fn() -> u64) -> u64 {
+    fn correct(&self, track: &Track, epochs: u64, raw: u64, counter: impl Fn() -> u64) -> u64 {
         let wall_ns = self.outside.wall_ns().min(LATEST_NS);
         // A counter that has begun anew since the claim: the claim's own reading is the best that there is.
         let target_ns = wall_ns.saturating_sub(track.steps.ns(counter().max(raw)));

@@ -165,7 +165,7 @@ impl Place<'_> {
                 }
                 let next = if points::is_last(word == left) {
                     // The bits are those that the charge left: the word from before it comes back.
-                    self.restored((trace.before, at_ns), word, header, undo)
+                    self.restored(trace.before, at_ns, word, header, undo)
                 } else {
                     // Only now: the thread that charged this word read its clock before.
                     self.less_undrained(word, header, undo)
@@ -180,7 +180,7 @@ impl Place<'_> {
 
     /// The word that was found before the charge, or a higher one if some of the charge has drained; if that
     /// is idle at the floor by now, an idle one of the floor's own time.
-    fn restored(&self, (before, at_ns): (Held, u64), word: u64, header: Header, undo: Undo) -> u64 {
+    fn restored(&self, before: Held, at_ns: u64, word: u64, header: Header, undo: Undo) -> u64 {
         let (kernel, floor_ns) = (self.table.kernel(), header.floor_ns());
         let ruled = self.table.ruled();
         let at_floor = ruled.moment(floor_ns);

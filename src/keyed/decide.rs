@@ -32,7 +32,8 @@ pub(super) fn answer(table: &Table, outcome: Outcome, fresh: &Fresh<'_>) -> Deci
 pub(super) fn decide_elsewhere(
     table: &Table,
     gcra: &Gcra,
-    (identity, second): (Identity, usize),
+    identity: Identity,
+    second: usize,
     missed: Missed,
     fresh: &mut Fresh<'_>,
 ) -> Outcome {

@@ -91,7 +91,7 @@ fn sweep(table: &Table, index: usize, header: Header) -> Option<bool> {
     let mut live = false;
     let book = table.book.as_deref();
     // One computation for all words of the shard, since one floor judges them.
-    let staleness = table.layout.staleness([header.floor_ns(); 2]);
+    let staleness = table.layout.staleness(header.floor_ns(), header.floor_ns());
     // Each cell once. What happens to a cell behind this look: an install counts in the header, and
     // the publication fails; a charge finds only words that were kept, and the next floor lies
     // within their reach.
@@ -138,12 +138,12 @@ pub(super) fn is_forgotten(table: &Table, header: Header, word: u64, now_ns: u64
 
 /// Whether a sweep under floor `last` forgets a live word.
 pub(super) fn is_swept(table: &Table, header: Header, word: u64, last: u64) -> bool {
-    let floors_ns = [header.floor_ns(), last << GRANULE_BITS];
+    let (floor_ns, swept_ns) = (header.floor_ns(), last << GRANULE_BITS);
     match &table.book {
         // Should the word be gone meanwhile, the caller looks again.
-        Some(book) => is_stale_by(book, word, floors_ns).unwrap_or(false),
+        Some(book) => is_stale_by(book, word, floor_ns, swept_ns).unwrap_or(false),
         // One quota: the table's own layout reads the word.
-        None => table.layout.staleness(floors_ns).of(word),
+        None => table.layout.staleness(floor_ns, swept_ns).of(word),
     }
 }
 

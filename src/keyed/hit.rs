@@ -103,7 +103,7 @@ impl Table {
                 behind: back.saturating_sub(since),
                 counts: 0,
             };
-            Outcome::plain(verdict, [held(since), held(after)], now_ns, cost)
+            Outcome::plain(verdict, held(since), held(after), now_ns, cost)
         };
         // The word's time lies too far ahead of now for the cost to fit.
         // No overflow: `back` and the burst lie within the time field, which has 62 bits at most.
@@ -159,7 +159,7 @@ impl Table {
         let Layout { words_per_tag, state_bits, epoch, .. } = self.layout;
         let near = Near::to(now_ns, epoch);
         // If not, the hint was wrong or now is not near: the slow way looks at every word.
-        shard.read((tag, state_bits), |word, header| {
+        shard.read(tag, state_bits, |word, header| {
             is_live(word, tag, words_per_tag) && dates(header, near)
         })
     }
@@ -274,7 +274,7 @@ pub(super) fn step(
     let held = layout.unpack(word, algorithm, moment);
     let outcome = |verdict, after, cost, unpaid| {
         let (mark, after, at_ns) = algorithm.tell(verdict, after, now_ns, 0, unpaid);
-        Outcome { mark, ..Outcome::plain(verdict, [held, after], at_ns, cost) }
+        Outcome { mark, ..Outcome::plain(verdict, held, after, at_ns, cost) }
     };
     // Written at now, which lies at most an epoch above the floor: so it can be read back under
     // this floor and the next.

@@ -296,7 +296,7 @@ impl Place<'_> {
                 };
                 let mut fresh = Fresh::new(ask, clock);
                 let (identity, second) = (self.identity(), self.second());
-                let outcome = decide_elsewhere(table, gcra, (identity, second), missed, &mut fresh);
+                let outcome = decide_elsewhere(table, gcra, identity, second, missed, &mut fresh);
                 return answer(table, outcome, &fresh);
             }
             // Every other policy: one call to the code laid out for it.

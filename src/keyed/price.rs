@@ -149,14 +149,14 @@ pub(super) fn priced_idle(
 
 /// Whether a sweep under the second floor forgets a live word, which is read by the first; `None` if it is gone.
 #[cold]
-pub(super) fn is_stale_by(book: &Book, word: u64, [floor_ns, swept_ns]: [u64; 2]) -> Option<bool> {
+pub(super) fn is_stale_by(book: &Book, word: u64, floor_ns: u64, swept_ns: u64) -> Option<bool> {
     let priced = Priced::of(book, word, floor_ns)?;
     // The layout of the quota in force, whichever the word is counted in.
     let layout = priced.lane.layout;
     Some(match priced.replaced_ns {
         // In the quota in force: stale as in a table of one quota, once its surplus counts no more.
         None => {
-            priced.surplus_until_ns <= swept_ns && layout.staleness([floor_ns, swept_ns]).of(word)
+            priced.surplus_until_ns <= swept_ns && layout.staleness(floor_ns, swept_ns).of(word)
         }
         // Idle at the first sweep, or kept by it in the quota in force, and as old then as it may be.
         // In an old quota: `settle` re-bases it at the first sweep, or forgets it there.
@@ -196,7 +196,7 @@ pub(super) fn settle(
     let ruled = layout.ruled();
     let moment = ruled.moment(floor_ns);
     // An idle word of the quota in force stays for an epoch, for its key may come back to it.
-    let is_stale = replaced_ns.is_none() && layout.staleness([floor_ns; 2]).of(word);
+    let is_stale = replaced_ns.is_none() && layout.staleness(floor_ns, floor_ns).of(word);
     // What is counted in a quota that has been replaced is not kept while it is idle.
     let is_kept = replaced_ns.is_none() && !is_stale;
     // The caller vacates the cell.

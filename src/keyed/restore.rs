@@ -166,7 +166,7 @@ pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
         return Err(RestoreError::hashers());
     }
     if let Some(rule) = LogRule::of(&policy) {
-        let table = read_logs(reader, (rule, layout), shards, *hashers.mix())?;
+        let table = read_logs(reader, rule, layout, shards, *hashers.mix())?;
         let clock = resume(clock, &preamble)?;
         return Ok(KeyedLimiter {
             table,
@@ -219,7 +219,8 @@ pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
 /// Logs, and behind the end and the checksum whether a table may have written them.
 fn read_logs<R: Read>(
     mut reader: Reader<R>,
-    (rule, layout): (LogRule, Layout),
+    rule: LogRule,
+    layout: Layout,
     shards: usize,
     mix: Mix,
 ) -> Result<Table, RestoreError> {

@@ -136,7 +136,8 @@ impl Shard {
     #[inline(always)]
     pub(super) fn read(
         &self,
-        (tag, state_bits): (u64, u32),
+        tag: u64,
+        state_bits: u32,
         is_found: impl Fn(u64, Header) -> bool,
     ) -> Result<(usize, u64), Missed> {
         loop {

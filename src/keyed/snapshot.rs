@@ -225,7 +225,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         // What a table of logs holds beside its cells is copied with them.
         if let Some(logs) = self.table.logs() {
             let (words, saved) = (logs.copied(second)?, SavedLogs::new(logs.rule, shards));
-            let preamble = self.preamble((Whose::Keyed, saved.form(of_table)), words.len() as u64);
+            let preamble = self.preamble(Whose::Keyed, saved.form(of_table), words.len() as u64);
             let keys = saved.keys(&words);
             write(writer, &preamble, words.into_iter())?;
             return Ok(SnapshotSummary::of(&preamble, keys));
@@ -235,7 +235,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         // What is charged from here on need not be in the file.
         let copies = copy_all(&self.table, second)?;
         let quotas = book.map_or_else(Vec::new, words_of_book);
-        let kind_and_form = match (book, &changing) {
+        let (kind, form) = match (book, &changing) {
             // The last change's instant goes along, for a later change must not come before it.
             (Some(book), Some(changing)) => (Whose::Tiers, form(book, changing.latest_ns())),
             // One quota, which cannot change.
@@ -246,7 +246,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         // Every word of the copy is counted in a quota of the copy. A change may come from here on.
         drop(changing);
         let besides = (quotas.len() + spill.len()) as u64;
-        let preamble = self.preamble(kind_and_form, words_of(shards) + besides);
+        let preamble = self.preamble(kind, form, words_of(shards) + besides);
         let words = copies.iter().flat_map(|copy| {
             std::iter::once(copy.header.to_bits()).chain(copy.words.iter().copied())
         });
@@ -258,7 +258,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 
     /// What stands before so many words, once they have been copied.
-    fn preamble(&self, (kind, form): (Whose, Form), words: u64) -> Preamble {
+    fn preamble(&self, kind: Whose, form: Form, words: u64) -> Preamble {
         // After the copy, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
         let wall = SystemTime::now();

@@ -126,13 +126,13 @@ impl ChangingCount {
         let [now, then] = [before, count].map(|count| of_count(self.built, count).ceiling());
         if then < now {
             let is_done = close(ring, now - then);
-            self.end([before, if is_done { count } else { before }]);
+            self.end(before, if is_done { count } else { before });
             return if is_done { Ok(()) } else { Err(ChangeError::Busy) };
         }
         // First told, then opened: see `count`. Relaxed: see `policy`.
         self.count.fetch_add(count - before, Ordering::Relaxed);
         open(ring, then - now);
-        self.end([before, count]);
+        self.end(before, count);
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl ChangingCount {
     }
 
     /// Ends a change from one count to another, or to the same if nothing has come of it.
-    fn end(&self, [before, count]: [u64; 2]) {
+    fn end(&self, before: u64, count: u64) {
         if before != count {
             // Release: pairs with the Acquire of `rule`. Before the right to change is given up: only its owner counts.
             self.changes.fetch_add(1, Ordering::Release);

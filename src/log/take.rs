@@ -125,11 +125,11 @@ fn each_in_turn(
     let taken = |old| [next(old); 2];
     let mut units = 0;
     while let Some((row, mut offset)) = turn.next_row(slots, want.now_ns) {
-        while let Some((index, old)) = take_in_row(slots, (row, offset), want, taken) {
+        while let Some((index, old)) = take_in_row(slots, row, offset, want, taken) {
             // In a keyed log the entry may have become another key's meanwhile.
             if !slots.confirm() {
                 // Written into a log that was not the key's any more: taken back.
-                put_back(slots, (row, index), next(old), old);
+                put_back(slots, row, index, next(old), old);
                 return (units, Taken::Lost);
             }
             slots.taken(row, index);
@@ -154,7 +154,8 @@ fn next_offset(slots: &impl Slots, row: usize, index: usize) -> usize {
 /// Lock-free: a CAS that fails has lost to another (or fails for no reason, as the weak form may).
 fn take_in_row(
     slots: &impl Slots,
-    (row, offset): (usize, usize),
+    row: usize,
+    offset: usize,
     want: Want,
     next: impl Fn(u64) -> [u64; 2],
 ) -> Option<(usize, u64)> {
@@ -189,7 +190,7 @@ fn take_in_row(
 /// that instant, and put back here, the other one stands for that unit. Only a reset takes away what was written
 /// without such a claim: a unit that was taken for the very same instant behind it may be put back in place of one of
 /// before it, which is what a reset says of permits of before it.
-fn put_back(slots: &impl Slots, (row, index): (usize, usize), mine: u64, old: u64) {
+fn put_back(slots: &impl Slots, row: usize, index: usize, mine: u64, old: u64) {
     let slot = &slots.row(row)[index];
     if planted(Fault::ChargeLeftBehind) {
         return;
@@ -218,7 +219,7 @@ fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken
         while count < missing
             && let Some((index, _)) =
                 // The bound is raised for the time that may follow on the mark.
-                take_in_row(slots, (row, offset), want, |old| [marked(old), want.free_ns()])
+                take_in_row(slots, row, offset, want, |old| [marked(old), want.free_ns()])
         {
             marks[index / 64] |= 1 << (index % 64);
             count += 1;

@@ -196,7 +196,8 @@ impl Lens {
         &self,
         cells: &Cells,
         places: &Places,
-        (at, late): (Timestamp, u64),
+        at: Timestamp,
+        late: u64,
         cost: u64,
     ) -> Option<(Verdict, Held)> {
         let algorithm = Late { kernel: &self.kernel, late };
@@ -281,7 +282,7 @@ mod tests {
         let late = lens.kernel.lateness(now.as_nanos(), at.as_nanos());
         // Four seconds late: six of ten are left.
         let check = |late, cost| {
-            lens.check_late(&cells, &places, (at, late), cost).map(|(verdict, _)| verdict)
+            lens.check_late(&cells, &places, at, late, cost).map(|(verdict, _)| verdict)
         };
         assert_eq!(check(late, 7), Some(Verdict::Denied));
         assert_eq!(check(late, 6), Some(Verdict::Allowed));
@@ -299,7 +300,7 @@ mod tests {
             let (meter, mut word) = (meter(policy), Word::UNUSED);
             for second in [100, 100, 107, 119, 160, 250] {
                 let now = Timestamp::from_secs(second);
-                let check = |places: &Places| lens.check_late(&cells, places, (now, 0), 1);
+                let check = |places: &Places| lens.check_late(&cells, places, now, 0, 1);
                 assert_eq!(
                     lens.estimate(&cells, &key, now),
                     Some(lens.held(word, now)),
@@ -325,7 +326,7 @@ mod tests {
             let (key, now) = (placer.places("alice"), Timestamp::from_secs(300));
             assert!(lens.add(&cells, &key, now, 3));
             assert_eq!(lens.left(&cells, &key, now), 2, "{policy}");
-            let denied = lens.check_late(&cells, &key, (now, 0), 3);
+            let denied = lens.check_late(&cells, &key, now, 0, 3);
             assert_eq!(denied.map(|(verdict, _)| verdict), Some(Verdict::Denied));
             // More than fits is added all the same, and never lowers what is there.
             assert!(lens.add(&cells, &key, now, 100));
@@ -383,7 +384,7 @@ mod tests {
         assert!(old.add(&cells, &place, at, 4));
         let word = cells.word(0);
         assert!(new.estimate(&cells, &place, at).is_none() && !new.add(&cells, &place, at, 1));
-        assert!(new.check_late(&cells, &place, (at, 0), 1).is_none());
+        assert!(new.check_late(&cells, &place, at, 0, 1).is_none());
         assert_eq!(cells.word(0), word);
         assert!(cells.replace(0, word, new.rebased(word, (&old, None), None, 102_000_000_000)));
         assert!(old.estimate(&cells, &place, at).is_none());

@@ -7,7 +7,7 @@ use crate::algorithm::{Decides, Kernel};
 impl Layout {
     /// Which live words, read by the first floor, a sweep under the second forgets: those that have been idle for an
     /// epoch by then.
-    pub(in crate::keyed) fn staleness(&self, [floor_ns, swept_ns]: [u64; 2]) -> Staleness<'_> {
+    pub(in crate::keyed) fn staleness(&self, floor_ns: u64, swept_ns: u64) -> Staleness<'_> {
         Staleness(
             // Before the first epoch has passed nothing has been idle for one.
             swept_ns.checked_sub(self.epoch_ns()).map(|at_ns| self.idleness(floor_ns, [at_ns])),

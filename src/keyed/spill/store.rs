@@ -295,7 +295,7 @@ impl Spill {
             SpillTold { verdict, cost, held: self.estimate(lens, places, at_ns)? }
         } else {
             // Decided and charged in one step of the deciding cell.
-            match lens.check_late(&self.cells, places, (at, late), cost)? {
+            match lens.check_late(&self.cells, places, at, late, cost)? {
                 (Verdict::Allowed, held) => SpillTold { verdict, cost, held },
                 // Others were faster with what was left.
                 (Verdict::Denied, held) => SpillTold { held, ..denied },
