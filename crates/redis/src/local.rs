@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(era, 0);
         let take = |local: &Local, terms: Terms, cost| {
             let set = local.leases.as_ref().unwrap().set(b"key");
-            set.with(b"key", 0, |holding| holding.spend(terms, cost, [0, 0])).unwrap()
+            set.with(b"key", 0, |holding| holding.spend(terms, cost, 0, 0)).unwrap()
         };
         let settle = |local: &Local, turn: &dyn Fn(&mut crate::leased::holding::Holding)| {
             let set = local.leases.as_ref().unwrap().set(b"key");
@@ -148,7 +148,7 @@ mod tests {
         let new = Terms { era, ..terms };
         assert_eq!(era, 1);
         let set = local.leases.as_ref().unwrap().set(b"key");
-        assert!(set.spend(b"key", 1, [0, era]).is_none());
+        assert!(set.spend(b"key", 1, 0, era).is_none());
         let Spend::Ask(want) = take(&local, new, 5) else { panic!("it asks") };
         assert_eq!((want.want, want.least), (5, 5));
         let [(units, stamp), _] = set.look(b"key", |holding| holding.take_expired()).unwrap();
@@ -184,7 +184,7 @@ mod tests {
         let (local, _) = of(&locals, "a", &settings("100/h"), 0);
         let set = local.leases.as_ref().unwrap().set(b"key");
         set.with(b"key", 0, |holding| {
-            assert!(matches!(holding.spend(terms, 1, [0, 0]), Spend::Ask(_)));
+            assert!(matches!(holding.spend(terms, 1, 0, 0), Spend::Ask(_)));
             let beyond = Beyond { remaining: 90, reset_ns: 0 };
             let grant =
                 Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, charged_us: 0, beyond };

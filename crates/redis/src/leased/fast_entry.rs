@@ -36,11 +36,11 @@ impl FastEntry {
 
     /// Takes units from the pool of this thread's lane or from the common pool, but never from both.
     #[inline]
-    pub(crate) fn spend(&self, cost: u64, at: [u64; 2]) -> Option<(SpentUnits, u64)> {
+    pub(crate) fn spend(&self, cost: u64, now_ns: u64, era: u64) -> Option<(SpentUnits, u64)> {
         let filling = self.pool.look();
         // `lane` is below LANES.
-        let own = self.lanes.get().and_then(|lanes| lanes[lane()].0.spend(cost, at));
-        let spent = own.or_else(|| self.pool.spend(cost, at))?;
+        let own = self.lanes.get().and_then(|lanes| lanes[lane()].0.spend(cost, now_ns, era));
+        let spent = own.or_else(|| self.pool.spend(cost, now_ns, era))?;
         Some((spent, self.total(&spent, filling)))
     }
 
@@ -118,19 +118,19 @@ mod tests {
         assert!(entry.lanes.get().is_none());
         assert_eq!(entry.close(), MANY - 1);
         entry.fill(lent(MANY + 5));
-        let spent = entry.spend(1, [0, 0]).map(|(spent, total)| (spent.left, total));
+        let spent = entry.spend(1, 0, 0).map(|(spent, total)| (spent.left, total));
         assert_eq!(
             spent,
             Some((63, MANY + 4 + 100)),
             "of this thread's lane, and all that is left"
         );
         // A thread takes 63 more from its lane's pool and all 69 from the common pool.
-        assert_eq!((0..1_000).filter(|_| entry.spend(1, [0, 0]).is_some()).count(), 63 + 69);
+        assert_eq!((0..1_000).filter(|_| entry.spend(1, 0, 0).is_some()).count(), 63 + 69);
         assert_eq!(entry.close(), 7 * 64);
-        assert_eq!(entry.spend(1, [0, 0]), None);
+        assert_eq!(entry.spend(1, 0, 0), None);
         // Few units again: the lanes' pools stay empty, and all threads take from the common pool.
         entry.fill(lent(10));
-        assert_eq!((0..1_000).filter(|_| entry.spend(1, [0, 0]).is_some()).count(), 10);
+        assert_eq!((0..1_000).filter(|_| entry.spend(1, 0, 0).is_some()).count(), 10);
         assert_eq!(entry.close(), 0);
     }
 
@@ -140,7 +140,7 @@ mod tests {
         let entry = FastEntry::new(b"key");
         entry.fill(lent(10));
         let before = entry.pool.look();
-        let spent = entry.pool.spend(1, [0, 0]).unwrap();
+        let spent = entry.pool.spend(1, 0, 0).unwrap();
         assert_eq!((spent.left, entry.total(&spent, before)), (9, 9 + 100));
         let left = entry.close();
         assert_eq!(entry.total(&spent, before), 9);
@@ -161,7 +161,7 @@ mod tests {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
                         spent.fetch_add(
-                            u64::from(entry.spend(1, [0, 0]).is_some()),
+                            u64::from(entry.spend(1, 0, 0).is_some()),
                             Ordering::Relaxed,
                         );
                     }

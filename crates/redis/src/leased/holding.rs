@@ -53,7 +53,7 @@ pub(crate) struct Holding {
 
 impl Holding {
     /// Decides a request of `cost` units, at least one, that came at `came_ns`.
-    pub(crate) fn spend(&mut self, terms: Terms, cost: u64, [came_ns, now_ns]: [u64; 2]) -> Spend {
+    pub(crate) fn spend(&mut self, terms: Terms, cost: u64, came_ns: u64, now_ns: u64) -> Spend {
         self.end_older(terms.era, now_ns);
         let held = self.left();
         let failed = self.failed.filter(|(at_ns, _)| *at_ns >= came_ns);
@@ -143,11 +143,17 @@ impl Holding {
         self.leases.sort_by_key(|lease| (lease.left == 0, lease.until_ns));
     }
 
-    /// The store has denied `least` units, and has said when they would fit.
-    pub(crate) fn denied(&mut self, terms: Terms, least: (u64, Beyond), times: [u64; 2]) {
-        self.seen(terms, least.1);
-        let [retry_ns, now_ns] = times;
-        self.denied = Some(StoreDenial::new(terms, least.0, retry_ns, now_ns));
+    /// The store has denied `least` units, and has said that they would fit in `retry_ns`, and what is left beyond.
+    pub(crate) fn denied(
+        &mut self,
+        terms: Terms,
+        least: u64,
+        beyond: Beyond,
+        retry_ns: u64,
+        now_ns: u64,
+    ) {
+        self.seen(terms, beyond);
+        self.denied = Some(StoreDenial::new(terms, least, retry_ns, now_ns));
     }
 
     /// The store did not answer, or the request for a lease was dropped.

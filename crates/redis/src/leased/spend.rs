@@ -56,7 +56,7 @@ impl RedisLimiter {
         let inner = &self.inner;
         let now_ns = inner.now_ns().max(came_ns);
         let spent = table.set(key).with(key, now_ns, |holding| {
-            let spend = holding.spend(inner.terms, cost, [came_ns, now_ns]);
+            let spend = holding.spend(inner.terms, cost, came_ns, now_ns);
             (spend, holding.known(inner.terms), holding.take_expired())
         });
         let Some((spend, known, expired)) = spent else { return Err(WaitReason::NoPlace) };
@@ -141,7 +141,7 @@ impl RedisLimiter {
         let now_ns = inner.now_ns();
         set.with(key, now_ns, |holding| match &result {
             Err(fault) => holding.failed(*fault, now_ns),
-            Ok(reply) => inner.settle(reply, holding, want, [asked_ns, now_ns]),
+            Ok(reply) => inner.settle(reply, holding, want, asked_ns, now_ns),
         });
         set.answered.notify_waiters();
     }
@@ -157,7 +157,7 @@ impl Inner {
         cost: u64,
     ) -> Option<RedisDecision> {
         let now_ns = self.now_ns();
-        let (spent, total) = table.set(key).spend(key, cost, [now_ns, self.terms.era])?;
+        let (spent, total) = table.set(key).spend(key, cost, now_ns, self.terms.era)?;
         self.counters().decision(Source::Lease, true);
         let known = Beyond { remaining: total, reset_ns: spent.reset_ns };
         let told = known.told(&self.plan, cost, now_ns);
@@ -170,7 +170,8 @@ impl Inner {
         reply: &ScriptReply,
         holding: &mut Holding,
         want: LeaseWant,
-        [asked_ns, now_ns]: [u64; 2],
+        asked_ns: u64,
+        now_ns: u64,
     ) {
         let (Some(seen), Ok(view)) = (reply.parts.first(), self.view(reply)) else {
             return holding.failed(Fault::Unexpected, now_ns);
@@ -183,8 +184,8 @@ impl Inner {
         }
         if !reply.admitted {
             let fitting = want.least.min(self.plan.limit);
-            let times = [until_ns(view.ready_us(fitting)), now_ns];
-            return holding.denied(terms, (want.least, beyond), times);
+            let retry_ns = until_ns(view.ready_us(fitting));
+            return holding.denied(terms, want.least, beyond, retry_ns, now_ns);
         }
         let counters = self.counters();
         counters.add(StoreEvent::Leases, 1);

@@ -89,13 +89,19 @@ impl LeaseTable {
 }
 
 impl Set {
-    /// Spends units of the key that need no lock, at a time and under a policy.
+    /// Spends units of the key that need no lock, under the policy of an era.
     #[inline]
-    pub(crate) fn spend(&self, key: &[u8], cost: u64, at: [u64; 2]) -> Option<(SpentUnits, u64)> {
+    pub(crate) fn spend(
+        &self,
+        key: &[u8],
+        cost: u64,
+        now_ns: u64,
+        era: u64,
+    ) -> Option<(SpentUnits, u64)> {
         self.fast_entries.iter().find_map(|fast| {
             let fast = fast.load();
             let fast = fast.as_deref().filter(|fast| *fast.key == *key)?;
-            fast.spend(cost, at)
+            fast.spend(cost, now_ns, era)
         })
     }
 
@@ -160,7 +166,7 @@ mod tests {
     /// Gives the key a lease that lasts until the first second is over.
     fn take(table: &LeaseTable, key: &[u8]) -> Option<()> {
         table.set(key).with(key, 0, |holding| {
-            assert!(matches!(holding.spend(TERMS, 1, [0, 0]), Spend::Ask(_)));
+            assert!(matches!(holding.spend(TERMS, 1, 0, 0), Spend::Ask(_)));
             let (turns_ns, beyond) = (None, Beyond::default());
             holding.granted(
                 TERMS,
@@ -191,18 +197,18 @@ mod tests {
         let (table, terms) = (LeaseTable::new(1), Terms { most: 1_000, poll_ns: 0, era: 0 });
         let set = table.set(b"key");
         set.with(b"key", 0, |holding| {
-            assert!(matches!(holding.spend(terms, 100, [0, 0]), Spend::Ask(_)));
+            assert!(matches!(holding.spend(terms, 100, 0, 0), Spend::Ask(_)));
             let (turns_ns, beyond) = (None, Beyond { remaining: 900, reset_ns: 0 });
             let grant =
                 Grant { units: 100, asked_ns: 0, turns_ns, stamp: 7, charged_us: 0, beyond };
             holding.granted(terms, grant, 0);
         });
-        let spent = (0..200).filter(|_| set.spend(b"key", 1, [0, 0]).is_some()).count();
+        let spent = (0..200).filter(|_| set.spend(b"key", 1, 0, 0).is_some()).count();
         assert_eq!(spent, 99);
-        assert!(set.spend(b"another", 1, [0, 0]).is_none());
+        assert!(set.spend(b"another", 1, 0, 0).is_none());
         // The last unit is spent from the holding, where it is noticed that the lease is spent.
         assert_eq!(set.with(b"key", 0, |holding| holding.left()), Some(1));
-        let last = set.with(b"key", 0, |holding| holding.spend(terms, 1, [0, 0]));
+        let last = set.with(b"key", 0, |holding| holding.spend(terms, 1, 0, 0));
         assert!(matches!(last, Some(Spend::Spent { stamp: 7, .. })));
         assert_eq!(set.with(b"key", 0, |holding| holding.left()), Some(0));
     }
@@ -221,25 +227,25 @@ mod tests {
         };
         fill(0);
         let life_ns = crate::leased::terms::LIFE_NS;
-        assert!(set.spend(b"key", 1, [life_ns - life_ns / 1_000 - 1, 0]).is_some());
-        assert!(set.spend(b"key", 1, [life_ns, 0]).is_none());
+        assert!(set.spend(b"key", 1, life_ns - life_ns / 1_000 - 1, 0).is_some());
+        assert!(set.spend(b"key", 1, life_ns, 0).is_none());
         assert_eq!(set.with(b"key", life_ns, |holding| holding.is_idle(life_ns)), Some(true));
         fill(life_ns);
-        assert!(set.spend(b"key", 3, [life_ns, 0]).is_some());
+        assert!(set.spend(b"key", 3, life_ns, 0).is_some());
         let drained = set.drain();
         assert_eq!(drained.iter().map(|(_, holding)| holding.left()).collect::<Vec<_>>(), [47]);
-        assert!(set.spend(b"key", 1, [life_ns, 0]).is_none());
+        assert!(set.spend(b"key", 1, life_ns, 0).is_none());
     }
 
     #[test]
     fn a_key_that_waits_for_the_store_is_not_forgotten() {
         let table = LeaseTable::new(1);
         let set = table.set(b"key");
-        set.with(b"key", 0, |holding| holding.spend(TERMS, 1, [0, 0]));
+        set.with(b"key", 0, |holding| holding.spend(TERMS, 1, 0, 0));
         for n in 0..20_u8 {
             set.with(&[n], 0, |_| ());
         }
-        let again = set.with(b"key", 0, |holding| holding.spend(TERMS, 1, [0, 0]));
+        let again = set.with(b"key", 0, |holding| holding.spend(TERMS, 1, 0, 0));
         assert_eq!(again, Some(Spend::Wait));
         set.with(b"key", 0, |holding| holding.failed(Fault::Deadline, 0));
         assert!(set.drain().iter().any(|(key, _)| **key == *b"key"));

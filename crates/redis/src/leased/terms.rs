@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn what_was_charged_beside_units_under_way_is_not_told_as_left() {
         let (mut holding, terms) = (Holding::default(), Terms::new(64, 0));
-        assert!(matches!(holding.spend(terms, 4, [0, 0]), Spend::Ask(_)));
+        assert!(matches!(holding.spend(terms, 4, 0, 0), Spend::Ask(_)));
         assert_eq!(holding.glance(0).asks, 1);
         holding.charged_beside(3);
         assert_eq!(holding.glance(0).asks, 2, "an older answer does not know of it");

@@ -48,7 +48,7 @@ pub(crate) struct Filling(u64);
 
 impl UnitPool {
     /// Takes units, if the pool has as many, is for this policy, and its lease has not ended.
-    pub(crate) fn spend(&self, cost: u64, [now_ns, era]: [u64; 2]) -> Option<SpentUnits> {
+    pub(crate) fn spend(&self, cost: u64, now_ns: u64, era: u64) -> Option<SpentUnits> {
         // Acquire: what is read below is of this filling or a later one (Release in `fill`).
         let mut word = self.word.load(Ordering::Acquire);
         loop {
@@ -131,16 +131,16 @@ mod tests {
     #[test]
     fn what_is_put_in_is_spent_or_taken_back() {
         let pool = UnitPool::default();
-        assert_eq!(pool.spend(1, [0, 3]), None);
+        assert_eq!(pool.spend(1, 0, 3), None);
         pool.close();
         pool.fill(lent(10, 5));
         let spent = SpentUnits { left: 6, stamp: 50, beyond_remaining: 7, reset_ns: 9 };
-        assert_eq!(pool.spend(4, [4, 3]), Some(spent));
-        assert_eq!(pool.spend(7, [4, 3]), None);
-        assert_eq!(pool.spend(1, [4, 2]), None, "of another policy");
-        assert_eq!(pool.spend(1, [5, 3]), None);
+        assert_eq!(pool.spend(4, 4, 3), Some(spent));
+        assert_eq!(pool.spend(7, 4, 3), None);
+        assert_eq!(pool.spend(1, 4, 2), None, "of another policy");
+        assert_eq!(pool.spend(1, 5, 3), None);
         assert_eq!(pool.close(), 6);
-        assert_eq!(pool.spend(1, [4, 3]), None);
+        assert_eq!(pool.spend(1, 4, 3), None);
         assert_eq!(pool.close(), 0);
     }
 
@@ -178,7 +178,7 @@ mod tests {
                 scope.spawn(|| {
                     let mut own = vec![0_u64; 3_000];
                     while !stop.load(Ordering::Relaxed) {
-                        if let Some(spent) = pool.spend(1, [0, 3]) {
+                        if let Some(spent) = pool.spend(1, 0, 3) {
                             own[usize::try_from(spent.stamp / 10).unwrap()] += 1;
                         }
                     }

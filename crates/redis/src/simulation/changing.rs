@@ -132,7 +132,7 @@ impl ChangeWorld {
                 if want.want == 0 {
                     holding.seen(terms, beyond);
                 } else if units == 0 {
-                    holding.denied(terms, (want.least, beyond), [0, now_ns]);
+                    holding.denied(terms, want.least, beyond, 0, now_ns);
                 } else {
                     // The store charged it when it was asked.
                     let charged_us = asked_ns / 1_000;
@@ -151,7 +151,7 @@ impl ChangeWorld {
         if cost > plan.limit {
             return;
         }
-        let spend = self.nodes[node].1.spend(terms, cost, [now_ns, now_ns]);
+        let spend = self.nodes[node].1.spend(terms, cost, now_ns, now_ns);
         for (units, stamp) in self.nodes[node].1.take_expired() {
             self.give_back(units, stamp);
         }

@@ -123,7 +123,7 @@ impl LeaseNode {
         let clock_ns = self.clock(now_ns);
         for waiter in std::mem::take(&mut self.waiters) {
             let Waiter { cost, came_ns } = waiter;
-            match self.holding.spend(self.terms, cost, [came_ns, clock_ns]) {
+            match self.holding.spend(self.terms, cost, came_ns, clock_ns) {
                 Spend::Spent { more, .. } => {
                     outcomes.by_store += cost;
                     outcomes.wishes.extend(more.map(NodeWish::Lease));
@@ -178,8 +178,8 @@ impl LeaseNode {
         let beyond =
             Beyond { remaining: lent.remaining, reset_ns: clock_ns + lent.reset_us * 1_000 };
         if lent.units == 0 {
-            let least = (want.least, beyond);
-            self.holding.denied(self.terms, least, [lent.retry_us * 1_000, clock_ns]);
+            let retry_ns = lent.retry_us * 1_000;
+            self.holding.denied(self.terms, want.least, beyond, retry_ns, clock_ns);
         } else {
             let asked_ns = self.clock(asked_ns);
             let grant = Grant {

@@ -95,7 +95,7 @@ impl LoneWorld {
             self.holding.seen(terms, beyond);
         } else if units == 0 {
             let wait_ns = (view.ready_us(want.least.min(plan.limit)) - now_us) * 1_000;
-            self.holding.denied(terms, (want.least, beyond), [wait_ns, self.now_ns]);
+            self.holding.denied(terms, want.least, beyond, wait_ns, self.now_ns);
         } else {
             let asked_ns = self.now_ns;
             let stamp = plan.tick(now_us);
@@ -117,7 +117,7 @@ impl LoneWorld {
                 return false;
             }
             let before = self.holding.clone();
-            let mut spend = self.holding.spend(terms, cost, [now_ns, now_ns]);
+            let mut spend = self.holding.spend(terms, cost, now_ns, now_ns);
             let expired = self.holding.take_expired();
             if self.flaw == Some(LoneFlaw::DenialKept)
                 && expired[0].0 > 0

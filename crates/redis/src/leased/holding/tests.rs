@@ -15,7 +15,7 @@ fn grant(units: u64, asked_ns: u64) -> Grant {
 }
 
 fn spend(holding: &mut Holding, cost: u64, now_ns: u64) -> Spend {
-    holding.spend(TERMS, cost, [now_ns, now_ns])
+    holding.spend(TERMS, cost, now_ns, now_ns)
 }
 
 fn is_spent(spend: Spend) -> bool {
@@ -74,14 +74,14 @@ fn what_is_not_spent_in_time_is_gone() {
 fn after_a_denial_the_store_is_left_alone_until_it_has_units() {
     let mut holding = Holding::default();
     assert!(matches!(spend(&mut holding, 2, 0), Spend::Ask(_)));
-    holding.denied(TERMS, (2, Beyond::default()), [30 * MS, 0]);
+    holding.denied(TERMS, 2, Beyond::default(), 30 * MS, 0);
     assert_eq!(spend(&mut holding, 2, 29 * MS), Spend::Denied { retry_ns: MS });
     assert_eq!(spend(&mut holding, 5, 20 * MS), Spend::Denied { retry_ns: 10 * MS });
     assert!(!holding.is_idle(29 * MS));
     // A smaller cost may fit.
     assert_eq!(spend(&mut holding, 1, MS), Spend::Ask(LeaseWant { want: 1, least: 1 }));
     // The store is not asked more often than the poll interval, whatever it says.
-    holding.denied(TERMS, (1, Beyond::default()), [0, MS]);
+    holding.denied(TERMS, 1, Beyond::default(), 0, MS);
     assert_eq!(spend(&mut holding, 1, 2 * MS), Spend::Denied { retry_ns: 9 * MS });
     assert!(matches!(spend(&mut holding, 1, 11 * MS), Spend::Ask(_)));
 }
@@ -91,7 +91,7 @@ fn a_long_denial_is_looked_at_again_every_second() {
     let mut holding = Holding::default();
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
     let hour = 3_600_000 * MS;
-    holding.denied(TERMS, (1, Beyond::default()), [hour, 0]);
+    holding.denied(TERMS, 1, Beyond::default(), hour, 0);
     assert_eq!(spend(&mut holding, 1, 999 * MS), Spend::Denied { retry_ns: hour - 999 * MS });
     assert!(matches!(spend(&mut holding, 1, 1_000 * MS), Spend::Ask(_)));
 }
@@ -101,7 +101,7 @@ fn a_fault_answers_the_requests_that_came_before_it() {
     let mut holding = Holding::default();
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
     holding.failed(Fault::Deadline, 5 * MS);
-    let waited = holding.spend(TERMS, 1, [MS, 5 * MS]);
+    let waited = holding.spend(TERMS, 1, MS, 5 * MS);
     assert_eq!(waited, Spend::Failed(Fault::Deadline));
     assert!(matches!(spend(&mut holding, 1, 6 * MS), Spend::Ask(_)));
 }
@@ -145,7 +145,7 @@ fn a_denial_ends_when_units_come_back_to_the_limit() {
         let mut holding = Holding::default();
         holding.granted(TERMS, grant(2, 0), 0);
         assert!(matches!(spend(&mut holding, 5, 0), Spend::Ask(_)));
-        holding.denied(TERMS, (3, Beyond::default()), [1_500 * MS, 500 * MS]);
+        holding.denied(TERMS, 3, Beyond::default(), 1_500 * MS, 500 * MS);
         assert!(matches!(spend(&mut holding, 5, 500 * MS), Spend::Denied { .. }));
         holding
     };
@@ -162,7 +162,7 @@ fn leases_of_an_older_policy_are_given_back_under_that_and_not_spent() {
     let mut holding = Holding::default();
     holding.granted(TERMS, Grant { charged_us: 30, ..grant(5, 0) }, 0);
     let want = LeaseWant { want: 2, least: 2 };
-    assert_eq!(holding.spend(newer, 2, [MS, MS]), Spend::Ask(want));
+    assert_eq!(holding.spend(newer, 2, MS, MS), Spend::Ask(want));
     let old = ChargeStamp { at: 7, us: 30, era: 0 };
     assert_eq!(holding.take_expired(), [(5, old), (0, ChargeStamp::default())]);
     // The other way round: a limiter that still has the older policy looks at the store first.
@@ -274,7 +274,7 @@ fn as_many_units_are_lent_as_leave_enough_to_notice_that_they_are_spent() {
 fn a_key_can_be_forgotten_when_its_denial_is_to_be_asked_about_again() {
     let mut holding = Holding::default();
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
-    holding.denied(TERMS, (1, Beyond::default()), [30 * MS, 0]);
+    holding.denied(TERMS, 1, Beyond::default(), 30 * MS, 0);
     assert_eq!([30 * MS - 1, 30 * MS].map(|now_ns| holding.is_idle(now_ns)), [false, true]);
 }
 
@@ -321,7 +321,7 @@ fn the_next_lease_is_asked_for_when_a_quarter_of_one_is_left() {
 #[test]
 fn while_the_store_denies_or_fails_no_lease_is_asked_for_early() {
     let beyond = Beyond { remaining: 99, reset_ns: 0 };
-    let denied = |holding: &mut Holding| holding.denied(TERMS, (1, beyond), [30 * MS, 0]);
+    let denied = |holding: &mut Holding| holding.denied(TERMS, 1, beyond, 30 * MS, 0);
     assert_eq!([30 * MS - 1, 30 * MS].map(|at_ns| early(8, 3, at_ns, denied)), [None, Some(8)]);
     // After a failure the store is left alone for the poll interval.
     let failed = |holding: &mut Holding| holding.failed(Fault::Deadline, 0);
