@@ -132,8 +132,10 @@ fn claim(
     fresh: &mut Fresh<'_>,
 ) -> Round {
     let ask = &fresh.ask;
-    // A cost that never fits is denied whatever the key owes: it takes no cell.
-    if table.wish(*ask).is_never(&table.quota_of(ask.tier, &mut None).layout.kernel) {
+    // A cost that never fits is denied whatever the key owes: it takes no cell. One unit always fits, since every limit is
+    // at least 1, so most requests need not look up the quota here.
+    if ask.cost > 1 && table.wish(*ask).is_never(&table.quota_of(ask.tier, &mut None).layout.kernel)
+    {
         return Round::Decided(newcomer(table, identity, second, fresh));
     }
     // A charge first lets a floor follow, which may forget this very key, and then looks for a cell in all of its
