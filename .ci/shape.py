@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What no other tool looks at: `.ci/shape.py` prints each place that breaks one of these rules, and fails if there is one.
 
-circles    No two modules of a crate use each other, by whatever way: they could be read and changed only together.
+circles    No two modules of a crate use each other, directly or by others: they could be read and changed only together.
+           A path counts for the module that it names. So a circle is not seen that runs through what a module hands on
+           by `pub use`; nor is what a module takes from one that holds it.
 orderings  A comment beside each ordering of an atomic says why it is enough.
 readme     README.md is a page: 6,000 bytes at most.
 

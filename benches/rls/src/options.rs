@@ -45,7 +45,7 @@ pub(crate) struct RlsOptions {
     /// The address of a Redis server, in which the service then keeps its limits.
     #[arg(long)]
     pub(crate) redis: Option<String>,
-    /// How exactly it counts there: exact, leased or async.
+    /// Count each request in Redis (exact), in leases, or in the background (async).
     #[arg(long, default_value = "exact", requires = "redis")]
     pub(crate) accuracy: String,
     /// Given by `cargo bench`.

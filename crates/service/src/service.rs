@@ -40,7 +40,7 @@ pub(crate) struct Service {
     answers: AnswerParts,
     /// The headers of answers to plain questions.
     pub(crate) headers: Headers,
-    /// How to find a client's address when a proxy asks on its behalf.
+    /// Finds the client's address when a proxy asks on its behalf.
     pub(crate) client_address: ClientAddress,
     /// The charges of reservations, which a later request may settle.
     pub(crate) tokens: Tokens,
