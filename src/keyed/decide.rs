@@ -37,15 +37,16 @@ pub(super) fn decide_elsewhere(
     missed: Missed,
     fresh: &mut Fresh<'_>,
 ) -> Outcome {
-    let others = all_shards_of(identity.first, second);
-    for &index in &others[1..] {
-        prefetch(table.shard(index));
-    }
+    let [_, others @ ..] = all_shards_of(identity.first, second);
     let mut missed = missed;
-    for &index in &others[1..] {
+    for (nth, index) in others.into_iter().enumerate() {
         // It may be here or there: all words have to be looked at.
         if let Missed::Afar = missed {
             break;
+        }
+        // The sibling was asked for together with its home. A key that is not there either is in its second unit or new.
+        if nth + 1 == unit() {
+            others[nth..].iter().for_each(|&index| prefetch(table.shard(index)));
         }
         let shard = table.shard(index);
         // The hint alone, first: a new key has none in any shard.

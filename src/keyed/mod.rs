@@ -49,7 +49,7 @@ use crate::algorithm::Kernel;
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::hash::{Hashers, Identity, Mix, prefetch, unit};
+use crate::hash::{Hashers, Identity, Mix, prefetch_unit, unit};
 use crate::policy::Policy;
 use crate::refund::Amendment;
 use crate::verb::Verb;
@@ -65,7 +65,7 @@ use table::Table;
 pub(crate) use all::KeyTrace;
 pub(crate) use changing_cell::ChangingCell;
 pub use full::Full;
-pub(crate) use hit::Plan;
+pub(crate) use hit::PlannedCharge;
 pub use stats::Stats;
 pub use tiers::Tiers;
 
@@ -246,7 +246,7 @@ impl Place<'_> {
         let (ways, words_per_tag) = ([self.tier, to], table.layout.words_per_tag);
         let identity = self.mix.in_tier(self.identity(), ways, table.shards(), words_per_tag);
         let home = table.shard(identity.first);
-        prefetch(home);
+        prefetch_unit(home);
         Ok(Self { home, tag: identity.tag, tier: to, ..self })
     }
 
