@@ -58,7 +58,7 @@ mod joint;
 use crate::cell::Cell;
 use crate::clock::{Clock, OneReading, Timestamp};
 use crate::decision::{Decision, Permit};
-use crate::keyed::{KeyTrace, Plan};
+use crate::keyed::{KeyTrace, PlannedCharge};
 use crate::limit::Limit;
 use crate::meter::Meter;
 use crate::refund::Amendment;
@@ -100,7 +100,7 @@ pub struct Toll<'a> {
     decision: Option<Decision>,
     trace: Option<Trace>,
     /// How it is to be charged, as far as that was found out when it was asked.
-    plan: Option<Plan>,
+    plan: Option<PlannedCharge>,
 }
 
 /// What a charge found and left, as far as its decision does not say so.
@@ -205,11 +205,12 @@ impl Toll<'_> {
         }
     }
 
-    fn charge(&mut self) -> bool {
+    /// Charges it, and says how that went.
+    fn charge(&mut self) -> &Decision {
         let (cost, now) = (self.cost, self.now);
         // Each arm writes its decision where it stays: one that is handed over is copied once more.
         let traced = |decision: &Decision, trace| (decision.charged() > 0).then_some(trace);
-        let decision = match &self.limit {
+        match &self.limit {
             // Its quota may change, or it is a log.
             AnyLimit::Word(Limit::One(limiter)) if limiter.apart.is_some() => {
                 let told = limiter.ask(Verb::Check, cost, now, cost > 0);
@@ -227,10 +228,11 @@ impl Toll<'_> {
             }
             AnyLimit::Word(Limit::Key(place)) => {
                 // What the question has planned, if its word still stands.
-                let planned = self.plan.as_ref().and_then(|plan| place.carried_out(plan));
+                let planned =
+                    self.plan.as_ref().and_then(|plan| place.carried_out(plan, cost, now));
                 if let Some((outcome, trace)) = planned {
                     self.trace = Some(Trace::Key(trace));
-                    self.decision.insert(place.told(outcome, now))
+                    self.decision.insert(place.told(&outcome, now))
                 } else {
                     let (told, trace) = place.check(cost, now);
                     self.trace = trace.map(Trace::Key);
@@ -248,8 +250,7 @@ impl Toll<'_> {
                 self.trace = traced(decision, Trace::Stays);
                 decision
             }
-        };
-        decision.is_allowed()
+        }
     }
 
     /// Undoes the charge, if there is one, as far as that can be done.
@@ -353,10 +354,12 @@ fn undo_one(cell: &Cell, meter: &Meter, clock: &Clock, words: [Word; 2], undo: U
 pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
     const NONE: JointDecision = JointDecision { answer: None };
     let mut reading = OneReading::default();
+    let mut any_keeps_its_charge = false;
     for toll in tolls.iter_mut() {
         toll.own_clock = toll.at.is_none();
         toll.now = toll.at.unwrap_or_else(|| reading.of(toll.limit.clock()));
         (toll.decision, toll.trace, toll.plan) = (None, None, None);
+        any_keeps_its_charge |= !toll.limit.gives_back();
     }
     // What gives nothing back is charged last. The first to be charged is not asked before: if it denies then, there is
     // nothing to undo.
@@ -373,26 +376,30 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
             return denied;
         }
     }
+    // The limit with the fewest units left answers for all; of several the first. Only its decision is copied.
+    let mut fewest: Option<(usize, u64)> = None;
     for gives_back in [true, false] {
         for index in 0..tolls.len() {
             if tolls[index].limit.gives_back() != gives_back {
                 continue;
             }
-            if !tolls[index].charge() {
-                let denied = tolls[index].decision.map_or(NONE, |told| NONE.or(index, told));
+            let toll = &mut tolls[index];
+            let decision = toll.charge();
+            if decision.is_denied() {
+                let denied = NONE.or(index, *decision);
                 // The last one first: a limit that is named twice goes back the way it came.
                 tolls.iter().rev().for_each(|charged| charged.undo());
                 return denied;
             }
+            let remaining = decision.remaining();
+            // By index, too: a sketch is charged last, wherever it stands.
+            if fewest.is_none_or(|(first, least)| (remaining, index) < (least, first)) {
+                fewest = Some((index, remaining));
+            }
         }
-    }
-    // The limit with the fewest units left answers for all; of several the first. Only its decision is copied.
-    let mut fewest: Option<(usize, u64)> = None;
-    for (index, toll) in tolls.iter().enumerate() {
-        let Some(decision) = &toll.decision else { continue };
-        let remaining = decision.remaining();
-        if fewest.is_none_or(|(_, least)| remaining < least) {
-            fewest = Some((index, remaining));
+        // No sketch is among them, so all are charged.
+        if !any_keeps_its_charge {
+            break;
         }
     }
     JointDecision { answer: fewest.and_then(|(index, _)| Some((index, tolls[index].decision?))) }

@@ -19,7 +19,7 @@ fn start(clock: &ManualClock) -> Timestamp {
 
 fn charged<'a>(mut toll: Toll<'a>, now: Timestamp) -> Toll<'a> {
     toll.now = now;
-    assert!(toll.charge());
+    assert!(toll.charge().is_allowed());
     toll
 }
 
@@ -189,7 +189,7 @@ fn a_key_that_was_new_is_idle_again_and_its_cell_can_be_taken() {
         clock.set(now);
         for key in 0..cells {
             let mut toll = keyed.entry(&(round * cells + key)).at(now).cost(1);
-            if toll.charge() {
+            if toll.charge().is_allowed() {
                 assert_eq!(keyed.stats().live, 1);
                 toll.undo();
             }

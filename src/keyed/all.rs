@@ -28,7 +28,7 @@ use super::Place;
 use super::amend::amend;
 use super::ask::{Ask, Fresh};
 use super::decide::{answer, decide_slowly, refuse};
-use super::hit::Plan;
+use super::hit::{Plan, PlannedCharge};
 use super::points;
 use super::shard::Header;
 
@@ -55,14 +55,14 @@ impl Place<'_> {
 
     /// Whether [`peek`](Self::peek) says yes; and how [`check`](Self::check) is to charge then.
     #[inline]
-    pub(crate) fn admits(&self, cost: u64, now: Timestamp) -> (bool, Option<Plan>) {
+    pub(crate) fn admits(&self, cost: u64, now: Timestamp) -> (bool, Option<PlannedCharge>) {
         match self.plan(self.check_of(cost, now, cost > 0)) {
             // Decided without a write: nothing is left to carry out.
             Some(Plan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
             // It fits, and the CAS that charges it is known already.
             // Carried out by `check`, if all limits of the request admit it and the word still
             // stands.
-            Some(charge) => (true, Some(charge)),
+            Some(Plan::Charge(charge)) => (true, Some(charge)),
             // Not plain GCRA, not at home or not near: the slow way decides.
             None => (self.peek(cost, now).is_allowed(), None),
         }
@@ -76,12 +76,14 @@ impl Place<'_> {
 
     /// Carries out what [`admits`](Self::admits) has planned; `None` if the word has changed since.
     #[inline]
-    pub(crate) fn carried_out<'p>(&self, plan: &'p Plan) -> Option<(&'p Outcome, KeyTrace)> {
-        // A question's plan is not kept.
-        let Plan::Charge { cell, word, next, outcome } = plan else { return None };
-        // From the exact word that the plan was made on, as in `Plan::carried_out`.
-        let is_charged = self.home.charge(*cell, *word, *next);
-        is_charged.then_some((outcome, KeyTrace { before: outcome.before }))
+    pub(crate) fn carried_out(
+        &self,
+        plan: &PlannedCharge,
+        cost: u64,
+        now: Timestamp,
+    ) -> Option<(Outcome, KeyTrace)> {
+        let outcome = plan.carried_out(self.table, self.home, self.check_of(cost, now, true))?;
+        Some((outcome, KeyTrace { before: outcome.before }))
     }
 
     /// What a plan's outcome tells.
@@ -96,7 +98,11 @@ impl Place<'_> {
         let ask = self.check_of(cost, now, cost > 0);
         // Lock-free: a plan fails if another thread has replaced its word.
         while let Some(found) = self.plan(ask) {
-            if let Some(outcome) = found.carried_out(self.home) {
+            let done = match found {
+                Plan::Told(outcome) => Some(outcome),
+                Plan::Charge(charge) => charge.carried_out(self.table, self.home, ask),
+            };
+            if let Some(outcome) = done {
                 // Built in each branch, as in `Place::decide`.
                 return self.traced(self.told(&outcome, now), &outcome, ask);
             }

@@ -35,25 +35,50 @@ pub(super) fn way_of(layout: &Layout) -> Option<Way> {
 pub(crate) enum Plan {
     /// Nothing is to be written.
     Told(Outcome),
-    /// The word in this cell is to be replaced by the next.
-    Charge { cell: usize, word: u64, next: u64, outcome: Outcome },
+    Charge(PlannedCharge),
 }
 
-impl Plan {
-    /// Carries it out, however late: it is right for as long as the word stands. `None` if it does not.
+/// The word in this cell is to be replaced by the next. It is right for as long as the word stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlannedCharge {
+    cell: usize,
+    word: u64,
+    next: u64,
+    /// The time that the word holds and the next will hold, counted from the earliest that a word may hold now: what the
+    /// outcome is made of, in fewer words than an outcome has.
+    since: u64,
+    after: u64,
+}
+
+impl PlannedCharge {
+    /// Carries it out, however late, for the request that it was planned for. `None` if the word does not stand any more.
     #[inline(always)]
-    pub(super) fn carried_out(self, shard: &Shard) -> Option<Outcome> {
-        match self {
-            // Nothing is to be written, so the answer is that of the moment at which the word was
-            // read.
-            Self::Told(outcome) => Some(outcome),
-            // From the exact word that the plan was made on: if it stands, no thread has charged,
-            // forgotten or re-based it since, and the plan is what would be made now.
-            Self::Charge { cell, word, next, outcome } => {
-                shard.charge(cell, word, next).then_some(outcome)
-            }
-        }
+    pub(super) fn carried_out(&self, table: &Table, shard: &Shard, ask: Ask) -> Option<Outcome> {
+        // From the exact word that the plan was made on: if it stands, no thread has charged,
+        // forgotten or re-based it since, and the plan is what would be made now.
+        let is_charged = shard.charge(self.cell, self.word, self.next);
+        let Self { since, after, .. } = *self;
+        is_charged.then(|| {
+            outcome(table.layout.back, Verdict::Allowed, [since, after], ask.now_ns, ask.cost)
+        })
     }
+}
+
+/// What a word of plain GCRA held and holds, whose times are counted from `back` before now.
+#[inline(always)]
+fn outcome(
+    back: u64,
+    verdict: Verdict,
+    [before, after]: [u64; 2],
+    now_ns: u64,
+    cost: u64,
+) -> Outcome {
+    let held = |since: u64| Held {
+        ahead: since.saturating_sub(back),
+        behind: back.saturating_sub(since),
+        counts: 0,
+    };
+    Outcome::plain(verdict, held(before), held(after), now_ns, cost)
 }
 
 impl Table {
@@ -69,8 +94,15 @@ impl Table {
     ) -> Result<Outcome, Missed> {
         loop {
             // Lock-free: a plan that cannot be carried out was made on a word that another thread has replaced.
-            if let Some(outcome) = self.plan_plain(gcra, shard, tag, ask)?.carried_out(shard) {
-                return Ok(outcome);
+            // Here, and not in a method of the plan: that form has four instructions more in every decision.
+            match self.plan_plain(gcra, shard, tag, ask)? {
+                // The answer is that of the moment at which the word was read.
+                Plan::Told(outcome) => return Ok(outcome),
+                Plan::Charge(charge) => {
+                    if let Some(outcome) = charge.carried_out(self, shard, ask) {
+                        return Ok(outcome);
+                    }
+                }
             }
         }
     }
@@ -97,28 +129,20 @@ impl Table {
         let (cell, word) = self.read(shard, tag, now_ns)?;
         // The word's time, counted from the earliest that it may be: `back` is now.
         let since = word.wrapping_sub(earliest) & mask;
-        let outcome = |verdict, after: u64, cost| {
-            let held = |since: u64| Held {
-                ahead: since.saturating_sub(back),
-                behind: back.saturating_sub(since),
-                counts: 0,
-            };
-            Outcome::plain(verdict, held(since), held(after), now_ns, cost)
-        };
         // The word's time lies too far ahead of now for the cost to fit.
         // No overflow: `back` and the burst lie within the time field, which has 62 bits at most.
         if since > back + room {
-            return Ok(Plan::Told(outcome(Verdict::Denied, since, cost)));
+            return Ok(Plan::Told(outcome(back, Verdict::Denied, [since; 2], now_ns, cost)));
         }
         // A question: it would fit.
         if !charge {
-            return Ok(Plan::Told(outcome(Verdict::Allowed, since, 0)));
+            return Ok(Plan::Told(outcome(back, Verdict::Allowed, [since; 2], now_ns, 0)));
         }
         // An idle word's time counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
         // The tag lies above the bits of the mask, and plain GCRA has no counts beneath them.
         let next = tag | (earliest.wrapping_add(after) & mask);
-        Ok(Plan::Charge { cell, word, next, outcome: outcome(Verdict::Allowed, after, cost) })
+        Ok(Plan::Charge(PlannedCharge { cell, word, next, since, after }))
     }
 
     /// As [`hit_plain`](Self::hit_plain), for every other verb.
