@@ -67,7 +67,7 @@ impl<S: BuildHasher> Hashers<S> {
     }
 
     /// Where a key may live in a table of so many shards, and how it is recognised where so many live words have one tag.
-    /// Its home is on its way.
+    /// The lines of its first unit are on their way.
     #[inline(always)]
     pub(crate) fn find<'a, K: Hash + ?Sized, L: 'a>(
         &self,
@@ -174,6 +174,10 @@ pub(crate) fn scale(hash: u64, places: usize) -> usize {
 // Optimization Reference Manual). Where hardware does not, a sibling costs one more miss.
 pub(crate) const UNIT: usize = 2;
 
+/// A shard's size, which its type asserts.
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle)), not(miri)))]
+const LINE_BYTES: usize = 64;
+
 /// Shards in a unit of this table: a model may make do with one.
 #[inline(always)]
 pub(crate) fn unit() -> usize {
@@ -230,7 +234,7 @@ pub(crate) fn prefetch_unit<T>(home: &T) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle)), not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let sibling = std::ptr::from_ref(home).map_addr(|home| home ^ 64);
+        let sibling = std::ptr::from_ref(home).map_addr(|home| home ^ LINE_BYTES);
         // Units begin at two lines, so the sibling's address differs in this bit alone: see `Memory`.
         // SAFETY: a prefetch reads nothing into the program and cannot fault, whatever the address.
         unsafe { _mm_prefetch(sibling.cast(), _MM_HINT_T0) }
