@@ -103,7 +103,7 @@ pub struct Toll<'a> {
     plan: Option<PlannedCharge>,
 }
 
-/// What a charge found and left, as far as its decision does not say so.
+/// What an undo has to know of a charge that the decision does not tell.
 #[derive(Clone, Copy, Debug)]
 enum Trace {
     /// The words that it found and left.

@@ -46,8 +46,9 @@ impl Former {
     pub(crate) const NONE: Self =
         Self { kernel: Kernel::Log(Answers::NONE), at_ns: 0, until_ns: 0, most: 0 };
 
-    /// What the words of a quota that replaces another at this instant may have beyond it. `former` is that of the words
-    /// before, if they have one, and `most` the most that such a word counts.
+    /// For a quota, by its arithmetic, that another one replaces at this instant: the surplus that its words may have under
+    /// the new one. `most` is the most units that one of its words counts. `former` is the surplus that its words have
+    /// themselves, if it has replaced a quota in its turn.
     pub(crate) fn of(kernel: Kernel, most: u64, former: Option<Self>, at_ns: u64) -> Self {
         let until_ns = kernel.idle_ns(kernel.full(at_ns), at_ns);
         let own = Self { kernel, at_ns, until_ns, most };

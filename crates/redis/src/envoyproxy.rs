@@ -13,8 +13,9 @@
 //! deadline, breaker and metrics.
 //!
 //! # What is bounded
-//! The store tells each count to one request. So in a window of a key no more units are admitted than the limit, by all
-//! nodes of both programs together, and what is given back in it. What is denied is counted, too, so it can be fewer.
+//! The store tells each count to one request. So in one window of a key, all nodes of both programs together admit no more
+//! units than the limit and those that are given back in that window. They may admit fewer, since denied requests are
+//! counted, too.
 //! Limits of one request are counted one by one: what one denies stays charged to the others. Clocks that differ by d
 //! count in different windows for d: as at any edge of fixed windows, up to twice the limit passes around it.
 

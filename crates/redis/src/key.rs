@@ -8,9 +8,9 @@
 //! over all nodes, and the limits of one client, of whatever name and part, are in one slot and decided by one call.
 //! A client without a text has an empty tag. Then the whole key decides, and the limits lie apart.
 //!
-//! A client is written as it is, so that operators can read it. What is no text, white space and `%`, `{` and `}`
-//! are written as `%` and two digits for each byte; a client of more than [`LONGEST`] bytes as a digest of it. No two
-//! clients have the same text, except for a collision of digests.
+//! A client is written as it is, so that operators can read it. Bytes that are no text, white space, `%`, `{` and `}`
+//! are written as `%` and two hexadecimal digits each. A client of more than [`LONGEST`] bytes is written as its digest.
+//! No two clients have the same text, unless their digests collide.
 
 use ring::digest::{SHA256, digest};
 

@@ -37,8 +37,9 @@ pub(crate) struct LocalShare {
     limiter: Arc<KeyedLimiter<[u8]>>,
     /// The parts that a unit costs; 1 in a table that counts units.
     each: u64,
-    /// The limit as a whole, not of the share; and by how many units it was softened, of which a share has none.
+    /// The limit of all nodes together, not of this share.
     limit: u64,
+    /// By how many units that limit is softened. A share itself is not softened.
     beyond: u64,
     soft_bp: u16,
 }

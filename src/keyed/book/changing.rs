@@ -36,7 +36,7 @@ impl Changing<'_> {
         self.book.latest_ns.load(Ordering::Relaxed)
     }
 
-    /// When a change at `now` takes place: not before the one before it.
+    /// The instant at which a change at `now` takes place: `now`, or that of the last change if that is later.
     pub(in crate::keyed) fn instant(&self, now_ns: u64) -> u64 {
         // Relaxed, both: the right to change orders them.
         // So far below the last instant that one more than it, as `retired` has it, is no other word there.

@@ -269,9 +269,9 @@ pub(super) fn enter(table: &Table, first: usize, second: usize, mine: Seen) -> U
     // one; they date nothing, and only raise the instant that the key starts at.
     let own = table.shard(mine.shard).enter();
     let mut headers = headers(table, first, second);
-    // Its own stands among them, at least as high as it was when it was entered.
-    // The key's shards in their order; where its units are one, each is there twice, and the first
-    // place is as good.
+    // The header of the cell's own shard is among them, and its floor is at least as high as when the shard was entered.
+    // Headers come in the order of the key's shards. If both of its units are the same one, each shard comes twice,
+    // and its first place is as good as its second.
     let all = all_shards_of(first, second);
     for (nth, index) in all.into_iter().enumerate() {
         if index == mine.shard {

@@ -7,9 +7,8 @@
 //! All words of the table have the same tag and an index as wide; the index names the quota, and each
 //! quota divides what is left, the *state*, between its time and its counts as it needs, and its *surplus*, what it
 //! cannot count of what was spent before it (`algorithm/surplus.rs`). The surplus gets what the other two leave, up to
-//! 16 bits, and one at least: with more it is told more exactly. The epoch is
-//! one for all, too, since a shard has one floor: so a quota fits if its times can be told apart over
-//! five epochs and its own reach (the module above says why).
+//! 16 bits, and one at least: with more it is told more exactly. A shard has one floor, so all quotas have the same epoch. A
+//! quota fits if its times can be told apart over five epochs and its own reach (the module above says why).
 //!
 //! # Headroom
 //! The tag takes 32 bits if all quotas fit beside that, and the state everything else: what no quota
@@ -195,8 +194,8 @@ impl Shared {
             let (kernel, rules, count_bits, ahead) = choice;
             // In full width: a table's words may wrap until then, and so do the low 64 bits of ticks.
             let latest = kernel.passed(0, kernel.latest_ns());
-            // From now a word's time lies behind by the latest of all at most, and ahead by that and by what is charged
-            // ahead: twice the burst, a debt or a penalty.
+            // A word's time lies behind now by no more than the latest time that there is. It lies ahead of now by no more
+            // than that and what may be charged ahead: twice the burst, a debt or a penalty.
             let narrowest = if in_quarters {
                 let quarter = latest.saturating_add(SLACK).max(ahead.saturating_sub(1));
                 u64::BITS - quarter.leading_zeros() + 2

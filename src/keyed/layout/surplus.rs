@@ -11,7 +11,8 @@ impl Layout {
         ticks.min(self.surplus_bits.into()).min(12)
     }
 
-    /// The most units that a word of this quota may count, to be cut off by another.
+    /// The most units that a word of this quota may count. When another quota replaces it, what lies beyond that one is cut
+    /// off.
     pub(in crate::keyed) fn max_units(&self) -> u64 {
         let limit = self.kernel.limit();
         match self.kernel {

@@ -75,7 +75,7 @@ fn a_node_whose_clock_is_a_month_off_is_told_so_and_one_that_is_less_decides_as_
     assert_eq!(at(MARCH, MARCH), (1, Ok((APRIL, 1))));
     assert_eq!(at(MARCH + 31 * DAY, MARCH), (1, Ok((APRIL, 2))));
     assert_eq!(at(MARCH + 31 * DAY + 1, MARCH), (0, apart()));
-    // Ahead of the node's March there are April and, for what lies ahead of that, May.
+    // The node is in March: April may lie ahead of it, and May ahead of that.
     assert_eq!(at(MARCH, MAY - 1), (1, Ok((MAY, 1))));
     assert_eq!(at(MARCH, MAY), (0, apart()));
     assert_eq!(at(APRIL - 1, JUNE - 1), (1, Ok((JUNE, 1))));

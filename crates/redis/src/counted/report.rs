@@ -59,8 +59,9 @@ impl Inner {
         while under_way.join_next().await.is_some() {}
     }
 
-    /// Reports what was admitted of a key, so that the store counts it before it is asked for more: under another policy than
-    /// that of `era`, or if there is none all of it. What is under way to the store arrives there first.
+    /// Reports what was admitted of a key here, so that the store counts it before it is asked for more. What was admitted
+    /// under the policy of `era` need not be reported first; without an `era` all of it is. What is under way to the store
+    /// arrives there first.
     pub(crate) async fn report_before_asking(&self, key: &[u8], era: Option<u64>) {
         let Some(counts) = &self.local.counts else { return };
         if let Some(units) = counts.report_first(era, key) {

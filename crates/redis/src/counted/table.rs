@@ -120,8 +120,8 @@ impl CountTable {
         self.answered.notify_waiters();
     }
 
-    /// What is to be reported of a key before the store is asked about it: what was admitted, under another policy than that
-    /// of `era` if there is one.
+    /// What is to be reported of a key before the store is asked about it: what was admitted here, but not if that was under
+    /// the policy of `era`.
     pub(crate) fn report_first(&self, era: Option<u64>, key: &[u8]) -> Option<u64> {
         let mut set = locked(&self.sets[self.index(key)]);
         let (_, cell) = found(&mut set, key)?;

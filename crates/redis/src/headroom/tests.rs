@@ -53,7 +53,7 @@ fn a_look_counts_for_its_time_and_an_own_report_until_it_is_told() {
     assert_eq!((headroom.level(200), headroom.send()), (Some(8), Some(8)));
     headroom.learn(Some(8), 300);
     assert_eq!([TTL_MS + 299, TTL_MS + 300].map(|now| headroom.level(now)), [Some(8), None]);
-    // No report at all; and a time that no clock reaches.
+    // There is no report at all. Then one is learned at a time that no clock reaches.
     headroom.learn(None, TTL_MS + 400);
     assert_eq!((headroom.send(), headroom.level(TTL_MS + 500)), (None, None));
     headroom.learn(Some(32), u64::MAX);

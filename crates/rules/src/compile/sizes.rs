@@ -1,7 +1,8 @@
 //! [`RuleSizes`]: for how many clients the tables of each rule are built, decided for all rules before any is built.
 //!
-//! A rule with a `capacity` has that size, whatever there is. A rule without one that was there before keeps its size, since
-//! a table keeps no keys: in another one nothing would be spent. Rules that come later share half of what is free.
+//! A rule with a `capacity` has that size, however much memory there is. A rule without one keeps the size that it had
+//! before: a table does not keep its keys, so in a table of another size nothing would be spent. Rules that come later share
+//! half of what is free.
 //!
 //! A rule that is new has no more than it would have if all rules without a capacity were new. If it has less than a quarter
 //! of that, or if all do not fit, the domains that are gone are given up first ([`crate::reclaim`]). If that is not enough,

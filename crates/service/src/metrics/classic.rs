@@ -1,9 +1,9 @@
 //! Prometheus' older text format, for readers that do not ask for OpenMetrics.
 //!
-//! The two differ in what they call a counter, and in the last line. In OpenMetrics `# TYPE tollgate_requests counter`
-//! has the series `tollgate_requests_total`; in the older format a counter is called as its series are. And a counter
-//! whose name does not end in `_total` has no type in OpenMetrics, where this service says `unknown` for it, and for
-//! nothing else.
+//! The two differ in the names of counters and in the last line. In OpenMetrics the line `# TYPE tollgate_requests counter`
+//! is followed by the series `tollgate_requests_total`; in the older format both have the name of the series. In OpenMetrics
+//! a counter whose name does not end in `_total` cannot be declared as one: this service declares it `unknown`, and
+//! declares nothing else so.
 
 /// A page of OpenMetrics in the older format.
 pub(super) fn classic(page: &str) -> String {

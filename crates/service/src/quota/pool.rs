@@ -27,8 +27,9 @@
 //!
 //! So less for one Envoy is not more for another until it is known to be in force.
 //!
-//! An Envoy fills its bucket again if an assignment arrives after the last one has ended, even if it is the same. So a
-//! lease is prolonged only while that is certain to arrive in time; later it is given anew, and paid.
+//! If an assignment arrives after the last one has ended, an Envoy fills its bucket again, even if the two are the same. So
+//! a lease is prolonged only as long as the prolongation is certain to arrive in time. After that it is a new lease, and its
+//! `b` is paid again.
 //!
 //! # Over a restart
 //! When a service stops, it assigns nothing any more and saves its pools ([`Pool::saved`]). The next service begins with them
