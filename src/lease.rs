@@ -65,7 +65,7 @@ impl<'a> Entry<'a> {
     /// ```
     pub fn lease(self, units: u64) -> Result<Lease<'a>, Denial> {
         let permit = self.check(units).into_result()?;
-        // One answer for the whole batch: which of its units went beyond is not told apart.
+        // The batch has one answer: it does not tell which of its units went beyond the limit.
         Ok(Lease { entry: self, units, left: units, permit, over: permit.is_over() })
     }
 }

@@ -81,7 +81,8 @@ pub(super) fn decide_slowly(
     let is_here = |shard: &Shard| shard.hint(identity.tag, table.layout.state_bits).is_some();
     let (is_check, home) = (fresh.ask.verb == Verb::Check, table.shard(identity.first));
     let is_home = is_here(home);
-    // One key in twenty lives in its second unit, and a new one looks at all of its shards: so their lines are asked for.
+    // Few keys live in their second unit, but a new one looks at all of its shards: so those lines are asked for. Those of
+    // the first unit were when the key was hashed.
     // Two things are done at home and need no other line: the first check of a shard after an epoch, and every other
     // verb of a key that is there.
     if !(is_home && (!is_check || has_to_follow(table, home, fresh.ask))) {

@@ -131,8 +131,8 @@ pub(super) enum Missed {
 }
 
 impl Shard {
-    /// A word and its cell, by a hint of a tag, if it `is_found` under the header that dates it. Lock-free: each turn means
-    /// that another thread has installed or advanced something.
+    /// The word that a hint of `tag` names, and its cell, if `is_found` says yes to the word and the header that dates it.
+    /// Lock-free: each turn means that another thread has installed or advanced something.
     #[inline(always)]
     pub(super) fn read(
         &self,

@@ -207,8 +207,8 @@ fn look_again(
     Again::Stands
 }
 
-/// The outcome of a request that was decided in the sketch. What there is to answer is worked out now:
-/// it is not the table's own word that will be asked.
+/// The outcome of a request that was decided in the sketch. Its answers are worked out now: they cannot be computed from the
+/// outcome later, as those of a word of the table are.
 fn spilled(
     table: &Table,
     identity: Identity,

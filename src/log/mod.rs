@@ -117,7 +117,7 @@ impl Log {
     pub(crate) fn amend(&self, now: Timestamp, amendment: Amendment<'_>) -> u64 {
         // While it is held the count does not change: what is given back lowers slots (`changing.rs`).
         let right = self.changing.as_ref().map(|changing| changing.giving_back());
-        // Refused, but for a reset, which forgives what comes meanwhile as well.
+        // A change of the count is under way, so this is refused. A reset is not: it forgives whatever comes meanwhile, too.
         if matches!(right, Some(None)) && !matches!(amendment, Amendment::Reset) {
             return 0;
         }

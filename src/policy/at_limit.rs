@@ -58,9 +58,9 @@ use crate::wait::Wait;
 ///   granule earlier. A client that asks for single units without a pause is kept out all the same, and no more is ever admitted
 ///   than without `count-denied`. Under `gcra 10/m burst 5 count-denied 30s` the granule is 30 ms: a client that asks a
 ///   million times a second causes 33 writes a second, and one unit then waits for more than 29.97 s, and 30 s at most.
-/// * The end of an extended penalty moves by a thousandth of its length or more, or not at all. So it comes less than that
-///   before the whole length after the last denial: more than 9 min 59.4 s after it, where that is ten minutes. A
-///   penalty that is not extended lasts for its whole length.
+/// * The end of an extended penalty moves by a thousandth of its length or more, or not at all. So a penalty of ten minutes
+///   ends more than 9 min 59.4 s after the last denial, and ten minutes after it at most. A penalty that is not extended
+///   lasts for its whole length.
 /// * The count of a window is exact. When it has come to where it stops, denials write nothing until its time is over.
 /// * A sliding log records no denial as long as all units in it are of the last thousandth of its window. So denials write to
 ///   each of its slots once in that time at most, and each of the units is less than that older than if all were recorded.

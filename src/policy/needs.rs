@@ -139,7 +139,7 @@ impl WordNeeds<'_> {
         burst.max(self.denied_ticks(unit_bits).unwrap_or(0)).max(end).max(queue).max(debt)
     }
 
-    /// How many times its limit a word holds with all the debt that the policy names, the limit itself among them.
+    /// How many times the limit a word may hold: once the limit itself, and the debt that the policy allows.
     fn debt_times(self) -> Option<u128> {
         let times = self.policy.at_limit.debt;
         (times > 0).then_some(1 + u128::from(times))

@@ -50,7 +50,7 @@ pub(crate) fn compile_in_room(
     Ok(RuleSet { dropped_domains: dropped.to_vec(), ..rules })
 }
 
-/// Whether it would not be there if there were more room, perhaps.
+/// Whether more room might mend this error.
 fn is_for_room(error: &RuleError) -> bool {
     matches!(error.problem, Problem::TooMuchMemory { .. } | Problem::TooLarge { .. })
 }

@@ -44,7 +44,7 @@ pub(crate) struct OfKey {
 pub(crate) struct Matched {
     pub(crate) ranges: Ranges<Node>,
     pub(crate) expressions: Vec<(Expression, Node)>,
-    /// All expressions in one, where there are several and that fits.
+    /// All expressions compiled into one; `None` if there are fewer than two, or if they are too large together.
     set: Option<ExpressionSet>,
 }
 

@@ -153,7 +153,7 @@ impl Service {
         }
     }
 
-    /// Logs once that series were refused: a rule may have been written in the belief that its key has few values.
+    /// Logs once that series were refused: whoever wrote the rule may have believed that its key has few values.
     pub(crate) fn tell_series(&self) {
         let SeriesStatus { live, max, refused, .. } = self.cache().series();
         // Relaxed: the flag by itself decides which call logs.

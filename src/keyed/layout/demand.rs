@@ -13,7 +13,7 @@ const UNIT_BITS_SHORT: std::ops::Range<u8> = 4..8;
 const TICK_NS_SHORT: std::ops::Range<u64> = 1..16;
 
 /// A from-first start is rounded up to one of so many quanta in a window, or more: the window may stay
-/// shut that much too long. The coarser is for limits whose count leaves little room.
+/// shut that much too long. The smaller number is for limits whose count leaves little room.
 pub(super) const QUANTA: [u64; 2] = [1 << 16, 1 << 12];
 
 /// The end of a penalty is rounded up to one of so many quanta in a window, or more: no coarser than the

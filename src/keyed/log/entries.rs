@@ -237,8 +237,8 @@ impl Slots for LogEntry<'_> {
         if planted(Fault::ChargeUnconfirmed) {
             return true;
         }
-        // SeqCst: the unit (and `until`) comes before my look at the header, the header's change before the
-        // forgetter's look at `until`. With a fence in between on both sides, one of us sees the other.
+        // SeqCst: this thread writes the unit (and `until`) and then looks at the header. A thread that forgets the entry
+        // changes the header and then looks at `until`. With a fence in between on both sides, one sees the other.
         if !planted(Fault::ConfirmWithoutFence) {
             fence(Ordering::SeqCst);
         }

@@ -275,7 +275,7 @@ fn a_script_that_carries_out_something_else_is_caught() {
     }
 }
 
-/// A reservation of more than the burst, and one behind so many units, are what the core makes of them.
+/// Reservations of more than the burst, and those that wait behind more than the burst.
 #[test]
 fn places_of_any_size_wait_as_long_as_in_the_core() {
     let server = Server::start();

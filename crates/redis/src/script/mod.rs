@@ -26,7 +26,7 @@ use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
 use crate::script::state::State;
 
 const DECIDE: &str = include_str!("decide.lua");
-/// The head of the function whose body is the rest up to its end in request.lua.
+/// Opens a function around the files that follow it. Its `end` stands in request.lua.
 const OTHERS: &str = "local function others()\n";
 const AT_LIMIT: &str = include_str!("at_limit.lua");
 const LOG: &str = include_str!("log.lua");

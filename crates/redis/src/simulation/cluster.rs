@@ -68,7 +68,7 @@ fn the_keys_of_a_domain_are_spread_evenly_over_a_hundred_nodes() {
         gigabytes(most),
     );
     for (count, slots) in of_nodes.into_iter().zip(slots) {
-        // As if each key had been thrown by itself: five standard deviations.
+        // No more than five standard deviations off what is expected if each key chooses its slot at random.
         let expected = keys as f64 * slots as f64 / f64::from(SLOTS);
         let off = (count as f64 - expected).abs();
         assert!(off < 5.0 * expected.sqrt(), "{count} keys in {slots} slots, {expected} expected");

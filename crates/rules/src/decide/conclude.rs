@@ -144,7 +144,7 @@ fn count_uncharged(part: &mut Part<'_>) {
     }
 }
 
-/// An answer without the rules by which it was decided.
+/// An answer before the rules that it was decided by are attached to it.
 pub(super) struct Concluded {
     code: Code,
     statuses: Vec<Status>,

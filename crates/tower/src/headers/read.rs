@@ -349,7 +349,7 @@ impl<'t> Member<'t> {
         Self { head, parameters: parameters.map(|(key, it)| (key.trim(), it.trim())).collect() }
     }
 
-    /// Of several of one name the last, as in structured fields.
+    /// The value of a parameter; if several have this name, that of the last one, as in structured fields.
     fn parameter(&self, name: &str) -> Option<&'t str> {
         self.parameters.iter().rfind(|(key, _)| *key == name).map(|(_, value)| *value)
     }
