@@ -103,7 +103,7 @@ pub struct Toll<'a> {
     plan: Option<PlannedCharge>,
 }
 
-/// What an undo has to know of a charge that the decision does not tell.
+/// What an undo needs to know about a charge, beyond what the decision tells.
 #[derive(Clone, Copy, Debug)]
 enum Trace {
     /// The words that it found and left.

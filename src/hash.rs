@@ -175,7 +175,6 @@ pub(crate) fn scale(hash: u64, places: usize) -> usize {
 pub(crate) const UNIT: usize = 2;
 
 /// A shard's size, which its type asserts.
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle)), not(miri)))]
 const LINE_BYTES: usize = 64;
 
 /// Shards in a unit of this table: a model may make do with one.
@@ -212,33 +211,33 @@ pub(crate) fn all_shards_of(home: usize, second: usize) -> [usize; 2 * UNIT] {
 /// Reading the time stamp counter waits for earlier loads on common x86-64 CPUs. Asking for the line first and reading
 /// the clock second lets the two overlap, which halves the cost of a decision on tables larger than the cache.
 #[inline(always)]
-#[allow(unsafe_code)]
 pub(crate) fn prefetch<T>(target: &T) {
-    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-    {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch of a reference's address reads nothing into the program and cannot fault.
-        unsafe { _mm_prefetch(std::ptr::from_ref(target).cast(), _MM_HINT_T0) }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
-    let _ = target;
+    prefetch_at(target);
 }
 
 /// Asks for the line of `home` and for its sibling's, where one key in twenty is. The hardware fetches pairs of lines only if it
 /// has little else to fetch; else such a key would wait for a second line after the first, and with it the next reading of
 /// the clock (see [`prefetch`]).
 #[inline(always)]
-#[allow(unsafe_code)]
 pub(crate) fn prefetch_unit<T>(home: &T) {
-    prefetch(home);
-    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle)), not(miri)))]
+    let home = std::ptr::from_ref(home);
+    prefetch_at(home);
+    // Units begin where two lines do (`keyed/memory.rs`), so the sibling's address differs in this bit alone.
+    prefetch_at(home.map_addr(|home| home ^ LINE_BYTES));
+}
+
+/// Asks for the line at an address, whatever is there.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn prefetch_at<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let sibling = std::ptr::from_ref(home).map_addr(|home| home ^ LINE_BYTES);
-        // Units begin at two lines, so the sibling's address differs in this bit alone: see `Memory`.
         // SAFETY: a prefetch reads nothing into the program and cannot fault, whatever the address.
-        unsafe { _mm_prefetch(sibling.cast(), _MM_HINT_T0) }
+        unsafe { _mm_prefetch(address.cast(), _MM_HINT_T0) }
     }
+    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+    let _ = address;
 }
 
 #[cfg(test)]

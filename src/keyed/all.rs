@@ -96,18 +96,12 @@ impl Place<'_> {
     #[inline(never)]
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
         let ask = self.check_of(cost, now, cost > 0);
-        // Lock-free: a plan fails if another thread has replaced its word.
-        while let Some(found) = self.plan(ask) {
-            let done = match found {
-                Plan::Told(outcome) => Some(outcome),
-                Plan::Charge(charge) => charge.carried_out(self.table, self.home, ask),
-            };
-            if let Some(outcome) = done {
-                // Built in each branch, as in `Place::decide`.
-                return self.traced(self.told(&outcome, now), &outcome, ask);
-            }
+        if let Kernel::Gcra(gcra) = self.table.kernel()
+            && let Ok(outcome) = self.table.hit_plain(gcra, self.home, self.tag, ask)
+        {
+            return self.traced(self.told(&outcome, now), &outcome, ask);
         }
-        // The key has left its cell at home, or its floor is not near any more.
+        // Another policy; or the key has left its cell at home, or its floor is not near any more.
         self.decide_slowly(ask)
     }
 

@@ -50,7 +50,7 @@ pub(crate) fn compile_in_room(
     Ok(RuleSet { dropped_domains: dropped.to_vec(), ..rules })
 }
 
-/// Whether more room might mend this error.
+/// Says whether this error might not have come if there were more room.
 fn is_for_room(error: &RuleError) -> bool {
     matches!(error.problem, Problem::TooMuchMemory { .. } | Problem::TooLarge { .. })
 }

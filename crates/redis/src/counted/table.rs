@@ -120,8 +120,8 @@ impl CountTable {
         self.answered.notify_waiters();
     }
 
-    /// What is to be reported of a key before the store is asked about it: what was admitted here, but not if that was under
-    /// the policy of `era`.
+    /// Begins a report that the store must have before it is asked about the key, and returns its units. `None` if nothing
+    /// is unreported, or if it was admitted under the policy of `era`.
     pub(crate) fn report_first(&self, era: Option<u64>, key: &[u8]) -> Option<u64> {
         let mut set = locked(&self.sets[self.index(key)]);
         let (_, cell) = found(&mut set, key)?;

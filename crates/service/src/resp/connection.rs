@@ -16,7 +16,7 @@ use crate::service::Service;
 /// How long a connection may be idle: pools of clients keep connections, and those that died are not noticed otherwise.
 pub(super) const IDLE: Duration = Duration::from_secs(300);
 
-/// How long a client may take to send the rest of a request that it has begun, and to take its answers.
+/// A client is given this long to send the rest of a request that it has begun, and as long to take its answers.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
 /// The size of both buffers of a connection, while no request or answer needs more.
