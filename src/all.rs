@@ -357,7 +357,7 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
     let mut any_keeps_its_charge = false;
     for toll in tolls.iter_mut() {
         toll.own_clock = toll.at.is_none();
-        toll.now = toll.at.unwrap_or_else(|| reading.of(toll.limit.clock()));
+        toll.now = toll.at.unwrap_or_else(|| reading.of(toll.limit.clock_to_read()));
         (toll.decision, toll.trace, toll.plan) = (None, None, None);
         any_keeps_its_charge |= !toll.limit.gives_back();
     }

@@ -67,7 +67,7 @@ impl<S: BuildHasher> Hashers<S> {
     }
 
     /// Where a key may live in a table of so many shards, and how it is recognised where so many live words have one tag.
-    /// The lines of its first unit are on their way.
+    /// Its home is on its way.
     #[inline(always)]
     pub(crate) fn find<'a, K: Hash + ?Sized, L: 'a>(
         &self,
@@ -78,7 +78,7 @@ impl<S: BuildHasher> Hashers<S> {
     ) -> Identity {
         let hash = hash_of(&self.place, key);
         let first = scale(hash, shards);
-        prefetch_unit(line(first));
+        prefetch(line(first));
         Identity { first, tag: tag_of(hash, words_per_tag) }
     }
 
@@ -215,15 +215,14 @@ pub(crate) fn prefetch<T>(target: &T) {
     prefetch_at(target);
 }
 
-/// Asks for the line of `home` and for its sibling's, where one key in twenty is. The hardware fetches pairs of lines only if it
-/// has little else to fetch; else such a key would wait for a second line after the first, and with it the next reading of
-/// the clock (see [`prefetch`]).
+/// Asks for the other line of the unit that `home` is in, before a clock is read. One key in twenty is there. The hardware
+/// fetches pairs of lines only if it has little else to fetch; else such a key would wait for a second line after the first,
+/// and with it the next reading of the clock (see [`prefetch`]). Where no clock is read nothing waits for one key, and twice
+/// as many lines under way would cost more than they save in tables that are far larger than the cache.
 #[inline(always)]
-pub(crate) fn prefetch_unit<T>(home: &T) {
-    let home = std::ptr::from_ref(home);
-    prefetch_at(home);
+pub(crate) fn prefetch_sibling<T>(home: &T) {
     // Units begin where two lines do (`keyed/memory.rs`), so the sibling's address differs in this bit alone.
-    prefetch_at(home.map_addr(|home| home ^ LINE_BYTES));
+    prefetch_at(std::ptr::from_ref(home).map_addr(|home| home ^ LINE_BYTES));
 }
 
 /// Asks for the line at an address, whatever is there.

@@ -36,9 +36,11 @@ impl<'a> From<KeyCells<'a>> for AnyLimit<'a> {
 }
 
 impl AnyLimit<'_> {
+    /// The clock of a limit that is about to be asked at its own time.
     #[inline(always)]
-    pub(super) fn clock(&self) -> &Clock {
+    pub(super) fn clock_to_read(&self) -> &Clock {
         match self {
+            Self::Word(Limit::Key(place)) => place.clock_to_read(),
             Self::Word(limit) => limit.clock(),
             Self::Stripes(stripes) => stripes.clock(),
             Self::Cells(cells) => cells.clock(),

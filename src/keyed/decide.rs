@@ -37,16 +37,15 @@ pub(super) fn decide_elsewhere(
     missed: Missed,
     fresh: &mut Fresh<'_>,
 ) -> Outcome {
-    let [_, others @ ..] = all_shards_of(identity.first, second);
+    let others = all_shards_of(identity.first, second);
+    for &index in &others[1..] {
+        prefetch(table.shard(index));
+    }
     let mut missed = missed;
-    for (nth, index) in others.into_iter().enumerate() {
+    for &index in &others[1..] {
         // It may be here or there: all words have to be looked at.
         if let Missed::Afar = missed {
             break;
-        }
-        // The sibling was asked for together with its home. A key that is not there either is in its second unit or new.
-        if nth + 1 == unit() {
-            others[nth..].iter().for_each(|&index| prefetch(table.shard(index)));
         }
         let shard = table.shard(index);
         // The hint alone, first: a new key has none in any shard.
@@ -81,8 +80,7 @@ pub(super) fn decide_slowly(
     let is_here = |shard: &Shard| shard.hint(identity.tag, table.layout.state_bits).is_some();
     let (is_check, home) = (fresh.ask.verb == Verb::Check, table.shard(identity.first));
     let is_home = is_here(home);
-    // Few keys live in their second unit, but a new one looks at all of its shards: so those lines are asked for. Those of
-    // the first unit were when the key was hashed.
+    // Few keys live in their second unit, but a new one looks at all of its shards: so those lines are asked for.
     // Two things are done at home and need no other line: the first check of a shard after an epoch, and every other
     // verb of a key that is there.
     if !(is_home && (!is_check || has_to_follow(table, home, fresh.ask))) {

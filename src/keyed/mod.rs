@@ -49,7 +49,7 @@ use crate::algorithm::Kernel;
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::hash::{Hashers, Identity, Mix, prefetch_unit, unit};
+use crate::hash::{Hashers, Identity, Mix, prefetch, prefetch_sibling, unit};
 use crate::policy::Policy;
 use crate::refund::Amendment;
 use crate::verb::Verb;
@@ -246,7 +246,7 @@ impl Place<'_> {
         let (ways, words_per_tag) = ([self.tier, to], table.layout.words_per_tag);
         let identity = self.mix.in_tier(self.identity(), ways, table.shards(), words_per_tag);
         let home = table.shard(identity.first);
-        prefetch_unit(home);
+        prefetch(home);
         Ok(Self { home, tag: identity.tag, tier: to, ..self })
     }
 
@@ -262,6 +262,13 @@ impl Place<'_> {
         self.mix.second(self.identity(), self.table.shards(), unit)
     }
 
+    /// The table's clock, for a decision that reads it now: the key's other line is asked for before.
+    #[inline(always)]
+    pub(crate) fn clock_to_read(&self) -> &Clock {
+        prefetch_sibling(self.home);
+        self.clock
+    }
+
     /// Decides at `at`, or else at the time of the table's clock.
     #[inline(always)]
     pub(crate) fn ask(
@@ -274,7 +281,10 @@ impl Place<'_> {
         // With a caller's time there is no clock to be read again, should a floor be ahead of it.
         let (now, clock) = match at {
             Some(now) => (now, None),
-            None => (self.clock.now(), Some(self.clock)),
+            None => {
+                let clock = self.clock_to_read();
+                (clock.now(), Some(clock))
+            }
         };
         let ask = Ask { now_ns: now.as_nanos(), cost, charge, verb, tier: self.tier };
         self.decide(ask, clock)
