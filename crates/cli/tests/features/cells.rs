@@ -6,13 +6,13 @@ use std::path::Path;
 /// How something stands at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elsewhere {
-    /// The test of this page does it.
+    /// It works, and the test of this page shows it.
     Done,
-    /// In this file there is this test.
+    /// It works, and the test of this name in this file shows it.
     Test(&'static str, &'static str),
-    /// It cannot be: the argument.
+    /// It is refused, for this reason.
     Never(&'static str),
-    /// There is nothing there that it could mean: why.
+    /// It would have no meaning there, for this reason.
     NoMeaning(&'static str),
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct CellRow {
     pub(crate) cells: Vec<Elsewhere>,
 }
 
-/// Tables that share their arguments and the list of their tests.
+/// Tables that share their reasons and the list of their tests.
 #[derive(Default)]
 pub(crate) struct Tables {
     reasons: Vec<&'static str>,
@@ -75,14 +75,13 @@ impl Tables {
         format!("{word} {}", letters(at))
     }
 
-    /// The arguments, each with its letters.
-    pub(crate) fn arguments(&self) -> String {
-        let argument =
-            |(n, why): (usize, &&str)| wrapped(&format!("* **{}**", letters(n)), " ", why);
-        self.reasons.iter().enumerate().map(argument).collect()
+    /// The reasons, each behind its letters.
+    pub(crate) fn reasons(&self) -> String {
+        let reason = |(n, why): (usize, &&str)| wrapped(&format!("* **{}**", letters(n)), " ", why);
+        self.reasons.iter().enumerate().map(reason).collect()
     }
 
-    /// Which test shows what.
+    /// The tests that the cells name.
     pub(crate) fn tests(&self) -> String {
         format!("| | at | test |\n|---|---|---|\n{}", self.tests.concat())
     }

@@ -14,18 +14,21 @@ const CHANGED: &str = "crates/redis/tests/changed.rs";
 const REPLAY_RULES: &str = "crates/cli/tests/replay_rules.rs";
 const BAD_INPUTS: &str = "crates/redis/tests/bad_inputs.rs";
 
-const ONE_CLIENT: Elsewhere = NoMeaning("All requests are of one client.");
-const NO_CHANGE: Elsewhere =
-    NoMeaning("A run tries a policy on all of its requests; another is tried beside it.");
-const NO_THREADS: Elsewhere =
-    NoMeaning("It is for threads that meet on one limit. Here one decision comes after the other.");
+const ONE_CLIENT: Elsewhere = NoMeaning("A simulation has one client.");
+const NO_CHANGE: Elsewhere = NoMeaning(
+    "A run applies each policy to all requests. To compare two quotas, run both policies.",
+);
+const NO_THREADS: Elsewhere = NoMeaning(
+    "It serves threads that meet on one limit, but a run makes one decision after the other.",
+);
 const NO_CROWD: Elsewhere =
-    NoMeaning("A run ends with its input, and takes the memory of the keys that are in it.");
+    NoMeaning("A run ends with its input and takes as much memory as that input has keys.");
 const STORE_DECIDES: Elsewhere = NoMeaning(
-    "The store decides one call after the other, and what is held here is spent by one word for each key.",
+    "Redis makes one decision after the other, and a node spends its lease of a key by one word.",
 );
 const STORE_FORGETS: Elsewhere = Never(
-    "No client pays for another, on any node; and the store forgets what is unused, which is what a sketch would save.",
+    "No client pays for another, on any node. A sketch would save the memory of unused keys, and Redis forgets those by \
+     itself.",
 );
 const ALL_MODES: Elsewhere =
     Test(CHANGED, "a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode");
@@ -101,8 +104,8 @@ const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
             NO_THREADS,
             Test(ANY_LIMIT, "every_kind_of_limit_decides_and_is_told_alike"),
             Never(
-                "The quota of a rule may change at a reload, and its denials may count: both need one word. What a \
-                 request costs a service is its sockets, not that word.",
+                "A reload may change the quota of a rule, and its denials may count: both need one word for the whole \
+                 limit. A service spends its time on sockets and not on that word.",
             ),
             STORE_DECIDES,
             STORE_DECIDES,
@@ -116,11 +119,12 @@ const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
             NO_THREADS,
             IN_THE_PROGRAM,
             NoMeaning(
-                "Over Redis the rules hold leases: see there. Alone, a service decides by the words themselves.",
+                "A service without Redis has the words of its limits in its own memory. Over Redis, its rules hold leases: \
+                 see Redis leased.",
             ),
-            NoMeaning("Mode leased is this."),
+            NoMeaning("Use mode leased, which takes leases."),
             Test(LEASED, "units_that_are_returned_can_be_had_by_others"),
-            NoMeaning("Mode leased is this."),
+            NoMeaning("Use mode leased, which takes leases."),
         ],
     ),
     (
@@ -130,8 +134,8 @@ const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
             ONE_CLIENT,
             Test(ANY_LIMIT, "every_kind_of_limit_decides_and_is_told_alike"),
             Never(
-                "A sketch refuses a share of the clients wrongly. A rule counts each client by itself, and a full table \
-                 decides newcomers in its spill, which is a sketch: see the last row.",
+                "A sketch wrongly refuses some of the clients, and a rule counts each client by itself. A full table does \
+                 decide new clients by a sketch: see the last row.",
             ),
             STORE_FORGETS,
             STORE_FORGETS,

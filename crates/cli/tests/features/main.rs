@@ -1,7 +1,8 @@
 //! `docs/features.md`: which policy works at which place. Every cell is filled here: each policy decides the same
 //! requests at each place, and the answers are compared one by one with those of a `Limiter`.
 //!
-//! The page that the run makes is in `target/ci/features.md`; if only the page is old, copy it.
+//! The run writes the page to `target/ci/features.md`; if the policies changed and the page is old, copy it. The tests
+//! that the page relies on are listed in `target/ci/features-tests.md`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -83,10 +84,11 @@ async fn the_page_is_what_every_place_does() {
     }
     stores::all_are_as_told();
     nodes::all_or_nothing_is_as_told(&server.address()).await;
-    let page = page::page(&ROWS, &cells);
+    let (page, tests) = page::page(&ROWS, &cells);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     fs::create_dir_all(root.join("target/ci")).unwrap();
     fs::write(root.join("target/ci/features.md"), &page).unwrap();
+    fs::write(root.join("target/ci/features-tests.md"), &tests).unwrap();
     let committed = fs::read_to_string(root.join("docs/features.md")).unwrap_or_default();
     assert!(
         committed == page,

@@ -50,46 +50,47 @@ impl Cell {
 const HEAD: &str = "\
 # Features, and where they work
 
-A test makes this page (`crates/cli/tests/features`), and fails where it differs. What the service answers is decided
-by the rules.
+A test writes this page (`crates/cli/tests/features`) and fails if the committed page differs. The service decides by
+the rules, so its column is that of the rules.
 
-* *yes*: it works. The test does it there, or runs the test that is named below.
-* *never*: it is refused, with a typed error when the limit is built, never kept in part; or there is no call for it.
-  The argument has the number or letter that follows.
-* *–*: there is nothing that it could mean.
+* *yes*: it works. The test of this page shows it, or names another test that does.
+* *never*: it is refused, by a typed error when the limit is built, or because there is no method for it. The number or
+  letter leads to the reason.
+* *–*: it would have no meaning there. The number or letter leads to the reason.
 
 ## Policies, and what happens at the limit
 
-Each policy decided the same requests at each place, and each answer was that of a `Limiter`: 32 requests in five
-minutes, with pauses, rows of denials and a last burst; over Redis, whose clock is the server's, nine of one to three
-units at one instant. The first rows are hard at the limit. Under the policies with a queue a request asked for a turn
-(`reserve`, or a gate that delays). What is elastic at the limit is a verb: *or elsewhere*.
+Each policy decided the same requests at each place, and each answer was that of a `Limiter`. There were 32 requests in
+five minutes, with pauses, rows of denials and a last burst. Redis decides at its server's time, so there were nine
+requests there, of one to three units, at one instant. Under policies with a queue, each request asked for a place in it
+(by `reserve`, or by a gate that delays). A limit that borrows once it is spent (elastic) is no policy but a verb: see
+*or elsewhere*.
 
 ";
 
 const VERBS_HEAD: &str = "\
 ## Verbs
 
-Of the first table the test did each verb in the first six columns.
+The test of this page did each verb in the first six columns of the first table.
 
 ";
 
 const HOLDERS_HEAD: &str = "\
-## What holds limits
+## Kinds of limits
 
-The first table of this page has them as columns, for the library. Around it:
+The first table of this page has the kinds of limiters in the library as its columns. Around the library there are:
 
 ";
 
 const ARGUMENTS_HEAD: &str = "\
-## Arguments
+## Reasons
 
-Of the tables of verbs and of what holds limits:
+The letters in the tables of verbs and of kinds of limits lead here.
 
 ";
 
-/// The page as one text.
-pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> String {
+/// The page, and the list of the tests that its cells name.
+pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> (String, String) {
     let mut page = HEAD.to_owned();
     let places: Vec<_> = cells[0].iter().map(|cell| cell.place).collect();
     let mut refusals: Vec<(&str, Refusal)> = Vec::new();
@@ -104,7 +105,7 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> String {
         }
         page += "\n";
     }
-    page += "### Refusals\n\nEach with the first of its errors.\n\n";
+    page += "### Refusals\n\nBelow each reason stands the first error that says so.\n\n";
     for (n, (error, refusal)) in refusals.iter().enumerate() {
         page += &wrapped(&format!("{}.", n + 1), "  ", refusal.why());
         page += "\n";
@@ -121,8 +122,8 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> String {
     page += &crate::holders::section(&mut tables);
     page += "\n";
     page += ARGUMENTS_HEAD;
-    page += &tables.arguments();
-    page + "\n## The tests behind these two sections\n\n" + &tables.tests()
+    page += &tables.reasons();
+    (page, tables.tests())
 }
 
 /// What stands in a cell. Refusals for one reason have one number.

@@ -1,11 +1,11 @@
 //! Why a place refuses a policy. A refusal without a reason here fails the test.
 
-/// Why there is no *yes*: it is nowhere for want of work.
+/// Why a place has no *yes*. No place lacks a policy only because nobody wrote it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It cannot be, or has no meaning: the argument.
+    /// The place refuses the policy, for this reason.
     Never(&'static str),
-    /// There is nothing that it could mean there, and the place decides as without it: why.
+    /// This part of the policy has no meaning there, for this reason; the place decides as if it were left out.
     NoMeaning(&'static str),
 }
 
@@ -19,43 +19,41 @@ impl Refusal {
 }
 
 const STRIPED_LOG: Refusal = Never(
-    "Stripes spread threads over several words. A log has a slot for each unit, so threads do not meet on one word.",
+    "Stripes exist because threads meet on one word. A log has a slot for each unit, so its threads do not meet.",
 );
 const STRIPED_DENIALS: Refusal = Never(
-    "A denial is one of the whole limit, and a stripe sees its own alone: it could count neither what was denied nor \
-     denials in a row.",
+    "A stripe sees its own denials alone. It could count neither all that was denied nor the denials in a row.",
 );
-const SKETCH_FROM_FIRST: Refusal =
-    Never("Keys share the cells of a sketch, and a cell has one beginning of its window.");
+const SKETCH_FROM_FIRST: Refusal = Never(
+    "The keys of a sketch share its cells, and a cell can hold the beginning of one window only.",
+);
 const SKETCH_LOG: Refusal = Never(
-    "A log keeps times for each key, and a sketch keeps nothing for a key: that is how its memory is fixed for any \
-     number of keys.",
+    "A log keeps the times of each key. A sketch keeps nothing for a single key: that is how its memory stays fixed \
+     for any number of keys.",
 );
 const SKETCH_DENIALS: Refusal = Never(
-    "Keys share the cells of a sketch: what is charged for the denials of one, or refused as its penalty, others would \
-     pay for.",
+    "The keys of a sketch share its cells, so other keys would pay for the denials and the penalties of one.",
 );
 const TIERS_OF_LOGS: Refusal = Never(
-    "Tiers are several quotas in one memory: a cell that a key of one tier leaves is as large as a key of any other needs. \
-     An entry of a log is as large as its limit: one that may serve every tier would be as large as the largest tier's, \
-     for each key of the smallest. Without that memory nothing is shared: a KeyedLimiter for each plan is the same, and a \
-     key moves by a charge in the new one of what it has spent in the old.",
+    "Tiers share cells of one size, and an entry of a log is as large as its limit: each key of the smallest tier would \
+     take the memory of the largest. Use a KeyedLimiter for each plan instead. When a key moves to another plan, charge \
+     it there for what it has spent.",
 );
 const REDIS_LOG: Refusal = Never(
-    "Each unit of a log counts from its very instant, and a node that decides by itself tells the store of it before \
-     or after.",
+    "A log needs the exact instant of each unit. A node that decides by itself reports its units to the store at other \
+     times than it admits them.",
 );
 const REDIS_DENIALS: Refusal = Never(
-    "A node that decides by itself does not know in which order others admit and deny, and to tell the store of every \
-     denial takes as many calls as mode exact.",
+    "A node that decides by itself does not know in which order other nodes admit and deny. If it reported every denial \
+     to the store, it would make as many calls as in mode exact.",
 );
 
 const DIVIDED_QUEUE: Refusal = Never(
-    "A turn is one of the whole limit, and cells of a sketch are of many keys: stripes and sketches have no verb that \
-     waits.",
+    "A queue needs one word for the whole limit. Stripes have several, and the keys of a sketch share theirs, so neither \
+     has a verb that waits.",
 );
 const LEASED_QUEUE: Refusal =
-    NoMeaning("A lease holds units that are there now, and its holder does not wait.");
+    NoMeaning("A lease takes only units that are available now, so its holder never waits.");
 
 /// The reason for which this place refuses this policy.
 pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {

@@ -84,7 +84,7 @@ pub(crate) fn all_are_as_told() {
     assert_eq!(told, [true, true, false], "many of a sketch");
 }
 
-const ONE_KEY: Elsewhere = NoMeaning("It is one limit: there are not several keys.");
+const ONE_KEY: Elsewhere = NoMeaning("This is a single limit without keys.");
 
 /// In the library, and around it.
 fn rows() -> (Vec<CellRow>, Vec<CellRow>) {
@@ -104,16 +104,16 @@ fn rows() -> (Vec<CellRow>, Vec<CellRow>) {
     cells.push(ONE_KEY);
     cells.push(Done);
     tables.0.push(CellRow { name: "many", cells });
-    let one_request = NoMeaning("Each request comes by itself.");
+    let one_request = NoMeaning("The middleware sees one request at a time.");
     let held = NoMeaning(
-        "What is held here needs no call; calls that are made are shared as in mode exact.",
+        "A node decides most requests without a call. The calls that it makes are shared as in mode exact.",
     );
     let cells = vec![
         REQUESTS_ALONE[0],
         REQUESTS_ALONE[1],
         one_request,
         NoMeaning(
-            "A request names all of its descriptors, and they are decided together: all or nothing.",
+            "A request names all of its descriptors, and they are admitted together or not at all.",
         ),
         Test(EXACT, "concurrent_requests_share_calls_and_each_gets_its_own_answer"),
         held,

@@ -58,27 +58,30 @@ const TURN: Elsewhere =
 const FORGETS: Elsewhere =
     Test(REDIS, "a_limit_that_was_reset_is_as_never_used_whatever_its_node_held");
 
-const SERVERS_TIME: Elsewhere =
-    Never("The time is the server's: nodes whose clocks differ would otherwise disagree.");
+const SERVERS_TIME: Elsewhere = Never(
+    "Redis decides at its own server's time; otherwise nodes whose clocks differ would disagree.",
+);
 /// Of verbs of which traffic tells nothing.
 pub(crate) const REQUESTS_ALONE: [Elsewhere; 2] = [NoMeaning(
-    "Traffic tells that a request came, and when: not what its caller asked besides, what it had cost in the end, or \
-     what was given back.",
+    "Recorded traffic says that a request came, and when. It does not say what else its caller asked, what the request \
+     cost in the end, or what was given back.",
 ); 2];
 
 pub(crate) const SHARED: Elsewhere = Never(
-    "Cells of a sketch are shared, and one that is full takes no more: were something given back to one key, what \
-     another was charged there meanwhile would be forgiven.",
+    "Several keys share a cell of a sketch, and a full cell takes no further charge. If one key gave units back, it \
+     would erase what another key was charged in that cell.",
 );
 pub(crate) const DIVIDED: Elsewhere = Never(
-    "A permit of stripes does not say which of them was charged, and a turn is one of the whole limit.",
+    "A permit does not say which stripe was charged, and a queue needs one word for the whole limit.",
 );
 const YES_OR_NO: Elsewhere =
-    NoMeaning("A request is admitted or denied as a whole: there is no part of it to serve.");
-const NO_WAIT: Elsewhere =
-    Never("A service that kept requests waiting would hold their connections, without a bound.");
-pub(crate) const IN_THE_PROGRAM: Elsewhere =
-    NoMeaning("The program has the limiter itself, in an `Arc`, and its verbs with it.");
+    NoMeaning("A request is admitted or denied as a whole; no part of it could be served.");
+const NO_WAIT: Elsewhere = Never(
+    "A service that kept requests waiting would have to hold any number of their connections.",
+);
+pub(crate) const IN_THE_PROGRAM: Elsewhere = NoMeaning(
+    "The program shares the limiter with the middleware, in an `Arc`, and calls the verb itself.",
+);
 
 pub(crate) const VERBS: [VerbRow; 13] = [
     VerbRow {
@@ -112,7 +115,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
         },
         elsewhere: [
             Test("tests/striped.rs", "a_window_in_stripes_turns_on_the_clock_for_all_of_them"),
-            NoMeaning("A request is decided when it comes."),
+            NoMeaning("A request is decided at the moment at which it arrives."),
             Test(
                 "crates/rules/tests/lingering.rs",
                 "a_stated_time_holds_to_the_nanosecond_whatever_the_window",
@@ -198,7 +201,8 @@ pub(crate) const VERBS: [VerbRow; 13] = [
         modes: [
             Test(LEASED, "a_refund_of_leased_units_goes_to_the_store"),
             NoMeaning(
-                "What is admitted here was not charged by the store yet, and its report is a sum: a permit of mode async has nothing that could be given back.",
+                "The store has not charged what a node admitted in mode async, and the node reports sums only, so there \
+                 is no charge to give back.",
             ),
         ],
         sketch: SHARED,
@@ -214,9 +218,10 @@ pub(crate) const VERBS: [VerbRow; 13] = [
         },
         elsewhere: [
             Never(
-                "It is not known which stripe was charged: one that holds less than comes back would forgive another's.",
+                "Nobody knows which stripe was charged. If a stripe got back more than it was charged, the limit would \
+                 admit too much.",
             ),
-            NoMeaning("The program has the permit of each request, and refunds by that."),
+            NoMeaning("The program has the permit of each request and refunds that."),
             Test(USAGE, "negative_hits_give_back_what_was_charged_and_never_more"),
             Test(REDIS, "units_come_back_without_a_permit_and_never_more_than_are_charged"),
         ],
@@ -267,7 +272,9 @@ pub(crate) const VERBS: [VerbRow; 13] = [
         ],
         modes: [TURN; 2],
         sketch: SHARED,
-        traffic: [NoMeaning("A delay is told, and takes no time: see `reserve`."); 2],
+        traffic: [NoMeaning(
+            "Nothing waits in a replay. The report says how long each request would have waited: see `reserve`.",
+        ); 2],
     },
     VerbRow {
         name: "reset",
@@ -310,7 +317,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
                 "crates/cli/tests/replay_rules.rs",
                 "rules_are_reported_one_by_one_and_all_together",
             ),
-            NoMeaning("The policies of a run are compared: each decides all requests by itself."),
+            NoMeaning("A run compares policies, so each of them decides all requests by itself."),
         ],
     },
     VerbRow {
@@ -341,7 +348,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
             "a_limit_in_any_store_asks_elsewhere_once_its_own_units_are_spent",
         ),
         traffic: [NoMeaning(
-            "A pool lends what a running server measures that it can spare. Traffic does not tell it.",
+            "A pool lends what a running server can spare, and recorded traffic does not say how much that was.",
         ); 2],
     },
     VerbRow {
@@ -356,11 +363,11 @@ pub(crate) const VERBS: [VerbRow; 13] = [
             DIVIDED,
             IN_THE_PROGRAM,
             Test(GLOBAL, "row_100_a_service_that_stops_gives_back_what_it_holds_in_leases"),
-            NoMeaning("Mode leased is this."),
+            NoMeaning("Use mode leased, which takes leases."),
         ],
         modes: [
             Test(LEASED, "three_nodes_admit_exactly_the_limit_from_the_start"),
-            NoMeaning("Mode leased is this."),
+            NoMeaning("Use mode leased, which takes leases."),
         ],
         sketch: SHARED,
         traffic: REQUESTS_ALONE,
