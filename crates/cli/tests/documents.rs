@@ -8,7 +8,7 @@ mod pages;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use common::Scratch;
 use pages::{between, read, root, shell_blocks, words};
@@ -107,60 +107,6 @@ fn a_heading_is_found_by_its_name_in_links() {
     let found = headings("# One, two: `three`\ntext\n## What to watch: the service\n");
     let expected = ["one-two-three", "what-to-watch-the-service"].map(str::to_owned);
     assert_eq!(found, BTreeSet::from(expected));
-}
-
-/// Every source file below a directory of the repository.
-fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).expect("a directory of the repository") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|kind| kind == "rs") {
-            found.push(path);
-        }
-    }
-}
-
-/// The links of a text to other sites. Local addresses and those of examples are not links.
-fn leads_out(text: &str) -> Vec<&str> {
-    let ends = |c: char| c.is_whitespace() || "<>()\"'`\\{".contains(c);
-    let starts = text.match_indices("https://").chain(text.match_indices("http://"));
-    let links = starts.map(|(at, _)| text[at..].split(ends).next().unwrap_or_default());
-    let is_place = |link: &&str| {
-        let host = link.split("://").nth(1).unwrap_or_default();
-        let host = host.split(['/', ':', '#', '?']).next().unwrap_or_default();
-        host.contains('.') && !host.starts_with("127.") && !host.contains("example")
-    };
-    links.filter(is_place).map(|link| link.trim_end_matches(['.', ',', ';'])).collect()
-}
-
-#[test]
-fn every_link_out_of_the_repository_is_on_the_list() {
-    let listed: BTreeSet<String> =
-        leads_out(&read("docs/links.md")).into_iter().map(str::to_owned).collect();
-    let mut found = BTreeSet::new();
-    for page in pages().into_iter().filter(|page| page != "docs/links.md") {
-        found.extend(leads_out(&read(&page)).into_iter().map(str::to_owned));
-    }
-    let mut files = Vec::new();
-    sources(&root().join("src"), &mut files);
-    let crates = fs::read_dir(root().join("crates")).expect("the crates");
-    let crates = crates.map(|entry| entry.expect("an entry").path().join("src"));
-    crates.filter(|path| path.is_dir()).for_each(|path| sources(&path, &mut files));
-    for file in files {
-        let text = fs::read_to_string(&file).expect("a source file");
-        let comments = text.lines().map(str::trim_start).filter(|line| line.starts_with("//"));
-        found.extend(comments.flat_map(leads_out).map(str::to_owned));
-    }
-    found.retain(|link| !link.starts_with(&files_of_the_repository()));
-    assert_eq!(found, listed);
-}
-
-#[test]
-fn what_leads_out_is_told_from_what_does_not() {
-    let text = "see <https://docs.rs/loom>, [x](https://a.b/c#d). http://127.0.0.1:3000/ http://localhost/ \
-                https://shop.example/a `https://c.d`";
-    assert_eq!(leads_out(text), ["https://docs.rs/loom", "https://a.b/c#d", "https://c.d"]);
 }
 
 /// Paths in code spans, on the pages that describe the layout.
