@@ -6,6 +6,7 @@ circles    No two modules of a crate use each other, directly or by others: they
            by `pub use`; nor is what a module takes from one that holds it.
 orderings  A comment beside each ordering of an atomic says why it is enough.
 readme     README.md is a page: 6,000 bytes at most.
+tests      Where a manifest lists its test programs, each file of `tests` is one of them, or a module of one.
 
 `.ci/shape.py --control` plants one place of each kind, and fails if it is not found.
 """
@@ -122,7 +123,17 @@ def orderings(path, text):
             yield f"{path}:{n + 1}: an ordering without its reason: {line.strip()}"
 
 
-def complaints(files, readme_bytes):
+def never_run(package, texts):
+    """The test files of a package that no program of its manifest is made of."""
+    programs = re.findall(r'^\[\[test\]\]\nname = "(\w+)"', texts[package / "Cargo.toml"], re.MULTILINE)
+    modules = {path.stem: re.findall(r"^mod (\w+);", text, re.MULTILINE) for path, text in texts.items()}
+    compiled = {*programs, *(module for program in programs for module in modules.get(program, ()))}
+    for path in texts:
+        if path.suffix == ".rs" and path.stem not in compiled:
+            yield f"{path}: no program in {package / 'Cargo.toml'} has it as a module"
+
+
+def complaints(files, readme_bytes, test_texts):
     for crate in CRATES:
         own = {path.relative_to(crate): text for path, text in files.items() if path.is_relative_to(crate)}
         for circle in Crate(own).circles():
@@ -131,6 +142,8 @@ def complaints(files, readme_bytes):
         yield from orderings(path, text)
     if readme_bytes > 6000:
         yield f"README.md: {readme_bytes} bytes"
+    for package, texts in test_texts.items():
+        yield from never_run(package, texts)
 
 
 def main():
@@ -138,13 +151,20 @@ def main():
     paths = [path for path in map(Path, listed) if any(path.is_relative_to(crate) for crate in CRATES)]
     files = {path: path.read_text() for path in paths if "tests" not in path.with_suffix("").parts}
     readme_bytes = Path("README.md").stat().st_size
+    test_texts = {}
+    for manifest in Path("crates").glob("*/Cargo.toml"):
+        if "\nautotests = false" in manifest.read_text():
+            package = manifest.parent
+            test_texts[package] = {path: path.read_text() for path in [manifest, *package.glob("tests/*.rs")]}
     if "--control" in sys.argv:
         files[Path("src/one.rs")] = "use crate::other::B;\nfn f() { x.load(Ordering::Relaxed); }\n"
         files[Path("src/other.rs")] = "use super::one::A;\n"
-        found = list(complaints(files, 6001))
-        assert len(found) == 3, found
+        package = Path("crates/rules")
+        test_texts[package][package / "tests/forgotten.rs"] = ""
+        found = list(complaints(files, 6001, test_texts))
+        assert len(found) == 4, found
         return
-    found = list(complaints(files, readme_bytes))
+    found = list(complaints(files, readme_bytes, test_texts))
     print("\n".join(found) or f"{len(files)} files: no circle, a reason beside each ordering, a README of {readme_bytes} bytes")
     sys.exit(bool(found))
 

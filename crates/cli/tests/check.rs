@@ -1,8 +1,6 @@
 //! `tollgate check` over good and bad rules.
 
-mod common;
-
-use common::{Run, Scratch, assert_prints};
+use crate::common::{Run, Scratch, assert_prints};
 
 const GOOD: &str = "\
 domain: shop

@@ -1,12 +1,9 @@
 //! `tollgate check` refuses what `tollgate serve` with the same flags refuses, in the same words. No Redis is needed:
 //! neither asks one for that.
-#![cfg(unix)]
-
-mod common;
 
 use std::io::{BufRead, BufReader};
 
-use common::Scratch;
+use crate::common::Scratch;
 
 /// A rule with this limit.
 fn rule(limit: &str) -> String {

@@ -2,16 +2,12 @@
 //! commands that they show run. (Services and their answers are in `transcripts.rs`. Rust snippets are compiled and
 //! run as doctests.)
 
-mod common;
-#[path = "common/pages.rs"]
-mod pages;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::Scratch;
-use pages::{between, read, root, shell_blocks, words};
+use crate::common::Scratch;
+use crate::pages::{between, read, root, shell_blocks, words};
 
 /// Every page: those at the root, and those of the directories with pages.
 fn pages() -> Vec<String> {

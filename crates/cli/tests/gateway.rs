@@ -1,26 +1,20 @@
 //! Envoy Gateway and Envoy AI Gateway start the service as they start envoyproxy/ratelimit: by its name, and by what their
 //! deployments have in the environment. The control plane is played, and sends what theirs send.
-#![cfg(unix)]
 
 #[allow(dead_code, reason = "each test file uses only a part")]
 #[path = "../../service/tests/common/authority.rs"]
 mod authority;
-mod common;
 #[path = "../../service/tests/common/control_plane.rs"]
 mod control_plane;
-#[path = "common/processes.rs"]
-mod processes;
-#[path = "common/serving.rs"]
-mod serving;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use crate::common::Scratch;
+use crate::serving::{Serving, begun};
 use authority::Authority;
-use common::Scratch;
 use control_plane::{ControlPlane, config};
-use serving::{Serving, begun};
 use tollgate_service::protocol::config::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitUnit,
 };
@@ -232,10 +226,11 @@ async fn the_environment_of_envoy_gateways_deployment_is_all_it_needs() {
 #[cfg(feature = "redis-tests")]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_with_the_redis_that_envoy_gateway_asks_for() {
-    let address = processes::free_address();
+    let address = crate::processes::free_address();
     let port = address.port().to_string();
-    let _redis = processes::redis_server(&["--port", &port, "--save", "", "--appendonly", "no"]);
-    drop(processes::connected(address));
+    let _redis =
+        crate::processes::redis_server(&["--port", &port, "--save", "", "--appendonly", "no"]);
+    drop(crate::processes::connected(address));
     envoy_gateway("gateway_eg_redis", Some(address)).await;
 }
 

@@ -1,15 +1,11 @@
 //! `tollgate health` prints a line and has an exit code, for containers without a shell.
-#![cfg(unix)]
-
-#[path = "common/serving.rs"]
-mod serving;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-use serving::{serve, serve_rules};
+use crate::serving::{serve, serve_rules};
 
 /// The exit code and what is printed, on standard output and on standard error.
 fn health(arguments: &[&str], variable: &str) -> (Option<i32>, String, String) {

@@ -1,11 +1,8 @@
 //! Packages are named after their folders, and those that are published tell registries what they show.
 
-#[path = "common/pages.rs"]
-mod pages;
-
 use std::fs;
 
-use pages::{read, root};
+use crate::pages::{read, root};
 
 /// The folders of `crates`.
 fn folders() -> Vec<String> {

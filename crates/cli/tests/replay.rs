@@ -1,10 +1,8 @@
 //! The reports of `tollgate replay`, byte by byte.
 
-mod common;
-
 use std::io::Write;
 
-use common::{Scratch, admitted, assert_prints, line};
+use crate::common::{Scratch, admitted, assert_prints, line};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 

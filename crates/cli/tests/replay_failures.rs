@@ -1,11 +1,9 @@
 //! The messages of `tollgate replay` when something is wrong, and that it continues where it can.
 
-mod common;
-
 use std::io::Read;
 use std::process::Stdio;
 
-use common::{Run, Scratch, line};
+use crate::common::{Run, Scratch, line};
 
 const POLICY: [&str; 2] = ["--policy", "10/m"];
 

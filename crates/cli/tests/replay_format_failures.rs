@@ -1,8 +1,6 @@
 //! What `tollgate replay` says of formats, keys and conditions that it cannot go by.
 
-mod common;
-
-use common::{Run, Scratch, line};
+use crate::common::{Run, Scratch, line};
 
 /// Asserts exit code 2, nothing on standard output, and this at the start of standard error.
 #[track_caller]

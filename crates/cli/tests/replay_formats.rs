@@ -3,12 +3,10 @@
 //! Every sample has the same eight requests in the words of its server, and a line that was cut off. Of the four
 //! clients one is two addresses in one /64, and the ports of each change.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{Run, Scratch, line};
+use crate::common::{Run, Scratch, line};
 use serde_json::Value;
 
 /// A sample, the format that it is found to have, and the times of its first and last request.

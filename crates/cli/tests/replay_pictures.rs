@@ -1,11 +1,7 @@
 //! `tollgate replay --html` and `--svg`: the content of the page and the picture, whatever their style.
 
-mod common;
-#[path = "common/svg.rs"]
-mod svg;
-
-use common::{Scratch, line};
-use svg::{ADMITTED, REFUSED};
+use crate::common::{Scratch, line};
+use crate::svg::{ADMITTED, REFUSED};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/access.log");
 
@@ -49,7 +45,7 @@ fn a_picture_shows_each_bin_each_key_and_each_class_of_waits() {
     let run = scratch.replay(&args);
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
     let drawn = scratch.read("out.svg");
-    let texts = svg::texts(&drawn);
+    let texts = crate::svg::texts(&drawn);
     for text in [
         "refused requests, added up",
         "fixed-window 2/m: 3",
@@ -67,12 +63,12 @@ fn a_picture_shows_each_bin_each_key_and_each_class_of_waits() {
         assert!(texts.iter().any(|found| found == text), "{text:?} is not in {texts:?}");
     }
     // Each second with an admission is a bar, and so are the legend and the worst key's.
-    assert_eq!(svg::rectangles(&drawn, ADMITTED), 5 + 1 + 1);
+    assert_eq!(crate::svg::rectangles(&drawn, ADMITTED), 5 + 1 + 1);
     // Each with a refusal, the legend, the worst key's, and one class of waits.
-    assert_eq!(svg::rectangles(&drawn, REFUSED), 3 + 1 + 1 + 1);
-    assert_eq!(svg::curves(&drawn), 1);
-    svg::assert_legible(&drawn);
-    svg::assert_has_dark_colours(&drawn);
+    assert_eq!(crate::svg::rectangles(&drawn, REFUSED), 3 + 1 + 1 + 1);
+    assert_eq!(crate::svg::curves(&drawn), 1);
+    crate::svg::assert_legible(&drawn);
+    crate::svg::assert_has_dark_colours(&drawn);
     assert!(drawn.starts_with("<svg ") && drawn.contains("<title>requests refused over time, "));
 }
 
@@ -101,10 +97,10 @@ fn a_page_needs_nothing_else() {
     let pictures = pictures(&page);
     assert_eq!(pictures.len(), 5);
     for picture in pictures {
-        svg::assert_legible(picture);
+        crate::svg::assert_legible(picture);
         assert!(picture.contains("role=\"img\"") && picture.contains("<title>"));
     }
-    svg::assert_has_dark_colours(&page);
+    crate::svg::assert_has_dark_colours(&page);
 }
 
 #[test]
@@ -113,8 +109,8 @@ fn four_policies_in_one_picture_are_legible() {
     let run = scratch.replay(&[&[SAMPLE, "--svg", "out.svg"], &FOUR[..]].concat());
     assert_eq!(run.code, Some(0), "{run:?}");
     let drawn = scratch.read("out.svg");
-    svg::assert_legible(&drawn);
-    assert_eq!(svg::curves(&drawn), 4);
+    crate::svg::assert_legible(&drawn);
+    assert_eq!(crate::svg::curves(&drawn), 4);
     assert!(drawn.len() < 300_000, "{} bytes", drawn.len());
 }
 
@@ -143,7 +139,7 @@ fn nothing_of_a_log_is_markup() {
         assert!(written.contains("&lt;script&gt;"), "{file}");
     }
     assert!(scratch.read("o.html").contains("&amp;amp;\\u{202e}</td>"));
-    svg::assert_legible(&scratch.read("o.svg"));
+    crate::svg::assert_legible(&scratch.read("o.svg"));
 }
 
 #[test]
@@ -153,10 +149,10 @@ fn one_line_is_a_page_and_a_picture() {
     let args = ["a.log", "--policy", "10/m", "--html", "o.html", "--svg", "o.svg"];
     let run = scratch.replay(&args);
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
-    let texts = svg::texts(&scratch.read("o.svg"));
+    let texts = crate::svg::texts(&scratch.read("o.svg"));
     assert!(texts.iter().any(|text| text == "nothing refused"), "{texts:?}");
     assert!(scratch.read("o.html").contains("Nothing refused."));
-    svg::assert_legible(&scratch.read("o.svg"));
+    crate::svg::assert_legible(&scratch.read("o.svg"));
 }
 
 #[test]
@@ -168,8 +164,8 @@ fn many_policies_all_have_their_names() {
     policies.iter().for_each(|policy| args.extend(["--policy", policy]));
     assert_eq!(scratch.replay(&args).code, Some(0));
     let drawn = scratch.read("o.svg");
-    svg::assert_legible(&drawn);
-    let texts = svg::texts(&drawn);
+    crate::svg::assert_legible(&drawn);
+    let texts = crate::svg::texts(&drawn);
     for policy in &policies {
         assert!(
             texts.iter().any(|text| text.starts_with(&format!("{policy}: "))),
@@ -228,18 +224,18 @@ const LABEL: &str =
 fn a_text_upon_another_is_caught() {
     let other = LABEL.replace("a label", "another").replace("\"10\"", "\"40\"");
     let head = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"200\" height=\"100\">";
-    svg::assert_legible(&format!("{head}{LABEL}{other}</svg>"));
+    crate::svg::assert_legible(&format!("{head}{LABEL}{other}</svg>"));
 }
 
 #[test]
 #[should_panic(expected = "\"a label\" is cut")]
 fn a_text_beyond_the_edge_is_caught() {
     let head = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"50\" height=\"100\">";
-    svg::assert_legible(&format!("{head}{LABEL}</svg>"));
+    crate::svg::assert_legible(&format!("{head}{LABEL}</svg>"));
 }
 
 #[test]
 #[should_panic(expected = "fill=\"#123456\" is the same in the dark")]
 fn a_colour_that_is_the_same_in_the_dark_is_caught() {
-    svg::assert_has_dark_colours(LABEL);
+    crate::svg::assert_has_dark_colours(LABEL);
 }

@@ -1,9 +1,7 @@
 //! What tools write in front of the lines of a log: `tollgate replay` cuts it, or says that it is there. It never takes
 //! another client in silence.
 
-mod common;
-
-use common::{Run, Scratch};
+use crate::common::{Run, Scratch};
 
 const LINE: &str = concat!(
     r#"203.0.113.21 - - [10/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 512 "-" "curl/8.5.0""#,

@@ -1,8 +1,6 @@
 //! `tollgate replay --rules`: the answers of rules to a log, and how two sets of them differ.
 
-mod common;
-
-use common::{Run, Scratch, assert_prints};
+use crate::common::{Run, Scratch, assert_prints};
 
 /// Two clients. Under OLD the third line is one too many for 192.0.2.1 and the fifth one too many for `/search`; the
 /// last line is in the next minute.
@@ -189,10 +187,14 @@ fn within_one_second_the_order_of_the_lines_counts() {
                  rate_limit: {unit: day, requests_per_unit: 1}\n";
     scratch.file("rules.yaml", rules);
     let (a, b) = ("192.0.2.1", "192.0.2.2");
-    scratch
-        .file("forward.log", [a, b].map(|client| common::line(client, "10:00:00 +0000")).concat());
-    scratch
-        .file("reversed.log", [b, a].map(|client| common::line(client, "10:00:00 +0000")).concat());
+    scratch.file(
+        "forward.log",
+        [a, b].map(|client| crate::common::line(client, "10:00:00 +0000")).concat(),
+    );
+    scratch.file(
+        "reversed.log",
+        [b, a].map(|client| crate::common::line(client, "10:00:00 +0000")).concat(),
+    );
     let args = ["--rules", "rules.yaml", "--json", "--descriptor", "all=one"];
     // Two descriptors, so that answers are reported by client; no rule matches the second.
     let refused = |logs: &[&str]| {
@@ -291,7 +293,7 @@ fn a_late_line_is_decided_by_rules_when_it_is_seen_and_counted() {
     // 10:01:30 decides the lines up to 10:01:20, so the line of 10:00:00 is decided there: in a minute that has one
     // already, and then no room for a third.
     let times = ["10:01:10", "10:01:30", "10:00:00", "10:01:40"];
-    let lines = times.map(|time| common::line(client, &format!("{time} +0000")));
+    let lines = times.map(|time| crate::common::line(client, &format!("{time} +0000")));
     scratch.file("a.log", lines.concat());
     let run = replay(&scratch, &["--rules", "old.yaml", "--json", "--stream", "--reorder", "10s"]);
     assert!(run.out.starts_with(r#"{"lines":4,"bad_lines":0,"late_lines":1,"#), "{run:?}");

@@ -1,11 +1,9 @@
 //! `tollgate replay --stream`: bounded memory, the same answers, and late lines counted.
 
-mod common;
-
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::{Scratch, admitted, assert_prints, line};
+use crate::common::{Scratch, admitted, assert_prints, line};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/access.log");
 

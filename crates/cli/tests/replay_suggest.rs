@@ -1,13 +1,11 @@
 //! `tollgate replay --suggest`: limits that pass the share, and are the smallest that do.
 
-mod common;
-
-use common::{Scratch, line};
+use crate::common::{Scratch, line};
 use serde_json::Value;
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/access.log");
 
-fn json(run: &common::Run) -> Value {
+fn json(run: &crate::common::Run) -> Value {
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
     serde_json::from_str(&run.out).expect("a JSON object")
 }
@@ -43,7 +41,7 @@ fn three() -> String {
 fn the_smallest_limits_are_printed_with_what_they_would_have_done() {
     let scratch = Scratch::new("suggest_table");
     let run = scratch.file("a.log", three()).replay(&["a.log", "--suggest", "66%"]);
-    common::assert_prints(
+    crate::common::assert_prints(
         &run,
         "\
 10 lines, 0 bad, 2015-05-17T10:00:00Z to 2015-05-17T10:00:01Z, read as common

@@ -1,11 +1,10 @@
 //! `tollgate rules push`, and the commands that read what it has written, on a redis-server that the test
 //! starts.
 
-mod common;
 #[path = "../../redis/tests/common/server.rs"]
 mod redis_server;
 
-use common::{Scratch, assert_prints, line};
+use crate::common::{Scratch, assert_prints, line};
 use redis_server::Server;
 
 const SHOP: &str = "\

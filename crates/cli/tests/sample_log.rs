@@ -1,13 +1,12 @@
 //! `examples/access.log` equals the output of its generator, and its reports equal the results of the exact reference
 //! model.
 
-mod common;
 #[path = "../examples/generate_log.rs"]
 mod generate_log;
 
 use std::collections::HashMap;
 
-use common::{Scratch, admitted};
+use crate::common::{Scratch, admitted};
 use jiff::fmt::strtime;
 use tollgate_oracle::{Algorithm, Oracle, Rounding, Verdict};
 

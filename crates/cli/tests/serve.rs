@@ -1,13 +1,9 @@
 //! `tollgate serve` as a process: its log, its reloads, and a system without free file descriptors.
-#![cfg(unix)]
-
-#[path = "common/serving.rs"]
-mod serving;
 
 use std::net::TcpStream;
 use std::process::Command;
 
-use serving::{PATIENCE, RULES, serve, serve_rules};
+use crate::serving::{PATIENCE, RULES, serve, serve_rules};
 
 #[test]
 fn a_bad_start_ends_with_2_and_what_would_be_accepted() {

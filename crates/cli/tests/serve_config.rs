@@ -1,15 +1,10 @@
 //! The file of settings and the variables of `tollgate serve`: each flag has both, and bad ones are refused by their place.
-#![cfg(unix)]
-
-mod common;
-#[path = "common/serving.rs"]
-mod serving;
 
 use std::fs;
 use std::process::Command;
 
-use common::Scratch;
-use serving::{RULES, serve};
+use crate::common::Scratch;
+use crate::serving::{RULES, serve};
 
 /// The names of the settings that have a value, and of those that have none.
 #[derive(Debug, PartialEq)]

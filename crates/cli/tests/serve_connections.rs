@@ -1,13 +1,9 @@
 //! `tollgate serve` beside clients that take all connections and ask nothing.
-#![cfg(unix)]
-
-#[path = "common/serving.rs"]
-mod serving;
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use serving::{PATIENCE, Serving, serve};
+use crate::serving::{PATIENCE, Serving, serve};
 
 const QUESTION: &str = r#"{"domain": "shop", "descriptors": [{"user": "alice"}]}"#;
 
@@ -86,7 +82,7 @@ fn more_connections_than_descriptors_are_refused_with_what_there_can_be() {
     let any = "127.0.0.1:0";
     let mut command = std::process::Command::new("/bin/sh");
     command.args(["-c", "ulimit -n 100; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_tollgate")]);
-    command.args(["serve", "--rules", serving::RULES, "--http", any, "--grpc", any]);
+    command.args(["serve", "--rules", crate::serving::RULES, "--http", any, "--grpc", any]);
     let output = command.args(["--admin", any, "--max-connections", "51"]).output();
     let output = output.expect("it runs");
     let told = String::from_utf8(output.stderr).expect("text");

@@ -1,5 +1,4 @@
 //! `tollgate serve` is stopped while requests are in progress.
-#![cfg(unix)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,17 +1,12 @@
 //! `tollgate serve` beside a log, a collector or a state file that cannot be written, or does not answer.
-#![cfg(unix)]
-
-mod common;
-#[path = "common/processes.rs"]
-mod processes;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use common::Scratch;
-use processes::{PATIENCE, Process, connected, free_address};
+use crate::common::Scratch;
+use crate::processes::{PATIENCE, Process, connected, free_address};
 
 const RULES: &str = "
 domain: d

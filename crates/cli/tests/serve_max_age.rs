@@ -1,15 +1,11 @@
 //! Connections of gRPC with a maximum age: they are told to go, and what they have asked is answered.
 //!
 //! The client speaks frames of HTTP/2 itself, to see GOAWAY.
-#![cfg(unix)]
-
-#[path = "common/serving.rs"]
-mod serving;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use serving::{PATIENCE, serve};
+use crate::serving::{PATIENCE, serve};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;

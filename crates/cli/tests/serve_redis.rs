@@ -1,8 +1,4 @@
 //! `tollgate serve --redis` while its Redis is killed and restarted: the log and the health check.
-#![cfg(unix)]
-
-#[path = "common/processes.rs"]
-mod processes;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -11,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use processes::{Process, connected, free_address, redis_server};
+use crate::processes::{Process, connected, free_address, redis_server};
 
 const RULES: &str = "
 domain: shop

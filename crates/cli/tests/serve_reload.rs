@@ -1,12 +1,7 @@
 //! SIGHUP always says in the log what it did: to rules, to certificates, and not to settings.
-#![cfg(unix)]
 
-mod common;
-#[path = "common/serving.rs"]
-mod serving;
-
-use common::Scratch;
-use serving::{Serving, serve_rules};
+use crate::common::Scratch;
+use crate::serving::{Serving, serve_rules};
 
 const RULES: &str =
     "domain: d\ndescriptors:\n  - {key: user, rate_limit: {unit: day, requests_per_unit: 1}}\n";

@@ -1,5 +1,4 @@
 //! What tells an operator of requests: its settings by the variables of envoyproxy/ratelimit and of OpenTelemetry.
-#![cfg(unix)]
 
 use std::process::Command;
 

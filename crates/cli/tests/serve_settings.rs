@@ -1,5 +1,4 @@
 //! The settings of `tollgate serve`: where each value comes from, and what is refused.
-#![cfg(unix)]
 
 use std::process::Command;
 

@@ -1,9 +1,4 @@
 //! `tollgate serve --state`: what was spent is spent after a restart.
-#![cfg(unix)]
-
-mod common;
-#[path = "common/processes.rs"]
-mod processes;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::Scratch;
-use processes::Process;
+use crate::common::Scratch;
+use crate::processes::Process;
 
 const RULES: &str = "
 domain: d

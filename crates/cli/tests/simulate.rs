@@ -1,11 +1,7 @@
 //! `tollgate simulate`: exact tables, decisions equal to those of the reference model, bad inputs.
 
-mod common;
-#[path = "common/svg.rs"]
-mod svg;
-
-use common::{Run, Scratch, assert_prints};
-use svg::{ADMITTED, REFUSED};
+use crate::common::{Run, Scratch, assert_prints};
+use crate::svg::{ADMITTED, REFUSED};
 use tollgate_oracle::{Algorithm, Oracle, Rounding, Verdict};
 
 /// The colour of requests as they came.
@@ -122,7 +118,7 @@ fixed-window 2/s         3        1        25.00 %                 2         500
     let args = ["simulate", "--times", "-", "--policy", "fixed-window 1/h", "--svg", "o.svg"];
     let run = scratch.run_from(&args, dates);
     assert!(run.out.contains("\nfixed-window 1/h         2        0 "), "{run:?}");
-    let texts = svg::texts(&scratch.read("o.svg"));
+    let texts = crate::svg::texts(&scratch.read("o.svg"));
     assert!(texts.iter().any(|text| text == "11:00:00"), "{texts:?}");
 }
 
@@ -132,9 +128,9 @@ fn a_picture_has_a_lane_for_each_policy() {
     let run = simulate(&scratch, &["--pattern", "boundary", "--svg", "out.svg"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     let drawn = scratch.read("out.svg");
-    svg::assert_legible(&drawn);
-    svg::assert_has_dark_colours(&drawn);
-    let texts = svg::texts(&drawn);
+    crate::svg::assert_legible(&drawn);
+    crate::svg::assert_has_dark_colours(&drawn);
+    let texts = crate::svg::texts(&drawn);
     for text in [
         "10 before and 10 after 1s",
         "fixed-window 10/s",
@@ -144,9 +140,12 @@ fn a_picture_has_a_lane_for_each_policy() {
         assert!(texts.iter().any(|found| found == text), "{text:?} is not in {texts:?}");
     }
     // The limit of each lane.
-    assert_eq!(svg::curves(&drawn), 4);
+    assert_eq!(crate::svg::curves(&drawn), 4);
     // Marks of refusals: ten columns in the two lanes that refuse ten requests; and the legend.
-    assert!(svg::rectangles(&drawn, REFUSED) > 10 && svg::rectangles(&drawn, ADMITTED) > 50);
+    assert!(
+        crate::svg::rectangles(&drawn, REFUSED) > 10
+            && crate::svg::rectangles(&drawn, ADMITTED) > 50
+    );
 }
 
 /// Ten requests at once: the queue lets them go one by one, and is drawn at the scale of the lane below it.
@@ -158,14 +157,14 @@ fn lanes_have_one_scale_and_tell_arrivals_from_departures() {
     let policies = ["--policy", "2/s burst 1 queue 20", "--policy", "leaky-bucket 20/s hard"];
     assert_eq!(scratch.run(&[&args[..], &policies].concat()).code, Some(0));
     let drawn = scratch.read("out.svg");
-    svg::assert_legible(&drawn);
-    let texts = svg::texts(&drawn);
+    crate::svg::assert_legible(&drawn);
+    let texts = crate::svg::texts(&drawn);
     assert_eq!(texts.iter().filter(|text| *text == "20").count(), 2, "{texts:?}");
     // In each lane two instants at which requests come; and the legend.
-    assert_eq!(svg::rectangles(&drawn, CAME), 2 * 2 + 1);
+    assert_eq!(crate::svg::rectangles(&drawn, CAME), 2 * 2 + 1);
     // Ten departures half a second apart and what they fill in steps of their number, of which the first two last half a
     // second, against two instants.
-    assert!(svg::rectangles(&drawn, ADMITTED) > 10 + 2);
+    assert!(crate::svg::rectangles(&drawn, ADMITTED) > 10 + 2);
 }
 
 #[test]
@@ -185,7 +184,7 @@ fn one_request_is_a_table_and_a_picture() {
     let args = ["simulate", "--times", "-", "--policy", "10/s", "--svg", "o.svg"];
     let run = scratch.run_from(&args, b"5");
     assert!(run.out.starts_with("times of -: 1 requests from 5s to 5s\n"), "{run:?}");
-    svg::assert_legible(&scratch.read("o.svg"));
+    crate::svg::assert_legible(&scratch.read("o.svg"));
 }
 
 #[track_caller]

@@ -1,8 +1,6 @@
 //! `tollgate simulate`: several limits for one request, and limits with a queue.
 
-mod common;
-
-use common::{Scratch, assert_prints};
+use crate::common::{Scratch, assert_prints};
 
 /// Forty a second in the first of two seconds. The first limit alone admits the eighth at 300 ms; the request of 325 ms waits
 /// for the end of the minute.

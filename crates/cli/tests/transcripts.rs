@@ -1,12 +1,5 @@
 //! Running services as the pages show them: started as the pages say, but on free ports, and asked by curl as the
 //! pages say; the answers must be those on the pages. Dates, lengths, and remaining seconds are not compared.
-#![cfg(unix)]
-
-mod common;
-#[path = "common/pages.rs"]
-mod pages;
-#[path = "common/processes.rs"]
-mod processes;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -14,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant, SystemTime};
 
-use common::Scratch;
-use pages::{between, read, root, shell_blocks, words};
-use processes::Process;
+use crate::common::Scratch;
+use crate::pages::{between, read, root, shell_blocks, words};
+use crate::processes::Process;
 
 /// A test that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -124,13 +117,13 @@ impl World {
     /// Starts a Redis with these arguments, except for its port.
     fn keep(&mut self, arguments: &[&str]) {
         let at = arguments.iter().position(|argument| *argument == "--port").expect("a port") + 1;
-        let address = processes::free_address();
+        let address = crate::processes::free_address();
         let port = address.port().to_string();
         self.store = Some((arguments[at].to_owned(), port.clone()));
         let mut arguments = arguments.to_vec();
         arguments[at] = &port;
-        self.processes.push(processes::redis_server(&arguments));
-        drop(processes::connected(address));
+        self.processes.push(crate::processes::redis_server(&arguments));
+        drop(crate::processes::connected(address));
     }
 
     fn wait_for(&self, port: &str, path: &str, text: &str) {

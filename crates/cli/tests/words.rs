@@ -1,11 +1,6 @@
 //! `docs/words.md`: every word is read as the page says, and each policy admits at once what stands beside it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-#[path = "common/pages.rs"]
-mod pages;
-
-use pages::read;
+use crate::pages::read;
 use tollgate::{Limiter, ManualClock, Policy};
 use tollgate_rules::{RuleCache, RuleText, Settings};
 

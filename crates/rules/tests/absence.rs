@@ -1,11 +1,9 @@
 //! Rules that are missing for a moment: a file that is written in steps, or removed and written anew, an empty
 //! directory or domain. A client that has spent a limit finds it spent, meanwhile and afterwards.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{World, over_and_left};
+use crate::common::{World, over_and_left};
 use tollgate_rules::{Code, Settings};
 
 /// As many clients as were wrongly admitted when this bug was found.

@@ -1,8 +1,6 @@
 //! Clients are identified by the networks of their addresses.
 
-mod common;
-
-use common::{World, refused};
+use crate::common::{World, refused};
 use tollgate_rules::{Answer, Descriptor, DescriptorEntry, Override, Request, Settings, Unit};
 
 fn rules(more: &str) -> String {

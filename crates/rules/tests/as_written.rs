@@ -1,8 +1,6 @@
 //! How people write rates and keys: read as policies read them, or refused in their own words with what to write.
 
-mod common;
-
-use common::{World, refused};
+use crate::common::{World, refused};
 use tollgate_rules::{RuleCache, RuleText, Settings};
 
 /// Rules with one descriptor that has these lines.

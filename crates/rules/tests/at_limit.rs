@@ -1,10 +1,8 @@
 //! `mode`, `count_rejected` and `penalty` are words of the core, and decided as the core decides them.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{World, over_and_left};
+use crate::common::{World, over_and_left};
 use tollgate::{Decision, KeyedLimiter, ManualClock, Policy, Tiers};
 use tollgate_rules::{Answer, Descriptor, Request};
 

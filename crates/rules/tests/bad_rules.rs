@@ -1,8 +1,6 @@
 //! Rules that are refused: each with its position, what was found and what would be accepted.
 
-mod common;
-
-use common::{World, refused};
+use crate::common::{World, refused};
 use proptest::prelude::*;
 use tollgate_rules::{RuleCache, RuleText, Settings};
 

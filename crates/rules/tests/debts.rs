@@ -5,8 +5,6 @@ use std::time::Duration;
 use crate::common::World;
 use tollgate_rules::{Act, Answer, Descriptor, Request};
 
-mod common;
-
 /// What Envoy asks: a question of cost 0, or what was used.
 fn ask(world: &World, key: &str, hits: u64) -> Answer {
     let entries = [(key, "x")];

@@ -1,10 +1,8 @@
 //! Decisions, and what is charged for them.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{World, over_and_left};
+use crate::common::{World, over_and_left};
 use tollgate_rules::{Code, CurrentLimit, Descriptor, Override, Request, Settings, Unit};
 
 const SHOP: &str = "

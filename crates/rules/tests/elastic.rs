@@ -1,10 +1,8 @@
 //! `mode: elastic`: what a limit denies for now is borrowed from the pool of its domain, for as long as a report counts.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{World, refused};
+use crate::common::{World, refused};
 use tollgate_rules::{
     Act, Answer, Descriptor, DescriptorEntry, HeadroomRefusal, Request, RuleCache, RuleCounts,
     RuleText, Settings,

@@ -1,10 +1,8 @@
 //! `mode: elastic`: no interval is lent more than the pool at its headroom, whatever is reported and given back.
 
-mod common;
-
 use std::time::Duration;
 
-use common::World;
+use crate::common::World;
 use tollgate_rules::{Answer, Descriptor, DescriptorEntry, Request};
 
 /// Asks for all of these keys, whose values are `x`.

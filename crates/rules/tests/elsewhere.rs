@@ -1,10 +1,8 @@
 //! Requests in two halves: the questions to limits that are kept elsewhere, and the meaning of the answers.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{World, over_and_left};
+use crate::common::{World, over_and_left};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_rules::{
     Act, Answer, Claimed, Code, Descriptor, DescriptorEntry, FoundElsewhere, Override, Question,

@@ -1,8 +1,6 @@
 //! `forward_auth`: which descriptors a forwarded request becomes, and what is refused.
 
-mod common;
-
-use common::{World, refused};
+use crate::common::{World, refused};
 use tollgate_rules::{
     Act, Descriptor, Forward, ForwardSource, Request, RuleCache, RuleError, RuleText, Settings,
 };

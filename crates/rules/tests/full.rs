@@ -1,10 +1,8 @@
 //! Clients without a cell in a full table: decided as the rule says, distinguished, counted and reported.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{World, refused};
+use crate::common::{World, refused};
 use tollgate_rules::{Answer, Code, Descriptor, NoCell, Request, RuleCounts, Status};
 
 fn rule(capacity: usize, more: &str) -> String {

@@ -1,11 +1,9 @@
 //! Lingering tables: for how long, in how much memory, and how they are reported.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{World, over_and_left};
+use crate::common::{World, over_and_left};
 use tollgate_rules::{Loss, Problem, RuleCache, RuleSet, RuleText, Settings};
 
 /// Rules of one domain with these descriptors.

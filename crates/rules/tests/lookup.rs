@@ -1,8 +1,6 @@
 //! Which rule a descriptor matches: in the search order of envoyproxy/ratelimit.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use tollgate_rules::{Code, Descriptor, Override, Request, Settings, Unit};
 
 const NESTED: &str = "

@@ -1,7 +1,5 @@
 //! Rates that are too high to be counted exactly: other services take them for no limit.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use tollgate_rules::{
     DecisionMaker, Descriptor, Lowered, Override, Request, RuleCache, RuleText, Settings, Unit,
 };

@@ -1,8 +1,6 @@
 //! Values matched by network and by regular expression.
 
-mod common;
-
-use common::{World, refused};
+use crate::common::{World, refused};
 use tollgate_rules::Settings;
 
 fn rules(lines: &[&str]) -> String {

@@ -1,8 +1,6 @@
 //! Hits within, near and over a limit, as envoyproxy/ratelimit counts them.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use tollgate_rules::{Act, Descriptor, Request, RuleCounts, Settings};
 
 const RULES: &str = "

@@ -1,14 +1,12 @@
 //! Reloads: what is kept, what starts empty, and that no request sees a half-loaded set of rules.
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use common::{World, over_and_left};
+use crate::common::{World, over_and_left};
 use tollgate::ManualClock;
 use tollgate_rules::{
     DecisionMaker, Descriptor, FileSource, Refresh, Request, Retriever, Rule, RuleCache, RuleText,

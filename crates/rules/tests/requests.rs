@@ -1,8 +1,6 @@
 //! Requests that say too little, too much, or anything.
 
-mod common;
-
-use common::{World, over_and_left};
+use crate::common::{World, over_and_left};
 use tollgate_rules::{Descriptor, Request, RequestError};
 
 const SHOP: &str = "

@@ -1,12 +1,10 @@
 //! Reloads that change a limit: what was spent stays spent, and a limit that starts empty is reported.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use common::{World, over_and_left};
+use crate::common::{World, over_and_left};
 use tollgate::{ChangeError, ManualClock};
 use tollgate_rules::{
     DecisionMaker, Descriptor, LimitChange, Loss, Request, RuleCache, RuleSet, RuleText, Settings,

@@ -1,8 +1,6 @@
 //! Counts by values of requests (`detailed_metric`, `value_to_metric`).
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use tollgate_rules::{Descriptor, DescriptorEntry, Request, RuleCounts, Settings};
 
 /// The names and the hits of a world's series, of all rules.

@@ -1,11 +1,9 @@
 //! What was spent, over a restart.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{World, over_and_left};
+use crate::common::{World, over_and_left};
 use tollgate::{ManualClock, Timestamp};
 use tollgate_rules::{
     DecisionMaker, Loss, RuleCache, RuleError, RuleText, Settings, StateError, StateSummary,

@@ -1,8 +1,6 @@
 //! Real threads that compete for the same units: counted exactly.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use tollgate_rules::{Descriptor, Override, Request, Settings, Unit};
 
 const RULES: &str = "

@@ -1,10 +1,8 @@
 //! Shadow rules, quota rules, and their combined effect on one request.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{World, over_and_left};
+use crate::common::{World, over_and_left};
 use tollgate_rules::{Code, Descriptor, Override, Request, Settings, Unit};
 
 const RULES: &str = "

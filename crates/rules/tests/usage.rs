@@ -5,8 +5,6 @@ use std::time::Duration;
 use crate::common::World;
 use tollgate_rules::{Act, Answer, Descriptor, FoundElsewhere, Override, Request, Settings, Unit};
 
-mod common;
-
 const RULES: &str = "
 domain: ai
 descriptors:

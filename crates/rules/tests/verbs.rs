@@ -1,10 +1,8 @@
 //! Every act of a request: places in a queue, charges that need not fit, and what gives them back.
 
-mod common;
-
 use std::time::Duration;
 
-use common::World;
+use crate::common::World;
 use tollgate_rules::{Act, Answer, Descriptor, DescriptorEntry, Override, Request, Settings, Unit};
 
 /// Five places a second, one at once, fifty in the queue.

@@ -1,8 +1,6 @@
 //! The clients that a rule denies most.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use tollgate_rules::{Descriptor, Request, Settings, WorstClient};
 
 const RULES: &str = "

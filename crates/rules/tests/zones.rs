@@ -1,10 +1,8 @@
 //! Windows that begin at midnight of a time zone.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{World, refused};
+use crate::common::{World, refused};
 use tollgate::Timestamp;
 use tollgate_rules::{Descriptor, Request, RuleCache, RuleText, Settings};
 

@@ -1,12 +1,8 @@
 //! Addresses that commonly break limiters, by the numbers of the project's list of bad inputs (D, 55 to 60).
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::net::IpAddr;
 
-use common::{from, keyed, served, status, with};
+use crate::common::{from, keyed, served, status, with};
 use http::{Extensions, HeaderName, Request};
 use tollgate::ManualClock;
 use tollgate_tower::{ClientAddress, Extract, Head, Key, NoKey, RateLimitLayer, Warning, Warnings};

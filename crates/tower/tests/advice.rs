@@ -1,7 +1,5 @@
 //! What clients read from the headers of every generation, and what they ignore.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName};

@@ -1,14 +1,10 @@
 //! Every kind of limit in a gate, and what cannot be given back beside what can.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{Answer, ask, from, inner, keyed, one, policy, served, status, statuses, text};
 use bytes::Bytes;
-use common::{Answer, ask, from, inner, keyed, one, policy, served, status, statuses, text};
 use http::{Request, Response};
 use tollgate::{
     KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter, Tiers,

@@ -1,16 +1,12 @@
 //! Behind axum's router: its peers, its routes, its bodies.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::net::SocketAddr;
 
+use crate::common::{keyed, policy, text};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
-use common::{keyed, policy, text};
 use http::Request;
 use http_body_util::BodyExt;
 use tollgate::{KeyedLimiter, ManualClock, Tiers};

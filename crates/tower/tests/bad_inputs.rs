@@ -1,9 +1,5 @@
 //! Mistakes of clients and in configurations, by the numbers of the project's list of bad inputs (E, 73 to 89).
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::convert::Infallible;
 use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::common::{ask, from, keyed, one, served, status, statuses, text, with};
 use bytes::Bytes;
-use common::{ask, from, keyed, one, served, status, statuses, text, with};
 use http::{HeaderName, Method, Request, Response};
 use tollgate::ManualClock;
 use tollgate_tower::{

@@ -1,16 +1,12 @@
 //! Before a client, whose bodies cannot be made elsewhere; layers around layers; and what is told of each denial.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::fmt;
 use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use common::{ask, from, keyed, one, served};
+use crate::common::{ask, from, keyed, one, served};
 use http::{Request, Response, StatusCode};
 use tollgate::{Limiter, ManualClock};
 use tollgate_tower::{

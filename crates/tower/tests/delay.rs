@@ -1,16 +1,12 @@
 //! A gate that delays: requests leave at the rate of the quota, in the order in which they came where there are places.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{from, keyed, served, text};
 use bytes::Bytes;
-use common::{from, keyed, served, text};
 use http::{Request, Response, StatusCode};
 use tokio::time::Instant;
 use tollgate::{Limiter, ManualClock, Quota, Timestamp};

@@ -1,7 +1,5 @@
 //! Denials of gRPC, as tonic's client reads them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use std::convert::Infallible;
 use std::future::ready;
 

@@ -1,13 +1,11 @@
 //! What a layer does with requests: one shared state, all gates or none, denials that say when to return.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::time::Duration;
 
+use crate::common::{
+    Never, ask, from, inner, is_ready, keyed, one, served, status, statuses, text, with,
+};
 use bytes::Bytes;
-use common::{Never, ask, from, inner, is_ready, keyed, one, served, status, statuses, text, with};
 use http::{Method, Request, Response, StatusCode};
 use tollgate::{ManualClock, Quota};
 use tollgate_tower::{

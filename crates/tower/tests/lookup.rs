@@ -1,14 +1,10 @@
 //! A key that is looked up before the limit is asked.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use common::{Never, inner, is_ready, keyed, with};
+use crate::common::{Never, inner, is_ready, keyed, with};
 use http::{Request, StatusCode};
 use tollgate::{KeyedLimiter, ManualClock};
 use tollgate_tower::{FromFn, Gate, Key, LookupLayer, MissingKey, NoKey, RateLimitLayer};

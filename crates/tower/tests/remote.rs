@@ -1,17 +1,13 @@
 //! A layer whose limit is kept elsewhere: it waits for the decision, and reports it as any layer does.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::any::Any;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::common::{Never, from, inner, is_ready, one, text};
 use bytes::Bytes;
-use common::{Never, from, inner, is_ready, one, text};
 use http::{Request, Response};
 use tollgate::{Decision, Denial, Limiter, ManualClock, Policy, check_all};
 use tollgate_redis::{OnError, RedisLimiter, Settings, Store};

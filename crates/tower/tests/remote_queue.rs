@@ -1,15 +1,11 @@
 //! Gates whose queue is elsewhere, and what is charged there afterwards.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{from, inner, one};
 use bytes::Bytes;
-use common::{from, inner, one};
 use http::{Request, Response};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_redis::{RedisLimiter, Settings, Store};

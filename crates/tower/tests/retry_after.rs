@@ -1,12 +1,8 @@
 //! A client that obeys `Retry-After` to the second is admitted: any policies, any load before, any jitter.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::time::{Duration, SystemTime};
 
-use common::{ask, policy, served};
+use crate::common::{ask, policy, served};
 use http::Request;
 use proptest::prelude::*;
 use tollgate::{KeyedLimiter, ManualClock};

@@ -1,11 +1,7 @@
 //! The real cost of a request: given back or charged once it is known.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
+use crate::common::{ask, from, keyed, one, text};
 use bytes::Bytes;
-use common::{ask, from, keyed, one, text};
 use http::{Request, Response};
 use tollgate::ManualClock;
 use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RateLimitLayer, Settle};

@@ -1,12 +1,8 @@
 //! Every style of headers: what the layer writes is what a client reads, and the README shows the lines.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{ask, from, keyed, served, text};
+use crate::common::{ask, from, keyed, served, text};
 use http::{HeaderMap, HeaderValue};
 use tollgate::ManualClock;
 use tollgate_tower::{

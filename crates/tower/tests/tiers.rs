@@ -1,15 +1,11 @@
 //! A quota chosen for each request: the plan of a client, found by its API key.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{Answer, ask, inner, keyed, one, policy, served, text, with};
 use bytes::Bytes;
-use common::{Answer, ask, inner, keyed, one, policy, served, text, with};
 use http::{HeaderName, Request, Response, StatusCode};
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Policy, Tiers};
 use tollgate_tower::{

@@ -1,11 +1,7 @@
 //! Which of several limits an answer reports: the one that denied; if none did, the one with the least left. In every
 //! generation of headers, in the body, and in any order of the gates.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
-use common::{Answer, ask, from, keyed, served, text};
+use crate::common::{Answer, ask, from, keyed, served, text};
 use http::StatusCode;
 use tollgate::ManualClock;
 use tollgate_tower::{ClientAddress, Gate, HeaderStyle, Headers, PolicyName, RateLimitLayer};

@@ -1,0 +1,40 @@
+//! The tests of the command that need no file of the repository, as one program: it is linked once.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod check;
+#[cfg(all(unix, feature = "serve"))]
+mod check_as_served;
+mod common;
+#[cfg(all(unix, feature = "serve"))]
+mod health;
+#[path = "common/processes.rs"]
+mod processes;
+mod replay;
+mod replay_failures;
+mod replay_format_failures;
+mod replay_formats;
+mod replay_prefixes;
+mod replay_rules;
+#[cfg(unix)]
+mod serve_connections;
+#[cfg(all(unix, feature = "serve"))]
+mod serve_drain;
+#[cfg(unix)]
+mod serve_log;
+#[cfg(all(unix, feature = "redis-tests", feature = "serve"))]
+mod serve_redis;
+#[cfg(unix)]
+mod serve_reload;
+#[cfg(unix)]
+mod serve_reports;
+#[cfg(unix)]
+mod serve_settings;
+#[cfg(unix)]
+mod serve_state;
+#[path = "common/serving.rs"]
+mod serving;
+mod simulate;
+mod simulate_limits;
+#[path = "common/svg.rs"]
+mod svg;

@@ -1,0 +1,28 @@
+//! All tests of this crate that need no process of their own, as one program: it is linked once.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod addresses;
+mod advice;
+#[cfg(feature = "elastic")]
+mod any_limit;
+#[cfg(feature = "axum")]
+mod axum;
+#[cfg(feature = "axum")]
+mod bad_inputs;
+mod client;
+mod common;
+mod delay;
+#[cfg(feature = "grpc")]
+mod grpc;
+mod layer;
+mod lookup;
+#[cfg(feature = "redis")]
+mod remote;
+#[cfg(feature = "redis")]
+mod remote_queue;
+mod retry_after;
+mod settle;
+mod styles;
+mod tiers;
+mod told;
