@@ -13,7 +13,8 @@ impl RuleTotal {
     }
 
     pub(crate) fn get(&self) -> u64 {
-        // Relaxed: a count stands by itself. Of two that belong together one may be read without what was added last.
+        // Relaxed: a count stands by itself. If two counts belong together, a reader may see the latest addition in one
+        // and not yet in the other.
         self.0.load(Ordering::Relaxed)
     }
 }
