@@ -39,7 +39,7 @@ impl GateRules {
         let tier_of = |_: &Gate| ask.key.tier().unwrap_or(0);
         let asleep = |stand, pause, marks| {
             let GateMode::Delay { sleep, .. } = &ask.gate.mode else {
-                return GateVerdict::pass(marks); // never: only a gate that delays gets here
+                return GateVerdict::pass(marks); // never: the gate delays
             };
             let gate = self.gates.iter().position(|gate| std::ptr::eq(gate, ask.gate));
             let turn = QueueTurn {
@@ -62,7 +62,7 @@ impl GateRules {
             Some(Err(denial)) => {
                 return denied(self.refuse(ask.gate, &ask.key, &tier_of, &denial));
             }
-            None => return GateVerdict::pass(PassMarks::NOTHING), // never: only a limit that can reserve gets here
+            None => return GateVerdict::pass(PassMarks::NOTHING), // never: the limit can reserve
         };
         let permit = *place.permit();
         let marks = PassMarks {
