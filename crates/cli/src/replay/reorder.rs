@@ -19,7 +19,7 @@ pub(crate) struct Reorder<T> {
 }
 
 impl<T: Ord> Reorder<T> {
-    /// For lines that are out of order by at most `reorder_ns`.
+    /// A buffer for lines that are out of order by at most `reorder_ns`.
     pub(crate) fn new(reorder_ns: u64) -> Self {
         let waiting = BinaryHeap::new();
         Self { waiting, reorder_ns, decided_to_ns: 0, late_lines: 0, span: None }
