@@ -1,5 +1,5 @@
-//! [`Environment`]: the variables that are set. How each of envoyproxy/ratelimit's is treated is in variables.rs; our own
-//! follow from the flags: see given.rs.
+//! [`Environment`]: the variables that are set. variables.rs lists the treatment of each variable of
+//! envoyproxy/ratelimit; our own follow from the flags (given.rs).
 //!
 //! A variable that is set to an empty text counts as not set.
 
