@@ -136,8 +136,8 @@ impl RuleCache {
     }
 
     /// Passes all rules to `vet` before they are put in force, and refuses the load if `vet` does: for limits that
-    /// are kept elsewhere, where not every policy is possible. [`RuleSet::changes`] tells what becomes of changed
-    /// limits there.
+    /// are kept elsewhere, where not every policy is possible. [`RuleSet::changes`] lists the limits that changed
+    /// there, and whether they kept their counts.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -156,8 +156,8 @@ impl RuleCache {
         Self { vet: Some(Vet(Box::new(vet))), ..self }
     }
 
-    /// Compiles the texts and puts the rules in force. Limits of rules that existed before keep what was spent; for
-    /// those that changed, [`RuleSet::changes`] tells whether they do.
+    /// Compiles the texts and puts the rules in force. Limits of rules that existed before keep their counts;
+    /// [`RuleSet::changes`] lists those that changed, and whether they kept them.
     ///
     /// # Errors
     /// One for each bad file. The previous rules then stay in force.

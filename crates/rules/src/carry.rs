@@ -3,9 +3,9 @@
 //!
 //! # What is kept
 //! The tables of a rule (the same domain, keys and values) are kept by the next load. Each of several stacked limits
-//! takes the table of its own quota, else the one of its own window, else the next that is left. Where the quota
-//! differs, [`KeyedLimiter::set_quota`](tollgate::KeyedLimiter::set_quota) changes it in place: what each client has
-//! spent stays spent, up to the new limit, within the bounds stated there.
+//! takes the table of its own quota, else the one of its own window, else the next that is left. If the quota differs,
+//! [`KeyedLimiter::set_quota`](tollgate::KeyedLimiter::set_quota) changes it in place: units that a client has spent
+//! stay spent, up to the new limit, within the bounds stated there.
 //!
 //! # What starts empty
 //! A limit starts empty if its table's size, `prefix_v4` or `prefix_v6` has changed, or if `on_full` has changed to or
@@ -35,7 +35,7 @@ use crate::identifier::AddressBits;
 use crate::loss::Loss;
 use crate::rule::RuleTable;
 
-/// How a load has changed a limit.
+/// A change that a load has made to a limit.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -165,7 +165,7 @@ pub(crate) struct CarriedTable {
     pub(crate) place: Box<str>,
     /// Whether it was built without a spill.
     pub(crate) denies: bool,
-    /// How its clients are identified.
+    /// The address bits that tell its clients apart.
     pub(crate) bits: AddressBits,
     /// The bytes of the table as computed before it was built; 0 if they were not.
     pub(crate) bytes: u64,

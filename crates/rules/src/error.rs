@@ -1,4 +1,5 @@
-//! [`RuleError`]: which rule was refused, where it stands, what was found and what would be accepted.
+//! [`RuleError`]: names the rule that was refused, its place, the value that was found, and values that would be
+//! accepted.
 
 use std::fmt::{self, Write};
 
@@ -10,7 +11,7 @@ use crate::match_error::MatchError;
 use crate::narrowed::too_much;
 use crate::position::Position;
 
-/// Why a rule file was refused, and where.
+/// The reason why a rule file was refused, and the place.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -25,7 +26,7 @@ pub struct RuleError {
     pub file: String,
     /// The position in the file, if the problem has one.
     pub at: Option<Position>,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 
@@ -55,8 +56,8 @@ impl Write for Escaped<'_, '_> {
 
 impl std::error::Error for RuleError {}
 
-/// What is wrong with a rule file. Messages that envoyproxy/ratelimit has too are worded as there, so that searches of
-/// logs still find them.
+/// The problem of a rule file. Messages that envoyproxy/ratelimit has too are worded as there, so that searches of logs
+/// still find them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -97,7 +98,7 @@ pub enum Problem {
     Kind {
         /// The key of the value.
         key: &'static str,
-        /// What is needed.
+        /// The kind that is needed.
         accepted: &'static str,
         /// The kind that was found.
         found: &'static str,
@@ -136,7 +137,7 @@ pub enum Problem {
         key: &'static str,
         /// The value.
         found: String,
-        /// What would be accepted.
+        /// The values that would be accepted.
         accepted: &'static str,
     },
     /// A required key is missing.
@@ -171,7 +172,7 @@ pub enum Problem {
     },
     /// A unit of time that does not exist.
     BadUnit {
-        /// What was found.
+        /// The text that was found.
         unit: String,
     },
     /// Both unlimited and limited.
@@ -185,12 +186,12 @@ pub enum Problem {
     },
     /// A descriptor's value cannot be used for matching.
     Match {
-        /// Why.
+        /// The reason.
         error: MatchError,
     },
     /// A descriptor of `forward_auth` cannot be used.
     Forward {
-        /// Why.
+        /// The reason.
         error: ForwardError,
     },
     /// `share_threshold` where no value can be shared.
@@ -225,7 +226,7 @@ pub enum Problem {
     },
     /// The limit cannot be kept in the place that is meant for it. The error names the rule in place of its file.
     Elsewhere {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A limit with `mode: elastic` in a domain that has no pool.

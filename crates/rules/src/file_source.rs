@@ -2,8 +2,8 @@
 //!
 //! Kubernetes mounts a ConfigMap as links into a directory `..data`, itself a link, and changes all files at once by
 //! renaming a new `..data` into place. So names that begin with a dot are not read, links are followed, and the
-//! directory is watched in place of the files, because the renaming happens in it. Where the directory itself is a
-//! link that is swapped, its parent directory is watched as well.
+//! directory is watched in place of the files, because the renaming happens in it. If the directory itself is a link
+//! that is swapped, its parent directory is watched as well.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! [`Forward`]: how to make descriptors of a request that a proxy forwards for a decision.
+//! [`Forward`]: makes a descriptor of a request that a proxy forwards for a decision.
 
 use std::fmt;
 use std::str::FromStr;

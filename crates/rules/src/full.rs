@@ -55,8 +55,8 @@ pub enum OnFull {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NoCell {
-    /// By the table's spill, where its client shares a count with others: admitted, or denied although the client may
-    /// be within its limit.
+    /// By the table's spill, in which its client shares a count with others. It was admitted; or denied, although the
+    /// client may be within its limit.
     Spilled,
     /// Denied, because there is no cell.
     Denied,
@@ -90,8 +90,8 @@ impl NoCell {
     }
 }
 
-/// A report that a rule's table is full, with what was decided about clients without a cell since the last report. At
-/// most one a minute for each rule.
+/// A report that a rule's table is full, with what was decided about clients without a cell since the last report.
+/// There is at most one a minute for each rule.
 ///
 /// ```
 /// use std::sync::Arc;

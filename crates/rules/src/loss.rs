@@ -1,11 +1,11 @@
-//! [`Loss`]: why a limit that a load has changed starts empty.
+//! [`Loss`]: the reason why a limit that a load has changed starts empty.
 
 use std::fmt;
 use std::time::Duration;
 
 use tollgate::{Algorithm, ChangeError, Policy};
 
-/// Why a changed limit starts empty, with nothing spent.
+/// The reason why a changed limit starts empty, with nothing spent.
 ///
 /// ```
 /// let loss = tollgate_rules::Loss::Capacity { before: 100, now: 200 };

@@ -1,4 +1,4 @@
-//! [`MatchError`]: why a descriptor matches nothing, or cannot be matched.
+//! [`MatchError`]: the reason why a descriptor matches nothing, or cannot be matched.
 
 use std::fmt;
 

@@ -201,7 +201,7 @@ impl Loan {
         &self.own
     }
 
-    /// Gives back up to so many units; returns how many came back.
+    /// Gives back up to this many units, and returns the number that came back.
     pub(crate) fn give_back(&self, units: u64, at: Option<Timestamp>) -> u64 {
         let cost = self.own.cost();
         let units = units.min(cost);
@@ -243,12 +243,12 @@ pub enum HeadroomRefusal {
     },
     /// A headroom below 0 or above 1, or that is no number.
     Headroom {
-        /// What was reported.
+        /// The headroom that was reported.
         found: f64,
     },
     /// No time to live, or one above [`DomainPool::LONGEST`].
     Lasts {
-        /// What was reported.
+        /// The time that was reported.
         found: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! [`Receipt`]: what a request was charged, for giving it back.
+//! [`Receipt`]: the charges of a request, for giving them back.
 
 use std::fmt;
 use std::ops::Range;

@@ -150,14 +150,14 @@ pub enum RequestError {
     },
     /// More entries than a descriptor may have.
     TooManyEntries {
-        /// How many there are.
+        /// The number of entries.
         found: usize,
         /// The maximum.
         most: usize,
     },
     /// Keys and values that are longer than they may be, all together.
     TooManyBytes {
-        /// How many bytes there are.
+        /// The number of bytes.
         found: usize,
         /// The maximum.
         most: usize,

@@ -19,33 +19,33 @@ pub struct RuleCounts {
     pub within_limit: u64,
     /// Hits over the limit.
     pub over_limit: u64,
-    /// Of the hits within the limit: those above the near-limit share.
+    /// The hits within the limit that lie above the near-limit share.
     pub near_limit: u64,
-    /// Of the hits within the limit: those that the pool of the domain lent. Hits that it would have lent count as
-    /// well, if it did not because the rule is in shadow mode or another rule denied the request.
+    /// The hits within the limit that the pool of the domain lent. Hits that it would have lent count as well, if it
+    /// did not because the rule is in shadow mode or another rule denied the request.
     pub borrowed: u64,
-    /// Of the hits over the limit: those that passed because the rule is in shadow mode.
+    /// The hits over the limit that passed because the rule is in shadow mode.
     pub shadow: u64,
-    /// Of the hits over the limit: those that lay beyond it. The other hits of the denied request would have fitted by
+    /// The hits over the limit that lay beyond it. The other hits of the denied request would have fitted by
     /// themselves. Envoyproxy/ratelimit counts only the hits beyond the limit as over it.
     pub beyond_limit: u64,
-    /// Of the hits over the limit: those that would have fitted by themselves, above the near-limit share.
+    /// The hits over the limit that would have fitted by themselves, above the near-limit share.
     pub near_denied: u64,
-    /// Of the hits in shadow mode: those that lay beyond the limit.
+    /// The hits that passed in shadow mode, and lay beyond the limit.
     pub shadow_beyond: u64,
-    /// Of the hits over the limit: those that were denied without asking the store, since the store had said before
-    /// when to ask again.
+    /// The hits over the limit that were denied without asking the store, since the store had said before when to ask
+    /// again.
     pub remembered: u64,
-    /// Of all hits: those of clients without a cell that were decided by the spill of a full table.
+    /// The hits of clients without a cell, which were decided by the spill of a full table.
     pub spilled: u64,
-    /// Of the hits over the limit: those of clients that were denied because they had no cell.
+    /// The hits over the limit of clients that were denied because they had no cell.
     pub full_denied: u64,
-    /// Of the hits within the limit: those of clients that were admitted because they had no cell
+    /// The hits within the limit of clients that were admitted because they had no cell
     /// ([`OnFull::Allow`](crate::OnFull::Allow)).
     pub full_allowed: u64,
     /// Hits that requests asked to give back. They are not among the hits above.
     pub negative: u64,
-    /// Of these, the hits that were given back. The others had not been charged, or were charged no longer.
+    /// The part of `negative` that was given back. The others had not been charged, or were charged no longer.
     pub given_back: u64,
     /// Units of charges that need not fit, and that a limit had no room to remember.
     pub uncharged: u64,
@@ -121,9 +121,9 @@ impl Counters {
 #[derive(Debug, Default)]
 pub(crate) struct HitCounters {
     within: RuleTotal,
-    /// Of those within.
+    /// The part of `within` that lies above the near-limit share.
     near: RuleTotal,
-    /// Of those within.
+    /// The part of `within` that was lent by the pool.
     borrowed: RuleTotal,
     denied: DeniedCounters,
     /// Hits that would have been denied if the rule were not in shadow mode; they are not in `denied`.
@@ -139,7 +139,7 @@ struct DeniedCounters {
     below: RuleTotal,
     /// Hits that would have fitted by themselves, above it.
     near: RuleTotal,
-    /// Of those beyond, the hits that were denied by an earlier answer of the store.
+    /// The part of `beyond` that was denied by an earlier answer of the store.
     remembered: RuleTotal,
 }
 
@@ -162,7 +162,7 @@ impl HitCounters {
         add(&self.borrowed, if is_borrowed { split.within } else { 0 });
     }
 
-    /// Counts a request of so many hits that did not fit.
+    /// Counts a request with this many hits that did not fit.
     pub(crate) fn over(&self, hits: u64, split: HitSplit, is_shadow: bool, is_remembered: bool) {
         let denied = if is_shadow { &self.shadow } else { &self.denied };
         add(&denied.beyond, split.beyond);

@@ -111,7 +111,7 @@ pub(crate) enum LevelName {
     Fixed(Box<str>),
     /// The key and the value of the request, with `_` between them; the key alone if the value is empty.
     Value,
-    /// The same, with the `_` whatever the value.
+    /// The same, with the `_` even if the value is empty.
     Joined,
 }
 

@@ -48,7 +48,7 @@ impl RuleText {
     }
 }
 
-/// Where rules come from: a directory ([`FileSource`](crate::FileSource)), or a store of your own.
+/// A source of rules: a directory ([`FileSource`](crate::FileSource)), or a store of your own.
 ///
 /// A [`Retriever`](crate::Retriever) owns it and calls it from one thread, so it may block.
 ///

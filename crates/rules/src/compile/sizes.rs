@@ -25,7 +25,7 @@ use crate::settings::Settings;
 use crate::share::{self, OpenRule};
 use crate::texts::ReadText;
 
-/// A new rule has at least this part, one fourth, of what it would have if all rules were new.
+/// A new rule gets at least one part in this many of the size that it would have if all rules were new.
 const LEAST_PART: usize = 4;
 
 /// The number of clients that a rule's tables are built for, and what decided it.

@@ -1,4 +1,4 @@
-//! [`Act`]: what a request asks for; and [`Manner`]: how the cost of one descriptor is treated.
+//! [`Act`]: the purpose of a request; and [`Manner`]: the treatment of one descriptor's cost.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tollgate::Wait;
 
 use crate::rule::LocalLimit;
 
-/// What a request asks for: see [`DecisionMaker::act`](crate::DecisionMaker::act).
+/// The purpose of a request: see [`DecisionMaker::act`](crate::DecisionMaker::act).
 ///
 /// ```
 /// use tollgate_rules::Act;

@@ -1,4 +1,4 @@
-//! [`Claim`]: what a request asks of limits that are kept elsewhere.
+//! [`Claim`]: the claim of a request on limits that are kept elsewhere.
 
 use tollgate::Wait;
 
@@ -14,7 +14,7 @@ pub enum Claimed<'a> {
     Limits(&'a Rule),
     /// A limit that came with the request.
     OwnLimit {
-        /// That limit, as it is counted.
+        /// The limit, as it is counted.
         limit: Override,
         /// The rule that it replaces, if one matches. The `on_error` of that rule holds.
         rule: Option<&'a Rule>,

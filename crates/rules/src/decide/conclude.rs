@@ -101,7 +101,8 @@ impl DecisionMaker {
         }
     }
 
-    /// Counts a cost that is denied and charged nowhere. If it was used already, its limit lacks it.
+    /// Counts a cost that is denied and charged nowhere. If it was used already, the limit's count
+    /// is too low by it.
     fn count_denied_cost(&self, part: &mut Part<'_>, is_over: bool, act: Act) {
         // Other callers charge used costs by `Act::Charge`, so only Envoy's costs are logged.
         let (cost, is_of_envoy) = (part.cost, act == Act::CheckEnvoy);

@@ -338,7 +338,7 @@ fn place_ahead(limit: &Limit, cost: u64, act: Act, asked: &Decision) -> Option<D
     let queue = gate.policy.at_limit().queue;
     let most = queue.map_or(Duration::MAX, |queue| queue.max_wait()).min(wait.max_wait());
     let behind = queue.map_or(u64::MAX, |queue| queue.max_behind()).min(wait.max_behind());
-    // In units of time: a place behind so many others is this far ahead.
+    // The bound in time: a place behind this many units is this far ahead.
     let quota = gate.policy.quota();
     let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
     let is_near = ahead.as_nanos() <= unit_ns.saturating_mul(u128::from(behind));

@@ -41,7 +41,7 @@ impl Override {
 
 #[derive(Debug)]
 pub(crate) struct Overrides {
-    /// In the order of [`Unit::ALL`], then of [`GRAINS`]; empty if such limits are switched off.
+    /// The tables in the order of [`Unit::ALL`], then of [`GRAINS`]; empty if such limits are switched off.
     tables: Vec<Arc<RuleTable>>,
 }
 

@@ -235,8 +235,8 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// What each of its rule's tables is to charge. The caller has excluded rules with a limit of 0, so there are as
-    /// many tables as limits.
+    /// The charges for each of its rule's tables. The caller has excluded rules with a limit of 0, so there are as many
+    /// tables as limits.
     pub(super) fn dues<'k>(&self, with: Context<'k>) -> impl Iterator<Item = Due<'r, 'k>> {
         let (key, cost) = (&with.keys[self.key.clone()], self.cost);
         let gates = self.rule().into_iter().flat_map(Rule::gates);

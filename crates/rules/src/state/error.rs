@@ -31,7 +31,7 @@ pub enum StateError {
     Table {
         /// Its domain and rule.
         rule: String,
-        /// Why.
+        /// The reason.
         error: Box<RestoreError>,
     },
     /// All tables together are larger than tables may be.
