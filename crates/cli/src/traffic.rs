@@ -39,12 +39,12 @@ pub(crate) enum TrafficError {
     Nothing,
     /// A file without a time.
     NoTimes {
-        /// As it was named on the command line.
+        /// The file as it was named on the command line.
         file: String,
     },
     /// A line that does not begin with a time.
     BadTime {
-        /// As it was named on the command line.
+        /// The file as it was named on the command line.
         file: String,
         line: u64,
         /// The text that was found, and the forms that a time can have.
@@ -52,7 +52,7 @@ pub(crate) enum TrafficError {
     },
     /// A time before that of the previous line.
     Backwards {
-        /// As it was named on the command line.
+        /// The file as it was named on the command line.
         file: String,
         line: u64,
         time_ns: u64,

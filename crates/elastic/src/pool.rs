@@ -43,9 +43,9 @@ const WHOLE: u64 = 1 << 32;
 ///
 /// # What it guarantees
 /// In any closed interval of length W it lends at most `h * (burst + rate * W)` units, where h is the largest headroom
-/// that any decision in the interval was made at, and W counts one tick longer, as under every GCRA. A report creates
-/// no units, however often the headroom changes. A loan is charged to the pool alone: it takes nothing from any
-/// client's own quota.
+/// that any decision in the interval was made at, and each interval may be one tick longer, as under every GCRA. A
+/// report creates no units, however often the headroom changes. A loan is charged to the pool alone: it takes nothing
+/// from any client's own quota.
 ///
 /// A cost above `h * burst` is not lent at headroom h: give the pool a burst that is large beside single
 /// costs.
@@ -66,7 +66,7 @@ pub struct SparePool {
     /// The parts of a unit, and of the whole burst.
     unit: u64,
     burst: u64,
-    /// In parts of [`WHOLE`].
+    /// The headroom, in parts of [`WHOLE`].
     headroom: AtomicU64,
     clock: Clock,
 }

@@ -116,8 +116,8 @@ impl Oracle {
     }
 
     /// The generic cell rate algorithm in its own terms, GCRA(interval, tolerance): a request of
-    /// one unit conforms iff `now >= TAT - tolerance`. That is [`Algorithm::Gcra`] in exact time
-    /// with a capacity of `interval + tolerance`, which need not be a whole number of units:
+    /// one unit conforms iff `now >= TAT - tolerance`. This equals [`Algorithm::Gcra`] in exact time with a capacity of
+    /// `interval + tolerance`, which need not be a whole number of units:
     ///
     /// `max(TAT, now) + cost * interval - now <= interval + tolerance`.
     ///

@@ -25,7 +25,7 @@ use crate::remote_limit::Answering;
 /// assert_eq!(reserve.entry().peek(1).remaining(), 9);
 /// ```
 pub trait Lend: Send + Sync {
-    /// Lends the [cost](Denial::cost) of what a limit has denied for now, or not.
+    /// Lends the [cost](Denial::cost) of a request that a limit has denied for now, or returns `None`.
     fn lend(&self, denial: &Denial) -> Option<Permit>;
 
     /// Takes a loan back, as far as it has not drained since: another gate of the layer has denied the request.
@@ -63,7 +63,7 @@ impl<L: Lend + ?Sized> Lend for Arc<L> {
     }
 }
 
-/// What [`Gate::or_elsewhere`](crate::Gate::or_elsewhere) borrows from, beside a limit that is kept elsewhere.
+/// A lender for [`Gate::or_elsewhere`](crate::Gate::or_elsewhere), beside a limit that is kept elsewhere.
 ///
 /// With the feature `redis`, `tollgate_redis::SharedPool` lends what all nodes together can spare.
 pub trait RemoteLend: Send + Sync {

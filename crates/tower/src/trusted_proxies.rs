@@ -97,7 +97,7 @@ impl fmt::Display for BadTrustedProxies {
 }
 
 impl BadTrustedProxies {
-    /// What would be accepted.
+    /// The values that would be accepted, as text.
     pub const ACCEPTED: &str = "some with commas between them, as in 127.0.0.1,10.0.0.0/8, or none";
 }
 

@@ -19,9 +19,9 @@ const MILLISECOND_NS: u64 = 1_000_000;
 /// The labels of marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MarkLabels {
-    /// By date and time, UTC.
+    /// Date and time, in UTC.
     Clock,
-    /// By the time since zero.
+    /// The time since zero.
     Elapsed,
 }
 

@@ -77,14 +77,14 @@ pub(super) fn name(pairs: &[Pair]) -> String {
 pub(crate) enum MappingError {
     /// A key without a value.
     NoValue {
-        /// Which entry, from 1.
+        /// The number of the entry, from 1.
         entry: usize,
         /// The text that was found.
         found: String,
     },
     /// A value without a key.
     NoKey {
-        /// Which entry, from 1.
+        /// The number of the entry, from 1.
         entry: usize,
     },
     /// A brace in the wrong place.
@@ -98,7 +98,7 @@ pub(crate) enum MappingError {
     },
     /// The name of a field where its value is meant, or a field in another language's notation.
     Unbraced {
-        /// Which entry, from 1.
+        /// The number of the entry, from 1.
         entry: usize,
         key: String,
         /// The value as it was written.

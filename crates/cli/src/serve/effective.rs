@@ -33,7 +33,7 @@ pub(super) struct Effective {
     pub(super) grpc: Setting<HostPort>,
     pub(super) grpc_socket: Setting<Option<PathBuf>>,
     pub(super) grpc_tls: Setting<Option<TlsFiles>>,
-    /// In seconds.
+    /// The age in seconds.
     pub(super) grpc_max_age: Setting<Option<u32>>,
     pub(super) grpc_max_age_grace: Setting<Option<u32>>,
     /// Its password is not printed.

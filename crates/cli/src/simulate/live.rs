@@ -52,7 +52,7 @@ pub(super) struct LiveView<'r> {
     now_ns: u64,
     /// The number of requests that have come.
     come: usize,
-    /// For each lane: all requests, and those of each column.
+    /// The counts of each lane: of all requests, and of those in each column.
     all: Vec<LaneCounts>,
     columns: Vec<[LaneCounts; COLUMNS]>,
 }

@@ -30,7 +30,7 @@ thread_local! {
 
 type PeerOf = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
 
-/// Which writers of a forwarding header are trusted to name the address before their own.
+/// The writers of a forwarding header that are trusted to name the address before their own.
 #[derive(Clone, Debug)]
 enum Trust {
     Nobody,

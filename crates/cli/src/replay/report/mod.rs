@@ -80,7 +80,7 @@ struct PolicyReport {
     /// The exact wait, for the table.
     #[serde(skip)]
     longest_wait: Duration,
-    /// For the pictures.
+    /// The counts over time, for the pictures.
     #[serde(skip)]
     timeline: Timeline,
     #[serde(skip)]
@@ -179,7 +179,7 @@ impl PolicyReport {
 }
 
 impl RulesAbout {
-    /// How the log matched the rules, in words.
+    /// The match of the log with the rules, in words.
     fn in_words(&self) -> String {
         let mut words = format!(
             "domain {}: {} requests that no rule speaks of, {} lines without a descriptor",
