@@ -145,8 +145,8 @@ impl SparePool {
     /// for the whole cost; nothing is split between the two. Any number of limiters and keys share one pool.
     ///
     /// A time given by [`Entry::at`] is the pool's time, too. All times given to limits of one pool must count from the
-    /// same origin as the pool's clock. Without a given time, the limiter and the pool read a clock each, the pool only
-    /// if it is asked.
+    /// same origin as the pool's clock. If no time is given, the limiter and the pool each read their own clock; the
+    /// pool does so only if it is asked.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, Timestamp};

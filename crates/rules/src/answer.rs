@@ -93,9 +93,9 @@ pub struct Status {
     /// at once, or if the rule is in shadow mode. For a question ([`Act::Peek`](crate::Act::Peek)): the time that it
     /// would have to wait.
     pub wait: Duration,
-    /// The units that a limit could not remember of a charge that need not fit ([`Act::Charge`](crate::Act::Charge),
-    /// and costs of [usage](crate#usage)), because debts have bounds: see `debt` there. With several limits, the most
-    /// of any. When units are given back: those that were not charged, or whose window is over.
+    /// After a charge that need not fit ([`Act::Charge`](crate::Act::Charge), and costs of [usage](crate#usage)): the
+    /// units that a limit could not remember, because debts have bounds (see `debt` there); with several limits, the
+    /// most of any. After units were given back: those that had not been charged, or whose window is over.
     pub uncharged: u64,
     /// Whether this was the first charge of the rule that left units unremembered; for the log. Only three kinds of
     /// charges can leave any: a limit of usage, a [`Charge`](crate::Act::Charge), and a denied cost that is charged

@@ -8,10 +8,11 @@
 //! stay spent, up to the new limit, within the bounds stated there.
 //!
 //! # What starts empty
-//! A limit starts empty if its table's size, `prefix_v4` or `prefix_v6` has changed, or if `on_full` has changed to or
-//! from `deny`; if its quota does not fit in the table's words; or if it has `mode`, `count_rejected` or `penalty`,
-//! which the core does not change. [`RuleSet::changes`](crate::RuleSet::changes) lists each with its reason. The table
-//! that is left behind lingers ([`crate::linger`]): a limit that is changed back within that time takes it again.
+//! A limit starts empty in three cases: its table's size, `prefix_v4` or `prefix_v6` has changed, or `on_full` has
+//! changed to or from `deny`; its quota does not fit in the table's words; or it has `mode`, `count_rejected` or
+//! `penalty`, which the core cannot change. [`RuleSet::changes`](crate::RuleSet::changes) lists each with its reason.
+//! The table that is left behind lingers ([`crate::linger`]): a limit that is changed back within that time takes it
+//! again.
 //!
 //! # Limits that are kept elsewhere
 //! There the previous rules are unknown: a node that loads the new rules may just have been started. So a limit is
@@ -21,8 +22,8 @@
 //! sliding log, or stops being one, finds the counts from when it last had that form, without what was spent meanwhile.
 //!
 //! # What it costs
-//! A decision by a limit that can be changed reads ten more numbers than one by a fixed limit: some nanoseconds,
-//! where a request over the network takes microseconds.
+//! A decision by a limit that can be changed reads ten more numbers than a decision by a fixed limit. That takes some
+//! nanoseconds, whereas a request over the network takes microseconds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -229,8 +230,9 @@ impl CarriedTable {
     }
 }
 
-/// Identifies each of a rule's limits by its window: by an empty text for the first of the longest, by the window for
-/// every other, and by the window and a number for the second and third with the same window.
+/// Names each of a rule's limits by its window. The limit with the longest window has an empty name (the first one, if
+/// there are several). Every other limit has its window as its name; the second and third with the same window also
+/// have a number.
 pub(crate) fn places(windows: &[Duration]) -> Vec<Box<str>> {
     let longest = windows.iter().max();
     let own = windows.iter().position(|window| Some(window) == longest);

@@ -383,8 +383,8 @@ impl Compiler<'_> {
         Ok(kept)
     }
 
-    /// Changes the quotas of the tables that are kept. Loads are sequential and each change has been tried, so none
-    /// is refused; if one were, the load would be refused, and quotas changed before it would stay changed.
+    /// Changes the quotas of the tables that are kept. Loads are sequential and each change has been tried, so the core
+    /// refuses none. If it did, the load would be refused, and quotas that were changed before would stay changed.
     fn put_in_force(&self) -> Result<(), RuleError> {
         for (kept, file, at) in &self.requotas {
             kept.put_in_force().map_err(|error| RuleError {

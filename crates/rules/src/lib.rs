@@ -12,12 +12,12 @@
 //! ```
 //!
 //! # The language
-//! Files of envoyproxy/ratelimit mean the same here: `domain`, `descriptors`, `key`, `value` (with `*`), `rate_limit`
-//! (`unit`, `requests_per_unit`, `unlimited`, `name`, `replaces`), `shadow_mode`, `quota_mode`, `share_threshold`,
-//! `detailed_metric`, `value_to_metric` and `metadata`. Matching is the same as well: per entry the exact value, then
-//! patterns in the order of the file, then the key alone; without backtracking; a limit counts at a descriptor's last
-//! entry. Networks and regular expressions are added: see [below](#values). The following keys are added under
-//! `rate_limit`:
+//! Files of envoyproxy/ratelimit have the same meaning here. Their keys are `domain`, `descriptors`, `key`, `value`
+//! (with `*`), `rate_limit` (`unit`, `requests_per_unit`, `unlimited`, `name`, `replaces`), `shadow_mode`,
+//! `quota_mode`, `share_threshold`, `detailed_metric`, `value_to_metric` and `metadata`. Matching is the same as well.
+//! For each entry the exact value is tried first, then patterns in the order of the file, then the key alone, without
+//! backtracking. A limit counts at a descriptor's last entry. Networks and regular expressions are added: see
+//! [below](#values). The following keys are added under `rate_limit`:
 //!
 //! | Key | Means |
 //! |---|---|
@@ -79,14 +79,14 @@
 //!    caches 32 KiB for one expression, and 1 MiB for all of a key;
 //! 5. the key alone.
 //!
-//! `cidr` and `regex` stand beside a `key` without `*`. Each value that they match has a limit of its own, and IPv6
-//! addresses one for each network as below; with `share_threshold` all values together have one.
+//! `cidr` and `regex` stand beside a `key` without `*`. Each value that they match has a limit of its own; IPv6
+//! addresses have one limit for each network, as described below. With `share_threshold` all values together have one.
 //!
 //! A `value` that looks like a network (`value: 10.0.0.0/8`) is refused ([`MatchError`]), because no address is that
 //! text. It is accepted only under the key `masked_remote_address`, because Envoy writes networks there; elsewhere
 //! `regex: '10\.0\.0\.0/8'` matches that text and no other.
 //!
-//! An entry has no effect if an entry that is tried before it matches all that it would: `'/api/v1/*'` after
+//! An entry has no effect if an entry that is tried before it matches everything that it matches: `'/api/v1/*'` after
 //! `'/api/*'`, a regular expression after an equal one, all after a `*`. Envoyproxy/ratelimit loads such a file, so it
 //! is loaded here: [`RuleSet::hidden`] names each such entry with the one that hides it, `tollgate serve` logs a
 //! warning, and `tollgate check` refuses the file. Only certain cases among the first million pairs of entries are
@@ -104,12 +104,12 @@
 //! | 100 regular expressions | 3.0: all at once (one alone takes 2.1) | 1.2 |
 //!
 //! # Queues
-//! A limit with a `queue`, a `wait` or both gives a request that does not fit now a place: it is admitted, and
-//! [`Answer::wait`] says how long it has to wait before it goes. Requests go in the order of their calls, at the rate of
-//! the limit. Under several limits the longest wait counts, and all give a place or none. The caller must keep the
-//! wait. A caller that cannot wait asks by [`Act::CheckNow`], and is denied where it would have to wait. A caller that
-//! gives up gives its place back by the [`Receipt`] of [`Act::Reserve`]. See [`DecisionMaker::act`] for rules in shadow
-//! and quota mode. Limits that are kept elsewhere have queues as well: see [`Claim::wait`].
+//! If a request does not fit now, a limit with a `queue`, a `wait` or both gives it a place: the request is admitted,
+//! and [`Answer::wait`] says how long it has to wait before it goes. Requests go in the order of their calls, at the
+//! rate of the limit. Under several limits the longest wait counts, and all give a place or none. The caller must keep
+//! the wait. A caller that cannot wait asks by [`Act::CheckNow`], and is denied where it would have to wait. A caller
+//! that gives up gives its place back by the [`Receipt`] of [`Act::Reserve`]. See [`DecisionMaker::act`] for rules in
+//! shadow and quota mode. Limits that are kept elsewhere have queues as well: see [`Claim::wait`].
 //!
 //! # Usage
 //! The tokens of a language model are known after the response. A rule with `usage: true` admits a question of cost 0
@@ -129,8 +129,9 @@
 //! A message does not say whether its cost was used already. The rule says it, or [`compat`](Settings::compat) does; earlier
 //! requests never change it. If neither says it, a cost that does not fit is denied and charged nowhere.
 //! [`RuleCounts::denied_costs`] counts the units of such costs above 1. [`Status::is_first_denied_cost`] marks the
-//! first such cost from Envoy for the log, unless the rule says `usage: false`. Under `compat` a limit charges the
-//! costs that it denies into a debt as above, if its rule uses no key that envoyproxy/ratelimit does not know.
+//! first such cost from Envoy for the log, unless the rule says `usage: false`. Under `compat` a limit also charges a
+//! cost that it denies, into a debt as above. This holds for limits whose rule uses only keys that envoyproxy/ratelimit
+//! knows.
 //!
 //! With [`Act::CheckEnvoy`] a cost of 0 is a question to any limit. The question is denied once nothing is left; under
 //! `compat` it is denied once the limit is exceeded. Two kinds of limits do not remember that they are exceeded, and
@@ -149,8 +150,8 @@
 //!
 //! # Pools
 //! Beside `domain` and `descriptors` a file may have `pool: {unit: second, requests_per_unit: 500, burst: 100}` (or a
-//! `window`; without `burst` the burst is `requests_per_unit`): the units that all limits of the domain with
-//! `mode: elastic` together may borrow when the server is idle. If such a limit denies for now
+//! `window` in place of the `unit`; the default of `burst` is `requests_per_unit`). That is what all limits of the
+//! domain with `mode: elastic` together may borrow when the server is idle. If such a limit denies for now
 //! ([`tollgate::Denial::is_for_now`]), the pool is asked, and [`Status::is_borrowed`] says that it lent the units. The
 //! limit is charged nothing then, and its figures stay as they are.
 //!
@@ -220,8 +221,8 @@
 //! gone linger for [`Settings::linger_rules`], and the rule continues with them if it comes back (the same domain, keys
 //! and values). Meanwhile the remaining rules decide. But a domain that had limits keeps its last good rules if it
 //! loses all of them, unless [`Settings::allow_empty`] is set; so an empty directory keeps all rules. One loss remains:
-//! a limit that is lowered and raised again counts at most the lower limit as spent, so a file whose last number is
-//! truncated restores the difference. To avoid it, write a new file and rename it.
+//! if a limit is lowered and raised again, at most the lower limit counts as spent. So a file whose last number is
+//! truncated for a moment restores the difference. To avoid it, write a new file and rename it.
 //!
 //! # Memory
 //! A rule with a `capacity` has tables for that many clients, and a rule whose values are all given has tables for one
@@ -234,8 +235,8 @@
 //!
 //! # Bounds
 //! A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used. Tables are
-//! allocated when rules are loaded, [`Settings::max_table_bytes`] at most, lingering ones included: if there is no
-//! room, the one that has lingered longest is [forgotten](RuleSet::forgotten). Requests are bounded by
+//! allocated when rules are loaded. Together with lingering ones they take at most [`Settings::max_table_bytes`]; if
+//! there is no room, the table that has lingered longest is [forgotten](RuleSet::forgotten). Requests are bounded by
 //! [`Settings::max_descriptors`], `max_entries` and `max_key_bytes`.
 
 mod answer;

@@ -134,7 +134,7 @@ impl Lingering {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Forgets the tables that have lingered longest, until the rest takes no more than this.
+    /// Forgets the tables that have lingered longest, until the rest takes at most `most` bytes.
     fn make_room(&mut self, most: u64) -> Vec<Forgotten> {
         if self.bytes <= most {
             return Vec::new();

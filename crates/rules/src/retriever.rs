@@ -75,8 +75,8 @@ pub struct Retriever {
 }
 
 impl Retriever {
-    /// Loads once, and then continues in a thread of its own. Calls `observe` with each outcome, for logs; with the
-    /// outcome of the first load before it returns.
+    /// Loads once, and then continues in a thread of its own. Calls `observe` with each outcome, for logs. The first
+    /// call, for the first load, comes before this function returns.
     ///
     /// # Errors
     /// The system cannot start a thread. Bad rules are no error here: they are passed to `observe` and to the

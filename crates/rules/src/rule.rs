@@ -323,7 +323,7 @@ impl Limit {
     }
 
     /// Whether under [`compat`](crate::Settings::compat) a request that it denies uses up what was left, as in
-    /// envoyproxy/ratelimit. So it is if the limit uses no key that envoyproxy/ratelimit does not know.
+    /// envoyproxy/ratelimit. So it is if the limit uses only keys that envoyproxy/ratelimit knows.
     #[must_use]
     pub fn drains_denied(&self) -> bool {
         self.drains_denied

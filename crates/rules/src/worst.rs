@@ -56,8 +56,8 @@ const MAX_NAME_BYTES: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorstClient {
-    /// The values that tell it from other clients of the rule, with commas between them; at most about 128 bytes of
-    /// them. It may contain anything that a request contained.
+    /// The values that identify it among the clients of the rule, with commas between them, cut off after about 128
+    /// bytes. It may contain anything that a request contained.
     pub client: String,
     /// At least this many hits were denied.
     pub at_least: u64,

@@ -14,9 +14,9 @@ use tollgate::{
 
 use crate::key::Key;
 
-/// A limit that a layer can ask: a [`Limiter`] or a [`StripedLimiter`] for all requests together, a [`KeyedLimiter`] or
-/// a [`SketchLimiter`] for each key, of any policy, with [`Tiers`](tollgate::Tiers), with a quota that changes; or any of
-/// them in an `Arc`, to be shared with other code.
+/// A limit that a layer can ask: a [`Limiter`] or a [`StripedLimiter`] for all requests together, or a [`KeyedLimiter`]
+/// or a [`SketchLimiter`] for each key. It may have any policy, [`Tiers`](tollgate::Tiers), or a quota that changes,
+/// and may be in an `Arc`, to be shared with other code.
 ///
 /// ```
 /// use std::sync::Arc;

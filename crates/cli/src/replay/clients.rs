@@ -25,9 +25,9 @@ impl ClientsBy {
     /// Each address is a client.
     pub(crate) const EACH: Self = Self { v6_bits: 128, proxies: None };
 
-    /// The canonical text of an address: without a port or a zone, IPv4-mapped addresses as IPv4, and for IPv6 the
-    /// network, as `2001:db8::/64`, if not all of its bits count. For a chain it is the client that the middleware
-    /// would find. Host names, which servers that resolve names write, are kept as they are.
+    /// The canonical text of an address. It has no port and no zone, and an IPv4-mapped address is written as IPv4. If
+    /// not all bits of an IPv6 address count, it is the network, as in `2001:db8::/64`. For a chain it is the client
+    /// that the middleware would find. Host names, which servers that resolve names write, are kept as they are.
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         if let Some(address) = node_address(found) {
             return Ok(self.text(address, found));

@@ -158,8 +158,8 @@ impl PolicyOutcome {
         self
     }
 
-    /// Adds a key if it is among the worst: ordered by refusals, then by requests, then by text (the numbers of keys
-    /// depend on the order in which threads read).
+    /// Adds a key if it is among the worst. Keys are ordered by refusals, then by requests, then by text; not by
+    /// number, since the numbers depend on the order in which threads read.
     pub(crate) fn consider(&mut self, key: Worst, keys: &Keys) {
         let comes_before = |a: &Worst, b: &Worst| {
             let counts = (b.refused, b.requests).cmp(&(a.refused, a.requests));

@@ -192,7 +192,7 @@ mod tests {
         ] {
             assert_eq!(key(bits, text).as_deref(), Ok(expected), "{text}");
         }
-        // Only keys that are addresses change.
+        // `by` changes only keys that are addresses.
         assert_eq!(LineKey::User.by(&ClientsBy::EACH), LineKey::User);
     }
 

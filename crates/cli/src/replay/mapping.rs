@@ -4,8 +4,8 @@
 //! literal comma or brace is written twice. A line with a missing field (`-`, null) gives no such descriptor, as
 //! Envoy gives none for a missing header.
 //!
-//! A value that is the name of a field without its braces would make all clients one. So it is refused unless it is in
-//! double quotes; any value that is meant literally can be quoted.
+//! If a value is the name of a field without its braces, all clients would have the same descriptor. So such a value is
+//! refused unless it is in double quotes; any value that is meant literally can be quoted.
 
 use std::fmt;
 use std::str::FromStr;

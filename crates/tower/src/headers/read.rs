@@ -17,8 +17,8 @@ const FIELD_MAX: usize = 16 * 1_024;
 static RETRY_AFTER_MS: [HeaderName; 2] =
     [HeaderName::from_static("retry-after-ms"), HeaderName::from_static("x-ms-retry-after-ms")];
 
-/// Fields whose names contain the name of one of several limits: the texts before and after the limit's name, for the
-/// limit, the units that remain, and the reset.
+/// Fields whose names contain the name of one of several limits. Each row has three pairs, for the limit, the units
+/// that remain, and the reset; a pair has the texts before and after the limit's name.
 const NAMED: [[(&str, &str); 3]; 2] = [
     [("x-ratelimit-limit-", ""), ("x-ratelimit-remaining-", ""), ("x-ratelimit-reset-", "")],
     [

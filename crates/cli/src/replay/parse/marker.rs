@@ -58,7 +58,8 @@ fn find_byte(byte: u8, within: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(word) = within.get(from..from + 8).filter(|_| from < NEAR) {
         let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
-        // A byte is zero where both are equal, and the lowest byte that borrows is such a byte.
+        // A byte of this is zero where both are equal. The subtraction below borrows from such bytes, and the lowest
+        // byte that borrows is surely one.
         let differs = word ^ sought;
         let found = differs.wrapping_sub(ONES) & !differs & (ONES << 7);
         if found != 0 {
