@@ -2,7 +2,8 @@
 
 use tollgate::Quota;
 
-/// The largest power of two of parts that a unit can have in a word, and the quota in these parts.
+/// The number of parts of a unit, which is the largest power of two that a word has room for; and
+/// the quota in these parts.
 pub(crate) fn in_parts(quota: Quota) -> (u64, Quota) {
     let cut = |unit: u64| {
         let [count, burst] =

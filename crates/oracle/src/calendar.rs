@@ -9,8 +9,8 @@ const DAY_NS: u64 = 86_400_000_000_000;
 /// The days of four centuries, after which the calendar repeats. They are exactly 20,871 weeks.
 const CYCLE_DAYS: u64 = 146_097;
 
-/// The number of windows from the one that contains the beginning of 1970 to the one that contains `now`, in
-/// nanoseconds since then.
+/// The number of the window that contains `now`, counted from the window that contains the beginning of 1970. `now` is
+/// in nanoseconds since then.
 pub(crate) fn window_of(unit: CalendarSpan, now: &BigUint) -> BigUint {
     let days = now / DAY_NS;
     let cycles = &days / CYCLE_DAYS;

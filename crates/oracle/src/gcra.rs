@@ -136,7 +136,7 @@ impl Definition for GcraState {
     }
 
     /// Units that have drained since `then` are no longer owed. If `now` is earlier than one burst
-    /// before the TAT, that time counts.
+    /// before the TAT, that later time counts instead.
     fn give_back(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
         let until = (&self.tat).max(&self.capacity) - &self.capacity;
         let until = until.max(self.scale.time(now));

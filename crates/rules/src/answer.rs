@@ -98,7 +98,7 @@ pub struct Status {
     /// most of any. After units were given back: those that had not been charged, or whose window is over.
     pub uncharged: u64,
     /// Whether this was the first charge of the rule that left units unremembered; for the log. Only three kinds of
-    /// charges can leave any: a limit of usage, a [`Charge`](crate::Act::Charge), and a denied cost that is charged
+    /// charges can leave any: one under a limit of usage, a [`Charge`](crate::Act::Charge), and that of a denied cost
     /// into debt.
     pub is_first_uncharged: bool,
     /// Whether this is the first time that the rule denied a cost above 1 from Envoy ([`CheckEnvoy`](crate::Act::CheckEnvoy))

@@ -1,4 +1,4 @@
-//! [`RuleTotal`]: the atomic that every figure of this crate is counted in.
+//! [`RuleTotal`]: the atomic counter behind every figure of this crate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -8,7 +8,8 @@ use crate::error::{Problem, RuleError};
 use crate::match_error::MatchError;
 use crate::tree::{Level, Node, OfKey, OfPattern};
 
-/// The most pairs of entries that are compared in one load: some 10 ms. Entries beyond that are not examined.
+/// The maximum number of pairs of entries that are compared in one load, which takes some 10 ms. Entries beyond that
+/// are not examined.
 const MAX_PAIRS: usize = 1_000_000;
 
 /// The entries of all domains that can never match, in the order of files.

@@ -1,13 +1,13 @@
-//! Rates that are too high to be counted exactly, and are lowered to the highest that can be. Files of other services
-//! have such rates: they write 4,294,967,295 a second for no limit.
+//! Rates that are too high to be counted exactly, and are lowered to the highest that can be counted. Files of other
+//! services have such rates: they write 4,294,967,295 a second for no limit.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::position::Position;
 
-/// A limit whose rate is too high to be counted exactly. It is in force at the highest rate that can be, which is
-/// stricter. See [`RuleSet::lowered`](crate::RuleSet::lowered).
+/// A limit whose rate is too high to be counted exactly. It is in force at the highest rate that can be counted, which
+/// is stricter. See [`RuleSet::lowered`](crate::RuleSet::lowered).
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};

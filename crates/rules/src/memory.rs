@@ -1,10 +1,10 @@
 //! Computes the bytes of a limit's table before it is built, so that rules that would take too much memory are refused
 //! first.
 //!
-//! A table has a seventh of a shard for each 0.7 keys of its capacity, and a shard is a cache line. If the core has a
-//! spill for its policy, a table also has one: an eighth of the table, at least 1 KiB, and a mark for each 64 shards.
-//! The padding of lines to one unit depends on the machine, and the core decides whether there is a spill: both are
-//! read from the smallest table.
+//! A table has one cell for each 0.7 keys of its capacity. Seven cells are a shard, which is a cache line. If the core
+//! has a spill for its policy, a table also has one: an eighth of the table, at least 1 KiB, and a mark for each 64
+//! shards. The padding of lines to one unit depends on the machine, and the core decides whether there is a spill: both
+//! are read from the smallest table.
 
 use tollgate::{Algorithm, BuildError, ManualClock, Policy, Stats};
 

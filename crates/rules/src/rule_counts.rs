@@ -21,8 +21,8 @@ pub struct RuleCounts {
     pub over_limit: u64,
     /// The hits within the limit that lie above the near-limit share.
     pub near_limit: u64,
-    /// The hits within the limit that the pool of the domain lent. Hits that it would have lent count as well, if it
-    /// did not because the rule is in shadow mode or another rule denied the request.
+    /// The hits within the limit that the pool of the domain lent. Hits that it would have lent count as well: those
+    /// under a rule in shadow mode, and those that another rule denied.
     pub borrowed: u64,
     /// The hits over the limit that passed because the rule is in shadow mode.
     pub shadow: u64,

@@ -25,7 +25,7 @@ use crate::observe::GateOutcome;
 pub(crate) type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
 
 impl GateRequest<'_> {
-    /// Whether its charge cannot be undone by `check_all`.
+    /// Whether it has to be asked apart, because `check_all` cannot undo its charge.
     fn is_apart(&self) -> bool {
         self.borrows() || self.gate.limit.full_entry(&self.key).is_none()
     }

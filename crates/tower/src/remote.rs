@@ -1,7 +1,7 @@
 //! Limits that are kept elsewhere: the service of a [`RemoteLayer`](crate::RemoteLayer) asks them, and waits.
 //!
-//! Exemptions, keys, costs, headers, denials, counters and logs are those of any layer (`decide.rs`). This file has the
-//! difference: an answer arrives later, so the request is kept while its gates wait for their answers.
+//! Exemptions, keys, costs, headers, denials, counters and logs are those of any layer (`decide.rs`). The difference is
+//! in this file: an answer arrives later, so the request is kept while its gates wait for their answers.
 
 use std::fmt;
 use std::future::Future;

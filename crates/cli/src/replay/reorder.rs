@@ -1,8 +1,8 @@
 //! [`Reorder`]: puts the lines of an endless input in the order of time, within a span.
 //!
 //! Lines wait until one comes that is newer by more than the reorder span; then they are handed over, oldest first. A
-//! line that is older than a line already handed over is late: it is handed over at the time up to which lines were
-//! handed over. So time never runs backwards, and every line is handed over exactly once.
+//! line that is older than a line already handed over is late: it is handed over with the time up to which lines were
+//! handed over before it. So time never runs backwards, and every line is handed over exactly once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

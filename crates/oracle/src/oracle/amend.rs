@@ -29,9 +29,9 @@ impl Oracle {
     }
 
     /// Gives back the part of `units`, charged at `then`, that is still owed at `now`, and returns that number, rounded
-    /// up. The rate times the time between has drained; a `now` that is earlier than one burst before the end of the
-    /// debt counts as that time. A window gives back units that it has counted, if it is the one charged last: the
-    /// caller finds that out by [`Oracle::place`]. Does nothing during a penalty.
+    /// up. Units drain at the rate between the two times. If `now` is earlier than one burst before the end of the
+    /// debt, that later time counts instead. A window gives back units that it has counted, if it is the one charged
+    /// last: the caller finds that out by [`Oracle::place`]. Does nothing during a penalty.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};

@@ -78,7 +78,7 @@ struct Planner<'a> {
     /// The bytes of the tables of all other rules.
     fixed: u64,
     open: Vec<PlannedRule>,
-    /// Rules without a capacity that have the one of [`Settings::default_capacity`].
+    /// Rules without a capacity that get [`Settings::default_capacity`].
     by_setting: Vec<OpenRule>,
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn mark_over(part: &mut Part<'_>) {
 }
 
 /// Charges all parts that count and have room. If the request is denied, returns the part that denied it; `None` if
-/// several parts denied it, or if the parts that denied will do so again when asked.
+/// several parts did, or if asking the parts again will show which one.
 fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
     // Parts that are decided apart have their verdict already.
     for part in parts.iter_mut().filter(|part| !part.is_apart()) {

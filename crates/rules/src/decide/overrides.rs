@@ -184,7 +184,7 @@ impl Overrides {
         left.div_ceil(limit.each)
     }
 
-    /// Gives it back, as far as it is charged; returns how much that was.
+    /// Gives it back, as far as it is charged. Returns the units that came back.
     pub(crate) fn uncharge(
         &self,
         limit: impl Into<CountedLimit>,

@@ -13,7 +13,7 @@ pub(crate) struct RuleVerdict {
     pub(crate) is_over: bool,
     /// Admitted above the limit, within what a soft policy adds.
     pub(crate) is_within_soft: bool,
-    /// Admitted by the pool of its domain (of a question: it would be).
+    /// Whether the pool of its domain admitted it, or for a question, would admit it.
     pub(crate) is_borrowed: bool,
     /// The index of that limit in the rule.
     pub(crate) limit: usize,

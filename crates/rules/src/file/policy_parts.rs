@@ -29,8 +29,8 @@ impl<'a> PolicyParts<'a> {
     }
 
     /// The policy. If a fixed window or a pool has a rate that is too high to be counted exactly, it is lowered to the
-    /// highest that can be: other services take such a number for no limit. Everything else that does not fit is
-    /// refused.
+    /// highest that can be counted, because other services take such a number for no limit. Everything else that does
+    /// not fit is refused.
     pub(super) fn policy(
         &self,
         asked: u32,

@@ -36,7 +36,7 @@ pub enum StateError {
     },
     /// All tables together are larger than tables may be.
     TooMuchMemory {
-        /// The bytes that the tables up to the first that does not fit would take.
+        /// The bytes of all tables up to and including the first one that does not fit.
         bytes: u64,
         /// The maximum number of bytes.
         max: u64,
