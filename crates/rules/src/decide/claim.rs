@@ -30,8 +30,8 @@ pub struct Claim<'a> {
     /// The key of the client; no other client of this rule has the same bytes. Under a limit that came with the request
     /// it is the key of the whole descriptor, and no other descriptor of any domain has the same bytes.
     pub key: &'a [u8],
-    /// The name that envoyproxy/ratelimit counts it under, up to the time at which the window began: the domain, and
-    /// each key and value, all with `_` behind them. Set under [`envoyproxy_stems`](crate::Settings::envoyproxy_stems).
+    /// Its key in envoyproxy/ratelimit, without the time of the window at the end: the domain, and each key and value,
+    /// all with `_` behind them. Set under [`envoyproxy_stems`](crate::Settings::envoyproxy_stems).
     pub envoyproxy_stem: Option<&'a [u8]>,
     /// The units to charge, or to give back.
     pub cost: u64,

@@ -204,7 +204,7 @@ mod tests {
             (0, 7, 7, (7, 2, 0)),
             (0, 0, 10, (0, 0, 0)),
             (10, 0, 10, (0, 0, 0)),
-            // 80 % in single precision, which is more than in double precision here.
+            // 80 % of this limit is more in single precision than in double precision.
             (0, million, million, (million, million - 3_435_973_632, 0)),
             (0, 1, 0, (0, 0, 1)),
         ] {
