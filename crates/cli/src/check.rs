@@ -20,7 +20,7 @@ Examples:
   tollgate check rules/shop.yaml
   tollgate check rules/shop.yaml --json";
 
-/// What only a build with the feature `serve` accepts.
+/// The forms that only a build with the feature `serve` accepts, for the help text.
 const WITH_SERVE: &str = if cfg!(feature = "serve") {
     "
   tollgate check 'redis://10.0.0.7/2#shop:rules'
@@ -80,7 +80,7 @@ pub(crate) struct Sizes {
     table_bytes: u64,
 }
 
-/// Reads, compiles, prints.
+/// Reads the rules, compiles them, and prints what they mean.
 pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     let settings = Settings { compat: args.compat, ..args.sizes.settings() };
     let texts = texts(&args.path)?;
@@ -97,8 +97,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     .map_err(Failure::Output)
 }
 
-/// By the cache of a service, so that nothing passes here that is refused there. The flags are those of `serve`; what
-/// only a Redis that answers could tell is not known.
+/// Loads the rules with the cache of a service, so that nothing passes here that a service refuses. The flags are those
+/// of `serve`. Redis is not contacted, so errors that only Redis could report are not found.
 #[cfg(feature = "serve")]
 fn load_as_served(
     texts: &[RuleText],
@@ -110,25 +110,26 @@ fn load_as_served(
     let half =
         |(name, missing)| Failure::Serve(format!("{name} is given without {missing}; give both"));
     let global = redis.global(None, None).map_err(half)?;
-    // A thread that runs no task: limits are made, and nothing connects.
+    // The runtime runs no task: limits are made, and nothing connects.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
     let _entered = runtime.enter();
-    // The path is not read: the texts have been.
+    // The path is empty, since the texts have been read already.
     let cache = rule_cache(Options { settings, global, ..Options::new("") });
     let cache = cache.map_err(|error| Failure::Serve(error.to_string()))?;
     cache.load(texts).map_err(Failure::Rules)
 }
 
-/// Refuses entries that can never match: a service serves them, as envoyproxy/ratelimit does, and warns.
+/// Refuses rules with entries that can never match. A service loads them with a warning, since envoyproxy/ratelimit
+/// loads them, too.
 fn without_hidden(rules: Arc<RuleSet>) -> Result<Arc<RuleSet>, Failure> {
     if rules.hidden().is_empty() { Ok(rules) } else { Err(Failure::Rules(rules.hidden().to_vec())) }
 }
 
-/// Says which limits are counted at a lower rate than their files say.
+/// Prints the limits that are counted at a lower rate than their files say.
 fn tell_lowered(rules: &RuleSet) {
     let mut log = io::stderr().lock();
-    // What cannot be written there is told nowhere.
+    // An error means that standard error is closed.
     rules.lowered().iter().for_each(|limit| _ = writeln!(log, "tollgate: {limit}"));
     rules.narrowed().iter().for_each(|rules| _ = writeln!(log, "tollgate: {rules}"));
 }
@@ -180,13 +181,13 @@ fn print(files: usize, rules: &RuleSet) -> io::Result<()> {
     out.flush()
 }
 
-/// What is printed by `--json`: the lines as `text`, and what they are made of.
+/// The output of `--json`: the lines as `text`, and the data that they are made of.
 #[derive(Serialize)]
 struct CheckReport<'r> {
     files: usize,
     domains: Vec<&'r str>,
     rules: Vec<CheckedRule<'r>>,
-    /// What becomes of the requests that proxies ask about.
+    /// The descriptors of requests that proxies ask about.
     forwards: Vec<String>,
     table_bytes: u64,
 }
@@ -196,18 +197,18 @@ struct CheckedRule<'r> {
     domain: &'r str,
     path: &'r str,
     text: String,
-    /// None for a rule without a limit.
+    /// Empty for a rule without a limit.
     limits: Vec<CheckedLimit<'r>>,
     unlimited: bool,
     shadow: bool,
-    /// 1 if all clients share the limits; not of a rule without a limit.
+    /// 1 if all clients share the limits; none for a rule without a limit.
     clients: Option<usize>,
 }
 
 #[derive(Serialize)]
 struct CheckedLimit<'r> {
     name: Option<&'r str>,
-    /// None where nothing passes.
+    /// None if the limit is 0.
     policy: Option<String>,
 }
 
@@ -244,7 +245,7 @@ fn print_json(files: usize, rules: &RuleSet) -> io::Result<()> {
     out.flush()
 }
 
-/// As in `1 file, 1 domain, 4 rules`.
+/// The amounts in words, as in `1 file, 1 domain, 4 rules`.
 pub(crate) fn amounts(files: usize, domains: usize, rules: usize) -> String {
     let of = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     format!("{}, {}, {}", of(files, "file"), of(domains, "domain"), of(rules, "rule"))

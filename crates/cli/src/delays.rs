@@ -1,4 +1,4 @@
-//! How long a policy with a queue lets requests wait, to the millisecond.
+//! The delays of requests under a policy with a queue, in milliseconds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,32 +10,32 @@ use tollgate::{Decision, Limiter, Timestamp};
 use crate::spans::seconds;
 use crate::tables::grouped;
 
-/// Decides one request as a caller that waits for its turn, if the policy has a queue. An admitted one has a delay.
+/// Decides one request. If the policy has a queue, the request waits for its turn, and an admitted one has a delay.
 pub(crate) fn ask(limiter: &Limiter, now: Timestamp) -> (Decision, Option<Duration>) {
     let entry = limiter.entry().at(now);
     if limiter.policy().at_limit().queue.is_none() {
         return (entry.check(1), None);
     }
-    // The policy's own bounds end the wait.
+    // The policy itself bounds the wait.
     match entry.reserve(1, Duration::MAX) {
         Ok(place) => (Decision::Allowed(*place.permit()), Some(place.wait())),
         Err(denial) => (Decision::Denied(denial), None),
     }
 }
 
-/// How many admitted requests had which delay in milliseconds, rounded up. So many numbers as there are different
-/// delays: no more than the longest wait has milliseconds.
+/// The number of admitted requests for each delay in milliseconds, rounded up. It has one number for each different
+/// delay, so at most as many as the longest wait has milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delays(BTreeMap<u64, u64>);
 
-/// The distribution in short.
+/// A summary of the distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct DelaySummary {
     #[serde(skip)]
     admitted: u64,
     /// The number of admitted requests that had to wait.
     delayed: u64,
-    /// Half of all that were admitted waited no longer.
+    /// The median delay of all admitted requests.
     p50_ms: u64,
     p99_ms: u64,
     max_ms: u64,
@@ -47,14 +47,14 @@ impl Delays {
         *self.0.entry(millis).or_default() += 1;
     }
 
-    /// Adds those of another part.
+    /// Adds the delays of another part.
     pub(crate) fn append(&mut self, other: Self) {
         for (millis, count) in other.0 {
             *self.0.entry(millis).or_default() += count;
         }
     }
 
-    /// `None` without an admitted request, or without a queue.
+    /// The summary; `None` if no request was admitted, or if there is no queue.
     pub(crate) fn summary(&self) -> Option<DelaySummary> {
         let (&max_ms, _) = self.0.last_key_value()?;
         let admitted = self.0.values().sum::<u64>();

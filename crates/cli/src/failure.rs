@@ -8,7 +8,7 @@ use tollgate_rules::RuleError;
 #[cfg(feature = "serve")]
 use tollgate_service::{PushError, RulesAddressError};
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// An input could not be opened or read.
@@ -22,7 +22,7 @@ pub(crate) enum Failure {
     Useless {
         /// The file as it was named on the command line.
         file: String,
-        /// What was found, and what was expected.
+        /// The content that was found, and the content that was expected.
         reason: String,
     },
     /// A picture, a page or a table could not be written.
@@ -51,7 +51,7 @@ pub(crate) enum Failure {
     /// The command line needs a feature that this build does not have.
     #[cfg(not(feature = "serve"))]
     WithoutService {
-        /// What needs it.
+        /// The argument that needs it.
         what: &'static str,
     },
     /// A hash in Redis without a text.

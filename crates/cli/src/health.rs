@@ -21,7 +21,7 @@ use crate::serve;
 /// The time for everything: Docker gives a check 30 s, Kubernetes 1 s.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most of an answer's body that is read. The service's has 30 bytes.
+/// The maximum number of bytes that are read of an answer's body. The service's own has 30 bytes.
 const MAX_BODY_BYTES: usize = 4 << 10;
 
 /// Ask a running service whether it is healthy
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
     let told = runtime.block_on(ask(&address, Instant::now() + PATIENCE));
-    // The thread that looks a name up may take longer.
+    // A thread that still looks up a name may take longer.
     runtime.shutdown_background();
     let (line, code) = match told {
         Ok((StatusCode::OK, said)) => (format!("healthy{said}"), 0),
@@ -58,23 +58,24 @@ pub(crate) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(code))
 }
 
-/// The status of the service, and what it says. If it cannot be had: why, as the rest of a sentence.
+/// The status of the service and the body of its answer. The error is the reason why there is none, as the rest of a
+/// sentence.
 async fn ask(address: &HostPort, deadline: Instant) -> Result<(StatusCode, String), String> {
     let late = |_| "does not answer within a second".to_owned();
     let answer = timeout_at(deadline, first_answer(address)).await.map_err(late)??;
     let status = answer.status();
     let body = timeout_at(deadline, Limited::new(answer, MAX_BODY_BYTES).collect()).await;
-    // The status alone decides: what stands in the body is shown if it is there in time.
+    // The status alone decides. The body is shown if it arrives in time.
     let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
     let said = String::from_utf8_lossy(&body);
     let said = said.lines().next().filter(|line| !line.is_empty());
     Ok((status, said.map_or_else(String::new, |line| format!(": {}", line.escape_debug()))))
 }
 
-/// A name may have several addresses: the first one that answers is taken.
+/// Asks the addresses of a name in turn, and returns the first answer.
 async fn first_answer(address: &HostPort) -> Result<Response<Incoming>, String> {
     let all = addresses(address).await.map_err(does_not_answer)?;
-    // So that an address that drops packets leaves time for the next one.
+    // Each address gets a part of the time, so that one that drops packets leaves time for the next one.
     let patience = PATIENCE / u32::try_from(all.len().max(1)).unwrap_or(u32::MAX);
     let mut last = "has no address".to_owned();
     for at in all {
@@ -90,7 +91,7 @@ fn does_not_answer(error: impl Display) -> String {
     format!("does not answer: {error}")
 }
 
-/// If a service listens on all addresses of its machine, it is asked on the loopback address.
+/// The addresses to ask. If a service listens on all addresses of its machine, it is asked on the loopback address.
 async fn addresses(address: &HostPort) -> io::Result<Vec<SocketAddr>> {
     let loopback: [IpAddr; 2] = [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
     Ok(match address {

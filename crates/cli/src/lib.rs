@@ -2,8 +2,8 @@
 #![doc = include_str!("../README.md")]
 //!
 //! # The code
-//! Each subcommand is a module with its own arguments. It fails with a `Failure` whose text says what would have been
-//! right. Without the feature `serve` the commands `serve` and `rules` print how to get them.
+//! Each subcommand is a module with its own arguments. It fails with a `Failure` whose text says what would be
+//! accepted. Without the feature `serve` the commands `serve`, `rules` and `health` print how to get them.
 
 mod check;
 mod delays;
@@ -64,14 +64,16 @@ enum Command {
     Serve(without_service::UnavailableArgs),
 }
 
-/// A program that is started under the name of envoyproxy/ratelimit's reads these flags of `tollgate serve`, and no others.
+/// The only flags of `tollgate serve` that are read if the program is started under the name of envoyproxy/ratelimit's
+/// program.
 const READ_AS_RATELIMIT: [&str; 3] = ["--print-config", "--help", "-h"];
 
-/// The arguments to parse, and those that are not read.
+/// Returns the arguments to parse, and those that are not read.
 ///
-/// Envoy Gateway starts the program under the name of envoyproxy/ratelimit's. It is `tollgate serve` then, and the environment
-/// says everything. Envoy AI Gateway gives it an argument that has no meaning there either, so arguments are not read; but
-/// another command, such as `health` of a probe, must not start a second service.
+/// Envoy Gateway starts the program under the name of envoyproxy/ratelimit's program. It then acts as `tollgate serve`,
+/// with all settings from the environment. Envoy AI Gateway passes an argument that has no meaning in
+/// envoyproxy/ratelimit either, so arguments are not read. But another command, such as `health` of a probe, must not
+/// start a second service.
 fn arguments(
     given: impl Iterator<Item = OsString>,
     command: &clap::Command,
@@ -129,7 +131,7 @@ pub fn main() -> ExitCode {
     };
     match outcome {
         Ok(code) => code,
-        // The reader of the output (`head`, a pager) has read enough: that is no failure.
+        // If the reader of the output (`head`, a pager) has read enough, that is no failure.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }

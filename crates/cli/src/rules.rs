@@ -56,7 +56,7 @@ struct PushArgs {
     redis: crate::serve_redis::RedisArgs,
 }
 
-/// Does what is asked for.
+/// Runs the command.
 pub(crate) fn run(args: &RulesArgs) -> Result<(), Failure> {
     let RulesVerb::Push(args) = &args.verb;
     let redis: RedisRules = args.hash.parse().map_err(Failure::Address)?;

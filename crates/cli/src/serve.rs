@@ -38,11 +38,11 @@ use self::reload::{AtStart, Teller};
 use self::setting::{Setting, SettingError};
 use crate::failure::Failure;
 
-/// How long the end of the process waits for standard error to take the last lines of the log.
+/// The time for which the end of the process waits until standard error has taken the last lines of the log.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
 
-/// Serves until it is told to stop. It needs the command line as it was written, too, because other values come from elsewhere.
-/// The log warns of the arguments that are `unread`.
+/// Serves until it is told to stop. `flags` is the command line as it was written: values that are not in it come from
+/// elsewhere. The log warns of the arguments that are `unread`.
 pub(crate) fn run(
     args: &ServeArgs,
     flags: ArgMatches,
@@ -54,7 +54,7 @@ pub(crate) fn run(
         Ok(()) => ExitCode::SUCCESS,
         Err(failure @ Failure::Output(_)) => return Err(failure),
         Err(failure) => {
-            // Through the log's own thread: standard error may be a pipe that nothing reads.
+            // Written by the log's own thread, because standard error may be a pipe that nothing reads.
             let _ = log.write_all(format!("tollgate: {failure}\n").as_bytes());
             ExitCode::from(Failure::EXIT_CODE)
         }
@@ -63,8 +63,8 @@ pub(crate) fn run(
     Ok(code)
 }
 
-/// Where a service with the variables of this process, and with the file that one of them names, answers health checks. Its
-/// flags are not known here.
+/// The address at which a service answers health checks, if it has the variables of this process and the file that one
+/// of them names. Its flags are not known here.
 pub(crate) fn health_address() -> Result<HostPort, Failure> {
     let environment = Environment::of_process();
     let flags = given::command().try_get_matches_from([""; 0]);
@@ -106,7 +106,7 @@ fn run_with(
     let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
     let at_start = AtStart { flags, environment, given, effective };
     let outcome = runtime.block_on(serve(&at_start, log));
-    // Whatever still blocks a thread, such as a disk or a resolver that does not answer, has had its time.
+    // Does not wait for threads that are still blocked, such as by a disk or a resolver that does not answer.
     runtime.shutdown_background();
     outcome
 }
@@ -131,7 +131,8 @@ async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
             effective.rules.source
         );
     }
-    // In a task: it reads files, and may have to wait for a disk, which must not keep it from being stopped.
+    // The start is a task of its own: it reads files and may wait for a disk, and the service must stay stoppable
+    // meanwhile.
     let starting = tokio::spawn(start(options, move |refresh| teller.tell(refresh)));
     let [_, terminate, interrupt] = &mut signals;
     let started = tokio::select! {

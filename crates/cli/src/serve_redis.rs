@@ -72,15 +72,15 @@ pub(crate) enum RedisKeys {
     Envoyproxy,
 }
 
-/// The words that rules take, too.
+/// A parser of the words that rules accept, too.
 fn on_error() -> impl TypedValueParser<Value = OnError> {
     let words = PossibleValuesParser::new(OnError::ALL.map(OnError::word));
     words.try_map(|word| OnError::of_word(&word).ok_or("no such word"))
 }
 
 impl RedisArgs {
-    /// The settings of the flags, on top of those of the variables, of which `prefix` is one; or a flag that is given without
-    /// another that it needs.
+    /// The settings of the flags, on top of those of the variables; `prefix` comes from a variable. The error names a
+    /// flag that is given without another one that it needs.
     pub(crate) fn global(
         &self,
         variables: Option<Global>,
@@ -105,7 +105,7 @@ impl RedisArgs {
             let given = given.iter().find(|(given, _)| *given);
             return given.map_or(Ok(None), |(_, name)| Err((*name, "--redis")));
         };
-        // Under the own prefix there are then no limits, but what tells whether the store works.
+        // Under our own prefix there are then no limits, only the key that shows whether the store works.
         let given = self.redis_prefix.as_deref().or(prefix);
         let (prefix, envoyproxy) = match self.redis_keys {
             Some(RedisKeys::Envoyproxy) => {

@@ -1,4 +1,4 @@
-//! Lengths of time: round ones, for the bins and marks of pictures, and as text.
+//! Lengths of time: round lengths for the bins and marks of pictures, and lengths as text.
 
 use jiff::SignedDuration;
 
@@ -8,8 +8,8 @@ const HOUR_NS: u64 = 60 * MINUTE_NS;
 /// A day of Unix time.
 pub(crate) const DAY_NS: u64 = 24 * HOUR_NS;
 
-/// In nanoseconds, shortest first. Each divides the next one, so that bins can be merged without splitting any. Eight
-/// of the last exceed 64 bits of nanoseconds.
+/// The round lengths in nanoseconds, shortest first. Each divides the next one, so that bins can be merged without
+/// splitting any. Eight times the last exceeds 64 bits.
 const ROUND_NS: [u64; 39] = [
     1,
     5,
@@ -52,8 +52,8 @@ const ROUND_NS: [u64; 39] = [
     62_500 * DAY_NS,
 ];
 
-/// The shortest round length of which at most `most` cover the time from `first_ns` to `last_ns`, when they are
-/// aligned to Unix time. `most` is at least 8.
+/// The shortest round length with which at most `most` bins, aligned to Unix time, cover the time from `first_ns` to
+/// `last_ns`. `most` is at least 8.
 pub(crate) fn fitting(first_ns: u64, last_ns: u64, most: u64) -> u64 {
     let fits = |&length: &u64| last_ns / length - first_ns / length < most;
     ROUND_NS.into_iter().find(fits).unwrap_or(ROUND_NS[ROUND_NS.len() - 1])

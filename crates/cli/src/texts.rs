@@ -20,8 +20,8 @@ pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
     }
 }
 
-/// All rule texts of a directory or of a file. It is an error if there is none, and so is a hash in Redis, which this
-/// build cannot read.
+/// All rule texts of a directory or of a file. Fails if there is none, and for a hash in Redis, which this build cannot
+/// read.
 #[cfg(not(feature = "serve"))]
 pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
     use tollgate_rules::{FileSource, RuleSource};

@@ -1,14 +1,14 @@
-//! The traffic to simulate, and why there is none.
+//! The traffic to simulate, and the errors of making it.
 
 use std::fmt;
 
 use crate::spans::{DAY_NS, seconds};
 use crate::tables::grouped;
 
-/// More requests would not make a clearer picture, and all of them are stored.
+/// The maximum number of requests. More would not make a clearer picture, and all of them are stored.
 pub(crate) const REQUESTS_MOST: usize = 1_000_000;
 
-/// The maximum span of a pattern: 73 years. Three of them fit in 64 bits, and times stay below the maximum that a
+/// The maximum span of a pattern: 73 years. Three such spans fit in 64 bits, and times stay below the maximum that a
 /// limiter distinguishes, which is as far from zero as 2100 is from 1970.
 pub(crate) const SPAN_MOST_NS: u64 = 1 << 61;
 
@@ -39,20 +39,20 @@ pub(crate) enum TrafficError {
     Nothing,
     /// A file without a time.
     NoTimes {
-        /// As it was named on the command line.
+        /// The file as it was named on the command line.
         file: String,
     },
     /// A line that does not begin with a time.
     BadTime {
-        /// As it was named on the command line.
+        /// The file as it was named on the command line.
         file: String,
         line: u64,
-        /// What was found, and what would be a time.
+        /// The text that was found, and the forms that a time can have.
         reason: String,
     },
     /// A time before that of the previous line.
     Backwards {
-        /// As it was named on the command line.
+        /// The file as it was named on the command line.
         file: String,
         line: u64,
         time_ns: u64,

@@ -1,4 +1,4 @@
-//! [`WrittenPolicy`]: a policy in the words of its user, for reports; [`WrittenLimits`]: several for one request.
+//! [`WrittenPolicy`]: a policy in the words of its user, for reports; and [`WrittenLimits`]: several limits for a request.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ Policies (--policy):
   token-bucket and leaky-bucket are gcra. A period is a number and ns, us, ms, s, m, h or d, as in 10/15m. Behind any of them: what happens at the limit, as in \
 soft 5%, count-denied, penalty 10m after 3, queue 50. What each admits at most is in docs/which-algorithm.md.";
 
-/// A policy, and how it was written: a report in other words would have to be read twice.
+/// A policy, and the text in which it was written, which reports repeat so that users recognise it.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenPolicy {
     pub(crate) policy: Policy,
@@ -32,7 +32,7 @@ impl FromStr for WrittenPolicy {
     type Err = PolicyError;
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
-        // Blanks and line breaks are not among the words.
+        // The number of blanks and line breaks does not matter.
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         Ok(Self { policy: text.parse()?, words })
     }
@@ -44,14 +44,14 @@ impl fmt::Display for WrittenPolicy {
     }
 }
 
-/// The limits that one request spends from, all or none: `10/s burst 5 and 100/m`. At least one.
+/// The limits that one request is charged to, all or none: `10/s burst 5 and 100/m`. There is at least one.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenLimits {
     pub(crate) first: WrittenPolicy,
     pub(crate) others: Vec<WrittenPolicy>,
 }
 
-/// What stands between two limits.
+/// The word between two limits.
 const AND: &str = "and";
 
 impl WrittenLimits {

@@ -8,12 +8,12 @@ use crate::range::{Range, headroom};
 /// Additive increase, multiplicative decrease, as TCP has it: one place more after each request that went
 /// well, a tenth less after each that was dropped.
 ///
-/// It grows only while at least half of the limit is in use: a limit that no load comes near is not proved
-/// by requests that go well. A request counts as dropped if it failed for lack of capacity, timeouts
-/// included; not if it failed for a reason of its own.
+/// It grows only while at least half of the limit is in use: requests that go well prove nothing about a limit that the
+/// load does not come near. A request counts as dropped if it failed for lack of capacity, timeouts included, but not
+/// if it failed for a reason of its own.
 ///
 /// Source: Chiu and Jain, *Analysis of the Increase and Decrease Algorithms for Congestion Avoidance*,
-/// 1989; with the figures of Netflix's `concurrency-limits`, `AIMDLimit`.
+/// 1989; with the parameters of Netflix's `concurrency-limits`, `AIMDLimit`.
 ///
 /// ```
 /// use tollgate_controllers::Aimd;
@@ -33,7 +33,7 @@ impl Aimd {
     /// A controller that starts at `initial` and stays within `range`.
     ///
     /// # Errors
-    /// A range that starts at 0, or does not hold the initial limit.
+    /// The range starts at 0, or does not contain the initial limit.
     ///
     /// ```
     /// use tollgate_controllers::Aimd;
@@ -48,7 +48,7 @@ impl Aimd {
     /// The same with another factor for a drop than 0.9.
     ///
     /// # Errors
-    /// A factor below 0.5, or of 1 or more: the first would starve, the second never back off.
+    /// The factor is below 0.5, which would starve, or at least 1, which would never back off.
     ///
     /// ```
     /// use tollgate_controllers::Aimd;
@@ -62,8 +62,8 @@ impl Aimd {
         Ok(Self { backoff, ..self })
     }
 
-    /// Takes note of a request that has ended, and gives the new limit: `in_flight` requests were being
-    /// served, itself included.
+    /// Takes note of a request that has ended, and returns the new limit. `in_flight` is the number of requests that
+    /// were being served, including this one.
     ///
     /// ```
     /// use tollgate_controllers::Aimd;
@@ -80,7 +80,7 @@ impl Aimd {
                 reason = "a part of the limit, rounded down"
             )]
             let less = (self.limit as f64 * self.backoff) as u64;
-            // At least one: the tenth of a small limit is none.
+            // Takes away at least one, since a tenth of a small limit rounds to none.
             self.limit = less.min(self.limit - 1).max(self.range.least);
         } else if in_flight >= self.limit.div_ceil(2) {
             self.limit = self.limit.saturating_add(1).min(self.range.most);
@@ -88,7 +88,7 @@ impl Aimd {
         self.limit
     }
 
-    /// How many requests may be served at once.
+    /// The number of requests that may be served at once.
     ///
     /// ```
     /// assert_eq!(tollgate_controllers::Aimd::new(20, 10..=200)?.limit(), 20);

@@ -1,8 +1,8 @@
-//! Why a number is refused.
+//! The error for a number that is refused.
 
 use std::fmt;
 
-/// Why a controller did not take a number.
+/// The reason why a controller refused a number.
 ///
 /// ```
 /// let error = tollgate_controllers::Aimd::new(5, 10..=20).unwrap_err();
@@ -11,11 +11,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ControllerError {
-    /// Which number.
+    /// The name of the number.
     pub setting: &'static str,
-    /// What it was. May be no number.
+    /// Its value; possibly not a number.
     pub found: f64,
-    /// What would be accepted.
+    /// The values that would be accepted.
     pub accepted: &'static str,
 }
 

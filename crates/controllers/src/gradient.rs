@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::error::ControllerError;
 use crate::range::{Range, headroom};
 
-/// So many samples are averaged evenly before the long-term average forgets by its window.
+/// The number of first samples that are averaged evenly, before the long-term average begins to forget by its window.
 const WARM_UP: u32 = 10;
 
-/// The long-term average is taken down by this much at each sample below half of it: after a long overload
-/// the way back would take as long.
+/// The factor that reduces the long-term average at each sample below half of it. Without it the way back after a long
+/// overload would take as long as the overload.
 const RECOVERY: f64 = 0.95;
 
-/// A sample counts as at most this much slower than the average: an outlier is not an overload.
+/// The least gradient that a sample can give, so that an outlier does not count as an overload.
 const LEAST_GRADIENT: f64 = 0.5;
 
 /// Compares each latency with its long-term average: when requests take longer than they used to, they
@@ -25,11 +25,11 @@ const LEAST_GRADIENT: f64 = 0.5;
 /// limit    = limit * (1 - smoothing) + target * smoothing
 /// ```
 ///
-/// Below half use the limit stays as it is. Source: Netflix's `concurrency-limits`, `Gradient2Limit`, with
-/// its figures: tolerance 1.5, smoothing 0.2, queue 4, a long window of 600 samples. One thing is
-/// otherwise: there the queue is added whatever the gradient, so that a limit of 8 *grows* while latency
-/// has doubled (its issue 134); here only while there is no sign of a queue. From 100, 10 ms in the
-/// long term and 30 ms now, it comes to 90 and not to 90.8.
+/// Below half use the limit stays as it is. Source: Netflix's `concurrency-limits`, `Gradient2Limit`, with its
+/// parameters: tolerance 1.5, smoothing 0.2, queue 4, a long window of 600 samples. One thing differs: there the queue
+/// is added whatever the gradient, so that a limit of 8 *grows* while latency has doubled (its issue 134); here it is
+/// added only while there is no sign of a queue. A limit of 100, with 10 ms in the long term and 30 ms now, becomes 90
+/// here and 90.8 there.
 ///
 /// ```
 /// use std::time::Duration;
@@ -60,7 +60,7 @@ impl Gradient {
     /// A controller that starts at `initial` and stays within `range`.
     ///
     /// # Errors
-    /// A range that starts at 0, or does not hold the initial limit.
+    /// The range starts at 0, or does not contain the initial limit.
     ///
     /// ```
     /// use tollgate_controllers::Gradient;
@@ -81,11 +81,10 @@ impl Gradient {
         })
     }
 
-    /// The same with another tolerance than 1.5: latencies up to so many times the average are no sign of
-    /// a queue.
+    /// The same with another tolerance than 1.5: latencies up to this many times the average are no sign of a queue.
     ///
     /// # Errors
-    /// A tolerance below 1, or that is no number or infinite.
+    /// The tolerance is below 1, infinite, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::Gradient;
@@ -102,7 +101,7 @@ impl Gradient {
     /// The same with another smoothing than 0.2: the share of the way to the target that each sample goes.
     ///
     /// # Errors
-    /// A share of 0 or below, above 1, or that is no number.
+    /// The share is 0 or below, above 1, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::Gradient;
@@ -116,11 +115,11 @@ impl Gradient {
         Ok(Self { smoothing, ..self })
     }
 
-    /// The same with another queue than 4: by how many places the target lies above the limit while there
-    /// is no sign of a queue.
+    /// The same with another queue than 4: the number of places by which the target lies above the limit while there is
+    /// no sign of a queue.
     ///
     /// # Errors
-    /// A queue of 0 or below, with which it would never grow; or that is no number or infinite.
+    /// The queue is 0 or below, with which the limit would never grow; or infinite, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::Gradient;
@@ -137,7 +136,7 @@ impl Gradient {
     /// The same with another long window than 600 samples.
     ///
     /// # Errors
-    /// A window of 0 samples.
+    /// The window has 0 samples.
     ///
     /// ```
     /// use tollgate_controllers::Gradient;
@@ -155,8 +154,8 @@ impl Gradient {
         Ok(Self { long_window: samples, ..self })
     }
 
-    /// Takes note of a latency, of one request or the average of some, and gives the new limit:
-    /// `in_flight` requests were being served. A latency of zero is ignored.
+    /// Takes note of a latency (of one request, or the average of some), and returns the new limit. `in_flight` is the
+    /// number of requests that were being served. A latency of zero is ignored.
     ///
     /// ```
     /// use std::time::Duration;
@@ -181,7 +180,7 @@ impl Gradient {
         self.limit()
     }
 
-    /// Adds a sample to the long-term average, and gives it.
+    /// Adds a sample to the long-term average, and returns the average.
     fn average(&mut self, short: f64) -> f64 {
         let weight = if self.samples < WARM_UP {
             self.samples += 1;
@@ -201,7 +200,7 @@ impl Gradient {
         self.range.clamp(self.estimate * (1.0 - self.smoothing) + target * self.smoothing)
     }
 
-    /// How many requests may be served at once.
+    /// The number of requests that may be served at once.
     ///
     /// ```
     /// assert_eq!(tollgate_controllers::Gradient::new(20, 20..=200)?.limit(), 20);
@@ -243,7 +242,8 @@ mod tests {
 
     #[test]
     fn v58_the_published_steps_without_their_fault() {
-        // From, long-term ms, ms now: the published step and ours, which adds no queue below gradient 1.
+        // The limit, the long-term ms and the ms now; then the published step and ours, which adds no queue below
+        // gradient 1.
         for (from, long, short, published, ours) in [
             (20, 10.0, 10.0, 20.8, 20.8),
             (100, 10.0, 30.0, 90.8, 90.0),

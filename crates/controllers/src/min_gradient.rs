@@ -1,4 +1,4 @@
-//! [`MinGradient`]: latency against the least that was measured.
+//! [`MinGradient`]: latency against the least latency that was measured.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -6,20 +6,19 @@ use std::time::Duration;
 use crate::error::ControllerError;
 use crate::range::{Range, headroom};
 
-/// Compares each latency with the one of an idle server, which is measured now and then at a pinned, low
-/// concurrency.
+/// Compares each latency with that of an idle server, which is measured now and then at a fixed, low concurrency.
 ///
 /// ```text
 /// gradient = clamp(least * (1 + buffer) / latency, 0.5, 2)
 /// limit    = limit * gradient + sqrt(limit)
 /// ```
 ///
-/// Beside [`Gradient`](super::Gradient) it has a true baseline, which does not rise with a lasting
-/// overload; for that it must be told one, and told again when the service changes. It may double in a
-/// step, and its room for bursts grows with the limit.
+/// Unlike [`Gradient`](super::Gradient) it has a true baseline, which does not rise with a lasting overload; but the
+/// caller must set that baseline, and set it again when the service changes. The limit may double in a step, and its
+/// room for bursts grows with the limit.
 ///
 /// Source: Envoy's adaptive concurrency filter, as its documentation states it, with its default buffer of
-/// 25 %. (Its code takes the root of `limit * gradient`, which is a little less while latency is high.)
+/// 25 %. (Its code takes the square root of `limit * gradient`, which is a little less while latency is high.)
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,7 +41,7 @@ impl MinGradient {
     /// A controller that starts at `initial` and stays within `range`.
     ///
     /// # Errors
-    /// A range that starts at 0, or does not hold the initial limit.
+    /// The range starts at 0, or does not contain the initial limit.
     ///
     /// ```
     /// use tollgate_controllers::MinGradient;
@@ -56,11 +55,10 @@ impl MinGradient {
         Ok(Self { estimate, range, buffer: 0.25, least: 0.0 })
     }
 
-    /// The same with another buffer than 0.25: latencies up to so much above the least are no sign of a
-    /// queue.
+    /// The same with another buffer than 0.25: latencies up to this share above the least are no sign of a queue.
     ///
     /// # Errors
-    /// A buffer below 0, or that is no number or infinite.
+    /// The buffer is below 0, infinite, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::MinGradient;
@@ -74,8 +72,8 @@ impl MinGradient {
         Ok(Self { buffer, ..self })
     }
 
-    /// Says how long a request takes on an idle server. Zero is ignored. Until this is set, updates
-    /// change nothing.
+    /// Sets the time that a request takes on an idle server. Zero is ignored. Until this is set, updates change
+    /// nothing.
     ///
     /// ```
     /// use std::time::Duration;
@@ -92,7 +90,7 @@ impl MinGradient {
         }
     }
 
-    /// Takes note of a latency, of a quantile over some time, and gives the new limit. Zero is ignored.
+    /// Takes note of a latency (a quantile over some time), and returns the new limit. Zero is ignored.
     ///
     /// ```
     /// use std::time::Duration;
@@ -116,7 +114,7 @@ impl MinGradient {
         self.range.clamp(self.estimate * gradient + self.estimate.sqrt())
     }
 
-    /// How many requests may be served at once.
+    /// The number of requests that may be served at once.
     ///
     /// ```
     /// assert_eq!(tollgate_controllers::MinGradient::new(3, 3..=1_000)?.limit(), 3);

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::error::ControllerError;
 
-/// What a concurrency limit may be.
+/// The range of a concurrency limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
     pub(crate) least: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// A range from 1 on that holds `initial`.
+    /// A range that begins at 1 or above and contains `initial`.
     pub(crate) fn holding(
         initial: u64,
         range: RangeInclusive<u64>,

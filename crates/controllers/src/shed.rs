@@ -1,19 +1,19 @@
-//! [`ClientThrottle`] and [`AdmissionControl`]: which share of requests to shed, from what became of others.
+//! [`ClientThrottle`] and [`AdmissionControl`]: the share of requests to shed, from the outcome of earlier ones.
 
 use std::time::Duration;
 
 use crate::error::ControllerError;
 
-/// With which probability a client should not even send a request, from how many its backend accepted.
+/// The probability with which a client should not even send a request, from the number that its backend accepted.
 ///
 /// ```text
 /// p = max(0, (requests - K * accepts) / (requests + 1))
 /// ```
 ///
-/// Both counts are of the last two minutes, say. A request is counted before it is sent, and so is one
-/// that is then not sent: else a client that sends nothing would never notice that its backend is back.
-/// K is how many requests the backend may see for each it accepts: 2 wastes some of its work to learn of
-/// a recovery early, 1.1 wastes little.
+/// Both counts are of the last two minutes, say. Count every request before it is sent, also one that is then not sent:
+/// otherwise a client that sends nothing would never notice that its backend is back. K is the number of requests that
+/// the backend may see for each one that it accepts: 2 wastes some of its work to learn of a recovery early, 1.1 wastes
+/// little.
 ///
 /// Source: Beyer et al. (ed.), *Site Reliability Engineering*, 2016, chapter 21, "Client-Side Throttling".
 ///
@@ -33,8 +33,7 @@ impl ClientThrottle {
     /// A throttle with this K; 2 is the usual one.
     ///
     /// # Errors
-    /// A K below 1, with which requests that are all accepted would be shed; or that is no number or
-    /// infinite.
+    /// K is below 1, with which requests would be shed although all are accepted; or K is infinite, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::ClientThrottle;
@@ -47,8 +46,8 @@ impl ClientThrottle {
         Ok(Self { multiplier })
     }
 
-    /// The probability with which the next request is to be shed, 0 to 1. More accepts than requests
-    /// count as all.
+    /// The probability with which the next request is to be shed, 0 to 1. If `accepts` exceeds `requests`, all count as
+    /// accepted.
     ///
     /// ```
     /// use tollgate_controllers::ClientThrottle;
@@ -62,17 +61,17 @@ impl ClientThrottle {
     }
 }
 
-/// With which probability a proxy should shed a request, from how many succeeded.
+/// The probability with which a proxy should shed a request, from the number that succeeded.
 ///
 /// ```text
 /// p = max(0, (requests - successes / threshold) / (requests + 1)) ^ (1 / aggression)
 /// ```
 ///
-/// Nothing is shed while at least `threshold` of all requests succeed, nor while there are too few to
-/// tell; and never more than the largest probability, so that some get through and show a recovery.
+/// Nothing is shed while at least `threshold` of all requests succeed, nor while there are too few requests to judge.
+/// The probability is bounded, so that some requests get through and show a recovery.
 ///
-/// Source: Envoy's admission control filter, with its defaults: threshold 0.95, aggression 1, at most 0.8,
-/// from any rate on.
+/// Source: Envoy's admission control filter, with its defaults: threshold 0.95, aggression 1, probability at most 0.8,
+/// no least rate.
 ///
 /// ```
 /// use std::time::Duration;
@@ -95,7 +94,7 @@ impl AdmissionControl {
     /// A control that sheds while fewer than this share of all requests succeed.
     ///
     /// # Errors
-    /// A share of 0 or below, above 1, or that is no number.
+    /// The share is 0 or below, above 1, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::AdmissionControl;
@@ -108,10 +107,10 @@ impl AdmissionControl {
         Ok(Self { threshold, aggression: 1.0, most: 0.8, least_rate: 0.0 })
     }
 
-    /// The same with another aggression than 1: the higher, the more is shed of what little fails.
+    /// The same with another aggression than 1: the higher it is, the more is shed while only few requests fail.
     ///
     /// # Errors
-    /// An aggression below 1, or that is no number or infinite.
+    /// The aggression is below 1, infinite, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::AdmissionControl;
@@ -128,7 +127,7 @@ impl AdmissionControl {
     /// The same with another largest probability than 0.8.
     ///
     /// # Errors
-    /// A probability below 0 or above 1, or that is no number.
+    /// The probability is below 0, above 1, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::AdmissionControl;
@@ -145,7 +144,7 @@ impl AdmissionControl {
     /// The same, but sheds nothing while there are fewer requests per second than this.
     ///
     /// # Errors
-    /// A rate below 0, or that is no number or infinite.
+    /// The rate is below 0, infinite, or not a number.
     ///
     /// ```
     /// use std::time::Duration;
@@ -160,8 +159,8 @@ impl AdmissionControl {
         Ok(Self { least_rate: per_second, ..self })
     }
 
-    /// The probability with which the next request is to be shed, 0 to 1: both counts are of the last
-    /// `window`. More successes than requests count as all.
+    /// The probability with which the next request is to be shed, 0 to 1. Both counts are of the last `window`. If
+    /// `successes` exceeds `requests`, all count as succeeded.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,4 +1,4 @@
-//! [`ElasticDecision`]: what a client with a pool is answered.
+//! [`ElasticDecision`]: the answer to a client with a pool.
 
 use tollgate::{Decision, Denial, Permit};
 
@@ -52,9 +52,8 @@ impl ElasticDecision {
         self.borrowed
     }
 
-    /// The decision, whose figures are those of the client's own quota. If the units were borrowed,
-    /// that was charged nothing. A denial's wait is until the own quota admits; the pool may do so
-    /// earlier.
+    /// The decision, with the figures of the client's own quota. If the units were borrowed, the own quota was charged
+    /// nothing. A denial's wait lasts until the own quota admits; the pool may do so earlier.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

@@ -1,8 +1,8 @@
-//! [`HeadroomError`]: why a headroom was refused.
+//! [`HeadroomError`]: the reason why a headroom was refused.
 
 use std::fmt;
 
-/// Why a [`SparePool`](crate::SparePool), or a `SharedPool` of `tollgate-redis`, did not take a headroom.
+/// The reason why a [`SparePool`](crate::SparePool), or a `SharedPool` of `tollgate-redis`, refused a headroom.
 ///
 /// ```
 /// use tollgate::Quota;
@@ -12,7 +12,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeadroomError {
-    /// What was reported. May be no number.
+    /// The headroom that was reported; possibly not a number.
     pub found: f64,
 }
 

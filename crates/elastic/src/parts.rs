@@ -1,8 +1,9 @@
-//! [`in_parts`]: a quota, counted in parts of its units.
+//! [`in_parts`]: a quota that is counted in parts of its units.
 
 use tollgate::Quota;
 
-/// The most parts that a unit can have in a word, a power of two; and the quota in these parts.
+/// The number of parts of a unit, which is the largest power of two that a word has room for; and
+/// the quota in these parts.
 pub(crate) fn in_parts(quota: Quota) -> (u64, Quota) {
     let cut = |unit: u64| {
         let [count, burst] =

@@ -1,25 +1,24 @@
-//! [`SparePool`]: units that a server can spare, lent to keys that are over their own quota.
+//! [`SparePool`]: lends units that a server can spare to keys that are over their own quota.
 //!
 //! # How the rate changes without a step
-//! The pool is a [`Limiter`] of GCRA at its full rate, one word. At headroom h a unit costs 1/h of a unit, rounded up
-//! to a *part*, of which a unit has as many as a word can count: so half the headroom lends half the burst and half the
-//! rate. The word counts in the same parts whatever the headroom, so a report changes nothing in it: what was lent
-//! before was priced then, and drains as it would have. There is no re-basing that could race with a loan, and no second
-//! word to agree with.
+//! The pool is a [`Limiter`] of GCRA at its full rate, one word. At headroom h the pool charges 1/h units for each unit
+//! that it lends, rounded up to a *part*; a unit has as many parts as a word can count. So half the headroom lends half
+//! the burst and half the rate. The word counts in the same parts whatever the headroom, so a report changes nothing in
+//! it: earlier loans keep the price of their time, and drain as they would have. There is no re-basing that could race
+//! with a loan, and no second word to agree with.
 //!
-//! The bound follows. The prices of all loans in a closed interval of length W are at most
-//! `burst + rate * W`, as ever, and a unit's price is at least 1/h for the largest headroom h of those
-//! loans: so they are at most `h * (burst + rate * W)` units. Going to and fro between headrooms gains
-//! nothing.
+//! The bound follows. The prices of all loans in a closed interval of length W are at most `burst + rate * W`, as under
+//! any GCRA limit, and a unit's price is at least 1/h for the largest headroom h of those loans. So the loans are at
+//! most `h * (burst + rate * W)` units. Going to and fro between headrooms gains nothing.
 //!
-//! Had the burst been left whole while the rate sinks, a full pool would lend it anew at every report.
+//! If the burst stayed whole while the rate sinks, a full pool would lend it anew at every report.
 //!
-//! A loan that is given back is a refund of the price that it had, less what has drained since. So the loans that are not
-//! given back keep to the bound by themselves, as the charges of any limiter do.
+//! Giving a loan back refunds its price, less the part that has drained since. So the loans that are not given back
+//! keep to the bound by themselves, as the charges of any limiter do.
 //!
 //! # Orderings
-//! `Relaxed`: the headroom is one number, which orders nothing. It is read once for each decision; one that was replaced
-//! at the same moment is as good as the new one.
+//! `Relaxed`: the headroom is one number, which orders nothing. It is read once for each decision; a value that is
+//! replaced at the same moment is as good as the new one.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -36,17 +35,17 @@ use crate::parts::in_parts;
 /// price fits in 128.
 const WHOLE: u64 = 1 << 32;
 
-/// What a server can spare, lent to clients that are over their own quota: see [`check`](SparePool::check).
+/// Lends units that a server can spare to clients that are over their own quota: see [`check`](SparePool::check).
 ///
-/// The quota is what all clients together may borrow when the server is idle. At headroom h it is a
-/// bucket h times as large that fills at h times the rate; a new pool has headroom 0 and lends nothing.
-/// The headroom stays what was reported last: a server that may stop reporting should be watched.
+/// The quota is the number of units that all clients together may borrow when the server is idle. At headroom h it is a
+/// bucket h times as large that fills at h times the rate; a new pool has headroom 0 and lends nothing. The headroom
+/// stays at the last report, so watch a server that may stop reporting.
 ///
 /// # What it guarantees
-/// In any closed interval of length W it lends at most `h * (burst + rate * W)` units, h being the
-/// largest headroom that a decision of the interval was made at; a tick longer, as every GCRA. A
-/// report mints nothing, however often the headroom changes. A loan is charged to the pool alone: what one
-/// client borrows takes nothing from the own quota of any.
+/// In any closed interval of length W it lends at most `h * (burst + rate * W)` units, where h is the largest headroom
+/// that any decision in the interval was made at, and each interval may be one tick longer, as under every GCRA. A
+/// report creates no units, however often the headroom changes. A loan is charged to the pool alone: it takes nothing
+/// from any client's own quota.
 ///
 /// A cost above `h * burst` is not lent at headroom h: give the pool a burst that is large beside single
 /// costs.
@@ -62,12 +61,12 @@ const WHOLE: u64 = 1 << 32;
 /// ```
 #[derive(Debug)]
 pub struct SparePool {
-    /// Its units are parts of the pool's.
+    /// The limiter of the pool; its units are parts of the pool's units.
     limiter: Limiter,
     /// The parts of a unit, and of the whole burst.
     unit: u64,
     burst: u64,
-    /// In parts of [`WHOLE`].
+    /// The headroom, in parts of [`WHOLE`].
     headroom: AtomicU64,
     clock: Clock,
 }
@@ -108,7 +107,7 @@ impl SparePool {
         }
     }
 
-    /// What the pool's clock reads.
+    /// The current time of the pool's clock.
     ///
     /// ```
     /// use tollgate::Quota;
@@ -139,15 +138,15 @@ impl SparePool {
         self.clock.clone()
     }
 
-    /// Decides one request of `cost` units, and charges it to the own limit or else to the pool. A cost of 0
-    /// is a question.
+    /// Decides one request of `cost` units, and charges it to the own limit or else to the pool. A cost of 0 asks
+    /// whether anything is left.
     ///
     /// The own limit comes first, and is charged the whole cost if it admits. If it denies, the pool is asked
     /// for the whole cost; nothing is split between the two. Any number of limiters and keys share one pool.
     ///
-    /// A time given by [`Entry::at`] is the pool's time, too: all times given to limits of one pool, its own clock's
-    /// included, must count from one origin. Without one, the limiter and the pool read a clock each, the pool only if
-    /// it is asked.
+    /// A time given by [`Entry::at`] is the pool's time, too. All times given to limits of one pool must count from the
+    /// same origin as the pool's clock. If no time is given, the limiter and the pool each read their own clock; the
+    /// pool does so only if it is asked.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, Timestamp};
@@ -172,10 +171,11 @@ impl SparePool {
         ElasticDecision { decision, borrowed }
     }
 
-    /// Lends what a limit has denied for now: for [`Entry::check_or`], at the time that it gives, and for a gate of
-    /// `tollgate-tower`, whose limits it is told nothing of. [`check`](SparePool::check) is both in one.
+    /// Lends the units that a limit has denied for now. It is for [`Entry::check_or`], at the time that `check_or`
+    /// gives, and for a gate of `tollgate-tower`, whose limits the pool does not know. [`check`](SparePool::check) does
+    /// both in one call.
     ///
-    /// The loan is the permit of the pool's own limit, which counts in parts of units. It is only of use for
+    /// The loan is the permit of the pool's own limit, which counts in parts of units. Its only use is in
     /// [`give_back`](SparePool::give_back).
     ///
     /// ```
@@ -196,9 +196,9 @@ impl SparePool {
         self.entry(at).check(price).into_result().ok()
     }
 
-    /// Takes a loan back, as far as it has not drained since, and says how many of the parts that it counts in came back:
-    /// for a request that something else has denied. The time is that of [`lend`](SparePool::lend), or a later one. A
-    /// loan is given back once.
+    /// Takes a loan back, as far as it has not drained since, and returns the number of parts of units that came back.
+    /// For a request that another limit has denied. The time is that of [`lend`](SparePool::lend), or a later one. A
+    /// loan can be given back once.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -243,8 +243,7 @@ impl SparePool {
         ElasticDecision { decision, borrowed }
     }
 
-    /// Whether [`lend`](SparePool::lend) would lend this, without lending it: for
-    /// [`Entry::peek_or`].
+    /// Whether [`lend`](SparePool::lend) would lend these units. Lends nothing. For [`Entry::peek_or`].
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -264,11 +263,11 @@ impl SparePool {
         price.is_some_and(|price| self.entry(at).peek(price).is_allowed())
     }
 
-    /// Says what share of the pool can be spared from now on: 0 for none, 1 for all. From any thread, as
-    /// often as you like; rounded down to a multiple of 2^-32.
+    /// Reports the share of the pool that can be spared from now on: 0 for none, 1 for all. It is rounded down to a
+    /// multiple of 2^-32. Call it from any thread, as often as you like.
     ///
     /// # Errors
-    /// A share below 0 or above 1, or that is no number. The headroom stays as it was.
+    /// The share is below 0, above 1, or not a number. The headroom then stays as it was.
     ///
     /// ```
     /// use tollgate::Quota;
@@ -290,7 +289,7 @@ impl SparePool {
             reason = "between 0 and 2^32, and rounded down"
         )]
         let share = (headroom * WHOLE as f64) as u64;
-        // What a model plants, to see that it notices.
+        // A fault that a model plants, to prove that it would notice.
         #[cfg(loom)]
         if tollgate::control::fault() == Some(tollgate::control::Fault::ReportPricesAnew) {
             self.limiter.entry().reset();
@@ -354,7 +353,7 @@ impl SparePool {
         self.headroom.load(Ordering::Relaxed)
     }
 
-    /// What `cost` units cost at a headroom, in parts; `None` if more than there can be.
+    /// The price of `cost` units at a headroom, in parts; `None` if it is more than a word can count.
     fn price(&self, cost: u64, share: u64) -> Option<u64> {
         // Below 2^63 if it fits at the whole headroom, so that the product below is below 2^95.
         let whole = cost.checked_mul(self.unit)?;

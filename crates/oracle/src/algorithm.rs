@@ -56,7 +56,7 @@ pub enum Algorithm {
     Calendar {
         /// The maximum number of units in one window.
         limit: u64,
-        /// What a window is.
+        /// The length of a window.
         unit: CalendarSpan,
     },
     /// A window that opens with the first admitted request and ends `window` later. Admit iff
@@ -74,15 +74,15 @@ pub enum Algorithm {
         /// The unit in which the start is stored; 1 stores it exactly.
         quantum_ns: u64,
     },
-    /// Aligned windows, in which the previous one still counts by its share of the last `window` nanoseconds. With `e
-    /// = now - start of the window`, `0 <= e < window`, see [`Rounding`] for the condition of admission. Once two or
+    /// Aligned windows, of which the previous one still counts by its share of the last `window` nanoseconds. With
+    /// `e = now - start of the window` and `0 <= e < window`, [`Rounding`] has the condition of admission. Once two or
     /// more windows have passed, both counts are 0.
     SlidingWindow {
         /// The maximum number of units in one window.
         limit: u64,
         /// Length of a window.
         window_ns: u64,
-        /// How the previous window's share is rounded.
+        /// The rounding of the previous window's share.
         rounding: Rounding,
     },
     /// Segments of `window / segments` nanoseconds counted from time 0. Admit iff
@@ -106,7 +106,7 @@ pub enum Algorithm {
     SlidingLog {
         /// The maximum number of units in any `window` nanoseconds.
         limit: u64,
-        /// How long a unit counts.
+        /// The time for which a unit counts.
         window_ns: u64,
     },
 }
@@ -126,9 +126,9 @@ pub enum Algorithm {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CalendarSpan {
-    /// From the first of a month on.
+    /// A month, from its first day on.
     Month,
-    /// From the first of January on.
+    /// A year, from the first of January on.
     Year,
     /// Seven days.
     Week {
@@ -137,7 +137,7 @@ pub enum CalendarSpan {
     },
 }
 
-/// How [`Algorithm::SlidingWindow`] counts the previous window.
+/// The way in which [`Algorithm::SlidingWindow`] counts the previous window.
 ///
 /// `prev` and `cur` are the units admitted in the previous and in the current window, `e` is the
 /// age of the current window.

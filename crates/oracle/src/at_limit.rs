@@ -3,7 +3,7 @@
 use num_bigint::BigUint;
 use num_integer::Integer;
 
-/// What happens at the limit besides a denial. Nothing by default.
+/// The effects at the limit besides a denial. There are none by default.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, Oracle, Verdict};
@@ -19,22 +19,22 @@ use num_integer::Integer;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AtLimit {
-    /// The limit of the test is floor(limit * (10000 + this) / 10000). A request that it admits is
-    /// *over* if the limit itself would have denied it in the same state.
+    /// Requests are tested against floor(limit * (10000 + this) / 10000), the limit of the test. A request that it
+    /// admits is *over* if the limit itself would have denied it in the same state.
     pub soft_bp: u64,
-    /// Whether a denied cost that could fit is charged, and how far.
+    /// The charge for a denied cost that could fit; `None` if it is not charged.
     pub count_denied: Option<CountDenied>,
     /// The consequence of consecutive denials.
     pub penalty: Option<Penalty>,
 }
 
-/// How far a denied cost is charged.
+/// The bound up to which a denied cost is charged.
 ///
 /// GCRA, in its own time: TAT = max(TAT, min(max(TAT, now) + cost, now + burst - one unit + C)), where C is rounded
-/// down to whole ticks; unless that raises the TAT by less than a unit and by less than C / 1000: then it stays.
-/// Windows: the current count grows by the cost, up to the limit of the test; for
-/// [`Rounding::Exact`](crate::Rounding) and `Down` up to twice that. Log: the last units requested count, as many as
-/// the limit, unless those that count are all less than window / 1000 old: then they stay.
+/// down to whole ticks. If this would raise the TAT by less than a unit and by less than C / 1000, the TAT stays.
+/// Windows: the current count grows by the cost, up to the limit of the test; for [`Rounding::Exact`](crate::Rounding)
+/// and `Down` up to twice that. Log: the units requested last count, up to the limit. If all units that count are less
+/// than window / 1000 old, the log stays as it is.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, BigUint, CountDenied, Oracle};
@@ -59,9 +59,9 @@ pub struct CountDenied {
 /// on the state equals that of an unused limit.
 ///
 /// An admission ends a series of denials; costs that never fit and costs of 0 do not count in it. The end is t +
-/// length; or, for a request that came late, the instant at which the admitted units have drained, if that is later.
-/// It is rounded up to the resolution of a word: for GCRA to a tick, for windows to `quantum_ns` counted from the
-/// start of its unit, or to the unit's end if that comes first.
+/// length. For a request that came late it is the instant at which the admitted units have drained, if that is later.
+/// It is rounded up to the resolution of a word: for GCRA to a tick, for windows to `quantum_ns` counted from the start
+/// of its unit, or to the unit's end if that comes first.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, BigUint, Oracle, Penalty, Verdict};
@@ -86,17 +86,17 @@ pub struct Penalty {
     pub length_ns: u64,
     /// The number of denials.
     pub after: u64,
-    /// Whether a denial during the penalty moves its end to the same length after that denial. The end stays if it lies
+    /// Whether a denial during the penalty moves the end to one `length_ns` after that denial. The end stays if it lies
     /// ahead of the denial by more than 999 thousandths of the length.
     pub extended: bool,
-    /// Windows: quanta are counted from the starts of these units. 1 if there are none.
+    /// For windows: the unit from whose starts quanta are counted. 1 if there are no units.
     pub unit_ns: u64,
-    /// Windows: the resolution to which the end is rounded up. 1 keeps it exact.
+    /// For windows: the resolution to which the end is rounded up. 1 keeps it exact.
     pub quantum_ns: u64,
 }
 
 impl Penalty {
-    /// The end of a penalty of a window, rounded up.
+    /// The end of a penalty under a window, rounded up.
     pub(crate) fn round_up(&self, end: &BigUint) -> BigUint {
         let start = end - end % self.unit_ns;
         let into = (end - &start).div_ceil(&self.quantum_ns.into()) * self.quantum_ns;

@@ -6,11 +6,11 @@ use crate::CalendarSpan;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// The days of four centuries, after which the calendar repeats: 20,871 weeks of them.
+/// The days of four centuries, after which the calendar repeats. They are exactly 20,871 weeks.
 const CYCLE_DAYS: u64 = 146_097;
 
-/// The number of windows from the one that holds the beginning of 1970 to the one that holds an instant, given in
-/// nanoseconds since then.
+/// The number of the window that contains `now`, counted from the window that contains the beginning of 1970. `now` is
+/// in nanoseconds since then.
 pub(crate) fn window_of(unit: CalendarSpan, now: &BigUint) -> BigUint {
     let days = now / DAY_NS;
     let cycles = &days / CYCLE_DAYS;
@@ -23,7 +23,7 @@ pub(crate) fn window_of(unit: CalendarSpan, now: &BigUint) -> BigUint {
     cycles * in_cycle + windows
 }
 
-/// The month that a day lies in, one after the other from January 1970 on.
+/// The number of the month that a day lies in, counted from January 1970.
 fn month_of(mut day: u64) -> u64 {
     let mut month = 0_u64;
     while day >= length(1970 + month / 12, month % 12 + 1) {
@@ -33,10 +33,10 @@ fn month_of(mut day: u64) -> u64 {
     month
 }
 
-/// How often a week has begun after the first day of 1970, which was a Thursday, the third day after Monday.
+/// The number of weeks that have begun after the first day of 1970, which was a Thursday, the third day after Monday.
 fn week_of(begins: u8, day: u64) -> u64 {
     let begins_on = |day: &u64| (3 + day) % 7 == begins.into();
-    // Any seven days hold one beginning.
+    // Any seven days contain exactly one beginning.
     day / 7 + (1..=day % 7).filter(begins_on).count() as u64
 }
 
@@ -71,7 +71,7 @@ mod tests {
             (365, 12),
             (47_482, 1_560),  // 1 January 2100
             (47_541, 1_562),  // 1 March 2100: its February has 28 days
-            (84_065, 2_762),  // 1 March 2200, and so has this one
+            (84_065, 2_762),  // 1 March 2200: its February has 28 days, too
             (213_483, 7_014), // 1 July 2554, in which 2^64 nanoseconds are over
             (146_097, 4_800),
         ];
@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    /// The days since 1970 of these dates as Python's `datetime` tells them, and how many windows began until then.
+    /// The days since 1970 of these dates, computed with Python's `datetime`, and the windows that began until then.
     #[test]
     fn years_and_weeks_turn_at_midnight() {
         let (year, [monday, sunday, thursday]) =

@@ -17,11 +17,11 @@ pub(crate) trait Definition {
     /// [`CountDenied`](crate::CountDenied).
     fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, wait: Option<&BigUint>);
 
-    /// Gives back what is still owed at `now` of `units` that were charged at `then`, and returns how many units that
-    /// is, rounded up. For a window: what the window charged last has counted.
+    /// Gives back the part of `units`, charged at `then`, that is still owed at `now`, and returns that number of
+    /// units, rounded up. A window gives back units that it has counted, if it is the one charged last.
     fn give_back(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint;
 
-    /// The same for the `units` charged last, whose place may still be in the future.
+    /// Like `give_back`, for the `units` charged last, whose place may still be in the future.
     fn undo(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
         self.give_back(now, then, units)
     }
@@ -29,7 +29,7 @@ pub(crate) trait Definition {
     /// The window (segment) in which a charge at `now` would count; GCRA has only one.
     fn place(&self, now: &BigUint) -> BigUint;
 
-    /// Deletes every charge. What the state knows of time stays: under GCRA nothing is admitted before `now`.
+    /// Deletes every charge. The state keeps its notion of time: under GCRA nothing is admitted before `now`.
     fn reset(&mut self, now: &BigUint);
 
     /// Changes only the limit.

@@ -6,7 +6,7 @@ use crate::CalendarSpan;
 use crate::calendar::window_of;
 use crate::definition::Definition;
 
-/// How long windows are.
+/// The length of windows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum WindowLength {
     Ns(BigUint),
@@ -69,7 +69,7 @@ impl Definition for FixedWindowState {
 
     fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
         self.charge(now, cost);
-        // A debt that was above it before is not forgiven.
+        // A debt that was above the limit before is not forgiven.
         let before = &self.units - cost;
         self.units = (&self.units).min(&self.limit).max(&before).clone();
     }

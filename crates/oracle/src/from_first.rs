@@ -16,7 +16,7 @@ pub(crate) struct FixedWindowFromFirst {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Window {
-    /// In whole quanta.
+    /// The start, in whole quanta.
     start: BigUint,
     units: BigUint,
 }
@@ -64,7 +64,7 @@ impl Definition for FixedWindowFromFirst {
     fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
         self.charge(now, cost);
         if let Some(window) = &mut self.last {
-            // A debt that was above it before is not forgiven.
+            // A debt that was above the limit before is not forgiven.
             let before = &window.units - cost;
             window.units = (&window.units).min(&self.limit).max(&before).clone();
         }

@@ -11,9 +11,9 @@ use crate::ticks::Ticks;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GcraState {
     scale: Scale,
-    /// The time one unit takes to come back.
+    /// The time that one unit takes to come back.
     interval: BigUint,
-    /// How far the theoretical arrival time may be ahead of `now`.
+    /// The maximum time by which the theoretical arrival time may be ahead of `now`.
     capacity: BigUint,
     tat: BigUint,
 }
@@ -90,7 +90,8 @@ impl GcraState {
         }
     }
 
-    /// Gives back what has not drained between two times, and at most what is owed.
+    /// Gives back the part of a charge that has not drained between two times, and at most the
+    /// whole debt.
     fn take_back(
         &mut self,
         now: &BigUint,
@@ -128,20 +129,21 @@ impl Definition for GcraState {
         let before = (&self.tat).max(&time).clone();
         let charged = self.arrival_after(&time, cost).min(stop).max(before.clone());
         let raised = &charged - &before;
-        // A granule: a unit, or a thousandth of C.
+        // The TAT only moves if it is raised by at least a unit, or a thousandth of C.
         if raised >= self.interval || raised * 1_000u32 >= wait {
             self.tat = charged;
         }
     }
 
-    /// What drains from `then` on is no longer owed. Time has reached at least a burst before the TAT.
+    /// Units that have drained since `then` are no longer owed. If `now` is earlier than one burst
+    /// before the TAT, that later time counts instead.
     fn give_back(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
         let until = (&self.tat).max(&self.capacity) - &self.capacity;
         let until = until.max(self.scale.time(now));
         self.take_back(now, units, &until, &self.scale.time(now.min(then)))
     }
 
-    /// A place drains from the time at which it may be used.
+    /// A place drains from the time on at which it may be used.
     fn undo(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
         let ahead = (units * &self.interval).max(self.capacity.clone());
         let turn = (&self.tat).max(&ahead) - &ahead;

@@ -1,5 +1,5 @@
-//! A ledger of everything that was admitted and everything that was given back, each with its time; it answers one
-//! question: whether any interval holds more than the bound.
+//! A ledger of all admissions and of everything that was given back, with their times. It answers one question: does
+//! any interval hold more than the bound?
 //!
 //! It does not know how a limiter decides, undoes or forgets; it only adds up.
 
@@ -16,11 +16,11 @@ pub struct Rate {
     pub period_ns: u64,
     /// The burst.
     pub burst: u64,
-    /// The resolution of time: each interval may be up to 2^-this of a unit too long, once.
+    /// The resolution of time: each interval may be too long by one tick, which is the time of 2^-tick units.
     pub tick: u32,
 }
 
-/// An admission. What is given back of it is subtracted.
+/// An admission, less the units of it that were given back.
 #[derive(Clone, Debug)]
 struct Admission {
     /// The number that [`Ledger::add`] has returned.
@@ -28,18 +28,18 @@ struct Admission {
     at_ns: u64,
     /// Units that were not given back, scaled.
     units: BigInt,
-    /// What has come back from time 0 until `at_ns`, scaled.
+    /// The units that have come back from time 0 until `at_ns`, scaled.
     passed: BigInt,
 }
 
-/// What was admitted under one quota of GCRA, or under several successive ones, and whether every interval keeps the
-/// bound:
+/// The admissions under one quota of GCRA, or under several successive ones. The ledger checks that every interval
+/// keeps the bound:
 ///
-/// *what was admitted in `[a, b]`, less what was given back of exactly that, is at most `burst + rate * (b - a)`,
-/// with `b - a` a tick longer.*
+/// *the units admitted in `[a, b]`, less those of them that were given back, are at most `burst + rate * (b - a)`, with
+/// `b - a` a tick longer.*
 ///
-/// Across changes of quota the bound is the last burst, what each change to a smaller burst has cut off, each rate
-/// during its own time, and a tick for each. All integers are unbounded.
+/// Across changes of quota the bound is a sum: the last burst, the difference of each change to a smaller burst, each
+/// rate during its own time, and a tick for each quota. All integers are unbounded.
 ///
 /// ```
 /// use tollgate_oracle::{Ledger, Rate};
@@ -56,20 +56,21 @@ struct Admission {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     rate: Rate,
-    /// Everything is multiplied by this, so that there are no fractions: the periods of all quotas, and 2^tick.
+    /// The factor by which all numbers are multiplied, so that there are no fractions: the product of the periods and
+    /// of 2^tick of all quotas.
     scale: BigInt,
-    /// The start of the quota, and what had come back by then, scaled.
+    /// The start of the quota, and the units that had come back by then, scaled.
     since: (u64, BigInt),
     /// The units that come back in a tick, summed over all quotas, scaled.
     ticks: BigInt,
-    /// The units that come back in a nanosecond, once there are places in the future, scaled: those are rounded to
-    /// whole nanoseconds.
+    /// The units that come back in a nanosecond, scaled, once there are places in the future: their times are rounded
+    /// to whole nanoseconds.
     rounding: BigInt,
     /// The maximum that may be admitted at once, if it is more than the burst.
     largest: u64,
     /// Additional units, scaled: see [`Ledger::allow`].
     allowed: BigInt,
-    /// In the order of time.
+    /// The admissions, in the order of time.
     entries: Vec<Admission>,
     numbers: u64,
 }
@@ -83,7 +84,7 @@ pub struct Excess {
     pub to_ns: u64,
     /// The units admitted in it and not given back.
     pub units: BigUint,
-    /// By how much that is above the bound, in units, rounded up.
+    /// The number of units above the bound, rounded up.
     pub above: BigUint,
 }
 
@@ -136,8 +137,8 @@ impl Ledger {
         self.numbers
     }
 
-    /// Records that `units` of the admission with this number are given back, and returns whether that many were left
-    /// of it. An admission that has been forgotten gives back as many as requested.
+    /// Records that `units` of the admission with this number are given back, and returns whether it had that many
+    /// left. For an admission that has been forgotten any number is accepted.
     #[must_use = "more is given back than was admitted"]
     pub fn take_off(&mut self, number: u64, units: u64) -> bool {
         let scaled = &self.scale * units;
@@ -149,8 +150,8 @@ impl Ledger {
         })
     }
 
-    /// From now on this many units at once are within the bound, if that is more than the burst: the cost of a place
-    /// in the future.
+    /// Puts this many units at once within the bound from now on, if they are more than the burst. A place in the
+    /// future may cost so much.
     ///
     /// ```
     /// use tollgate_oracle::{Ledger, Rate};
@@ -165,20 +166,20 @@ impl Ledger {
         self.rounding = nanosecond.max(std::mem::take(&mut self.rounding));
     }
 
-    /// This many more units are within the bound of every interval: they were given back, and it is not known of
-    /// which admission.
+    /// Puts this many more units within the bound of every interval: for units that were given back by an unknown
+    /// admission.
     pub fn allow(&mut self, units: u64) {
         self.allowed += &self.scale * units;
     }
 
-    /// Deletes everything.
+    /// Deletes all admissions.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.largest = 0;
     }
 
-    /// Another quota is in force from `at_ns` on. No time before it may be added any more; what was added
-    /// for a later one is left out, since a place in the future is one at the old rate.
+    /// Puts another quota in force from `at_ns` on. Add no admission before that time any more. Admissions that were
+    /// added for a later time are left out, since a place in the future was given at the old rate.
     ///
     /// ```
     /// use tollgate_oracle::{Ledger, Rate};
@@ -213,7 +214,7 @@ impl Ledger {
         self.largest = 0;
     }
 
-    /// What has come back by `at_ns`, scaled.
+    /// The units that have come back by `at_ns`, scaled.
     fn passed(&self, at_ns: u64) -> BigInt {
         let Rate { count, period_ns, .. } = self.rate;
         let (since_ns, by_then) = &self.since;
@@ -225,12 +226,12 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// The worst interval, if one does not.
+    /// The worst interval, if one does not keep the bound.
     pub fn keeps(&self, at_ns: u64) -> Result<(), Excess> {
         let now = self.entries.partition_point(|entry| entry.at_ns <= at_ns);
         let burst = BigInt::from(self.rate.burst.max(self.largest)) * &self.scale;
         let room = burst + &self.ticks + &self.rounding + &self.allowed;
-        // From the earliest time to the latest: what is admitted less what comes back.
+        // From the earliest time to the latest, sums the admitted units less those that come back.
         let (mut sum, mut before, mut from) = (BigInt::ZERO, BigInt::ZERO, None);
         let here = self.passed(at_ns);
         for entry in self.entries[..now].iter().rev() {
@@ -285,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_was_admitted_before_an_interval_and_is_given_back_in_it_makes_no_room() {
-        // 5 and 5 at 0, of which 5 are given back; 5 and 9 at 4.99 s.
+        // 5 and 5 at 0, and 5 of these are given back; then 5 and 9 at 4.99 s.
         let mut ledger = Ledger::new(RATE);
         let first = ledger.add(0, 5);
         let place = ledger.add(0, 5);

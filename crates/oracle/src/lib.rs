@@ -6,8 +6,8 @@
 //! is the state equivalent to an unused one. Each model answers only those; [`Oracle`] derives everything else from
 //! them by search.
 //!
-//! A [`Ledger`] has no such state: it adds up what was admitted and given back, and reports whether any interval
-//! holds more than its bound.
+//! A [`Ledger`] has no such state: it adds up the units that were admitted and given back, and reports whether any
+//! interval holds more than its bound.
 //!
 //! Time is in whole nanoseconds since time 0, and may go back from call to call.
 

@@ -31,8 +31,8 @@ pub enum Verdict {
 
 /// The exact reference model of one limit.
 ///
-/// Two oracles are equal if they describe the same algorithm and are in the same state; states that differ only in
-/// what has expired are not equal.
+/// Two oracles are equal if they describe the same algorithm and are in the same state. States that differ only in
+/// expired units are not equal.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, Oracle, Verdict};
@@ -49,7 +49,7 @@ pub struct Oracle {
     model: AlgorithmState,
     /// The nominal limit.
     limit: u64,
-    /// The limit of the test: softened, or the same.
+    /// The limit of the test: the limit, softened if it is soft.
     most: u64,
     at_limit: AtLimit,
     /// The number of consecutive denials.
@@ -73,7 +73,7 @@ impl Oracle {
     /// # Panics
     ///
     /// Panics if a count, period, burst, limit, window, quantum or number of segments is 0, if the
-    /// segments do not divide the window, or if the ticks asked for have no factor below 2^64.
+    /// segments do not divide the window, or if there is no factor below 2^64 for the ticks.
     #[must_use]
     pub fn new(algorithm: Algorithm) -> Oracle {
         algorithm.assert_meaningful();
@@ -116,8 +116,8 @@ impl Oracle {
     }
 
     /// The generic cell rate algorithm in its own terms, GCRA(interval, tolerance): a request of
-    /// one unit conforms iff `now >= TAT - tolerance`. That is [`Algorithm::Gcra`] in exact time
-    /// with a capacity of `interval + tolerance`, which need not be a whole number of units:
+    /// one unit conforms iff `now >= TAT - tolerance`. This equals [`Algorithm::Gcra`] in exact time with a capacity of
+    /// `interval + tolerance`, which need not be a whole number of units:
     ///
     /// `max(TAT, now) + cost * interval - now <= interval + tolerance`.
     ///
@@ -137,7 +137,7 @@ impl Oracle {
     pub fn with_tolerance(interval_ns: u64, tolerance_ns: u64) -> Oracle {
         assert!(interval_ns > 0, "interval must be at least 1 ns");
         let gcra = GcraState::with_tolerance(interval_ns, tolerance_ns);
-        // 1 ns and the largest tolerance make 2^64 units, one more than a cost can ask for.
+        // 1 ns and the largest tolerance make 2^64 units, one more than the largest cost.
         let limit = u64::try_from(gcra.burst()).unwrap_or(u64::MAX);
         Oracle::of(AlgorithmState::Gcra(gcra), limit, AtLimit::default())
     }
@@ -171,10 +171,10 @@ impl Oracle {
     fn deny(&mut self, now: &BigUint, cost: &BigUint) {
         let AtLimit { count_denied, penalty, .. } = self.at_limit;
         if let Some(end) = &self.end {
-            // The penalty is in force, otherwise the request would not be denied.
+            // The penalty is in force, since otherwise the request would not be denied.
             if let Some(penalty) = penalty.filter(|penalty| penalty.extended) {
                 let later = now + penalty.length_ns;
-                // It stays if that moves it by less than a thousandth of the length.
+                // The end stays if the extension would move it by less than a thousandth of the length.
                 if (end + penalty.length_ns.div_ceil(1_000)) <= later {
                     self.end = Some(self.round_up(&later));
                 }
@@ -215,7 +215,7 @@ impl Oracle {
         self.state(now).is_some_and(|model| model.admits(now, cost))
     }
 
-    /// The same by the nominal limit.
+    /// Whether the nominal limit would admit the cost.
     fn admits_unsoftened(&self, now: &BigUint, cost: &BigUint) -> bool {
         self.state(now).is_some_and(|model| {
             if self.most == self.limit {
@@ -363,7 +363,7 @@ impl Oracle {
 
     /// Whether no request at `now` or later can distinguish this limit from an unused one.
     ///
-    /// The same as `remaining(now) == limit()`, except for a capacity that is not a whole number of units
+    /// This equals `remaining(now) == limit()`, except for a capacity that is not a whole number of units
     /// ([`Oracle::with_tolerance`]): there the last fraction of a unit drains without an effect on `remaining`.
     ///
     /// ```

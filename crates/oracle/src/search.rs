@@ -2,14 +2,14 @@
 
 use num_bigint::BigUint;
 
-/// The least `n` from 0 up for which `holds(n)`.
+/// The least `n` from 0 up for which `holds(n)` is true.
 ///
 /// `holds` must hold for some `n`, and once it holds for one it must hold for all larger ones.
 ///
 /// # Panics
 ///
-/// Panics if it holds for no power of two below 2^256: every wait is shorter than 2^128 ns and the largest time
-/// together, so such a condition would never hold.
+/// Panics if it holds for no power of two below 2^256. Every wait is shorter than the sum of 2^128 ns and the largest
+/// time, so such a condition would never hold.
 pub(crate) fn least(holds: impl Fn(&BigUint) -> bool) -> BigUint {
     let mut fails = BigUint::ZERO;
     if holds(&fails) {
@@ -32,7 +32,7 @@ pub(crate) fn least(holds: impl Fn(&BigUint) -> bool) -> BigUint {
     works
 }
 
-/// The largest `n` in `0..=most` for which `holds(n)`, or 0 if there is none.
+/// The largest `n` in `0..=most` for which `holds(n)` is true, or 0 if there is none.
 ///
 /// Once `holds` fails for one number it must fail for all larger ones.
 pub(crate) fn greatest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {

@@ -77,7 +77,7 @@ impl Definition for SlidingWindowState {
             Rounding::Exact | Rounding::Down => &self.limit * 2u32,
             Rounding::Strict => self.limit.clone(),
         };
-        // A debt that was above it before is not forgiven.
+        // A debt that was above the limit before is not forgiven.
         let before = &self.current - cost;
         self.current = (&self.current).min(&stop).max(&before).clone();
     }
@@ -101,8 +101,8 @@ impl Definition for SlidingWindowState {
         self.limit.clone_from(limit);
     }
 
-    /// Nothing in the current window, and nothing of the previous one that still counts: rounded down, its share may
-    /// reach 0 before its window has passed, and then stays 0.
+    /// Whether the current window is empty and the previous one no longer counts. Rounded down, its share may reach 0
+    /// before the window has passed, and then stays 0.
     fn is_idle(&self, now: &BigUint) -> bool {
         let WindowCounts { previous, current, left, .. } = self.at(now);
         let counts = match self.rounding {

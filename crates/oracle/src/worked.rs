@@ -1,35 +1,35 @@
 //! [`WorkedExample`]: the textbooks' examples as data, for every layer that decides.
 
-/// Policies, requests, and what becomes of them.
+/// Policies, requests, and the decisions about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkedExample {
     /// The number of the example, from 1; several may have one.
     pub number: u32,
-    /// What it shows.
+    /// The point that it shows.
     pub title: &'static str,
-    /// Each in the words of `tollgate::Policy`. A request is charged to all of them or to none.
+    /// The policies, in the words of `tollgate::Policy`. A request is charged to all of them or to none.
     pub policies: Vec<&'static str>,
-    /// When requests come, as text.
+    /// The times of the requests, as text.
     pub requests: &'static str,
-    /// What becomes of each, as text.
+    /// The decision about each request, as text.
     pub decisions: &'static str,
 }
 
 impl WorkedExample {
-    /// When each request comes, in nanoseconds after an instant at which every aligned window begins, and how many units
-    /// it asks for.
+    /// The time of each request, in nanoseconds after an instant at which every aligned window begins, and the units
+    /// that it asks for.
     ///
     /// # Panics
-    /// If the text is no such list.
+    /// Panics if the text is no such list.
     #[must_use]
     pub fn asked(&self) -> Vec<(u64, u64)> {
         self.requests.split_whitespace().flat_map(asked).collect()
     }
 
-    /// Of each request `A` if it is admitted, or `D`.
+    /// One letter for each request: `A` if it is admitted, else `D`.
     ///
     /// # Panics
-    /// If a count is no number.
+    /// Panics if a count is no number.
     #[must_use]
     pub fn expected(&self) -> String {
         let mut expected = String::new();
@@ -62,7 +62,8 @@ fn is_digit(letter: char) -> bool {
     letter.is_ascii_digit()
 }
 
-/// `0:05`, `0:05*3`, `0:05*3/0.1`, and each with a cost behind its time: `0:05(8)*3`.
+/// Parses `0:05`, `0:05*3` and `0:05*3/0.1` (a time, a count, and a step in seconds); each may have a cost behind its
+/// time: `0:05(8)*3`.
 fn asked(word: &str) -> impl Iterator<Item = (u64, u64)> {
     let (time, times) = word.split_once('*').unwrap_or((word, "1"));
     let (count, step) = times.split_once('/').unwrap_or((times, "0"));
@@ -82,7 +83,7 @@ fn millis(seconds: &str) -> u64 {
     whole.parse::<u64>().expect("seconds") * 1_000 + fraction
 }
 
-/// All of them, in their order.
+/// All examples, in their order.
 ///
 /// ```
 /// let examples = tollgate_oracle::worked_examples();
@@ -93,7 +94,7 @@ fn millis(seconds: &str) -> u64 {
 /// ```
 ///
 /// # Panics
-/// If the table is not as its head says.
+/// Panics if the table is not as its head says.
 #[must_use]
 pub fn worked_examples() -> Vec<WorkedExample> {
     let (mut number, mut title) = (0, "");

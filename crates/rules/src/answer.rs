@@ -76,36 +76,37 @@ pub struct Status {
     pub is_over: bool,
     /// Whether the request was admitted above the limit, within what the rule's `mode: soft` adds.
     pub is_within_soft: bool,
-    /// Whether the request was admitted above the limit, by the pool of the domain (`mode: elastic`); of a question, and
-    /// under a rule in shadow mode: whether it would be.
+    /// Whether the pool of the domain admitted the request above the limit (`mode: elastic`). For a question, and under
+    /// a rule in shadow mode: whether the pool would admit it.
     pub is_borrowed: bool,
-    /// The limit that decided: of stacked limits the one with the longest wait, or with the least left. `None` if no
-    /// rule matched, or an unlimited one.
+    /// The limit that decided. Among stacked limits it is the one with the longest wait, or with the least left. `None`
+    /// if no rule matched, or if the rule is unlimited.
     pub limit: Option<CurrentLimit>,
     /// Units left after the decision. 4,294,967,295 under an unlimited rule.
     pub remaining: u64,
-    /// How long until the whole limit is available again.
+    /// The time until the whole limit is available again.
     pub reset_after: Duration,
-    /// How long until the same request would fit, if no other request comes; `None` if it is not over the limit, or
-    /// never will fit. After a [`Charge`](crate::Act::Charge): until one unit more would.
+    /// The time until the same request would fit, if no other request comes; `None` if it is not over the limit, or
+    /// will never fit. After a [`Charge`](crate::Act::Charge): the time until one more unit would fit.
     pub retry_after: Option<Duration>,
-    /// How long the request has to wait before it goes, because it was given a place in a queue; zero if it may go at
-    /// once, and where the rule is in shadow mode. Of a question ([`Act::Peek`](crate::Act::Peek)) how long it would
-    /// be.
+    /// The time that the request has to wait before it goes, because it was given a place in a queue. Zero if it may go
+    /// at once, or if the rule is in shadow mode. For a question ([`Act::Peek`](crate::Act::Peek)): the time that it
+    /// would have to wait.
     pub wait: Duration,
-    /// Of a charge that need not fit ([`Act::Charge`](crate::Act::Charge), and costs of [usage](crate#usage)): the units
-    /// that a limit could not remember, the most of any. Debts have bounds: see `debt` there. Of what
-    /// is given back: the units that were not charged, or whose window is over.
+    /// After a charge that need not fit ([`Act::Charge`](crate::Act::Charge), and costs of [usage](crate#usage)): the
+    /// units that a limit could not remember, because debts have bounds (see `debt` there); with several limits, the
+    /// most of any. After units were given back: those that had not been charged, or whose window is over.
     pub uncharged: u64,
-    /// Whether it was the first charge of its rule of which units are not remembered, for the log. Only a limit of usage, a
-    /// [`Charge`](crate::Act::Charge) and what a denied cost is charged into debt leave any.
+    /// Whether this was the first charge of the rule that left units unremembered; for the log. Only three kinds of
+    /// charges can leave any: one under a limit of usage, a [`Charge`](crate::Act::Charge), and that of a denied cost
+    /// into debt.
     pub is_first_uncharged: bool,
     /// Whether this is the first time that the rule denied a cost above 1 from Envoy ([`CheckEnvoy`](crate::Act::CheckEnvoy))
-    /// and charged it nowhere. The log tells it, since the cost may have been used already. Always `false` if the rule says
+    /// and charged it nowhere. It is logged, since the cost may have been used already. Always `false` if the rule says
     /// `usage: false`. See [Usage](crate#usage).
     pub is_first_denied_cost: bool,
-    /// How the request was decided, if its client had no cell because the rule's table was full: such a denial does
-    /// not mean that the client has spent its limit.
+    /// The way in which the request was decided, if its client had no cell because the rule's table was full. Such a
+    /// denial does not mean that the client has spent its limit.
     pub no_cell: Option<NoCell>,
     /// Whether the store that keeps the limit did not answer, so that the rule's `on_error` decided.
     pub is_without_store: bool,
@@ -151,8 +152,8 @@ impl Status {
         rule: None,
     };
 
-    /// The word for a decision that does not follow from the client's own requests alone: that of [`NoCell`]; or
-    /// `store_down_denied` and `store_down_allowed` where the store that keeps the limit did not answer.
+    /// The reason for a decision that does not follow from the client's own requests alone: the [word](NoCell::reason)
+    /// of [`NoCell`]; or `store_down_denied` or `store_down_allowed` if the store that keeps the limit did not answer.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -209,7 +210,7 @@ impl Answer {
         &self.reports
     }
 
-    /// Whether no rule matches a descriptor, and it brings no limit: so nothing limits it. Descriptors count from 0.
+    /// Whether nothing limits a descriptor: no rule matches it, and it brings no limit. Descriptors count from 0.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -261,8 +262,8 @@ impl Answer {
         rule.limits().get(limit).map_or(rule.name(), |limit| limit.name())
     }
 
-    /// How long the request has to wait before it goes: the longest wait of all descriptors, each of which has a place
-    /// for it. Zero if it may go at once, or must not go.
+    /// The time that the request has to wait before it goes: the longest wait of all its descriptors, each of which has
+    /// given it a place. Zero if it may go at once, or must not go.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -287,13 +288,14 @@ impl Answer {
         waits.filter(|_| self.is_allowed()).max().unwrap_or_default()
     }
 
-    /// What gives back what was charged: after [`Act::Reserve`](crate::Act::Reserve), if it was admitted, once.
+    /// Takes the receipt that gives back what was charged. There is one after [`Act::Reserve`](crate::Act::Reserve) if
+    /// the request was admitted, and it can be taken once.
     pub fn take_receipt(&mut self) -> Option<Receipt> {
         self.receipt.take()
     }
 
-    /// How long to wait: the longest wait of all descriptors that deny. `None` if the request may pass, or would
-    /// never fit.
+    /// The time to wait: the longest wait of all descriptors that deny. `None` if the request may pass, or would never
+    /// fit.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let denying = self.statuses.iter().filter(|status| status.code == Code::OverLimit);

@@ -1,4 +1,4 @@
-//! [`Before`]: what a load begins with.
+//! [`Before`]: the state that a load begins with.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use crate::linger::Lingering;
 use crate::room::Room;
 use crate::rule_set::RuleSet;
 
-/// What previous loads have left.
+/// The state that previous loads have left.
 #[derive(Clone, Copy)]
 pub(crate) struct Before<'a> {
     pub(crate) rules: Option<&'a RuleSet>,
     pub(crate) lingering: &'a Lingering,
-    /// Where series take their places, of which there is a maximum.
+    /// The bounded number of places for series.
     pub(crate) room: &'a Arc<Room>,
     /// Domains that have no rule any more and whose last rules are given up.
     pub(crate) dropped: &'a [Box<str>],

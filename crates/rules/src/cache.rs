@@ -47,17 +47,17 @@ pub struct RuleCache {
     unknown_domains: RuleTotal,
     /// Requests that passed only because of the global shadow mode.
     global_shadow: RuleTotal,
-    /// Under limits that come with requests.
+    /// The counts under limits that come with requests.
     pub(crate) own_limits: Counters,
-    /// For the series of all rules.
+    /// The room for the series of all rules.
     series: Arc<Room>,
-    /// For the lists of worst clients.
+    /// The room for the lists of worst clients.
     pub(crate) lists: Arc<Room>,
     /// Held while loading, so that loads are sequential.
     loading: Mutex<Loading>,
 }
 
-/// What one load leaves for the next, besides the rules.
+/// The state that one load leaves for the next, besides the rules.
 #[derive(Debug, Default)]
 pub(crate) struct Loading {
     /// The errors of the last load.
@@ -65,9 +65,9 @@ pub(crate) struct Loading {
     pub(crate) lingering: Lingering,
     /// The tables of a restored state, until a load takes effect.
     restored: Option<RuleSet>,
-    /// How many limits were forgotten before their time was over.
+    /// The number of limits that were forgotten before their time was over.
     forgotten: u64,
-    /// How many domains without rules were given up.
+    /// The number of domains without rules that were given up.
     dropped_domains: u64,
 }
 
@@ -136,8 +136,8 @@ impl RuleCache {
     }
 
     /// Passes all rules to `vet` before they are put in force, and refuses the load if `vet` does: for limits that
-    /// are kept elsewhere, where not every policy is possible. [`RuleSet::changes`] tells what becomes of changed
-    /// limits there.
+    /// are kept elsewhere, where not every policy is possible. [`RuleSet::changes`] lists the limits that changed
+    /// there, and whether they kept their counts.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -156,8 +156,8 @@ impl RuleCache {
         Self { vet: Some(Vet(Box::new(vet))), ..self }
     }
 
-    /// Compiles the texts and puts the rules in force. Limits of rules that existed before keep what was spent; for
-    /// those that changed, [`RuleSet::changes`] tells whether they do.
+    /// Compiles the texts and puts the rules in force. Limits of rules that existed before keep their counts;
+    /// [`RuleSet::changes`] lists those that changed, and whether they kept them.
     ///
     /// # Errors
     /// One for each bad file. The previous rules then stay in force.
@@ -232,9 +232,9 @@ impl RuleCache {
         self.rules.load()
     }
 
-    /// Says what share of a domain's [pool](crate::DomainPool) can be spared from now on, 0 for none and 1 for all, for so
-    /// long: at most [`DomainPool::LONGEST`](crate::DomainPool::LONGEST). After that time nothing is lent, until the next report. From any thread, as often
-    /// as you like.
+    /// Reports which share of a domain's [pool](crate::DomainPool) can be spared from now on, 0 for none and 1 for all.
+    /// The report counts for the given time, at most [`DomainPool::LONGEST`](crate::DomainPool::LONGEST); after it
+    /// nothing is lent until the next report. Call it from any thread, as often as you like.
     ///
     /// # Errors
     /// The domain is unknown or has no pool; the headroom is no number from 0 to 1; or there is no time, or too much.
@@ -331,21 +331,22 @@ impl RuleCache {
         self.own_limits.read()
     }
 
-    /// How many [series](crate::Series) the rules have, of as many as they may.
+    /// The number of [series](crate::Series) that the rules have, and the maximum.
     #[must_use]
     pub fn series(&self) -> SeriesStatus {
         SeriesStatus::of(&self.series)
     }
 
-    /// The ten clients of a rule of which most hits were denied in the last 7.5 to 15 minutes, or would have been, had it
-    /// not been in shadow mode; the worst first. None without [`Settings::worst_clients`], and of a rule under which all
-    /// clients have one limit, or that [found no room](WorstClient::MAX_RULES). Waits for no more than another call like this one.
+    /// The ten clients of a rule with the most denied hits in the last 7.5 to 15 minutes, the worst first. Under a rule
+    /// in shadow mode, hits that would have been denied count. The list is empty without [`Settings::worst_clients`],
+    /// for a rule under which all clients have one limit, and for a rule that [found no room](WorstClient::MAX_RULES).
+    /// Waits at most for another call like this one.
     #[must_use]
     pub fn worst_clients(&self, rule: &Rule) -> Vec<WorstClient> {
         rule.counts.worst.read(self.clock.now())
     }
 
-    /// Counts hits under a limit that came with a request; returns the report that is due, if one is.
+    /// Counts hits of clients without a cell under a limit that came with a request. Returns a report if one is due.
     pub(crate) fn count_own_limit_full(
         &self,
         how: NoCell,
@@ -369,7 +370,7 @@ impl RuleCache {
         self.global_shadow.add(1);
     }
 
-    /// The first load keeps these tables; the clock goes on as this says.
+    /// Hands over restored tables for the first load to keep, and sets the clock that `resumed` returns.
     pub(crate) fn go_on_with(&mut self, restored: RuleSet, resumed: impl FnOnce(Clock) -> Clock) {
         self.loading().restored = Some(restored);
         self.clock = resumed(self.clock.clone());

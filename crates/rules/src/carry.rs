@@ -1,27 +1,29 @@
-//! Carries what was spent from one load to the next: a limit keeps its table, under its new quota if that changed.
+//! Carries the counts of limits from one load to the next: a limit keeps its table, under its new quota if that
+//! changed.
 //!
 //! # What is kept
-//! The tables of a rule (the same domain, keys and values) are kept by the next load. Of stacked limits each takes
-//! the table of its own quota, else the one of its own window, else the next that is left. Where the quota differs,
-//! [`KeyedLimiter::set_quota`](tollgate::KeyedLimiter::set_quota) changes it in place: what each client has spent
-//! stays spent, up to the new limit, within the bounds stated there.
+//! The tables of a rule (the same domain, keys and values) are kept by the next load. Each of several stacked limits
+//! takes the table of its own quota, else the one of its own window, else the next that is left. If the quota differs,
+//! [`KeyedLimiter::set_quota`](tollgate::KeyedLimiter::set_quota) changes it in place: units that a client has spent
+//! stay spent, up to the new limit, within the bounds stated there.
 //!
 //! # What starts empty
-//! A table whose size, `prefix_v4` or `prefix_v6` has changed, or whose `on_full` has changed to or from `deny`; a
-//! quota that does not fit in the table's words; and limits with `mode`, `count_rejected` or `penalty`, which the core does not
-//! change. [`RuleSet::changes`](crate::RuleSet::changes) lists each with its reason. The table that is left behind
-//! lingers ([`crate::linger`]): a limit that is changed back within that time takes it again.
+//! A limit starts empty in three cases: its table's size, `prefix_v4` or `prefix_v6` has changed, or `on_full` has
+//! changed to or from `deny`; its quota does not fit in the table's words; or it has `mode`, `count_rejected` or
+//! `penalty`, which the core cannot change. [`RuleSet::changes`](crate::RuleSet::changes) lists each with its reason.
+//! The table that is left behind lingers ([`crate::linger`]): a limit that is changed back within that time takes it
+//! again.
 //!
 //! # Limits that are kept elsewhere
 //! There the previous rules are unknown: a node that loads the new rules may just have been started. So a limit is
 //! identified there by its rule and its [place](crate::Limit::place) in it, and continues with the counts found
 //! there, whatever its quota is now, and whatever the size of its local table. A limit with a place that did not
-//! exist before starts empty. A sliding log is kept apart there: a limit that becomes one or was one finds what it held when
-//! it was last so, and not what was spent meanwhile.
+//! exist before starts empty. A sliding log is kept apart there from all other limits. So a limit that becomes a
+//! sliding log, or stops being one, finds the counts from when it last had that form, without what was spent meanwhile.
 //!
 //! # What it costs
-//! A decision by a limit that can be changed reads ten more numbers than one by a fixed limit: some nanoseconds,
-//! where a request over the network takes microseconds.
+//! A decision by a limit that can be changed reads ten more numbers than a decision by a fixed limit. That takes some
+//! nanoseconds, whereas a request over the network takes microseconds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ use crate::identifier::AddressBits;
 use crate::loss::Loss;
 use crate::rule::RuleTable;
 
-/// How a load has changed a limit.
+/// A change that a load has made to a limit.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -68,7 +70,7 @@ pub struct LimitChange {
 }
 
 impl LimitChange {
-    /// Of the pool of a domain, which another one has replaced.
+    /// The change of a domain's pool that another one has replaced.
     pub(crate) fn of_pool(domain: &str, quotas: [Quota; 2]) -> Self {
         let [before, now] = quotas.map(Policy::from);
         let (domain, path, lost) = (domain.into(), "(pool)".into(), Some(Loss::Pool));
@@ -99,7 +101,7 @@ impl LimitChange {
         self.lost.is_none()
     }
 
-    /// Why it started empty, or took the lingering table from when it last had this form.
+    /// The reason why it started empty, or took the lingering table from when it last had this form.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         self.lost
@@ -117,7 +119,7 @@ impl fmt::Display for LimitChange {
         }
         match lost {
             None => f.write_str("; what was spent stays spent"),
-            // What it held when it was last so is where it is kept: it may be there still, or not.
+            // The store may still have the counts from when the limit last had this form, or not.
             Some(loss @ Loss::Log) => {
                 write!(f, " and counts alone, with what it held if it was so before: {loss}")
             }
@@ -137,7 +139,7 @@ pub(crate) struct TableShape {
     pub(crate) bits: AddressBits,
 }
 
-/// What decided for how many clients a table was built.
+/// The source of a table's size in clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SizedBy {
     /// The `capacity` of its rule, or the setting for all rules.
@@ -164,7 +166,7 @@ pub(crate) struct CarriedTable {
     pub(crate) place: Box<str>,
     /// Whether it was built without a spill.
     pub(crate) denies: bool,
-    /// How its clients are identified.
+    /// The address bits that tell its clients apart.
     pub(crate) bits: AddressBits,
     /// The bytes of the table as computed before it was built; 0 if they were not.
     pub(crate) bytes: u64,
@@ -209,15 +211,15 @@ impl CarriedTable {
             return Ok(());
         }
         let planned_for = self.planned_for.ok_or(Loss::Fixed)?;
-        // Whether a quota fits depends only on the layout of the words, and a table for one key has the same layout.
-        // So the change is tried on one: a load that is refused because of another rule must not have changed
+        // A quota fits or not by the layout of the words alone, and a table for one key has the same layout. So the
+        // change is tried on such a table: a load that is refused because of another rule must not have changed
         // anything.
         let probe = tiers(planned_for, self.denies).build_with_clock::<[u8]>(1, ManualClock::new());
         let probe = probe.map_err(|_| Loss::Fixed)?;
         probe.set_quota(0, policy).map_err(Loss::Refused)
     }
 
-    /// The same table under another quota, once [`put_in_force`](CarriedTable::put_in_force).
+    /// The same table under another quota, which takes effect with [`put_in_force`](CarriedTable::put_in_force).
     pub(crate) fn under(&self, policy: Policy) -> Self {
         Self { policy, ..self.clone() }
     }
@@ -228,8 +230,9 @@ impl CarriedTable {
     }
 }
 
-/// Identifies each of a rule's limits by its window: by an empty text for the first of the longest, by the window for
-/// every other, and by the window and a number for the second and third with the same window.
+/// Names each of a rule's limits by its window. The limit with the longest window has an empty name (the first one, if
+/// there are several). Every other limit has its window as its name; the second and third with the same window also
+/// have a number.
 pub(crate) fn places(windows: &[Duration]) -> Vec<Box<str>> {
     let longest = windows.iter().max();
     let own = windows.iter().position(|window| Some(window) == longest);

@@ -1,5 +1,5 @@
-//! Compiles rule files to a [`RuleSet`]. Tables of previous rules are kept: see [`crate::carry`]; those of rules that
-//! come back as well: see [`crate::linger`]. The rules in force do not change until all files have turned out to be good.
+//! Compiles rule files to a [`RuleSet`]. Tables of previous rules are kept ([`crate::carry`]), also those of rules that
+//! come back ([`crate::linger`]). The rules in force do not change until all files have turned out to be good.
 
 mod place;
 mod sizes;
@@ -35,8 +35,8 @@ use crate::tree::{Level, Node};
 use place::CompilerPlace;
 use sizes::{RuleSizes, plan};
 
-/// Returns the rules, or all errors of all files, or those that `vet` returns for all rules together. The list of errors is
-/// empty if the rules have no room unless those without a capacity begin [anew](Before::anew).
+/// Returns the rules, or all errors of all files, or else all errors of `vet`. An empty list of errors means that the
+/// rules only fit if those without a capacity begin [anew](Before::anew).
 pub(crate) fn compile(
     texts: &[RuleText],
     settings: &Settings,
@@ -85,10 +85,10 @@ struct Compiler<'a> {
     before: Before<'a>,
     sizes: RuleSizes,
     set: RuleSet,
-    /// Where every descriptor stands, to report duplicates.
+    /// The file and position of every descriptor, to report duplicates.
     places: HashMap<RuleId, (String, Position)>,
     domain_files: HashMap<String, String>,
-    /// Tables that will continue under another quota, and where that quota stands.
+    /// Tables that will continue under another quota, and the file and position of that quota.
     requotas: Vec<(CarriedTable, String, Position)>,
     expressions: Expressions,
     /// Whether counts are kept elsewhere, and not in the tables.
@@ -98,14 +98,14 @@ struct Compiler<'a> {
 /// The previous limit and table of a limit.
 struct PreviousLimit {
     before: Option<Policy>,
-    /// Why its table cannot be kept.
+    /// The reason why its table cannot be kept.
     lost: Option<Loss>,
     table: Option<CarriedTable>,
 }
 
 impl Compiler<'_> {
-    /// The pool of each domain: the one before, with what it has lent and the headroom in force, if its quota is the
-    /// same. Returns an error for each second pool of a domain.
+    /// Adds the pool of each domain. If its quota is the same, it is the previous pool, with its loans and its
+    /// headroom. Returns an error for each second pool of a domain.
     fn add_pools(&mut self, files: &[ReadText<'_>]) -> Vec<RuleError> {
         let mut errors = Vec::new();
         for (text, file) in files {
@@ -130,7 +130,7 @@ impl Compiler<'_> {
         errors
     }
 
-    /// What a limit borrows from, if its mode says that it does.
+    /// The pool that a limit borrows from, if its mode is elastic.
     fn lender(
         &self,
         limit: &LimitText,
@@ -188,7 +188,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Each key and value only once; whether values share a limit does not change what they match.
+    /// Refuses a key and value that another rule has already. Sharing a limit does not change which values match.
     fn claim(
         &mut self,
         descriptor: &DescriptorText,
@@ -210,7 +210,7 @@ impl Compiler<'_> {
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
         let series = self.series(spec.traits.detailed_metric, place);
-        // Or those of the rule set, which under `compat` counts values as envoyproxy/ratelimit does.
+        // Otherwise the bits of the rule set, which under `compat` counts values as envoyproxy/ratelimit does.
         let bits = spec.bits.or(self.set.bits);
         let shape = TableShape { capacity, on_full: spec.traits.on_full, bits };
         let charges_denied = self.settings.compat && !self.is_elsewhere;
@@ -237,7 +237,7 @@ impl Compiler<'_> {
         Ok(self.set.rules.len() - 1)
     }
 
-    /// The series of the rule here: those before, if it names them alike.
+    /// The series of the rule at this place: the previous ones, if the rule still names them in the same way.
     fn series(&mut self, is_detailed: bool, place: &CompilerPlace<'_>) -> Option<Arc<SeriesTable>> {
         let names = place.series(is_detailed)?;
         let before = self.before.rules.and_then(|before| before.series.get(&place.id));
@@ -317,7 +317,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What a limit continues with: its previous table, if that fits; else a lingering one that fits; else nothing,
+    /// Finds what a limit continues with: its previous table if that fits, else a lingering one that fits, else nothing
     /// and the reason.
     fn find(
         &self,
@@ -383,8 +383,8 @@ impl Compiler<'_> {
         Ok(kept)
     }
 
-    /// Changes the quotas of the tables that are kept. Loads are sequential and each change has been tried, so none
-    /// is refused; if one were, the load would be refused, and quotas changed before it would stay changed.
+    /// Changes the quotas of the tables that are kept. Loads are sequential and each change has been tried, so the core
+    /// refuses none. If it did, the load would be refused, and quotas that were changed before would stay changed.
     fn put_in_force(&self) -> Result<(), RuleError> {
         for (kept, file, at) in &self.requotas {
             kept.put_in_force().map_err(|error| RuleError {

@@ -1,4 +1,4 @@
-//! [`RuleTotal`]: the atomic that every figure of this crate is counted in.
+//! [`RuleTotal`]: the atomic counter behind every figure of this crate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,8 @@ impl RuleTotal {
     }
 
     pub(crate) fn get(&self) -> u64 {
-        // Relaxed: a count stands by itself. Of two that belong together one may be read without what was added last.
+        // Relaxed: a count stands by itself. If two counts belong together, a reader may see the latest addition in one
+        // and not yet in the other.
         self.0.load(Ordering::Relaxed)
     }
 }

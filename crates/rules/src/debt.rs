@@ -1,18 +1,18 @@
-//! How far a limit remembers a debt if the file does not say it: the limits of a rule with `usage: true`, and under
-//! [`compat`](crate::Settings::compat) those that are charged what they deny.
+//! The bound of a debt that a limit remembers if the file does not give one. It applies to limits of a rule with
+//! `usage: true` and, under [`compat`](crate::Settings::compat), to limits that charge what they deny.
 
 use tollgate::{Clock, ManualClock, Policy};
 
 use crate::carry::{CarriedTable, TableShape};
 use crate::file::{LimitText, Usage};
 
-/// How many times the limit, the most that has room. A hundred: as many requests as use up a whole limit each may be under
-/// way at once.
+/// The debts to try, as multiples of the limit; the largest that has room is taken. A hundred means that a hundred
+/// requests, each of which uses up a whole limit, may be under way at once.
 const TIMES: [u32; 7] = [100, 50, 20, 10, 5, 2, 1];
 
-/// Gives the limits of a rule a debt, if the rule says `usage: true` and they do not say how far they remember one. They get
-/// the same, though their words do not show it, if they are charged what they deny: so it is known whether more was charged
-/// than the limit.
+/// Gives the limits of a rule a debt if the rule says `usage: true` and the limits name none. Limits that charge what
+/// they deny get the same debt, though their text does not show it: so they know whether more was charged than the
+/// limit.
 pub(crate) fn of_limits(
     mut limits: Vec<LimitText>,
     usage: Usage,
@@ -33,8 +33,8 @@ pub(crate) fn of_limits(
     limits
 }
 
-/// The policy with the largest of these debts that a table has room for, and that can be changed like one without; the
-/// policy as it is, if there is no such debt.
+/// The policy with the largest of these debts that fits in a table's words and leaves the table changeable; the policy
+/// as it is, if there is no such debt.
 fn by_default(policy: Policy, shape: TableShape) -> Policy {
     let clock = Clock::from(ManualClock::new());
     let one = TableShape { capacity: 1, ..shape };

@@ -1,4 +1,5 @@
-//! [`RuleError`]: which rule was refused, where it stands, what was found and what would be accepted.
+//! [`RuleError`]: names the rule that was refused, its place, the value that was found, and values that would be
+//! accepted.
 
 use std::fmt::{self, Write};
 
@@ -10,7 +11,7 @@ use crate::match_error::MatchError;
 use crate::narrowed::too_much;
 use crate::position::Position;
 
-/// Why a rule file was refused, and where.
+/// The reason why a rule file was refused, and the place.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -23,9 +24,9 @@ use crate::position::Position;
 pub struct RuleError {
     /// The file, as its source names it.
     pub file: String,
-    /// Where in the file, if it is about a place.
+    /// The position in the file, if the problem has one.
     pub at: Option<Position>,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 
@@ -55,8 +56,8 @@ impl Write for Escaped<'_, '_> {
 
 impl std::error::Error for RuleError {}
 
-/// What is wrong with a rule file. Messages that envoyproxy/ratelimit has are kept, so that searches of logs still
-/// find them.
+/// The problem of a rule file. Messages that envoyproxy/ratelimit has too are worded as there, so that searches of logs
+/// still find them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -97,14 +98,14 @@ pub enum Problem {
     Kind {
         /// The key of the value.
         key: &'static str,
-        /// What is needed.
+        /// The kind that is needed.
         accepted: &'static str,
-        /// What is there.
+        /// The kind that was found.
         found: &'static str,
     },
     /// A list holds something other than maps.
     NotAMap {
-        /// What it holds.
+        /// The thing that it holds.
         found: String,
     },
     /// A key that is a list or a map.
@@ -118,7 +119,7 @@ pub enum Problem {
     },
     /// An object of Kubernetes in place of a rule file.
     Manifest(Manifest),
-    /// A map in place of a list, since no blank follows the dash of an entry.
+    /// A map in place of a list, because no space follows the dash of an entry.
     DashWithoutBlank {
         /// The key, with its dash.
         key: String,
@@ -127,7 +128,7 @@ pub enum Problem {
     DuplicateKey {
         /// The key.
         key: String,
-        /// Where it stands first.
+        /// The position where it stands first.
         first: Position,
     },
     /// A value that is not allowed for its key.
@@ -136,7 +137,7 @@ pub enum Problem {
         key: &'static str,
         /// The value.
         found: String,
-        /// What would be accepted.
+        /// The values that would be accepted.
         accepted: &'static str,
     },
     /// A required key is missing.
@@ -166,12 +167,12 @@ pub enum Problem {
     DuplicateDescriptor {
         /// The domain and the keys and values from the root, as `domain.key_value.key`.
         path: String,
-        /// Where it stands first: the position, and the file if it is another.
+        /// The position where it stands first, with the file if it is another.
         first: String,
     },
     /// A unit of time that does not exist.
     BadUnit {
-        /// What was found.
+        /// The text that was found.
         unit: String,
     },
     /// Both unlimited and limited.
@@ -183,14 +184,14 @@ pub enum Problem {
         /// Its name.
         name: String,
     },
-    /// What a descriptor matches cannot be used.
+    /// A descriptor's value cannot be used for matching.
     Match {
-        /// Why.
+        /// The reason.
         error: MatchError,
     },
-    /// What a forwarded request becomes cannot be used.
+    /// A descriptor of `forward_auth` cannot be used.
     Forward {
-        /// Why.
+        /// The reason.
         error: ForwardError,
     },
     /// `share_threshold` where no value can be shared.
@@ -216,16 +217,16 @@ pub enum Problem {
     },
     /// All tables together would be too large.
     TooMuchMemory {
-        /// What is needed, in bytes.
+        /// The bytes that are needed.
         bytes: u64,
-        /// The most that is accepted, in bytes.
+        /// The most bytes that are accepted.
         most: u64,
-        /// A capacity for all rules that name none with which the rules would fit, if there is one.
+        /// A capacity with which the rules would fit, for all rules that name none, if there is one.
         fitting: Option<usize>,
     },
     /// The limit cannot be kept in the place that is meant for it. The error names the rule in place of its file.
     Elsewhere {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A limit with `mode: elastic` in a domain that has no pool.

@@ -9,23 +9,23 @@ use crate::value::ValueMatch;
 /// The most bytes of one compiled expression.
 const MAX_BYTES: usize = 1 << 18;
 
-/// The most bytes that a thread remembers of the searches of one expression, and of a set.
+/// The most bytes that a thread caches for the searches of one expression, and of a set.
 const MAX_CACHED_BYTES: [usize; 2] = [1 << 15, 1 << 20];
 
-/// The most expressions of all rules together, which with [`MAX_BYTES`] bounds their memory: each is compiled by itself
-/// and, where one key has several, with the others.
+/// The most expressions of all rules together. With [`MAX_BYTES`] it bounds their memory: each expression is compiled
+/// by itself and, if its key has several, once more together with these.
 const MAX_EXPRESSIONS: usize = 256;
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Expression(Regex);
 
-/// Several expressions, of which the first that matches is found by reading a text once.
+/// Several expressions in one; it finds the first that matches by reading a text once.
 #[derive(Debug)]
 pub(crate) struct ExpressionSet(RegexSet);
 
 impl ExpressionSet {
-    /// `None` for fewer than two, or where they take more memory together than each by itself may.
+    /// `None` for fewer than two expressions, or if they take more memory together than they may one by one.
     pub(crate) fn of<'e>(expressions: impl Iterator<Item = &'e Expression>) -> Option<Self> {
         let texts: Vec<&str> = expressions.map(|expression| expression.0.as_str()).collect();
         if texts.len() < 2 {
@@ -96,8 +96,8 @@ impl Expression {
     }
 }
 
-/// The text of an expression that matches from beginning to end. What was parsed is printed, because around the text
-/// itself `a)|(b` would pass, and a comment of `(?x)` would hide the end.
+/// The text of an expression that matches from beginning to end. It prints the parsed expression: if the text itself
+/// were put in brackets, `a)|(b` would escape from them, and a comment of `(?x)` would hide the end.
 fn whole(parsed: Hir) -> String {
     Hir::concat([Hir::look(Look::Start), parsed, Hir::look(Look::End)].into()).to_string()
 }

@@ -2,8 +2,8 @@
 //!
 //! Kubernetes mounts a ConfigMap as links into a directory `..data`, itself a link, and changes all files at once by
 //! renaming a new `..data` into place. So names that begin with a dot are not read, links are followed, and the
-//! directory is watched in place of the files, because the renaming happens in it. Where the directory itself is a
-//! link that is swapped, its parent directory is watched as well.
+//! directory is watched in place of the files, because the renaming happens in it. If the directory itself is a link
+//! that is swapped, its parent directory is watched as well.
 
 use std::fs::File;
 use std::io::Read;
@@ -69,7 +69,7 @@ impl FileSource {
         Ok(files)
     }
 
-    /// The directory in which a file of the path would change, links resolved.
+    /// The directory in which a change of the path's files would show, links resolved.
     fn directory(&self) -> Option<PathBuf> {
         let path = if self.path.is_file() { parent(&self.path) } else { self.path.clone() };
         path.canonicalize().ok()
@@ -123,7 +123,7 @@ impl RuleSource for FileSource {
     }
 }
 
-/// Reading a file also causes an event, which must not cause another reading.
+/// Whether an event is a change. Reading a file also causes an event, which must not cause another reading.
 fn is_change(kind: EventKind) -> bool {
     !matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
 }
@@ -134,7 +134,7 @@ fn is_rule_file(path: &Path) -> bool {
     is_yaml && !is_hidden && path.is_file()
 }
 
-/// Reads one byte more than a file may have: if there is one, the file is too large.
+/// Reads at most one byte more than a file may have: if that byte exists, the file is too large.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;

@@ -1,4 +1,4 @@
-//! [`Forward`]: the descriptors that a request becomes which a proxy forwards for a decision.
+//! [`Forward`]: makes a descriptor of a request that a proxy forwards for a decision.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::meant::meant;
 use crate::position::Position;
 
-/// A descriptor of `forward_auth`: for each of its keys the part of the request that is its value.
+/// A descriptor of `forward_auth`: for each of its keys, the part of the request that becomes its value.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -28,7 +28,7 @@ pub struct Forward {
     pub(crate) entries: Vec<ForwardEntry>,
 }
 
-/// A key of a descriptor, and where its value comes from.
+/// A key of a descriptor, and the source of its value.
 ///
 /// ```
 /// use tollgate_rules::{ForwardPart, ForwardSource};
@@ -41,36 +41,36 @@ pub struct Forward {
 pub struct ForwardEntry {
     /// The key.
     pub key: Box<str>,
-    /// Where its value comes from.
+    /// The source of its value.
     pub source: ForwardSource,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardSource {
     /// The part of the request.
     pub part: ForwardPart,
-    /// The value of a request without that part. Without it such a request does not become this descriptor.
+    /// The value for a request without that part. If `None`, such a request does not become this descriptor.
     pub otherwise: Option<Box<str>>,
 }
 
-/// A part of a request, with the header that tells of it, in lower case.
+/// A part of a request, with the header that carries it, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForwardPart {
     /// The client's address, as far as the writers of the header are trusted.
     Address(Box<str>),
-    /// The host of a URL, or of what is no URL: in lower case, without a port.
+    /// The host of a URL or of a bare authority: in lower case, without a port.
     Host(Box<str>),
-    /// The path of a URL or of a target, in a form that all its spellings share; without a query.
+    /// The path of a URL or of a target, normalised so that all its spellings are equal; without a query.
     Path(Box<str>),
     /// The content of the header.
     Header(Box<str>),
-    /// Not a part: this text.
+    /// This text, whatever the request.
     Text(Box<str>),
 }
 
-/// The words for parts that a proxy tells of in headers of its own, and the header that is usual.
+/// The words for parts that a proxy passes on in headers of its own, each with the usual header.
 type PartWord = (&'static str, fn(Box<str>) -> ForwardPart, &'static str);
 
 const PARTS: [PartWord; 4] = [
@@ -83,8 +83,9 @@ const PARTS: [PartWord; 4] = [
 const WORDS: [&str; 6] = ["address", "method", "host", "path", "header", "text"];
 
 impl Forward {
-    /// The maximum length of a value: what is longer counts by so many bytes of it. Loads that could make of a request
-    /// more than [`Settings`](crate::Settings) allow are refused, so no header makes a request too large for a decision.
+    /// The maximum length of a value in bytes; a longer value is cut off there. A load is refused if its descriptors
+    /// could exceed what [`Settings`](crate::Settings) allow for a request, so no header makes a request too large for
+    /// a decision.
     pub const MAX_VALUE_BYTES: usize = 8 << 10;
 
     /// Its keys, in the order of a rule's levels.
@@ -126,10 +127,10 @@ impl FromStr for ForwardSource {
     }
 }
 
-/// A name of a header (a token of RFC 9110), in lower case.
+/// A header's name (a token of RFC 9110), in lower case.
 fn header(name: &str) -> Result<Box<str>, ForwardError> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    // A name that is longer is in no request.
+    // No request has a header with a longer name.
     if name.len() > 256 || !name.bytes().all(is_token) {
         return Err(ForwardError::Header { found: name.to_owned() });
     }
@@ -147,7 +148,7 @@ impl fmt::Display for Forward {
     }
 }
 
-/// The text that is parsed to it again, but for control characters.
+/// The text that parses to it again, except for control characters.
 impl fmt::Display for ForwardSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.part {
@@ -162,7 +163,7 @@ impl fmt::Display for ForwardSource {
     }
 }
 
-/// What is wrong with `forward_auth`.
+/// The reason why a `forward_auth` is refused.
 ///
 /// ```
 /// use tollgate_rules::ForwardSource;
@@ -184,11 +185,11 @@ pub enum ForwardError {
     },
     /// More than a request may have.
     TooLarge {
-        /// How many there could be.
+        /// The number that there could be.
         found: usize,
-        /// How many a request may have.
+        /// The number that a request may have.
         most: usize,
-        /// What is counted.
+        /// The thing that is counted.
         of: &'static str,
     },
     /// Keys that no rule of the domain has, in this order.

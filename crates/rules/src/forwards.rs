@@ -1,4 +1,5 @@
-//! The descriptors of `forward_auth` of all domains: bounded, and none in vain.
+//! The descriptors of `forward_auth` of all domains: bounds their size, and finds those that no
+//! rule matches.
 
 use crate::error::{Problem, RuleError};
 use crate::file::ForwardText;

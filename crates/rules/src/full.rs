@@ -1,5 +1,5 @@
-//! Clients without a cell in their rule's full table: the decision about them is distinguished from a limit that is
-//! spent, counted and reported.
+//! Clients without a cell in their rule's full table. Decisions about them are counted and reported apart, so that they
+//! are not taken for limits that are spent.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::counter::RuleTotal;
 /// The minimum time between two reports of a rule.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// What a rule does with a client that has no cell because the table is full: `on_full` in a file.
+/// The way in which a rule treats a client that has no cell because the table is full: `on_full` in a file.
 ///
 /// ```
 /// assert_eq!(tollgate_rules::OnFull::default(), tollgate_rules::OnFull::Spill);
@@ -30,7 +30,7 @@ pub enum OnFull {
     Allow,
 }
 
-/// How a request was decided whose client had no cell because the rule's table was full.
+/// The way in which a request was decided whose client had no cell because the rule's table was full.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -55,8 +55,8 @@ pub enum OnFull {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NoCell {
-    /// By the table's spill, where its client shares a count with others: admitted, or denied although the client may
-    /// be within its limit.
+    /// By the table's spill, in which its client shares a count with others. It was admitted; or denied, although the
+    /// client may be within its limit.
     Spilled,
     /// Denied, because there is no cell.
     Denied,
@@ -90,8 +90,8 @@ impl NoCell {
     }
 }
 
-/// A report that a rule's table is full, with what was decided about clients without a cell since the last report. At
-/// most one a minute for each rule.
+/// A report that a rule's table is full, with what was decided about clients without a cell since the last report.
+/// There is at most one a minute for each rule.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -120,7 +120,7 @@ pub struct FullReport {
     pub(crate) domain: Box<str>,
     pub(crate) path: Box<str>,
     pub(crate) capacity: usize,
-    /// In the order of [`NoCell`].
+    /// The hits, in the order of [`NoCell`].
     pub(crate) hits: [u64; 3],
 }
 
@@ -167,18 +167,19 @@ impl fmt::Display for FullReport {
 #[derive(Debug, Default)]
 pub(crate) struct NoCellTally {
     hits: [RuleTotal; 3],
-    /// Of `hits`, those that the reports so far have told.
+    /// The part of `hits` that reports so far have included.
     reported: [AtomicU64; 3],
     /// The time of the earliest next report, in nanoseconds.
     silent_until: AtomicU64,
 }
 
 impl NoCellTally {
-    /// Counts, and returns whether a report is due: then no other thread gets `true` for a minute.
+    /// Counts the hits, and returns whether a report is due. If it returns `true`, no other thread gets `true` for a
+    /// minute.
     pub(crate) fn count(&self, how: NoCell, hits: u64, now: Timestamp) -> bool {
         self.hits[how as usize].add(hits);
         // Relaxed, three times: this word alone decides which thread reports. The report may lack hits that another
-        // thread has just counted; the next one tells them.
+        // thread has just counted; the next report includes them.
         let (until, now_ns) = (self.silent_until.load(Ordering::Relaxed), now.as_nanos());
         let next = (now + SILENCE).as_nanos();
         now_ns >= until
@@ -196,8 +197,8 @@ impl NoCellTally {
     pub(crate) fn since_report(&self) -> [u64; 3] {
         std::array::from_fn(|n| {
             let now = self.hits[n].get();
-            // Relaxed: this word alone decides which of two reports tells a hit. The maximum, so that the one that has
-            // read the smaller count does not let the next one tell hits again.
+            // Relaxed: this word alone decides which of two reports includes a hit. It takes the maximum, so that a
+            // report that has read the smaller count does not make the next report repeat hits.
             now.saturating_sub(self.reported[n].fetch_max(now, Ordering::Relaxed))
         })
     }

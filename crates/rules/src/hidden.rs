@@ -1,14 +1,15 @@
 //! Finds entries that can never match, because an earlier one matches all that they would.
 //!
-//! Only what is certain is told: a pattern behind one that covers it, a regular expression behind an equal one, and
-//! what stands behind an entry that matches every value. Files with such entries are valid for envoyproxy/ratelimit, so
-//! they are loaded, and told of; `tollgate check` refuses them.
+//! It reports only certain cases: a pattern behind one that covers it, a regular expression behind an equal one, and
+//! any entry behind one that matches every value. Files with such entries are valid for envoyproxy/ratelimit, so they
+//! are loaded with a warning; `tollgate check` refuses them.
 
 use crate::error::{Problem, RuleError};
 use crate::match_error::MatchError;
 use crate::tree::{Level, Node, OfKey, OfPattern};
 
-/// The most pairs of entries that are compared in one load: some 10 ms. Of entries beyond that nothing is told.
+/// The maximum number of pairs of entries that are compared in one load, which takes some 10 ms. Entries beyond that
+/// are not examined.
 const MAX_PAIRS: usize = 1_000_000;
 
 /// The entries of all domains that can never match, in the order of files.
@@ -21,7 +22,7 @@ pub(crate) fn hidden<'l>(domains: impl Iterator<Item = &'l Level>) -> Vec<RuleEr
 }
 
 struct Search {
-    /// How many pairs may still be compared.
+    /// The number of pairs that may still be compared.
     left: usize,
     found: Vec<RuleError>,
 }
@@ -41,7 +42,7 @@ impl Search {
 
     fn key(&mut self, key: &str, of_key: &OfKey, patterns: &[OfPattern]) {
         of_key.values.values().for_each(|node| self.level(&node.below));
-        // Tried before expressions, and before the key alone.
+        // Patterns are tried before expressions, and before the key alone.
         let is_last = of_key.matched.is_none() && of_key.any.is_none();
         let all =
             if is_last { None } else { self.first(patterns, |pattern| pattern.matches(key, "*")) };
@@ -63,7 +64,7 @@ impl Search {
         }
     }
 
-    /// The first that hides, as far as pairs may be compared.
+    /// The first entry that hides this one, as far as pairs may still be compared.
     fn first<'e, T>(&mut self, earlier: &'e [T], hides: impl Fn(&T) -> bool) -> Option<&'e T> {
         let tried = &earlier[..earlier.len().min(self.left)];
         self.left -= tried.len();

@@ -1,7 +1,7 @@
 //! Builds the client identifier: from a descriptor's entries to the key for a table.
 //!
-//! Every rule has a table of its own, so what all requests of a rule have in common is not needed: only what a rule
-//! leaves open is part of the key. Parts are prefixed with their length, so that no two lists of parts give the same
+//! Every rule has a table of its own, so only the values that a rule leaves open are part of the key, and nothing that
+//! all its requests have in common. Parts are prefixed with their length, so that no two lists of parts give the same
 //! bytes; the number of parts is fixed by the rule.
 //!
 //! A value that parses as an IPv6 address belongs to a client with at least a /64 of addresses: by default all of one
@@ -23,8 +23,8 @@ pub(crate) struct Identifier {
     pub(crate) bits: AddressBits,
 }
 
-/// How many leading bits of an address tell clients apart; `None` if all do. With none of both, addresses are
-/// compared as they are written.
+/// The number of leading bits of an address that tell clients apart; `None` if all do. If both are `None`, addresses
+/// are compared as they are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AddressBits {
     /// 1 to 32.
@@ -37,16 +37,16 @@ impl AddressBits {
     /// A customer gets a /64 of IPv6 at least, and may come from any address in it.
     pub(crate) const USUAL: Self = Self { v4: None, v6: Some(64) };
 
-    /// These, and for what they leave open the others.
+    /// These bits, or those of `others` where these are `None`.
     pub(crate) fn or(self, others: Self) -> Self {
         Self { v4: self.v4.or(others.v4), v6: self.v6.or(others.v6) }
     }
 }
 
-/// What one entry contributes to the key, as the rule determines.
+/// The part of an entry that goes into the key, as the rule determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum KeyPart {
-    /// Nothing: the rule names the value, or all values that match share one limit.
+    /// Nothing, because the rule names the value, or all values that match share one limit.
     Fixed,
     /// The value, because the rule names the key.
     Value,
@@ -87,8 +87,8 @@ pub(crate) fn append_all(
     }
 }
 
-/// Appends the value; for an address the network that it is in, written as the network's first address. That address
-/// is in the same network, so no value of another network gives the same bytes.
+/// Appends the value; for an address it appends its network, written as the network's first address. That address is in
+/// the same network, so no value of another network gives the same bytes.
 fn append_value(key: &mut Vec<u8>, value: &str, bits: AddressBits) {
     let Some(network) = network(value, bits) else { return append_part(key, value) };
     let length_at = key.len();
@@ -99,14 +99,14 @@ fn append_value(key: &mut Vec<u8>, value: &str, bits: AddressBits) {
     key[length_at..length_at + 8].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Parses an IPv6 address. Most values are none, which their letters show without parsing.
+/// Parses an IPv6 address. Most values are none; their letters show it without parsing.
 fn v6(value: &str) -> Option<Ipv6Addr> {
     let is_of_one = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
     let may_be = value.len() <= 45 && value.contains(':') && value.bytes().all(is_of_one);
     may_be.then(|| value.parse::<Ipv6Addr>().ok()).flatten()
 }
 
-/// The first address of the network that an address counts for; `None` if the value counts as it is written. An IPv4
+/// The first address of the network that an address belongs to; `None` if the value counts as it is written. An IPv4
 /// address within IPv6 (`::ffff:192.0.2.60`) is the IPv4 address.
 fn network(value: &str, AddressBits { v4, v6: v6_bits }: AddressBits) -> Option<IpAddr> {
     v4.or(v6_bits)?;

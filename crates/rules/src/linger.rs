@@ -1,4 +1,4 @@
-//! Lingering tables: what was spent under a limit that is gone is kept for a while, in case the limit comes back.
+//! Lingering tables: the counts of a limit that is gone are kept for a while, in case the limit comes back.
 //!
 //! A file that is written in two steps, or removed and written anew, removes its rules for a moment. A client that
 //! had spent a limit must find it spent afterwards. So a table that no rule in force uses is kept, by the identity of
@@ -9,7 +9,7 @@
 //! # Memory
 //! Lingering tables and tables in force together take at most [`Settings::max_table_bytes`]. Those in force come
 //! first: if there is no room, the table that has lingered longest is dropped, and the load reports it
-//! ([`RuleSet::forgotten`]). A table is counted with the bytes of its entry here, so many small tables are bounded
+//! ([`RuleSet::forgotten`]). The bytes of a table's entry here count as well, so that many small tables are bounded
 //! like few large ones.
 
 use std::any::Any;
@@ -45,7 +45,7 @@ pub(crate) struct Lingering {
 struct LingeringTable {
     path: Box<str>,
     kept: CarriedTable,
-    /// What keeps the limit elsewhere: kept alive by this reference.
+    /// The object that keeps the limit elsewhere. This reference keeps it alive.
     keeper: Option<KeptElsewhere>,
     bytes: u64,
     until: Timestamp,
@@ -70,7 +70,7 @@ impl Lingering {
         self.bytes
     }
 
-    /// The lingering table of this rule that fits; of several, the one added last.
+    /// The lingering table of this rule that fits; if several do, the one that was added last.
     pub(crate) fn find(
         &self,
         id: &RuleId,
@@ -85,8 +85,8 @@ impl Lingering {
         self.retain(|one| one.until > now);
     }
 
-    /// From the rules of `before` to those of `after`: adds the tables that `after` does not use, and removes those
-    /// that it uses again. Returns what had to be forgotten because memory was short.
+    /// Changes from the rules of `before` to those of `after`: adds the tables that `after` does not use, and removes
+    /// those that it uses again. Returns the limits that had to be forgotten because memory was short.
     pub(crate) fn turn(
         &mut self,
         before: Option<&RuleSet>,
@@ -134,7 +134,7 @@ impl Lingering {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Forgets the tables that have lingered longest, until the rest takes no more than this.
+    /// Forgets the tables that have lingered longest, until the rest takes at most `most` bytes.
     fn make_room(&mut self, most: u64) -> Vec<Forgotten> {
         if self.bytes <= most {
             return Vec::new();
@@ -176,10 +176,10 @@ impl Lingering {
     }
 }
 
-/// What keeps a limit elsewhere.
+/// The object that keeps a limit elsewhere.
 type KeptElsewhere = Arc<dyn Any + Send + Sync>;
 
-/// What keeps limits elsewhere, by their tables.
+/// The objects that keep limits elsewhere, by the limits' tables.
 fn keepers(rules: &RuleSet) -> HashMap<*const RuleTable, &KeptElsewhere, RandomState> {
     let limits = rules.rules.iter().flat_map(|rule| &rule.limits);
     let of_limit = limits.filter_map(|Limit { gate, keeper, .. }| {

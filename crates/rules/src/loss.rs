@@ -1,11 +1,11 @@
-//! [`Loss`]: why a limit that a load has changed starts empty.
+//! [`Loss`]: the reason why a limit that a load has changed starts empty.
 
 use std::fmt;
 use std::time::Duration;
 
 use tollgate::{Algorithm, ChangeError, Policy};
 
-/// Why a changed limit starts empty, with nothing spent.
+/// The reason why a changed limit starts empty, with nothing spent.
 ///
 /// ```
 /// let loss = tollgate_rules::Loss::Capacity { before: 100, now: 200 };
@@ -36,15 +36,16 @@ pub enum Loss {
         /// Its window now.
         window: Duration,
     },
-    /// It is kept elsewhere, and either it or the previous limit is a sliding log: these are kept apart from all others. It
-    /// holds what it held when it was last so, if that is still kept, and not what was spent meanwhile.
+    /// It is kept elsewhere, and either it or the previous limit is a sliding log, which is kept apart from all other
+    /// limits. It continues with the counts from when it last had this form, if they still exist, without what was
+    /// spent meanwhile.
     Log,
     /// It is the pool of a domain, whose quota has changed.
     Pool,
 }
 
 impl Loss {
-    /// What is lost elsewhere if one of the two is a sliding log.
+    /// The loss of a limit that is kept elsewhere, if one of the two policies is a sliding log.
     pub(crate) fn of_log(policies: [Policy; 2]) -> Option<Self> {
         let [before, now] = policies.map(|policy| policy.algorithm() == Algorithm::SlidingLog);
         (before != now).then_some(Self::Log)

@@ -1,13 +1,13 @@
-//! Rates that are too high to be counted exactly, and are counted at the highest that is not: files of other services have
-//! them, as 4,294,967,295 a second for no limit.
+//! Rates that are too high to be counted exactly, and are lowered to the highest that can be counted. Files of other
+//! services have such rates: they write 4,294,967,295 a second for no limit.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::position::Position;
 
-/// A limit whose rate is above what can be counted exactly: it is in force at the highest rate below, which is stricter.
-/// See [`RuleSet::lowered`](crate::RuleSet::lowered).
+/// A limit whose rate is too high to be counted exactly. It is in force at the highest rate that can be counted, which
+/// is stricter. See [`RuleSet::lowered`](crate::RuleSet::lowered).
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -29,7 +29,7 @@ pub struct Lowered {
     rate: LoweredRate,
 }
 
-/// The numbers of it.
+/// The numbers of a lowered rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoweredRate {
     pub(crate) asked: u32,
@@ -42,13 +42,13 @@ impl Lowered {
         Self { file: file.to_owned(), at, rate }
     }
 
-    /// What the file says.
+    /// The requests that the file says.
     #[must_use]
     pub fn asked(&self) -> u32 {
         self.rate.asked
     }
 
-    /// What is counted.
+    /// The requests that are counted.
     #[must_use]
     pub fn counted(&self) -> u32 {
         self.rate.counted

@@ -11,7 +11,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// What it is, such as `ConfigMap`.
+    /// Its kind, such as `ConfigMap`.
     pub kind: String,
     /// The first of the files that it holds.
     pub file: Option<String>,

@@ -1,8 +1,8 @@
-//! [`MatchError`]: why a descriptor matches nothing, or cannot be matched.
+//! [`MatchError`]: the reason why a descriptor matches nothing, or cannot be matched.
 
 use std::fmt;
 
-/// What is wrong with what a descriptor matches.
+/// The reason why a descriptor's value cannot be matched.
 ///
 /// ```
 /// use tollgate_rules::{Problem, RuleCache, RuleText, Settings};
@@ -29,16 +29,16 @@ pub enum MatchError {
         entry: String,
         /// The entry that hides it.
         by: String,
-        /// Where that one stands: the position, and the file if it is another.
+        /// The position of that entry, with the file if it is another.
         at: String,
     },
     /// A text that is no regular expression, or cannot be used as one.
     Expression {
         /// The text.
         found: String,
-        /// What is wrong with it.
+        /// The error in it.
         reason: String,
-        /// Where in it, in characters from 1, if it is about a place.
+        /// The place of the error in the text, in characters from 1, if it has one.
         character: Option<usize>,
     },
     /// More regular expressions than rules may have.

@@ -1,8 +1,9 @@
-//! The word that was meant by one that is unknown.
+//! Guesses which accepted word an unknown one was meant to be.
 
-/// The accepted word next to an unknown one, if one is near: at most one slip in three characters, whatever the case.
+/// The accepted word that is nearest to an unknown one, if it is near enough: at most one slip in three characters,
+/// whatever the case.
 pub(crate) fn meant<'a>(unknown: &str, accepted: &[&'a str]) -> Option<&'a str> {
-    // A key of any length may be in a file: the time that a comparison takes grows with it.
+    // A file may have keys of any length, and the time of a comparison grows with it.
     if unknown.len() > 64 {
         return None;
     }
@@ -12,7 +13,8 @@ pub(crate) fn meant<'a>(unknown: &str, accepted: &[&'a str]) -> Option<&'a str> 
     (slips * 3 <= word.len()).then_some(word)
 }
 
-/// Keys of other files, and of policies, that are no slips, and what is written here. Its first word is a key.
+/// Keys that other services' files and policies use, each with the form that is written here. The form begins with a
+/// key.
 const ELSEWHERE: [(&str, &str); 16] = [
     ("count_denied", "count_rejected"),
     ("timeout", "wait"),
@@ -32,7 +34,7 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("shadow", "shadow_mode"),
 ];
 
-/// What a key of another file is called here, where that is accepted.
+/// The form that is written here for a key of another service's file, if its key is accepted.
 pub(crate) fn elsewhere(unknown: &str, accepted: &[&str]) -> Option<&'static str> {
     let unknown = unknown.to_lowercase().replace('-', "_");
     let is_accepted =

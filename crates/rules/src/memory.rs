@@ -1,29 +1,29 @@
-//! Computes the bytes of a limit's table before it is built, so that rules that would take too much are refused
+//! Computes the bytes of a limit's table before it is built, so that rules that would take too much memory are refused
 //! first.
 //!
-//! A table has a seventh of a shard for each 0.7 keys of its capacity, and a shard is a cache line. In addition a
-//! table has a spill, where the core has one for its policy: an eighth of the table, at least 1 KiB, and a mark for
-//! each 64 shards. How many lines are padded to one unit depends on the machine, and whether there is a spill on the
-//! core: both are read from the smallest table.
+//! A table has one cell for each 0.7 keys of its capacity. Seven cells are a shard, which is a cache line. If the core
+//! has a spill for its policy, a table also has one: an eighth of the table, at least 1 KiB, and a mark for each 64
+//! shards. The padding of lines to one unit depends on the machine, and the core decides whether there is a spill: both
+//! are read from the smallest table.
 
 use tollgate::{Algorithm, BuildError, ManualClock, Policy, Stats};
 
 use crate::carry::{CarriedTable, TableShape};
 
-/// Keys and cells: so many of 100 cells hold live keys when a table is at its capacity, and fewer when it holds logs.
+/// The number of cells in 100 that hold live keys when a table is at its capacity. A table of logs has fewer.
 const DESIGN_LOAD: u64 = 70;
 const LOGS_LOAD: u64 = 65;
 
 /// Bytes of a shard.
 const SHARD: u64 = 64;
 
-/// The spill is this part of a table.
+/// The spill is one part in this many of a table.
 const SPILL_PART: u64 = 8;
 
 /// Bytes of the smallest spill, without its mark.
 const SPILL_MIN: u64 = 1 << 10;
 
-/// Shards for each mark, which has 8 bytes.
+/// The shards for each mark; a mark has 8 bytes.
 const SHARDS_PER_MARK: u64 = 64;
 
 /// Computes the bytes of a limit's table for any capacity.
@@ -66,7 +66,7 @@ fn bytes_like(smallest: &Stats, capacity: usize, load: u64) -> u64 {
             (table / SPILL_PART).max(SPILL_MIN).saturating_add(marks)
         }
     };
-    // One more shard, so that units can begin at the alignment that the machine's pairs of lines need.
+    // One more shard lets units begin at the alignment that the machine's pairs of lines need.
     table.saturating_add(SHARD).saturating_add(spill)
 }
 

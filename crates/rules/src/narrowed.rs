@@ -21,7 +21,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Narrowed {
-    /// How many there are.
+    /// The number of such rules.
     pub rules: usize,
     /// The smallest number of clients that one of them has tables for.
     pub least: usize,

@@ -7,13 +7,14 @@ use std::time::Duration;
 /// and `count` in each period. For [`DecisionMaker::pace`](crate::DecisionMaker::pace).
 ///
 /// # How exactly it is enforced
-/// All paces of one key that share a table share one count, whatever their numbers. Which table that is depends on how
-/// long the whole burst takes to come back: up to 42 s, 7 min, 22 min, 3.7 h, 37 h, 15 days, 155 days, 4 years or 42
-/// years. A key that asks by paces of two tables is counted apart in each.
+/// All paces of one key that share a table share one count, whatever their numbers. The table depends on the time in
+/// which the whole burst comes back: up to 42 s, 7 min, 22 min, 3.7 h, 37 h, 15 days, 155 days, 4 years or 42 years. A
+/// key that asks by paces of two tables has a count in each.
 ///
-/// The time in which one unit comes back is rounded up to what its table counts in: 20 ns, 200 ns, 10 µs, 100 µs, 1 ms,
-/// 10 ms, 0.1 s, 1 s or 10 s. So never more is admitted than is named, and at least 64/65 of it: numbers that would be
-/// rounded by more are refused. A burst of up to 200,000 always fits, unless the rate is above 750,000 a second.
+/// The time in which one unit comes back is rounded up to a multiple of its table's grain: 20 ns, 200 ns, 10 µs, 100
+/// µs, 1 ms, 10 ms, 0.1 s, 1 s or 10 s. So the pace never admits more than it says, and at least 64/65 of it: numbers
+/// that would be rounded by more are refused. A burst of up to 200,000 always fits, unless the rate is above 750,000 a
+/// second.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,14 +24,14 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pace {
-    /// Which of [`GRAINS`].
+    /// The index in [`GRAINS`].
     grain: u8,
     /// Grains in which one unit comes back: at least 1.
     interval: u64,
     burst: u64,
 }
 
-/// What a table counts in.
+/// The grain that a table counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PaceGrain {
     pub(crate) ns: u64,
@@ -38,9 +39,9 @@ pub(crate) struct PaceGrain {
     pub(crate) max: u64,
 }
 
-/// The finest first.
-// A word of a table keeps 24 bits of the key and 39 for a time in ticks, of which the burst may take 35; there are 256
-// ticks in a grain, or 16 where a tick is no finer than a clock is read.
+/// All grains, the finest first.
+// A word of a table has 24 bits for the key and 39 for a time in ticks, and the burst may take 35 of these. A grain has
+// 256 ticks, or 16 if a finer tick would be finer than the clock is read.
 pub(crate) const GRAINS: [PaceGrain; 9] = [
     PaceGrain { ns: 20, max: 1 << 31 },
     PaceGrain { ns: 200, max: 1 << 31 },
@@ -56,7 +57,7 @@ pub(crate) const GRAINS: [PaceGrain; 9] = [
 /// The longest time in which a burst may come back.
 const LONGEST_NS: u128 = 10_000_000_000 << 27;
 
-/// The time of a unit may be rounded up by one part in so many.
+/// The time of a unit may be rounded up by one part in this many.
 const EXACTNESS: u128 = 64;
 
 impl Pace {
@@ -79,7 +80,8 @@ impl Pace {
                 return Err(PaceError::Zero(name));
             }
         }
-        // A product beyond 64 bits is longer than every period: the interval is then 1, as it would be.
+        // If the product exceeds 64 bits it is longer than every period. It saturates, and the interval is 1, as it
+        // would be without the bound.
         let interval = |grain: &PaceGrain| period_ns.div_ceil(count.saturating_mul(grain.ns));
         let fits = |interval: u64, grain: &PaceGrain| {
             burst.checked_mul(interval).is_some_and(|whole| whole <= grain.max)
@@ -104,7 +106,7 @@ impl Pace {
         self.burst
     }
 
-    /// Which table counts it.
+    /// The index of the table that counts it.
     pub(crate) fn grain(self) -> usize {
         usize::from(self.grain)
     }
@@ -115,7 +117,7 @@ impl Pace {
     }
 }
 
-/// Why numbers that came with a request are no [`Pace`].
+/// The reason why numbers that came with a request are no [`Pace`].
 ///
 /// ```
 /// let error = tollgate_rules::PaceError::Zero("count");
@@ -132,7 +134,7 @@ pub enum PaceError {
     TooFine {
         /// The most units at once.
         burst: u64,
-        /// How many come back in each period.
+        /// The units that come back in each period.
         count: u64,
         /// The period.
         period: Duration,

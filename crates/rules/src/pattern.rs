@@ -29,12 +29,13 @@ impl Pattern {
         true
     }
 
-    /// Its text, with its stars. A pattern that matches this text matches every text that this pattern does, and no other
-    /// pattern does.
+    /// Its text, with its stars. A pattern matches this text exactly if it matches every text that this pattern
+    /// matches.
     ///
-    /// For no piece has a star: so a star in a text is a letter that is in no pattern. If a pattern matches it, then it
-    /// matches whatever is put in the stars' places, because only stars of its own have matched them. If it does not,
-    /// that text, with such a letter in them, is one that only this pattern matches.
+    /// Proof: no piece contains a star, so a star in a text acts as a letter that occurs in no pattern. If another
+    /// pattern matches the text, its own stars have matched the text's stars, so it also matches every text with
+    /// something else in their places. If it does not match, then a text with an unused letter in place of the stars is
+    /// matched by this pattern alone.
     pub(crate) fn text(&self) -> String {
         self.pieces.join("*")
     }
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn a_pattern_covers_what_matches_no_more_than_it_does() {
         let texts = ["*", "**", "a", "a*", "*a", "a*b", "a*b*c", "*b*", "ab*", "", "a*a", "a**b"];
-        // By the definition, with all short texts; a star stands for more than one letter of them.
+        // Compares with the definition for all short texts, in which a star may stand for more than one letter.
         let letters = ["a", "b", "c"];
         let mut words = vec![String::new()];
         for _ in 0..5 {

@@ -1,14 +1,15 @@
-//! [`DomainPool`]: what the work behind a domain can spare, lent to clients that are over a limit with `mode: elastic`.
+//! [`DomainPool`]: lends spare capacity of the servers behind a domain to clients that are over a limit with `mode: elastic`.
 //!
 //! # A report counts for its time
-//! What can be spared is known where the work is done. If that program stops reporting, its last report says nothing any
-//! more: from then on nothing is lent. A decision finds that out by comparing two times; nothing has to run for it.
+//! Only the program that does the work knows what it can spare. If it stops reporting, its last report loses its
+//! meaning, and nothing is lent from then on. A decision notices this by comparing two times; no thread has to run for
+//! it.
 //!
 //! # Orderings
-//! A report writes two words, the headroom and until when it counts, in this order. A decision reads them in the other
-//! one: so it never sees the end of a report without its headroom (Release and Acquire on the end). Between the two writes
-//! it takes the new headroom until the end of the previous report, which has been replaced, or has passed. Reports go one
-//! after the other, under a lock that no decision takes.
+//! A report writes two words: first the headroom, then the time until which it counts (its end). A decision reads them
+//! in the opposite order, so it never sees the end of a report without its headroom (Release and Acquire on the end).
+//! Between the two writes it combines the new headroom with the end of the previous report, which is harmless: that
+//! report has been replaced, or is over. Reports go one after the other, under a lock that no decision takes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +43,7 @@ pub struct DomainPool {
     domain: Box<str>,
     quota: Quota,
     pool: SparePool,
-    /// Until when the last report counts, in nanoseconds; 0 if none does.
+    /// The time until which the last report counts, in nanoseconds; 0 if none does.
     until: AtomicU64,
     /// Held while a report is made, or found to be over.
     reporting: Mutex<()>,
@@ -50,12 +51,12 @@ pub struct DomainPool {
     expired: RuleTotal,
 }
 
-/// What was lent to one request under one limit.
+/// The units that were lent to one request under one limit.
 #[derive(Debug)]
 pub(crate) struct Loan {
     /// The permit of the request: the figures of its own limit.
     own: Permit,
-    /// That of the pool; `None` if the rule is in shadow mode, and has taken nothing.
+    /// The permit of the pool; `None` if the rule is in shadow mode, and has taken nothing.
     loan: Option<Permit>,
     pool: Arc<DomainPool>,
 }
@@ -82,13 +83,13 @@ impl DomainPool {
         &self.domain
     }
 
-    /// What it lends at headroom 1.
+    /// The units that it lends at headroom 1.
     #[must_use]
     pub fn quota(&self) -> Quota {
         self.quota
     }
 
-    /// The headroom in force: the one that was reported last, 0 after its time. Between 0 and 1.
+    /// The headroom in force, between 0 and 1: the one that was reported last, or 0 after its time.
     #[must_use]
     pub fn headroom(&self) -> f64 {
         if self.is_live(self.pool.now()) { self.pool.headroom() } else { 0.0 }
@@ -101,20 +102,19 @@ impl DomainPool {
         if self.is_live(now) { self.pool.remaining_at(now) } else { 0 }
     }
 
-    /// The units that it has lent so far, those that were given back among them.
+    /// The units that it has lent so far, including those that were given back.
     #[must_use]
     pub fn lent(&self) -> u64 {
         self.lent.get()
     }
 
-    /// How many reports were over before the next one came: see [`expire`](DomainPool::expire).
+    /// The number of reports whose time was over before the next one came: see [`expire`](DomainPool::expire).
     #[must_use]
     pub fn expired(&self) -> u64 {
         self.expired.get()
     }
 
-    /// Whether the last report has gone out of force, and this is the first call since: for a log. Decisions do not need
-    /// it.
+    /// Returns `true` once after the last report has gone out of force; for a log. Decisions do not need this call.
     #[must_use]
     pub fn expire(&self) -> bool {
         let _alone = self.reporting();
@@ -141,7 +141,7 @@ impl DomainPool {
     }
 
     fn reporting(&self) -> MutexGuard<'_, ()> {
-        // A report that panicked has left both words as good as any.
+        // A report that panicked has left both words valid.
         self.reporting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,8 +150,9 @@ impl DomainPool {
         now.as_nanos() < self.until.load(Ordering::Acquire)
     }
 
-    /// Charges the own limit, or lends what it denies for now. The time is that of the request, if one was given: the own
-    /// limit may have another, that of its zone. In shadow mode nothing is lent, and answered as if it were.
+    /// Charges the client's own limit, or lends the units if it denies for now. `at` is the time of the request, if one
+    /// was given; the own limit may have another time, that of its zone. In shadow mode nothing is lent, but the answer
+    /// is as if it were.
     pub(crate) fn check(
         self: &Arc<Self>,
         own: Entry<'_>,
@@ -178,7 +179,7 @@ impl DomainPool {
         Ok((own, is_lent.then(|| Loan { own, loan, pool: Arc::clone(self) })))
     }
 
-    /// What [`check`](DomainPool::check) would answer, and whether the pool would lend it.
+    /// The answer that [`check`](DomainPool::check) would give, and whether the pool would lend the units.
     pub(crate) fn peek(
         &self,
         own: Entry<'_>,
@@ -200,12 +201,13 @@ impl Loan {
         &self.own
     }
 
-    /// Gives back up to so many units; returns how many came back.
+    /// Gives back up to this many units, and returns the number that came back.
     pub(crate) fn give_back(&self, units: u64, at: Option<Timestamp>) -> u64 {
         let cost = self.own.cost();
         let units = units.min(cost);
         let Some(loan) = self.loan else { return units };
-        // The loan counts in parts of units. Below 2^64, since the units are no more than its cost.
+        // The loan counts in parts of units. The result is below 2^64, since the units are no more than the loan's
+        // cost.
         let share = |of: u64, part: u64, whole: u64| {
             let share = u128::from(of) * u128::from(part) / u128::from(whole.max(1));
             u64::try_from(share).unwrap_or(u64::MAX)
@@ -216,7 +218,7 @@ impl Loan {
     }
 }
 
-/// Why a headroom was not taken.
+/// The reason why a headroom was refused.
 ///
 /// ```
 /// use std::time::Duration;
@@ -241,12 +243,12 @@ pub enum HeadroomRefusal {
     },
     /// A headroom below 0 or above 1, or that is no number.
     Headroom {
-        /// What was reported.
+        /// The headroom that was reported.
         found: f64,
     },
     /// No time to live, or one above [`DomainPool::LONGEST`].
     Lasts {
-        /// What was reported.
+        /// The time that was reported.
         found: Duration,
     },
 }

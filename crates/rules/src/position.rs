@@ -23,7 +23,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// Where an entry stands.
+/// The file and the position of an entry, with its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) file: Arc<str>,

@@ -1,7 +1,7 @@
 //! Finds the longest of the networks that an address lies in.
 //!
-//! One map holds all networks, and it is asked once for each length that some network of the family has, longest
-//! first: at most 129 times, however many networks there are.
+//! One map holds all networks. A search looks an address up once for each length that some network of its family has,
+//! longest first: at most 129 times, however many networks there are.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ impl<T> Ranges<T> {
         self.of_range.insert(range, of_it);
     }
 
-    /// What belongs to all networks, in no order.
+    /// The values of all networks, in no order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
         self.of_range.values()
     }
@@ -45,7 +45,7 @@ impl<T> Ranges<T> {
         self.of_range.values_mut()
     }
 
-    /// What belongs to the longest network that holds the address, or all of the network, that the text is.
+    /// The value of the longest network that contains the text's address, or its whole network.
     pub(crate) fn find(&self, text: &str) -> Option<&T> {
         let asked = network(text)?;
         let not_longer =
@@ -110,7 +110,7 @@ mod tests {
         assert!(of(&["::ffff:10.0.0.0/104"]).find("10.1.2.3").is_some());
     }
 
-    /// By the definition: of all networks that hold the address, the longest.
+    /// Compares with the definition: the longest of all networks that contain the address.
     #[test]
     fn as_by_trying_all() {
         let texts: Vec<String> = (0..=32_u8)

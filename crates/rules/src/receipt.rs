@@ -1,4 +1,4 @@
-//! [`Receipt`]: what a request was charged, for giving it back.
+//! [`Receipt`]: the charges of a request, for giving them back.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,11 +11,11 @@ use crate::pool::Loan;
 use crate::rule::RuleTable;
 use crate::zone::Zone;
 
-/// What a request was charged by each of its limits: for a caller that gives up its place, or used less than it asked
-/// for. It stays charged if it is dropped.
+/// The charges of a request in each of its limits: for a caller that gives up its place, or used less than it asked
+/// for. If a receipt is dropped, the charges stay.
 ///
-/// It holds the limits' tables and the keys of the request, and outlives a reload of the rules: what is given back to a
-/// limit that is gone has no effect.
+/// It holds the limits' tables and the keys of the request, and outlives a reload of the rules. Giving back to a limit
+/// that is gone has no effect.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -41,20 +41,20 @@ use crate::zone::Zone;
 pub struct Receipt {
     pub(crate) keys: Box<[u8]>,
     pub(crate) charges: Vec<ReceiptLine>,
-    /// For limits whose time is that of a zone.
+    /// The clock for limits whose time is that of a zone.
     pub(crate) clock: Clock,
 }
 
-/// What a limit has charged.
+/// The charge of a limit.
 #[derive(Debug)]
 pub(crate) enum Charged {
     At(Permit),
     Place(Reservation),
-    /// By the pool of its domain; the limit itself is charged nothing.
+    /// The pool of its domain has lent the units; the limit itself is charged nothing.
     Loan(Loan),
 }
 
-/// What one limit has charged, and where.
+/// The charge of one limit, and the table that holds it.
 pub(crate) struct ReceiptLine {
     pub(crate) table: Arc<RuleTable>,
     pub(crate) zone: Option<Arc<Zone>>,
@@ -82,8 +82,8 @@ impl Charged {
         matches!(self, Self::Loan(_))
     }
 
-    /// Gives everything back as far as it can be; returns whether something came back, or nothing was charged. The time
-    /// is that of the entry, for the pool: of the request, or `None` for now.
+    /// Gives everything back as far as possible. Returns whether something came back, or nothing was charged. `at` is
+    /// the entry's time, for the pool: that of the request, or `None` for now.
     pub(crate) fn undo(self, entry: Entry<'_>, at: Option<Timestamp>) -> bool {
         let permit = *self.permit();
         let is_turn = self.wait().is_zero();
@@ -92,7 +92,8 @@ impl Charged {
             Self::Place(place) => entry.cancel(place),
             Self::Loan(loan) => return loan.give_back(permit.cost(), at) > 0,
         };
-        // A place behind which others wait is promised away with them; what could be used at once is as a check's.
+        // A place with others behind it cannot be given back, since theirs count on it. A place whose turn had come at
+        // once is refunded like a check.
         is_undone || permit.cost() == 0 || (is_turn && entry.refund(permit) > 0)
     }
 }
@@ -103,8 +104,8 @@ fn entry<'t>(table: &'t RuleTable, zone: Option<&Zone>, key: &[u8], clock: &Cloc
 }
 
 impl Receipt {
-    /// Gives back up to so many units to each limit that has charged them, and returns how many came back: the least
-    /// that a limit gave. What has drained meanwhile, or was charged in a window that is over, does not come back
+    /// Gives back up to this many units to each limit that has charged them. Returns the least number that came back
+    /// from any limit. Units that have drained meanwhile, or were charged in a window that is over, do not come back
     /// ([`tollgate::Entry::refund`]).
     ///
     /// ```
@@ -138,7 +139,7 @@ impl Receipt {
 
     /// Gives everything back, and returns whether every limit did. A place in a queue goes back whole if no request
     /// has queued up behind it; otherwise it stays charged, since the places behind it are promised
-    /// ([`tollgate::Entry::cancel`]). What could be used at once is refunded.
+    /// ([`tollgate::Entry::cancel`]). A place whose turn had come at once is refunded.
     #[expect(clippy::must_use_candidate, reason = "what came back need not matter")]
     pub fn cancel(self) -> bool {
         let Self { keys, charges, clock } = self;

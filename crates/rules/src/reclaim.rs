@@ -1,10 +1,10 @@
-//! Gives up the rules of domains that have none any more, where others need their room.
+//! Gives up the kept rules of domains that are gone from the files, if other rules need their room.
 //!
-//! A domain of which no rule is left keeps its last good ones ([`crate::texts`]), so that a file that is missing for a moment
-//! removes no limit. But they take memory for as long as the domain is gone, and domains that come and go would fill all of
-//! it: then every load would be refused. So a load that finds no room gives them up, those first that have been gone for
-//! longest, and no more of them than it needs to. If that is not enough, rules without a `capacity` begin anew, with smaller
-//! tables.
+//! A domain that has lost all its rules keeps its last good ones ([`crate::texts`]), so that a file that is missing for
+//! a moment removes no limit. But they take memory for as long as the domain is gone, and domains that come and go
+//! would fill all of it: then every load would be refused. So a load that finds no room gives such domains up: first
+//! those that have been gone for longest, and no more than it needs. If that is not enough, rules without a `capacity`
+//! begin anew, with smaller tables.
 
 use tollgate::Clock;
 
@@ -16,8 +16,8 @@ use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::texts;
 
-/// Compiles as [`compile`] does. If there is no room for all rules, it leaves out as few as possible of the domains that have
-/// no rule any more; if that is not enough, it leaves out all of them, and rules that name no capacity get smaller tables.
+/// Compiles as [`compile`] does. If there is no room for all rules, it leaves out as few as possible of the domains
+/// that are gone. If that is not enough, it leaves out all of them, and rules that name no capacity get smaller tables.
 pub(crate) fn compile_in_room(
     texts: &[RuleText],
     settings: &Settings,
@@ -35,7 +35,7 @@ pub(crate) fn compile_in_room(
     let (dropped, anew) = if kept.is_empty() || without(&kept).is_err() {
         (&kept[..], true)
     } else {
-        // So many of them are too few, and so many are enough.
+        // Binary search: leaving out `few` domains is too few, leaving out `enough` is enough.
         let (mut few, mut enough) = (0, kept.len());
         while enough - few > 1 {
             let middle = usize::midpoint(few, enough);
@@ -50,7 +50,7 @@ pub(crate) fn compile_in_room(
     Ok(RuleSet { dropped_domains: dropped.to_vec(), ..rules })
 }
 
-/// Says whether this error might not have come if there were more room.
+/// Whether more room might have avoided this error.
 fn is_for_room(error: &RuleError) -> bool {
     matches!(error.problem, Problem::TooMuchMemory { .. } | Problem::TooLarge { .. })
 }

@@ -20,12 +20,12 @@ use crate::value::DescriptorEntry;
 pub struct Request<'a> {
     /// The domain whose rules apply.
     pub domain: &'a str,
-    /// The descriptions of the request. Each is matched against the rules by itself.
+    /// The descriptors of the request. Each is matched against the rules by itself.
     pub descriptors: &'a [Descriptor<'a>],
     /// The cost of descriptors that do not give their own. 0 counts as 1, as in Envoy.
     pub hits: u32,
-    /// The rules that decide: those that the descriptors were made by ([`RuleSet::forwards`]), so that no load comes in
-    /// between. `None` for those in force. Rules of another cache have tables of their own.
+    /// The rules that decide; `None` for those in force. Give the rules by which the descriptors were made
+    /// ([`RuleSet::forwards`]), so that no load comes in between. Rules of another cache have tables of their own.
     pub rules: Option<&'a Arc<RuleSet>>,
 }
 
@@ -54,8 +54,8 @@ pub struct Descriptor<'a> {
 }
 
 /// A limit that comes with a request: the units in a window of the clock.
-/// One key has one count, whatever limits its requests bring: a limit that differs each time makes no new count and
-/// no new metric.
+/// One key has one count, whatever limits its requests bring: limits that differ from request to request make no new
+/// counts and no new metrics.
 ///
 /// ```
 /// use tollgate_rules::{Override, Unit};
@@ -63,7 +63,7 @@ pub struct Descriptor<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Override {
-    /// The units that may pass in one window. Above 2,248,262,313 a second they are counted, and told, as that many.
+    /// The units that may pass in one window. More than 2,248,262,313 a second are counted and reported as that many.
     pub requests_per_unit: u32,
     /// The length of the window.
     pub unit: Unit,
@@ -128,7 +128,7 @@ impl<'a> Descriptor<'a> {
     }
 }
 
-/// Why a request gets no decision. Nothing was charged.
+/// The reason why a request gets no decision. Nothing was charged.
 ///
 /// ```
 /// use tollgate_rules::RequestError;
@@ -141,25 +141,25 @@ pub enum RequestError {
     EmptyDomain,
     /// There is no descriptor.
     NoDescriptors,
-    /// How many the request has.
+    /// The number of descriptors in the request.
     TooManyDescriptors {
         /// The maximum.
         found: usize,
-        /// How many there may be.
+        /// The maximum.
         most: usize,
     },
     /// More entries than a descriptor may have.
     TooManyEntries {
-        /// How many there are.
+        /// The number of entries.
         found: usize,
-        /// How many there may be.
+        /// The maximum.
         most: usize,
     },
     /// Keys and values that are longer than they may be, all together.
     TooManyBytes {
-        /// How many bytes there are.
+        /// The number of bytes.
         found: usize,
-        /// How many there may be.
+        /// The maximum.
         most: usize,
     },
     /// A limit came with the request, and such limits are switched off.

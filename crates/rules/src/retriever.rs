@@ -1,8 +1,8 @@
 //! [`Retriever`]: reads a source again when it may have changed, and puts its rules in force.
 //!
-//! One thread, separate from all requests. It wakes on a signal from the source, or when the polling interval is
-//! over; waits until the changes have settled, so that a hundred changes are one load; reads; and does nothing if the
-//! texts are unchanged.
+//! It is one thread, separate from all requests. It wakes on a signal from the source, or when the polling interval is
+//! over. Then it waits until the changes have settled, so that a hundred changes are one load; reads the source; and
+//! does nothing if the texts are unchanged.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::error::RuleError;
 use crate::rule_set::RuleSet;
 use crate::source::{Changed, RuleSource, RuleText};
 
-/// When a [`Retriever`] reads.
+/// The times at which a [`Retriever`] reads.
 ///
 /// ```
 /// assert_eq!(tollgate_rules::Timing::default().poll.as_secs(), 30);
@@ -25,7 +25,7 @@ use crate::source::{Changed, RuleSource, RuleText};
 pub struct Timing {
     /// The maximum time between two readings, whether changes are signalled or not. Default: 30 s.
     pub poll: Duration,
-    /// How long to wait for further changes after one. Default: 100 ms; so there are at most ten loads a second.
+    /// The time to wait for further changes after one. Default: 100 ms; so there are at most ten loads a second.
     pub settle: Duration,
 }
 
@@ -39,7 +39,7 @@ impl Default for Timing {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Refresh {
-    /// The texts, or the error, are the same as before. Told only if [`Retriever::reload`] asked.
+    /// The texts, or the error, are the same as before. Reported only after [`Retriever::reload`].
     Unchanged,
     /// These rules are in force now.
     Loaded(Arc<RuleSet>),
@@ -68,15 +68,15 @@ pub enum Refresh {
 #[derive(Debug)]
 pub struct Retriever {
     changed: Changed,
-    /// Whether the next outcome is told even if nothing has changed.
+    /// Whether the next outcome is reported even if nothing has changed.
     asked: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Retriever {
-    /// Loads once, and then continues in a thread of its own. `observe` is called with each outcome, for logs: with
-    /// that of the first load before this returns.
+    /// Loads once, and then continues in a thread of its own. Calls `observe` with each outcome, for logs. The first
+    /// call, for the first load, comes before this function returns.
     ///
     /// # Errors
     /// The system cannot start a thread. Bad rules are no error here: they are passed to `observe` and to the
@@ -100,10 +100,10 @@ impl Retriever {
         let (stopped, is_asked) = (Arc::clone(&stop), Arc::clone(&asked));
         let thread =
             std::thread::Builder::new().name("tollgate-rules".into()).spawn(move || {
-                // Acquire: pairs with the Release store in `drop`. The signal that follows that store wakes this
-                // thread at the latest, so rules are not read once more after the end.
+                // Acquire: pairs with the Release store in `drop`. The signal that follows that store wakes this thread
+                // at the latest, and it then sees the store: so it does not read rules once more after the end.
                 while wait(&signals, timing) && !stopped.load(Ordering::Acquire) {
-                    // Relaxed: nothing else is handed over. What is stored later has a signal of its own.
+                    // Relaxed: nothing else is handed over. A store that comes later has a signal of its own.
                     let is_told = is_asked.swap(false, Ordering::Relaxed);
                     match loader.refresh() {
                         Refresh::Unchanged if !is_told => {}
@@ -114,7 +114,7 @@ impl Retriever {
         Ok(Self { changed, asked, stop, thread: Some(thread) })
     }
 
-    /// Makes it read again when something may have changed.
+    /// A handle that makes it read again when something may have changed.
     #[must_use]
     pub fn changed(&self) -> Changed {
         self.changed.clone()
@@ -137,7 +137,7 @@ impl Retriever {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn reload(&self) {
-        // Relaxed: the signal that follows wakes the thread, or one that it has not taken yet does.
+        // Relaxed: the signal that follows wakes the thread, or an earlier one that it has not taken yet does.
         self.asked.store(true, Ordering::Relaxed);
         self.changed.notify();
     }
@@ -155,7 +155,7 @@ impl Drop for Retriever {
     }
 }
 
-/// Waits until a change has settled, or until it is time to poll. False if all senders of changes are gone.
+/// Waits until a change has settled, or until it is time to poll. Returns `false` if all senders of changes are gone.
 fn wait(signals: &Receiver<()>, timing: Timing) -> bool {
     match signals.recv_timeout(timing.poll) {
         Ok(()) => {}
@@ -172,7 +172,7 @@ fn wait(signals: &Receiver<()>, timing: Timing) -> bool {
     }
 }
 
-/// What was read, and the errors for which it was refused.
+/// The texts or the error of a reading, and the errors for which the texts were refused.
 type Reading = (Result<Vec<RuleText>, RuleError>, Vec<RuleError>);
 
 /// Reads, compares, loads.
@@ -189,7 +189,7 @@ impl<S: RuleSource> Loader<S> {
 
     fn refresh(&mut self) -> Refresh {
         let read = self.source.read();
-        // Each load drops tables whose time is over as well; this is for times without a load.
+        // Each load also drops tables whose time is over; this call is for times without a load.
         self.cache.loading().lingering.expire(self.cache.clock().now());
         if let Some((last, errors)) = self.last.as_ref().filter(|(last, _)| *last == read) {
             if last.is_ok() {
@@ -218,7 +218,7 @@ mod tests {
     use crate::error::Problem;
     use crate::settings::Settings;
 
-    /// A source of the texts that a test provides; and how many errors it was told of, each time.
+    /// A source with texts from the test, and the number of errors that each call of `loaded` passed to it.
     struct GivenTexts(Vec<Result<Vec<RuleText>, RuleError>>, Vec<usize>);
 
     impl RuleSource for GivenTexts {
@@ -268,7 +268,7 @@ mod tests {
         let expected =
             ["loaded", "unchanged", "refused", "unchanged", "refused", "unchanged", "loaded"];
         assert_eq!(outcomes, expected);
-        // Of each reading that returned texts, and again if they are as before.
+        // One call for each reading that returned texts, also if they were unchanged.
         assert_eq!(loader.source.1, [0, 0, 1, 1, 0]);
         let status = cache.status();
         assert_eq!((status.loads, status.refused_loads, status.errors), (2, 2, Vec::new()));

@@ -1,10 +1,10 @@
-//! [`Room`]: how many there may be of what takes memory for long.
+//! [`Room`]: bounds the number of things that take memory for long.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::counter::RuleTotal;
 
-/// So many places, and what found none.
+/// A bounded number of places, and a count of those that found none.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub(crate) max: usize,
@@ -19,12 +19,12 @@ impl Room {
 
     /// The places that are taken.
     pub(crate) fn live(&self) -> usize {
-        // Relaxed: a figure, to be shown.
+        // Relaxed: a figure for display.
         self.live.load(Ordering::Relaxed)
     }
 
     pub(crate) fn take(&self) -> bool {
-        // Relaxed: the number by itself keeps the bound, and no memory is published with it.
+        // Relaxed: the number alone keeps the bound, and no other memory is published with it.
         let more = |live| (live < self.max).then_some(live + 1);
         self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }

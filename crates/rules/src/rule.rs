@@ -72,7 +72,7 @@ pub struct Limit {
     pub(crate) window: Duration,
     pub(crate) unit: Option<Unit>,
     pub(crate) name: Option<Box<str>>,
-    /// Its policy in the words of the file.
+    /// Its policy as the file writes it.
     pub(crate) words: Box<str>,
     /// `None` if the limit is 0.
     pub(crate) gate: Option<LocalLimit>,
@@ -105,9 +105,9 @@ pub(crate) struct LocalLimit {
     pub(crate) table: Arc<RuleTable>,
     /// Whether its policy lets requests wait.
     pub(crate) has_queue: bool,
-    /// Whose midnight its windows begin at, if it is not that of UTC.
+    /// The zone at whose midnight its windows begin, if it is not UTC.
     pub(crate) zone: Option<Arc<Zone>>,
-    /// What lends it what it denies for now.
+    /// The pool that lends units that it denies for now.
     pub(crate) pool: Option<Arc<DomainPool>>,
 }
 
@@ -171,16 +171,16 @@ impl Rule {
         self.traits.quota_mode
     }
 
-    /// Whether what it limits is known only after it was used: a cost is charged in full, into debt where it does not
-    /// fit, and a request, also one of cost 0, is denied if nothing was left before it.
+    /// Whether costs are known only after they were used. Then a cost is charged in full, into debt if it does not fit,
+    /// and a request is denied if nothing was left before it, even if it costs 0.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         self.traits.usage == Usage::Always
     }
 
-    /// Whether under [`compat`](crate::Settings::compat) all of its limits remember what they denied. Then a request of cost 0
-    /// is denied once a limit is exceeded; otherwise once it is used up. A limit that is kept elsewhere remembers it, unless
-    /// each node counts for itself (`accuracy: async`).
+    /// Whether under [`compat`](crate::Settings::compat) all of its limits remember the costs that they denied. If they
+    /// do, a request of cost 0 is denied once a limit is exceeded; otherwise once it is used up. A limit that is kept
+    /// elsewhere remembers them, unless each node counts for itself (`accuracy: async`).
     pub(crate) fn remembers_denied(&self, is_elsewhere: bool) -> bool {
         let is_told = is_elsewhere && self.accuracy() != Accuracy::Async;
         let remembers = |gate: &LocalLimit| is_told || gate.policy.at_limit().debt > 0;
@@ -189,19 +189,19 @@ impl Rule {
         self.limits.iter().all(both)
     }
 
-    /// What it answers while the store is unavailable; `None` if its file leaves that to what keeps its counts.
+    /// Its answer while the store is unavailable; `None` if its file leaves that to the object that keeps its counts.
     #[must_use]
     pub fn on_error(&self) -> Option<OnError> {
         self.traits.on_error
     }
 
-    /// How exactly it is counted across several nodes.
+    /// The accuracy of its counts across several nodes.
     #[must_use]
     pub fn accuracy(&self) -> Accuracy {
         self.traits.accuracy
     }
 
-    /// What it does with a client that has no cell because the table is full.
+    /// Its treatment of a client that has no cell because the table is full.
     #[must_use]
     pub fn on_full(&self) -> OnFull {
         self.traits.on_full
@@ -213,8 +213,8 @@ impl Rule {
         self.metadata.as_ref()
     }
 
-    /// Whether envoyproxy/ratelimit could read what it says of keys and values, and tells the same clients apart: it has no
-    /// network, regular expression, pattern of keys or grouped addresses, and one limit at most.
+    /// Whether envoyproxy/ratelimit could read its keys and values, and would tell the same clients apart. That is so
+    /// if it has no network, regular expression, pattern of keys or grouped addresses, and at most one limit.
     #[must_use]
     pub fn is_of_envoyproxy(&self) -> bool {
         self.stem.is_known
@@ -239,15 +239,15 @@ impl Rule {
         self.counts.read()
     }
 
-    /// Its hits by the values of requests, if its file says `detailed_metric` or `value_to_metric`; with one more series,
-    /// without levels, of hits that found no room. In the order of their names.
+    /// Its hits by the values of requests, if its file says `detailed_metric` or `value_to_metric`, in the order of
+    /// their names. One more series, without levels, has the hits that found no room.
     #[must_use]
     pub fn series(&self) -> Vec<Arc<Series>> {
         self.series.as_ref().map_or_else(Vec::new, |table| table.all())
     }
 
-    /// How many of its keys are live now, and how many new keys were denied because a table was full. Reads whole
-    /// tables: for a gauge.
+    /// Statistics of its tables, such as the live keys now, and the new keys that were denied because a table was full.
+    /// Reads whole tables, so it suits a gauge and not a decision.
     #[must_use]
     pub fn table_stats(&self) -> Vec<tollgate::Stats> {
         self.gates().map(|gate| gate.table.stats()).collect()
@@ -279,7 +279,7 @@ impl Rule {
 }
 
 impl Limit {
-    /// The units that may pass in one window; with 0 none may.
+    /// The units that may pass in one window; 0 admits none.
     #[must_use]
     pub fn requests_per_unit(&self) -> u32 {
         self.requests
@@ -323,13 +323,13 @@ impl Limit {
     }
 
     /// Whether under [`compat`](crate::Settings::compat) a request that it denies uses up what was left, as in
-    /// envoyproxy/ratelimit: a limit that says no more than envoyproxy/ratelimit can read.
+    /// envoyproxy/ratelimit. So it is if the limit uses only keys that envoyproxy/ratelimit knows.
     #[must_use]
     pub fn drains_denied(&self) -> bool {
         self.drains_denied
     }
 
-    /// Whether what it denies for now is borrowed from the pool of its domain (`mode: elastic`).
+    /// Whether it borrows units that it denies for now from the pool of its domain (`mode: elastic`).
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};

@@ -1,4 +1,4 @@
-//! What rules have decided, in numbers.
+//! The decisions of rules, in numbers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,38 +19,38 @@ pub struct RuleCounts {
     pub within_limit: u64,
     /// Hits over the limit.
     pub over_limit: u64,
-    /// Of the hits within the limit: those above the near-limit share.
+    /// The hits within the limit that lie above the near-limit share.
     pub near_limit: u64,
-    /// Of the hits within the limit: those that the pool of the domain lent; and those that it would have lent, had the
-    /// rule not been in shadow mode, or another rule not denied the request.
+    /// The hits within the limit that the pool of the domain lent. Hits that it would have lent count as well: those
+    /// under a rule in shadow mode, and those that another rule denied.
     pub borrowed: u64,
-    /// Of the hits over the limit: those that passed because the rule is in shadow mode.
+    /// The hits over the limit that passed because the rule is in shadow mode.
     pub shadow: u64,
-    /// Of the hits over the limit: those that lay beyond it. The others would have fitted, had their request asked for no
-    /// more. Envoyproxy/ratelimit counts these hits alone as over the limit.
+    /// The hits over the limit that lay beyond it. The other hits of the denied request would have fitted by
+    /// themselves. Envoyproxy/ratelimit counts only the hits beyond the limit as over it.
     pub beyond_limit: u64,
-    /// Of the hits over the limit: those that would have fitted, above the near-limit share.
+    /// The hits over the limit that would have fitted by themselves, above the near-limit share.
     pub near_denied: u64,
-    /// Of the hits in shadow mode: those that lay beyond the limit.
+    /// The hits that passed in shadow mode, and lay beyond the limit.
     pub shadow_beyond: u64,
-    /// Of the hits over the limit: those that were denied without asking the store that keeps it, which had said when to
-    /// ask again.
+    /// The hits over the limit that were denied without asking the store, since the store had said before when to ask
+    /// again.
     pub remembered: u64,
-    /// Of all hits: those of clients without a cell that were decided by the spill of a full table.
+    /// The hits of clients without a cell, which were decided by the spill of a full table.
     pub spilled: u64,
-    /// Of the hits over the limit: those of clients that were denied because they had no cell.
+    /// The hits over the limit of clients that were denied because they had no cell.
     pub full_denied: u64,
-    /// Of the hits within the limit: those of clients that were admitted because they had no cell
+    /// The hits within the limit of clients that were admitted because they had no cell
     /// ([`OnFull::Allow`](crate::OnFull::Allow)).
     pub full_allowed: u64,
-    /// Hits that requests asked to give back. They are none of the hits above.
+    /// Hits that requests asked to give back. They are not among the hits above.
     pub negative: u64,
-    /// Of those: what was given back. The others were not charged, or not any more.
+    /// The part of `negative` that was given back. The others had not been charged, or were charged no longer.
     pub given_back: u64,
-    /// Units that were used or charged, whether they fitted or not, and that a limit has no room to remember.
+    /// Units of charges that need not fit, and that a limit had no room to remember.
     pub uncharged: u64,
-    /// The units of costs above 1 that were denied and charged nowhere. If they were used already, as the tokens of a language
-    /// model are, the limit lacks them: see [Usage](crate#usage).
+    /// The units of costs above 1 that were denied and charged nowhere. If such units were used already, as the tokens
+    /// of a language model are, the limit has not counted them: see [Usage](crate#usage).
     pub denied_costs: u64,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Counters {
     /// Whether anything was left uncharged.
     forgets: AtomicBool,
     denied_costs: RuleTotal,
-    /// Whether Envoy has sent such a cost.
+    /// Whether Envoy has sent a cost that was denied and charged nowhere.
     denies_costs: AtomicBool,
     pub(crate) no_cell: NoCellTally,
     pub(crate) worst: WorstClients,
@@ -87,7 +87,8 @@ impl Counters {
     /// Counts units that are not remembered, and says whether they are the first.
     pub(crate) fn uncharged(&self, units: u64) -> bool {
         self.uncharged.add(units);
-        // Relaxed: nothing else is published with the flag; one of several first ones says that it is.
+        // Relaxed: nothing else is published with the flag, and the swap lets exactly one of several concurrent calls
+        // be the first.
         !self.forgets.load(Ordering::Relaxed) && !self.forgets.swap(true, Ordering::Relaxed)
     }
 
@@ -115,34 +116,34 @@ impl Counters {
     }
 }
 
-/// What was decided about the hits of a rule, or of one of its series. Each counter counts what no other does, so that
-/// a sum of them never falls.
+/// The decisions about the hits of a rule, or of one of its series. No two counters count the same hit unless one is
+/// part of the other, so a sum of them never falls.
 #[derive(Debug, Default)]
 pub(crate) struct HitCounters {
     within: RuleTotal,
-    /// Of those within.
+    /// The part of `within` that lies above the near-limit share.
     near: RuleTotal,
-    /// Of those within.
+    /// The part of `within` that was lent by the pool.
     borrowed: RuleTotal,
     denied: DeniedCounters,
-    /// Denied, were the rule not in shadow mode; these are none of `denied`.
+    /// Hits that would have been denied if the rule were not in shadow mode; they are not in `denied`.
     shadow: DeniedCounters,
 }
 
 /// Hits of requests that did not fit.
 #[derive(Debug, Default)]
 struct DeniedCounters {
-    /// What lay beyond the limit.
+    /// Hits that lay beyond the limit.
     beyond: RuleTotal,
-    /// What would have fitted, below the near-limit share.
+    /// Hits that would have fitted by themselves, below the near-limit share.
     below: RuleTotal,
-    /// What would have fitted, above it.
+    /// Hits that would have fitted by themselves, above it.
     near: RuleTotal,
-    /// Of those beyond: denied by what the store had said before.
+    /// The part of `beyond` that was denied by an earlier answer of the store.
     remembered: RuleTotal,
 }
 
-/// Where the hits of one request lie.
+/// The hits of one request, split by the limit and the near-limit share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HitSplit {
     /// All hits, if the request was admitted, and otherwise none.
@@ -161,7 +162,7 @@ impl HitCounters {
         add(&self.borrowed, if is_borrowed { split.within } else { 0 });
     }
 
-    /// Counts a request of so many hits that did not fit.
+    /// Counts a request with this many hits that did not fit.
     pub(crate) fn over(&self, hits: u64, split: HitSplit, is_shadow: bool, is_remembered: bool) {
         let denied = if is_shadow { &self.shadow } else { &self.denied };
         add(&denied.beyond, split.beyond);
@@ -196,7 +197,7 @@ impl DeniedCounters {
     }
 }
 
-/// Most requests have nothing for most counters.
+/// Adds hits, and writes nothing if there are none: most requests have nothing for most counters.
 fn add(counter: &RuleTotal, hits: u64) {
     if hits > 0 {
         counter.add(hits);

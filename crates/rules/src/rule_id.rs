@@ -1,4 +1,4 @@
-//! [`RuleId`]: which rule it is, in this load and in others.
+//! [`RuleId`]: identifies a rule in this load and in others.
 
 use crate::file::DescriptorText;
 use crate::identifier::KeyPart;
@@ -18,14 +18,14 @@ pub(crate) struct PathStep {
     pub(crate) key: Box<str>,
     /// `None` if it matches any value.
     pub(crate) value: Option<ValueMatch>,
-    /// What it contributes to the rule's key.
+    /// The part of its entry that goes into the rule's key.
     pub(crate) part: KeyPart,
 }
 
 impl RuleId {
-    /// A text that no other rule has: `user=alice/path~%2Flogin*`, with `=` before a value that is one client and `~`
-    /// before values that are one client each; another `=` before a network, and another `~` before an expression.
-    /// Separators within keys and values are escaped.
+    /// A text that no other rule has, such as `user=alice/path~%2Flogin*`. A value that is one client has `=` before
+    /// it, and values that are one client each have `~`. A second `=` stands before a network, and a second `~` before
+    /// an expression. Separators within keys and values are escaped.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for (n, step) in self.steps.iter().enumerate() {
@@ -51,7 +51,7 @@ impl RuleId {
     /// The rule of this [text](RuleId::text); `None` if no rule has it.
     pub(crate) fn parse(domain: &str, text: &str) -> Option<Self> {
         let steps = text.split('/').map(PathStep::parse).collect::<Option<_>>()?;
-        // What another text would be read as as well is none that was written.
+        // Two texts may parse to the same rule. Only the one that `text` writes is accepted.
         Some(Self { domain: domain.into(), steps }).filter(|id| id.text() == text)
     }
 
@@ -132,7 +132,7 @@ impl PathStep {
         !self.is_one() && self.part == KeyPart::Fixed
     }
 
-    /// Where it stands, if it matches more than one text, which nothing hides.
+    /// The file and position of the entry, if it could be hidden. An entry that matches one text alone cannot.
     pub(crate) fn origin(&self, file: &str, at: Position) -> Option<Box<Origin>> {
         let origin = || Box::new(Origin { file: file.into(), at, name: self.name().into() });
         (!self.is_one()).then(origin)

@@ -33,16 +33,16 @@ use crate::tree::Level;
 pub struct RuleSet {
     pub(crate) domains: HashMap<Box<str>, Level, RandomState>,
     pub(crate) rules: Vec<Rule>,
-    /// What the entries of each rule contribute to its key, in the order of [`rules`](RuleSet::rules).
+    /// The parts of the entries that go into each rule's key, in the order of [`rules`](RuleSet::rules).
     pub(crate) identifiers: Vec<Identifier>,
-    /// What tells clients apart in limits that come with requests, which belong to no rule.
+    /// The address bits that tell clients apart in limits that come with requests, which belong to no rule.
     pub(crate) bits: AddressBits,
     /// For each rule the tables of its limits other than 0, for the next load to keep.
     pub(crate) tables: HashMap<RuleId, Vec<CarriedTable>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
     pub(crate) series: HashMap<RuleId, Arc<SeriesTable>, RandomState>,
     pub(crate) pools: BTreeMap<Box<str>, Arc<DomainPool>>,
-    /// What forwarded requests become, for each domain.
+    /// The descriptors of forwarded requests, for each domain.
     pub(crate) forwards: BTreeMap<Box<str>, Vec<Forward>>,
     pub(crate) table_bytes: u64,
     pub(crate) changes: Vec<LimitChange>,
@@ -83,7 +83,7 @@ impl RuleSet {
         self.pools.values().map(|pool| &**pool)
     }
 
-    /// The descriptors that a request becomes which a proxy forwards for a decision in this domain, in the order of the
+    /// The descriptors to make of a request that a proxy forwards for a decision in this domain, in the order of the
     /// file; `None` if the domain is in no file.
     ///
     /// ```
@@ -101,7 +101,7 @@ impl RuleSet {
         Some(self.forwards.get(domain).map_or(&[], Vec::as_slice))
     }
 
-    /// The same of all domains, in the order of their names.
+    /// The same for all domains, in the order of their names.
     pub fn all_forwards(&self) -> impl Iterator<Item = &Forward> {
         self.forwards.values().flatten()
     }
@@ -112,14 +112,14 @@ impl RuleSet {
         self.table_bytes
     }
 
-    /// The limits that this load has changed, and whether what was spent under them stays spent. Rules that are new
-    /// or gone are not listed.
+    /// The limits that this load has changed; each says whether what was spent stays spent. Rules that are new or gone
+    /// are not listed.
     #[must_use]
     pub fn changes(&self) -> &[LimitChange] {
         &self.changes
     }
 
-    /// The domains that had limits, and of which this load found no rule: their last good rules stay in force, unless
+    /// The domains that had limits and for which this load found no rule: their last good rules stay in force, unless
     /// [`Settings::allow_empty`](crate::Settings::allow_empty) is set. Those that lost their rules first come first.
     ///
     /// ```
@@ -137,8 +137,8 @@ impl RuleSet {
         self.kept_domains.iter().map(|domain| &**domain)
     }
 
-    /// The domains of which no rule is left, and whose last good rules this load has given up, because what it brings needed
-    /// their memory. What was spent under them lingers if there is room, and otherwise is [`forgotten`](RuleSet::forgotten).
+    /// The domains that have no rule left, and whose last good rules this load has given up because its own rules
+    /// needed their memory. Their counts linger if there is room, and otherwise are [`forgotten`](RuleSet::forgotten).
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -171,8 +171,8 @@ impl RuleSet {
 
     /// Entries that can never match, because another matches all that they would
     /// ([`MatchError::Hidden`](crate::MatchError::Hidden)), and descriptors of `forward_auth` that no rule matches
-    /// ([`ForwardError::InVain`](crate::ForwardError::InVain)): each as an error, though it is in force with the rest, as
-    /// in envoyproxy/ratelimit.
+    /// ([`ForwardError::InVain`](crate::ForwardError::InVain)). They are listed as errors, but are in force with the
+    /// rest, as in envoyproxy/ratelimit.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -190,9 +190,9 @@ impl RuleSet {
         &self.hidden
     }
 
-    /// How many limited rules say neither `usage: true` nor `usage: false`: those in quota mode, and all others. Without
-    /// [`Settings::compat`](crate::Settings::compat) they charge nothing for a cost that they deny, so a budget whose costs
-    /// come after a response does not hold under them. See [Usage](crate#usage).
+    /// The number of limited rules that say neither `usage: true` nor `usage: false`: first those in quota mode, then
+    /// all others. Without [`Settings::compat`](crate::Settings::compat) they charge nothing for a cost that they deny,
+    /// so a budget whose costs come after a response does not hold under them. See [Usage](crate#usage).
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -218,8 +218,8 @@ impl RuleSet {
         self.narrowed
     }
 
-    /// Limits that are counted at a lower rate than their files say, since that cannot be counted exactly, pools among
-    /// them.
+    /// Limits and pools that are counted at a lower rate than their files say, since the rate there cannot be counted
+    /// exactly.
     #[must_use]
     pub fn lowered(&self) -> &[Lowered] {
         &self.lowered

@@ -1,13 +1,13 @@
 //! [`Series`]: the hits of a rule by the values of its requests (`detailed_metric`, `value_to_metric`), bounded.
 //!
-//! A rule without these keys has no table, and its decisions do not come here. One with them looks its name up in a map
-//! that never changes, and adds it, if there is room, by putting a copy of that map in its place: no thread waits for
-//! another, and copies are small, because names are spread over [`SHARDS`] maps.
+//! A rule without these keys has no table, and its decisions do not come here. A rule with them looks the name up in a
+//! map that never changes. To add a name, if there is room, it puts a changed copy in the map's place: no thread waits
+//! for another, and copies are small, because names are spread over [`SHARDS`] maps.
 //!
 //! There is room for [`Settings::max_series`](crate::Settings::max_series) series of all rules together, with names of
-//! [`MAX_NAME_BYTES`]. What finds no room is counted as one more series, `other`. No series leaves before its rule: a
-//! counter that falls is taken for a process that began anew. So the first values to come have one each, until the rule
-//! is gone, its keys change, or the process ends.
+//! [`MAX_NAME_BYTES`]. Hits that find no room are counted in one more series, `other`. No series goes before its rule,
+//! because monitoring takes a counter that falls for a process that was restarted. So the first values to come have a
+//! series each, until the rule is gone, its keys change, or the process ends.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,13 +21,13 @@ use crate::rule_counts::{HitCounters, RuleCounts};
 use crate::rule_id::PathStep;
 use crate::value::DescriptorEntry;
 
-/// The longest name of a series. It may be made of what a client sends.
+/// The longest name of a series. A name may contain text that a client sent.
 const MAX_NAME_BYTES: usize = 256;
 
 /// The maps of one rule: with the usual maximum of series, each has some 150 names.
 const SHARDS: usize = 64;
 
-/// The name of what found no room.
+/// The name of the series for hits that found no room.
 const OTHER: &str = "other";
 
 /// The hits of one rule under certain values.
@@ -50,18 +50,19 @@ const OTHER: &str = "other";
 /// ```
 #[derive(Debug)]
 pub struct Series {
-    /// None if it is the one of what found no room.
+    /// Empty for the series of hits that found no room.
     levels: Box<[Box<str>]>,
     pub(crate) hits: HitCounters,
 }
 
 impl Series {
-    /// The parts of its name, as [`Rule::levels`](crate::Rule::levels), with values of requests. None for hits that found no room.
+    /// The parts of its name, like [`Rule::levels`](crate::Rule::levels), with values of requests. Empty for hits that
+    /// found no room.
     pub fn levels(&self) -> impl Iterator<Item = &str> {
         self.levels.iter().map(|level| &**level)
     }
 
-    /// What was decided about its hits. What is counted for want of a cell is counted for the whole rule only.
+    /// The decisions about its hits. Hits without a cell are counted for the whole rule only.
     #[must_use]
     pub fn counts(&self) -> RuleCounts {
         self.hits.read()
@@ -79,7 +80,7 @@ impl fmt::Display for Series {
     }
 }
 
-/// How many series there are.
+/// The number of series, and its maximum.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, Settings};
@@ -91,7 +92,7 @@ impl fmt::Display for Series {
 pub struct SeriesStatus {
     /// The series of all rules, without those called `other`.
     pub live: usize,
-    /// As many as there may be: [`Settings::max_series`](crate::Settings::max_series).
+    /// The maximum: [`Settings::max_series`](crate::Settings::max_series).
     pub max: usize,
     /// Descriptors so far that were counted as `other`, because there was no room, or their name was too long.
     pub refused: u64,
@@ -103,20 +104,20 @@ impl SeriesStatus {
     }
 }
 
-/// What a level of a rule contributes to the names of its series.
+/// The part of a level in the names of its rule's series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LevelName {
-    /// What the file says.
+    /// The text of the file.
     Fixed(Box<str>),
     /// The key and the value of the request, with `_` between them; the key alone if the value is empty.
     Value,
-    /// The same, with the `_` whatever the value.
+    /// The same, with the `_` even if the value is empty.
     Joined,
 }
 
 impl LevelName {
-    /// Those of a rule, as envoyproxy/ratelimit names them; `None` if all its requests have one name. `shown` says of each
-    /// level whether it has `value_to_metric`.
+    /// The level names of a rule, as in envoyproxy/ratelimit; `None` if all its requests have one name. `shown` says
+    /// for each level whether it has `value_to_metric`.
     pub(crate) fn of(steps: &[PathStep], shown: &[bool], is_detailed: bool) -> Option<Box<[Self]>> {
         let is_shared = steps.iter().any(PathStep::is_shared);
         let open = match (is_detailed, is_shared) {
@@ -161,7 +162,7 @@ impl SeriesTable {
         Self { names, shards, hasher, other, room }
     }
 
-    /// Whether it can go on after a load in which its rule has these names.
+    /// Whether it can be kept by a load in which its rule has these names.
     pub(crate) fn has(&self, names: &[LevelName]) -> bool {
         *self.names == *names
     }
@@ -176,7 +177,7 @@ impl SeriesTable {
 
     fn find(&self, entries: &[DescriptorEntry<'_>]) -> Option<Arc<Series>> {
         let levels = || self.names.iter().zip(entries).map(|(name, entry)| name.text(*entry));
-        // With a dot for each level, of which the last has none.
+        // Counts one dot too many: there is none after the last level.
         let bytes = levels().flatten().map(str::len).sum::<usize>() + self.names.len();
         if bytes > MAX_NAME_BYTES + 1 {
             return None;
@@ -191,7 +192,7 @@ impl SeriesTable {
         if let Some(found) = shard.load().get(name.as_str()) {
             return Some(Arc::clone(found));
         }
-        // A name that reads as that of what found no room is counted there.
+        // A name that equals that of the series `other` is counted there.
         if name == OTHER || !self.room.take() {
             return None;
         }

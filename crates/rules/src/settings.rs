@@ -12,12 +12,12 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Decide as envoyproxy/ratelimit does: each descriptor of a request on its own, so that a denied request is
-    /// charged to the limits that had room. A denied descriptor is charged to its own limit if the rule names no algorithm,
-    /// also beyond the limit, as far as that remembers a [debt](crate#usage). Default: off, all descriptors are charged or
-    /// none.
+    /// charged to the limits that had room. A denied descriptor is charged to its own limit if the rule names no
+    /// algorithm, even beyond the limit, as far as the limit remembers a [debt](crate#usage). Default: off; all
+    /// descriptors are charged or none.
     pub compat: bool,
-    /// Whether questions to limits that are kept elsewhere carry the text that envoyproxy/ratelimit counts a descriptor
-    /// under: [`Claim::envoyproxy_stem`](crate::Claim). Default: no.
+    /// Whether questions to limits that are kept elsewhere carry the name under which envoyproxy/ratelimit counts a
+    /// descriptor: [`Claim::envoyproxy_stem`](crate::Claim). Default: no.
     pub envoyproxy_stems: bool,
     /// Whether several files may hold parts of one domain. Default: no, as in envoyproxy/ratelimit.
     pub merge_domains: bool,
@@ -26,20 +26,19 @@ pub struct Settings {
     /// Whether every rule is in `quota_mode`. Default: no.
     pub global_quota_mode: bool,
     /// The number of clients, times its `weight`, for which a rule's tables are built if the rule has no `capacity` and leaves a
-    /// value open. A client takes 14 to 16 bytes. Default: `None`. The number is then 65,536, as long as such rules take no more
-    /// than half of [`max_table_bytes`](Settings::max_table_bytes), and otherwise as many as fit in the rule's share of that half
-    /// ([`RuleSet::narrowed`](crate::RuleSet::narrowed)).
+    /// value open. A client takes 14 to 16 bytes. Default: `None`. The number is then 65,536, as long as all such rules
+    /// take no more than half of [`max_table_bytes`](Settings::max_table_bytes); otherwise it is the number that fits
+    /// in the rule's share of that half ([`RuleSet::narrowed`](crate::RuleSet::narrowed)).
     pub default_capacity: Option<usize>,
     /// The maximum number of bytes for all tables, [lingering](Settings::linger_rules) ones included. While rules are
     /// loaded, the previous tables still exist beside new ones. Default: 1 GiB.
     pub max_table_bytes: u64,
-    /// How long the counts of a limit are kept after its rule is gone, or has got another table. If the rule comes
-    /// back within that time, it continues with them. Zero: not at all. Default: `None`, ten minutes or the limit's
-    /// window, whichever is longer.
+    /// The time for which the counts of a limit are kept after its rule is gone, or has got another table. If the rule
+    /// comes back within that time, it continues with them. Zero: they are not kept. Default: `None`, ten minutes or
+    /// the limit's window, whichever is longer.
     pub linger_rules: Option<Duration>,
-    /// Whether a domain that had limits, and of which no rule is left, or whose file is gone, loses its limits.
-    /// Default: no, its last good rules stay in force ([`RuleSet::kept_domains`](crate::RuleSet::kept_domains)),
-    /// until there are new ones.
+    /// Whether a domain loses its limits when it has no rule left, or its file is gone. Default: no; its last good
+    /// rules stay in force until there are new ones ([`RuleSet::kept_domains`](crate::RuleSet::kept_domains)).
     pub allow_empty: bool,
     /// Additional bytes for each client of a limit that is kept elsewhere, counted like those of its table. Default:
     /// 0.
@@ -60,8 +59,9 @@ pub struct Settings {
     pub max_descriptors: usize,
     /// The maximum number of entries in a descriptor. Default: 32.
     pub max_entries: usize,
-    /// The maximum number of bytes of all keys and values of a request together. Default: 1,048,576. Envoy passes on up to
-    /// 60 KiB of headers, each as often as its configuration names it, and by default lets pass what is refused here.
+    /// The maximum number of bytes of all keys and values of a request together. Default: 1,048,576. Envoy passes on up
+    /// to 60 KiB of headers, each as often as its configuration names it. By default it lets a request pass that is
+    /// refused here.
     pub max_key_bytes: usize,
 }
 

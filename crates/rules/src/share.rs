@@ -1,11 +1,11 @@
-//! Decides for how many clients the tables of a rule are built if the rule does not say it.
+//! Decides the number of clients that a rule's tables are built for if the rule does not say it.
 //!
 //! A rule with a `capacity` says it, and a rule whose values are all given has one client. All others are the *open* rules.
 //! Their tables are built for [`USUAL_CLIENTS`] times their `weight` while there is memory for that. If there is not, each
-//! open rule gets memory in proportion to its weight. It is memory that is divided, and not clients, because a client takes
-//! far more of it in a sliding log than elsewhere.
+//! open rule gets memory in proportion to its weight. Memory is divided and not clients, because a client takes far
+//! more memory in a sliding log than elsewhere.
 //!
-//! Which rules share how much is decided in `compile/sizes.rs`.
+//! `compile/sizes.rs` decides which rules share how much memory.
 
 use tollgate::{BuildError, Policy};
 
@@ -45,24 +45,24 @@ impl OpenRule {
         usual(self.weight)
     }
 
-    /// The bytes of its tables for so many clients.
+    /// The bytes of its tables for this many clients.
     pub(crate) fn bytes(&self, clients: usize) -> u64 {
         let more = self.more.saturating_mul(clients as u64);
         self.sizes.iter().fold(more, |sum, size| sum.saturating_add(size.bytes(clients)))
     }
 
-    /// The most clients, up to the usual number, that so many bytes hold.
+    /// The most clients, up to the usual number, that fit in this many bytes.
     fn fitting(&self, bytes: u64) -> usize {
         largest(self.usual(), |clients| self.bytes(clients) <= bytes)
     }
 
-    /// The clients of this rule, if a rule with a weight of 1 has so many.
+    /// The clients of this rule, if a rule with a weight of 1 has `clients`.
     pub(crate) fn times(&self, clients: usize) -> usize {
         clients.saturating_mul(self.weight as usize)
     }
 }
 
-/// The most clients that a rule with a weight of 1 can have if all of these rules shall fit in so many bytes.
+/// The most clients that a rule with a weight of 1 can have if all of these rules are to fit in this many bytes.
 pub(crate) fn fitting_all(rules: &[OpenRule], bytes: u64) -> Option<usize> {
     let sum = |clients| {
         rules.iter().fold(0, |sum: u64, rule| sum.saturating_add(rule.bytes(rule.times(clients))))
@@ -87,12 +87,12 @@ pub(crate) fn usual(weight: u32) -> usize {
     USUAL_CLIENTS.saturating_mul(weight as usize)
 }
 
-/// Divides so many bytes among the rules, and returns for how many clients each is built. No rule is built for fewer than
+/// Divides this many bytes among the rules, and returns the number of clients for each. No rule is built for fewer than
 /// [`LEAST_CLIENTS`], so the rules may take more than these bytes if there are too many of them.
 pub(crate) fn shares<'r>(rules: impl Iterator<Item = &'r OpenRule>, bytes: u64) -> Vec<usize> {
     let rules: Vec<&OpenRule> = rules.collect();
     let whole: Vec<u64> = rules.iter().map(|rule| rule.bytes(rule.usual())).collect();
-    // Rules that need least for their weight come first, so that the others get what these leave of their share.
+    // Rules that need least for their weight come first, so that the others get the rest of these rules' shares.
     let mut order: Vec<usize> = (0..rules.len()).collect();
     order.sort_by_key(|&n| whole[n] / u64::from(rules[n].weight));
     let mut left = bytes;
@@ -101,7 +101,7 @@ pub(crate) fn shares<'r>(rules: impl Iterator<Item = &'r OpenRule>, bytes: u64) 
     for n in order {
         let (rule, weight) = (rules[n], u64::from(rules[n].weight));
         let share = u128::from(left) * u128::from(weight) / u128::from(weights);
-        let share = u64::try_from(share).unwrap_or(u64::MAX); // no more than all
+        let share = u64::try_from(share).unwrap_or(u64::MAX); // the share is at most all bytes
         let fits = if whole[n] <= share { rule.usual() } else { rule.fitting(share) };
         clients[n] = fits.max(LEAST_CLIENTS);
         left = left.saturating_sub(rule.bytes(clients[n]));
@@ -165,11 +165,11 @@ mod tests {
     #[test]
     fn a_weight_is_a_share_of_the_memory_and_what_one_rule_leaves_goes_to_the_others() {
         let rules = [open(1, "gcra 60/m"), open(3, "gcra 60/m"), open(1, "sliding-log 1000/h")];
-        // Enough for all but the sliding log.
+        // Enough memory for all rules except the sliding log.
         let clients = shares(rules.iter(), 10 << 20);
         assert_eq!(&clients[..2], [65_536, 196_608]);
         assert!((100..1_000).contains(&clients[2]), "{}", clients[2]);
-        // For none of them: memory by weight, and so the log has few clients.
+        // Enough for none of them: memory is divided by weight, so the log has few clients.
         let clients = shares(rules.iter(), 1 << 20);
         let parts: Vec<u64> =
             rules.iter().zip(&clients).map(|(rule, clients)| rule.bytes(*clients)).collect();

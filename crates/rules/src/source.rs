@@ -1,4 +1,4 @@
-//! [`RuleSource`]: where rules come from, and how changes are signalled.
+//! [`RuleSource`]: the source of rules, and the signal of a change.
 
 use std::sync::mpsc::SyncSender;
 
@@ -48,7 +48,7 @@ impl RuleText {
     }
 }
 
-/// Where rules come from: a directory ([`FileSource`](crate::FileSource)), or a store of your own.
+/// A source of rules: a directory ([`FileSource`](crate::FileSource)), or a store of your own.
 ///
 /// A [`Retriever`](crate::Retriever) owns it and calls it from one thread, so it may block.
 ///
@@ -64,14 +64,15 @@ impl RuleText {
 /// # Ok::<(), RuleError>(())
 /// ```
 pub trait RuleSource: Send + 'static {
-    /// All rule files as they are now. If nothing has changed since the last call, the same texts in the same order.
+    /// Reads all rule files as they are now. If nothing has changed since the last call, returns the same texts in the
+    /// same order.
     ///
     /// # Errors
     /// The reason why the rules cannot be read. The rules in force stay.
     fn read(&mut self) -> Result<Vec<RuleText>, RuleError>;
 
-    /// Told after each [`read`](RuleSource::read) that returned texts what became of them: the errors for which they
-    /// were refused, or none if they are in force. For a source whose origin wants to know.
+    /// Called after each [`read`](RuleSource::read) that returned texts, with the errors for which they were refused,
+    /// or none if they are in force. For a source that passes the outcome on to its origin.
     fn loaded(&mut self, errors: &[RuleError]) {
         let _ = errors;
     }
@@ -87,8 +88,8 @@ pub trait RuleSource: Send + 'static {
     }
 }
 
-/// Makes a [`Retriever`](crate::Retriever) read its source again, soon. Calls in close succession are one reading: it
-/// may be called as often as anything happens, from any thread, and never blocks.
+/// Makes a [`Retriever`](crate::Retriever) read its source again, soon. Calls in close succession cause one reading, so
+/// it may be called for every event. It can be called from any thread, and never blocks.
 #[derive(Clone, Debug)]
 pub struct Changed {
     pub(crate) signal: SyncSender<()>,
@@ -97,7 +98,7 @@ pub struct Changed {
 impl Changed {
     /// See [`Retriever::changed`](crate::Retriever::changed).
     pub fn notify(&self) {
-        // Full: a reading is due anyway. Disconnected: the retriever is gone.
+        // If the channel is full, a reading is due anyway. If it is disconnected, the retriever is gone.
         let _ = self.signal.try_send(());
     }
 }

@@ -1,20 +1,20 @@
-//! [`Stem`]: what envoyproxy/ratelimit counts the descriptors of a rule under.
+//! [`Stem`]: the name under which envoyproxy/ratelimit counts the descriptors of a rule.
 
 use crate::identifier::{AddressBits, KeyPart};
 use crate::rule_id::PathStep;
 use crate::value::{DescriptorEntry, ValueMatch};
 
-/// How a rule's descriptors are named there.
+/// The names of a rule's descriptors in envoyproxy/ratelimit.
 #[derive(Debug)]
 pub(crate) struct Stem {
-    /// For each level: the pattern whose values share one limit, if it is such a one.
+    /// For each level, its pattern, if all values of the pattern share one limit.
     shared: Box<[Option<Box<str>>]>,
     /// Whether envoyproxy/ratelimit reads the rule, and tells the same clients apart.
     pub(crate) is_known: bool,
 }
 
 impl Stem {
-    /// Of a rule with so many limits.
+    /// The stem of a rule with these steps and this many limits.
     pub(crate) fn of(steps: &[PathStep], bits: AddressBits, limits: usize) -> Self {
         let is_known = |step: &PathStep| {
             !step.key.contains('*') && matches!(step.value, None | Some(ValueMatch::Text(_)))
@@ -31,8 +31,8 @@ impl Stem {
         }
     }
 
-    /// Appends the domain, and each key and value, all with `_` behind them: the key there, up to where it says when the
-    /// window began.
+    /// Appends the domain, and each key and value, all with `_` behind them. That is the key in envoyproxy/ratelimit up
+    /// to the time at which the window began.
     pub(crate) fn append(&self, to: &mut Vec<u8>, domain: &str, entries: &[DescriptorEntry<'_>]) {
         append(to, domain, entries, &self.shared);
     }

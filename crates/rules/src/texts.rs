@@ -1,8 +1,8 @@
 //! The files of one load: those that were read, and those that stay.
 //!
-//! A domain that had limits, and of which no rule is left, is compiled from the files that it had last
-//! ([`Settings::allow_empty`](crate::Settings::allow_empty)): so an empty directory, a missing file, and a file that is
-//! truncated before its first rule or within its domain remove no limit.
+//! A domain that had limits and has no rule left is compiled from the files that it had last
+//! ([`Settings::allow_empty`](crate::Settings::allow_empty)). So no limit is removed by an empty directory, by a
+//! missing file, or by a file that is truncated before its first rule or within its domain.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -16,7 +16,7 @@ use crate::source::RuleText;
 /// A file as parsed, with its text.
 pub(crate) type ReadText<'t> = (&'t RuleText, RuleFile);
 
-/// What is to be compiled.
+/// The files to compile.
 pub(crate) struct LoadedTexts<'t> {
     pub(crate) files: Vec<ReadText<'t>>,
     /// The domains whose last files stay: those that lost their rules first come first.
@@ -24,7 +24,7 @@ pub(crate) struct LoadedTexts<'t> {
     pub(crate) errors: Vec<RuleError>,
 }
 
-/// Reads all texts. Domains of `before` that have become empty keep their files, but for those that are `dropped`.
+/// Reads all texts. Domains of `before` that have become empty keep their files, except those in `dropped`.
 pub(crate) fn read<'t>(
     texts: &'t [RuleText],
     before: Option<&'t RuleSet>,
@@ -54,7 +54,7 @@ impl<'t> LoadedTexts<'t> {
     }
 }
 
-/// The rates of all files that are counted lower, in their order.
+/// The lowered rates of all files, in the order of the files.
 pub(crate) fn lowered(files: &[ReadText<'_>]) -> Vec<Lowered> {
     let mut found = Vec::new();
     for (text, read) in files {
@@ -63,8 +63,8 @@ pub(crate) fn lowered(files: &[ReadText<'_>]) -> Vec<Lowered> {
     found
 }
 
-/// The domains that had a limit before, and of which there is now no rule. A rule that is explicitly unlimited counts
-/// as a rule; a domain without limits has none to lose.
+/// The domains that had a limit before and have no rule now. An explicitly unlimited rule counts as a rule now; before,
+/// it does not count as a limit.
 fn emptied<'r>(before: &'r RuleSet, files: &[ReadText<'_>]) -> BTreeSet<&'r str> {
     let have_rules: HashSet<&str> = files
         .iter()

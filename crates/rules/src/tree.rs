@@ -20,7 +20,7 @@ use crate::value::{DescriptorEntry, ValueMatch};
 pub(crate) struct Node {
     pub(crate) rule: Option<usize>,
     pub(crate) below: Level,
-    /// Where it stands, if another entry could hide it.
+    /// Its file and position, if another entry could hide it.
     pub(crate) origin: Option<Box<Origin>>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct OfKey {
     pub(crate) matched: Option<Box<Matched>>,
 }
 
-/// What matches values by more than their text.
+/// The entries that match values in other ways than by their text.
 #[derive(Debug, Default)]
 pub(crate) struct Matched {
     pub(crate) ranges: Ranges<Node>,
@@ -61,8 +61,8 @@ impl OfPattern {
         self.key.matches(key) && self.value.as_ref().is_none_or(|own| own.matches(value))
     }
 
-    /// Its key and value with their stars. Another pattern that [matches](OfPattern::matches) these texts matches
-    /// whatever this one does, and only such a pattern: see [`Pattern`].
+    /// Its key and value with their stars. Another pattern [matches](OfPattern::matches) these texts exactly if it
+    /// matches everything that this one does: see [`Pattern`].
     pub(crate) fn texts(&self) -> (String, String) {
         let value = self.value.as_ref().map_or_else(|| "*".to_owned(), Pattern::text);
         (self.key.text(), value)
@@ -109,7 +109,7 @@ impl Level {
         }
     }
 
-    /// After the last insert: prepares what is asked of all entries of a level at once.
+    /// Prepares the searches over all entries of a level at once; called after the last insert.
     pub(crate) fn finish(&mut self) {
         self.patterns.iter_mut().for_each(|pattern| pattern.node.below.finish());
         for of_key in self.keys.values_mut() {
@@ -164,7 +164,7 @@ impl Level {
     pub(crate) fn find(&self, entries: &[DescriptorEntry<'_>]) -> Option<usize> {
         let (mut level, mut rule) = (self, None);
         for entry in entries {
-            // No rule is as deep as this descriptor: a limit further up does not apply to it.
+            // If no rule is as deep as this descriptor, nothing matches: a limit further up does not apply to it.
             let node = level.step(*entry)?;
             (level, rule) = (&node.below, node.rule);
         }

@@ -92,7 +92,8 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Case is ignored, and what a [policy](tollgate::Policy) reads as a period of this length is read as well: `min`, `hours`.
+/// Case is ignored. Every text that a [policy](tollgate::Policy) accepts as a period of this length is accepted as
+/// well: `min`, `hours`.
 impl std::str::FromStr for Unit {
     type Err = UnknownUnit;
 

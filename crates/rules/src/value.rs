@@ -1,4 +1,4 @@
-//! [`ValueMatch`]: which values of its key a descriptor matches; and the keys and values that are asked for.
+//! [`ValueMatch`]: the values of its key that a descriptor matches; and the keys and values of requests.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use ipnet::{IpNet, Ipv4Net};
 /// A key and a value of a descriptor. The value may be empty.
 pub type DescriptorEntry<'a> = (&'a str, &'a str);
 
-/// Which values a descriptor matches, where it does not match all.
+/// The values that a descriptor matches, if it does not match all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ValueMatch {
-    /// This text; or if it has stars, all texts of its form.
+    /// This text, or all texts of its form if it has stars.
     Text(Box<str>),
     /// The addresses and the networks that lie in this one.
     Range(IpNet),
@@ -42,7 +42,7 @@ impl ValueMatch {
     }
 }
 
-/// As it stands in the path of a rule.
+/// Prints it as it stands in the path of a rule.
 impl fmt::Display for ValueMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -53,7 +53,7 @@ impl fmt::Display for ValueMatch {
     }
 }
 
-/// The network, in IPv4 if it is one of IPv4 within IPv6 (`::ffff:10.0.0.0/104`).
+/// The network; as one of IPv4 if it is an IPv4-mapped one of IPv6 (`::ffff:10.0.0.0/104`).
 pub(crate) fn canonical(network: IpNet) -> IpNet {
     match network {
         IpNet::V6(of) if of.prefix_len() >= 96 => {

@@ -1,4 +1,4 @@
-//! [`Vet`]: asks whether rules can be kept elsewhere.
+//! [`Vet`]: checks whether rules can be kept elsewhere.
 
 use std::fmt;
 

@@ -1,14 +1,15 @@
 //! [`WorstClients`]: the clients that a rule denies most, in a fixed number of entries.
 //!
-//! A list of [`ENTRIES`] clients by Metwally's Space-Saving: a client that is not in the list takes the place of the one
-//! with the least hits, and goes on from its count. So of n hits no count is more than n / [`ENTRIES`] too large, and
-//! every client with more hits than that is in the list, whatever the order. Two lists take turns, each for half of the
-//! time that is told.
+//! A list has [`ENTRIES`] clients, kept by Metwally's Space-Saving: a client that is not in the list takes the place of
+//! the one with the least hits, and goes on from its count. So after n hits no count is more than n / [`ENTRIES`] too
+//! large, and every client with more hits than that is in the list, whatever the order. Two lists take turns, each for
+//! half of the time that a report covers.
 //!
-//! The crate `heavykeeper` was looked at for this: its counts have a bound only with a probability, it decays them in a
-//! loop over the hits, and it is 20 times as much code.
+//! The crate `heavykeeper` was considered: its counts have a bound only with a probability, it decays them in a loop
+//! over the hits, and it is 20 times as much code.
 //!
-//! Only denials come here, and none waits: one that finds the lists in use is counted by itself, as of any client.
+//! Only denials come here, and none waits: a denial that finds the lists in use adds to one counter, as if it could be
+//! any client's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -23,16 +24,17 @@ use crate::room::Room;
 /// The clients in a list.
 const ENTRIES: usize = 64;
 
-/// The clients that are told.
+/// The clients that a report names.
 const TOLD: usize = 10;
 
-/// For how long hits go into one list.
+/// The time for which hits go into one list.
 const TURN: Duration = Duration::from_secs(450);
 
-/// The bytes of a client's key that are kept: what is longer is cut off in its name, and told apart all the same.
+/// The bytes of a client's key that are kept. A longer key is cut off in the client's name, but clients are told apart
+/// by the whole key.
 const MAX_NAME_BYTES: usize = 128;
 
-/// A client, and how many of its hits were denied in the last 7.5 to 15 minutes.
+/// A client, and the number of its hits that were denied in the last 7.5 to 15 minutes.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,18 +56,19 @@ const MAX_NAME_BYTES: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorstClient {
-    /// The values that tell it from other clients of the rule, with commas between them; at most about 128 bytes of
-    /// them. Whatever a request contained is in it.
+    /// The values that identify it among the clients of the rule, with commas between them, cut off after about 128
+    /// bytes. It may contain anything that a request contained.
     pub client: String,
-    /// So many hits were denied for certain.
+    /// At least this many hits were denied.
     pub at_least: u64,
-    /// No more than so many were: more than `at_least` where other clients had its place in the list meanwhile.
+    /// At most this many hits were denied. It is more than `at_least` if other clients had the client's place in the
+    /// list before.
     pub at_most: u64,
 }
 
 impl WorstClient {
-    /// The rules that have lists: the first to deny a client, until they are gone. With 32 KiB at most for each, all lists
-    /// take 8 MiB at most. Of the other rules no client is told.
+    /// The maximum number of rules with lists. The first rules that deny a client have one, until they are gone; the
+    /// others report no clients. With 32 KiB at most for each, all lists take 8 MiB at most.
     pub const MAX_RULES: usize = 256;
 }
 
@@ -75,17 +78,17 @@ pub(crate) struct WorstClients {
     lists: Mutex<Lists>,
     /// Hits of denials that found the lists in use.
     missed: AtomicU64,
-    /// With seeds, so that no client can choose a key that counts as another's.
+    /// The hasher has seeds, so that no client can choose a key that counts as another's.
     hasher: RandomState,
 }
 
 #[derive(Debug, Default)]
 struct Lists {
-    /// The number of this turn since the origin of the clock.
+    /// The number of the current turn since the origin of the clock.
     turn: u64,
     now: List,
     before: List,
-    /// Without it they stay empty.
+    /// The rule's place among those with lists. Without it the lists stay empty.
     place: Option<Place>,
 }
 
@@ -116,7 +119,7 @@ struct Entry {
     /// The hash of its key.
     id: u64,
     hits: u64,
-    /// Of the hits, those that others may have had in its place.
+    /// The part of the hits that other clients may have had in its place.
     others: u64,
     /// The beginning of its key.
     key: Box<[u8]>,
@@ -130,7 +133,7 @@ impl WorstClients {
             Ok(lists) => lists,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                // Relaxed: a count by itself. It is added to the list by whichever denial finds it next.
+                // Relaxed: the count stands by itself. The next denial that finds it adds it to the list.
                 self.missed.fetch_add(hits, Ordering::Relaxed);
                 return;
             }
@@ -141,7 +144,7 @@ impl WorstClients {
         if lists.place.is_none() {
             return room.refused.add(hits);
         }
-        // Relaxed, twice: as above. Most denials find nothing, and do not write.
+        // Relaxed, twice: as above. Most denials find 0, and do not write.
         let missed = match self.missed.load(Ordering::Relaxed) {
             0 => 0,
             _ => self.missed.swap(0, Ordering::Relaxed),
@@ -151,11 +154,11 @@ impl WorstClients {
         list.add(self.hasher.hash_one(key), key, hits);
     }
 
-    /// Those with the most denied hits, the worst first.
+    /// The clients with the most denied hits, the worst first.
     pub(crate) fn read(&self, now: Timestamp) -> Vec<WorstClient> {
         let mut lists: MutexGuard<'_, Lists> =
             self.lists.lock().unwrap_or_else(PoisonError::into_inner);
-        // Relaxed: a count by itself.
+        // Relaxed: the count stands by itself.
         let waiting = self.missed.load(Ordering::Relaxed);
         lists.at(now);
         lists.worst(waiting)
@@ -163,7 +166,7 @@ impl WorstClients {
 }
 
 impl Lists {
-    /// The list of this time. A time that lies back counts as now.
+    /// The list for this time. A time before the current turn counts in it.
     fn at(&mut self, now: Timestamp) -> &mut List {
         let turn = now.as_nanos() / u64::try_from(TURN.as_nanos()).unwrap_or(u64::MAX);
         if turn > self.turn {
@@ -186,7 +189,8 @@ impl Lists {
                 found.push((entry.bounds([0, self.now.floor()]), entry));
             }
         }
-        // What is certain comes first: a client that has just taken another's place has that one's count.
+        // Sorted by the certain hits first: a client that has just taken another's place has inherited that one's
+        // count.
         found.sort_by(|(one, _), (other, _)| other.cmp(one));
         found.truncate(TOLD);
         let told = |([at_least, at_most], entry): ([u64; 2], &Entry)| {
@@ -218,7 +222,7 @@ impl List {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
-    /// What a client may have that is not in the list.
+    /// The most hits that a client may have without being in the list.
     fn floor(&self) -> u64 {
         let is_full = self.entries.len() == ENTRIES;
         let least = self.entries.iter().map(|entry| entry.hits).min();
@@ -232,7 +236,7 @@ impl Entry {
         [self.hits - self.others, self.hits]
     }
 
-    /// The same with those in the other list.
+    /// The same together with the hits in the other list.
     fn bounds(&self, others: [u64; 2]) -> [u64; 2] {
         let [least, most] = self.own();
         [least.saturating_add(others[0]), most.saturating_add(others[1])]
@@ -287,7 +291,7 @@ mod tests {
         let bound = 11_000 / ENTRIES as u64;
         assert!((*at_least..=*at_most).contains(&1_000), "{at_least} to {at_most}");
         assert!(at_most - at_least <= bound, "{at_least} to {at_most}, bound {bound}");
-        // Of the others no more than their one hit is certain.
+        // For the other clients no more than their one hit is certain.
         assert!(
             told[1..].iter().all(|(_, least, most)| *least == 1 && *most <= bound + 1),
             "{told:?}"
@@ -319,7 +323,7 @@ mod tests {
         add(&worst, &key("a"), 3, at(449));
         add(&worst, &key("b"), 2, at(450));
         add(&worst, &key("a"), 4, at(451));
-        // A time that lies back counts as now.
+        // A time before the current turn counts in it.
         add(&worst, &key("b"), 1, at(3));
         assert_eq!(told(&worst, 899), [("a".into(), 7, 7), ("b".into(), 3, 3)]);
         assert_eq!(told(&worst, 900), [("a".into(), 4, 4), ("b".into(), 3, 3)]);

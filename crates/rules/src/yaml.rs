@@ -1,7 +1,7 @@
 //! YAML as a tree in which every value has its position.
 //!
 //! The parser emits one event at a time; the tree is built here, so that limits apply before memory is used: depth by
-//! [`MAX_DEEP`], values by [`MAX_NODES`], an alias counted as often as it is used. Scalars stay text: the key
+//! [`MAX_DEEP`], values by [`MAX_NODES`], where an alias counts as often as it is used. Scalars stay text: the key
 //! decides how its value is parsed, as in decoders with typed fields.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::position::Position;
 /// Readable rule files stay far below this depth.
 pub(crate) const MAX_DEEP: usize = 64;
 
-/// Some 30,000 rules; a file with that many is a megabyte.
+/// The values of some 30,000 rules; a file with that many is a megabyte.
 pub(crate) const MAX_NODES: usize = 250_000;
 
 /// A value and its position.
@@ -91,8 +91,8 @@ pub(crate) fn parse(text: &str) -> Result<YamlNode, LocatedProblem> {
     Ok(builder.document.unwrap_or_else(|| YamlNode::null(Position { line: 1, column: 1 })))
 }
 
-/// A line as `-key: user`, in the line of an error or the one before: it begins a map where an entry of a list was meant,
-/// and the parser complains of what stands beneath it.
+/// Finds a line such as `-key: user` at the line of an error or the one before. Such a line begins a map where an entry
+/// of a list was meant, and the parser complains of the line beneath it.
 fn dash_without_blank(text: &str, at: Position) -> Option<LocatedProblem> {
     let lines = text.lines().zip(1..).skip(at.line.saturating_sub(2)).take(2);
     let found = lines.filter_map(|(line, number)| {
@@ -151,7 +151,7 @@ impl Builder {
                     return Err(LocatedProblem { at, problem: Problem::BadAlias });
                 };
                 let size = named.size();
-                // Counted before it is copied.
+                // The nodes are counted before they are copied.
                 self.count(size, at)?;
                 let copy = YamlNode { at, data: self.anchors[&anchor].data.clone() };
                 self.finish(copy, 0, 0)
@@ -189,7 +189,7 @@ impl Builder {
     ) -> Result<(), LocatedProblem> {
         self.count(nodes, node.at)?;
         if anchor > 0 {
-            // It is stored a second time beside the tree, so it counts twice.
+            // An anchored node is stored a second time beside the tree, so it counts twice.
             self.count(node.size(), node.at)?;
             self.anchors.insert(anchor, node.clone());
         }

@@ -1,20 +1,19 @@
 //! [`Zone`]: windows of days, and of the calendar, that begin at midnight of a time zone.
 //!
-//! A zone is a clock. Limits count windows of days from the beginning of 1970, in UTC; a limit with a zone is asked at a
-//! *local time* instead, in which each window of the zone is one of theirs. Within the window from instant `b` to
-//! instant `e`, which are midnights `B` and `E` on the zone's calendar:
+//! A zone is a clock. Limits count windows of days from the beginning of 1970, in UTC. A limit with a zone is asked at
+//! a *local time* instead, in which each window of the zone is one of the limit's windows. Within the window from
+//! instant `b` to instant `e`, which are midnights `B` and `E` on the zone's calendar:
 //!
 //! ```text
 //! local(t) = max(B, t + (E - e))
 //! ```
 //!
-//! * It lies from `B` to `E`, without `E`: so each window is one window of the limit.
-//! * It never falls: in the window it grows with `t`, and the next window begins at `E`.
-//! * `E - local(t)` is `e - t`, so a wait until the next window is exact. Only where clocks were set back since `b` is it
-//!   too short, by at most that change, and for as long after `b`: there local time stands still at `B`.
+//! * Local time lies from `B` to `E`, without `E`: so each window is one window of the limit.
+//! * Local time never falls: in the window it grows with `t`, and the next window begins at `E`.
+//! * `E - local(t)` is `e - t`, so a wait until the next window is exact. The wait is too short only if clocks were set
+//!   back since `b`: by at most that change, and for at most that long after `b`, while local time stands still at `B`.
 //!
-//! Where a midnight does not exist the day begins when the clocks are put forward, and where it comes twice, at the
-//! first.
+//! If a midnight does not exist, the day begins when the clocks are put forward; if it comes twice, at the first.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ use crate::meant::meant;
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
-/// Whose calendar a limit goes by, and how long its windows are there.
+/// The time zone whose calendar a limit goes by, and the length of its windows.
 pub(crate) struct Zone {
     name: Box<str>,
     zone: TimeZone,
@@ -38,7 +37,7 @@ pub(crate) struct Zone {
     current: ArcSwap<Window>,
 }
 
-/// How long windows are on the calendar.
+/// The length of windows on the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZoneWindow {
     Days(u32),
@@ -50,9 +49,9 @@ pub(crate) enum ZoneWindow {
 struct Window {
     begins: i128,
     ends: i128,
-    /// What the calendar says when it begins.
+    /// The calendar's time at its beginning.
     local_begin: i128,
-    /// What the calendar is ahead of UTC when it ends.
+    /// The time by which the calendar is ahead of UTC at its end.
     ahead: i128,
 }
 
@@ -81,7 +80,7 @@ impl Zone {
             }));
         };
         let name = zone.iana_name().unwrap_or(name).into();
-        // Holds no instant.
+        // An empty window, which holds no instant.
         let none = Window { begins: 0, ends: 0, local_begin: 0, ahead: 0 };
         Ok(Self { name, zone, length, current: ArcSwap::from_pointee(none) })
     }
@@ -94,7 +93,7 @@ impl Zone {
             return current.local(at);
         }
         let Some(window) = self.window(at) else { return now };
-        // Times that were given may lie back: the clock's window stays at hand.
+        // A caller may give times in the past. They do not replace the clock's window, which most decisions need.
         if window.begins >= current.ends {
             self.current.store(Arc::new(window));
         }
@@ -109,7 +108,7 @@ impl Zone {
             let next = self.length.next(date)?;
             let [begins, ends] = [date, next].map(|date| self.midnight(date));
             let (begins, ends) = (begins?, ends?);
-            // A date may come twice, where clocks are set back over midnight, and a day may be left out.
+            // A date comes twice if clocks are set back over midnight, and a zone may leave out a day.
             if at >= ends {
                 date = next;
                 continue;
@@ -137,7 +136,7 @@ impl ZoneWindow {
                 back(date, past.rem_euclid(7))
             }
             Self::Days(days) => back(date, day_number(date).rem_euclid(i64::from(days.max(1)))),
-            Self::Calendar(_) => None, // what the core may learn later
+            Self::Calendar(_) => None, // for units that the core may get later
         }
     }
 
@@ -185,7 +184,8 @@ mod tests {
 
     use super::*;
 
-    /// Each hour's local time by the definition, from jiff's own calendar: the window is the date, and grows.
+    /// Compares each hour's local time with the definition, by jiff's own calendar: the date is the window, and never
+    /// falls.
     fn walk(name: &str, length: ZoneWindow, from: &str, hours: i128) {
         let zone = Zone::new(name, length).expect("a zone");
         let from: jiff::Timestamp = from.parse().expect("an instant");
@@ -197,7 +197,7 @@ mod tests {
             assert!(local >= last.0, "{name}: time falls at {quarter}");
             let instant = jiff::Timestamp::from_nanosecond(at).expect("an instant");
             let date = length.begin(zone.zone.to_datetime(instant).date()).expect("a date");
-            // Where a date comes twice, the window stays the later one.
+            // If a date comes twice, the window stays the later one.
             let date = last.1.map_or(date, |last: Date| last.max(date));
             let shown = jiff::Timestamp::from_nanosecond(i128::from(local)).expect("an instant");
             let shown = TimeZone::UTC.to_datetime(shown).date();
@@ -215,7 +215,7 @@ mod tests {
             ("America/New_York", "2026-10-25T00:00:00Z"),
             // Clocks are put forward from midnight: there is none.
             ("America/Santiago", "2026-08-30T00:00:00Z"),
-            // And set back to 23:00 at midnight.
+            // Clocks are set back to 23:00 at midnight.
             ("America/Havana", "2026-10-28T00:00:00Z"),
             ("America/Sao_Paulo", "2018-02-10T00:00:00Z"),
             // A day is left out.
@@ -245,7 +245,7 @@ mod tests {
             ("2026-07-15T12:00:00Z", "2026-07-15T22:00:00Z"),
             // 23 hours.
             ("2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"),
-            // 25 hours, and two in.
+            // 25 hours, seen from two hours in.
             ("2026-10-25T00:00:00Z", "2026-10-25T23:00:00Z"),
         ] {
             let [at, midnight]: [jiff::Timestamp; 2] =

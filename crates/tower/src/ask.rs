@@ -1,4 +1,4 @@
-//! What the gates of a layer ask for one request: which apply to it, under which keys, and what it costs there.
+//! Finds the gates of a layer that apply to a request, with its key and its cost at each of them.
 
 use arrayvec::ArrayVec;
 
@@ -8,10 +8,10 @@ use crate::key::Key;
 use crate::observe::GateOutcome;
 use crate::place::{Local, Place};
 
-/// The maximum number of gates in one layer: their tolls stand on the stack.
+/// The maximum number of gates in one layer. Their tolls are on the stack, so it is small.
 pub(crate) const GATES_MAX: usize = 8;
 
-/// What one gate is asked for one request.
+/// The request to one gate: the gate, the key and the cost.
 pub(crate) struct GateRequest<'g, P: Place = Local> {
     pub(crate) gate: &'g Gate<P>,
     pub(crate) key: Key,
@@ -25,11 +25,12 @@ pub(crate) type Asks<'g, P = Local> = ArrayVec<GateRequest<'g, P>, GATES_MAX>;
 pub(crate) enum Applies {
     Yes,
     No,
-    /// It denies, since the tier of the key is unknown.
+    /// The gate denies the request, since the tier of the key is unknown.
     Denies,
 }
 
-/// What the gates of a layer ask for a request; or the one that denies it without asking, since its tier is unknown.
+/// The gates of a layer that apply to a request; or the gate that denies it without asking a limit, since its tier is
+/// unknown.
 pub(crate) fn asks<'g, P: Place>(
     gates: impl Iterator<Item = &'g Gate<P>>,
     head: &Head<'_>,
@@ -38,7 +39,7 @@ pub(crate) fn asks<'g, P: Place>(
     for gate in gates {
         let mut key = Key::new();
         match gate.find_key(head, &mut key) {
-            // A layer has no more gates than this list has room for.
+            // The list has room for all gates of a layer.
             Applies::Yes => asks.push(GateRequest { gate, key, cost: gate.cost.of(head) }),
             Applies::No => {}
             Applies::Denies => return Err(gate),
@@ -69,7 +70,7 @@ impl<P: Place> Gate<P> {
             return Applies::Yes;
         }
         self.count(GateOutcome::UnknownTier);
-        // A gate that is only tried denies nothing.
+        // A shadow gate denies nothing.
         let denies = self.unknown_tier == UnknownTier::Deny && !self.is_shadow();
         if denies { Applies::Denies } else { Applies::No }
     }
@@ -80,7 +81,7 @@ impl<P: Place> Gate<P> {
             return Applies::No;
         }
         self.count(GateOutcome::NoKey);
-        *key = Key::nobody(); // drops the parts that were added before the failure
+        *key = Key::nobody(); // drops parts that were added before the failure
         if self.missing == MissingKey::Share { Applies::Yes } else { Applies::No }
     }
 

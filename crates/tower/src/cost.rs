@@ -1,4 +1,4 @@
-//! [`Cost`]: how many units a request takes.
+//! [`Cost`]: the units that a request takes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use http::Method;
 
 use crate::extract::{Head, method_of};
 
-/// How many units a request costs: 1 by default.
+/// The units that a request costs: 1 by default.
 ///
 /// ```
 /// use http::{Method, Request};
@@ -23,7 +23,7 @@ pub struct Cost(CostKind);
 #[derive(Clone)]
 enum CostKind {
     Constant(u64),
-    /// A list: there are few methods, so it is searched from its start.
+    /// A list that is searched from its start, since there are few methods.
     Methods(Arc<[(Method, u64)]>, u64),
     /// Sorted by route.
     #[cfg(feature = "axum")]
@@ -44,8 +44,8 @@ impl Cost {
         Self(CostKind::Constant(units))
     }
 
-    /// By method; `otherwise` is the cost of all methods that are not listed. HEAD costs what GET does, unless it is
-    /// listed.
+    /// A cost for each method; `others` is the cost of all methods that are not listed. HEAD costs the same as GET,
+    /// unless it is listed.
     ///
     /// ```
     /// use http::{Method, Request};
@@ -59,8 +59,8 @@ impl Cost {
         Self(CostKind::Methods(costs.into_iter().collect(), others))
     }
 
-    /// By the route that axum has matched, in the form in which it was registered; all other routes have one cost.
-    /// Needs the feature `axum`.
+    /// A cost for each route that axum matches, in the form in which it was registered; `others` is the cost of all
+    /// other routes. Needs the feature `axum`.
     ///
     /// ```
     /// use tollgate_tower::Cost;

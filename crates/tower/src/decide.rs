@@ -4,10 +4,10 @@
 //! gates are asked afterwards, and only for admitted requests, because that is the traffic that they would see if
 //! they denied.
 //!
-//! What is decided elsewhere (`remote.rs`) is exempt, told and denied by the same rules.
+//! For limits that are kept elsewhere (`remote.rs`), exemptions, headers and denials follow the same rules.
 //!
-//! An admitted request allocates only the text of its header: keys, asks and tolls have a fixed size, and a layer has
-//! at most [`GATES_MAX`](crate::ask::GATES_MAX) gates.
+//! An admitted request allocates only the text of its header: keys, requests to gates and tolls have a fixed size, and
+//! a layer has at most [`GATES_MAX`](crate::ask::GATES_MAX) gates.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
@@ -33,18 +33,18 @@ use crate::settle::{GateCharge, Settle, Shadowed};
 
 type Exempt = dyn Fn(&Head<'_>) -> bool + Send + Sync;
 
-/// What is told of each denied request.
+/// A function that is called for each denied request.
 type OnDenied = dyn Fn(&Denied<'_>) + Send + Sync;
 
 /// Everything that all clones of a layer and of its services share.
 pub(crate) struct GateRules<P: Place = Local> {
-    /// In the order in which they were given.
+    /// The gates, in the order in which they were given.
     pub(crate) gates: Arc<[Gate<P>]>,
     pub(crate) headers: Headers,
-    /// What headers state of the policies that there were when the layer was built: one for each tier of an only gate,
-    /// otherwise one for the first tiers of all gates.
+    /// The headers for the policies at the time when the layer was built. If the layer has a single gate, one for each
+    /// of its tiers; otherwise one for the first tiers of all gates.
     pub(crate) fixed: Arc<[FixedHeaders]>,
-    /// Whether other policies than the first in `fixed` may be in force.
+    /// Whether a request may need other headers than the first in `fixed`.
     may_change: bool,
     pub(crate) exempt: Vec<Arc<Exempt>>,
     pub(crate) exempt_peers: Arc<[IpNet]>,
@@ -79,7 +79,7 @@ impl GateVerdict<'_> {
     }
 }
 
-/// What is put into the extensions of an admitted request and the headers of its answer.
+/// The additions to an admitted request: to its extensions, and to the headers of its answer.
 pub(crate) struct PassMarks<S = Settle> {
     pub(crate) stamp: Stamp,
     pub(crate) settle: Option<S>,
@@ -111,7 +111,7 @@ impl<P: Place> GateRules<P> {
         .telling(Headers::default())
     }
 
-    /// These rules with these headers.
+    /// The same rules with these headers.
     pub(crate) fn telling(self, headers: Headers) -> Self {
         let tiers = match &*self.gates {
             [only] => only.tiers.max(1),
@@ -122,14 +122,15 @@ impl<P: Place> GateRules<P> {
         Self { fixed, ..rules }
     }
 
-    /// What headers state of the policies that are in force in these tiers. Shadow gates are not reported.
+    /// The headers for the policies that are in force in these tiers. Shadow gates are not reported.
     fn stated(&self, tier_of: TierOf<'_, P>) -> FixedHeaders {
         let told = self.gates.iter().filter(|gate| !gate.is_shadow());
         let policies = told.filter_map(|gate| Some((&gate.name, gate.policy_of(tier_of(gate))?)));
         FixedHeaders::of_policies(&self.headers, policies)
     }
 
-    /// What is stated for a request: as it was when the layer was built, unless a quota has changed since.
+    /// The headers for the policies of a request: as they were when the layer was built, unless a quota has changed
+    /// since.
     #[inline]
     fn fixed(&self, tier_of: TierOf<'_, P>) -> Cow<'_, FixedHeaders> {
         match self.fixed.first() {
@@ -138,7 +139,7 @@ impl<P: Place> GateRules<P> {
         }
     }
 
-    // Apart from the most common layer, whose quotas are what they were.
+    // A function of its own, so that the most common layer, whose quotas never change, does not carry its code.
     #[inline(never)]
     fn in_force(&self, tier_of: TierOf<'_, P>) -> Cow<'_, FixedHeaders> {
         let tier = match &*self.gates {
@@ -166,12 +167,12 @@ impl<P: Place> GateRules<P> {
         if self.exempt_peers.is_empty() {
             return false;
         }
-        // The peer of the connection itself: no header can exempt a request.
+        // The peer of the connection counts, so no header can exempt a request.
         let peer = peer_of(head.extensions).map(|peer| IpAddr::to_canonical(&peer));
         peer.is_some_and(|peer| self.exempt_peers.iter().any(|network| network.contains(&peer)))
     }
 
-    /// The headers of an admitted request, of which this gate is reported.
+    /// The headers of an admitted request; they report this gate.
     #[inline]
     pub(crate) fn stamp(
         &self,
@@ -226,7 +227,8 @@ impl<P: Place> GateRules<P> {
         Refusal { policy, problems, key, denial, retry_after_secs, stamp }
     }
 
-    /// The same for one key each time, so that a client gains nothing by asking again; spread evenly over the keys.
+    /// The seconds to add to a wait. They are the same for a key each time, so that a client gains nothing by asking
+    /// again, and are spread evenly over the keys.
     fn jitter(&self, key: &Key) -> u64 {
         match self.jitter_secs.checked_add(1) {
             Some(1) => 0,
@@ -237,7 +239,7 @@ impl<P: Place> GateRules<P> {
 }
 
 impl<P: Place> Gate<P> {
-    /// A request whose tier is unknown: no limit is told of.
+    /// A denied request whose tier is unknown. Its answer reports no limit.
     #[cold]
     pub(crate) fn refuse_tier(&self) -> Refusal<'_> {
         let (policy, problems) = (&self.name, &*self.problems);
@@ -246,7 +248,7 @@ impl<P: Place> Gate<P> {
     }
 }
 
-/// The tier that a request's key has at a gate; the first at gates that do not apply.
+/// The tier that a request's key has at a gate; the first tier at gates that do not apply.
 pub(crate) fn tier_at<P: Place>(asks: &[GateRequest<'_, P>], gate: &Gate<P>) -> usize {
     let ask = asks.iter().find(|ask| std::ptr::eq(ask.gate, gate));
     ask.and_then(|ask| ask.key.tier()).unwrap_or(0)
@@ -271,7 +273,7 @@ impl GateRules {
         }
     }
 
-    /// The most common layer: one gate, which denies. It needs none of the lists, and its key is not moved.
+    /// Decides at the most common layer: one gate, which denies. It needs none of the lists, and its key is not moved.
     #[inline]
     fn at_one<'g>(&self, gate: &'g Gate, head: &Head<'_>) -> GateVerdict<'g> {
         let mut key = Key::new();
@@ -290,7 +292,7 @@ impl GateRules {
         }
     }
 
-    // Apart from the most common layer, which then needs none of this stack space.
+    // A function of its own, so that the most common layer needs none of this stack space.
     #[inline(never)]
     fn at_all(&self, head: &Head<'_>) -> GateVerdict<'_> {
         let denying = self.gates.iter().filter(|gate| !gate.is_shadow());
@@ -338,7 +340,7 @@ impl GateRules {
     /// The names of the shadow gates that would have denied.
     pub(crate) fn shadowed(&self, head: &Head<'_>) -> Option<Shadowed> {
         let shadows = self.gates.iter().filter(|gate| gate.is_shadow());
-        // None of them denies a request whose tier is unknown.
+        // A shadow gate does not deny a request whose tier is unknown, so this is never an error.
         let asks = asks(shadows, head).unwrap_or_default();
         let would_deny =
             asks.iter().filter(|ask| ask.tries(&ask.gate.limit.check(&ask.key, ask.cost)));
@@ -347,7 +349,7 @@ impl GateRules {
 }
 
 impl<P: Place> GateRequest<'_, P> {
-    /// Counts the decision of a shadow gate, and says whether it would have denied.
+    /// Counts the decision of a shadow gate, and returns whether the gate would have denied.
     pub(crate) fn tries(&self, decision: &Decision) -> bool {
         match decision {
             Decision::Allowed(_) => self.count(GateOutcome::Allowed),

@@ -1,4 +1,4 @@
-//! A gate that delays: a request waits in a place that the limit gives it, or sleeps without one and is asked again.
+//! A gate that delays: a request waits in a place that the limit gives it, or sleeps without a place and asks again.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use crate::queue::{QueueTurn, Stand};
 use crate::shared::LayerState;
 
 impl GateRules {
-    /// What becomes of a request at a gate that delays, if it is one.
+    /// The outcome of a request at a gate, if the gate delays.
     pub(crate) fn queue<'g>(
         &'g self,
         ask: &GateRequest<'g>,
         head: &Head<'_>,
     ) -> Option<GateVerdict<'g>> {
         let GateMode::Delay { max_wait, .. } = &ask.gate.mode else { return None };
-        // What cannot reserve denies, as every other gate.
+        // A limit that cannot reserve denies, as at every other gate.
         let entry = ask.gate.limit.full_entry(&ask.key)?;
         let waiter = entry.wait_budget(Wait::at_most(*max_wait));
         Some(self.wait(ask, head, (waiter, false)))
     }
 
-    /// What becomes of a request that waits at a gate that delays, and may have slept already.
+    /// The outcome of a request at a gate that delays. It may have slept already.
     fn wait<'g>(
         &'g self,
         ask: &GateRequest<'g>,
@@ -39,7 +39,7 @@ impl GateRules {
         let tier_of = |_: &Gate| ask.key.tier().unwrap_or(0);
         let asleep = |stand, pause, marks| {
             let GateMode::Delay { sleep, .. } = &ask.gate.mode else {
-                return GateVerdict::pass(marks); // only such a gate is asked
+                return GateVerdict::pass(marks); // never: the gate delays
             };
             let gate = self.gates.iter().position(|gate| std::ptr::eq(gate, ask.gate));
             let turn = QueueTurn {
@@ -55,14 +55,14 @@ impl GateRules {
         let turn = ask.gate.limit.full_entry(&ask.key).map(|entry| waiter.step(entry, ask.cost));
         let place = match turn {
             Some(Ok(WaitStep::Place(place))) => place,
-            // Nothing is charged yet, so there is nothing to tell of.
+            // Nothing is charged yet, so there is nothing to report.
             Some(Ok(WaitStep::Later(pause))) => {
                 return asleep(Stand::Outside(waiter), pause, PassMarks::NOTHING);
             }
             Some(Err(denial)) => {
                 return denied(self.refuse(ask.gate, &ask.key, &tier_of, &denial));
             }
-            None => return GateVerdict::pass(PassMarks::NOTHING), // only what can reserve is asked
+            None => return GateVerdict::pass(PassMarks::NOTHING), // never: the limit can reserve
         };
         let permit = *place.permit();
         let marks = PassMarks {
@@ -80,15 +80,15 @@ impl GateRules {
     }
 }
 
-/// What becomes of a request that has slept without a place.
+/// The outcome of a request that has slept without a place.
 pub(crate) enum Next<B> {
     Call(Stamp),
-    /// Its stamp is of use once it has a place.
+    /// It waits on. The stamp is used once it has a place.
     Wait(Box<QueueTurn>, Stamp),
     Deny(Box<Response<B>>),
 }
 
-/// A layer that is asked again: of whichever answer it makes, so that a future need not know.
+/// A layer that can be asked again. The trait hides the type that makes its answers, so that a future need not know it.
 pub(crate) trait AskAgain<R, B>: Send + Sync {
     fn ask_again(&self, turn: &QueueTurn, waiter: WaitBudget, request: &mut Request<R>) -> Next<B>;
 }
@@ -96,7 +96,7 @@ pub(crate) trait AskAgain<R, B>: Send + Sync {
 impl<R, B, D: Deny<B> + Send + Sync> AskAgain<R, B> for LayerState<D> {
     fn ask_again(&self, turn: &QueueTurn, waiter: WaitBudget, request: &mut Request<R>) -> Next<B> {
         let Some(gate) = self.rules.gates.get(turn.gate) else {
-            return Next::Call(Stamp::NOTHING); // a layer's gates are those that it was built with
+            return Next::Call(Stamp::NOTHING); // never: the gates of a layer do not change
         };
         let ask = GateRequest { gate, key: turn.key, cost: turn.cost };
         match self.rules.wait(&ask, &Head::of(request), (waiter, true)) {

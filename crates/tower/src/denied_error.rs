@@ -1,7 +1,7 @@
-//! [`DeniedError`]: a denied request as the error of the service, for services whose bodies cannot be made elsewhere.
+//! [`DeniedError`]: a denied request as the error of the service, for services whose bodies cannot be made from bytes.
 //!
-//! A body of a hyper client comes from its connection and from nowhere else. So the service that decides sees bodies of
-//! which one kind holds an error ([`ErrorBody`]), and the service around it takes them apart again.
+//! A body of a hyper client comes from its connection and from nowhere else. So the service that decides works with
+//! bodies that are either answers or errors ([`ErrorBody`]), and the service around it turns the errors into failures.
 
 use std::fmt;
 use std::future::Future;
@@ -58,13 +58,13 @@ impl DeniedError {
         self.retry_after_secs
     }
 
-    /// The status that an answer would have: see [`Denied::status`].
+    /// The status that an answer to the denied request would have: see [`Denied::status`].
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The headers that an answer would have: those of the layer's styles, and `Retry-After`.
+    /// The headers that an answer to the denied request would have: those of the layer's styles, and `Retry-After`.
     #[must_use]
     pub const fn headers(&self) -> &HeaderMap {
         &self.headers
@@ -93,7 +93,7 @@ pub enum ErrorBody<B> {
     Denied(Box<DeniedError>),
 }
 
-/// Makes the errors.
+/// Makes the errors in place of answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsError;
 
@@ -110,9 +110,9 @@ impl<B> Deny<ErrorBody<B>> for AsError {
 }
 
 impl<D: Clone, P: Place> RateLimitLayer<D, P> {
-    /// Fails with a [`DeniedError`](crate::DeniedError) in place of an answer to a denied request: before a client, whose
-    /// bodies come from its connection, as `hyper::body::Incoming`, and from nowhere else. The service's error becomes a
-    /// `Box<dyn Error + Send + Sync>`, the inner service's own among them.
+    /// Fails with a [`DeniedError`](crate::DeniedError) in place of an answer to a denied request. Use it around a
+    /// client, whose bodies (such as `hyper::body::Incoming`) come from its connection and from nowhere else. The
+    /// service's error becomes a `Box<dyn Error + Send + Sync>`, which also holds the errors of the inner service.
     ///
     /// ```
     /// use http::{Request, Response};
@@ -276,7 +276,7 @@ where
         };
         Poll::Ready(match body {
             ErrorBody::Answer(body) => Ok(Response::from_parts(head, body)),
-            // What the layer put on the answer.
+            // The headers that the layer has put on the answer.
             ErrorBody::Denied(denied) => {
                 Err(Box::new(DeniedError { headers: head.headers, ..*denied }))
             }

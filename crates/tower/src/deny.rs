@@ -31,8 +31,9 @@ use crate::name::PolicyName;
 pub struct Denied<'d> {
     /// The policy that denied; if several did, the one with the longest wait.
     pub policy: &'d PolicyName,
-    /// The key that was not charged. Its [bytes](Key::as_bytes) may hold what a client sent, an address or an API key: they
-    /// belong in no metric, and in a log only where such things may be. `None` if its tier is unknown.
+    /// The key that was not charged. Its [bytes](Key::as_bytes) may contain text from the client, an address or an API
+    /// key. So do not put them into metrics, and into logs only if these may contain such things. `None` if its tier is
+    /// unknown.
     pub key: Option<&'d Key>,
     /// The denial; `None` if the key is under a tier that the limit does not have
     /// ([`UnknownTier`](crate::UnknownTier)), so that no limit was asked.
@@ -139,14 +140,14 @@ pub trait Deny<B> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProblemJson;
 
-// So that the compiler names `Deny`, and what to write, in place of `From`.
+// With this attribute the compiler's error names `Deny` and what to write, and not `From`.
 #[diagnostic::do_not_recommend]
 impl<B: From<Bytes>> Deny<B> for ProblemJson {
     fn deny(&self, denied: &Denied<'_>) -> Response<B> {
         let body = match denied.denial {
             None => &denied.problems.unknown_tier,
             Some(denial) if denial.is_table_full() => &denied.problems.reduced_capacity,
-            // Waiting for units does not help: nothing passes before the penalty is over.
+            // Units that come back do not help: nothing passes before the penalty is over.
             Some(denial) if denial.is_penalty() => &denied.problems.abnormal_usage,
             Some(_) => &denied.problems.quota_exceeded,
         };
@@ -175,7 +176,7 @@ impl Problems {
         const REGISTRY: &str = "https://iana.org/assignments/http-problem-types#";
         let body = |kind: &str, title: &str, status: u16| {
             let name = name.quoted();
-            // RFC 9457, 4.2.1: what has no type of its own is about:blank.
+            // RFC 9457, 4.2.1: a problem without a type of its own is about:blank.
             let registry = if kind == "about:blank" { "" } else { REGISTRY };
             Bytes::from(format!(
                 "{{\"type\":\"{registry}{kind}\",\

@@ -1,4 +1,4 @@
-//! Why a layer was not built.
+//! The errors of building a layer.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use tollgate::BuildError;
 use crate::ask::GATES_MAX;
 use crate::name::{NameError, PolicyName};
 
-/// Why a layer or a list of gates was refused.
+/// The reason why a layer or a list of gates was refused.
 ///
 /// ```
 /// use tollgate_tower::RateLimitLayer;
@@ -21,7 +21,7 @@ pub enum LayerError {
     NoGate,
     /// There are more than 8 gates.
     TooManyGates {
-        /// How many.
+        /// The number of gates.
         count: usize,
     },
     /// Two gates have one name.
@@ -34,7 +34,8 @@ pub enum LayerError {
         /// Its name.
         name: PolicyName,
     },
-    /// Two gates whose limits are kept elsewhere, and cannot be charged together or not at all.
+    /// Two gates whose limits are kept elsewhere, and for which a joint decision (all are charged,
+    /// or none) is not possible.
     Apart {
         /// The name of the gate that cannot be charged with the first.
         name: PolicyName,
@@ -96,7 +97,7 @@ impl std::error::Error for LayerError {
     }
 }
 
-/// A prefix that no address has.
+/// A length of a prefix that no address has.
 ///
 /// ```
 /// let error = tollgate_tower::ClientAddress::peer().v4_prefix(33).unwrap_err();
@@ -109,7 +110,7 @@ pub struct PrefixError {
 }
 
 impl PrefixError {
-    /// So many bits, if an address of `max` bits has such a prefix.
+    /// The bits, if an address of `max` bits has a prefix of this length.
     pub(crate) fn check(bits: u8, max: u8) -> Result<u8, Self> {
         if (1..=max).contains(&bits) { Ok(bits) } else { Err(Self { bits, max }) }
     }

@@ -1,4 +1,4 @@
-//! [`ResponseFuture`]: what a call of the service returns.
+//! [`ResponseFuture`]: the future that a call of the service returns.
 
 use std::fmt;
 use std::future::Future;
@@ -33,8 +33,8 @@ pin_project! {
     where
         S: Service<Request<R>>,
     {
-        // The inner service has been called. This is a field and no variant of an enum, because the future is large
-        // and is so constructed in its final place.
+        // The inner service has been called. It is a field and not a variant of an enum, so that the large future is
+        // constructed in its final place.
         #[pin]
         pub(crate) called: Option<S::Future>,
         // The headers for its answer.
@@ -60,14 +60,14 @@ pub(crate) struct DelayedRequest<S, R, B> {
 }
 
 impl<S, R, B> DelayedRequest<S, R, B> {
-    /// Ready when it may go, or is denied after all. `stamp` is that of the place that it got last.
+    /// Ready when the request may go, or is denied after all. `stamp` belongs to the place that it got last.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
         stamp: &mut Stamp,
     ) -> Poll<Result<(), Box<Response<B>>>> {
         loop {
-            // None: its place's turn has come.
+            // `None` means that the turn of its place has come.
             let Some(waiter) = ready!(self.turn.poll(cx)) else { return Poll::Ready(Ok(())) };
             match self.layer.ask_again(&self.turn, waiter, &mut self.request) {
                 Next::Call(told) => {
@@ -118,7 +118,7 @@ impl<S, R, B> ResponseFuture<S, R, B>
 where
     S: Service<Request<R>, Response = Response<B>>,
 {
-    // Apart from the common state, which then needs none of this stack space.
+    // A function of its own, so that the common state needs none of this stack space.
     #[inline(never)]
     fn poll_uncalled(
         self: Pin<&mut Self>,
@@ -141,7 +141,7 @@ where
                 }
             }
             Some(Uncalled::Denied(response)) => Poll::Ready(Ok(*response)),
-            // A future must not be polled after it was ready; here it stays pending.
+            // A future must not be polled after it was ready; if it is, it stays pending.
             None => Poll::Pending,
         }
     }

@@ -1,4 +1,4 @@
-//! [`Gate`]: one limit that a request has to pass, its key and cost, and what it does with requests above the limit.
+//! [`Gate`]: one limit that a request has to pass, with its key, its cost, and the treatment of requests above the limit.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,36 +18,36 @@ use crate::observe::GateTally;
 use crate::place::{Local, Place, Remote};
 use crate::remote_limit::RemoteLimit;
 
-/// What is done with a request that has no key of its own.
+/// The treatment of a request that has no key of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingKey {
-    /// All such requests share one limit: leaving something out does not let a client through.
+    /// All such requests share one limit, so a client does not get through by leaving something out.
     #[default]
     Share,
     /// The gate is skipped.
     Pass,
 }
 
-/// What is done with a request whose key is under a tier that the limit does not have, or under none that is known: see
-/// [`Extract::tier`]. It is counted whatever is done with it.
+/// The treatment of a request whose key is under an unknown tier, or a tier that the limit does not have: see
+/// [`Extract::tier`]. Such requests are counted in either case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownTier {
-    /// It is denied, with 503: how much the client may use is not known here.
+    /// It is denied, with 503, since the gate does not know how much the client may use.
     #[default]
     Deny,
     /// The gate is skipped.
     Pass,
 }
 
-/// More than a [`Key`](crate::Key) can be under.
+/// The number of tiers that a [`Key`](crate::Key) can name.
 const TIERS_MAX: usize = 255;
 
 pub(crate) type Sleeping = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Sleep = dyn Fn(Duration) -> Sleeping + Send + Sync;
 
-/// What is done with a request that is above the limit.
+/// The treatment of a request that is above the limit.
 pub(crate) enum GateMode<P: Place> {
     Deny,
     Shadow,
@@ -55,7 +55,7 @@ pub(crate) enum GateMode<P: Place> {
         max_wait: Duration,
         sleep: Arc<Sleep>,
     },
-    /// As a delay, and the place where the limit is kept has the queue and the sleep.
+    /// Like a delay, but the queue and the sleep are at the place where the limit is kept.
     RemoteDelay {
         max_wait: Duration,
     },
@@ -78,7 +78,7 @@ impl<P: Place> Clone for GateMode<P> {
     }
 }
 
-/// One limit that a request has to pass: the limit, the key, the cost, and what happens above the limit.
+/// One limit that a request has to pass: the limit, the key, the cost, and the treatment of requests above the limit.
 ///
 /// ```
 /// use http::Method;
@@ -94,7 +94,7 @@ impl<P: Place> Clone for GateMode<P> {
 pub struct Gate<P: Place = Local> {
     pub(crate) name: PolicyName,
     pub(crate) limit: Arc<P::Limit>,
-    /// How many quotas the limit has.
+    /// The number of quotas that the limit has.
     pub(crate) tiers: usize,
     pub(crate) by: Arc<dyn Extract>,
     pub(crate) cost: Cost,
@@ -121,15 +121,15 @@ impl Gate {
     }
 
     /// Lets requests wait for their turn in place of denying them; a request that would wait longer than `max_wait` is
-    /// denied at once. As [`Entry::acquire`](tollgate::Entry::acquire): under `gcra` and in a sliding log they go in the
-    /// order of arrival. In a window, and behind the places that a key's word remembers, a request sleeps until it would be
-    /// admitted and asks again, in no order; there it may be denied at the end of its wait. Stripes and sketches deny.
-    /// The policy of the limiter says how long the queue is: `5/s burst 1 queue 50`, or `wait 450ms`
-    /// ([`Policy::queue`](tollgate::Policy::queue)); then `Duration::MAX` here is no further bound. With these words all
-    /// that wait are in order, and whatever would have to wait behind that is denied.
+    /// denied at once. It works like [`Entry::acquire`](tollgate::Entry::acquire). Under `gcra` and in a sliding log
+    /// requests go in the order of arrival. In a window, and when a key's word has no room for more places, a request
+    /// sleeps until it would be admitted and asks again, in no order; it may then be denied at the end of its wait.
+    /// Stripes and sketches deny. The policy of the limiter can bound the queue: `5/s burst 1 queue 50`, or
+    /// `wait 450ms` ([`Policy::queue`](tollgate::Policy::queue)); then pass `Duration::MAX` here for no further bound.
+    /// With such a policy all waiting requests are in order, and a request beyond the bound is denied.
     ///
-    /// A request that is dropped gives its place back, if it is the last, and owes nothing if it has none. Pass the sleep
-    /// of your runtime; the limiter's clock has to advance with it.
+    /// A request that is dropped gives its place back if it is the last one, and owes nothing if it has none. `sleep`
+    /// is the sleep of your runtime; the limiter's clock has to advance with it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -154,12 +154,12 @@ impl Gate {
         Self { mode: GateMode::Delay { max_wait, sleep: Arc::new(sleep) }, ..self }
     }
 
-    /// Lets something else admit what the limit denies for now: spare capacity that clients share, a larger account. The
-    /// limit is charged nothing then, and the request is counted as `borrowed`. See
-    /// [`Entry::check_or`](tollgate::Entry::check_or), which tells of what is not lent.
+    /// Lets a lender admit requests that the limit denies for now: spare capacity that clients share, or a larger
+    /// account. The limit is charged nothing then, and the request is counted as `borrowed`.
+    /// [`Entry::check_or`](tollgate::Entry::check_or) says which denials are never lent.
     ///
-    /// Beside other gates that deny, it is asked when all of these would admit; if one of them denies after all, the loan is
-    /// given back. A gate lends, delays or is a shadow: whichever is said last.
+    /// If the layer has other gates that deny, the lender is asked only when all of these would admit. If one of them
+    /// denies after all, the loan is given back. A gate either borrows, delays or is a shadow; the last call decides.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -184,7 +184,7 @@ impl Gate {
 pub(crate) type RemoteGate = Gate<Remote>;
 
 impl Gate<Remote> {
-    /// A gate whose limit is kept elsewhere, for a [`RemoteLayer`](crate::RemoteLayer). It can do what any gate can.
+    /// A gate whose limit is kept elsewhere, for a [`RemoteLayer`](crate::RemoteLayer). It has all settings of a gate.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -204,8 +204,8 @@ impl Gate<Remote> {
     }
 
     /// Lets requests wait for their turn in place of denying them, in one order over all nodes
-    /// ([`RemoteLimit::acquire`]); a request that would wait longer than `max_wait` is denied at once. A request that is
-    /// dropped while it waits gives its place back, if it is the last.
+    /// ([`RemoteLimit::acquire`]); a request that would wait longer than `max_wait` is denied at once. A request that
+    /// is dropped while it waits gives its place back if it is the last one.
     ///
     /// ```no_run
     /// # fn delaying(clients: tollgate_redis::RedisLimiter) {
@@ -220,7 +220,7 @@ impl Gate<Remote> {
         Self { mode: GateMode::RemoteDelay { max_wait }, ..self }
     }
 
-    /// How long its requests may wait, if they may.
+    /// The longest wait of its requests, if they may wait.
     pub(crate) fn max_wait(&self) -> Option<Duration> {
         match self.mode {
             GateMode::RemoteDelay { max_wait } => Some(max_wait),
@@ -228,9 +228,10 @@ impl Gate<Remote> {
         }
     }
 
-    /// Lets something else admit what the limit denies for now ([`Denial::is_for_now`](tollgate::Denial::is_for_now)), such
-    /// as a pool that all nodes share. As [`or`](Gate::or), but the limit has counted the denial, if its policy counts
-    /// denials. A request that is dropped meanwhile may leave its loan charged until it drains.
+    /// Lets a lender, such as a pool that all nodes share, admit requests that the limit denies for now
+    /// ([`Denial::is_for_now`](tollgate::Denial::is_for_now)). It is like [`or`](Gate::or), except that the limit has
+    /// counted the denial if its policy counts denials. A request that is dropped meanwhile may leave its loan charged
+    /// until it drains.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -290,7 +291,7 @@ impl<P: Place> Gate<P> {
         Self { problems: Arc::new(Problems::of(&name)), name, ..self }
     }
 
-    /// Sets what requests cost.
+    /// Sets the cost of requests.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -303,7 +304,7 @@ impl<P: Place> Gate<P> {
         Self { cost: cost.into(), ..self }
     }
 
-    /// Sets what is done with requests that have no key of their own.
+    /// Sets the treatment of requests that have no key of their own.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -319,7 +320,7 @@ impl<P: Place> Gate<P> {
         Self { missing, ..self }
     }
 
-    /// Sets what is done with requests whose tier the limit does not have.
+    /// Sets the treatment of requests whose tier is unknown, or that the limit does not have.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota, Tiers};
@@ -338,8 +339,8 @@ impl<P: Place> Gate<P> {
         Self { unknown_tier, ..self }
     }
 
-    /// Only counts the requests that it would deny, and lets them through: to try a limit on real traffic. Handlers
-    /// find a [`Shadowed`](crate::Shadowed) in the extensions of such a request; clients are not informed.
+    /// Makes the gate count the requests that it would deny, and let them through: to try a limit on real traffic.
+    /// Handlers find a [`Shadowed`](crate::Shadowed) in the extensions of such a request; clients are not informed.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};

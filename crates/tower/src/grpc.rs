@@ -15,7 +15,7 @@ const RESOURCE_EXHAUSTED: i32 = 8;
 /// `UNAVAILABLE`: the table of clients is full, or the tier of the client is unknown.
 const UNAVAILABLE: i32 = 14;
 
-/// What must be escaped in `grpc-message`, in addition to non-ASCII.
+/// The characters that must be escaped in `grpc-message`, in addition to non-ASCII.
 const MESSAGE: &AsciiSet = &CONTROLS.add(b'%');
 
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
@@ -58,7 +58,7 @@ impl<B: Default> Deny<B> for GrpcStatus {
     }
 }
 
-/// Both texts are printable ASCII by construction.
+/// Inserts a header. All texts are printable ASCII by construction.
 fn insert(headers: &mut HeaderMap, name: &HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
@@ -85,7 +85,7 @@ struct RetryInfo {
 
 fn status(code: i32, message: String, retry_after_secs: Option<u64>) -> Vec<u8> {
     let retry = retry_after_secs.map(|seconds| {
-        // The maximum that the type may hold: 10,000 years.
+        // The maximum of protobuf's `Duration`: 10,000 years.
         let seconds = i64::try_from(seconds).unwrap_or(i64::MAX).min(315_576_000_000);
         let retry_delay = Some(prost_types::Duration { seconds, nanos: 0 });
         let value = RetryInfo { retry_delay }.encode_to_vec();

@@ -1,17 +1,18 @@
-//! Several gates of one request: all are charged, or none.
+//! Decides a request at several gates: all are charged, or none.
 //!
-//! All limits are charged together by [`tollgate::check_all`], which undoes. It neither borrows nor knows what was lent. So
-//! where a gate borrows, it and what has no entry with every verb (sketches, stripes), which nothing can be given back to
-//! from here, are asked *apart*:
+//! All limits are charged together by [`tollgate::check_all`], which undoes its charges on a denial. It cannot borrow,
+//! and cannot undo loans. So if a gate borrows, two kinds of gates are asked *apart*: those that borrow, and those
+//! whose limits have no entry with every verb (sketches, stripes) and so cannot be given anything back:
 //!
-//! 1. Each limit apart is looked at, but where a gate borrows: no look tells what will be lent. If one denies, the request
-//!    is denied and nothing is charged.
+//! 1. Each limit apart is asked without a charge, except at gates that borrow, where a question cannot tell whether the
+//!    lender will lend. If one denies, the request is denied and nothing is charged.
 //! 2. The others are charged, all or none.
-//! 3. Gates that borrow are asked in turn, and then the limits that were looked at are charged. If one denies after all,
-//!    what was lent is given back, and what was charged is refunded where that can be, less what has drained since.
+//! 3. Gates that borrow are asked in turn, and then the limits of step 1 are charged. If one denies after all, loans
+//!    are given back, and charges are refunded where that is possible, less the part that has drained since.
 //!
-//! So no limit ever admits above its bound. A denied request costs something only if it meets others between the first
-//! step and the third: then at most itself, at the sketches and stripes that were charged before the one that denied.
+//! So no limit ever admits above its bound. A denied request is charged only if other requests come between the first
+//! step and the third: then at most its own cost, at the sketches and stripes that were charged before the limit that
+//! denied.
 
 use arrayvec::ArrayVec;
 use tollgate::{Decision, Permit, Toll, check_all};
@@ -20,11 +21,11 @@ use crate::ask::{GATES_MAX, GateRequest};
 use crate::gate::GateMode;
 use crate::observe::GateOutcome;
 
-/// What each ask was charged, in the order of the asks. Filled in place, because it is large.
+/// The permit of each request to a gate, in their order. Filled in place, because it is large.
 pub(crate) type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
 
 impl GateRequest<'_> {
-    /// Whether what it is charged cannot be undone.
+    /// Whether it has to be asked apart, because `check_all` cannot undo its charge.
     fn is_apart(&self) -> bool {
         self.borrows() || self.gate.limit.full_entry(&self.key).is_none()
     }
@@ -33,7 +34,7 @@ impl GateRequest<'_> {
         matches!(self.gate.mode, GateMode::Borrow { .. })
     }
 
-    /// Decides, and says what was lent for it.
+    /// Decides, and returns the loan if the units were lent.
     fn check(&self) -> (Decision, Option<Permit>) {
         let GateMode::Borrow { lender } = &self.gate.mode else {
             return (self.gate.limit.check(&self.key, self.cost), None);
@@ -72,7 +73,7 @@ pub(crate) fn charge_all(
     charge_together(asks, permits, |_| true)
 }
 
-/// Charges all of those that take part, by their places.
+/// Charges all gates that take part, or none of them.
 fn charge_together(
     asks: &[GateRequest<'_>],
     permits: &mut Permits,
@@ -91,7 +92,7 @@ fn charge_together(
     Some((places[joint.told_by()?], joint.decision()?))
 }
 
-// Apart from the layers that need none of this.
+// A function of its own, so that layers without lenders do not carry its code.
 #[inline(never)]
 fn charge_with_those_apart(
     asks: &[GateRequest<'_>],
@@ -100,7 +101,7 @@ fn charge_with_those_apart(
     let placed = || asks.iter().enumerate();
     let looked = placed().filter(|(_, ask)| ask.is_apart() && !ask.borrows());
     if looked.clone().any(|(_, ask)| !ask.peek().is_allowed()) {
-        // The longest wait is a matter of all, but of what may be borrowed.
+        // The longest wait is taken over all gates except those that may borrow.
         let told = placed().filter(|(_, ask)| !ask.borrows()).map(|(at, ask)| (at, ask.peek()));
         if let Some(denied) = longest(told) {
             return Some(denied);
@@ -132,14 +133,14 @@ fn charge_with_those_apart(
 /// The denial with the longest wait.
 fn longest(decisions: impl Iterator<Item = (usize, Decision)>) -> Option<(usize, Decision)> {
     let denied = decisions.filter(|(_, decision)| !decision.is_allowed());
-    // What never fits waits longest. Of equal waits the last.
+    // A cost that never fits has the longest wait. Among equal waits the last counts.
     denied.max_by_key(|(_, decision)| {
         let wait = decision.retry_after();
         (wait.is_none(), wait)
     })
 }
 
-/// Gives back what was lent and what was charged, as far as it has not drained, where that can be.
+/// Gives back loans and charges, as far as they have not drained, and where that is possible.
 fn undo(asks: &[GateRequest<'_>], permits: &mut Permits, loans: &Permits) {
     for ((ask, permit), loan) in asks.iter().zip(permits).zip(loans) {
         match (&ask.gate.mode, *loan) {

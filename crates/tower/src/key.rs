@@ -11,8 +11,9 @@
 //! digest = SHA-256, 32 bytes
 //! ```
 //!
-//! Each form begins with its own byte and states its length, so a key can be parsed back into its parts: joining is
-//! injective unless two texts have the same SHA-256. A key of any length takes the same memory, and none of the heap.
+//! Each form begins with its own byte and states its length, so a key can be parsed back into its parts: two lists of
+//! parts give the same key only if two texts have the same SHA-256. A key takes the same memory whatever its length,
+//! and none of the heap.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -22,7 +23,7 @@ use sha2::{Digest, Sha256};
 /// The bytes of a key: an address (17), a route of the maximum length (64), a method and a mark.
 const KEY_BYTES: usize = 110;
 
-/// A tier that no limit has: each has fewer.
+/// A tier that no limit has, since each has fewer tiers.
 const NO_TIER: u8 = u8::MAX;
 
 /// The maximum length of a part that is stored verbatim.
@@ -36,7 +37,7 @@ const FOLDED: u8 = 0xFE;
 const ABSENT: u8 = 0xFD;
 const NOBODY: u8 = 0xFC;
 
-/// The parts that identify the key which a request is charged to.
+/// The key that a request is charged to, made of parts.
 ///
 /// Different lists of parts are different keys, whatever bytes are in the parts. A key takes no heap memory; parts
 /// that are too long for it are stored as their SHA-256. Beside its parts it has a [tier](Key::tier), the first unless an
@@ -57,7 +58,7 @@ pub struct Key {
     /// Bytes beyond the length are 0.
     bytes: [u8; KEY_BYTES],
     length: u8,
-    /// Which of a limit's quotas the key is under.
+    /// The number of the limit's quota that the key is under.
     tier: u8,
 }
 
@@ -141,8 +142,8 @@ impl Key {
         self.append(&[ABSENT]);
     }
 
-    /// Says which of a limit's quotas the key is under, by its number from 0: see [`Extract::tier`](crate::Extract::tier).
-    /// `None` if that is unknown.
+    /// Puts the key under one of the limit's quotas, by its number from 0: see [`Extract::tier`](crate::Extract::tier).
+    /// `None` if the tier is unknown.
     ///
     /// ```
     /// use tollgate_tower::Key;
@@ -154,8 +155,8 @@ impl Key {
         self.tier = tier.and_then(|tier| u8::try_from(tier).ok()).unwrap_or(NO_TIER);
     }
 
-    /// Which of a limit's quotas the key is under: 0, unless an extractor has set it. `None` if it is unknown, or above
-    /// 254.
+    /// The number of the limit's quota that the key is under: 0, unless an extractor has set another. `None` if the
+    /// tier is unknown, or above 254.
     ///
     /// ```
     /// use tollgate_tower::Key;
@@ -167,7 +168,7 @@ impl Key {
         (self.tier != NO_TIER).then_some(self.tier.into())
     }
 
-    /// Whether the tier is the first, as that of every key that was given none.
+    /// Whether the tier is the first, which a key has by default.
     #[inline]
     pub(crate) fn is_first_tier(&self) -> bool {
         self.tier == 0
@@ -204,7 +205,7 @@ impl Key {
         self.append(&digest);
     }
 
-    /// The caller has made room.
+    /// Appends bytes. The caller has made room for them.
     #[inline]
     fn append(&mut self, bytes: &[u8]) {
         let start = usize::from(self.length);
@@ -232,8 +233,8 @@ impl PartialEq for Key {
 impl Eq for Key {}
 
 /// A short key, such as that of an IPv4 address, is hashed as one number: its bytes, with its length above them. A
-/// longer key is hashed as slices are, its length first. These lengths never equal one of these numbers, so what one
-/// key writes to the hasher is never a prefix of what another writes.
+/// longer key is hashed as slices are, its length first. These lengths never equal one of these numbers, so the bytes
+/// that one key writes to the hasher are never a prefix of those that another key writes.
 impl Hash for Key {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {

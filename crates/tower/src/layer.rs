@@ -25,8 +25,8 @@ use crate::warning::Warnings;
 /// A tower layer that passes on the requests that its gates admit.
 ///
 /// All clones of a layer, and all services that it makes, share one state: however many connections a server has, a
-/// client has one limit. The type parameters say what makes the answers to denied requests, and whether limits are here
-/// or elsewhere ([`RemoteLayer`]); they have defaults, so a struct can hold a layer.
+/// client has one limit. The type parameters are the maker of answers to denied requests, and the place of the limits:
+/// in this process or elsewhere ([`RemoteLayer`]). They have defaults, so that a struct can name the type of a layer.
 ///
 /// A request is decided once, when the service is called. A denied request never reaches the inner service.
 ///
@@ -71,11 +71,11 @@ impl RateLimitLayer {
         Self::through(vec![gate])
     }
 
-    /// A layer with several gates: a request either passes all of them and is charged at all, or is charged at none.
+    /// A layer with several gates: a request either passes all of them and is charged at each, or is charged at none.
     /// Headers report the most restrictive gate.
     ///
     /// # Errors
-    /// No gate or more than 8; two gates of one name; a gate that delays beside others.
+    /// There is no gate, or more than 8; two gates have one name; or a gate that delays is not alone.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Limiter, Quota};
@@ -94,7 +94,7 @@ impl RateLimitLayer {
     }
 }
 
-/// A layer whose limits are kept elsewhere, such as in Redis: it waits for their decision. It takes the settings of any
+/// A layer whose limits are kept elsewhere, such as in Redis: it waits for their decision. It has the settings of any
 /// [`RateLimitLayer`].
 ///
 /// ```
@@ -127,13 +127,13 @@ impl RateLimitLayer<ProblemJson, Remote> {
         Self::through(vec![Gate::remote(limit, by)])
     }
 
-    /// A layer with several such gates, or one with a name and costs: a request either passes all of them and is charged
-    /// at all, or is charged at none. The limits are asked together ([`RemoteLimit::check_all`]); of Redis with the
-    /// bounds of `tollgate_redis::check_all`. Headers report the most restrictive gate.
+    /// A layer with several such gates, or with one that has a name and costs: a request either passes all of them and
+    /// is charged at each, or is charged at none. The limits are asked together ([`RemoteLimit::check_all`]); for
+    /// limits in Redis the bounds of `tollgate_redis::check_all` hold. Headers report the most restrictive gate.
     ///
     /// # Errors
-    /// No gate or more than 8; two gates of one name; a gate that delays beside others; a limit that cannot be charged
-    /// together with the first.
+    /// There is no gate, or more than 8; two gates have one name; a gate that delays is not alone; or a limit cannot be
+    /// charged together with the first.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -197,7 +197,7 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Which headers answers carry.
+    /// Sets the headers of answers.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -213,7 +213,8 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
     }
 
     /// Adds up to this much to the `Retry-After` of denied requests, differently for each key, so that clients which
-    /// were denied together do not come back together. Never shortens the wait. In whole seconds, rounded up.
+    /// were denied together do not come back together. It never shortens the wait. The maximum is rounded up to whole
+    /// seconds.
     ///
     /// ```
     /// use std::time::Duration;
@@ -228,7 +229,7 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
         self.with(|shared| shared.rules.jitter_secs = secs_up(most))
     }
 
-    /// Lets requests pass for which this function returns true, as if there were no layer. May be given several
+    /// Lets requests pass for which this function returns `true`, as if there were no layer. May be called several
     /// times.
     ///
     /// ```
@@ -244,8 +245,7 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
     }
 
     /// Lets requests pass whose connection comes from these networks, as if there were no layer. Only the address of
-    /// the connection counts, whatever headers say. Do not list a proxy's address here: all of its clients would be
-    /// exempt.
+    /// the connection counts; headers do not. Do not list a proxy's address here: all of its clients would be exempt.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -260,8 +260,8 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
         self.with(|shared| shared.rules.exempt_peers = networks.into_iter().collect())
     }
 
-    /// Tells this function of each denied request, before it is answered: with its key, peer and route, for a log or for
-    /// metrics of your own. May be given several times. It runs while the request is decided, so it must not block.
+    /// Calls this function for each denied request before it is answered, with its key, peer and route: for a log or
+    /// metrics of your own. May be called several times. It runs while the request is decided, so it must not block.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -275,9 +275,9 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
         self.with(|shared| shared.rules.on_denied.push(Arc::new(tell)))
     }
 
-    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request, a
-    /// [`RemoteSettle`](crate::RemoteSettle) where limits are kept elsewhere: to correct the charge once the real cost is
-    /// known. That takes two more allocations.
+    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request, or a
+    /// [`RemoteSettle`](crate::RemoteSettle) if limits are kept elsewhere, to correct the charge once the real cost is
+    /// known. This takes two more allocations for each request.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

@@ -1,6 +1,6 @@
-//! [`Lend`] and [`RemoteLend`]: what may admit a request that the limit of a gate denies for now.
+//! [`Lend`] and [`RemoteLend`]: lenders that may admit a request which the limit of a gate denies for now.
 //!
-//! What is lent can be given back, so that a request under several gates is charged everywhere or nowhere.
+//! A loan can be given back, so that a request under several gates is charged everywhere or nowhere.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tollgate::{Denial, Limiter, Permit};
 
 use crate::remote_limit::Answering;
 
-/// What [`Gate::or`](crate::Gate::or) borrows from: spare capacity that clients share, a larger account.
+/// A lender for [`Gate::or`](crate::Gate::or): spare capacity that clients share, or a larger account.
 ///
-/// A [`Limiter`] lends what it admits itself. With the feature `elastic` a `tollgate_elastic::SparePool` lends what the
-/// server can spare. Each of them also in an `Arc`, to be shared with other code.
+/// A [`Limiter`] lends if it admits the cost itself. With the feature `elastic` a `tollgate_elastic::SparePool` lends
+/// what the server can spare. Either can be in an `Arc`, to be shared with other code.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -25,7 +25,7 @@ use crate::remote_limit::Answering;
 /// assert_eq!(reserve.entry().peek(1).remaining(), 9);
 /// ```
 pub trait Lend: Send + Sync {
-    /// Lends the [cost](Denial::cost) of what a limit has denied for now, or not.
+    /// Lends the [cost](Denial::cost) of a request that a limit has denied for now, or returns `None`.
     fn lend(&self, denial: &Denial) -> Option<Permit>;
 
     /// Takes a loan back, as far as it has not drained since: another gate of the layer has denied the request.
@@ -63,12 +63,13 @@ impl<L: Lend + ?Sized> Lend for Arc<L> {
     }
 }
 
-/// What [`Gate::or_elsewhere`](crate::Gate::or_elsewhere) borrows from, beside a limit that is kept elsewhere.
+/// A lender for [`Gate::or_elsewhere`](crate::Gate::or_elsewhere), beside a limit that is kept elsewhere.
 ///
 /// With the feature `redis`, `tollgate_redis::SharedPool` lends what all nodes together can spare.
 pub trait RemoteLend: Send + Sync {
-    /// Lends the [cost](Denial::cost) of what a limit has denied for now, or not. The loan is what takes it back: it is
-    /// awaited if another gate of the layer has denied the request, and otherwise dropped.
+    /// Lends the [cost](Denial::cost) of a request that a limit has denied for now, or returns `None`. The loan is a
+    /// future that gives the units back: it is awaited if another gate of the layer has denied the request, and
+    /// otherwise dropped.
     fn lend<'a>(&'a self, denial: &'a Denial) -> Answering<'a, Option<Answering<'static, ()>>>;
 }
 
@@ -78,7 +79,7 @@ impl RemoteLend for tollgate_redis::SharedPool {
         Box::pin(async move {
             let (loan, pool) = (self.lend(denial).await?, self.clone());
             let back: Answering<'static, ()> = Box::pin(async move {
-                // What the store does not take back stays charged until it drains.
+                // If the store does not take it back, it stays charged until it drains.
                 _ = pool.give_back(loan).await;
             });
             Some(back)

@@ -1,7 +1,8 @@
 //! [`Limit`]: the limits that a gate can ask.
 //!
-//! A gate knows verbs, and each kind of limiter is asked for them here, once: what a gate can do it can do with every
-//! limiter. Stripes and sketches have no [`Entry`] with every verb, so a gate does without where there is none.
+//! A gate knows verbs, and this file implements them once for each kind of limiter, so that a gate has all its features
+//! with every limiter. The exceptions are stripes and sketches, which have no [`Entry`] with every verb: there a gate
+//! does without the missing ones.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -13,9 +14,9 @@ use tollgate::{
 
 use crate::key::Key;
 
-/// A limit that a layer can ask: a [`Limiter`] or a [`StripedLimiter`] for all requests together, a [`KeyedLimiter`] or
-/// a [`SketchLimiter`] for each key, of any policy, with [`Tiers`](tollgate::Tiers), with a quota that changes; or any of
-/// them in an `Arc`, to be shared with other code.
+/// A limit that a layer can ask: a [`Limiter`] or a [`StripedLimiter`] for all requests together, or a [`KeyedLimiter`]
+/// or a [`SketchLimiter`] for each key. It may have any policy, [`Tiers`](tollgate::Tiers), or a quota that changes,
+/// and may be in an `Arc`, to be shared with other code.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -28,7 +29,8 @@ use crate::key::Key;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 ///
-/// A limiter of other keys is none: an extractor makes a [`Key`] of each request, of an address as of a name.
+/// A limiter with another type of keys does not qualify: extractors make a [`Key`] of every request, whether they find
+/// an address or a name.
 ///
 /// ```compile_fail,E0277
 /// use std::net::IpAddr;
@@ -45,11 +47,11 @@ use crate::key::Key;
             of addresses or names, and leave it to the extractor (`ClientAddress`, `ApiKey`) what the key is made of"
 )]
 pub trait Limit: Send + Sync {
-    /// The policy that it enforces now for keys of a tier, from 0, and headers state. `None`: there is no such tier, and
-    /// no gate asks for one.
+    /// The policy that it enforces now for keys of a tier, counted from 0; headers state it. `None` if there is no such
+    /// tier; gates then ask for no key of that tier.
     fn policy_of(&self, tier: usize) -> Option<Policy>;
 
-    /// Whether its policies may be others later. By default they may, and each answer looks which is in force.
+    /// Whether its policies may change later. By default they may, and each answer looks up the one in force.
     fn may_change(&self) -> bool {
         true
     }
@@ -61,22 +63,24 @@ pub trait Limit: Send + Sync {
     /// The answer that [`check`](Limit::check) would give, without charging. See [`Entry::peek`].
     fn peek(&self, key: &Key, cost: u64) -> Decision;
 
-    /// Decides a request now, but lets something else admit what is denied for now. See [`Entry::check_or`].
+    /// Decides a request now, but calls `or` for a denial that is only for now, and admits the request if that returns
+    /// `true`. See [`Entry::check_or`].
     fn check_or(&self, key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision;
 
-    /// What it asks of a request under several limits. See [`Entry::cost`].
+    /// The toll of a request that is decided under several limits. See [`Entry::cost`].
     fn toll<'l>(&'l self, key: &Key, cost: u64) -> Toll<'l>;
 
-    /// Charges even if the cost does not fit, and returns how many units could not be charged. See [`Entry::charge`].
+    /// Charges even if the cost does not fit, and returns the number of units that could not be charged. See
+    /// [`Entry::charge`].
     #[must_use = "what was not charged is not limited"]
     fn charge(&self, key: &Key, cost: u64) -> u64;
 
-    /// What its table of keys holds, if it has one. Reads the whole table: not for the path of a request.
+    /// Statistics of its table of keys, if it has one. Reads the whole table, so do not call it for each request.
     fn stats(&self) -> Option<Stats> {
         None
     }
 
-    /// The key's limit at hand, for every other verb. `None` for what cannot give back or reserve: such a gate queues no
+    /// The entry of the key, for every other verb. `None` if the limit cannot give back or reserve: its gate queues no
     /// request, and refunds none.
     fn full_entry(&self, key: &Key) -> Option<Entry<'_>>;
 }
@@ -166,7 +170,7 @@ impl<S: BuildHasher + Send + Sync> Limit for SketchLimiter<Key, S> {
 
     verbs_of_any_entry!(|limiter, key| limiter.entry(key));
 
-    /// Cells are shared: what is given back to one key would be given to others.
+    /// Keys share cells: units that are given back to one key would be given to others.
     fn full_entry(&self, _: &Key) -> Option<Entry<'_>> {
         None
     }
@@ -178,7 +182,7 @@ impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
     }
 
     fn policy_of(&self, tier: usize) -> Option<Policy> {
-        // The first without a list of all.
+        // The first tier needs no list of all policies.
         if tier == 0 { Some(self.policy()) } else { self.policies().get(tier).copied() }
     }
 
@@ -198,14 +202,14 @@ impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
     }
 }
 
-// Apart from the first tier, so that the code of a check is there once.
+// A function of its own for tiers other than the first, so that the code of a check is not inlined twice.
 #[inline(never)]
 fn check_in_tier<S: BuildHasher>(limiter: &KeyedLimiter<Key, S>, key: &Key, cost: u64) -> Decision {
     in_tier(limiter, key).check(cost)
 }
 
-/// The key under the quota of its tier. A gate asks for no other than those that there are; any other caller is answered
-/// by the first.
+/// The entry of the key under the quota of its tier. A gate asks only for tiers that exist; for any other caller an
+/// unknown tier means the first.
 fn in_tier<'l, S: BuildHasher>(limiter: &'l KeyedLimiter<Key, S>, key: &Key) -> Entry<'l> {
     let entry = limiter.entry(key);
     key.tier().and_then(|tier| entry.tier(tier).ok()).unwrap_or(entry)
@@ -273,7 +277,7 @@ mod tests {
         [Box::new(one()), Box::new(keyed()), Box::new(Arc::new(one())), Box::new(Arc::new(keyed()))]
     }
 
-    /// The others.
+    /// One limit in every other form.
     fn shared_forms(text: &str) -> [Box<dyn Limit>; 2] {
         let size = SketchSize::new(4, 100).expect("a size");
         let sketch = SketchLimiter::with_clock(policy(text), size, ManualClock::new());
@@ -355,7 +359,7 @@ mod tests {
         assert_eq!(limit.full_entry(&second).expect("an entry").charge(1), 0);
         assert_eq!([&first, &second].map(|key| limit.peek(key, 1).remaining()), [2, 3]);
         assert!(limit.check_or(&second, 4, &mut |_| true).is_allowed());
-        // No gate asks so.
+        // No gate asks for an unknown tier.
         assert_eq!(limit.check(&unknown, 1).remaining(), 1);
     }
 }

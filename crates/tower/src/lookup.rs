@@ -1,4 +1,4 @@
-//! [`LookupLayer`]: what a key needs and only an await can find, such as the account of an API key.
+//! [`LookupLayer`]: looks up data for a key that needs an await, such as the account of an API key.
 
 use std::fmt;
 use std::future::Future;
@@ -12,14 +12,14 @@ use tower_service::Service;
 
 use crate::extract::Head;
 
-/// Looks something up for each request, outside the layer that limits, and puts it into the request's extensions: there
-/// an extractor finds it, and so does the handler.
+/// Looks something up for each request, outside the layer that limits, and puts it into the request's extensions, where
+/// extractors and the handler find it.
 ///
 /// Nothing is charged before the lookup has ended; a caller that goes away meanwhile has been charged nothing. A lookup
-/// that finds nothing puts nothing there, and [`MissingKey`](crate::MissingKey) says what becomes of the request.
+/// that finds nothing puts nothing there, and [`MissingKey`](crate::MissingKey) decides about the request.
 ///
-/// Requests that are being looked up are not limited yet, so bound the lookup itself: with a cache, with a time limit,
-/// or with a limit by [`ClientAddress`](crate::ClientAddress) around this layer.
+/// Requests are not limited while their lookup runs, so bound the lookup itself: with a cache, with a time limit, or
+/// with a limit by [`ClientAddress`](crate::ClientAddress) around this layer.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -56,8 +56,8 @@ type Finding<T> = Pin<Box<dyn Future<Output = Option<T>> + Send>>;
 type LookUp<T> = dyn Fn(&Head<'_>) -> Finding<T> + Send + Sync;
 
 impl<T> LookupLayer<T> {
-    /// Calls this function for each request, and waits for what it returns. What it needs of the request it has to
-    /// take with it.
+    /// Calls this function for each request, and awaits the future that it returns. The future cannot borrow from the
+    /// request, so it has to own what it needs.
     #[must_use]
     pub fn new<F>(lookup: impl Fn(&Head<'_>) -> F + Send + Sync + 'static) -> Self
     where
@@ -122,7 +122,7 @@ where
 
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
         let finding = (self.lookup)(&Head::of(&request));
-        // The one that was ready makes the call; the clone has to become ready first.
+        // The instance that was polled ready makes the call; a clone would have to become ready first.
         let clone = self.inner.clone();
         let mut ready = std::mem::replace(&mut self.inner, clone);
         Box::pin(async move {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The maximum number of bytes in a name: header fields stay short, and one buffer holds a name.
+/// The maximum number of bytes in a name, so that header fields stay short and one buffer holds a name.
 pub(crate) const NAME_MAX: usize = 64;
 
 /// A policy's name, as headers, problem details and counters show it: 1 to 64 printable ASCII characters.
@@ -19,7 +19,7 @@ pub(crate) const NAME_MAX: usize = 64;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PolicyName {
     text: Arc<str>,
-    /// As a String of structured fields (RFC 9651), which is also a string of JSON.
+    /// The name as a String of structured fields (RFC 9651), which is also a string of JSON.
     quoted: Arc<str>,
     /// The beginning of its member of `RateLimit`: `"default";r=`.
     member: Arc<str>,
@@ -29,7 +29,7 @@ impl PolicyName {
     /// A name that every header and every log can hold.
     ///
     /// # Errors
-    /// An empty text, one of more than 64 characters, or one with a character that is not printable ASCII.
+    /// The text is empty, has more than 64 characters, or has a character that is not printable ASCII.
     ///
     /// ```
     /// use tollgate_tower::PolicyName;
@@ -49,7 +49,7 @@ impl PolicyName {
         if text.len() > NAME_MAX {
             return Err(NameError::TooLong { name: shown(text), length: text.len() });
         }
-        // Only these two are escaped, with a backslash, in both notations.
+        // Only these two characters are escaped, with a backslash, in both notations.
         let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
         Ok(Self::of(text, &format!("\"{escaped}\"")))
     }
@@ -79,14 +79,14 @@ impl PolicyName {
         &self.member
     }
 
-    /// For the labels of counters.
+    /// The name for the labels of counters.
     #[cfg(feature = "metrics")]
     pub(crate) fn shared(&self) -> Arc<str> {
         Arc::clone(&self.text)
     }
 }
 
-/// The name of a policy that is not given one: `default`.
+/// The name of a policy without a name of its own: `default`.
 impl Default for PolicyName {
     fn default() -> Self {
         Self::of("default", "\"default\"")
@@ -110,7 +110,7 @@ pub(crate) fn shown(text: &str) -> String {
     text.chars().take(NAME_MAX).flat_map(char::escape_default).collect()
 }
 
-/// Why a name was refused.
+/// The reason why a name was refused.
 ///
 /// ```
 /// use tollgate_tower::{NameError, PolicyName};

@@ -15,16 +15,16 @@ pub(crate) enum GateOutcome {
     Denied,
     /// Denied because the table had no cell for a new key.
     TableFull,
-    /// Denied in the spill of a table: the key has no cell, or would get one and is denied for what the spill holds.
+    /// Denied in the spill of a table: the key has no cell; or it would get one, but its charges in the spill deny it.
     Spilled,
     Delayed,
-    /// Let through, though above the limit of a shadow gate.
+    /// Let through, although above the limit of a shadow gate.
     Shadowed,
-    /// Counted in addition to another outcome.
+    /// The request had no key of its own. Counted in addition to another outcome.
     NoKey,
-    /// Under a tier that the limit does not have: denied or passed on, whichever the gate does.
+    /// Under a tier that the limit does not have: denied or passed on, as the gate is set.
     UnknownTier,
-    /// Admitted by what the gate borrows from. Counted in addition to [`Allowed`](Self::Allowed).
+    /// Admitted by the gate's lender. Counted in addition to [`Allowed`](Self::Allowed).
     Borrowed,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum GateOutcome {
 pub(crate) struct GateTally {
     #[cfg(feature = "metrics")]
     counters: std::sync::OnceLock<[metrics::Counter; 9]>,
-    /// Limits how many denials are logged.
+    /// Limits the number of denials that are logged.
     #[cfg(feature = "tracing")]
     log: Events,
 }
@@ -94,7 +94,7 @@ const fn label(outcome: GateOutcome) -> &'static str {
 fn register(name: &PolicyName) -> [metrics::Counter; 9] {
     const NAME: &str = "tollgate_requests_total";
     metrics::describe_counter!(NAME, "Requests at a limit, by what has become of them.");
-    // In the order of the enum.
+    // The names, in the order of the enum.
     [
         GateOutcome::Allowed,
         GateOutcome::Denied,

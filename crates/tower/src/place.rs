@@ -1,4 +1,4 @@
-//! [`Place`]: where the limits of a layer are kept.
+//! [`Place`]: the place where the limits of a layer are kept.
 
 use tollgate::Policy;
 
@@ -6,28 +6,28 @@ use crate::lend::{Lend, RemoteLend};
 use crate::limit::Limit;
 use crate::remote_limit::RemoteLimit;
 
-/// Where the limits of a layer are kept: [`Local`] or [`Remote`]. Sealed.
+/// The place where the limits of a layer are kept: [`Local`] or [`Remote`]. Sealed.
 pub trait Place: 'static {
-    /// What a gate asks.
+    /// The limit that a gate asks.
     type Limit: ?Sized + Send + Sync;
 
-    /// What a gate borrows from.
+    /// The lender that a gate borrows from.
     type Lender: ?Sized + Send + Sync;
 
     /// The policy that is in force for a tier.
     #[doc(hidden)]
     fn policy_of(limit: &Self::Limit, tier: usize) -> Option<Policy>;
 
-    /// Whether that may be another later.
+    /// Whether that policy may change later.
     #[doc(hidden)]
     fn may_change(limit: &Self::Limit) -> bool;
 }
 
-/// In this process: a gate decides while the layer is called.
+/// In this process. A gate decides while the layer is called.
 #[derive(Debug)]
 pub enum Local {}
 
-/// Elsewhere, such as in Redis: a gate waits for the decision.
+/// Elsewhere, such as in Redis. A gate waits for the decision.
 #[derive(Debug)]
 pub enum Remote {}
 

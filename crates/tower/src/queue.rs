@@ -21,19 +21,19 @@ pub(crate) struct QueueTurn {
     pub(crate) sleeping: Sleeping,
 }
 
-/// What a request holds that sleeps.
+/// The hold of a sleeping request on the limit.
 pub(crate) enum Stand {
-    /// A place in the queue. A request that is dropped before its turn gives back what has not drained since
+    /// A place in the queue. A request that is dropped before its turn gives back the units that have not drained since
     /// ([`tollgate::Entry::cancel`]), whatever other requests have charged and given back.
     Place(Reservation),
-    /// Nothing: the limit has no place to give, and is asked again after the sleep.
+    /// No place, since the limit had none to give. It is asked again after the sleep.
     Outside(WaitBudget),
-    /// Its place is used.
+    /// None any more: its place is used.
     Served,
 }
 
 impl QueueTurn {
-    /// Ready when the request may go, or with what is to be asked again.
+    /// Ready when the sleep is over: with `None` if the request may go, or with the budget for asking again.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<WaitBudget>> {
         std::task::ready!(Pin::new(&mut self.sleeping).poll(cx));
         // From here on a drop gives nothing back.

@@ -13,7 +13,7 @@ pub(crate) struct Refusal<'g> {
     pub(crate) problems: &'g Problems,
     /// `None` if the tier is unknown.
     pub(crate) key: Option<Key>,
-    /// The same.
+    /// `None` if the tier is unknown.
     pub(crate) denial: Option<Denial>,
     pub(crate) retry_after_secs: Option<u64>,
     pub(crate) stamp: Stamp,

@@ -1,7 +1,7 @@
 //! Limits that are kept elsewhere: the service of a [`RemoteLayer`](crate::RemoteLayer) asks them, and waits.
 //!
-//! What is exempt, which keys and costs, headers, denials, counters and logs are those of any layer (`decide.rs`). Here
-//! is what differs: an answer arrives later, so the request waits beside what the gates ask for it.
+//! Exemptions, keys, costs, headers, denials, counters and logs are those of any layer (`decide.rs`). The difference is
+//! in this file: an answer arrives later, so the request is kept while its gates wait for their answers.
 
 use std::fmt;
 use std::future::Future;
@@ -36,12 +36,12 @@ type RemoteRequests<'g> = Asks<'g, Remote>;
 type RemoteRules = GateRules<Remote>;
 type RemoteVerdict<'g> = Result<PassMarks<RemoteSettle>, Box<Refusal<'g>>>;
 
-/// What the gates ask, without a borrow of the gates: their places in the layer, keys and costs.
+/// The requests to the gates without a borrow of the gates: their places in the layer, keys and costs.
 type Waiting = Vec<(usize, Key, u64)>;
 
-/// What is known of a request before any limit is asked.
+/// The state of a request before any limit is awaited.
 enum Question<'g> {
-    /// All that its gates ask can be decided at once.
+    /// The request was decided at once.
     Told(RemoteVerdict<'g>),
     Ask(Waiting),
 }
@@ -61,7 +61,7 @@ impl RemoteRules {
             [only] if !only.gate.is_shadow() && only.gate.max_wait().is_none() => {
                 let borrows = matches!(only.gate.mode, GateMode::Borrow { .. });
                 match only.gate.limit.check_now(&only.key, only.cost) {
-                    // A denial is no answer yet.
+                    // A denial is not final yet at a gate that borrows.
                     Some(found) if found.is_allowed() || !borrows => {
                         Question::Told(self.verdict(&asks, Some((0, found)), None))
                     }
@@ -96,7 +96,7 @@ impl RemoteRules {
         self.verdict(&asks, found, Shadowed::by(would_deny.into_iter()))
     }
 
-    /// What becomes of the request by this decision, which is of the ask in this place.
+    /// The verdict for a request. `found` is the decision that counts, with the index of its gate in `asks`.
     fn verdict<'g>(
         &self,
         asks: &[GateRequest<'g, Remote>],
@@ -123,10 +123,11 @@ impl RemoteRules {
     }
 }
 
-/// Charges all limits or none: which of them is reported, and its decision. `None` if there are none.
+/// Charges all limits or none. Returns the index of the limit that is reported, and its decision; `None` if there are
+/// no limits.
 ///
-/// Where the denial is that of a gate that borrows, its part is asked of what it borrows from, and the others again without
-/// it. What was lent goes back if one of them denies.
+/// If the limit of a gate that borrows denies, its lender is asked for the units, and then the other limits are asked
+/// again without it. If one of them denies, the loans go back.
 async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<(usize, Decision)> {
     if let [only] = asks
         && let Some(max_wait) = only.gate.max_wait()
@@ -158,7 +159,7 @@ async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<(usize, Decision)> {
     }
 }
 
-/// The same for the asks in some places, without borrowing.
+/// The same for some of the gates, without borrowing.
 async fn charge(asks: &[GateRequest<'_, Remote>], places: &[usize]) -> Option<(usize, Decision)> {
     let [first, others @ ..] = places else { return None };
     let GateRequest { gate, key, cost } = &asks[*first];
@@ -174,8 +175,8 @@ async fn charge(asks: &[GateRequest<'_, Remote>], places: &[usize]) -> Option<(u
     Some((*places.get(index)?, decision))
 }
 
-/// A request that a limit has denied, and something else admits: with the figures of the limit, as
-/// [`tollgate::Entry::check_or`] tells them.
+/// The admission of a request that a limit has denied and a lender admits. It has the figures of the limit, as with
+/// [`tollgate::Entry::check_or`].
 fn passed_by(denial: &Denial) -> Decision {
     let told = Told {
         allowed: true,
@@ -234,7 +235,7 @@ where
                 RemoteFuture::now(follow(&mut self.inner, &shared, request, verdict))
             }
             Question::Ask(waiting) => {
-                // Only the instance that was polled ready may be called, so it is moved and a clone stays.
+                // Only the instance that was polled ready may be called, so it is moved, and a clone takes its place.
                 let clone = self.inner.clone();
                 let mut ready = std::mem::replace(&mut self.inner, clone);
                 let shared = Arc::clone(&self.shared);
@@ -254,7 +255,7 @@ type RemoteCall<S, R, B> =
     Pin<Box<dyn Future<Output = Result<Response<B>, <S as Service<Request<R>>>::Error>> + Send>>;
 
 pin_project! {
-    /// What a call of a service behind a [`RemoteLayer`](crate::RemoteLayer) returns.
+    /// The future that a call of a service behind a [`RemoteLayer`](crate::RemoteLayer) returns.
     pub struct RemoteFuture<S, R, B>
     where
         S: Service<Request<R>>,

@@ -13,14 +13,14 @@ use crate::key::Key;
 /// An answer that arrives later.
 pub type Answering<'a, T = Decision> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a request asks of one of several limits that are kept elsewhere: see [`RemoteLimit::check_all`].
+/// The request to one of several limits that are kept elsewhere: see [`RemoteLimit::check_all`].
 #[derive(Clone, Copy)]
 pub struct RemoteAsk<'a> {
     /// The limit.
     pub limit: &'a dyn RemoteLimit,
     /// The key that is to be charged.
     pub key: &'a Key,
-    /// How many units.
+    /// The units to charge.
     pub cost: u64,
 }
 
@@ -33,8 +33,7 @@ impl fmt::Debug for RemoteAsk<'_> {
     }
 }
 
-/// A limit that is kept elsewhere. It always answers: while the place where it is kept does not, the implementation
-/// decides by itself.
+/// A limit that is kept elsewhere. It always answers: while its store does not, the implementation decides by itself.
 ///
 /// With the feature `redis`, `tollgate_redis::RedisLimiter` implements it; its `Settings::on_error` is the failure
 /// policy: admit this node's share of the limit (the default), everything, or nothing.
@@ -45,11 +44,12 @@ impl fmt::Debug for RemoteAsk<'_> {
             goes into `RateLimitLayer::new` or `Gate::new`"
 )]
 pub trait RemoteLimit: Any + Send + Sync {
-    /// The policy for keys of a tier, from 0, which headers state. `None`: there is no such tier, and no gate asks for
-    /// one.
+    /// The policy for keys of a tier, counted from 0; headers state it. `None` if there is no such tier; gates then ask
+    /// for no key of that tier.
     fn policy_of(&self, tier: usize) -> Option<Policy>;
 
-    /// Decides at once, if that is possible without a request to the remote side. `None` has charged nothing.
+    /// Decides at once, if that is possible without a request to the store. Otherwise returns `None`, and has charged
+    /// nothing.
     #[expect(unused_variables, reason = "the names tell what an implementation is given")]
     fn check_now(&self, key: &Key, cost: u64) -> Option<Decision> {
         None
@@ -58,17 +58,17 @@ pub trait RemoteLimit: Any + Send + Sync {
     /// Decides a request of `cost` units and charges it if it is admitted.
     fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a>;
 
-    /// Whether a request under this limit and another can be charged to both or to neither. By default not: then no
-    /// layer takes the two together.
+    /// Whether a request under this limit and another can be charged to both or to neither. By default it cannot; then
+    /// no layer accepts the two together.
     #[expect(unused_variables, reason = "the names tell what an implementation is given")]
     fn is_charged_with(&self, other: &dyn RemoteLimit) -> bool {
         false
     }
 
-    /// Decides a request under several limits: all are charged, or none. Asked of the first of them, and only if it
-    /// [can be charged with](RemoteLimit::is_charged_with) each of the others. The answer is the decision that speaks
-    /// for all, and which of them it is of, from 0: the denial with the longest wait, or the permit with the fewest
-    /// units left.
+    /// Decides a request under several limits: all are charged, or none. It is called on the first of them, and only if
+    /// that [can be charged with](RemoteLimit::is_charged_with) each of the others. The answer is the decision that
+    /// stands for all, with the index of its limit, from 0: the denial with the longest wait, or the permit with the
+    /// fewest units left.
     fn check_all<'a>(&'a self, asks: &'a [RemoteAsk<'a>]) -> Answering<'a, (usize, Decision)> {
         Box::pin(async move {
             match asks {
@@ -78,16 +78,16 @@ pub trait RemoteLimit: Any + Send + Sync {
         })
     }
 
-    /// Waits for the turn of `cost` units, `max_wait` at most, and admits them then; denies at once what would wait longer.
-    /// A future that is dropped while it waits gives its place back, if it is the last. By default there is no queue: a
-    /// request is decided as by [`check`](RemoteLimit::check).
+    /// Waits for the turn of `cost` units, at most `max_wait`, and then admits them; a request that would wait longer
+    /// is denied at once. A future that is dropped while it waits gives its place back if it is the last one. By
+    /// default there is no queue: a request is decided as by [`check`](RemoteLimit::check).
     #[expect(unused_variables, reason = "the names tell what an implementation is given")]
     fn acquire<'a>(&'a self, key: &'a Key, cost: u64, max_wait: Duration) -> Answering<'a> {
         self.check(key, cost)
     }
 
-    /// Charges even if the cost does not fit, so that the key goes into debt, and returns how many units could not be
-    /// charged. By default none can.
+    /// Charges even if the cost does not fit, so that the key goes into debt, and returns the number of units that
+    /// could not be charged. By default nothing is charged.
     #[expect(unused_variables, reason = "the names tell what an implementation is given")]
     fn charge<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a, u64> {
         Box::pin(std::future::ready(cost))
@@ -127,7 +127,7 @@ mod redis {
             })
         }
 
-        /// What the store did not answer was not charged, as far as is known.
+        /// If the store did not answer, the units count as not charged.
         fn charge<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a, u64> {
             Box::pin(async move { self.charge(key.as_bytes(), cost).await.unwrap_or(cost) })
         }
@@ -140,13 +140,13 @@ mod redis {
             Box::pin(async move {
                 let tolls: Vec<RedisToll<'_>> = asks
                     .iter()
-                    // A layer asks so only of limits that can be charged together, and all of them are here then.
+                    // A layer only combines limits that can be charged together, so all of them are limits of Redis.
                     .map(|ask| of(ask.limit).unwrap_or(self).toll(ask.key.as_bytes(), ask.cost))
                     .collect();
                 let joint = check_all(&tolls).await;
                 match (joint.told_by(), joint.decision()) {
                     (Some(index), Some(decision)) => (index, decision),
-                    // Only for an empty list, which no layer asks of.
+                    // Only for an empty list, which no layer passes.
                     _ => (0, self.peek(Key::new().as_bytes(), 0).await.decision()),
                 }
             })

@@ -98,7 +98,7 @@ where
         }
         Rare::Wait(turn, marks) => {
             let stamp = marks.note(&mut request);
-            // Only the instance that was polled ready may be called, so it is moved and a clone stays.
+            // Only the instance that was polled ready may be called, so it is moved, and a clone takes its place.
             let clone = inner.clone();
             let ready = mem::replace(inner, clone);
             let layer: Arc<dyn AskAgain<R, B>> = Arc::<LayerState<D>>::clone(layer);

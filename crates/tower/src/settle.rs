@@ -9,11 +9,11 @@ use crate::gate::{Gate, RemoteGate};
 use crate::key::Key;
 use crate::name::PolicyName;
 
-/// Corrects what a request was charged once its real cost is known: in the extensions of every admitted request, if
+/// Corrects the charge of a request once its real cost is known. It is in the extensions of every admitted request, if
 /// the layer is set to [`settle_later`](crate::RateLimitLayer::settle_later).
 ///
-/// It may be cloned, sent to other threads and used after the response. What was charged is given back at most once,
-/// however many clones there are.
+/// It may be cloned, sent to other threads and used after the response. Each unit is given back at most once, however
+/// many clones there are.
 ///
 /// ```
 /// use http::Request;
@@ -32,7 +32,7 @@ pub struct Settle {
     charged: Arc<[GateCharge]>,
 }
 
-/// What one gate has charged.
+/// The charge of one gate.
 #[derive(Debug)]
 pub(crate) struct GateCharge {
     gate: Gate,
@@ -50,7 +50,8 @@ impl GateCharge {
 
     fn refund(&self, units: u64) -> u64 {
         let Some(permit) = self.permit else { return 0 };
-        // Relaxed: the count alone decides which clone gives back which units; the limit orders its own word.
+        // Relaxed: the count alone decides which clone gives back which units, and the limit's word has orderings of
+        // its own.
         let take = |left: u64| Some(left - left.min(units));
         let taken = match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(left) => left.min(units),
@@ -70,8 +71,8 @@ impl Settle {
         Self { charged: charged.into_iter().collect() }
     }
 
-    /// Gives back up to this many units of what each gate has charged, and returns the minimum that a gate took back:
-    /// what has drained meanwhile cannot be given back.
+    /// Gives back up to this many units of each gate's charge, and returns the minimum that any gate took back. Units
+    /// that have drained meanwhile cannot be given back.
     ///
     /// ```
     /// use tollgate_tower::Settle;
@@ -84,9 +85,9 @@ impl Settle {
         self.charged.iter().map(|charged| charged.refund(units)).min().unwrap_or(0)
     }
 
-    /// Charges this many more units at each gate, even if they do not fit, and returns the maximum that a gate could
-    /// not charge. Later requests are denied until the debt is paid. What limits owe and remember is told at
-    /// [`Entry::charge`](tollgate::Entry::charge).
+    /// Charges this many more units at each gate, even if they do not fit, and returns the maximum that any gate could
+    /// not charge. Later requests are denied until the debt is paid. [`Entry::charge`](tollgate::Entry::charge) says
+    /// how far limits remember a debt.
     ///
     /// ```
     /// use tollgate_tower::Settle;
@@ -130,12 +131,12 @@ impl Settle {
     }
 }
 
-/// Charges what a request turned out to cost at limits that are kept elsewhere: in the extensions of every admitted
-/// request, if the [`RemoteLayer`](crate::RemoteLayer) is set to
+/// Charges the rest of a request's real cost at limits that are kept elsewhere. It is in the extensions of every
+/// admitted request, if the [`RemoteLayer`](crate::RemoteLayer) is set to
 /// [`settle_later`](crate::RateLimitLayer::settle_later). It may be cloned, sent to other threads and used after the
 /// response.
 ///
-/// Nothing is given back elsewhere: charge less at first, and the rest once it is known.
+/// Nothing can be given back to such limits: charge less at first, and the rest once it is known.
 ///
 /// ```
 /// use http::Request;
@@ -162,7 +163,7 @@ impl RemoteSettle {
     }
 
     /// Charges this many more units at each gate, one after the other, even if they do not fit, and returns the maximum
-    /// that a gate could not charge. Later requests are denied until the debt is paid.
+    /// that any gate could not charge. Later requests are denied until the debt is paid.
     #[must_use = "what was not charged is not limited"]
     pub async fn charge(&self, units: u64) -> u64 {
         let mut most = 0;
@@ -180,8 +181,8 @@ impl RemoteSettle {
     }
 }
 
-/// The request is above the limits of shadow gates: in its extensions, with the names of the gates that would have
-/// denied it. See [`Gate::shadow`].
+/// A mark in the extensions of a request that shadow gates would have denied, with the names of these gates. See
+/// [`Gate::shadow`].
 ///
 /// ```
 /// use http::Request;

@@ -1,4 +1,4 @@
-//! [`LayerState`]: what a layer and its services have in common.
+//! [`LayerState`]: the state that a layer and its services share.
 
 use http::Response;
 
@@ -8,7 +8,7 @@ use crate::extract::Head;
 use crate::place::{Local, Place};
 use crate::refusal::Refusal;
 
-/// Everything that clones of a layer and its services share. Changing a layer makes a new one around the same gates.
+/// The state that clones of a layer and its services share. Changing a layer makes a new state around the same gates.
 pub(crate) struct LayerState<D, P: Place = Local> {
     pub(crate) rules: GateRules<P>,
     pub(crate) deny: D,
@@ -21,7 +21,7 @@ impl<D: Clone, P: Place> Clone for LayerState<D, P> {
 }
 
 impl<D, P: Place> LayerState<D, P> {
-    /// The answer to a denied request, after the functions of `on_denied` were told of it.
+    /// Makes the answer to a denied request, after it has called the functions of `on_denied`.
     pub(crate) fn answer<B>(&self, refusal: Refusal<'_>, head: Head<'_>) -> Response<B>
     where
         D: Deny<B>,

@@ -1,4 +1,4 @@
-//! Limits on nested networks: an address does not show how large a network its customer has.
+//! Limits on nested networks, since an address does not show how large its customer's network is.
 
 use tollgate::{KeyedLimiter, Quota};
 
@@ -15,8 +15,8 @@ impl ClientAddress {
     /// The first gate is named `name`, the others `name/56` and so on. Each holds `capacity` keys at a time.
     ///
     /// # Errors
-    /// Steps whose networks do not become wider, or whose quotas do not rise; an invalid name or prefix, or a limiter
-    /// that cannot be built.
+    /// The networks of the steps do not become wider, or their quotas do not rise; a name or prefix is invalid; or a
+    /// limiter cannot be built.
     ///
     /// ```
     /// use tollgate::Quota;
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_quota_rises_only_if_both_its_burst_and_its_rate_do() {
         let small = Quota::per_second(10);
-        // A higher rate in another period; the second by the least.
+        // A higher rate in another period; the second is the smallest difference.
         assert!(rises(&small, &Quota::per_minute(1_200)));
         assert!(rises(&small, &Quota::per_minute(601)));
         assert!(rises(&Quota::per_minute(659), &Quota::per_second(11).burst(660)));

@@ -1,13 +1,14 @@
-//! What the tables of a layer hold, told to the recorder of `metrics`.
+//! Records statistics of a layer's tables with the recorder of `metrics`.
 
 use crate::layer::RateLimitLayer;
 use crate::name::PolicyName;
 
 impl<D> RateLimitLayer<D> {
-    /// Tells the recorder of `metrics` what the tables of this layer's limits hold, by the policy's name: the gauge
-    /// `tollgate_table_live` of keys that limit something now, and the counters `tollgate_table_full_total` and
-    /// `tollgate_table_spilled_total`, of requests of new keys that found no cell and were denied or were decided in the
-    /// spill. Reads the whole tables: call it every few seconds, or for each scrape. Needs the feature `metrics`.
+    /// Records statistics of the tables of this layer's limits with the recorder of `metrics`, labelled by the policy's
+    /// name. The gauge `tollgate_table_live` has the keys that limit something now. The counters
+    /// `tollgate_table_full_total` and `tollgate_table_spilled_total` have the requests of new keys that found no cell,
+    /// and were denied or were decided in the spill. Reads the whole tables, so call it every few seconds or for each
+    /// scrape. Needs the feature `metrics`.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -26,7 +27,7 @@ impl<D> RateLimitLayer<D> {
     }
 }
 
-/// Tells what a table holds. The counters are the table's own, so they are set and not added to.
+/// Records the statistics of a table. The counters are the table's own, so they are set and not added to.
 fn record_table(name: &PolicyName, stats: &tollgate::Stats) {
     const LIVE: &str = "tollgate_table_live";
     const FULL: &str = "tollgate_table_full_total";

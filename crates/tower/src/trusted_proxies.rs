@@ -1,4 +1,4 @@
-//! [`TrustedProxies`]: the proxies that are believed when they tell a client's address.
+//! [`TrustedProxies`]: the proxies that are believed when they name a client's address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,8 +8,8 @@ use ipnet::IpNet;
 
 use crate::extract::ClientAddress;
 
-/// The networks of proxies that are believed when they tell a client's address, as text: addresses and networks with
-/// commas between them, or `none`. By default this machine alone, 127.0.0.1 and ::1.
+/// The networks of proxies that are believed when they name a client's address. The text form has addresses and
+/// networks with commas between them, or is `none`. By default only this machine is believed, 127.0.0.1 and ::1.
 ///
 /// ```
 /// use tollgate_tower::TrustedProxies;
@@ -23,7 +23,7 @@ use crate::extract::ClientAddress;
 pub struct TrustedProxies(Vec<IpNet>);
 
 impl TrustedProxies {
-    /// The address of a client behind them.
+    /// An extractor of the address of a client behind them.
     ///
     /// ```
     /// use tollgate_tower::{Extract, TrustedProxies};
@@ -97,7 +97,7 @@ impl fmt::Display for BadTrustedProxies {
 }
 
 impl BadTrustedProxies {
-    /// What would be accepted.
+    /// The values that would be accepted, as text.
     pub const ACCEPTED: &str = "some with commas between them, as in 127.0.0.1,10.0.0.0/8, or none";
 }
 

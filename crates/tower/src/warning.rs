@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Requests come with a forwarding header, and no setting says which proxies to trust. If they come through a
-    /// proxy, all of its clients share one limit.
+    /// Requests have a forwarding header, and no setting says which proxies to trust. If they come through a proxy, all
+    /// of its clients share one limit.
     ForwardingIgnored,
     /// The server does not provide the peer's address: all clients share one limit.
     NoPeerAddress,
-    /// Every address is trusted to name another: clients choose their own key.
+    /// Every address is trusted to name another, so clients choose their own keys.
     EverybodyTrusted,
 }
 
@@ -101,7 +101,7 @@ impl Warnings {
     }
 }
 
-/// Which warnings have been given. One load per request that shows one; nothing is written twice.
+/// The warnings that have been given. A request that shows a warning costs one load, and nothing is written twice.
 #[derive(Debug, Default)]
 pub(crate) struct GivenWarnings(AtomicU8);
 
@@ -121,7 +121,7 @@ impl GivenWarnings {
     }
 
     pub(crate) fn so_far(&self) -> Warnings {
-        // Relaxed: a bit that is seen late costs one more look at the word, in `once`, which decides.
+        // Relaxed: `once` decides, so a bit that is seen late only costs one more look at the word there.
         Warnings(self.0.load(Ordering::Relaxed))
     }
 }

@@ -1,4 +1,4 @@
-//! Axes: of time, with marks at round times, such as full hours; and of counts. (The library's axis for `u64`
+//! Axes of time, with marks at round times such as full hours, and axes of counts. (The library's axis for `u64`
 //! computes in `u64`, and overflows if it has no room for marks.)
 
 use std::ops::Range;
@@ -16,12 +16,12 @@ const MINUTE_NS: u64 = 60_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// How marks are labelled.
+/// The labels of marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MarkLabels {
-    /// By date and time, UTC.
+    /// Date and time, in UTC.
     Clock,
-    /// By the time since zero.
+    /// The time since zero.
     Elapsed,
 }
 
@@ -49,8 +49,8 @@ impl TimeAxis {
         (first..=last).map(|n| grid_ns + n * self.step_ns).collect()
     }
 
-    /// The origin of the labels. Labels with nine decimals would overlap: marks that close together are labelled with
-    /// the time since the left edge.
+    /// The origin of the labels. Labels with nine decimals would overlap, so marks that are that close together are
+    /// labelled with the time since the left edge.
     fn grid_ns(&self) -> u64 {
         if self.step_ns < MILLISECOND_NS { self.start_ns } else { 0 }
     }
@@ -71,7 +71,7 @@ impl TimeAxis {
     }
 }
 
-/// `1m30s`, `2.5s`: from the largest unit that fits down to seconds, with their fraction.
+/// A span as text, from the largest unit that fits down to seconds with their fraction: `1m30s`, `2.5s`.
 fn elapsed(nanos: u64) -> String {
     if nanos.is_multiple_of(MINUTE_NS) && nanos > 0 {
         return spans::name(nanos);
@@ -89,7 +89,7 @@ impl Ranged for TimeAxis {
         let part = i128::from(*nanos) - i128::from(self.start_ns);
         let whole = i128::from(self.end_ns - self.start_ns);
         let pixel = i128::from(left) + part * i128::from(right - left) / whole;
-        // Far outside of the picture is the same as just outside.
+        // A point far outside of the picture may as well be just outside.
         i32::try_from(pixel.clamp(-100_000, 100_000)).unwrap_or(left)
     }
 
@@ -122,7 +122,8 @@ impl CountAxis {
         Self { top: top.max(1), marks }
     }
 
-    /// Multiples of 1, 2 or 5 times a power of ten: the smallest step with which this many marks suffice.
+    /// The marks: multiples of 1, 2 or 5 times a power of ten, the smallest such step with which this many marks
+    /// suffice.
     fn marks(&self) -> Vec<u64> {
         let tens = (0..).map_while(|power| 10_u64.checked_pow(power));
         let steps = tens.flat_map(|ten| [1, 2, 5].map(|digit| ten.saturating_mul(digit)));

@@ -1,5 +1,5 @@
-//! Colours. Pictures are drawn in colours for paper; a style sheet replaces each by another one where the reader's
-//! screen is dark. So a viewer without style sheets and a printer show the light picture, and no script is needed.
+//! Colours. Pictures are drawn in colours for paper. If the reader's screen is dark, a style sheet replaces each by
+//! another one. So a viewer without style sheets and a printer show the light picture, and no script is needed.
 //! Admitted and refused are blue and vermilion, which readers with red-green blindness can distinguish.
 
 use plotters::style::RGBColor;
@@ -11,7 +11,7 @@ pub(crate) const GRID: RGBColor = RGBColor(0xDD, 0xE1, 0xE6);
 pub(crate) const ADMITTED: RGBColor = RGBColor(0x00, 0x72, 0xB2);
 pub(crate) const REFUSED: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
 
-/// One for each policy; after the last they start again.
+/// The colours of policies. After the last one they start again.
 pub(crate) const LINES: [RGBColor; 8] = [
     RGBColor(0x33, 0x22, 0x88),
     RGBColor(0x11, 0x77, 0x33),

@@ -1,7 +1,7 @@
 //! Pictures as SVG: the code that `replay` and `simulate` share.
 //!
-//! plotters draws. Added here are colours that follow the reader's theme, an axis of time, and a title for readers
-//! with a screen reader.
+//! The library plotters draws. This module adds colours that follow the reader's theme, an axis of time, and a title
+//! for screen readers.
 
 mod axis;
 mod ink;
@@ -29,7 +29,7 @@ pub(crate) const LEFT: u32 = 72;
 /// Pixels between the plot and the right edge: half a label of the time axis lies there.
 pub(crate) const RIGHT: u32 = 48;
 
-/// Longer names are cut here, and text from logs before it gets here.
+/// The maximum length of a name. Longer names are cut here; text from logs is cut before it gets here.
 pub(crate) const NAME_CHARS: usize = 38;
 
 /// Draws a picture of this size in pixels, for a page that contains [`STYLE`].

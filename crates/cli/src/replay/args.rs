@@ -206,7 +206,7 @@ fn keys(text: &str) -> Result<KeyParts, String> {
 }
 
 impl ReplayArgs {
-    /// What clients are told apart by.
+    /// The parts of a line that tell clients apart.
     pub(super) fn key(&self) -> Wanted {
         let clients = self.clients(self.prefix_v6.unwrap_or(64));
         match &self.key.0[..] {
@@ -215,19 +215,19 @@ impl ReplayArgs {
         }
     }
 
-    /// How addresses become clients.
+    /// The way in which addresses become clients.
     pub(super) fn clients(&self, v6_bits: u8) -> ClientsBy {
         ClientsBy { v6_bits, proxies: self.trusted_proxies.clone() }
     }
 
-    /// What reads the lines.
+    /// The parser of the lines.
     pub(super) fn parser(&self, wanted: Wanted) -> Parser {
         let clients = self.clients(128);
         let conditions: Vec<_> = self.conditions.iter().map(|one| one.by(&clients)).collect();
         Parser::new(Asked::new(wanted, &conditions, self.time.as_deref()), self.format.clone())
     }
 
-    /// What is read, and must not be written.
+    /// The files that are read, and so must not be overwritten.
     pub(super) fn inputs(&self) -> Vec<String> {
         let rules = [&self.rules.rules, &self.rules.diff].into_iter().flatten();
         let rules = rules.map(|path| path.display().to_string());

@@ -4,13 +4,13 @@ use tollgate_tower::node_address;
 
 /// Whether a text is an address, in any form in which servers write one.
 pub(crate) fn is_address_text(text: &[u8]) -> bool {
-    // Cheap for what cannot be one.
+    // A cheap test for texts that cannot be one.
     let may_start = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'[');
     text.first().is_some_and(may_start) && node_address(text).is_some()
 }
 
-/// Whether a text is several addresses with commas in between, as proxies write them, or with a `-` or `unknown` for
-/// one that is missing.
+/// Whether a text is several addresses with commas in between, as proxies write them. A missing address may be `-` or
+/// `unknown`.
 pub(crate) fn is_chain(text: &[u8]) -> bool {
     let is_missing = |part: &[u8]| matches!(part, b"-" | b"unknown");
     memchr::memchr(b',', text).is_some()
@@ -18,7 +18,8 @@ pub(crate) fn is_chain(text: &[u8]) -> bool {
         && links(text).any(is_address_text)
 }
 
-/// The parts of a chain, without what stands around them: blanks, or what a format without blanks has for them.
+/// The parts of a chain, without the blanks around them, or the characters that a format without blanks has in their
+/// place.
 pub(crate) fn links(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     text.split(|&byte| byte == b',').map(|part| {
         let part = part.trim_ascii();

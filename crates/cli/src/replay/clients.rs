@@ -1,4 +1,4 @@
-//! [`ClientsBy`]: how addresses become clients, as they do in front of a limiter.
+//! [`ClientsBy`]: makes clients of addresses, in the same way as in front of a limiter.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -12,22 +12,22 @@ use tollgate_tower::{Head, PeerAddress, TrustedProxies, node_address};
 use super::chain::{is_chain, links};
 use super::reason::Reason;
 
-/// What tells clients apart.
+/// The rule by which addresses become clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientsBy {
-    /// So many bits of an IPv6 address, 1 to 128.
+    /// The number of bits of an IPv6 address that tell clients apart, 1 to 128.
     pub(crate) v6_bits: u8,
-    /// The proxies that are believed when they tell a client's address. None if nothing is known of any.
+    /// The proxies that are believed when they name a client's address. None if no proxies were named.
     pub(crate) proxies: Option<Arc<TrustedProxies>>,
 }
 
 impl ClientsBy {
-    /// Each address is one.
+    /// Each address is a client.
     pub(crate) const EACH: Self = Self { v6_bits: 128, proxies: None };
 
-    /// The canonical text of an address: without a port or a zone, IPv4-mapped addresses as IPv4, and for IPv6 the
-    /// network, as `2001:db8::/64`, if not all of its bits count. Of a chain it is the client that the middleware
-    /// would find. Servers that resolve names write host names; those are kept as they are.
+    /// The canonical text of an address. It has no port and no zone, and an IPv4-mapped address is written as IPv4. If
+    /// not all bits of an IPv6 address count, it is the network, as in `2001:db8::/64`. For a chain it is the client
+    /// that the middleware would find. Host names, which servers that resolve names write, are kept as they are.
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         if let Some(address) = node_address(found) {
             return Ok(self.text(address, found));
@@ -58,7 +58,7 @@ impl ClientsBy {
     }
 }
 
-/// The client that the middleware finds, of a chain of which the last address is that of the peer.
+/// The client that the middleware finds in a chain whose last address is that of the peer.
 fn client_of(chain: &[u8], proxies: &TrustedProxies) -> Option<IpAddr> {
     let mut request = Request::new(());
     let peer = links(chain).next_back()?;
@@ -69,8 +69,8 @@ fn client_of(chain: &[u8], proxies: &TrustedProxies) -> Option<IpAddr> {
     proxies.client_address().find(&Head::of(&request))
 }
 
-/// Letters, digits, `-`, `_` in labels separated by dots, and not only digits and dots: `1.2.3` and `300.1.1.1` are
-/// misspelled addresses, not names.
+/// Whether a text is a host name: letters, digits, `-` and `_` in labels separated by dots. Digits and dots alone are
+/// not: `1.2.3` and `300.1.1.1` are misspelled addresses.
 fn is_host_name(text: &[u8]) -> bool {
     let label = |label: &[u8]| {
         !label.is_empty() && label.iter().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b))
@@ -95,11 +95,11 @@ mod tests {
         for (proxies, chain, expected) in [
             ("10.0.0.0/8", "203.0.113.21, 10.0.0.50", "203.0.113.21"),
             ("10.0.0.0/8", "1.2.3.4, 203.0.113.21:4711, 10.0.0.7,10.0.0.50", "203.0.113.21"),
-            // What a stranger sends is not believed.
+            // An address from an unknown peer is not believed.
             ("10.0.0.0/8", "203.0.113.21, 192.0.2.9", "192.0.2.9"),
             ("none", "203.0.113.21, 10.0.0.50", "10.0.0.50"),
             ("10.0.0.0/8", "10.0.0.1, 10.0.0.2", "10.0.0.1"),
-            // What cannot be read ends the walk.
+            // A part that cannot be read ends the walk.
             ("10.0.0.0/8", "203.0.113.21, -, 10.0.0.50", "10.0.0.50"),
             ("10.0.0.0/8", "-, 10.0.0.50", "10.0.0.50"),
             ("10.0.0.0/8", "203.0.113.21,+10.0.0.50", "203.0.113.21"),

@@ -1,4 +1,4 @@
-//! [`Condition`]: which lines are replayed, as `--where` says.
+//! [`Condition`]: selects the lines to replay, for `--where`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use super::clients::ClientsBy;
 use super::key::LineKey;
 use super::reason::Reason;
 
-/// What a part of a line has to be.
+/// A condition that a part of a line has to meet.
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
     key: LineKey,
@@ -29,12 +29,12 @@ impl Condition {
         &self.key
     }
 
-    /// The same, with clients told apart in this way.
+    /// The same condition, with clients told apart in this way.
     pub(crate) fn by(&self, clients: &ClientsBy) -> Self {
         Self { key: self.key.by(clients), ..self.clone() }
     }
 
-    /// Whether it holds for a line in which this part is spelled so.
+    /// Whether it holds for a line in which the part is spelled like this.
     pub(crate) fn holds(&self, found: &[u8]) -> Result<bool, Reason> {
         let value = self.key.canonical(found)?;
         let is_met = match &self.test {
@@ -45,7 +45,7 @@ impl Condition {
     }
 }
 
-/// Why a text is no condition.
+/// The reason why a text is no condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ConditionError {
     NoOperator,

@@ -1,7 +1,7 @@
 //! Decides the requests of a log by a policy.
 //!
 //! The arithmetic is the library's own [`Meter`]: one word per key, one pure step per request, at the time in the
-//! log. A sliding log fits in no word, and a [`Meter`] knows no queue: each key of these has a [`Limiter`].
+//! log. A sliding log fits in no word, and a [`Meter`] has no queue: under such policies each key has a [`Limiter`].
 //! Only the counting is added here.
 
 use std::time::Duration;
@@ -16,10 +16,11 @@ use super::timeline::Timeline;
 use super::waits::Waits;
 use crate::delays::{Delays, ask};
 
-/// How many of the most refused keys are listed.
+/// The number of the most refused keys that are listed.
 const WORST_NAMED: usize = 10;
 
-/// A log may have as many seconds as lines. One slice at a time, they take little memory.
+/// The number of slices of a log. A log may have as many seconds as lines, so counting them slice by slice saves
+/// memory.
 const SLICES: usize = 32;
 
 /// The results of one policy.
@@ -58,7 +59,7 @@ pub(crate) struct Worst {
 #[derive(Debug, Default)]
 struct KeyState {
     word: Word,
-    /// In place of the word.
+    /// Set in place of the word, for a sliding log or a policy with a queue.
     limiter: Option<Box<Limiter>>,
     requests: u64,
     refused: u64,
@@ -68,7 +69,7 @@ struct KeyState {
 #[derive(Debug)]
 pub(crate) struct PolicyRun {
     policy: Policy,
-    /// None of a sliding log, or of a policy with a queue.
+    /// None for a sliding log, or a policy with a queue.
     meter: Option<Meter>,
     accounts: Vec<KeyState>,
     longest_wait: Duration,
@@ -123,8 +124,8 @@ impl PolicyRun {
         is_allowed
     }
 
-    /// Sums up, given the number of each account's key. The caller computes the peak, because it has the other runs
-    /// of the same second.
+    /// Sums up. `number` maps each account to the number of its key. The caller computes the peak, because it knows the
+    /// other runs of the same second.
     pub(crate) fn finish(self, number: impl Fn(usize) -> usize, keys: &Keys) -> PolicyOutcome {
         let Self { longest_wait, timeline, waits, delays, .. } = self;
         let mut outcome =
@@ -157,8 +158,8 @@ impl PolicyOutcome {
         self
     }
 
-    /// Adds a key if it is among the worst: ordered by refusals, then by requests, then by text (the numbers of keys
-    /// depend on the order in which threads read).
+    /// Adds a key if it is among the worst. Keys are ordered by refusals, then by requests, then by text; not by
+    /// number, since the numbers depend on the order in which threads read.
     pub(crate) fn consider(&mut self, key: Worst, keys: &Keys) {
         let comes_before = |a: &Worst, b: &Worst| {
             let counts = (b.refused, b.requests).cmp(&(a.refused, a.requests));

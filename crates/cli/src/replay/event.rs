@@ -1,4 +1,4 @@
-//! One request of a log, in 12 bytes: all that is stored of a line.
+//! One request of a log, in 12 bytes. Nothing else is stored of a line.
 
 /// The time of a request, and its key.
 ///
@@ -6,7 +6,7 @@
 /// order is complete, and does not depend on which thread read which part first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReplayEvent {
-    // Two halves: a u64 would be aligned to 8 bytes and make this 16.
+    // The time is in two halves, because a u64 would be aligned to 8 bytes and make this struct 16.
     nanos_high: u32,
     nanos_low: u32,
     key: u32,
@@ -25,7 +25,7 @@ impl ReplayEvent {
         }
     }
 
-    /// The same request with the number that its key has elsewhere.
+    /// The same request with another number for its key.
     pub(crate) fn with_key(self, key: u32) -> Self {
         Self { key, ..self }
     }

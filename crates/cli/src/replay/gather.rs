@@ -43,11 +43,11 @@ impl RequestLog {
         let read = |file: &String| read_file(file, parser, sources, &log);
         let tallies: Vec<_> = files.par_iter().map(read).collect();
         sources.finish();
-        // The first failure in the order of the files, not in that of time.
+        // Reports the first failure in the order of the files, not of time.
         let tallies = tallies.into_iter().collect::<Result<_, _>>()?;
         let mut log = log.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Unstable, which needs no second copy: equal events are the same event, and events of different keys at one
-        // time do not influence each other.
+        // An unstable sort needs no second copy. It is correct here, because equal events are the same event, and
+        // events of different keys at one time do not influence each other.
         log.partitions.par_iter_mut().for_each(|events| events.sort_unstable());
         Ok((log, tallies))
     }
@@ -59,7 +59,7 @@ impl RequestLog {
         self.partitions.iter().filter_map(ends).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// How many keys a partition can have.
+    /// The number of keys that a partition can have.
     pub(crate) fn keys_in(&self, partition: usize) -> usize {
         let partitions = self.partitions.len();
         (self.keys.len() + partitions - 1 - partition) / partitions

@@ -1,10 +1,10 @@
-//! The blocks of a file, each with what reads its lines.
+//! The blocks of a file, each with the parser of its lines.
 
 use super::parse::{BlockParser, DetectError, LineTally, Parser};
 use super::source::{Block, Sources};
 use crate::failure::Failure;
 
-/// Opens a file. Its first block tells its format; blocks can then be read in any order, and in parallel.
+/// Opens a file. The format is found in its first block; blocks can then be parsed in any order, and in parallel.
 pub(crate) fn open<'s>(
     file: &str,
     parser: &'s Parser,
@@ -26,7 +26,7 @@ pub(crate) fn open<'s>(
     }))
 }
 
-/// A file without a readable line is probably the wrong file, or read with the wrong options.
+/// Fails if a file has no readable line: it is probably the wrong file, or read with the wrong options.
 pub(crate) fn checked(tally: LineTally, file: &str) -> Result<LineTally, Failure> {
     let reason = match tally.named.first() {
         _ if tally.good > 0 => return Ok(tally),

@@ -1,4 +1,4 @@
-//! The key that a policy limits by, and how its text is made from a line.
+//! The key that a policy limits by, and its text in a line.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -22,17 +22,17 @@ pub(crate) enum LineKey {
     Referer,
     /// The `User-Agent` header.
     UserAgent,
-    /// The host that was asked.
+    /// The host that the request was for.
     Host,
     /// The status of the answer.
     Status,
     /// A field of the format, by its name.
     Field(String),
-    /// A field whose name says that it is an address, which becomes a key as that of the client does.
+    /// A field whose name says that it holds an address. It becomes a key like the client's address.
     AddressField(String, ClientsBy),
 }
 
-/// Names of fields that hold an address, often with a port, or several.
+/// Names of fields that hold an address, often with a port, or several addresses.
 const ADDRESSES: [&str; 15] = [
     "remote_addr",
     "remote_ip",
@@ -51,7 +51,7 @@ const ADDRESSES: [&str; 15] = [
     "x-forwarded-for",
 ];
 
-/// Whether a field of that name, within whatever objects, holds an address.
+/// Whether a field of that name, in any object, holds an address.
 fn is_address(field: &str) -> bool {
     let name = field.rsplit('.').next().unwrap_or_default();
     ADDRESSES.iter().any(|known| name.eq_ignore_ascii_case(known))
@@ -77,7 +77,7 @@ impl FromStr for LineKey {
 }
 
 impl LineKey {
-    /// Those with a name of their own.
+    /// The keys with a name of their own.
     pub(crate) const NAMED: [Self; 8] = [
         Self::Ip(ClientsBy::EACH),
         Self::User,
@@ -104,7 +104,7 @@ impl LineKey {
         }
     }
 
-    /// The same key; if it is the address, with clients told apart in this way.
+    /// The same key. If it is the address, clients are told apart in this way.
     pub(crate) fn by(&self, clients: &ClientsBy) -> Self {
         match self {
             Self::Ip(_) => Self::Ip(clients.clone()),
@@ -113,18 +113,19 @@ impl LineKey {
         }
     }
 
-    /// Whether proxies are known that a chain of addresses is followed through.
+    /// Whether it follows chains of addresses, because proxies are known.
     pub(crate) fn follows_chains(&self) -> bool {
         matches!(self, Self::Ip(clients) | Self::AddressField(_, clients) if clients.proxies.is_some())
     }
 
     /// The canonical text of `found`: equal keys have equal texts.
     ///
-    /// Called once per key and block, not per line: addresses are parsed only here.
+    /// It is called once per key and block, and not per line, since this is where addresses are
+    /// parsed.
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         match self {
             Self::Ip(clients) => clients.canonical(found),
-            // A field may be empty, or hold something else, whatever its name.
+            // Despite its name, the field may be empty or hold something else.
             Self::AddressField(_, clients) => {
                 Ok(clients.canonical(found).unwrap_or(Cow::Borrowed(or_dash(found))))
             }
@@ -143,7 +144,8 @@ fn without_query(path: &[u8]) -> &[u8] {
     memchr::memchr2(b'?', b'#', path).map_or(path, |end| &path[..end])
 }
 
-/// `http://host/path` is `/path`: proxies and load balancers log what was asked of them as a whole.
+/// The path of `http://host/path`: proxies and load balancers log the whole URL that they were
+/// asked for.
 fn without_host(path: &[u8]) -> &[u8] {
     let scheme = memchr::memmem::find(path, b"://").filter(|_| !path.starts_with(b"/"));
     let Some(scheme) = scheme.filter(|&end| path[..end].iter().all(u8::is_ascii_alphanumeric))
@@ -190,7 +192,7 @@ mod tests {
         ] {
             assert_eq!(key(bits, text).as_deref(), Ok(expected), "{text}");
         }
-        // Only addresses have networks.
+        // `by` changes only keys that are addresses.
         assert_eq!(LineKey::User.by(&ClientsBy::EACH), LineKey::User);
     }
 

@@ -4,8 +4,8 @@
 //! literal comma or brace is written twice. A line with a missing field (`-`, null) gives no such descriptor, as
 //! Envoy gives none for a missing header.
 //!
-//! A value that is the name of a field without its braces would make all clients one. It is refused, unless it is
-//! written in double quotes, which stand around any value that is meant as it is written.
+//! If a value is the name of a field without its braces, all clients would have the same descriptor. So such a value is
+//! refused unless it is in double quotes; any value that is meant literally can be quoted.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,11 +18,11 @@ pub(super) type Pair = (String, String);
 /// The maximum number of entries in a descriptor, as in the rules.
 const ENTRIES_MOST: usize = 32;
 
-/// How one descriptor is made from a line.
+/// The mapping from a line to one descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping(Vec<MappingEntry>);
 
-/// One key and how its value is made.
+/// One key, and the pieces of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MappingEntry {
     key: String,
@@ -50,7 +50,7 @@ impl Mapping {
         self.fields().next().is_none()
     }
 
-    /// The descriptor of a line whose fields `value` returns; none if a field that it needs is empty.
+    /// The descriptor of a line; `value` returns its fields. None if a field that the descriptor needs is empty.
     pub(super) fn descriptor<'v>(&self, value: impl Fn(&LineKey) -> &'v str) -> Option<Vec<Pair>> {
         let pair = |entry: &MappingEntry| {
             let mut text = String::new();
@@ -72,19 +72,19 @@ pub(super) fn name(pairs: &[Pair]) -> String {
     pairs.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// Why a text is not a mapping. Positions are counted in characters, from 1.
+/// The reason why a text is not a mapping. Positions are counted in characters, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MappingError {
     /// A key without a value.
     NoValue {
-        /// Which entry, from 1.
+        /// The number of the entry, from 1.
         entry: usize,
-        /// What is there.
+        /// The text that was found.
         found: String,
     },
     /// A value without a key.
     NoKey {
-        /// Which entry, from 1.
+        /// The number of the entry, from 1.
         entry: usize,
     },
     /// A brace in the wrong place.
@@ -98,7 +98,7 @@ pub(crate) enum MappingError {
     },
     /// The name of a field where its value is meant, or a field in another language's notation.
     Unbraced {
-        /// Which entry, from 1.
+        /// The number of the entry, from 1.
         entry: usize,
         key: String,
         /// The value as it was written.
@@ -177,7 +177,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, MappingError> {
             '{' => {
                 let inner = chars.by_ref().map(|(c, _)| c).take_while(|c| *c != '}');
                 let name: String = inner.collect();
-                // The position of the next character shows whether there was a closing brace.
+                // Whether there was a closing brace follows from the position of the next character.
                 let length = name.chars().count();
                 if text.chars().nth(at + length) != Some('}') {
                     return Err(MappingError::Brace { at, brace: c });
@@ -238,13 +238,14 @@ fn pieces(tokens: &[Token]) -> Vec<Piece> {
             (Token::Char(c), Some(Piece::Text(text))) => text.push(*c),
             (Token::Char(c), _) => value.push(Piece::Text(c.to_string())),
             (Token::Field(_, key), _) => value.push(Piece::Field(key.clone())),
-            (Token::Comma, _) => {} // not reached: entries are parted there
+            (Token::Comma, _) => {} // not reached: entries are split at commas
         }
     }
     value
 }
 
-/// The field that a value without its braces names, or that it has in the notation of a shell or of a log format.
+/// The field that a value probably means: one whose name has no braces, or is in the notation of a shell or of a log
+/// format.
 fn meant(key: &str, value: &[Piece]) -> Option<String> {
     match value {
         [Piece::Text(text)] => {
@@ -339,7 +340,7 @@ mod tests {
         assert_eq!(made("kind=\"${ip}\"", "::1", "").as_deref(), Some("kind=$::1"));
         assert_eq!(made("a=\"{ip}\", b=\" c \"", "::1", "").as_deref(), Some("a=::1, b= c "));
         assert_eq!(made("a=\"", "", "").as_deref(), Some("a=\""));
-        // What only contains a name is a value like any other.
+        // A value that only contains a name is like any other value.
         assert_eq!(made("a=users, b=by ip", "", "").as_deref(), Some("a=users, b=by ip"));
     }
 

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     name_notes(&args.files, &tallies);
     name_policies_without_table(&args.policies);
     name_constant_descriptors(&args.rules.descriptors);
-    // The reader of the report may close the pipe in the middle of it; the files are written all the same.
+    // The reader of the report may close the pipe before its end. The files are written all the same.
     let printed = print(&report, args.json.then(|| report.to_json()));
     if let Some(file) = &args.html {
         output::write(file, &report.to_html().map_err(Failure::Output)?)?;
@@ -131,11 +131,11 @@ fn replay_stream(
     Ok((tallies, report))
 }
 
-/// A replay uses a whole word per key; a [`KeyedLimiter`] uses part of the word for the key. The report notes each
-/// policy that therefore fits no table of a server.
+/// Prints a note for each policy that fits no table of a server. A replay uses a whole word per key, whereas a
+/// [`KeyedLimiter`] uses part of the word for the key.
 fn name_policies_without_table(policies: &[WrittenPolicy]) {
     for written in policies {
-        // No request is timed, and a real clock takes milliseconds to calibrate.
+        // The clock is never read, and a real one would take milliseconds to calibrate.
         if let Err(error) = KeyedLimiter::<str>::with_clock(written.policy, 1, ManualClock::new()) {
             // An error means that standard error is closed.
             let _ = writeln!(io::stderr(), "note: a keyed limiter cannot hold {written}: {error}");
@@ -143,7 +143,7 @@ fn name_policies_without_table(policies: &[WrittenPolicy]) {
     }
 }
 
-/// Such a descriptor limits all clients as one, which is easily meant otherwise.
+/// Prints a note for each constant descriptor, because it limits all clients as one, which is seldom meant.
 fn name_constant_descriptors(mappings: &[mapping::Mapping]) {
     for (_, n) in mappings.iter().zip(1..).filter(|(mapping, _)| mapping.is_constant()) {
         // An error means that standard error is closed.
@@ -155,7 +155,7 @@ fn name_constant_descriptors(mappings: &[mapping::Mapping]) {
     }
 }
 
-/// What was read in one of several ways, or reads as if another was meant.
+/// Prints the notes of each file, about lines that may have been meant otherwise than they were read.
 fn name_notes(files: &[String], tallies: &[LineTally]) {
     for (file, tally) in files.iter().zip(tallies) {
         for note in tally.notes(file) {
@@ -165,7 +165,7 @@ fn name_notes(files: &[String], tallies: &[LineTally]) {
     }
 }
 
-/// On standard error, so that the report can be piped.
+/// Prints bad lines on standard error, so that the report can be piped.
 fn name_bad_lines(files: &[String], tallies: &[LineTally]) {
     let all: u64 = tallies.iter().map(|tally| tally.bad).sum();
     let named = files.iter().zip(tallies).flat_map(|(file, tally)| {
@@ -184,7 +184,7 @@ fn name_bad_lines(files: &[String], tallies: &[LineTally]) {
     }
 }
 
-/// As JSON if given, else as text.
+/// Prints the JSON if it is given, else the report as text.
 fn print(report: &impl Display, json: Option<serde_json::Result<String>>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match json {

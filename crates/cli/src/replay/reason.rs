@@ -1,11 +1,11 @@
-//! Why a line is bad, with what would be accepted.
+//! The reasons why lines are bad; each says what would be accepted.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::replay::text;
 
-/// Why a line is bad.
+/// The reason why a line is bad.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reason(String);
 
@@ -28,7 +28,7 @@ impl Reason {
         ))
     }
 
-    /// `later` is an address behind what stands in the place of the client.
+    /// `later` is an address behind the text that stands in the place of the client.
     #[cold]
     pub(super) fn client_behind(found: &[u8], later: &[u8], format: &str) -> Self {
         let (found, later) = (quoted(found), quoted(later));
@@ -65,7 +65,7 @@ impl Reason {
         Self(format!("{key} is not in {format} lines, which have {}", present.join(", ")))
     }
 
-    /// `after` is what should stand behind the field, or at the start of the line.
+    /// `after` is the text that should stand behind the field, or at the start of the line.
     #[cold]
     pub(super) fn no_text(after: &[u8], field: Option<&str>, format: &str) -> Self {
         let place = field.map_or("at the start".to_owned(), |field| format!("behind {field}"));

@@ -1,8 +1,8 @@
 //! [`Reorder`]: puts the lines of an endless input in the order of time, within a span.
 //!
 //! Lines wait until one comes that is newer by more than the reorder span; then they are handed over, oldest first. A
-//! line that is older than a line already handed over is late: it is handed over at the time up to which lines were
-//! handed over. So time never runs backwards, and every line is handed over exactly once.
+//! line that is older than a line already handed over is late: it is handed over with the time up to which lines were
+//! handed over before it. So time never runs backwards, and every line is handed over exactly once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,7 +19,7 @@ pub(crate) struct Reorder<T> {
 }
 
 impl<T: Ord> Reorder<T> {
-    /// For lines that are out of order by at most `reorder_ns`.
+    /// A buffer for lines that are out of order by at most `reorder_ns`.
     pub(crate) fn new(reorder_ns: u64) -> Self {
         let waiting = BinaryHeap::new();
         Self { waiting, reorder_ns, decided_to_ns: 0, late_lines: 0, span: None }

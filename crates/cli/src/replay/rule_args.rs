@@ -6,7 +6,8 @@ use tollgate_rules::Settings;
 
 use super::mapping::Mapping;
 
-/// Repeated for each option below: clap ignores that `--rules` is required if another option excludes it.
+/// The options that exclude rules. They are repeated at each option below, because clap ignores that `--rules` is
+/// required if another option excludes it.
 const NOT_RULES: [&str; 2] = ["policies", "suggest"];
 
 /// Rules in place of policies.
@@ -63,7 +64,7 @@ pub(crate) struct RuleArgs {
 }
 
 impl RuleArgs {
-    /// The settings of all rules. Descriptors are not limited in size here, because lines are not either.
+    /// The settings of all rules. They do not limit the size of descriptors, because lines are not limited either.
     pub(super) fn settings(&self) -> Settings {
         Settings {
             compat: self.compat,

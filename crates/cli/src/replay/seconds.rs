@@ -1,4 +1,4 @@
-//! How many requests were admitted in each second of the wall clock.
+//! The number of requests that were admitted in each second of the wall clock.
 
 use std::cmp::Ordering;
 
@@ -10,8 +10,8 @@ fn second(nanos: u64) -> u32 {
     u32::try_from(nanos / SECOND_NS).unwrap_or(u32::MAX)
 }
 
-/// Seconds in their order, with the number of requests admitted in each; seconds without any are left out. Parts of a
-/// log are counted separately, and merged.
+/// Seconds in their order, with the number of requests that were admitted in each; seconds without any are left out.
+/// Parts of a log are counted separately, and merged.
 #[derive(Debug, Default)]
 pub(crate) struct Seconds(Vec<(u32, u32)>);
 
@@ -56,7 +56,7 @@ impl Seconds {
     }
 }
 
-/// Only the peak, in fixed memory, for requests that all come in the order of time.
+/// The peak alone, in fixed memory, for requests that all come in the order of time.
 #[derive(Debug, Default)]
 pub(crate) struct Peak {
     second: u32,

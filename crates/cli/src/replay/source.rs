@@ -1,7 +1,7 @@
 //! Inputs as blocks of whole lines: files, standard input, compressed or plain.
 //!
-//! Blocks are the unit of parallel parsing and the bound on memory: there is one per thread, its buffer is reused for
-//! the next block, and no text outlives it.
+//! Blocks are the unit of parallel parsing and bound the memory: there is one per thread, its buffer is reused for the
+//! next block, and no text outlives it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,8 +15,8 @@ use super::unpack::unpacked;
 use super::wrapped::unwrap;
 use crate::failure::Failure;
 
-/// Large enough that reading and handing over a block costs little compared with parsing it, small enough that a
-/// second core has work in a small file. Also the maximum length of a line.
+/// The size of a block, and so the maximum length of a line. It is so large that reading and handing over a block costs
+/// little beside parsing it, and so small that a second core has work in a small file.
 const BLOCK_BYTES: usize = 2 << 20;
 
 /// A piece of an input that ends at the end of a line.
@@ -29,7 +29,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Takes the lines out of the objects of a collector.
+    /// Takes the lines out of a collector's objects.
     pub(crate) fn unwrap(&mut self) {
         let length = unwrap(&mut self.buffer[self.lines.clone()]);
         self.lines.end = self.lines.start + length;
@@ -98,7 +98,7 @@ impl Sources {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(block.buffer);
     }
 
-    /// Ends every input after what has been read of it.
+    /// Ends every input after the part that has been read.
     pub(crate) fn stop(&self) {
         // Relaxed: the flag publishes nothing else, and it may be seen later.
         self.stopped.store(true, Ordering::Relaxed);
@@ -120,14 +120,14 @@ impl Sources {
     }
 }
 
-/// Ctrl-C also ends the process that writes into the pipe, so the input ends. Without the handler Ctrl-C would end
-/// the run without a report, which is no reason not to start.
+/// Makes Ctrl-C end the inputs, so that there is a report. If the handler cannot be installed, Ctrl-C ends the run
+/// without a report, which is no reason not to start.
 pub(crate) fn end_by_interrupt(sources: &Arc<Sources>) {
     let shared = Arc::clone(sources);
     let _ = ctrlc::set_handler(move || shared.stop());
 }
 
-/// Drawn on standard error, and only on a terminal.
+/// The progress bar. It is drawn on standard error, and only on a terminal.
 fn progress(total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
         Some(bytes) => {
@@ -145,7 +145,7 @@ fn progress(total: Option<u64>) -> ProgressBar {
 #[derive(Debug, PartialEq, Eq)]
 enum SourceState {
     Reading,
-    /// In a line that filled a block: its beginning was returned, the rest is skipped.
+    /// Inside a line that filled a block. Its beginning was returned, and the rest is skipped.
     Skipping,
     Ended,
 }
@@ -197,7 +197,7 @@ impl Blocks<'_> {
         }
         let mut lines = 0..filled;
         if skipping {
-            // Still inside the long line if it does not end here either.
+            // If the long line does not end here either, all of the buffer is skipped.
             lines.start = memchr::memchr(b'\n', &buffer[..filled]).map_or(filled, |end| end + 1);
         }
         if at_end {
@@ -213,7 +213,7 @@ impl Blocks<'_> {
             }
         }
         if self.sources.is_stopped() {
-            self.state = SourceState::Ended; // stopped between lines: the rest of the last line is not read
+            self.state = SourceState::Ended; // the rest of the last line is not read
         }
         let block = Block { index: self.index, buffer, lines };
         if block.lines.is_empty() {
@@ -281,7 +281,7 @@ mod tests {
         for long in [BLOCK_BYTES, 2 * BLOCK_BYTES - 4, 5 * BLOCK_BYTES / 2] {
             let input = [b"a\n", &vec![b'x'; long][..], b"\nb\nc"].concat();
             let blocks = blocks(&input, 70_000);
-            let text = blocks.join(&b'\n'); // a block that was cut has no newline of its own
+            let text = blocks.join(&b'\n'); // a cut block has no newline of its own
             let lines: Vec<_> = text.split(|&b| b == b'\n').filter(|l| !l.is_empty()).collect();
             assert_eq!(lines[0], b"a");
             assert!(lines[1].len() <= BLOCK_BYTES && lines[1].iter().all(|&b| b == b'x'));

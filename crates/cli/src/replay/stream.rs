@@ -1,8 +1,8 @@
 //! Decides endless input in bounded memory while it reads.
 //!
-//! Memory holds the lines that may still have to be reordered ([`Reorder`]), and one account per key. A line that
-//! comes too late for that is decided at the time up to which lines were decided: so no more is admitted than a
-//! limiter at that moment would admit.
+//! Memory holds the lines that may still have to be reordered ([`Reorder`]), and one account per key. A line that comes
+//! too late to be reordered is decided at the time up to which lines were decided. So no more is admitted than a
+//! limiter would admit at that moment.
 
 use std::convert::Infallible;
 

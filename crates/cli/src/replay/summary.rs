@@ -1,4 +1,4 @@
-//! [`LogSummary`]: what was read, as every report begins.
+//! [`LogSummary`]: the log that was read, with which every report begins.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ pub(crate) struct LogSummary {
     /// Lines that are neither blank nor left out.
     lines: u64,
     bad_lines: u64,
-    /// Only with `--where`.
+    /// Set only with `--where`.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out_lines: Option<u64>,
-    /// Only for a stream: lines that came too late to be reordered.
+    /// Set only for a stream: lines that came too late to be reordered.
     #[serde(skip_serializing_if = "Option::is_none")]
     late_lines: Option<u64>,
     /// The time of the oldest request.

@@ -1,12 +1,13 @@
 //! Makes text from a log safe to print.
 
-/// The text with everything escaped that a terminal might interpret, or could not show.
+/// The text, in which all characters are escaped that a terminal might interpret, or could not
+/// show.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
             match c {
-                // Harmless, and hard to read when escaped.
+                // These are harmless, and hard to read when escaped.
                 '"' | '\'' | '\\' => out.push(c),
                 // Control characters, and those that change the direction of writing.
                 _ => out.extend(c.escape_debug()),

@@ -6,7 +6,7 @@
 
 use crate::spans;
 
-/// The number that fits into a picture, at 4 KB for each part of a log.
+/// The number of bins, which fits into a picture. They take 4 KB for each part of a log.
 const BINS: u64 = 240;
 
 /// The requests of one bin.

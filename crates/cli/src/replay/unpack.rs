@@ -1,7 +1,7 @@
-//! What is done to the bytes of an input before lines are looked for: compressions are undone, UTF-16 becomes UTF-8,
-//! and zeros are left out that a rotated log begins with.
+//! Prepares the bytes of an input before lines are looked for: it undoes compressions, turns UTF-16 into UTF-8, and
+//! leaves out the zeros that a rotated log begins with.
 //!
-//! What a file is, is told by its first bytes, not by its name.
+//! The kind of a file follows from its first bytes and not from its name.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
@@ -12,10 +12,11 @@ use ruzstd::decoding::StreamingDecoder;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A file of xz may ask for as much memory as this, in KiB: all levels of its tool ask for less.
+/// The maximum memory that a file of xz may ask for, in KiB. All levels of its tool ask for less.
 const XZ_KIB_MOST: u32 = 1 << 20;
 
-/// What packs files that are not unpacked here: its first bytes, where they are, its name, and what unpacks it.
+/// Formats of packed files that are not unpacked here: their first bytes, the offset of these, the name, and a command
+/// that unpacks them.
 const REFUSED: [(&[u8], usize, &str, &str); 6] = [
     (b"PK\x03\x04", 0, "an archive of zip", "unzip -p"),
     (b"7z\xBC\xAF\x27\x1C", 0, "an archive of 7-Zip", "7z x -so"),
@@ -25,7 +26,7 @@ const REFUSED: [(&[u8], usize, &str, &str); 6] = [
     (b"ustar", 257, "an archive of tar", "tar -xOf"),
 ];
 
-/// The plain bytes of an input, and what they were packed as, if that is not gzip.
+/// The plain bytes of an input, and the names of its packings other than gzip.
 pub(super) fn unpacked(
     raw: impl Read + Send + 'static,
 ) -> io::Result<(Box<dyn Read + Send>, Vec<&'static str>)> {
@@ -61,7 +62,7 @@ pub(super) fn unpacked(
     let is_big = match start {
         [0xFF, 0xFE, ..] => Some(false),
         [0xFE, 0xFF, ..] => Some(true),
-        // Without a mark: each of the first characters has a zero beside it.
+        // UTF-16 without a byte order mark: each of the first characters has a zero beside it.
         [1..=255, 0, 1..=255, 0, 1..=255, 0, ..] => Some(false),
         [0, 1..=255, 0, 1..=255, 0, 1..=255, ..] => Some(true),
         _ => None,
@@ -76,7 +77,7 @@ pub(super) fn unpacked(
     Ok((Box::new(WithoutZeros { reader: plain, at_start: true, was_zero: false }), told))
 }
 
-/// Frames of zstd, one behind the other.
+/// The frames of a zstd file, one after the other.
 struct Frames<R: BufRead> {
     /// None while a frame is read.
     raw: Option<R>,
@@ -84,7 +85,7 @@ struct Frames<R: BufRead> {
 }
 
 impl<R: BufRead> Frames<R> {
-    /// Begins the next frame, if there is one. Those that have nothing for readers are skipped.
+    /// Begins the next frame, if there is one. Skippable frames have no content and are skipped.
     fn begin(&mut self) -> io::Result<bool> {
         while let Some(mut raw) = self.raw.take() {
             let start = raw.fill_buf()?;
@@ -122,7 +123,7 @@ impl<R: BufRead> Read for Frames<R> {
     }
 }
 
-/// UTF-16 as UTF-8. A mark at the start is kept as one.
+/// Reads UTF-16 as UTF-8. A byte order mark at the start is kept.
 struct Utf16<R> {
     reader: R,
     is_big: bool,
@@ -143,12 +144,12 @@ impl<R: BufRead> Utf16<R> {
         Ok(Some(if self.is_big { u16::from_be_bytes(unit) } else { u16::from_le_bytes(unit) }))
     }
 
-    /// The next characters.
+    /// Decodes the next characters.
     fn fill(&mut self) -> io::Result<()> {
         let mut units = Vec::new();
         while let Some(unit) = self.unit()? {
             units.push(unit);
-            // Not between the halves of a character.
+            // Does not stop between the halves of a character.
             if units.len() >= BUFFER_BYTES / 4 && !(0xD800..0xDC00).contains(&unit) {
                 break;
             }
@@ -171,8 +172,8 @@ impl<R: BufRead> Read for Utf16<R> {
     }
 }
 
-/// Leaves out zeros at the start of a line: a server that writes on where it was, in a log that was cut off there, makes
-/// the system fill what is in front. Several of them within a line, as after a failure of the machine, end it.
+/// Leaves out zeros at the start of a line. They come from a log that was truncated while a server kept its position in
+/// it: the system fills the gap with zeros. Several zeros within a line, as after a failure of the machine, end it.
 struct WithoutZeros<R> {
     reader: R,
     at_start: bool,
@@ -197,7 +198,7 @@ impl<R: Read> Read for WithoutZeros<R> {
 }
 
 impl<R> WithoutZeros<R> {
-    /// So many bytes are left.
+    /// Compacts the bytes in place, and returns the number that is left.
     fn compact(&mut self, bytes: &mut [u8]) -> usize {
         let mut kept = 0;
         for at in 0..bytes.len() {

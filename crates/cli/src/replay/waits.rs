@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The maximum wait of each class in seconds, and its name. A tenth class holds longer ones.
+/// The maximum wait of each class in seconds, and its name. A tenth class holds longer waits.
 const CLASSES: [(u64, &str); 9] = [
     (1, "up to 1s"),
     (5, "up to 5s"),

@@ -9,14 +9,14 @@ use super::chain::is_chain;
 use super::key::LineKey;
 use super::reason::Reason;
 
-/// What is read from each line besides its time.
+/// The parts that are read from each line besides its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// This part.
     One(LineKey),
-    /// All of these, in this order.
+    /// All of these parts, in this order.
     Row(Vec<LineKey>),
-    /// The same as one text, to be read: with `, ` in between, and commas within a part doubled.
+    /// The same parts as one readable text, with `, ` in between, and commas within a part doubled.
     Joined(Vec<LineKey>),
 }
 
@@ -47,7 +47,7 @@ impl Wanted {
         }
     }
 
-    /// A part of `found` that is a chain of addresses and is taken as a whole.
+    /// The first part of `found` that is a chain of addresses and is taken as a whole.
     pub(crate) fn chain<'t>(&self, found: &'t [u8]) -> Option<&'t [u8]> {
         let whole = |key: &LineKey| {
             matches!(key, LineKey::Field(_) | LineKey::AddressField(..)) && !key.follows_chains()
@@ -61,7 +61,7 @@ impl Wanted {
         }
     }
 
-    /// The client's address in a canonical text, if it is a part of that.
+    /// The client's address in a canonical text, if it is among the parts.
     pub(crate) fn client<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
         let is_client = |key: &LineKey| matches!(key, LineKey::Ip(_));
         match self {
@@ -69,7 +69,7 @@ impl Wanted {
             Self::Row(keys) => {
                 keys.iter().zip(parts(text)).find(|(key, _)| is_client(key)).map(|(_, part)| part)
             }
-            // Other parts may have anything in them, but nothing stands in front of the first.
+            // The address is looked for only in first place, because other parts may contain any text.
             Self::Joined(keys) => {
                 let end = memchr::memmem::find(text, b", ").unwrap_or(text.len());
                 keys.first().filter(|key| is_client(key)).map(|_| &text[..end])
@@ -85,7 +85,7 @@ impl Wanted {
         }
     }
 
-    /// What is found, given each part by its place.
+    /// Gathers the parts; `part` returns each by its index.
     #[inline]
     pub(crate) fn gather<'l>(
         &self,

@@ -1,8 +1,8 @@
-//! Lines of a log that a collector keeps inside of objects: Docker's json-file, and the journal as JSON.
+//! Takes out lines that a collector keeps inside of objects: Docker's json-file, and the journal as JSON.
 
 use serde::Deserialize;
 
-/// What Docker writes for a line, which may be a part of one if it is long.
+/// The object that Docker writes for a line, or for a part of a long line.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "an object without these, or with more, is something else")]
@@ -13,7 +13,7 @@ struct DockerLine {
     attrs: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
-/// What `journalctl -o json` writes.
+/// The object that `journalctl -o json` writes.
 #[derive(Deserialize)]
 struct JournalLine {
     #[serde(rename = "MESSAGE")]
@@ -22,8 +22,8 @@ struct JournalLine {
     _time: String,
 }
 
-/// Puts the lines inside in the place of those around them, if these are of such a collector. Returns how long they
-/// are: never longer than what they were in.
+/// Replaces the objects of such a collector by the lines inside. Returns the new length, which is never more than the
+/// old one.
 pub(super) fn unwrap(block: &mut [u8]) -> usize {
     let start = block.trim_ascii_start();
     if !start.starts_with(b"{\"") || inner(first_line(start)).is_none() {
@@ -48,7 +48,7 @@ pub(super) fn unwrap(block: &mut [u8]) -> usize {
     written
 }
 
-/// The first line with what ends it.
+/// The first line, with its end.
 fn first_line(text: &[u8]) -> &[u8] {
     &text[..memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1)]
 }

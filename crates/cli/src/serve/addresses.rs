@@ -1,4 +1,4 @@
-//! Where to listen, from flags and variables.
+//! The addresses to listen on, from flags and variables.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,12 +11,12 @@ use super::setting::{Setting, SettingError, first};
 
 const HOSTS: &str = "an IP address or a host name, as in 0.0.0.0";
 
-/// A flag that takes an address, the variables of envoyproxy/ratelimit for the same, and the port without either.
+/// A flag that takes an address, the variables of envoyproxy/ratelimit for the same address, and the default port.
 struct AddressSetting {
     flag: &'static str,
     host: &'static str,
     port: &'static str,
-    /// Both variables, as a source.
+    /// The names of both variables, for the source of the value.
     both: &'static str,
     usual_port: u16,
 }
@@ -43,7 +43,7 @@ const ADMIN: AddressSetting = AddressSetting {
     usual_port: 6070,
 };
 
-/// Where a service with these settings answers health checks without TLS.
+/// The address at which a service with these settings answers health checks without TLS.
 pub(super) fn health(
     given: &Given,
     environment: &Environment,
@@ -75,7 +75,8 @@ pub(super) fn admin(
     ADMIN.resolve(given.args.admin.as_ref(), loopback, given, environment)
 }
 
-/// A service that the variables of envoyproxy/ratelimit start listens on IPv6 and IPv4, as envoyproxy/ratelimit does.
+/// The default address of a port. A service that is started by variables of envoyproxy/ratelimit listens on IPv6 and
+/// IPv4, as envoyproxy/ratelimit does.
 fn everywhere(given: &Given) -> impl Fn(u16) -> HostPort {
     let by_variables = given.args.rules.is_none();
     move |port| match by_variables {
@@ -84,7 +85,8 @@ fn everywhere(given: &Given) -> impl Fn(u16) -> HostPort {
     }
 }
 
-/// In the variables of envoyproxy/ratelimit 0.0.0.0 has the meaning that Go gives it: all addresses of IPv6 and IPv4.
+/// The address as Go understands it: in the variables of envoyproxy/ratelimit 0.0.0.0 means all addresses of IPv6 and
+/// IPv4.
 pub(super) fn as_in_go(address: HostPort) -> HostPort {
     match address {
         HostPort::Address(at) if at.ip().is_unspecified() => HostPort::Everywhere(at.port()),

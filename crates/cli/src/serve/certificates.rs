@@ -54,7 +54,8 @@ fn of_flags(
     Ok((files, given.source(&name(names[0]))))
 }
 
-/// A certificate and its key, both or none, and no authority without them. `told` is how the user has named a setting.
+/// A certificate with its key. Fails if only one of them is given, or an authority of clients without them. `told`
+/// returns the name by which the user has given a setting.
 fn whole(
     [certificate, key, authority]: [&Option<PathBuf>; 3],
     names: TlsNames,

@@ -1,6 +1,6 @@
-//! [`Effective`]: the settings of the service, and where each value comes from.
+//! [`Effective`]: the settings of the service, each with the source of its value.
 //!
-//! What is [`Given`] takes precedence over the variables of envoyproxy/ratelimit, and these over the default.
+//! A value that is [`Given`] takes precedence over the variables of envoyproxy/ratelimit, and these over the default.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub(super) struct Effective {
     pub(super) grpc: Setting<HostPort>,
     pub(super) grpc_socket: Setting<Option<PathBuf>>,
     pub(super) grpc_tls: Setting<Option<TlsFiles>>,
-    /// In seconds.
+    /// The age in seconds.
     pub(super) grpc_max_age: Setting<Option<u32>>,
     pub(super) grpc_max_age_grace: Setting<Option<u32>>,
     /// Its password is not printed.
@@ -70,7 +70,7 @@ pub(super) struct Effective {
 }
 
 impl Effective {
-    /// A sentence for each setting that means nothing beside the others.
+    /// A sentence for each setting that has no effect beside the others.
     pub(super) fn unheeded(&self, environment: &Environment) -> impl Iterator<Item = String> {
         let grace = environment.text(GRACE).filter(|_| self.grpc_max_age.value.is_none());
         let grace = grace.map(|_| {
@@ -143,7 +143,7 @@ impl Effective {
                 TrustedProxies::default(),
             ),
             metadata: truth(args.metadata, "metadata", "RESPONSE_DYNAMIC_METADATA")?,
-            // A control plane sends the state of the world: what is not in it is gone.
+            // A control plane sends the state of the world, so a domain that is missing from it is gone.
             allow_empty: own((args.allow_empty, from("allow-empty")), is_xds),
             healthy_without_rules: watched::healthy_without_rules(given, environment)?,
             linger_rules: optional((args.linger_rules, from("linger-rules")), (None, "")),
@@ -225,19 +225,19 @@ impl Effective {
     }
 }
 
-/// A health check that runs every second has noticed by then.
+/// Within this time a health check that runs every second has noticed the stop.
 const LINGER_STOP: u16 = 2;
 
 const GRACE: &str = "GRPC_MAX_CONNECTION_AGE_GRACE";
 
-/// The maximum age of gRPC connections, and what follows it.
+/// The maximum age of gRPC connections, and the grace after it.
 fn grpc_max_age(
     given: &Given,
     environment: &Environment,
 ) -> Result<[Setting<Option<u32>>; 2], SettingError> {
     let variable = |name: &'static str| -> Result<_, BadVariable> {
         let age = environment.duration(name, Duration::ZERO..=MAX_AGE, AGES)?;
-        // 0 is none, as there; and less than a second is a second.
+        // 0 means no age, as in envoyproxy/ratelimit; less than a second is rounded up to one.
         let seconds = age.map(|age| age.as_secs() + u64::from(age.subsec_nanos() > 0));
         let seconds = seconds.and_then(|seconds| u32::try_from(seconds).ok());
         Ok((seconds.filter(|seconds| *seconds > 0), name))
@@ -249,7 +249,8 @@ fn grpc_max_age(
     let grace = optional(grace, variable(GRACE)?);
     match grace.source {
         _ if age.value.is_some() || grace.value.is_none() => Ok([age, grace]),
-        // There connections have an age unless it is set; here the grace has nothing to follow, which is logged.
+        // In envoyproxy/ratelimit connections have an age by default. Here they do not, so the grace has no effect,
+        // which is logged.
         SettingSource::Variable(name) if name == GRACE => {
             Ok([age, Setting { value: None, source: SettingSource::Default }])
         }
@@ -274,7 +275,7 @@ fn resp(given: &Given) -> Result<Setting<Option<RespOptions>>, SettingError> {
     }
 }
 
-/// Only with a file to write.
+/// The time between two writes of the state. It is refused if there is no file to write.
 fn state_every(given: &Given) -> Result<Setting<u16>, SettingError> {
     if given.args.state_every.is_some() && given.args.state.is_none() {
         let found = given.name_of("state-every");

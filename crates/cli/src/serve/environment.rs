@@ -1,5 +1,5 @@
-//! [`Environment`]: the variables that are set. How each of envoyproxy/ratelimit's is treated is in variables.rs; our own
-//! follow from the flags: see given.rs.
+//! [`Environment`]: the variables that are set. variables.rs lists the treatment of each variable of
+//! envoyproxy/ratelimit; our own follow from the flags (given.rs).
 //!
 //! A variable that is set to an empty text counts as not set.
 
@@ -52,7 +52,7 @@ impl Environment {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The names of all that are set.
+    /// The names of all variables that are set.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.values.keys().map(String::as_str).filter(move |name| self.own(name).is_some())
     }
@@ -68,7 +68,7 @@ impl Environment {
         self.text(name).map(parse).transpose()
     }
 
-    /// Refuses variables without which other limits would hold.
+    /// Refuses variables that cannot be honoured and without which other limits would hold.
     pub(super) fn refuse_what_would_mislead(&self) -> Result<(), BadVariable> {
         for &(name, fate, as_here) in &VARIABLES {
             let (Refused(accepted), Some(found)) = (fate, self.text(name)) else { continue };
@@ -79,7 +79,7 @@ impl Environment {
         Ok(())
     }
 
-    /// In the notation of Go.
+    /// A boolean in the notation of Go.
     pub(super) fn truth(&self, name: &'static str) -> Result<Option<bool>, BadVariable> {
         let read = |text: &str| match text {
             _ if ON.contains(&text) => Ok(true),
@@ -120,7 +120,7 @@ impl Environment {
         VARIABLES.iter().filter_map(told).collect()
     }
 
-    /// Whether one of these variables is set to a value that helps, and is itself honoured.
+    /// Whether one of these variables is set to a value that satisfies the need, and is itself honoured.
     fn meets(&self, need: Need) -> bool {
         need.iter().any(|&(name, values)| {
             let is_set =
@@ -134,7 +134,7 @@ impl Environment {
         })
     }
 
-    /// The variables that are set and honoured, with their values; a value that may have a password in it is left out.
+    /// The variables that are set and honoured, with their values; a value that may contain a password is left out.
     pub(super) fn heeded(&self) -> impl Iterator<Item = (&'static str, Option<&str>)> {
         VARIABLES.iter().filter_map(|&(name, fate, _)| {
             let value = self.text(name)?;
@@ -155,7 +155,7 @@ impl FromIterator<(String, String)> for Environment {
     }
 }
 
-/// As in `REDIS_TLS=true or REDIS_SOCKET_TYPE=tls`.
+/// The need in words, as in `REDIS_TLS=true or REDIS_SOCKET_TYPE=tls`.
 fn words(need: Need) -> String {
     let word = |&(name, values): &(&str, &[&str])| match values {
         _ if values == ON => format!("{name}=true"),
@@ -165,7 +165,7 @@ fn words(need: Need) -> String {
     need.iter().map(word).collect::<Vec<_>>().join(" or ")
 }
 
-/// Numbers with their units one after the other; a zero needs none.
+/// Parses a duration of Go: numbers with their units, one after the other. A zero needs no unit.
 fn go_duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Whatever is set is told, unless it asks for what is done anyway.
+    /// Every variable that is set without an effect is reported, unless it asks for the default behaviour.
     #[test]
     fn no_variable_is_ignored_in_silence() {
         for (name, fate, _) in VARIABLES {
@@ -264,7 +264,7 @@ mod tests {
         let lacks_plane = "CONFIG_GRPC_XDS_SERVER_USE_TLS is set and means nothing here without CONFIG_TYPE=GRPC_XDS_SOTW";
         let lacks_tls = "CONFIG_GRPC_XDS_SERVER_TLS_CACERT is set and means nothing here without \
                          CONFIG_GRPC_XDS_SERVER_USE_TLS=true";
-        // A switch that is itself without effect switches nothing on.
+        // A switch that is itself without effect does not satisfy a need.
         assert_eq!(told(&[certificate, tls]), [lacks_plane, lacks_tls]);
         let plane = ("CONFIG_TYPE", "GRPC_XDS_SOTW");
         assert_eq!(told(&[certificate, plane]), [lacks_tls]);

@@ -1,4 +1,4 @@
-//! [`Given`]: what `tollgate serve` is told, by flags, by variables of its own, and by a file.
+//! [`Given`]: the settings that `tollgate serve` gets from flags, from variables of its own, and from a file.
 //!
 //! All names of a setting follow from its flag: `--http-socket`, the variable `TOLLGATE_HTTP_SOCKET`, and the key
 //! `http-socket` of the file. So there is no list of them: whatever [`ServeArgs`] declares is looked up in all three,
@@ -18,22 +18,22 @@ use super::environment::Environment;
 use super::setting::{BadValue, SettingError, SettingSource};
 use super::settings_file::{FileError, FileProblem, SettingsFile};
 
-/// What the names of all variables of our own begin with.
+/// The beginning of the names of our own variables.
 const PREFIX: &str = "TOLLGATE_";
 
 /// The flag that names the file: the only one with a value that the file cannot have.
 const FILE: &str = "config";
 
-/// What all settings are given.
+/// The given values of all settings.
 pub(super) struct Given {
-    /// As if the command line had said all of it.
+    /// The arguments as if the command line had all of the values.
     pub(super) args: ServeArgs,
     /// The file that was read.
     pub(super) file: Option<PathBuf>,
     values: BTreeMap<String, GivenValue>,
 }
 
-/// The value of a flag, or several, in words.
+/// The value or the values of a flag, as text.
 #[derive(Clone, Debug)]
 struct GivenValue {
     texts: Vec<OsString>,
@@ -70,7 +70,7 @@ pub(crate) fn with_names(command: Command) -> Command {
 }
 
 impl Given {
-    /// Finds the value of each flag, and parses them. `path` is what `--config` says.
+    /// Finds the value of each flag, and parses the values. `path` is the value of `--config`.
     pub(super) fn resolve(
         flags: &ArgMatches,
         path: Option<&Path>,
@@ -107,13 +107,13 @@ impl Given {
         }
     }
 
-    /// Where the value of a flag comes from.
+    /// The source of a flag's value.
     pub(super) fn source(&self, name: &str) -> SettingSource {
         debug_assert!(settings(&command()).any(|(known, _)| known == name), "{name}");
         self.values.get(name).map_or(SettingSource::Default, |value| value.source.clone())
     }
 
-    /// How the user has named a setting.
+    /// The name by which the user has given a setting.
     pub(super) fn name_of(&self, name: &str) -> String {
         match self.source(name) {
             SettingSource::Variable(variable) => variable.into_owned(),
@@ -122,7 +122,7 @@ impl Given {
         }
     }
 
-    /// The settings that have other values there.
+    /// The settings that have other values in `other`.
     pub(super) fn different<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
         let texts = |given: &'a Self, name: &str| given.values.get(name).map(|value| &value.texts);
         let names = self.values.keys().chain(other.values.keys());
@@ -170,7 +170,7 @@ fn refuse_unknown_keys(file: &SettingsFile, command: &Command) -> Result<(), Fil
     }
 }
 
-/// The setting that an unknown name may mean: what clap would suggest for it as a flag.
+/// The setting that an unknown name may mean: the flag that clap would suggest for it.
 fn meant(name: &str, command: &Command) -> Option<String> {
     let refused = command.clone().try_get_matches_from([format!("--{name}")]).err()?;
     let Some(ContextValue::String(flag)) = refused.get(ContextKind::SuggestedArg) else {
@@ -180,7 +180,7 @@ fn meant(name: &str, command: &Command) -> Option<String> {
     settings(command).map(|(name, _)| name).find(|name| *name == flag).map(str::to_owned)
 }
 
-/// The variables that begin as ours do and are none, with a sentence for each.
+/// The variables that begin like ours and are not known, with a sentence for each.
 pub(super) fn unknown_variables(environment: &Environment) -> Vec<String> {
     let command = command();
     let is_known = |found: &str| {
@@ -199,13 +199,13 @@ pub(super) fn unknown_variables(environment: &Environment) -> Vec<String> {
     told.collect()
 }
 
-/// Kubernetes tells each pod of the Services beside it: of one named `tollgate` by `TOLLGATE_SERVICE_HOST`,
-/// `TOLLGATE_PORT` and so on. A test keeps our own names apart from these.
+/// Whether Kubernetes sets a variable for a Service. Each pod has variables for the Services beside it; for one named
+/// `tollgate` they are `TOLLGATE_SERVICE_HOST`, `TOLLGATE_PORT` and so on. A test keeps our own names apart from these.
 fn is_of_a_kubernetes_service(rest: &str) -> bool {
     rest.ends_with("PORT") || rest.contains("PORT_") || rest.ends_with("SERVICE_HOST")
 }
 
-/// Which value clap has refused, and why.
+/// The value that clap has refused, and the reason.
 fn bad_value(
     error: &clap::Error,
     command: &Command,
@@ -215,7 +215,7 @@ fn bad_value(
         Some(ContextValue::String(text)) => text.clone(),
         _ => String::new(),
     };
-    // As in `--poll <SECONDS>` and `--shadow[=<TRUTH>]`.
+    // The text is as in `--poll <SECONDS>` or `--shadow[=<TRUTH>]`.
     let flag = text(ContextKind::InvalidArg);
     let name = flag.trim_start_matches('-').split([' ', '=', '[']).next().unwrap_or_default();
     let arg = settings(command).find(|(known, _)| *known == name).map(|(_, arg)| arg);

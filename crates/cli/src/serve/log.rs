@@ -1,5 +1,5 @@
-//! Logs on standard error, as text or as JSON. They contain nothing of requests, but for denials if `--log-denials` asks for
-//! them.
+//! Logs on standard error, as text or as JSON. They contain nothing of requests, except denials if `--log-denials` asks
+//! for them.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
@@ -42,7 +42,7 @@ pub(super) struct UnknownName;
 impl FromStr for LogLevel {
     type Err = UnknownName;
 
-    /// Also accepts the names of envoyproxy/ratelimit, in upper or lower case.
+    /// Parses a level. Also accepts the names of envoyproxy/ratelimit, in upper or lower case.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.to_ascii_lowercase().as_str() {
             "error" | "fatal" | "panic" => Ok(Self::Error),
@@ -88,7 +88,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// Starts logging to these lines. Nothing that becomes of them, nor a line that cannot be made, ends a thread or holds it up.
+/// Starts logging to these lines. No thread ends or waits if the lines cannot be written, or if a line cannot be made.
 pub(super) fn begin(level: LogLevel, format: Format, log: &LogLines) {
     let most = match level {
         LogLevel::Error => LevelFilter::ERROR,
@@ -100,7 +100,7 @@ pub(super) fn begin(level: LogLevel, format: Format, log: &LogLines) {
     let log = log.clone();
     let lines = tracing_subscriber::fmt()
         .with_writer(move || log.clone())
-        // The subscriber would tell its own errors by `eprintln!`, which panics where standard error cannot be written.
+        // The subscriber would report its own errors by `eprintln!`, which panics if standard error cannot be written.
         .log_internal_errors(false)
         .with_max_level(most)
         .with_target(false)
@@ -110,7 +110,7 @@ pub(super) fn begin(level: LogLevel, format: Format, log: &LogLines) {
         Format::Text => lines.try_init(),
         Format::Json => lines.json().flatten_event(true).try_init(),
     };
-    // The usual hook writes to standard error itself, and waits for a pipe that is full.
+    // The default hook writes to standard error itself, and would wait for a pipe that is full.
     panic::set_hook(Box::new(|panicked| {
         let told = panicked.to_string().replace('\n', " ");
         let trace = Backtrace::capture();

@@ -6,7 +6,7 @@ use super::report_args::OtlpProtocolArg;
 use super::setting::{Setting, first, optional};
 use super::variables::ON;
 
-/// The words of the SDK's variables, and of envoyproxy/ratelimit's.
+/// The values of the SDK's variables, and of envoyproxy/ratelimit's.
 const PROTOCOLS: &str = "grpc, or http or http/protobuf, which are the same";
 
 const TRACING_ENABLED: &str = "TRACING_ENABLED";
@@ -44,11 +44,11 @@ pub(super) fn collector(
     Ok((optional((flag, given.source("otlp")), (endpoint, name.unwrap_or(""))), protocol))
 }
 
-/// Whether the variables name a collector, and none of them says that there shall be no traces.
+/// Whether the variables name a collector, and none of them switches traces off.
 fn is_named_and_on(is_enabled: Option<bool>, environment: &Environment) -> bool {
     let names = [OF_TRACES, OF_ALL];
     let is_named = names.iter().any(|name| environment.text(name).is_some());
-    // For the SDK whatever is not true is false.
+    // For the SDK every value that is not true is false.
     let is_true = |text: &str| ON.contains(&text) || text.eq_ignore_ascii_case("true");
     (is_named || is_enabled == Some(true))
         && is_enabled != Some(false)
@@ -80,7 +80,7 @@ fn protocol(
 /// The whole address that the variables name.
 fn variable(environment: &Environment, is_http: bool) -> Option<(String, &'static str)> {
     if let Some(url) = environment.text(OF_TRACES) {
-        // It is used as it stands: without a path it is the root.
+        // The address is used as it is; without a path it is the root.
         let root = if is_http && !has_path(url) { "/" } else { "" };
         return Some((format!("{url}{root}"), OF_TRACES));
     }
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(of(&[], &[json, ("TRACING_ENABLED", "false"), at]), Ok((None, false)));
         assert_eq!(of(&[], &[json, ("OTEL_SDK_DISABLED", "tRUE"), at]), Ok((None, false)));
         assert_eq!(of(&[], &[("OTEL_SDK_DISABLED", "perhaps")]), Ok((None, false)));
-        // Nor is it refused if a flag names the protocol.
+        // The variable is not refused if a flag names the protocol.
         let flags = ["--otlp-protocol", "http"];
         assert_eq!(of(&flags, &[json, at]), Ok((Some("http://c:1/v1/traces".to_owned()), true)));
     }

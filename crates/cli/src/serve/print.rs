@@ -23,17 +23,17 @@ const HEAD: &str = "\
 
 /// The value of a setting, as it is shown.
 enum Shown {
-    /// As it is written in the file.
+    /// The value as it is written in the file.
     Written(String),
-    /// It has no meaning without another setting; or there is none.
+    /// The setting has no meaning without another one, or has no value.
     Idle(Option<String>),
-    /// It may contain a password.
+    /// The value may contain a password.
     Secret,
 }
 
 type SettingRows = BTreeMap<&'static str, (Shown, SettingSource)>;
 
-/// What `--print-config` prints.
+/// The settings that `--print-config` prints.
 pub(super) struct PrintedSource<'a> {
     pub(super) effective: &'a Effective,
     pub(super) given: &'a Given,
@@ -41,8 +41,9 @@ pub(super) struct PrintedSource<'a> {
 }
 
 impl PrintedSource<'_> {
-    /// Prints a line for each setting, below its help. After the settings it prints what the log would warn of, and the variables
-    /// of envoyproxy/ratelimit that are honoured, since some have no setting of their own.
+    /// Prints a line for each setting, below its help. After the settings it prints the warnings that the log would
+    /// have, and the variables of envoyproxy/ratelimit that are honoured, since some of these have no setting of their
+    /// own.
     pub(super) fn print(&self, warnings: &[String], mut out: impl Write) -> io::Result<()> {
         let Self { effective, given, environment } = self;
         print_settings(&rows(effective, environment), given, &mut out)?;
@@ -73,7 +74,7 @@ fn print_settings(rows: &SettingRows, given: &Given, out: &mut impl Write) -> io
     write!(out, "{HEAD}")?;
     for (name, arg) in settings(&command) {
         let (shown, source) = rows.get(name).ok_or_else(|| io::Error::other(name.to_owned()))?;
-        // Of several settings that are one here, each has its own source.
+        // Several settings are one value here, but each has its own source.
         let source = match given.source(name) {
             SettingSource::Default => source.clone(),
             source => source,
@@ -91,12 +92,12 @@ fn print_settings(rows: &SettingRows, given: &Given, out: &mut impl Write) -> io
     Ok(())
 }
 
-/// What stands for a value that is not there: `FILE`.
+/// The placeholder for a missing value, such as `FILE`.
 fn placeholder(arg: &Arg) -> String {
     arg.get_value_names().and_then(<[_]>::first).map(ToString::to_string).unwrap_or_default()
 }
 
-/// A basic string of TOML; those of JSON are.
+/// A basic string of TOML. Every string of JSON is one.
 fn text(value: &impl ToString) -> String {
     serde_json::Value::String(value.to_string()).to_string()
 }
@@ -113,7 +114,7 @@ fn number(value: &Option<impl ToString>) -> Shown {
     optional(value.as_ref(), plain)
 }
 
-/// A number, or a truth.
+/// A number or a boolean.
 fn plain(value: &impl ToString) -> Shown {
     Shown::Written(value.to_string())
 }
@@ -200,7 +201,7 @@ fn of_certificates(all: &Effective) -> SettingRows {
     rows
 }
 
-/// One of several settings that are one here: it has no source if it is not given.
+/// One of several settings that are one value here. It has no source if it is not given.
 fn one_of(shown: Option<Shown>, source: &SettingSource) -> (Shown, SettingSource) {
     match shown {
         Some(shown) => (shown, source.clone()),
@@ -265,7 +266,7 @@ fn idle_unless(is_used: bool, (shown, source): (Shown, SettingSource)) -> (Shown
     }
 }
 
-/// A user with a password stands before an @, or among the arguments.
+/// A URL as it is shown. It may contain a password before an @, or in its arguments.
 fn of_url(url: &String) -> Shown {
     if url.contains(['@', '?']) { Shown::Secret } else { quoted(url) }
 }
@@ -276,7 +277,7 @@ fn of_redis(redis: &Setting<Option<Global>>, environment: &Environment) -> Setti
         Some(_) => SettingSource::Variable(variable.into()),
         None => SettingSource::Default,
     };
-    // What it would be with one.
+    // The value that it would have with a Redis.
     let usual = Global::new("");
     let global = redis.value.as_ref().unwrap_or(&usual);
     let with_redis = |value: String, source: SettingSource| match redis.value {

@@ -60,7 +60,8 @@ pub(super) fn global(environment: &Environment) -> Result<Option<Global>, BadVar
     Ok(Some(global))
 }
 
-/// User and password for an address. The variable has the password, or both with a colon between.
+/// User and password for an address. The variable has the password alone, or both with a colon
+/// between.
 fn login(text: Option<&str>) -> Option<(String, String)> {
     let (user, password) = text.map(|text| text.split_once(':').unwrap_or(("", text)))?;
     Some((encoded(user), encoded(password)))

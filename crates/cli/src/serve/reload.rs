@@ -1,4 +1,4 @@
-//! What SIGHUP asks for, and what is told of rules that are read.
+//! Logs what SIGHUP makes the service read, and each reading of rules.
 
 use clap::ArgMatches;
 use tollgate_rules::{Refresh, RuleSet};
@@ -8,7 +8,7 @@ use super::effective::Effective;
 use super::environment::Environment;
 use super::given::Given;
 
-/// What the settings were when the service started.
+/// The settings as they were when the service started.
 pub(super) struct AtStart {
     pub(super) flags: ArgMatches,
     pub(super) environment: Environment,
@@ -17,7 +17,7 @@ pub(super) struct AtStart {
 }
 
 impl AtStart {
-    /// Logs what SIGHUP makes the service read, and whether the settings have changed, which it does not take over.
+    /// Logs what SIGHUP makes the service read, and whether the settings have changed: changed settings need a restart.
     pub(super) fn tell_reload(&self) {
         let rules = &self.effective.rules.value;
         let rules = match rules {
@@ -61,9 +61,9 @@ impl AtStart {
 pub(super) struct Teller {
     /// Whether denied hits are charged.
     compat: bool,
-    /// As in `6 in 1 domain`, once there are some.
+    /// The amount of rules in force, as in `6 in 1 domain`; `None` before the first load.
     in_force: Option<String>,
-    /// Why the newest are not.
+    /// The reason why the newest rules are not in force.
     refused: Option<String>,
 }
 
@@ -111,7 +111,8 @@ fn amount(rules: &RuleSet) -> String {
     format!("{count} in {domains} domain{s}")
 }
 
-/// Logs how many rules hold no budget whose costs come after a response. Only the rule or the mode can say that they do.
+/// Logs the number of rules under which a budget does not hold if its costs come after the response. Only a rule itself
+/// or the mode can say that its costs do.
 fn tell_of_costs(rules: &RuleSet) {
     const SAY: &str = "if costs come after a response, as the tokens of a language model do, say usage: true there, \
                        or start with --compat; usage: false says that none do";
@@ -128,7 +129,7 @@ fn tell_of_costs(rules: &RuleSet) {
     }
 }
 
-/// Logs the result of a load: what is in force, what was kept, and what was lost.
+/// Logs the result of a load: the rules in force, and the counts that were kept and lost.
 fn tell_of(rules: &RuleSet, amount: &str) {
     if rules.rules().is_empty() {
         tracing::warn!("rules loaded: {amount}; nothing is limited");

@@ -1,4 +1,4 @@
-//! The arguments that say what an operator is told besides the log and `/metrics`.
+//! The arguments for reports to an operator, besides the log and `/metrics`.
 
 use tollgate::Policy;
 use tollgate_service::{HostPort, TraceSampling};
@@ -81,7 +81,7 @@ fn sampling(text: &str) -> Result<TraceSampling, &'static str> {
     }
 }
 
-/// As it is written behind the flag.
+/// The sampling as it is written behind the flag.
 pub(super) fn sampling_text(sampling: TraceSampling) -> String {
     let TraceSampling { of_roots, follows_caller } = sampling;
     format!("{of_roots}{}", if follows_caller { "" } else { OF_ALL })

@@ -1,4 +1,4 @@
-//! [`ReportSettings`]: what an operator is told besides the log and `/metrics`: denials, traces, StatsD.
+//! [`ReportSettings`]: the reports to an operator besides the log and `/metrics`: denials, traces, StatsD.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use super::otlp_settings;
 use super::report_args::{OtlpProtocolArg, StatsdStyleArg, tag};
 use super::setting::{Setting, SettingError, SettingSource, first, optional};
 
-/// The settings of it.
+/// The settings of these reports.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ReportSettings {
     pub(super) log_denials: Setting<Option<Policy>>,
-    /// It may contain a password, and is not printed then.
+    /// The address of the collector. If it may contain a password, it is not printed.
     pub(super) otlp: Setting<Option<String>>,
     pub(super) otlp_protocol: Setting<OtlpProtocolArg>,
     pub(super) trace_sample: Setting<TraceSampling>,
-    /// What the variables of envoyproxy/ratelimit say of the service, in traces.
+    /// The attributes of the service in traces, from the variables of envoyproxy/ratelimit.
     resource: Vec<(String, String)>,
     pub(super) statsd: Setting<Option<HostPort>>,
     pub(super) statsd_every: Setting<u16>,
@@ -38,7 +38,7 @@ const PORTS: &str = "a port, 1 to 65535";
 const FLUSH: &str = "STATS_FLUSH_INTERVAL";
 const HOSTS: &str = "a host name or an IP address";
 
-/// Those of envoyproxy/ratelimit that name the service, and what they are in traces.
+/// The variables of envoyproxy/ratelimit that name the service, each with its attribute in traces.
 const RESOURCE: [(&str, &str); 3] = [
     ("TRACING_SERVICE_NAME", "service.name"),
     ("TRACING_SERVICE_NAMESPACE", "service.namespace"),
@@ -64,7 +64,8 @@ impl ReportSettings {
         let named = RESOURCE.into_iter().filter_map(|(variable, name)| {
             environment.text(variable).map(|value| (name.to_owned(), value.to_owned()))
         });
-        // A variable that would change nothing keeps no service from its start, whatever it says.
+        // A variable that would change nothing is not read, so that a bad value in it does not keep the service from
+        // starting.
         let reads = |is_given: bool| statsd.value.is_some() && !is_given;
         let flush = reads(args.statsd_every.is_some()).then(|| flush_interval(environment));
         let dog = environment.truth("USE_DOG_STATSD")?.unwrap_or(false);
@@ -88,7 +89,7 @@ impl ReportSettings {
         })
     }
 
-    /// The options of the service with these.
+    /// The options of the service with these reports.
     pub(super) fn with(&self, options: Options) -> Options {
         let traces = self.otlp.value.clone().map(|endpoint| Traces {
             protocol: match self.otlp_protocol.value {
@@ -145,7 +146,7 @@ fn trace_sample(
         }
         None => match share("TRACING_SAMPLING_RATE")? {
             Some(share) => (Some(follows(share)), "TRACING_SAMPLING_RATE"),
-            // All, as there.
+            // All are sampled, as in envoyproxy/ratelimit.
             None => {
                 let is_enabled = environment.truth("TRACING_ENABLED")?.unwrap_or(false);
                 (is_enabled.then(|| follows(1.0)), "TRACING_ENABLED")
@@ -155,8 +156,9 @@ fn trace_sample(
     Ok(first(flag, variable, TraceSampling::default()))
 }
 
-/// By the variables if `STATSD_HOST` is set: that it is on without any, as there, would be a surprise; and a port alone may
-/// be that of another program, as Kubernetes tells it for a Service called statsd.
+/// The address of StatsD. The variables count only if `STATSD_HOST` is set. In envoyproxy/ratelimit StatsD is on
+/// without any variable, which would be a surprise here; and a port alone may be another program's, because Kubernetes
+/// sets it for a Service called statsd.
 fn statsd(
     given: &Given,
     environment: &Environment,
@@ -187,7 +189,7 @@ fn statsd(
     Ok(optional(flag, (Some(address.parse().map_err(refused)?), name)))
 }
 
-/// In seconds.
+/// The interval in seconds.
 fn flush_interval(environment: &Environment) -> Result<Option<u16>, BadVariable> {
     let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
     let Some(every) = environment.duration(FLUSH, range, INTERVALS)? else { return Ok(None) };

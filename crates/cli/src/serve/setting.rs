@@ -1,4 +1,4 @@
-//! [`Setting`]: a value and where it comes from; and why a value is refused.
+//! [`Setting`]: a value and its source; and the errors of refused values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,12 +9,12 @@ use tollgate_service::RulesAddressError;
 use super::environment::BadVariable;
 use super::settings_file::FileError;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SettingSource {
     Default,
     Flag(String),
-    /// One of ours, or one or several of envoyproxy/ratelimit.
+    /// One of our variables, or one or several of envoyproxy/ratelimit.
     Variable(Cow<'static, str>),
     Line {
         file: PathBuf,
@@ -47,17 +47,17 @@ impl<T> Setting<T> {
     }
 }
 
-/// Why the service cannot be started with these settings.
+/// The reason why the service cannot be started with these settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SettingError {
     Variable(BadVariable),
     File(FileError),
     Value(Box<BadValue>),
-    /// No setting says where rules are.
+    /// No setting names the rules.
     NoRules,
-    /// The address of the rules is one of neither a Redis nor a control plane.
+    /// The address of the rules is neither that of a Redis nor that of a control plane.
     Address(RulesAddressError),
-    /// A setting that has no meaning without another: a certificate without a key.
+    /// A setting is missing the one that it needs, such as a certificate without a key.
     Half {
         found: String,
         missing: &'static str,
@@ -119,7 +119,7 @@ impl fmt::Display for BadValue {
     }
 }
 
-/// A value that was given, else a variable of envoyproxy/ratelimit, else the default.
+/// The value that was given, else that of a variable of envoyproxy/ratelimit, else the default.
 pub(super) fn first<T>(
     given: (Option<T>, SettingSource),
     variable: (Option<T>, &'static str),

@@ -18,17 +18,18 @@ pub(super) struct SettingsFile {
     pub(super) entries: BTreeMap<String, Entry>,
 }
 
-/// What stands behind a key.
+/// The values of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Counted from 1.
     pub(super) line: usize,
-    /// As they would be written behind the flag.
+    /// The values as they would be written behind the flag.
     pub(super) texts: Vec<String>,
     pub(super) is_list: bool,
 }
 
-/// Why a file of settings is refused. Its lines are not quoted: they may hold a password.
+/// The reason why a file of settings is refused. It does not quote lines of the file, which may
+/// contain a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileError {
     pub(super) file: PathBuf,
@@ -36,7 +37,7 @@ pub(super) struct FileError {
     pub(super) problem: FileProblem,
 }
 
-/// What is wrong with a file of settings.
+/// The problem of a file of settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FileProblem {
     Unreadable {
@@ -51,12 +52,12 @@ pub(super) enum FileProblem {
         key: String,
         meant: Option<String>,
     },
-    /// `linger_stop` and `linger-stop`.
+    /// The same key twice, such as `linger_stop` and `linger-stop`.
     Twice {
         key: String,
         first_line: usize,
     },
-    /// A table, or a date.
+    /// A value that is a table or a date.
     Kind {
         key: String,
     },
@@ -67,7 +68,7 @@ pub(super) enum FileProblem {
 }
 
 impl SettingsFile {
-    /// Reads it. Whether there are such settings is not looked at.
+    /// Reads the file. Does not check whether its keys are settings.
     pub(super) fn read(path: &Path) -> Result<Self, FileError> {
         let refused = |problem| FileError { file: path.to_owned(), line: None, problem };
         let unreadable =
@@ -108,7 +109,7 @@ impl SettingsFile {
         Ok(Self { path: path.to_owned(), entries })
     }
 
-    /// A problem of one of its lines.
+    /// The error for a problem in one of its lines.
     pub(super) fn refused(&self, line: usize, problem: FileProblem) -> FileError {
         FileError { file: self.path.clone(), line: Some(line), problem }
     }
@@ -128,7 +129,7 @@ fn texts(value: &DeValue<'_>) -> Option<(Vec<String>, bool)> {
 fn single(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.clone().into_owned()),
-        // One that has more digits stays as it is, and is refused by its flag.
+        // A number that has more digits stays as it is, and is refused by its flag.
         DeValue::Integer(number) => Some(
             i128::from_str_radix(number.as_str(), number.radix())
                 .map_or_else(|_| number.to_string(), |number| number.to_string()),

@@ -1,31 +1,31 @@
 //! The only list of envoyproxy/ratelimit's environment variables, with how the service treats each of them.
 
-/// How a variable is treated.
+/// The treatment of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It has the same meaning as there, or the meaning in the text.
+    /// It has the same meaning as in envoyproxy/ratelimit, or the meaning in the text.
     Honoured(&'static str),
     /// It is honoured if another variable is set. Without that one it has no effect, which is logged.
     HonouredWith(Need, &'static str),
-    /// It has no meaning here, which is logged.
+    /// It has no meaning here. This is logged.
     Meaningless(&'static str),
-    /// It would have a meaning, but the feature does not exist yet, which is logged.
+    /// It would have a meaning, but the feature does not exist yet. This is logged.
     NotYet(&'static str),
-    /// The service does not start with it, because other limits would hold than are asked for. The text says what would be
-    /// accepted.
+    /// The service does not start with it, because other limits would hold than those that it asks for. The text says
+    /// what would be accepted.
     Refused(&'static str),
 }
 
-/// A variable that another one needs, and the values that satisfy the need; an empty list accepts any value. Of several such
-/// variables one is enough.
+/// The variables that another one needs, and the values that satisfy the need; an empty list accepts any value. If
+/// there are several variables, one of them is enough.
 pub(super) type Need = &'static [(&'static str, &'static [&'static str])];
 
 use Fate::{Honoured, HonouredWith, Meaningless, NotYet, Refused};
 
-/// A variable, its treatment, and the values that ask for what the service does anyway, of which it does not warn.
+/// A variable, its treatment, and the values that ask for the default behaviour, for which there is no warning.
 type Variable = (&'static str, Fate, &'static [&'static str]);
 
-/// What Go reads as false, and as true.
+/// The texts that Go reads as false, and as true.
 pub(super) const OFF: &[&str] = &["0", "f", "F", "false", "FALSE", "False"];
 pub(super) const ON: &[&str] = &["1", "t", "T", "true", "TRUE", "True"];
 const NONE: &[&str] = &[];
@@ -44,7 +44,7 @@ const XDS_TLS: Fate = HonouredWith(
 const MEMCACHE: Fate = Meaningless("there is no memcached");
 const PER_SECOND: Fate = Meaningless("it belongs to `REDIS_PERSECOND`");
 
-/// All of them, in the order of envoyproxy/ratelimit's settings.
+/// All variables, in the order of envoyproxy/ratelimit's settings.
 pub(super) const VARIABLES: [Variable; 114] = [
     ("HOST", Honoured("the address of HTTP, with `PORT`"), NONE),
     ("PORT", Honoured("8080"), NONE),

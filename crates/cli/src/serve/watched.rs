@@ -31,8 +31,9 @@ pub(super) fn metrics(
     Ok(optional(flag, (Some(text.parse().map(as_in_go).map_err(refused)?), name)))
 }
 
-/// In envoyproxy/ratelimit health checks wait for rules only if `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` is true, but without
-/// `FORCE_START_WITHOUT_INITIAL_CONFIG` it does not start before it has rules.
+/// Whether health checks succeed before there are rules. In envoyproxy/ratelimit they wait for rules only if
+/// `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` is true; but without `FORCE_START_WITHOUT_INITIAL_CONFIG` it does not even
+/// start before it has rules.
 pub(super) fn healthy_without_rules(
     given: &Given,
     environment: &Environment,
@@ -48,7 +49,7 @@ pub(super) fn healthy_without_rules(
     Ok(first(flag, (value, name), false))
 }
 
-/// `USE_PROMETHEUS` also turns on the names of envoyproxy/ratelimit.
+/// The names of metrics. `USE_PROMETHEUS` also turns on the names of envoyproxy/ratelimit.
 pub(super) fn metrics_names(
     given: &Given,
     environment: &Environment,

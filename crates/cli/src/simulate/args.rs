@@ -102,7 +102,7 @@ pub(super) enum TrafficPattern {
 }
 
 impl SimulateArgs {
-    /// Options that are not given follow from the first policy.
+    /// The quota of the first policy, which gives the defaults of options.
     fn quota(&self) -> Option<Quota> {
         self.policies.first().map(|first| first.first.policy.quota())
     }

@@ -8,7 +8,7 @@ use super::lane::{SimulatedLane, period_ns};
 use crate::delays::DelaySummary;
 use crate::traffic::Traffic;
 
-/// Spans and times are in nanoseconds, and exact.
+/// The report. Spans and times are in nanoseconds, and exact.
 #[derive(Debug, Serialize)]
 struct SimulatedReport<'r> {
     traffic: &'r str,
@@ -25,9 +25,9 @@ struct LaneReport {
     refused: u64,
     longest_wait_ns: u64,
     longest_pause_ns: u64,
-    /// One for each limit that the policy has.
+    /// One entry for each limit of the policy.
     limits: Vec<LaneLimit>,
-    /// Only of a policy with a queue.
+    /// Set only for a policy with a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     delays: Option<DelaySummary>,
 }

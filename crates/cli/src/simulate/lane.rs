@@ -16,7 +16,7 @@ pub(super) struct SimulatedAnswer {
     pub(super) remaining: u64,
     /// The wait of a refused request.
     pub(super) wait_ns: u64,
-    /// How long an admitted one waits for its turn: 0 without a queue.
+    /// The time that an admitted request waits for its turn; 0 without a queue.
     pub(super) delay_ns: u64,
 }
 
@@ -26,13 +26,13 @@ pub(super) struct SimulatedLane {
     pub(super) policy: WrittenLimits,
     /// Whether each request was admitted.
     pub(super) admitted: Vec<bool>,
-    /// When each admitted one left: when it came, or when its turn had come.
+    /// The time at which each admitted request left: when it came, or when its turn had come.
     pub(super) left: Vec<u64>,
-    /// Only of a policy with a queue.
+    /// Set only for a policy with a queue.
     pub(super) delays: Option<DelaySummary>,
     pub(super) admitted_count: u64,
     pub(super) refused_count: u64,
-    /// For each of the limits the maximum that left in any half-open interval of its period.
+    /// For each limit, the maximum number of requests that left in any half-open interval of its period.
     pub(super) max_in_period: Vec<u64>,
     pub(super) longest_wait: Duration,
     /// The longest time between two admitted requests, as they left.
@@ -102,17 +102,17 @@ impl SimulatedLane {
     }
 }
 
-/// Decides one request under several limits. Of an admitted one the answer is that of the limit with the least left, of a
-/// denied one that of the longest wait.
+/// Decides one request under several limits. If it is admitted, the answer is that of the limit with the least left; if
+/// it is denied, that of the limit with the longest wait.
 fn ask_all(first: &Limiter, others: &[Limiter], now: Timestamp) -> Decision {
     let limiters = [first].into_iter().chain(others);
     let mut tolls: Vec<Toll<'_>> = limiters.map(|it| it.entry().at(now).cost(1)).collect();
-    // A decision is told of every list but an empty one.
+    // Every list has a decision, except an empty one.
     check_all(&mut tolls).decision().unwrap_or_else(|| first.entry().at(now).check(1))
 }
 
-/// What a picture draws as the policy's limit: its count in a period, or what it admits at one instant if that is more, as
-/// of `leaky-bucket 100/m hard`, which drains one a minute.
+/// The limit that a picture draws for the policy: its count in a period, or the number that it admits at one instant if
+/// that is more, as for `leaky-bucket 100/m hard`, which drains one a minute.
 pub(super) fn limit(policy: Policy) -> u64 {
     let quota = policy.quota();
     quota.count().max(quota.max_burst())
@@ -127,8 +127,8 @@ fn in_nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// For each admitted request its time, and how many were admitted in the period that ends with it: itself, and those
-/// less than a period before.
+/// For each admitted request, its time and the number of requests admitted in the period that ends with it: itself, and
+/// those less than a period before.
 pub(super) fn trailing(pass: &[u64], period_ns: u64) -> impl Iterator<Item = (u64, u64)> {
     let mut gone = 0;
     pass.iter().enumerate().map(move |(index, &at_ns)| {

@@ -1,7 +1,7 @@
 //! `--live`: the decisions as they happen, on a terminal.
 //!
 //! Traffic of any span is played in ten seconds, at 15 pictures a second: a terminal need not draw faster than people
-//! see. indicatif draws.
+//! see. The library indicatif draws.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -11,13 +11,13 @@ use crate::spans::seconds;
 use crate::tables::grouped;
 use crate::traffic::Traffic;
 
-/// Pictures a second.
+/// The number of pictures a second.
 pub(super) const RATE: u8 = 15;
 
-/// The pictures of ten seconds.
+/// The number of pictures in ten seconds.
 const PICTURES: u32 = 10 * RATE as u32;
 
-/// The characters for time, and those for a policy's name: a line fits into 80.
+/// The characters for the time, and for a policy's name, so that a line fits into 80.
 const COLUMNS: usize = 32;
 const NAME_CHARS: usize = 22;
 
@@ -50,15 +50,15 @@ pub(super) struct LiveView<'r> {
     traffic: &'r Traffic,
     lanes: &'r [SimulatedLane],
     now_ns: u64,
-    /// How many requests have come.
+    /// The number of requests that have come.
     come: usize,
-    /// For each lane: all requests, and those of each column.
+    /// The counts of each lane: of all requests, and of those in each column.
     all: Vec<LaneCounts>,
     columns: Vec<[LaneCounts; COLUMNS]>,
 }
 
 impl<'r> LiveView<'r> {
-    /// Before the first request.
+    /// The view before the first request.
     pub(super) fn new(traffic: &'r Traffic, lanes: &'r [SimulatedLane]) -> Self {
         Self {
             traffic,
@@ -141,7 +141,7 @@ pub(super) fn play(
             pause();
         }
     }
-    // Also requests after the span that is shown, if there are any.
+    // Counts requests after the span that is shown, too.
     view.advance(u64::MAX);
     view.now_ns = end_ns;
     bar.finish_with_message(view.text());

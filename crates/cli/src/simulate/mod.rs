@@ -75,7 +75,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
 struct Csv<'f> {
     file: &'f str,
     writer: csv::Writer<BufWriter<File>>,
-    /// Whether there is a column for delays: if any policy has a queue.
+    /// Whether there is a column for delays, because a policy has a queue.
     queues: bool,
 }
 

@@ -10,7 +10,8 @@ use super::args::{SimulateArgs, TrafficPattern};
 use crate::spans::seconds;
 use crate::traffic::{REQUESTS_MOST, SPAN_MOST_NS, Traffic, TrafficError};
 
-/// Requests come in this part of a window on each side of its edge.
+/// In the pattern `boundary` requests come in one part of this many of a window, on each side of
+/// its edge.
 const BOUNDARY_PART: u64 = 10;
 
 /// Generates the traffic that the arguments describe.
@@ -60,7 +61,7 @@ fn checked(option: &'static str, span_ns: u64) -> Result<u64, TrafficError> {
     }
 }
 
-/// This many requests in a period.
+/// A rate: this many requests in a period.
 #[derive(Clone, Copy)]
 struct Even {
     count: u64,
@@ -68,14 +69,14 @@ struct Even {
 }
 
 impl Even {
-    /// When this many requests are due, rounded up so that no request is early.
+    /// The time at which this many requests are due, rounded up so that no request is early.
     fn due_ns(self, number: u64) -> Result<u64, TrafficError> {
         let due =
             (u128::from(number) * u128::from(self.period_ns)).div_ceil(u128::from(self.count));
         u64::try_from(due).ok().filter(|due| *due <= SPAN_MOST_NS).ok_or(TrafficError::TooLong)
     }
 
-    /// Requests from one time until before another.
+    /// The times of requests from one time until before another.
     fn until(self, start_ns: u64, end_ns: u64) -> Result<Vec<u64>, TrafficError> {
         let mut times = Vec::new();
         self.append(start_ns, end_ns, &mut times)?;
@@ -94,7 +95,7 @@ impl Even {
         Ok(())
     }
 
-    /// Bursts at intervals in which the rate reaches their size.
+    /// Bursts, at intervals in which the rate reaches their size.
     fn bursts(self, burst: u64, end_ns: u64) -> Result<Vec<u64>, TrafficError> {
         let mut times = Vec::new();
         for number in 0_u64.. {

@@ -1,7 +1,7 @@
-//! The lanes as a picture: how much each policy had admitted in its last period at every moment (of several limits in that of the first), and below that every
-//! request: when it came, and when it was admitted or refused. A policy with a queue admits later than requests come. The
-//! scale is one for all lanes. The picture has the same size for any number of requests: a column of pixels shows
-//! its maximum.
+//! The lanes as a picture. A curve shows how many requests each policy had admitted in its last period at every moment
+//! (with several limits, in the period of the first). Below it are all requests: when they came, and when they were
+//! admitted or refused. A policy with a queue admits later than requests come. All lanes have the same scale. The
+//! picture has the same size for any number of requests: each column of pixels shows its maximum.
 
 use std::io;
 
@@ -14,11 +14,11 @@ use crate::spans::{DAY_NS, name};
 use crate::tables::grouped;
 use crate::traffic::Traffic;
 
-/// Pixels.
+/// The width of the picture in pixels.
 const WIDTH: u32 = 960;
 const HEAD: u32 = 40;
 const LANE: u32 = 246;
-/// The requests of a lane, above its axis of time.
+/// The height of the marks for a lane's requests, above its axis of time.
 const MARKS: u32 = 54;
 
 /// Draws all lanes, one below the other.
@@ -51,7 +51,7 @@ pub(super) fn draw(traffic: &Traffic, lanes: &[SimulatedLane]) -> io::Result<Str
     Ok(plot::standalone(&drawn))
 }
 
-/// `highest` is what the scale of all lanes has to reach.
+/// Draws one lane. `highest` is the number that the scale of all lanes has to reach.
 fn draw_lane(traffic: &Traffic, lane: &SimulatedLane, highest: u64, canvas: &Canvas<'_>) -> Drawn {
     let policy = shortened(lane.policy.to_string().as_bytes(), plot::NAME_CHARS);
     let in_periods = lane.policy.all().zip(&lane.max_in_period);
@@ -74,11 +74,11 @@ fn draw_lane(traffic: &Traffic, lane: &SimulatedLane, highest: u64, canvas: &Can
 }
 
 fn admitted<'l>(traffic: &'l Traffic, lane: &'l SimulatedLane) -> impl Iterator<Item = u64> + 'l {
-    // Turns that come after the last request are beyond the picture.
+    // Turns after the last request are beyond the picture.
     lane.left.iter().copied().take_while(|at| *at <= traffic.span_ns.1)
 }
 
-/// From zero, or by the calendar if the times are dates.
+/// An axis from zero, or by the calendar if the times are dates.
 fn axis(traffic: &Traffic) -> TimeAxis {
     let is_dated = traffic.span_ns.0 >= DAY_NS;
     TimeAxis::new(traffic.span_ns, if is_dated { MarkLabels::Clock } else { MarkLabels::Elapsed })
@@ -117,8 +117,8 @@ fn draw_curve(
     Ok(())
 }
 
-/// A row of marks for requests as they came, below it one for the admitted ones as they left, one for refused requests,
-/// and the axis of time.
+/// Draws three rows of marks and the axis of time. The rows are the requests as they came, the admitted ones as they
+/// left, and the refused ones.
 fn draw_marks(traffic: &Traffic, lane: &SimulatedLane, canvas: &Canvas<'_>) -> Drawn {
     let mut chart = ChartBuilder::on(canvas)
         .margin_right(plot::RIGHT)
@@ -153,7 +153,7 @@ struct Columns {
     end_ns: u64,
 }
 
-/// Adjacent columns with one value.
+/// Adjacent columns with the same value.
 #[derive(Debug, PartialEq, Eq)]
 struct ColumnRun {
     start_ns: u64,
@@ -162,7 +162,8 @@ struct ColumnRun {
 }
 
 impl Columns {
-    /// One less than the pixels, because an axis ends on the last pixel: so each column has a pixel of its own.
+    /// The number of columns. It is one less than the pixels, because an axis ends on the last pixel: so each column
+    /// has a pixel of its own.
     const COUNT: u64 = (WIDTH - plot::LEFT - plot::RIGHT - 1) as u64;
 
     fn new((start_ns, end_ns): (u64, u64)) -> Self {

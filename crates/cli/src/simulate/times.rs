@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::replay::nanos_of_text;
 use crate::traffic::{REQUESTS_MOST, Traffic, TrafficError};
 
-/// The maximum number of bytes per request. A longer file contains other things than times.
+/// The maximum number of bytes of a file. A longer file contains other things than times.
 const BYTES_MOST: u64 = 64 * REQUESTS_MOST as u64;
 
 /// Reads the times of a file, or of standard input.
@@ -27,7 +27,7 @@ pub(super) fn read(file: &str) -> Result<Traffic, Failure> {
     Ok(Traffic { name: format!("times of {file}"), times, span_ns: (first, last) })
 }
 
-/// The outer error is a failure to read, the inner one invalid traffic.
+/// Parses the times. The outer error is a failure to read, the inner one is invalid traffic.
 fn parse(file: &str, input: impl Read) -> Result<Result<Vec<u64>, TrafficError>, csv::Error> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)

@@ -6,8 +6,8 @@ use super::Oracle;
 use crate::definition::Definition;
 
 impl Oracle {
-    /// Charges `units` whether they fit or not: they were admitted by other means than a check. Does nothing during a
-    /// penalty.
+    /// Charges `units` whether they fit or not, because something else than a check has admitted them. Does nothing
+    /// during a penalty.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, BigUint, Oracle};
@@ -28,10 +28,10 @@ impl Oracle {
         self.model.charge(&now_ns.into(), &units.into());
     }
 
-    /// Gives back what is still owed at `now` of `units` that were charged at `then`, and returns how many that is,
-    /// rounded up. What has drained is the rate times the time between; time has reached at least a burst before the
-    /// end of the debt. A window gives back what it has counted, if it is the one charged last: the caller finds that
-    /// out by [`Oracle::place`]. Does nothing during a penalty.
+    /// Gives back the part of `units`, charged at `then`, that is still owed at `now`, and returns that number, rounded
+    /// up. Units drain at the rate between the two times. If `now` is earlier than one burst before the end of the
+    /// debt, that later time counts instead. A window gives back units that it has counted, if it is the one charged
+    /// last: the caller finds that out by [`Oracle::place`]. Does nothing during a penalty.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -54,7 +54,8 @@ impl Oracle {
         u64::try_from(back).expect("no more than were charged")
     }
 
-    /// The same for what was charged last. A place in the future drains from the time at which it may be used.
+    /// The same for the units that were charged last. A place in the future drains from the time on at which it may be
+    /// used.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -78,7 +79,7 @@ impl Oracle {
         u64::try_from(back).expect("no more than were charged")
     }
 
-    /// Deletes every charge, denial and penalty. What the state knows of time stays: a request with an earlier time
+    /// Deletes every charge, denial and penalty. The state keeps its notion of time: a request with an earlier time
     /// than `now` gains nothing.
     ///
     /// ```

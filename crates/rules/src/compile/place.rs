@@ -11,18 +11,19 @@ pub(super) struct CompilerPlace<'f> {
     pub(super) file: &'f str,
     pub(super) id: RuleId,
     pub(super) path: String,
-    /// Of each level: whether its value is part of the names of series.
+    /// For each level, whether its value is part of the names of series.
     shown: Vec<bool>,
 }
 
 impl<'f> CompilerPlace<'f> {
-    /// Above all descriptors of a domain.
+    /// The place above all descriptors of a domain.
     pub(super) fn new(file: &'f str, domain: &str) -> Self {
         let id = RuleId { domain: domain.into(), steps: Vec::new() };
         Self { file, id, path: String::new(), shown: Vec::new() }
     }
 
-    /// Goes down to a descriptor; returns what brings [`leave`](CompilerPlace::leave) back.
+    /// Goes down to a descriptor. Returns the number that [`leave`](CompilerPlace::leave) needs to
+    /// come back.
     pub(super) fn enter(&mut self, descriptor: &DescriptorText, step: PathStep) -> usize {
         let outer = self.path.len();
         if outer > 0 {
@@ -40,7 +41,7 @@ impl<'f> CompilerPlace<'f> {
         self.shown.pop();
     }
 
-    /// The names of the series of the rule here, if it has any.
+    /// The names of the series of the rule at this place, if it has any.
     pub(super) fn series(&self, is_detailed: bool) -> Option<Box<[LevelName]>> {
         LevelName::of(&self.id.steps, &self.shown, is_detailed)
     }

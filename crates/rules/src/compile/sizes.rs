@@ -1,13 +1,14 @@
-//! [`RuleSizes`]: for how many clients the tables of each rule are built, decided for all rules before any is built.
+//! [`RuleSizes`]: the number of clients that each rule's tables are built for. All are decided before any table is built.
 //!
 //! A rule with a `capacity` has that size, however much memory there is. A rule without one keeps the size that it had
-//! before: a table does not keep its keys, so in a table of another size nothing would be spent. Rules that come later share
-//! half of what is free.
+//! before: a table does not store its keys, so a table of another size would have to start empty. Rules that come later
+//! share half of what is free.
 //!
-//! A rule that is new has no more than it would have if all rules without a capacity were new. If it has less than a quarter
-//! of that, or if all do not fit, the domains that are gone are given up first ([`crate::reclaim`]). If that is not enough,
-//! all rules without a capacity begin [anew](Before::anew): those that have more than their share are given that, with
-//! nothing spent. That is reported as any change of a capacity is, and comes once while the rules become twice as many.
+//! A rule that is new has no more than it would have if all rules without a capacity were new. If it has less than a
+//! quarter of that, or if the rules do not all fit, the domains that are gone are given up first ([`crate::reclaim`]).
+//! If that is not enough, all rules without a capacity begin [anew](Before::anew): those that have more than their
+//! share get tables of their share, with nothing spent. This is reported like any change of a capacity, and happens
+//! about once while the number of rules doubles.
 
 use std::collections::HashMap;
 
@@ -24,16 +25,16 @@ use crate::settings::Settings;
 use crate::share::{self, OpenRule};
 use crate::texts::ReadText;
 
-/// A new rule has at least this part, one fourth, of what it would have if all rules were new.
+/// A new rule gets at least one part in this many of the size that it would have if all rules were new.
 const LEAST_PART: usize = 4;
 
-/// For how many clients the tables of a rule are built, and what decided it.
+/// The number of clients that a rule's tables are built for, and what decided it.
 pub(super) type Size = (usize, SizedBy);
 
 #[derive(Debug, Default)]
 pub(super) struct RuleSizes {
     of: HashMap<RuleId, Size>,
-    /// If the rules do not fit: a capacity for all rules without one with which they would.
+    /// If the rules do not fit: a capacity with which they would, for all rules that name none.
     pub(super) fitting: Option<usize>,
 }
 
@@ -77,7 +78,7 @@ struct Planner<'a> {
     /// The bytes of the tables of all other rules.
     fixed: u64,
     open: Vec<PlannedRule>,
-    /// Rules without a capacity that have the one of [`Settings::default_capacity`].
+    /// Rules without a capacity that get [`Settings::default_capacity`].
     by_setting: Vec<OpenRule>,
 }
 
@@ -156,7 +157,8 @@ impl Planner<'_> {
         };
         let in_force = self.before.rules.and_then(|rules| rules.tables.get(id));
         let in_force = in_force.map_or(&[][..], Vec::as_slice);
-        // Paired as the compiler does it. A limit that is added to the rule gets a table of the same size.
+        // Limits and tables are paired as the compiler pairs them. A limit that is added to the rule gets a table of
+        // the same size.
         let mut pairs = policies.iter().zip(pair(in_force, policies)).filter_map(|(policy, n)| {
             let kept = &in_force[n?];
             Some(can_be(kept, *policy))
@@ -175,8 +177,8 @@ impl Planner<'_> {
     fn planned(mut self) -> Option<RuleSizes> {
         let most = self.settings.max_table_bytes;
         let free = most.saturating_sub(self.fixed);
-        // What each would have if all were new, and no gone domain were there: half of what is free. The rest is for rules
-        // that come later, and for tables that linger.
+        // The shares that the rules would have if all were new and no domain were gone: together half of the free
+        // memory. The rest is for rules that come later, and for tables that linger.
         let here = self.open.iter().filter(|open| !open.is_gone).map(|open| &open.rule);
         let mut shares = share::shares(here, free / 2).into_iter();
         let anew: Vec<usize> = self
@@ -189,7 +191,7 @@ impl Planner<'_> {
         let is_new = |open: &&PlannedRule| open.before.is_none();
         let news = self.open.iter().filter(is_new).map(|open| &open.rule);
         let mut beside = share::shares(news, free.saturating_sub(kept) / 2).into_iter();
-        // No more than its share, so that rules that come later find theirs.
+        // No rule gets more than its share, so that rules that come later find theirs.
         let as_before: Vec<usize> = (0..self.open.len())
             .filter_map(|n| {
                 let own = || if self.open[n].is_gone { usize::MAX } else { anew[n] };

@@ -1,4 +1,4 @@
-//! What is done with the cost of each descriptor, and all that is decided whatever the others of a request say.
+//! Finds how the cost of each descriptor is treated, and decides the descriptors that do not depend on the others.
 
 use super::act::{Act, Manner};
 use super::context::Context;
@@ -8,7 +8,7 @@ use crate::request::Descriptor;
 use crate::rule::Limit;
 use crate::settings::Settings;
 
-/// What decides how the costs of a request are counted.
+/// The facts that decide how the costs of a request are treated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestCounting<'s> {
     pub(super) act: Act,
@@ -17,7 +17,7 @@ pub(super) struct RequestCounting<'s> {
     pub(super) is_elsewhere: bool,
 }
 
-/// Finds what is done with the costs of a request.
+/// Finds how the costs of a request are treated.
 pub(super) fn find(
     parts: &mut [Part<'_>],
     descriptors: &[Descriptor<'_>],
@@ -28,7 +28,8 @@ pub(super) fn find(
     }
 }
 
-/// Decides what is decided whatever the others say: first what is given back, then what was used.
+/// Decides the descriptors that do not depend on the others: first those that give back, then those whose cost was
+/// used.
 pub(super) fn settle(parts: &mut [Part<'_>], with: Context<'_>) {
     for gives_back in [true, false] {
         let now = parts.iter_mut().filter(|part| (part.manner == Manner::Back) == gives_back);
@@ -36,20 +37,20 @@ pub(super) fn settle(parts: &mut [Part<'_>], with: Context<'_>) {
     }
 }
 
-/// Those that are decided together.
+/// The descriptors that are decided together.
 pub(super) fn others<'p, 'r>(parts: &'p mut [Part<'r>]) -> impl Iterator<Item = &'p mut Part<'r>> {
     parts.iter_mut().filter(|part| !part.is_apart())
 }
 
 impl Part<'_> {
-    /// Finds what is done with its cost.
+    /// Finds how its cost is treated.
     fn find_manner(&mut self, is_negative: bool, how: RequestCounting<'_>) {
         let (is_usage, remembers_denied) = match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => (false, true),
             Judge::Rule(_, rule) => (rule.is_usage(), rule.remembers_denied(how.is_elsewhere)),
             Judge::Override(own) => (own.is_usage, true),
         };
-        // Envoy asks a question by a cost of 0. Others have a verb for it.
+        // Envoy asks a question by a cost of 0. Other callers have `Act::Peek`.
         let is_question = self.cost == 0 && how.act == Act::CheckEnvoy;
         self.manner = match how.act {
             _ if is_negative => Manner::Back,
@@ -61,7 +62,7 @@ impl Part<'_> {
         };
     }
 
-    /// Whether it is decided whatever the others say, before them.
+    /// Whether it is decided before the others and independently of them.
     pub(crate) fn is_apart(&self) -> bool {
         self.manner != Manner::Together
     }
@@ -71,14 +72,14 @@ impl Part<'_> {
         self.verdict = match self.manner {
             Manner::Together => self.ask(self.cost, with),
             Manner::Used => self.ask(1, with),
-            // Nothing is asked of the table, so it does not matter whether there is a cell.
+            // Giving back needs no cell, so a missing one does not matter.
             Manner::Back => {
                 self.ask(1, with).map(|asked| RuleVerdict { no_cell: None, ..told(asked) })
             }
         };
     }
 
-    /// Decides what is decided whatever the others say.
+    /// Decides it, if it does not depend on the others.
     pub(crate) fn settle(&mut self, with: Context<'_>) {
         match self.manner {
             Manner::Together => return,
@@ -92,7 +93,7 @@ impl Part<'_> {
         if self.cost > 0 {
             self.charge_late(with);
             if let (Some(verdict), Some(before)) = (&mut self.verdict, before) {
-                // What its hits are split by is how the limit stood before.
+                // Hits are split by the state of the limit before the charge.
                 let RuleVerdict { is_over, burst, left, .. } = before;
                 *verdict = RuleVerdict { is_over, burst, left, ..*verdict };
             }

@@ -1,4 +1,4 @@
-//! [`Claim`]: what a request asks of limits that are kept elsewhere.
+//! [`Claim`]: the claim of a request on limits that are kept elsewhere.
 
 use tollgate::Wait;
 
@@ -7,34 +7,35 @@ use crate::identifier::readable;
 use crate::request::Override;
 use crate::rule::{Limit, Rule};
 
-/// What a claim asks.
+/// The limits that a claim asks for.
 #[derive(Clone, Copy, Debug)]
 pub enum Claimed<'a> {
-    /// The limits of a rule, none of which is 0.
+    /// All limits of a rule; none of them is 0.
     Limits(&'a Rule),
     /// A limit that came with the request.
     OwnLimit {
-        /// That limit, as it is counted.
+        /// The limit, as it is counted.
         limit: Override,
         /// The rule that it replaces, if one matches. The `on_error` of that rule holds.
         rule: Option<&'a Rule>,
     },
 }
 
-/// What a request asks of the limits of one rule, of which all are charged or none; or of a limit that comes with it.
+/// The units that a request asks for under the limits of one rule, all of which are charged or none; or under a limit
+/// that comes with the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// What is asked.
+    /// The limits that are asked.
     pub of: Claimed<'a>,
-    /// The key of the client. No other client of this rule has the same bytes. The key of a limit that came with the request is
-    /// that of the whole descriptor, and no other descriptor of any domain has the same.
+    /// The key of the client; no other client of this rule has the same bytes. Under a limit that came with the request
+    /// it is the key of the whole descriptor, and no other descriptor of any domain has the same bytes.
     pub key: &'a [u8],
-    /// What envoyproxy/ratelimit counts it under, before the time at which the window began: the domain, and each key and
-    /// value, all with `_` behind them. Under [`envoyproxy_stems`](crate::Settings::envoyproxy_stems).
+    /// Its key in envoyproxy/ratelimit, without the time of the window at the end: the domain, and each key and value,
+    /// all with `_` behind them. Set under [`envoyproxy_stems`](crate::Settings::envoyproxy_stems).
     pub envoyproxy_stem: Option<&'a [u8]>,
     /// The units to charge, or to give back.
     pub cost: u64,
-    /// What is done with them.
+    /// The way in which the units are treated.
     pub manner: Manner,
     pub(super) act: Act,
     pub(super) is_quota: bool,
@@ -62,14 +63,14 @@ impl<'a> Claim<'a> {
         self.is_quota
     }
 
-    /// The key as text: the values that the rule leaves open, with `,` between them, and `%2C` for one within. No other
-    /// client of this rule has the same.
+    /// The key as text: the values that the rule leaves open, with `,` between them, and `%2C` for a comma within a
+    /// value. No other client of this rule has the same text.
     #[must_use]
     pub fn client(&self) -> String {
         readable(self.key)
     }
 
-    /// How long this limit of the rule lets the request wait; `None` if it is admitted at once or not at all.
+    /// The time that this limit of the rule lets the request wait; `None` if it is admitted at once or not at all.
     #[must_use]
     pub fn wait(&self, limit: &Limit) -> Option<Wait> {
         self.act.wait(limit.gate.as_ref()?)

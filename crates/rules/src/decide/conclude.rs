@@ -19,11 +19,11 @@ use crate::rule::Limit;
 use crate::rule_counts::HitSplit;
 use crate::rule_set::RuleSet;
 
-/// What envoyproxy/ratelimit reports as remaining under an unlimited rule.
+/// The number that envoyproxy/ratelimit reports as remaining under an unlimited rule.
 const UNLIMITED_REMAINING: u64 = u32::MAX as u64;
 
 impl DecisionMaker {
-    /// Builds the answer, and counts it if it is to be counted.
+    /// Builds the answer, and counts it unless the act is a question.
     pub(super) fn conclude(
         &self,
         mut parts: Vec<Part<'_>>,
@@ -101,9 +101,10 @@ impl DecisionMaker {
         }
     }
 
-    /// Counts a cost that is denied and charged nowhere. If it was used already, its limit lacks it.
+    /// Counts a cost that is denied and charged nowhere. If it was used already, the limit's count
+    /// is too low by it.
     fn count_denied_cost(&self, part: &mut Part<'_>, is_over: bool, act: Act) {
-        // Other callers charge what was used by `Act::Charge`, so only Envoy's costs are told in the log.
+        // Other callers charge used costs by `Act::Charge`, so only Envoy's costs are logged.
         let (cost, is_of_envoy) = (part.cost, act == Act::CheckEnvoy);
         let is_separate = self.cache.settings().compat;
         let is_denied = part.is_over() || is_over && !is_separate;
@@ -134,9 +135,9 @@ impl DecisionMaker {
     }
 }
 
-/// Counts what was used or charged, and is not remembered.
+/// Counts the units of a charge that are not remembered.
 fn count_uncharged(part: &mut Part<'_>) {
-    // What was to be given back is counted where that is.
+    // Units that could not be given back are counted elsewhere, with those that were given back.
     if let (1.., Some(rule)) = (part.uncharged, part.rule())
         && part.manner != Manner::Back
     {
@@ -159,7 +160,7 @@ impl Concluded {
     }
 }
 
-/// What all parts were charged.
+/// The receipt for the charges of all parts.
 fn receipt(parts: &mut [Part<'_>], with: Context<'_>) -> Receipt {
     let charges = parts.iter_mut().flat_map(|part| {
         let (key, own) = (part.key.clone(), part.own_charge(with));

@@ -1,4 +1,4 @@
-//! [`Context`]: what all parts of a decision share.
+//! [`Context`]: the input that all parts of a decision share.
 
 use tollgate::{Clock, Decision, Entry};
 
@@ -18,13 +18,13 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Reads the clock once for all limits that are asked from now on. Do not charge by it what may have to be given back: a
-    /// refund at a time before another request's charge gives back too much.
+    /// Reads the clock once for all limits that are asked from now on. Do not use that time for a charge that may have
+    /// to be given back: a refund at a time before another request's charge gives back too much.
     pub(crate) fn read(self) -> Self {
         Self { moment: DecisionTime::At(self.moment.read(self.clock)), ..self }
     }
 
-    /// A client's limit, at its own time.
+    /// A client's limit, at the limit's own time.
     pub(crate) fn entry<'r>(&self, gate: &'r LocalLimit, key: &[u8]) -> Entry<'r> {
         match &gate.zone {
             None => self.moment.entry(&gate.table, key),
@@ -32,7 +32,7 @@ impl Context<'_> {
         }
     }
 
-    /// Asks a client's limit, and the pool about what that denies for now; returns whether the pool would lend it.
+    /// Asks a client's limit and, if that denies for now, the pool. Returns whether the pool would lend the units.
     pub(crate) fn peek(&self, gate: &LocalLimit, key: &[u8], cost: u64) -> (Decision, bool) {
         let entry = self.entry(gate, key);
         match &gate.pool {

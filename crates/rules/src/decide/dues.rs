@@ -1,10 +1,11 @@
 //! Charges several limits, all or none, where some of them may have a queue or borrow.
 //!
-//! Limits without a wait are charged by [`check_all`]. Then each of the others gives a place, or is charged or borrows
-//! (`mode: elastic`); if one has nothing, what was charged goes back: a place whole if no request has queued up behind it,
-//! and a charge or a loan as far as it has not drained. So no limit admits above its bound, no pool lends above its own,
-//! and a request that is denied costs at most itself. All of these are asked before anything is charged, so that only a
-//! request that loses a race to another, or would borrow twice from a pool with enough for one, is charged and given back.
+//! Limits without a wait are charged by [`check_all`]. Then each of the others gives a place, is charged, or borrows
+//! (`mode: elastic`). If one of them denies, everything that was charged goes back: a place goes back whole if no
+//! request has queued up behind it, and a charge or a loan goes back as far as it has not drained. So no limit admits
+//! above its bound, no pool lends above its own, and a request that is denied costs at most itself. The limits with a
+//! wait or a pool are asked before anything is charged. So only two kinds of requests are charged and then given back:
+//! one that loses a race to another, and one that would borrow twice from a pool with enough for one.
 
 use std::time::Duration;
 
@@ -14,26 +15,27 @@ use super::context::Context;
 use crate::receipt::Charged;
 use crate::rule::LocalLimit;
 
-/// What one limit is to charge.
+/// The charge that one limit is to make.
 #[derive(Clone, Copy)]
 pub(super) struct Due<'r, 'k> {
     pub(super) gate: &'r LocalLimit,
     pub(super) key: &'k [u8],
     pub(super) cost: u64,
-    /// How long the request may wait; `None` if it may not.
+    /// The time that the request may wait; `None` if it may not.
     pub(super) wait: Option<Wait>,
     /// Whether its rule is in shadow mode, and takes nothing from a pool.
     pub(super) is_shadow: bool,
 }
 
-/// What became of several charges.
+/// The outcome of several charges.
 pub(super) struct Outcome {
-    /// The due, by its index, whose decision answers for all: if denied, one that denies.
+    /// The index of the due whose decision stands for all, with that decision. If the request is denied, it is one that
+    /// denies.
     pub(super) told: Option<(usize, Decision)>,
     pub(super) is_allowed: bool,
-    /// Whether a limit admitted it within what its policy is softened by.
+    /// Whether a limit admitted it within its soft share.
     pub(super) is_within_soft: bool,
-    /// What was charged, and by which due.
+    /// The charges, each with the index of its due.
     pub(super) charges: Vec<(usize, Charged)>,
 }
 
@@ -63,7 +65,7 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
     }
     let permits = || owners.iter().zip(&tolls).filter_map(|(n, toll)| Some((*n, toll.permit()?)));
     let mut is_within_soft = permits().any(|(_, permit)| permit.is_over());
-    // What is neither kept nor may have to be given back need not be remembered.
+    // Nothing can be denied any more, and no receipt is wanted: so the charges need not be remembered.
     if apart().next().is_none() && !with.act.keeps() {
         return Outcome { told, is_allowed: true, is_within_soft, charges: Vec::new() };
     }
@@ -82,7 +84,7 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
                 charges.push((n, charged));
             }
             Err(denial) => {
-                // The last one first: a limit that is named twice goes back the way it came.
+                // The last charge is undone first, so that a limit that is named twice goes back the way it came.
                 for (n, charged) in charges.into_iter().rev() {
                     charged.undo(dues[n].entry(with), with.moment.given());
                 }

@@ -1,7 +1,7 @@
 //! Requests whose limits are kept elsewhere, in a store that many nodes share: the questions to that store, and the
 //! meaning of its answers.
 //!
-//! The same steps as in [`super`], in two halves, between which the caller waits for the store. Rules that admit
+//! The steps are those of [`super`], in two halves, between which the caller waits for the store. Rules that admit
 //! nothing are decided in the first half, by this process alone.
 
 use std::fmt;
@@ -69,7 +69,7 @@ struct KeptPart {
     manner: Manner,
     cost: u64,
     key: Range<usize>,
-    /// Its range in the same buffer, if it is asked for.
+    /// The range of its stem in the same buffer, if stems are asked for.
     stem: Option<Range<usize>>,
     verdict: Option<RuleVerdict>,
     series: Option<Arc<Series>>,
@@ -87,24 +87,25 @@ enum KeptJudge {
 pub struct FoundElsewhere {
     /// Whether those limits admit the request. If each descriptor is decided [by itself](Question::is_separate), `true`.
     pub admitted: bool,
-    /// The answer of each limit of each claim, in their order. Missing ones are taken for denials.
+    /// The answer of each limit of each claim, in their order. A missing answer counts as a denial.
     pub limits: Vec<FoundLimit>,
 }
 
 /// The answer of a limit that is kept elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundLimit {
-    /// Its decision; after a charge that need not fit, of what was [used](Manner::Used) or is given back that about one
-    /// unit.
+    /// Its decision. After a charge that need not fit, of a [used](Manner::Used) cost, or after units were given back:
+    /// the decision about one more unit.
     pub decision: Decision,
-    /// If it gave a place in its queue: how long to wait.
+    /// The time to wait, if it gave a place in its queue.
     pub wait: Duration,
-    /// After a charge that need not fit, and of what is given back, which are never denied: the units that the limit
-    /// could not remember, or give back.
+    /// The units that the limit could not remember of a charge that need not fit, or could not give back. Neither is
+    /// ever denied.
     pub uncharged: Option<u64>,
-    /// Of a denial whose cost was charged nevertheless: what had been left before that. Otherwise what is left is that.
+    /// For a denial whose cost was charged nevertheless: the units that had been left before the charge. `None`
+    /// otherwise; the units left in the decision are then the ones before it.
     pub left: Option<u64>,
-    /// Whether it denies by what the store had said before, which was not asked again.
+    /// Whether it denies by an earlier answer of the store, without asking again.
     pub is_remembered: bool,
     /// Whether it was decided without the store that keeps it, which did not answer.
     pub is_without_store: bool,
@@ -145,14 +146,14 @@ impl Question {
         })
     }
 
-    /// What the request asks for.
+    /// The act that the request asks for.
     #[must_use]
     pub fn act(&self) -> Act {
         self.act
     }
 
-    /// Whether each claim is decided and charged by itself, and what is denied uses up what was left
-    /// ([`Limit::drains_denied`]): under [`compat`](crate::Settings::compat).
+    /// Whether each claim is decided and charged by itself, and a denied request uses up what was left
+    /// ([`Limit::drains_denied`]). So it is under [`compat`](crate::Settings::compat).
     #[must_use]
     pub fn is_separate(&self) -> bool {
         self.is_separate
@@ -246,7 +247,7 @@ impl DecisionMaker {
         let (mut parts, keys) = question.parts();
         let with = self.context(keys, DecisionTime::Now, act);
         for part in &mut parts {
-            // A limit that came with the request has a window alone.
+            // A limit that came with the request is known by its window alone.
             let (limits, own_window): (&[Limit], Option<Duration>) = match part.judge {
                 _ if part.blocks() => continue,
                 Judge::Rule(_, rule) => (rule.limits(), None),
@@ -256,7 +257,7 @@ impl DecisionMaker {
             let count = limits.len() + usize::from(own_window.is_some());
             let own: Vec<&FoundLimit> = found.by_ref().take(count).collect();
             part.uncharged = own.iter().filter_map(|found| found.uncharged).max().unwrap_or(0);
-            // What was charged already is no promise of a place.
+            // A charge that was made already promises no place.
             let asks = !admitted || !act.counts();
             let queue = if asks { act } else { Act::CheckNow };
             part.verdict = of_limits(limits, own_window, part.cost, queue, &own);
@@ -326,7 +327,7 @@ fn of_limits(
     verdicts.reduce(RuleVerdict::or)
 }
 
-/// How long a request would wait that a limit denies now, if its queue had a place for it.
+/// The time that a request would wait if a limit denies it now and its queue has a place for it.
 fn place_ahead(limit: &Limit, cost: u64, act: Act, asked: &Decision) -> Option<Duration> {
     let gate = limit.gate.as_ref()?;
     let wait = act.wait(gate)?;
@@ -337,7 +338,7 @@ fn place_ahead(limit: &Limit, cost: u64, act: Act, asked: &Decision) -> Option<D
     let queue = gate.policy.at_limit().queue;
     let most = queue.map_or(Duration::MAX, |queue| queue.max_wait()).min(wait.max_wait());
     let behind = queue.map_or(u64::MAX, |queue| queue.max_behind()).min(wait.max_behind());
-    // In units of time: a place behind so many others is this far ahead.
+    // The bound in time: a place behind this many units is this far ahead.
     let quota = gate.policy.quota();
     let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
     let is_near = ahead.as_nanos() <= unit_ns.saturating_mul(u128::from(behind));

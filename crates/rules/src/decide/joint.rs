@@ -1,13 +1,14 @@
 //! Decides all descriptors of a request together: all are charged or none.
 //!
 //! # What is charged
-//! If the request is admitted: every limit that counts for it, and each rule in shadow mode that has room. If it is
-//! denied: nothing. The one exception is that of [`tollgate::check_all`]: of two concurrent requests, a denied one
-//! may leave part of its cost in a limit for a while.
+//! If the request is admitted, every limit that counts for it is charged, and each rule in shadow mode that has room.
+//! If it is denied, nothing is charged. The one exception is that of [`tollgate::check_all`]: when two requests run
+//! concurrently, a denied one may leave part of its cost in a limit for a while.
 //!
 //! # What is decided apart
-//! Costs that were used already ([`Manner::Used`](super::Manner::Used)) were charged before, and deny what comes with them
-//! if they are over; what is given back ([`Manner::Back`](super::Manner::Back)) was given back. Neither is taken back if the request is denied.
+//! Costs that were used already ([`Manner::Used`](super::Manner::Used)) are charged first; if they are over their
+//! limit, they deny the whole request. Units that are given back ([`Manner::Back`](super::Manner::Back)) are given back
+//! first. Neither is undone if the request is denied.
 //!
 //! # Rules in quota mode
 //! It is enough that one rule in quota mode has room. Those without room are left out of the charge; if one loses its
@@ -52,7 +53,7 @@ pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
             }
             _ => part.ask(part.cost, since),
         };
-        // A rule that was left out stays over its limit, although there may be room again.
+        // A rule that was left out counts as over its limit, although there may be room again.
         if left_out {
             mark_over(part);
         }
@@ -66,16 +67,16 @@ pub(crate) fn mark_over(part: &mut Part<'_>) {
     if let Some(verdict) = &mut part.verdict
         && !verdict.is_over
     {
-        // It would fit by now, so the wait is zero. What the pool would lend alone, and not twice, fits the limit itself when
-        // that is whole again.
+        // It would fit by now, so the wait is zero. If the pool can lend the units once but not twice, the request fits
+        // when the limit itself is whole again.
         let wait = if verdict.is_borrowed { verdict.reset_after } else { Duration::ZERO };
         (verdict.is_over, verdict.retry_after) = (true, Some(wait));
         verdict.is_borrowed = false;
     }
 }
 
-/// Charges all parts that count and have room. If the request is denied, returns which part denied it; `None` if
-/// several parts did, or parts that will deny again when asked.
+/// Charges all parts that count and have room. If the request is denied, returns the part that denied it; `None` if
+/// several parts did, or if asking the parts again will show which one.
 fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
     // Parts that are decided apart have their verdict already.
     for part in parts.iter_mut().filter(|part| !part.is_apart()) {
@@ -143,7 +144,8 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
         if let (Some(n), Some((_, decision))) = (denied, outcome.told)
             && NoCell::of(&decision, parts[n].on_full()) == Some(NoCell::Allowed)
         {
-            // None of its rule's limits is charged then. Each round leaves one descriptor out.
+            // If the client has no cell and the rule admits it, none of the rule's limits is charged. Each round leaves
+            // one descriptor out.
             parts[n].is_full_allowed = true;
             continue;
         }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A decision allocates the parts and the statuses of the answer; the keys' bytes go into a buffer that each thread
-//! keeps. No text is formatted, but for the name of a series under a rule that has them.
+//! keeps. No text is formatted, except the name of a series under a rule that has them.
 
 mod act;
 mod apart;
@@ -151,7 +151,7 @@ impl DecisionMaker {
         self.answer(request, DecisionTime::At(now), Act::Check)
     }
 
-    /// Whether this request would be admitted now. Charges and counts nothing.
+    /// Answers whether this request would be admitted now. Charges and counts nothing.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -198,16 +198,16 @@ impl DecisionMaker {
         self.answer(request, DecisionTime::At(now), Act::Peek)
     }
 
-    /// Decides a request now, and does with it what `act` says: [`check`](DecisionMaker::check) and
+    /// Decides a request now, in the way that `act` says: [`check`](DecisionMaker::check) and
     /// [`peek`](DecisionMaker::peek) are two of several acts.
     ///
     /// # What else holds
     /// * Under several limits the longest wait counts, and all give a place or none: see [`Answer::wait`]. A request
     ///   that is denied gives back what it was charged. If another request has meanwhile queued up behind one of its
     ///   places, that place stays charged until its turn is over.
-    /// * A rule in shadow mode gives places, and nothing waits for them; nor does anything under
-    ///   [`global_shadow_mode`](crate::Settings::global_shadow_mode). Of rules in quota mode those that have a place
-    ///   count, and at least one must.
+    /// * A rule in shadow mode gives places, but no request waits for them; nor does any request wait under
+    ///   [`global_shadow_mode`](crate::Settings::global_shadow_mode). Among rules in quota mode at least one must have
+    ///   a place, and only those that have one count.
     /// * A limit that comes with the request has no queue.
     /// * Under [`compat`](crate::Settings::compat) each descriptor gets a place by itself.
     ///
@@ -238,7 +238,7 @@ impl DecisionMaker {
         self.answer(request, DecisionTime::Now, act)
     }
 
-    /// Deletes what the descriptors of this request have been charged so far; returns how many limits that concerns.
+    /// Deletes all charges of this request's descriptors so far. Returns the number of limits that had any.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -331,10 +331,10 @@ fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     result
 }
 
-/// What the rules say of a request.
+/// A request with the rules that its descriptors match.
 struct Resolved<'r> {
     parts: Vec<Part<'r>>,
-    /// Whether they have its domain.
+    /// Whether the rules have its domain.
     is_domain: bool,
 }
 
@@ -378,7 +378,7 @@ fn resolve<'r>(
     if replaces {
         replace(&mut parts);
     }
-    // Only now: what is replaced is not asked.
+    // Only now, since a rule that is replaced is not asked.
     apart::find(&mut parts, request.descriptors, how);
     Resolved { parts, is_domain: domain.is_some() }
 }

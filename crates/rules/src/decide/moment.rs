@@ -6,7 +6,7 @@ use crate::rule::RuleTable;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DecisionTime {
-    /// Each table reads its own clock, so a charge can be undone exactly.
+    /// Now: each table reads its own clock, so a charge can be undone exactly.
     Now,
     At(Timestamp),
 }

@@ -1,14 +1,14 @@
 //! Limits that come with requests: `limit` of a descriptor, in place of the rule's limit, and a [`Pace`] by itself.
 //!
 //! Such a limit may differ from request to request, but a table can enforce only one limit. So there is one table per
-//! unit of time, and one per grain of a pace, which only count, up to [`most`] and to what a grain holds; the count is
-//! compared with the request's limit before the charge and again after it. A request is admitted if the count *after*
-//! its own charge is within its limit; otherwise its charge is refunded. So concurrent requests with the same limit are
-//! never admitted above it; both may be denied.
+//! unit of time, and one per grain of a pace. These tables only count, up to [`most`] or to what a grain holds. The
+//! count is compared with the request's limit before the charge and again after it. A request is admitted if the count
+//! *after* its own charge is within its limit; otherwise its charge is refunded. So concurrent requests with the same
+//! limit are never admitted above it; both may be denied.
 //!
-//! A pace counts time: a unit is as many grains as it takes to come back, and a table of GCRA gives back one grain in
-//! each grain of time. So what is counted is the time until all has come back, which is the whole state of GCRA
-//! whatever the rate, and is compared with the time of the request's burst.
+//! A pace counts time: a unit costs as many grains as it takes to come back, and a table of GCRA gives back one grain
+//! in each grain of time. So the count is the time until everything has come back. That is the whole state of GCRA,
+//! whatever the rate; it is compared with the time of the request's burst.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use crate::request::Override;
 use crate::rule::RuleTable;
 use crate::unit::Unit;
 
-/// The highest limit of each unit that can be counted: all of the type, but in a second no more than the core counts
-/// exactly. Higher ones are lowered to it.
+/// The highest limit of each unit that can be counted: the whole `u32`, but in a second no more than the core counts
+/// exactly. Higher limits are lowered to it.
 const fn most(unit: Unit) -> u32 {
     match unit {
         Unit::Second => 2_248_262_313,
@@ -33,7 +33,7 @@ const fn most(unit: Unit) -> u32 {
 }
 
 impl Override {
-    /// The limit that is counted, and told in answers.
+    /// The limit that is counted and shown in answers.
     pub(crate) fn counted(self) -> Self {
         Self { requests_per_unit: self.requests_per_unit.min(most(self.unit)), ..self }
     }
@@ -41,7 +41,7 @@ impl Override {
 
 #[derive(Debug)]
 pub(crate) struct Overrides {
-    /// In the order of [`Unit::ALL`], then of [`GRAINS`]; empty if such limits are switched off.
+    /// The tables in the order of [`Unit::ALL`], then of [`GRAINS`]; empty if such limits are switched off.
     tables: Vec<Arc<RuleTable>>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct CountedLimit {
     table: usize,
     /// The most that may be counted there.
     most: u64,
-    /// What is counted for each hit.
+    /// The count of one hit.
     each: u64,
     /// The length of the window, or of the grain.
     time: Duration,
@@ -141,7 +141,7 @@ impl Overrides {
         let Some(table) = self.table(limit).filter(|_| !asked.is_over) else {
             return (asked, None);
         };
-        // What was asked fits, so the product does.
+        // The limit was asked and had room for the cost, so the product does not overflow.
         match moment.entry(table, key).check(cost.saturating_mul(limit.each)) {
             decision @ Decision::Denied(denial) => {
                 let retry_after = denial.retry_after();
@@ -170,7 +170,7 @@ impl Overrides {
         }
     }
 
-    /// Charges it whether it fits or not; returns what could not be charged.
+    /// Charges it whether it fits or not. Returns the units that could not be charged.
     pub(crate) fn drain(
         &self,
         limit: impl Into<CountedLimit>,
@@ -184,7 +184,7 @@ impl Overrides {
         left.div_ceil(limit.each)
     }
 
-    /// Gives it back, as far as it is charged; returns how much that was.
+    /// Gives it back, as far as it is charged. Returns the units that came back.
     pub(crate) fn uncharge(
         &self,
         limit: impl Into<CountedLimit>,
@@ -212,7 +212,7 @@ fn compare(limit: CountedLimit, counted: &Decision, cost: u64) -> RuleVerdict {
     let is_over = used.saturating_add(asked) > most;
     let reset_after = counted.reset_after();
     let retry_after = if limit.is_pace {
-        // Once so much has come back that what is left and the cost are within the burst.
+        // The request fits once enough has come back that the rest and the cost together are within the burst.
         let grain_ns = u64::try_from(limit.time.as_nanos()).unwrap_or(u64::MAX);
         let excess = used.saturating_add(asked).saturating_sub(most);
         Duration::from_nanos(excess.saturating_mul(grain_ns))

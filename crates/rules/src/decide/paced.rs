@@ -1,4 +1,4 @@
-//! [`DecisionMaker::pace`]: a limit that comes with a request, and no rule.
+//! [`DecisionMaker::pace`]: decides by a limit that comes with a request, without a rule.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ pub struct PacedAnswer {
     pub is_allowed: bool,
     /// The units that are left after it.
     pub remaining: u64,
-    /// How long until nothing is charged any more.
+    /// The time until all charges have come back.
     pub reset_after: Duration,
-    /// For a denial, after how long it would be admitted; `None` if its cost is above the burst.
+    /// For a denial, the time after which it would be admitted; `None` if its cost is above the burst.
     pub retry_after: Option<Duration>,
     /// Set if the key has no cell, because the table of such limits is full.
     pub no_cell: Option<NoCell>,
@@ -30,10 +30,10 @@ impl DecisionMaker {
     /// Decides a request of `cost` units by a limit that comes with it, by GCRA, and charges it if it is admitted. A
     /// cost of 0 is a question.
     ///
-    /// The key counts by itself: no rule is asked, and rules need not be loaded. As many keys as
-    /// [`override_capacity`](crate::Settings::override_capacity) says find a cell at a time in the table of each grain
-    /// (see [`Pace`]); idle ones make room, and further ones are decided in the spill: never above their limit, but
-    /// possibly below it. In [`global_shadow_mode`](crate::Settings::global_shadow_mode) nothing is denied.
+    /// The key alone decides: no rule is asked, and rules need not be loaded. The table of each grain (see [`Pace`])
+    /// has cells for [`override_capacity`](crate::Settings::override_capacity) keys at a time; idle keys make room, and
+    /// further keys are decided in the spill: never above their limit, but possibly below it. In
+    /// [`global_shadow_mode`](crate::Settings::global_shadow_mode) nothing is denied.
     ///
     /// # Errors
     /// Limits that come with requests are switched off; the key is longer than

@@ -23,7 +23,7 @@ use crate::zone::Zone;
 /// The source of the decision about a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Judge<'r> {
-    /// None: no rule matches, or another rule replaces it.
+    /// Nothing decides: no rule matches, or another rule replaces it.
     Nobody,
     /// A rule without limits.
     Unlimited(usize, &'r Rule),
@@ -53,13 +53,13 @@ pub(crate) struct Part<'r> {
     pub(crate) verdict: Option<RuleVerdict>,
     /// Refunds the charge of a limit that came with the request.
     pub(crate) permit: Option<Permit>,
-    /// What the rule's limits have charged, if it is kept for a receipt.
+    /// The charges of the rule's limits, if they are kept for a receipt.
     pub(crate) charges: Vec<(&'r LocalLimit, Charged)>,
-    /// How long its place in a queue lies ahead.
+    /// The time until the turn of its place in a queue.
     pub(crate) wait: Duration,
     /// Whether one of its rule's limits was lent the units.
     pub(crate) is_borrowed: bool,
-    /// What a charge that need not fit has left, or what could not be given back.
+    /// The units that a charge that need not fit left uncharged, or that could not be given back.
     pub(crate) uncharged: u64,
     /// Whether it is admitted, and not charged, because a table has no cell for its client.
     pub(crate) is_full_allowed: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Part<'r> {
     pub(crate) is_first_uncharged: bool,
     /// Whether it is the first cost of its rule that is denied and charged nowhere.
     pub(crate) is_first_denied_cost: bool,
-    /// Where its values are counted, if its rule asks for that.
+    /// The series that counts its values, if its rule asks for one.
     pub(crate) series: Option<Arc<Series>>,
 }
 
@@ -83,10 +83,10 @@ impl OwnLimit {
     }
 }
 
-/// How a verdict counts for the request.
+/// The weight of a verdict for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Enforcement {
-    /// Not at all: nothing limits it, or only a rule in shadow mode; or it is given back.
+    /// It does not count: nothing limits it, or only a rule in shadow mode does, or units are given back.
     None,
     /// If over the limit, it denies the request.
     Binding,
@@ -129,7 +129,7 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// What its rule does with a client without a cell.
+    /// The treatment of a client without a cell under its rule.
     pub(crate) fn on_full(&self) -> OnFull {
         self.rule().map_or_else(OnFull::default, Rule::on_full)
     }
@@ -155,7 +155,7 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Finds where its values are counted. What counts no hits takes no room there.
+    /// Finds the series that counts its values. A part that counts no hits takes no series.
     pub(crate) fn find_series(&mut self, entries: &[DescriptorEntry<'_>]) {
         if self.cost == 0 || self.manner == Manner::Back {
             return;
@@ -235,8 +235,8 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// What each of its rule's tables is to charge. The caller has excluded rules with a limit of 0, so there are as
-    /// many tables as limits.
+    /// The charges for each of its rule's tables. The caller has excluded rules with a limit of 0, so there are as many
+    /// tables as limits.
     pub(super) fn dues<'k>(&self, with: Context<'k>) -> impl Iterator<Item = Due<'r, 'k>> {
         let (key, cost) = (&with.keys[self.key.clone()], self.cost);
         let gates = self.rule().into_iter().flat_map(Rule::gates);
@@ -244,7 +244,7 @@ impl<'r> Part<'r> {
         gates.map(move |gate| Due { gate, key, cost, wait: with.act.wait(gate), is_shadow })
     }
 
-    /// Charges it whether it fits or not, and looks how the limits stand then.
+    /// Charges it whether it fits or not, and then reads the state of the limits.
     pub(crate) fn charge_late(&mut self, with: Context<'_>) {
         let (key, cost) = (self.key(with.keys), self.cost);
         self.uncharged = match self.judge {
@@ -261,7 +261,7 @@ impl<'r> Part<'r> {
         self.verdict = self.ask(1, with).map(told);
     }
 
-    /// What a limit that came with the request has charged.
+    /// The charge of a limit that came with the request.
     pub(crate) fn own_charge(
         &mut self,
         with: Context<'_>,
@@ -277,7 +277,7 @@ impl<'r> Part<'r> {
         match self.judge {
             _ if !self.is_over() => return,
             Judge::Override(own) => {
-                // What could not be charged needs no action: the limit is exhausted anyway.
+                // Units that could not be charged need no action: the limit is exhausted anyway.
                 let _ = with.overrides.drain(own.limit, key, self.cost, with.moment);
             }
             Judge::Rule(_, rule) => {
@@ -301,7 +301,7 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Deletes what was charged; returns to how many limits.
+    /// Deletes its charges. Returns the number of limits that had any.
     pub(crate) fn reset(&self, with: Context<'_>) -> usize {
         let key = self.key(with.keys);
         match self.judge {
@@ -325,7 +325,7 @@ pub(super) fn find_series(parts: &mut [Part<'_>], request: &Request<'_>, act: Ac
     }
 }
 
-/// What is told where nothing is denied any more: until when the next unit is.
+/// The verdict to report for a cost that is not denied; its wait is the time until one more unit fits.
 pub(super) fn told(verdict: RuleVerdict) -> RuleVerdict {
     RuleVerdict { is_over: false, is_borrowed: false, ..verdict }
 }
@@ -357,7 +357,8 @@ fn ask_limit(
     }
 }
 
-/// How long a cost above the burst waits, which no check admits: until what is owed with it is the burst.
+/// The time that a cost above the burst waits, which no check admits: until the debt together with this cost is down to
+/// the burst.
 pub(super) fn beyond(gate: &LocalLimit, asked: &Decision, cost: u64) -> Duration {
     let quota = gate.policy.quota();
     let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
@@ -366,7 +367,7 @@ pub(super) fn beyond(gate: &LocalLimit, asked: &Decision, cost: u64) -> Duration
     asked.reset_after().saturating_add(Duration::from_nanos(more_ns))
 }
 
-/// How long until the next window of the clock begins.
+/// The time until the next window of the clock begins.
 fn until_turn(now: tollgate::Timestamp, window: Duration) -> Duration {
     let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX).max(1);
     Duration::from_nanos(window_ns - now.as_nanos() % window_ns)

@@ -13,21 +13,21 @@ pub(crate) struct RuleVerdict {
     pub(crate) is_over: bool,
     /// Admitted above the limit, within what a soft policy adds.
     pub(crate) is_within_soft: bool,
-    /// Admitted by the pool of its domain (of a question: it would be).
+    /// Whether the pool of its domain admitted it, or for a question, would admit it.
     pub(crate) is_borrowed: bool,
     /// The index of that limit in the rule.
     pub(crate) limit: usize,
     /// Its burst.
     pub(crate) burst: u64,
     pub(crate) remaining: u64,
-    /// What was left when it was decided: a denial may use that up.
+    /// The units left when it was decided; a denial may use them up.
     pub(crate) left: u64,
-    /// Denied by what the store had said before.
+    /// Denied by an earlier answer of the store.
     pub(crate) is_remembered: bool,
     pub(crate) reset_after: Duration,
     /// For a denial: `None` if the cost never fits.
     pub(crate) retry_after: Option<Duration>,
-    /// For an admission: how long to wait for its turn.
+    /// For an admission: the time to wait for its turn.
     pub(crate) wait: Duration,
     /// Set if the client had no cell.
     pub(crate) no_cell: Option<NoCell>,
@@ -98,15 +98,15 @@ impl RuleVerdict {
             (false, false) => other.remaining < self.remaining,
         };
         let told = if other_weighs_more { other } else { self };
-        // A request that one limit denies is within no other's soft share, and borrows nothing.
+        // If one limit denies a request, the request uses no other limit's soft share, and borrows nothing.
         let is_within_soft = !told.is_over && (self.is_within_soft || other.is_within_soft);
         let is_borrowed = !told.is_over && (self.is_borrowed || other.is_borrowed);
         let wait = if told.is_over { Duration::ZERO } else { self.wait.max(other.wait) };
         Self { is_within_soft, is_borrowed, wait, ..told }
     }
 
-    /// Where the units of the request lie to this share of the limit and to the limit, as envoyproxy/ratelimit has it:
-    /// as if a denied request had been charged as well.
+    /// Splits the units of the request into those within the limit, above this share of it, and beyond it. As in
+    /// envoyproxy/ratelimit, a denied request is split as if it had been charged as well.
     pub(crate) fn split(&self, cost: u64, ratio: f64) -> HitSplit {
         #[expect(
             clippy::cast_precision_loss,
@@ -120,8 +120,9 @@ impl RuleVerdict {
             return HitSplit { within: cost, near: used.saturating_sub(near).min(cost), beyond: 0 };
         }
         let before = self.burst.saturating_sub(self.left);
-        // What is denied although it would fit (during a penalty, for want of a cell, or because another request came
-        // between) is denied whole; and what the store is not asked about, as in envoyproxy/ratelimit's local cache.
+        // A request that is denied although it would fit (during a penalty, for want of a cell, or because another
+        // request came between) counts as a whole as beyond the limit. So does one that the store is not asked about,
+        // as in envoyproxy/ratelimit's local cache.
         if self.is_remembered || cost <= self.left {
             return HitSplit { within: 0, near: 0, beyond: cost };
         }
@@ -172,8 +173,8 @@ mod tests {
         assert_eq!((admitted.is_over, admitted.remaining, admitted.retry_after), (false, 2, None));
     }
 
-    /// As envoyproxy/ratelimit counts them, which charges what it denies: before the request, its hits, the limit; then
-    /// within, near and over.
+    /// The cases are those of envoyproxy/ratelimit, which charges what it denies. Each has the count before the
+    /// request, its hits and the limit; then the hits within, near and over.
     #[test]
     fn hits_are_split_at_the_near_limit_share_and_at_the_limit() {
         let million = 4_294_967_000;
@@ -196,14 +197,14 @@ mod tests {
             (0, 11, 10, (0, 2, 1)),
             (0, 100, 10, (0, 2, 90)),
             (10, 5, 10, (0, 0, 5)),
-            // A share of 80 % of so little is 0 or nothing less than it.
+            // 80 % of so small a limit is rounded down: to 0 of 1, to 1 of 2, to 5 of 7.
             (0, 1, 1, (1, 1, 0)),
             (1, 1, 1, (0, 0, 1)),
             (0, 3, 2, (0, 1, 1)),
             (0, 7, 7, (7, 2, 0)),
             (0, 0, 10, (0, 0, 0)),
             (10, 0, 10, (0, 0, 0)),
-            // 80 % in single precision, which is more than in double precision here.
+            // 80 % of this limit is more in single precision than in double precision.
             (0, million, million, (million, million - 3_435_973_632, 0)),
             (0, 1, 0, (0, 0, 1)),
         ] {

@@ -44,12 +44,12 @@ pub(crate) struct DescriptorText {
     pub(crate) at: Position,
     pub(crate) key: String,
     pub(crate) value: Option<ValueMatch>,
-    /// Where the value stands, or the descriptor if it has none.
+    /// The position of the value, or of the descriptor if it has none.
     pub(crate) value_at: Position,
-    /// `None` if the descriptor has no limit: such a request passes uncounted.
+    /// `None` if the descriptor has no limit: a request that ends there passes uncounted.
     pub(crate) rule: Option<RuleSpec>,
     pub(crate) share_threshold: bool,
-    /// Whether its value is part of the names of series, also of those below it.
+    /// Whether its value is part of the names of its series, and of those of descriptors below it.
     pub(crate) value_to_metric: bool,
     pub(crate) children: Vec<DescriptorText>,
 }
@@ -68,10 +68,10 @@ pub(crate) struct RuleSpec {
     pub(crate) bits: AddressBits,
 }
 
-/// For how many clients the tables of a rule are built, if it leaves a value open.
+/// The number of clients that a rule's tables are built for, if the rule leaves a value open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TableClients {
-    /// So many: its `capacity`.
+    /// Its `capacity`.
     Number(usize),
     /// Its share of the memory, by this `weight`: see [`crate::share`].
     Share(u32),
@@ -96,17 +96,17 @@ pub(crate) struct Traits {
     pub(crate) on_full: OnFull,
 }
 
-/// Whether costs of a rule are known only after they were used.
+/// Says whether costs of a rule are known only after they were used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Usage {
     Always,
     Never,
-    /// The file says neither. The rule decides as with `Never`, but the log tells the first cost that it denies.
+    /// The file says neither. The rule decides as with `Never`, but the first cost that it denies is logged.
     #[default]
     Unsaid,
 }
 
-/// What a rule answers while the store that holds its counts is unavailable. Applies only to rules whose counts are
+/// The answer of a rule while the store that keeps its counts is unavailable. Applies only to rules whose counts are
 /// kept elsewhere.
 ///
 /// ```
@@ -160,7 +160,7 @@ impl OnError {
     }
 }
 
-/// How exactly a rule is counted across several nodes. In one process every decision is exact.
+/// The accuracy of a rule's counts across several nodes. In one process every decision is exact.
 ///
 /// ```
 /// assert_eq!(tollgate_rules::Accuracy::default(), tollgate_rules::Accuracy::Leased);
@@ -169,10 +169,10 @@ impl OnError {
 pub enum Accuracy {
     /// Each decision asks the store.
     Exact,
-    /// Units are taken from the store in batches, ahead of their use.
+    /// A node takes units from the store in batches, ahead of their use.
     #[default]
     Leased,
-    /// Decisions are local, and reported to the store afterwards.
+    /// A node decides by itself, and reports its decisions to the store afterwards.
     Async,
 }
 
@@ -202,7 +202,7 @@ fn read(node: &YamlNode) -> Result<DescriptorText, LocatedProblem> {
     })
 }
 
-/// What `value`, `cidr` or `regex` says, and where.
+/// The content of `value`, `cidr` or `regex`, with its position.
 fn read_value(
     fields: &MapFields<'_>,
     key: &str,
@@ -229,7 +229,7 @@ fn read_value(
             }
             ValueMatch::Text(text.into())
         }
-        // Networks and expressions are tried for one key; which goes first would be unclear otherwise.
+        // Networks and expressions belong to one key; under a pattern of keys their order would be unclear.
         _ if key.contains('*') => return Err(together(name, at, "a * in key")),
         "cidr" => match text.parse::<IpNet>().map(canonical) {
             Ok(range) if range == range.trunc() => ValueMatch::Range(range),
@@ -283,7 +283,7 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
         None => rule.limits.iter().any(|limit| limit.elastic.is_some()).then_some("mode: elastic"),
     };
     match (with, fields.scalar("usage")?) {
-        // A cost that was used already can neither wait nor be borrowed.
+        // A cost that was used already can neither wait nor be lent.
         (Some(with), Some((_, at))) => {
             Err(LocatedProblem { at, problem: Problem::Together { key: "usage", with } })
         }
@@ -292,7 +292,7 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
 }
 
 impl DescriptorText {
-    /// The places and numbers of rates that are lowered.
+    /// Calls `found` with the position and the numbers of each rate that is lowered.
     pub(super) fn each_lowered(&self, found: &mut impl FnMut(Position, LoweredRate)) {
         for limit in self.rule.iter().flat_map(|rule| &rule.limits) {
             if let Some(rate) = limit.lowered() {

@@ -44,7 +44,8 @@ impl<'n> MapFields<'n> {
         Ok(fields)
     }
 
-    /// Pairs of the maps named by `<<` count where the map itself has no such key; the first map wins.
+    /// Pairs of the maps named by `<<` count if the map itself does not have their key; the first map
+    /// wins.
     fn merge(
         &mut self,
         node: &'n YamlNode,
@@ -103,7 +104,8 @@ impl<'n> MapFields<'n> {
         }
     }
 
-    /// A whole number, in digits only. One with a 0 before it is another number in YAML 1.1, of base 8.
+    /// A whole number, in digits only. A leading 0 is refused, since YAML 1.1 reads such a number in
+    /// base 8.
     pub(crate) fn number<N: std::str::FromStr>(
         &self,
         key: &'static str,
@@ -154,7 +156,7 @@ fn map_of<'n>(
     }
 }
 
-/// What stands where a list belongs.
+/// The problem of a value that stands where a list belongs.
 fn not_a_list(node: &YamlNode, key: &'static str) -> LocatedProblem {
     match &node.data {
         // `-key: x` is a map with a key of that name.

@@ -18,7 +18,7 @@ pub(super) fn read_all(nodes: &[YamlNode]) -> Result<Vec<ForwardText>, LocatedPr
     nodes.iter().map(read).collect()
 }
 
-/// Its keys are the user's own, so no list of accepted ones is there.
+/// Reads a descriptor. Its keys are the user's own, so there is no list of accepted keys.
 fn read(node: &YamlNode) -> Result<ForwardText, LocatedProblem> {
     let pairs = match &node.data {
         Data::Map(pairs) => &pairs[..],

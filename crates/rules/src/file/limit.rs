@@ -34,7 +34,7 @@ const KEYS: &[&str] = &[
     "time_zone",
 ];
 
-/// What may stand beside `unlimited`; of `unit` more is told.
+/// The keys that may stand beside `unlimited`. `unit` is among them, since it has an error of its own.
 const BESIDE_UNLIMITED: &[&str] = &["unit", "requests_per_unit", "unlimited", "name", "replaces"];
 
 const MODES: &str = "hard, soft with a share, as in soft 5%, or elastic, which borrows what others of its domain leave";
@@ -43,9 +43,9 @@ const MODES: &str = "hard, soft with a share, as in soft 5%, or elastic, which b
 #[derive(Clone, Debug)]
 pub(crate) struct LimitText {
     pub(crate) at: Position,
-    /// As they are counted.
+    /// The requests of the window, as they are counted.
     pub(crate) requests: u32,
-    /// As the file says.
+    /// The requests of the window, as the file says.
     pub(crate) asked: u32,
     pub(crate) window: Duration,
     pub(crate) unit: Option<Unit>,
@@ -55,24 +55,24 @@ pub(crate) struct LimitText {
     pub(crate) words: Box<str>,
     /// `None` if the limit is 0.
     pub(crate) policy: Option<Policy>,
-    /// Whose midnight its windows begin at, if one is named.
+    /// The zone at whose midnight its windows begin, if the file names one.
     pub(crate) zone: Option<Arc<Zone>>,
-    /// Where `mode: elastic` stands, if it does.
+    /// The position of `mode: elastic`, if the file has it.
     pub(crate) elastic: Option<Position>,
     /// Whether the file names no algorithm and no debt: then the limit behaves as in envoyproxy/ratelimit.
     pub(crate) is_plain: bool,
-    /// Whether the file says how far a debt is remembered.
+    /// Whether the file says up to which bound a debt is remembered.
     pub(crate) says_debt: bool,
 }
 
 impl LimitText {
-    /// The numbers, if less is counted than the file says.
+    /// The lowered rate, if less is counted than the file says.
     pub(super) fn lowered(&self) -> Option<LoweredRate> {
         let Self { asked, requests: counted, window, .. } = *self;
         (counted < asked).then_some(LoweredRate { asked, counted, window })
     }
 
-    /// Why only tables of this process can keep it, if so.
+    /// The reason why only tables of this process can keep it, if there is one.
     pub(crate) fn only_here(&self) -> Option<String> {
         self.policy?;
         if let Some(zone) = &self.zone {
@@ -175,7 +175,7 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
     };
     let count_denied = match fields.scalar("count_rejected")? {
         None => None,
-        // true or false, or the maximum wait that counting may cause.
+        // The value is true, false, or the maximum wait that counting may cause.
         Some((scalar, _)) if scalar.text.starts_with(|first: char| first.is_ascii_digit()) => {
             Some(scalar.text.as_str())
         }
@@ -184,15 +184,16 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
     let penalty = fields.text("penalty")?;
     let queue = fields.number("queue", "the number of places in digits, from 1, as in 50")?;
     let wait = fields.text("wait")?;
-    // Without a word a key's word remembers the least.
+    // Without this option a key's word remembers the smallest debt.
     let debt = fields.text("debt")?.filter(|debt| *debt != "none");
     let algorithm = fields.text("algorithm")?.unwrap_or_default();
     let parts = PolicyParts { algorithm, burst, soft, ..PolicyParts::default() };
     Ok(PolicyParts { count_denied, penalty, queue, wait, debt, ..parts })
 }
 
-/// Where `mode: elastic` stands. A limit that borrows lets nothing wait; and it counts no denials, since of several limits
-/// that are charged all or none one that borrows could not leave its row of denials as it was.
+/// The position of `mode: elastic`. A limit that borrows lets nothing wait, and counts no denials: limits are charged
+/// all or none, and a limit that first denied and then borrowed could not restore its count of denials in a row if
+/// another limit denies.
 fn read_elastic(fields: &MapFields<'_>) -> Result<Option<Position>, LocatedProblem> {
     let mode = fields.scalar("mode")?.filter(|(scalar, _)| scalar.text == "elastic");
     let Some((_, at)) = mode else { return Ok(None) };
@@ -206,7 +207,7 @@ fn read_elastic(fields: &MapFields<'_>) -> Result<Option<Position>, LocatedProbl
     Ok(Some(at))
 }
 
-/// The zone whose midnight windows begin at.
+/// The zone at whose midnight windows begin.
 fn read_zone(
     fields: &MapFields<'_>,
     policy: Option<Policy>,
@@ -224,7 +225,7 @@ fn read_zone(
             let days = u32::try_from(window.as_secs() / DAY_S);
             ZoneWindow::Days(days.map_err(|_| value(scalar, at, "time_zone", WINDOWS))?)
         }
-        // Nothing passes, in whatever zone.
+        // A limit of 0 admits nothing in any zone.
         None => return Ok(None),
         _ => return Err(value(scalar, at, "time_zone", WINDOWS)),
     };

@@ -35,7 +35,7 @@ pub(crate) struct RuleFile {
 }
 
 impl RuleFile {
-    /// The places and numbers of rates that are lowered.
+    /// Calls `found` with the position and the numbers of each rate that is lowered.
     pub(crate) fn each_lowered(&self, found: &mut impl FnMut(Position, LoweredRate)) {
         if let Some(PoolText { at, lowered: Some(rate), .. }) = self.pool {
             found(at, rate);
@@ -73,7 +73,7 @@ pub(crate) fn read(text: &[u8]) -> Result<RuleFile, LocatedProblem> {
     Ok(RuleFile { at: node.at, domain: domain.to_owned(), pool, forwards, descriptors })
 }
 
-/// What is said of an object of Kubernetes.
+/// The problem to report if the file is an object of Kubernetes.
 fn manifest(node: &YamlNode) -> Option<Problem> {
     let Data::Map(pairs) = &node.data else { return None };
     let get = |name: &str| pairs.iter().find(|(key, _)| key.text == name).map(|(_, value)| value);

@@ -11,7 +11,7 @@ use crate::lowered::LoweredRate;
 pub(super) struct PolicyParts<'a> {
     pub(super) is_pool: bool,
     pub(super) algorithm: &'a str,
-    /// With its period, or for windows of the calendar a count alone.
+    /// The rate with its period, or a count alone for windows of the calendar.
     pub(super) rate: &'a str,
     pub(super) burst: Option<u64>,
     pub(super) soft: Option<&'a str>,
@@ -28,8 +28,9 @@ impl<'a> PolicyParts<'a> {
         Self { is_pool: true, algorithm: "gcra", rate, burst, ..Self::default() }
     }
 
-    /// The policy. A rate that is too high to be counted exactly is lowered to the highest that is not, if that is a
-    /// fixed window's, or a pool's: other services take such a number for no limit. What else does not fit is refused.
+    /// The policy. If a fixed window or a pool has a rate that is too high to be counted exactly, it is lowered to the
+    /// highest that can be counted, because other services take such a number for no limit. Everything else that does
+    /// not fit is refused.
     pub(super) fn policy(
         &self,
         asked: u32,
@@ -39,7 +40,7 @@ impl<'a> PolicyParts<'a> {
             Ok(policy) => return Ok((policy, None)),
             Err(refused) => refused,
         };
-        // It is something else; or a window of the calendar, which has no rate.
+        // The rate is not the reason; or it is a window of the calendar, which has no rate.
         if window.is_zero() || Quota::try_per(asked.into(), window).is_ok() {
             return Err(refused);
         }
@@ -51,7 +52,7 @@ impl<'a> PolicyParts<'a> {
             let rate = format!("{requests}/{}ns", window.as_nanos());
             PolicyParts { rate: &rate, ..*self }.text().parse::<Policy>().ok()
         };
-        // What fits, and what does not.
+        // Binary search: `fits` can be counted, `too_many` cannot.
         let (mut fits, mut too_many) = (0, asked);
         while too_many - fits > 1 {
             let middle = fits + (too_many - fits) / 2;
@@ -61,7 +62,7 @@ impl<'a> PolicyParts<'a> {
         Ok((policy, Some(LoweredRate { asked, counted: fits, window })))
     }
 
-    /// In the core's syntax: `<algorithm> [option] <rate> [burst <n>] [at the limit]`.
+    /// The policy in the core's syntax: `<algorithm> [option] <rate> [burst <n>] [at the limit]`.
     pub(super) fn text(&self) -> String {
         let name = match self.algorithm.trim() {
             "" => "fixed-window",

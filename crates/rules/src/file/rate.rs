@@ -17,13 +17,13 @@ pub(super) fn refused(at: Position, error: PolicyError) -> LocatedProblem {
     LocatedProblem { at, problem: Problem::Policy { error: Box::new(error) } }
 }
 
-/// How many requests a limit has, and in which time.
+/// The number of requests of a limit, and the time in which they may pass.
 pub(super) struct LimitRate {
     pub(super) requests: u32,
     pub(super) unit: Option<Unit>,
     /// Zero for a window of the calendar.
     pub(super) window: Duration,
-    /// As the core reads it.
+    /// The rate as text that the core can parse.
     pub(super) text: String,
 }
 
@@ -35,12 +35,12 @@ pub(super) fn read_rate(
     let Some((rate, at)) = fields.scalar("rate")? else {
         let requests = fields.number::<u32>("requests_per_unit", REQUESTS)?.unwrap_or(0);
         let (unit, period) = read_period(fields)?;
-        // A limit of 0 still has a unit, but the core has no quota of 0: the period is parsed with one of 1.
+        // A limit of 0 still has a unit, but the core has no quota of 0: so the period is parsed with a quota of 1.
         let quota_of = |count| format!("{count}/{period}").parse::<Quota>();
-        // The error quotes the count of the file.
+        // The error is to quote the count of the file.
         let of_one = quota_of(1).map_err(|error| quota_of(requests).err().unwrap_or(error));
         let of_one = of_one.map_err(|error| refused(fields.at, error))?;
-        // With any other unit the core says what is wrong.
+        // With any other unit the core's error says what is wrong.
         let is_calendar = unit.is_some() && unit == calendar_unit(algorithm);
         let text = if is_calendar { requests.to_string() } else { format!("{requests}/{period}") };
         let window = if is_calendar { Duration::ZERO } else { of_one.period() };
@@ -52,7 +52,8 @@ pub(super) fn read_rate(
             return Err(LocatedProblem { at: found.at, problem });
         }
     }
-    // Alone, so that nothing but a rate can stand there. Months and years of the calendar are fixed windows.
+    // The rate is parsed by itself, so that nothing but a rate can stand there. Months and years of the calendar are
+    // fixed windows.
     let text = rate.text.clone();
     let calendar = || format!("fixed-window {text}").parse::<Policy>().ok();
     let (quota, unit) = match text.parse::<Quota>() {
@@ -76,7 +77,7 @@ pub(super) fn read_rate(
     Ok(LimitRate { requests, unit, window, text })
 }
 
-/// What the error says is accepted as a rate in windows of the calendar.
+/// The text for errors that says which rate is accepted in windows of the calendar.
 fn rate_per(unit: Unit) -> &'static str {
     match unit {
         Unit::Week => "a rate per week, as in 100/week",
@@ -85,19 +86,20 @@ fn rate_per(unit: Unit) -> &'static str {
     }
 }
 
-/// What the algorithm counts in, if that is windows of the calendar: only there the core reads a count alone.
+/// The unit of the algorithm's windows, if they are windows of the calendar: only then does the core accept a count
+/// alone.
 fn calendar_unit(algorithm: &str) -> Option<Unit> {
     unit_of(&format!("{algorithm} 1").parse::<Policy>().ok()?)
 }
 
-/// The unit of a limit in windows of the calendar at which nothing happens.
+/// The unit of windows of the calendar, if the policy has nothing besides its limit.
 fn unit_of(policy: &Policy) -> Option<Unit> {
     let Algorithm::Calendar(unit) = policy.algorithm() else { return None };
     let unit = match unit {
         CalendarUnit::Month => Unit::Month,
         CalendarUnit::Year => Unit::Year,
         CalendarUnit::Week(_) => Unit::Week,
-        _ => return None, // what the core may learn later
+        _ => return None, // for algorithms that the core may get later
     };
     (policy.at_limit() == AtLimit::default()).then_some(unit)
 }

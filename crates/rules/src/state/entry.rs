@@ -1,4 +1,4 @@
-//! [`Entry`]: what a state says of a table, before its snapshot.
+//! [`Entry`]: the description of a table in a state, before its snapshot.
 //!
 //! | Bytes | What |
 //! |--:|---|
@@ -34,7 +34,7 @@ pub(super) struct Entry {
     pub(super) denies: bool,
     pub(super) bits: AddressBits,
     pub(super) now_ns: u64,
-    /// Of the snapshot.
+    /// The length of the snapshot.
     pub(super) bytes: u64,
 }
 
@@ -147,7 +147,7 @@ fn policy(text: &str) -> Result<Policy, StateError> {
     text.parse().map_err(|error: tollgate::PolicyError| refused(error))
 }
 
-/// What is left of a head.
+/// The rest of a head that is not parsed yet.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -1,10 +1,11 @@
-//! [`StateError`]: why a state was not written, or not restored.
+//! [`StateError`]: the reason why a state was not written, or not restored.
 
 use std::{fmt, io};
 
 use tollgate::{RestoreError, SnapshotError};
 
-/// Why a state was not written, or not restored. A state is restored as a whole or not at all.
+/// The reason why a state was not written, or not restored. A state is restored as a whole or not
+/// at all.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, Settings};
@@ -22,7 +23,7 @@ pub enum StateError {
     Elsewhere,
     /// The file cannot be read or written.
     File(io::Error),
-    /// The file is no state, or not as it was written.
+    /// The file is no state, or has changed since it was written.
     Damaged(String),
     /// A table cannot be copied.
     Copy(SnapshotError),
@@ -30,12 +31,12 @@ pub enum StateError {
     Table {
         /// Its domain and rule.
         rule: String,
-        /// Why.
+        /// The reason.
         error: Box<RestoreError>,
     },
     /// All tables together are larger than tables may be.
     TooMuchMemory {
-        /// The bytes that the tables up to the first that does not fit would take.
+        /// The bytes of all tables up to and including the first one that does not fit.
         bytes: u64,
         /// The maximum number of bytes.
         max: u64,

@@ -1,15 +1,15 @@
-//! Carries what was spent over a restart: [`RuleCache::save`] writes the tables of all limits, and
-//! [`RuleCache::restore`] reads them before the first load.
+//! Keeps counts over a restart: [`RuleCache::save`] writes the tables of all limits, and [`RuleCache::restore`] reads
+//! them before the first load.
 //!
-//! The restored tables are to the first load what the tables of previous rules are to any other: a limit whose quota
-//! has changed keeps what was spent ([`crate::carry`]), one that cannot begins anew with its reason, and the tables of
-//! rules that are gone linger ([`crate::linger`]).
+//! The first load treats restored tables as any load treats those of the previous rules. A limit whose quota has
+//! changed keeps its counts ([`crate::carry`]), or begins anew if it cannot, with a reason; and the tables of rules
+//! that are gone linger ([`crate::linger`]).
 //!
 //! # The file
 //! A head, and for each table a head and a [snapshot](tollgate::KeyedLimiter::snapshot). All numbers are little endian.
 //! A head is its length (4 bytes), its content, and the CRC-32 of the content (4 bytes); a snapshot has a checksum of
-//! its own. The content of the first head is `TOLLRULE`, the version (4 bytes) and the number of tables (4 bytes); that
-//! of a table's is in `entry.rs`. Nothing follows the last snapshot.
+//! its own. The content of the first head is `TOLLRULE`, the version (4 bytes) and the number of tables (4 bytes). The
+//! content of a table's head is described in `entry.rs`. Nothing follows the last snapshot.
 //!
 //! Like every snapshot **the file is a secret**: it contains the seeds of the hashers. A restored table continues with
 //! them, so it finds every key again.
@@ -39,7 +39,7 @@ const MAX_HEAD: u32 = 4 << 20;
 /// A snapshot's bytes besides those of its table: its preamble, its tiers, and its end.
 const BESIDES: usize = 1024;
 
-/// What a state contains.
+/// The number and the size of a state's tables.
 ///
 /// ```
 /// assert_eq!(tollgate_rules::StateSummary::default().tables, 0);
@@ -54,13 +54,14 @@ pub struct StateSummary {
 }
 
 impl RuleCache {
-    /// Writes the tables of all limits in force, while other threads go on deciding. What is charged meanwhile may be
-    /// missing. Tables that linger are not written, nor are limits that come with requests, and what pools have lent. The writer is flushed, not
-    /// synced. A reload waits while one table is copied. Memory: two copies of the largest table.
+    /// Writes the tables of all limits in force, while other threads go on deciding. Charges of the meantime may be
+    /// missing. Tables that linger are not written; neither are limits that come with requests, nor loans of pools. The
+    /// writer is flushed, not synced. A reload waits while one table is copied. It takes memory for two copies of the
+    /// largest table.
     ///
     /// # Errors
-    /// [`StateError::NoRules`] before the first load; [`StateError::Elsewhere`] where limits are kept elsewhere; the
-    /// writer's; no memory for a copy.
+    /// [`StateError::NoRules`] before the first load; [`StateError::Elsewhere`] if limits are kept elsewhere; errors of
+    /// the writer; no memory for a copy.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -100,7 +101,7 @@ impl RuleCache {
     }
 
     fn copy(&self, id: &RuleId, kept: &CarriedTable) -> Result<(Entry, Vec<u8>), StateError> {
-        // So that no load changes the quota between the policy and the words.
+        // The lock keeps a load from changing the quota after the policy was written and before the words are.
         let _loading = self.loading();
         let bytes = kept.table.stats().bytes.saturating_add(BESIDES);
         let mut words = Vec::new();
@@ -124,9 +125,9 @@ impl RuleCache {
     }
 
     /// Reads what [`save`](RuleCache::save) has written, for the first load to keep: all of it or, after an error,
-    /// nothing. The cache's clock never reads less afterwards than when the state was written; one of Unix time
-    /// reads what it would have. A limit never admits more than if the process had not ended at the time of the state;
-    /// what was charged after it is not known.
+    /// nothing. Afterwards the cache's clock never reads less than when the state was written; a clock of Unix time
+    /// reads as if nothing had happened. A limit admits no more than if the process had gone on from the time of the
+    /// state; charges after that time are not known.
     ///
     /// # Errors
     /// A file that is not whole, or of another version; tables that would take more than
@@ -152,7 +153,7 @@ impl RuleCache {
         for _ in 0..count {
             let entry = Entry::from_bytes(&read_head(&mut reader)?)?;
             let id = entry.id()?;
-            // Before memory is taken for it.
+            // Checked before memory is taken for the table.
             own = own.saturating_add(entry.table_bytes()?);
             let max = self.settings().max_table_bytes;
             if own > max {
@@ -189,7 +190,7 @@ fn read_head(reader: &mut impl Read) -> Result<Vec<u8>, StateError> {
             "has a head of {length} bytes; at most {MAX_HEAD} are accepted"
         )));
     }
-    // Grows as it is read: a file that promises more than it has takes no more memory than its own size.
+    // The buffer grows as it is read: a file that promises more than it has takes no more memory than its own size.
     let mut content = Vec::new();
     reader.by_ref().take(length.into()).read_to_end(&mut content)?;
     if content.len() as u64 != u64::from(length) {

@@ -19,8 +19,8 @@ use crate::warning::{GivenWarnings, Warning, Warnings};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// How many first requests are inspected for forwarding headers that no setting declares; after them, one request in
-/// so many on each thread. An inspection costs as much as the rest of the extraction.
+/// The number of first requests that are inspected for forwarding headers which no setting declares. After them, each
+/// thread inspects one request in this many. An inspection costs as much as the rest of the extraction.
 const LOOKS: u32 = 1_024;
 const LOOK_EVERY: u32 = 64;
 
@@ -30,7 +30,7 @@ thread_local! {
 
 type PeerOf = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
 
-/// Which writers of a forwarding header are trusted to name the address before their own.
+/// The writers of a forwarding header that are trusted to name the address before their own.
 #[derive(Clone, Debug)]
 enum Trust {
     Nobody,
@@ -51,9 +51,10 @@ enum AddressSource {
 /// The client's address: that of the peer, or the one that trusted proxies forward for.
 ///
 /// By default it is the address at the other end of the connection, and no header is believed. Behind proxies, say
-/// which: as many [hops](ClientAddress::trusting_hops) as there are, or their [addresses](ClientAddress::trusting).
-/// Then `X-Forwarded-For` is read from the right, up to the first address whose writer is not trusted: what a client
-/// writes itself is never believed. An element that cannot be parsed ends the walk at the last hop that could.
+/// which: either the number of [hops](ClientAddress::trusting_hops), or their [addresses](ClientAddress::trusting).
+/// Then `X-Forwarded-For` is read from the right, up to the first address whose writer is not trusted: addresses that a
+/// client writes itself are never believed. An element that cannot be parsed ends the walk at the last hop that could
+/// be parsed.
 ///
 /// An IPv6 client owns a whole network, so by default all addresses of one /64 are one client. An IPv4-mapped IPv6
 /// address (`::ffff:192.0.2.60`) is the IPv4 address. Other ranges that carry IPv4 addresses (6to4, Teredo, NAT64)
@@ -80,7 +81,7 @@ enum AddressSource {
 pub struct ClientAddress {
     trust: Trust,
     source: AddressSource,
-    /// The first bits that tell clients apart.
+    /// The number of first bits that tell clients apart.
     v4_bits: u8,
     v6_bits: u8,
     v6_only: bool,
@@ -118,9 +119,9 @@ impl ClientAddress {
         Self::new(Trust::Nobody)
     }
 
-    /// Behind this many proxies of yours: the client is the address that the outermost of them has written, the
-    /// `hops`-th from the right. A request with fewer addresses did not come through all of them: its client is the
-    /// peer. 0 is [`peer`](ClientAddress::peer).
+    /// For a server behind this many proxies of yours: the client is the address that the outermost of them has
+    /// written, the `hops`-th from the right. A request with fewer addresses did not come through all of them: its
+    /// client is the peer. 0 means [`peer`](ClientAddress::peer).
     ///
     /// Correct only if clients cannot reach the server without passing that many proxies.
     ///
@@ -135,8 +136,8 @@ impl ClientAddress {
         Self::new(if hops == 0 { Trust::Nobody } else { Trust::Hops(hops) })
     }
 
-    /// Behind proxies with addresses in these networks: the client is the first address from the right that is in
-    /// none of them. If all are in them, it is the leftmost.
+    /// For a server behind proxies with addresses in these networks: the client is the first address from the right
+    /// that is in none of them. If all addresses are in them, the client is the leftmost.
     ///
     /// ```
     /// use tollgate_tower::ClientAddress;
@@ -215,7 +216,7 @@ impl ClientAddress {
         Ok(self)
     }
 
-    /// Does not apply to IPv4 clients: for a second policy on wider IPv6 networks.
+    /// Makes the policy skip IPv4 clients: for a second policy on wider IPv6 networks.
     ///
     /// ```
     /// use tollgate_tower::{ClientAddress, PrefixError};
@@ -228,7 +229,7 @@ impl ClientAddress {
         Self { v6_only: true, ..self }
     }
 
-    /// Finds the peer's address where your server has noted it.
+    /// Finds the peer's address by this function, where your server has put it.
     ///
     /// ```
     /// use std::net::IpAddr;
@@ -283,7 +284,7 @@ impl ClientAddress {
             Trust::Hops(hops) => self.named(head, peer, *hops, |_| false),
             Trust::Nets(networks) => {
                 let trusted = |address| networks.iter().any(|network| network.contains(&address));
-                // Without a peer's address no proxy is known to be trusted.
+                // If the peer's address is unknown, no proxy is known to be trusted.
                 self.named(head, Some(peer?), 0, trusted)
             }
         }
@@ -330,7 +331,7 @@ impl ClientAddress {
         client
     }
 
-    /// A forwarding header that no setting declares is ignored, with a warning.
+    /// Warns of a forwarding header that no setting declares. Such a header is ignored.
     #[inline]
     fn look_for_undeclared(&self, head: &Head<'_>) {
         // Relaxed: a count of inspections; a few more or fewer do not matter.

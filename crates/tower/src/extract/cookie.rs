@@ -1,4 +1,4 @@
-//! [`Cookie`]: the client by its session.
+//! [`Cookie`]: identifies the client by its session.
 
 use http::header::COOKIE;
 
@@ -8,11 +8,12 @@ use crate::key::Key;
 
 /// The value of a cookie, as its SHA-256: a session is a secret.
 ///
-/// Of several cookies of the name the first counts, in the order of the header lines. An empty value is none, so that
-/// clients that have logged out are not one client. Values are compared byte by byte, quotation marks included.
+/// If several cookies have the name, the first counts, in the order of the header lines. An empty value counts as no
+/// cookie, so that clients that have logged out do not share a key. Values are compared byte by byte, quotation marks
+/// included.
 ///
-/// A client chooses what it sends: one that invents a cookie for each request has a new limit each time. So limit by
-/// a session only behind what has checked it, or together with the address.
+/// Clients choose what they send: a client that invents a cookie for each request has a new limit each time. So limit
+/// by a session only behind a layer that has checked it, or together with the address.
 ///
 /// ```
 /// use tollgate_tower::{ClientAddress, Cookie, Extract};
@@ -31,10 +32,10 @@ impl Cookie {
     /// The cookie of this name, which is compared byte by byte.
     ///
     /// # Errors
-    /// A name that no cookie can have: an empty one, or one with anything but the letters, digits and marks of a
-    /// token (RFC 6265, section 4.1.1).
+    /// No cookie can have this name: it is empty, or has a character besides the letters, digits and marks of a token
+    /// (RFC 6265, section 4.1.1).
     pub fn new(name: &str) -> Result<Self, CookieNameError> {
-        // What a token may have beside letters and digits: RFC 9110, section 5.6.2.
+        // RFC 9110, section 5.6.2, lists the marks that a token may have beside letters and digits.
         let is_token =
             |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_token) {
@@ -65,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// The key under the cookie `id` of a request with these header lines.
+    /// The key that the cookie `id` gives a request with these header lines.
     fn found(lines: &[&[u8]]) -> Result<Key, NoKey> {
         let mut request = Request::new(());
         for line in lines {

@@ -2,8 +2,8 @@
 //!
 //! Each proxy appends, at the right end, the address from which it was contacted. Elements further left were written
 //! by other parties, and the leftmost by the client itself. So no more is read than needed, and an element cannot
-//! change the meaning of the elements to its right: a quote that a client leaves open does not hide what its proxy
-//! has appended.
+//! change the meaning of the elements to its right: if a client leaves a quote open, that does not hide the address
+//! that its proxy has appended.
 
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ const BYTES_MAX: usize = 8 * 1_024;
 /// The elements of a list, over all lines of a header, from the right.
 pub(super) struct FromRight<'h> {
     lines: ValueIter<'h, HeaderValue>,
-    /// What is left of the current line.
+    /// The rest of the current line.
     line: Option<&'h [u8]>,
     /// Whether commas in quotes belong to an element.
     quotes: bool,
@@ -35,8 +35,8 @@ impl<'h> FromRight<'h> {
         Self { lines, line, quotes, elements_left, bytes_left }
     }
 
-    /// Where the last element of a line begins. `None` if it does not within the bytes that are left, or if
-    /// a quote is still open where the line begins.
+    /// The index at which the last element of a line begins. `None` if it does not begin within the bytes that may
+    /// still be read, or if a quote is still open at the beginning of the line.
     fn start_of_last(&self, line: &[u8]) -> Option<usize> {
         let mut quoted = false;
         for (back, &byte) in line.iter().rev().take(self.bytes_left).enumerate() {
@@ -51,8 +51,8 @@ impl<'h> FromRight<'h> {
     }
 }
 
-/// Whether an odd number of backslashes stands before it. At most `RUN_MAX` of them are counted, so that a header of
-/// nothing but backslashes and quotes takes no longer than others.
+/// Whether an odd number of backslashes stands before this byte. At most `RUN_MAX` of them are counted, so that a
+/// header of nothing but backslashes and quotes takes no longer than others.
 fn is_escaped(line: &[u8], at: usize) -> bool {
     const RUN_MAX: usize = 16;
     let run = line[..at].iter().rev().take(RUN_MAX).take_while(|&&byte| byte == b'\\');
@@ -62,7 +62,7 @@ fn is_escaped(line: &[u8], at: usize) -> bool {
 impl<'h> Iterator for FromRight<'h> {
     type Item = &'h [u8];
 
-    /// Empty elements mean nothing (RFC 9110, 5.6.1) and are passed over.
+    /// The next element. Empty elements mean nothing (RFC 9110, 5.6.1) and are skipped.
     fn next(&mut self) -> Option<&'h [u8]> {
         while let Some(line) = self.line {
             if self.elements_left == 0 {

@@ -30,7 +30,7 @@ pub use peer::PeerAddress;
 pub(crate) use peer::peer_of;
 pub use tiered::Tiered;
 
-/// What is known of a request before its body: the input of extractors, costs and exemptions.
+/// A request without its body: the input of extractors, costs and exemptions.
 ///
 /// ```
 /// use http::Request;
@@ -47,7 +47,7 @@ pub struct Head<'r> {
     pub uri: &'r Uri,
     /// The headers.
     pub headers: &'r HeaderMap,
-    /// What the server and other layers have added: the peer's address, the matched route.
+    /// The extensions that the server and other layers have added: the peer's address, the matched route.
     pub extensions: &'r Extensions,
 }
 
@@ -71,7 +71,7 @@ impl<'r> Head<'r> {
     }
 }
 
-/// Why a request has no key of its own.
+/// The reason why a request has no key of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoKey {
@@ -107,8 +107,8 @@ pub trait Extract: Send + Sync {
     /// Adds the parts of this request to `key`.
     ///
     /// # Errors
-    /// Why the request has no parts. `key` is then discarded, so parts that were added before the error have no
-    /// effect.
+    /// The reason why the request has no parts. `key` is then discarded, so parts that were added before the error have
+    /// no effect.
     fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey>;
 
     /// The configuration mistakes that it has detected so far.
@@ -116,8 +116,8 @@ pub trait Extract: Send + Sync {
         Warnings::NONE
     }
 
-    /// This, or the other if this is missing. Their keys differ, so a client that leaves something out does not get
-    /// another client's key.
+    /// This extractor, or the other one if this one finds nothing. Their keys differ, so a client that leaves something
+    /// out does not get another client's key.
     ///
     /// ```
     /// use tollgate_tower::{Bearer, ClientAddress, Extract};
@@ -131,7 +131,7 @@ pub trait Extract: Send + Sync {
         Or::new(self, other)
     }
 
-    /// This if it is there; otherwise a mark that it is missing.
+    /// This extractor; if it finds nothing, a mark that the part is missing.
     ///
     /// ```
     /// use http::HeaderName;
@@ -147,10 +147,11 @@ pub trait Extract: Send + Sync {
         Optional::new(self)
     }
 
-    /// This, under the quota of a limit that a function chooses for the request, by its number from 0: the plan of a
-    /// customer. For limits that have several: [`Tiers`](tollgate::Tiers), or a list of limits. `None`, and a number that
-    /// the limit does not have, are unknown tiers, of which the gate says what becomes
-    /// ([`Gate::unknown_tier`](crate::Gate::unknown_tier)). Each tier counts a key apart.
+    /// This extractor, with a function that chooses one of the limit's quotas for the request, by its number from 0:
+    /// for example the plan of a customer. It is for limits with several quotas: [`Tiers`](tollgate::Tiers), or a list
+    /// of limits. `None`, and a number that the limit does not have, are unknown tiers;
+    /// [`Gate::unknown_tier`](crate::Gate::unknown_tier) sets what happens to them. A key has a separate count in each
+    /// tier.
     ///
     /// ```
     /// use http::HeaderName;
@@ -221,7 +222,7 @@ mod tests {
     use super::*;
     use crate::warning::Warning;
 
-    /// Adds its text.
+    /// An extractor that adds this text.
     fn part(text: &'static str) -> impl Extract {
         FromFn::new(move |_, key| {
             key.push(text.as_bytes());

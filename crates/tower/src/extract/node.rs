@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A text with more bytes than this is not an address: `[` 45 of IPv6 `%` a zone `]:` a port.
+/// A text with more bytes than this is not an address. The longest form is `[`, 45 bytes of IPv6, `%`, a zone, `]:` and
+/// a port.
 const NODE_MAX: usize = 128;
 
 /// The address in one element of `X-Forwarded-For`, as [`ClientAddress`](crate::ClientAddress) reads it: IPv4 or IPv6,
@@ -36,14 +37,14 @@ pub fn address(text: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// A port: RFC 7239 also allows a name in its place.
+/// Whether the text is a port. RFC 7239 also allows a name in its place.
 fn is_port(text: &str) -> bool {
     let byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     !text.is_empty() && text.bytes().all(byte)
 }
 
-/// IPv6 without its zone, which is meaningful only on the proxy's own links. An IPv4-mapped IPv6 address becomes the
-/// IPv4 address.
+/// Parses IPv6, and drops a zone, which is meaningful only on the proxy's own links. An IPv4-mapped IPv6 address
+/// becomes the IPv4 address.
 fn v6(text: &str) -> Option<IpAddr> {
     let (address, _zone) = text.split_once('%').unwrap_or((text, ""));
     let address: Ipv6Addr = address.parse().ok()?;

@@ -27,7 +27,7 @@ impl Extract for Everyone {
     }
 }
 
-/// The value of a header; all values, if it has several lines.
+/// The value of a header, or all values if it has several lines.
 ///
 /// Clients choose their headers, and so their keys: alone, this extractor does not limit a client that changes its
 /// header. Combine it with a part that clients cannot choose, or use it behind an authentication.
@@ -171,7 +171,7 @@ impl Extract for Methods {
 
 /// The route that axum has matched, in the form in which it was registered: `/users/{id}`, whatever the id. Requests
 /// that match no route share one key. Needs the feature `axum`, and a layer that is added with `Router::layer` or
-/// `route_layer`: around the router no route is known yet.
+/// `route_layer`, since no route is known yet around the router.
 ///
 /// ```
 /// use http::Request;
@@ -197,7 +197,7 @@ impl Extract for Route {
     }
 }
 
-/// The matched route, where it is known.
+/// The matched route, if it is known.
 #[cfg(feature = "axum")]
 pub(crate) fn route_of<'r>(head: &Head<'r>) -> Option<&'r str> {
     head.extensions.get::<axum::extract::MatchedPath>().map(axum::extract::MatchedPath::as_str)

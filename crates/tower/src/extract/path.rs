@@ -5,7 +5,7 @@ use percent_encoding::percent_decode;
 use super::{Extract, Head, NoKey};
 use crate::key::Key;
 
-/// Longer paths share one key: real pages have shorter paths.
+/// The longest path in bytes that has a key of its own; real pages have shorter paths.
 const PATH_MAX: usize = 512;
 
 /// The path, normalised: for servers without a router that names its routes (with axum use `Route`).
@@ -15,7 +15,7 @@ const PATH_MAX: usize = 512;
 /// `//login`, `/./login`, `/x/../login`, `/%6Cogin`, `/login;v=1`. When in doubt two paths share a key. Paths of more
 /// than 512 bytes share one key.
 ///
-/// Where a path has parts that clients choose (`/users/7`), each value is a key of its own: use routes there.
+/// If a path has parts that clients choose (`/users/7`), each value is a key of its own: use routes there.
 ///
 /// ```
 /// use http::Request;
@@ -60,8 +60,8 @@ impl Extract for NormalPath {
     }
 }
 
-/// Each segment after a slash, in lower case, without parameters; no empty segments, no dots. `None` if there is no room
-/// for the path, decoded, and a slash before it.
+/// The normal form: a slash before each segment, in lower case and without parameters; no empty segments and no dots.
+/// `None` if there is no room for the decoded path and a slash before it.
 fn normal<'r>(path: &str, room: &'r mut [u8]) -> Option<&'r [u8]> {
     // The first byte is for the slash that a path may lack.
     let mut end = 1;
@@ -73,7 +73,7 @@ fn normal<'r>(path: &str, room: &'r mut [u8]) -> Option<&'r [u8]> {
     }
     let is_end = |byte: &u8| matches!(byte, b'?' | b'#');
     let end = room[1..end].iter().position(is_end).map_or(end, |at| at + 1);
-    // What is kept moves to the left: a segment is never written behind where it was read.
+    // Kept segments move to the left: a segment is never written behind the place where it was read.
     let (mut start, mut kept) = (1, 0);
     while start <= end {
         let length = room[start..end].iter().position(|&byte| byte == b'/').unwrap_or(end - start);

@@ -1,10 +1,10 @@
-//! The peer's address: the other end of a connection, where servers record it.
+//! The peer's address: that of the other end of the connection, as servers record it.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::Extensions;
 
-/// The address of the peer, for servers that do not record it in a form known here: put it into the request's
+/// The address of the peer. A server that does not record it in a form known here can put this type into the request's
 /// extensions.
 ///
 /// ```
@@ -28,7 +28,7 @@ pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
     noted_elsewhere(extensions)
 }
 
-/// A function of its own, so that the most common place is looked up without the others.
+/// A function of its own, so that the lookup of the most common place does not carry the others.
 #[cfg_attr(feature = "axum", inline(never))]
 fn noted_elsewhere(extensions: &Extensions) -> Option<IpAddr> {
     if let Some(PeerAddress(address)) = extensions.get() {

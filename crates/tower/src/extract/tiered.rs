@@ -62,7 +62,8 @@ mod tests {
         by.extract(&Head::of(&Request::new(())), &mut key).map(|()| key.tier())
     }
 
-    /// What finds nothing leaves no tier behind, and of two in a tuple the last says.
+    /// An extractor that finds nothing leaves no tier behind, and the last of two in a tuple
+    /// decides.
     #[test]
     fn the_tier_is_that_of_the_extractor_which_found_the_key() {
         assert_eq!(tier(&Everyone), Ok(Some(0)));

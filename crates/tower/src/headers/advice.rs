@@ -1,4 +1,4 @@
-//! [`Advice`]: what a server's headers say of its limits, in any style of headers.
+//! [`Advice`]: the limits that a server reports in its headers, in any style.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,14 +9,15 @@ use super::figure;
 use super::read::{HeaderReader, LimitAdvice, PolicyAdvice};
 use super::style::HeaderStyle;
 
-/// What the headers of a response say about limits: for clients. All styles are read.
+/// The limits in the headers of a response, for clients. All styles are read.
 ///
-/// Figures are read as servers write them. A count may have a fraction, which is cut off, and one below zero is none. A time
-/// is seconds, with or without a fraction; a span with units (`1m30s`, `250ms`); a date of HTTP or of RFC 3339; or a Unix
-/// time in seconds, milliseconds, microseconds or nanoseconds, whose size tells which. A time that has passed is no wait, and
-/// none is longer than [`MAX_WAIT`](Self::MAX_WAIT). Of a list each member is read by itself.
+/// Figures are read as servers write them. A count may have a fraction, which is cut off; a count below zero is read as
+/// 0. A time is a number of seconds, with or without a fraction; a span with units (`1m30s`, `250ms`); a date of HTTP
+/// or of RFC 3339; or a Unix time in seconds, milliseconds, microseconds or nanoseconds, which are told apart by their
+/// size. A time that has passed is no wait, and no wait is longer than [`MAX_WAIT`](Self::MAX_WAIT). Each member of a
+/// list is read by itself.
 ///
-/// What cannot be read is passed over, and its field is named in [`unread`](Self::unread).
+/// A figure that cannot be read is skipped, and its field is named in [`unread`](Self::unread).
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -34,31 +35,31 @@ use super::style::HeaderStyle;
 pub struct Advice {
     /// The quotas that the server enforces.
     pub policies: Vec<PolicyAdvice>,
-    /// What is left of them.
+    /// The units that are left of them.
     pub limits: Vec<LimitAdvice>,
-    /// How long to wait: `Retry-After-Ms`, `Retry-After`, or the field that a style has for it, the first of these that can
-    /// be read. Of several lines the longest.
+    /// The time to wait: from `Retry-After-Ms`, `Retry-After`, or the field that a style has for it, the first of these
+    /// that can be read. The longest, if the field has several lines.
     pub retry_after: Option<Duration>,
-    /// `X-RateLimit-Over`: the request was admitted above a limit that is soft.
+    /// Whether the request was admitted above a soft limit (`X-RateLimit-Over`).
     pub is_over: bool,
-    /// Fields of limits that are there and could not be read, or not in whole. One that has more than 16 KiB is not read.
+    /// Fields about limits that could not be read, or only in part. A field of more than 16 KiB is not read.
     pub unread: Vec<HeaderName>,
-    /// Whether one of them says how long to wait.
+    /// Whether one of the unread fields says how long to wait.
     is_wait_unread: bool,
 }
 
 impl Advice {
-    /// The longest wait that is told, 999,999,999 s or 31 years: it can be added to any `Instant` of our time. A figure
-    /// that is larger is a Unix time.
+    /// The longest wait, 999,999,999 s or 31 years: it can be added to any `Instant` of our time. A larger figure is a
+    /// Unix time.
     pub const MAX_WAIT: Duration = figure::MAX_WAIT;
 
-    /// The wait where a server says how long to wait, and all of it is in [`unread`](Self::unread): 1 s. A client that
-    /// backs off by a rule of its own follows that instead.
+    /// The wait if a server says how long to wait, but every such field is in [`unread`](Self::unread): 1 s. A client
+    /// that backs off by a rule of its own follows that rule instead.
     pub const UNREAD_WAIT: Duration = Duration::from_secs(1);
 
-    /// Reads the headers of a response that was received at `now`: the newest style that it speaks. Where it speaks none,
-    /// also limits whose names stand in those of their fields: `x-ratelimit-remaining-tokens` with `-limit-` and `-reset-`,
-    /// and `anthropic-ratelimit-tokens-remaining`.
+    /// Reads the headers of a response that was received at `now`, in the newest style that it uses. If it uses none,
+    /// reads limits whose names are part of their fields' names: `x-ratelimit-remaining-tokens` with `-limit-` and
+    /// `-reset-`, and `anthropic-ratelimit-tokens-remaining`.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
@@ -84,8 +85,8 @@ impl Advice {
         advice.with_unread(reader)
     }
 
-    /// Reads headers as [`read`](Self::read) does, but of these styles only, the first that the response speaks: for
-    /// names of one's own. Whether a reset is a Unix time follows from its size here, too. `Retry-After` is always read.
+    /// Reads headers as [`read`](Self::read) does, but only in the first of these styles that the response uses: for
+    /// names of your own. Here, too, a reset is a Unix time if its size says so. `Retry-After` is always read.
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -129,7 +130,7 @@ impl Advice {
             }
             advice.retry_after = advice.retry_after.or_else(|| reader.wait(style));
         }
-        // What one style cannot read in a field another may.
+        // A field that one style could not read counts as read if another style has read it.
         for field in passed_over.into_iter().filter(|field| spoken != Some(field)) {
             reader.missed_if_there(field);
         }
@@ -140,9 +141,9 @@ impl Advice {
         Self { unread, is_wait_unread, ..self }
     }
 
-    /// How long to wait, if at all: [`retry_after`](Self::retry_after) if it could be read; otherwise until every exhausted
-    /// quota has more units. Where the server says how long and none of it could be read,
-    /// [`UNREAD_WAIT`](Self::UNREAD_WAIT). `None` if nothing asks for a wait.
+    /// The time to wait, if any: [`retry_after`](Self::retry_after) if it could be read; otherwise the time until every
+    /// exhausted quota has more units. If the server says how long to wait but none of it could be read,
+    /// [`UNREAD_WAIT`](Self::UNREAD_WAIT). `None` if no field asks for a wait.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};

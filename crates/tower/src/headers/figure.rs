@@ -1,13 +1,13 @@
-//! One figure of a field as servers write it: a count, or how long to wait.
+//! One figure of a field as servers write it: a count, or a time to wait.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 
-/// The longest time that is read: the last figure that is a span and not a Unix time, 31 years.
+/// The longest time that is read: the largest figure that is a span and not a Unix time, 31 years.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(999_999_999);
 
-/// From this value on (2001-09-09) a figure is a Unix time in seconds; from the others on one in milliseconds,
+/// From this value on (2001-09-09) a figure is a Unix time in seconds; from the next three values on, in milliseconds,
 /// microseconds and nanoseconds. No server announces a wait of 30 years.
 const EPOCH_SECS_MIN: u128 = 1_000_000_000;
 const EPOCH_MILLIS_MIN: u128 = 1_000 * EPOCH_SECS_MIN;
@@ -27,8 +27,8 @@ const UNITS: [(&[&str], u128); 7] = [
     (&["d", "day", "days"], 86_400 * NANOS),
 ];
 
-/// A whole number of units; what is below a unit is cut off, and a number above 64 bits is the largest. Below zero is
-/// none: some servers go on counting what they deny.
+/// A whole number of units. A fraction is cut off, a number above 64 bits is read as the largest, and a number below
+/// zero as 0: some servers go on counting requests that they deny.
 pub(super) fn count(text: &str) -> Option<u64> {
     let text = unquoted(text);
     match text.strip_prefix('-') {
@@ -37,8 +37,8 @@ pub(super) fn count(text: &str) -> Option<u64> {
     }
 }
 
-/// How long to wait: seconds, with or without a fraction; a span with units, as in `1m30s`; a date of HTTP or of RFC
-/// 3339; or a Unix time, whose size tells what it counts. At most [`MAX_WAIT`], and nothing for a time that has passed.
+/// A time to wait: seconds, with or without a fraction; a span with units, as in `1m30s`; a date of HTTP or of RFC
+/// 3339; or a Unix time, whose unit follows from its size. At most [`MAX_WAIT`], and zero for a time that has passed.
 pub(super) fn wait(text: &str, now: SystemTime) -> Option<Duration> {
     let text = unquoted(text);
     let number = text.strip_prefix('@').unwrap_or(text);
@@ -53,7 +53,7 @@ pub(super) fn wait(text: &str, now: SystemTime) -> Option<Duration> {
     Some(date.duration_since(now).unwrap_or_default().min(MAX_WAIT))
 }
 
-/// Milliseconds to wait, or what [`wait`] reads.
+/// Milliseconds to wait, or any form that [`wait`] reads.
 pub(super) fn wait_ms(text: &str, now: SystemTime) -> Option<Duration> {
     match nanos(unquoted(text)) {
         Some(nanos) => Some(bounded(nanos.div_ceil(1_000))),
@@ -67,11 +67,11 @@ fn unquoted(text: &str) -> &str {
     inner.unwrap_or(text).trim()
 }
 
-/// A number without a sign, times 10^9 and rounded up. One that is too large is the largest.
+/// A number without a sign, times 10^9 and rounded up. A number that is too large becomes the largest.
 fn nanos(text: &str) -> Option<u128> {
     let starts = text.starts_with(|first: char| first.is_ascii_digit() || first == '.');
     if starts && text.contains(['e', 'E']) {
-        // As programs print numbers that they keep as floating point: it cannot be infinite nor below zero here.
+        // The form in which programs print floating-point numbers. Here it cannot be infinite or below zero.
         let float: f64 = text.parse().ok()?;
         let below = (float.fract() * 1e9).ceil();
         #[allow(
@@ -88,7 +88,7 @@ fn nanos(text: &str) -> Option<u128> {
     }
     let digits = |text: &str| match text {
         "" => 0,
-        // Digits alone are refused only if there are too many.
+        // Digits alone fail to parse only if there are too many of them.
         digits => digits.parse().unwrap_or(u128::MAX),
     };
     let (kept, cut) = below.split_at(below.len().min(9));
@@ -116,7 +116,7 @@ fn with_units(text: &str) -> Option<u128> {
     }
 }
 
-/// Seconds from now, or a Unix time: only its size tells which.
+/// Reads a number as seconds from now or as a Unix time, by its size.
 fn by_size(nanos: u128, now: SystemTime) -> Duration {
     let epoch_nanos = match nanos / NANOS {
         EPOCH_NANOS_MIN.. => nanos.div_ceil(NANOS),

@@ -1,4 +1,4 @@
-//! How fields that hold one figure each are written.
+//! Writes the fields that hold one figure each.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use super::window::{KeyStanding, secs_up};
 #[derive(Clone, Debug)]
 pub(super) struct FigureFields {
     pub(super) names: FigureNames,
-    /// What draft 3 says after the limit: `, 60;w=60`.
+    /// The quotas that draft 3 has after the limit: `, 60;w=60`.
     pub(super) quotas: String,
 }
 
@@ -35,7 +35,7 @@ impl FigureFields {
     }
 }
 
-/// Looks the field up once; mostly it is absent.
+/// Adds the field unless it is there. Looks it up once, since mostly it is absent.
 #[inline]
 pub(super) fn keep_or_append(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue) {
     if headers.append(name, value) {

@@ -1,6 +1,6 @@
-//! Rate limit headers: which there are, how they are written, and how they are read.
+//! Rate limit headers: their styles, and how they are written and read.
 //!
-//! All styles stand in one table (`style.rs`); the README of this crate has the lines of each.
+//! All styles are in one table (`style.rs`); the README of this crate shows the lines of each.
 
 mod advice;
 mod figure;
@@ -26,8 +26,8 @@ pub(crate) use write::{FixedHeaders, Opening, Stamp};
 
 /// `RateLimit-Policy`: the quotas.
 pub static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// `RateLimit`: what is left.
+/// `RateLimit`: the units that are left.
 pub static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-/// `X-RateLimit-Over: true`: the request was admitted above the limit, by a policy that is soft. Fields with
-/// figures cannot tell it: nothing remains of the limit either way.
+/// `X-RateLimit-Over: true`: the request was admitted above the limit, by a soft policy. Fields with figures cannot
+/// show that: nothing remains of the limit either way.
 pub static X_RATE_LIMIT_OVER: HeaderName = HeaderName::from_static("x-ratelimit-over");

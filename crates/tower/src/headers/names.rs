@@ -1,4 +1,4 @@
-//! [`FigureNames`]: the names of header fields that hold one figure each, and why names are refused.
+//! [`FigureNames`]: the names of header fields that hold one figure each, and the errors of refused names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use http::{HeaderName, header};
 
 use crate::name::shown;
 
-/// The names of fields that hold one figure each: the limit, what remains of it, when it is whole again, and perhaps,
-/// on denials, how long to wait.
+/// The names of fields that hold one figure each: the limit, the units that remain, the reset (when the limit is whole
+/// again), and optionally the wait, on denials.
 ///
-/// As text, the names with colons between them; `=unix` after the third says that the field counts seconds of Unix time
-/// and not seconds from now: `My-Limit:My-Left:My-Reset=unix:My-Wait`.
+/// The text form has colons between the names. `=unix` after the third name says that the field counts seconds of Unix
+/// time and not seconds from now: `My-Limit:My-Left:My-Reset=unix:My-Wait`.
 ///
 /// ```
 /// use tollgate_tower::{FigureNames, HeaderStyle};
@@ -26,11 +26,11 @@ pub struct FigureNames {
     pub(super) remaining: HeaderName,
     pub(super) reset: Option<HeaderName>,
     pub(super) retry_after: Option<HeaderName>,
-    /// Whether the reset counts from 1970, not from now.
+    /// Whether the reset counts from 1970 and not from now.
     pub(super) is_unix: bool,
 }
 
-/// Fields by which recipients find the end of a message, or what it is: a figure in one of them breaks the answer.
+/// Fields by which recipients find the end or the type of a message: a figure in one of them breaks the answer.
 static RESERVED: [HeaderName; 14] = [
     header::CONNECTION,
     header::CONTENT_ENCODING,
@@ -64,10 +64,10 @@ impl FigureNames {
         }
     }
 
-    /// These names; the reset in seconds from now, and no field for the wait.
+    /// These names, with the reset in seconds from now, and no field for the wait.
     ///
     /// # Errors
-    /// A text that is no name of a header, one that HTTP needs for something else, or two equal ones.
+    /// A text is no name of a header, or a name that HTTP needs for something else; or two names are equal.
     ///
     /// ```
     /// use tollgate_tower::FigureNames;
@@ -88,7 +88,7 @@ impl FigureNames {
     /// Adds a field for the seconds that a denied client should wait.
     ///
     /// # Errors
-    /// As of [`new`](Self::new).
+    /// As [`new`](Self::new).
     ///
     /// ```
     /// use tollgate_tower::FigureNames;
@@ -100,7 +100,7 @@ impl FigureNames {
         Self { retry_after: Some(name(wait)?), ..self }.apart()
     }
 
-    /// The reset in seconds of Unix time.
+    /// The same names with the reset in seconds of Unix time.
     ///
     /// ```
     /// use tollgate_tower::FigureNames;
@@ -169,7 +169,7 @@ impl fmt::Display for FigureNames {
     }
 }
 
-/// Why a style of headers was refused.
+/// The reason why a style of headers was refused.
 ///
 /// ```
 /// use tollgate_tower::{HeaderStyle, HeaderStyleError};
@@ -181,19 +181,19 @@ impl fmt::Display for FigureNames {
 pub enum HeaderStyleError {
     /// No style has this word.
     Unknown {
-        /// The word; of a long one the beginning.
+        /// The word, or its beginning if it is long.
         word: String,
-        /// The words that there are.
+        /// The words that are accepted.
         known: String,
     },
-    /// Names of one's own are three or four.
+    /// The number of names is not three or four.
     Count {
-        /// How many there were.
+        /// The number of names.
         count: usize,
     },
     /// The text is no name of a header.
     Name {
-        /// The text; of a long one the beginning.
+        /// The text, or its beginning if it is long.
         name: String,
     },
     /// HTTP needs the field for something else.

@@ -1,7 +1,7 @@
-//! Layers around layers: no two policies of an answer have one name.
+//! Keeps names apart when layers are nested: no two policies of an answer have one name.
 //!
-//! The inner layer has written its lists when the outer one does. An outer policy whose name is there already is told
-//! under that name with a number: `"default-2"`.
+//! The inner layer has written its lists before the outer one does. If the name of an outer policy is there already,
+//! the policy is reported under that name with a number: `"default-2"`.
 
 use http::header::{HeaderMap, HeaderValue};
 
@@ -19,7 +19,7 @@ pub(super) fn apart(
     let own: Vec<_> = policy.iter().filter_map(text).flat_map(names).map(str::to_owned).collect();
     let renamed = |list: HeaderValue| {
         let Some(mut told) = text(&list).map(str::to_owned) else { return list };
-        // The last first: what stands before it keeps its place.
+        // Begins with the last name, so that the indices of the names before it stay valid.
         let mut places = places(&told);
         places.reverse();
         for (begin, end) in places {
@@ -52,7 +52,7 @@ fn names(list: &str) -> Vec<&str> {
     places(list).into_iter().map(|(begin, end)| &list[begin..end]).collect()
 }
 
-/// Where the quoted names stand: each begins a member, and nothing else of these lists is in quotes.
+/// The ranges of the quoted names. Each begins a member, and nothing else in these lists is in quotes.
 fn places(list: &str) -> Vec<(usize, usize)> {
     let mut places = Vec::new();
     let (mut begin, mut is_escaped) = (None, false);
@@ -93,7 +93,7 @@ mod tests {
             told(&["\"a\";q=1;w=1", "\"a-2\";q=1;w=1"], own[0], own[1]),
             ["\"a-3\";q=9;w=1, \"b\";q=8;w=1", "\"a-3\";r=1;t=1"]
         );
-        // One of its own names is taken, too.
+        // A number that one of its own names has is taken, too.
         assert_eq!(
             told(&["\"a\";q=1;w=1"], "\"a\";q=9;w=1, \"a-2\";q=8;w=1", "\"a-2\";r=1;t=1"),
             ["\"a-3\";q=9;w=1, \"a-2\";q=8;w=1", "\"a-2\";r=1;t=1"]

@@ -1,4 +1,4 @@
-//! How headers are read: one style at a time.
+//! Reads headers, one style at a time.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,15 +10,15 @@ use super::names::FigureNames;
 use super::style::HeaderStyle;
 use super::{RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_OVER};
 
-/// A field with more bytes than this is not read: no server needs as many.
+/// A field with more bytes than this is not read; no server needs that many.
 const FIELD_MAX: usize = 16 * 1_024;
 
-/// `Retry-After` in milliseconds, which is the more exact of the two.
+/// The names of `Retry-After` in milliseconds, which is more exact than `Retry-After`.
 static RETRY_AFTER_MS: [HeaderName; 2] =
     [HeaderName::from_static("retry-after-ms"), HeaderName::from_static("x-ms-retry-after-ms")];
 
-/// Fields of several limits, whose names stand in those of the fields: what comes before the name and after it, for the
-/// limit, what remains, and the reset.
+/// Fields whose names contain the name of one of several limits. Each row has three pairs, for the limit, the units
+/// that remain, and the reset; a pair has the texts before and after the limit's name.
 const NAMED: [[(&str, &str); 3]; 2] = [
     [("x-ratelimit-limit-", ""), ("x-ratelimit-remaining-", ""), ("x-ratelimit-reset-", "")],
     [
@@ -31,7 +31,7 @@ const NAMED: [[(&str, &str); 3]; 2] = [
 /// One quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyAdvice {
-    /// Its name, where the style has names.
+    /// Its name, if the style has names.
     pub name: Option<String>,
     /// The units of each window.
     pub quota: u64,
@@ -43,28 +43,28 @@ pub struct PolicyAdvice {
     pub partition_key: Option<Vec<u8>>,
 }
 
-/// What is left of one quota.
+/// The units that are left of one quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitAdvice {
-    /// The name of its policy, where the style has names.
+    /// The name of its policy, if the style has names.
     pub name: Option<String>,
-    /// The limit itself, where the style repeats it here.
+    /// The limit itself, if the style repeats it here.
     pub limit: Option<u64>,
     /// Units left.
     pub remaining: u64,
-    /// How long until more units are available; at most [`Advice::MAX_WAIT`](super::Advice::MAX_WAIT).
+    /// The time until more units are available; at most [`Advice::MAX_WAIT`](super::Advice::MAX_WAIT).
     pub reset: Option<Duration>,
     /// The partition that the quota is for, in a form that only the server understands.
     pub partition_key: Option<Vec<u8>>,
 }
 
-/// Headers, when they came, and which of them could not be read.
+/// The headers of a response, the time when they came, and the fields that could not be read.
 #[derive(Debug)]
 pub(super) struct HeaderReader<'h> {
     headers: &'h HeaderMap,
     now: SystemTime,
     pub(super) unread: Vec<HeaderName>,
-    /// Whether one of them says how long to wait.
+    /// Whether one of the unread fields says how long to wait.
     pub(super) is_wait_unread: bool,
 }
 
@@ -77,7 +77,7 @@ impl<'h> HeaderReader<'h> {
         self.headers.get(&X_RATE_LIMIT_OVER).is_some_and(|value| value == "true")
     }
 
-    /// The policies of `RateLimit-Policy`, in whichever form.
+    /// The policies of `RateLimit-Policy`, in any of its forms.
     pub(super) fn stated_policies(&mut self) -> Vec<PolicyAdvice> {
         let members = self.members(&RATE_LIMIT_POLICY);
         let mut policies = Vec::new();
@@ -90,13 +90,13 @@ impl<'h> HeaderReader<'h> {
         policies
     }
 
-    /// `Retry-After`; of several lines the longest.
+    /// The wait of `Retry-After`; the longest, if there are several lines.
     pub(super) fn retry_after(&mut self) -> Option<Duration> {
         let ms = RETRY_AFTER_MS.iter().find_map(|name| self.longest(name, figure::wait_ms));
         ms.or_else(|| self.longest(&RETRY_AFTER, figure::wait))
     }
 
-    /// The field that this style has for the wait.
+    /// The wait in the field that this style has for it.
     pub(super) fn wait(&mut self, style: &HeaderStyle) -> Option<Duration> {
         self.longest(style.figures()?.retry_after.as_ref()?, figure::wait)
     }
@@ -114,7 +114,7 @@ impl<'h> HeaderReader<'h> {
         waits.into_iter().flatten().max()
     }
 
-    /// The waits of a field: of each line, or else of each member of a line.
+    /// The waits of a field: one for each line, or for each member of a line that is a list.
     fn waits<'r>(
         &'r self,
         name: &'r HeaderName,
@@ -129,7 +129,8 @@ impl<'h> HeaderReader<'h> {
         })
     }
 
-    /// What this style tells, if the response speaks it: policies that stand with its figures, and limits.
+    /// The policies and limits that a response reports in this style, if it uses it. Policies are those that stand
+    /// beside the style's figures.
     pub(super) fn limits(&mut self, style: &HeaderStyle) -> (Vec<PolicyAdvice>, Vec<LimitAdvice>) {
         match (style, style.figures()) {
             (HeaderStyle::Draft10, _) => (Vec::new(), self.draft_10()),
@@ -142,14 +143,14 @@ impl<'h> HeaderReader<'h> {
         }
     }
 
-    /// Records a field that was not read, if the response has it.
+    /// Records a field as not read, if the response has it.
     pub(super) fn missed_if_there(&mut self, name: &HeaderName) {
         if self.lines(name).next().is_some() {
             self.missed(name);
         }
     }
 
-    /// Limits whose names stand in the names of their fields, as `x-ratelimit-remaining-tokens`.
+    /// Limits whose names are part of their fields' names, such as `x-ratelimit-remaining-tokens`.
     pub(super) fn named_limits(&mut self) -> Vec<LimitAdvice> {
         let mut limits = Vec::new();
         for field in self.headers.keys() {
@@ -177,7 +178,7 @@ impl<'h> HeaderReader<'h> {
         limits
     }
 
-    /// `"default";r=50;t=30`. What the working group has written since draft 10 calls them `a` and `w`.
+    /// Reads `"default";r=50;t=30`. The working group's texts since draft 10 call the parameters `a` and `w`.
     fn draft_10(&mut self) -> Vec<LimitAdvice> {
         let members = self.members(&RATE_LIMIT);
         let mut limits = Vec::new();
@@ -196,14 +197,14 @@ impl<'h> HeaderReader<'h> {
                 partition_key: member.partition_key(),
             });
         }
-        // Without any limit it is of another draft.
+        // If it has no limit at all, the field is of another draft.
         if missed && !limits.is_empty() {
             self.missed(&RATE_LIMIT);
         }
         limits
     }
 
-    /// `limit=100, remaining=50, reset=30`
+    /// Reads `limit=100, remaining=50, reset=30`.
     fn draft_07(&mut self) -> Option<LimitAdvice> {
         let members = self.members(&RATE_LIMIT);
         let value = |name: &str| {
@@ -225,12 +226,12 @@ impl<'h> HeaderReader<'h> {
         })
     }
 
-    /// A field for each figure. The first may continue with policies: `10, 10;w=1;name="per-ip", 1000;w=3600`.
+    /// Reads a field for each figure. The first may continue with policies: `10, 10;w=1;name="per-ip", 1000;w=3600`.
     fn triple(
         &mut self,
         FigureNames { limit, remaining, reset, .. }: &FigureNames,
     ) -> (Vec<PolicyAdvice>, Option<LimitAdvice>) {
-        // Of several the least: a window that has nothing left denies, whatever the others have.
+        // Takes the least of several figures: a window that has nothing left denies, whatever the others have.
         let left: Vec<_> =
             self.members(remaining).iter().map(|member| figure::count(member.head)).collect();
         let Some(least) = left.iter().flatten().min().copied() else { return (Vec::new(), None) };
@@ -267,7 +268,7 @@ impl<'h> HeaderReader<'h> {
         reset
     }
 
-    /// A reset that is there and cannot be read is a wait that cannot be read, if nothing is left.
+    /// Records a reset that could not be read. If no units are left, it is also a wait that could not be read.
     fn missed_reset(&mut self, name: &HeaderName, is_missed: bool, left: u64) {
         if is_missed {
             self.missed(name);
@@ -312,7 +313,7 @@ impl<'h> HeaderReader<'h> {
         }
     }
 
-    /// The lines of a field that are not blank; `None` for one that is no text.
+    /// The lines of a field that are not blank; `None` for a line that is no text.
     fn lines<'n>(
         &self,
         name: &'n HeaderName,
@@ -335,7 +336,7 @@ impl<'h> HeaderReader<'h> {
     }
 }
 
-/// A member of a list: what it is, and its parameters. Each is read by itself, so that one that is wrong spoils no other.
+/// A member of a list: its head and its parameters. Each member is read by itself, so that a wrong one spoils no other.
 struct Member<'t> {
     head: &'t str,
     parameters: Vec<(&'t str, &'t str)>,
@@ -375,7 +376,7 @@ fn bare(text: &str) -> Option<BareItem> {
     Some(Parser::new(text).parse::<Item>().ok()?.bare_item)
 }
 
-/// A string, or a token.
+/// The text of a string or a token.
 fn text_of(text: &str) -> Option<String> {
     match bare(text)? {
         BareItem::String(text) => Some(text.as_str().to_owned()),

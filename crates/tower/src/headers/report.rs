@@ -10,7 +10,7 @@ use super::window::{KeyStanding, QuotaWindow, secs_up};
 use super::write::{FixedHeaders, Opening};
 use crate::name::PolicyName;
 
-/// What an answer tells of one limit, where no layer of this crate writes the answer.
+/// The report of one limit, for an answer that no layer of this crate writes.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,17 +39,17 @@ pub struct LimitReport {
     pub window: Duration,
     /// Units left.
     pub remaining: u64,
-    /// How long until the whole quota is available again; in whole seconds, rounded up.
+    /// The time until the whole quota is available again; written in whole seconds, rounded up.
     pub reset_after: Duration,
-    /// For a denied request, how long until a retry may be admitted: it takes the place of the reset, and is at least a
+    /// For a denied request, the time until a retry may be admitted. It takes the place of the reset, and is at least a
     /// second.
     pub retry_after: Option<Duration>,
-    /// Whether the request was admitted above the limit, by a policy that is soft.
+    /// Whether the request was admitted above the limit, by a soft policy.
     pub is_over: bool,
 }
 
 impl LimitReport {
-    /// Adds the headers of these styles. Fields that are there already are kept, except that lists grow.
+    /// Adds the headers of these styles. Fields that are there already stay as they are, except that lists grow.
     pub fn put(&self, styles: &Headers, headers: &mut HeaderMap) {
         if styles.styles().is_empty() {
             return;

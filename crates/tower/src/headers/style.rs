@@ -8,9 +8,9 @@ use http::HeaderName;
 use super::RATE_LIMIT;
 use super::names::{FigureNames, HeaderStyleError};
 
-/// A form in which answers tell of a limit.
+/// A form in which answers report a limit.
 ///
-/// Its text is one of the words below, or names of one's own: see [`FigureNames`].
+/// Its text is one of the words below, or names of your own: see [`FigureNames`].
 ///
 /// ```
 /// use tollgate_tower::HeaderStyle;
@@ -40,7 +40,7 @@ pub enum HeaderStyle {
     XRateDashLimit,
     /// `x-rate-limit-unix`: the same, the reset in seconds of Unix time, as Twitter has it.
     XRateDashLimitUnix,
-    /// Names of one's own.
+    /// Names of your own.
     Own(FigureNames),
 }
 
@@ -52,7 +52,7 @@ use HeaderStyle::{
 /// A style, the words that choose it, and the names of its fields if they hold one figure each.
 struct StyleRow(HeaderStyle, &'static [&'static str], Option<FigureNames>);
 
-/// The newest first: the order in which they are looked for.
+/// All styles, the newest first. Responses are searched for them in this order.
 static STYLES: [StyleRow; 9] = [
     StyleRow(Draft10, &["draft-10", "draft-9", "draft-8"], None),
     StyleRow(Draft7, &["draft-7"], None),
@@ -100,7 +100,7 @@ impl HeaderStyle {
         STYLES.iter().map(|StyleRow(style, ..)| style.clone())
     }
 
-    /// The words that choose it; none for names of one's own.
+    /// The words that choose it; none for names of your own.
     ///
     /// ```
     /// use tollgate_tower::HeaderStyle;
@@ -115,7 +115,7 @@ impl HeaderStyle {
         STYLES.iter().find(|StyleRow(style, ..)| style == self)
     }
 
-    /// The field that says what is left.
+    /// The field with the units that are left.
     pub(super) fn standing_field(&self) -> &HeaderName {
         self.figures().map_or(&RATE_LIMIT, |names| &names.remaining)
     }
@@ -151,11 +151,12 @@ impl fmt::Display for HeaderStyle {
     }
 }
 
-/// Which headers answers carry: a set of styles. `Retry-After` is on every denial whose wait has an end, whatever is
-/// chosen here.
+/// The headers of answers: a set of styles. `Retry-After` is on every denial whose wait has an end, whatever is chosen
+/// here.
 ///
-/// Its text is the styles' with commas between them, or `none`. A field that two of the styles have holds the value
-/// of the one that is named first; but `RateLimit` and `RateLimit-Policy` have the form of draft 10 if it is among them.
+/// Its text has the styles with commas between them, or is `none`. If two of the styles have the same field, it holds
+/// the value of the style that is named first; but `RateLimit` and `RateLimit-Policy` have the form of draft 10 if that
+/// is among them.
 ///
 /// ```
 /// use tollgate_tower::{HeaderStyle, Headers};
@@ -168,7 +169,7 @@ impl fmt::Display for HeaderStyle {
 pub struct Headers(Vec<HeaderStyle>);
 
 impl Headers {
-    /// No headers but `Retry-After`.
+    /// No headers except `Retry-After`.
     pub const NONE: Self = Self(Vec::new());
 
     /// The styles, each once.

@@ -1,7 +1,7 @@
 //! The texts of headers: a fixed prefix and two figures.
 //!
-//! A text is written from its end to its beginning: then the length of a figure need not be known before its digits
-//! are, and each byte is written to its final place. A response takes the text in one allocation.
+//! A text is written from its end to its beginning: so the length of a figure need not be known before its digits are,
+//! and each byte is written to its final place. A response takes the text in one allocation.
 
 use http::HeaderValue;
 
@@ -16,11 +16,11 @@ pub(super) const MEMBER_MAX: usize = 2 * NAME_MAX + 2 + 2 * 18;
 
 /// Most texts fit into this; a shorter buffer is faster to initialise.
 const SHORT: usize = 64;
-/// Two figures, and the text between them.
+/// The longest rest after the prefix: two figures and the text between them.
 const REST_MAX: usize = 15 + 8 + 15;
 
-/// A prefix, the first figure, the text between, the second figure. Figures are capped at 15 digits. `None` only if
-/// the prefix is not valid in a header, or longer than that of any member.
+/// A text of a prefix, a figure, the text between, and a second figure. Figures are capped at 15 digits. `None` only if
+/// the prefix is not valid in a header, or is longer than that of any member.
 #[inline]
 pub(super) fn two_figures(
     opening: &str,

@@ -1,4 +1,4 @@
-//! Quotas and states of keys in whole seconds, as headers state them.
+//! Quotas and states of keys, in the whole seconds that headers state.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -18,12 +18,12 @@ pub(crate) struct QuotaWindow {
 }
 
 impl QuotaWindow {
-    /// The window of a window policy is stated as it is, its length rounded up to seconds; of windows of the calendar the
-    /// longest.
+    /// A window policy is stated with its own window, rounded up to seconds; windows of the calendar with their longest
+    /// one.
     ///
-    /// GCRA has no window. It is stated as the time in which its whole burst comes back, rounded up to seconds, and
-    /// the units that come back in that time: `60/m` as 60 in 60 s, `1/s burst 1000` as 1,000 in 1,000 s, `100/s
-    /// burst 20` as 100 in 1 s. A client that spreads its requests evenly over that time is never denied.
+    /// GCRA has no window. Its window is stated as the time in which the whole burst comes back, rounded up to seconds,
+    /// and its quota as the units that come back in that time: `60/m` as 60 in 60 s, `1/s burst 1000` as 1,000 in 1,000
+    /// s, `100/s burst 20` as 100 in 1 s. A client that spreads its requests evenly over that time is never denied.
     pub(crate) fn of(policy: &Policy) -> Self {
         let quota = policy.quota();
         let (count, period_ns) = (u128::from(quota.count()), quota.period().as_nanos());
@@ -45,11 +45,11 @@ impl QuotaWindow {
 pub(crate) struct KeyStanding {
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
-    /// Until the whole quota is available again; for a denied request, until a retry may be admitted.
+    /// Seconds until the whole quota is available again; for a denied request, until a retry may be admitted.
     pub(crate) reset_secs: u64,
-    /// For a denied request that a retry may get admitted.
+    /// Seconds until a retry of a denied request may be admitted, if it ever may.
     pub(crate) retry_after_secs: Option<NonZeroU64>,
-    /// An admission above the limit, by a policy that is soft.
+    /// Whether the request was admitted above the limit, by a soft policy.
     pub(crate) is_over: bool,
 }
 

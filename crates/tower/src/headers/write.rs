@@ -1,8 +1,8 @@
-//! How headers are written.
+//! Writes headers.
 //!
-//! What never changes ([`FixedHeaders`], [`Opening`]) is formatted once, when the layer is built. What each answer adds
-//! ([`Stamp`]) is prepared with the decision and inserted when the answer is there: one short text in an allocation
-//! of its own, which the response takes over.
+//! The parts that never change ([`FixedHeaders`], [`Opening`]) are formatted once, when the layer is built. The part of
+//! each answer ([`Stamp`]) is prepared with the decision and inserted when the answer is there: one short text in an
+//! allocation of its own, which the response takes over.
 
 use std::mem;
 use std::sync::Arc;
@@ -26,18 +26,18 @@ enum StateForm {
     Dictionary,
 }
 
-/// What is the same in every answer.
+/// The headers that are the same in every answer.
 #[derive(Clone, Debug)]
 pub(crate) struct FixedHeaders {
     state: Option<StateForm>,
     policy: Option<HeaderValue>,
     figures: Option<Arc<[FigureFields]>>,
-    /// The policies that are stated; none where no style states any.
+    /// The policies that are stated; none if no style states any.
     stated: Box<[Policy]>,
 }
 
 impl FixedHeaders {
-    /// With these policies, which are known by what they are when they change.
+    /// The headers for these policies. They are kept, so that a change can be noticed.
     pub(crate) fn of_policies<'p>(
         headers: &Headers,
         policies: impl Iterator<Item = (&'p PolicyName, Policy)> + Clone,
@@ -52,7 +52,7 @@ impl FixedHeaders {
     /// Whether the policies that are in force are those that are stated.
     #[inline]
     pub(crate) fn states(&self, mut in_force: impl Iterator<Item = Option<Policy>>) -> bool {
-        // Called for as many as are stated: where none is, no limit is asked for its policy.
+        // The iterator is advanced once for each stated policy, so no limit is asked for its policy if none is stated.
         self.stated.iter().all(|stated| in_force.next().flatten().as_ref() == Some(stated))
     }
 
@@ -127,7 +127,7 @@ impl FixedHeaders {
     }
 }
 
-/// How draft 7 begins its field: `limit=60, remaining=`.
+/// The beginning of the field in draft 7: `limit=60, remaining=`.
 #[derive(Clone, Debug)]
 pub(crate) struct Opening {
     limit: u64,
@@ -149,7 +149,7 @@ impl Opening {
         &self,
         KeyStanding { limit, remaining, reset_secs, .. }: KeyStanding,
     ) -> Option<HeaderValue> {
-        // The limit of another implementation of `Limit` may change.
+        // The limit may change in another implementation of `Limit`.
         if limit != self.limit {
             return two_figures(&Self::text(limit), remaining, ", reset=", reset_secs);
         }
@@ -157,19 +157,19 @@ impl Opening {
     }
 }
 
-/// The headers of one answer. They are inserted once: afterwards nothing is left here.
+/// The headers of one answer. They are inserted once; afterwards the stamp is empty.
 #[derive(Debug)]
 pub(crate) struct Stamp {
     policy: Option<HeaderValue>,
     state: Option<HeaderValue>,
-    /// Both fields are the lists of draft 10.
+    /// Whether both fields are the lists of draft 10.
     is_list: bool,
     figures: Option<Arc<[FigureFields]>>,
     standing: KeyStanding,
 }
 
 impl Stamp {
-    /// Adds no headers.
+    /// A stamp that adds no headers.
     pub(crate) const NOTHING: Self = Self {
         policy: None,
         state: None,
@@ -184,9 +184,9 @@ impl Stamp {
         },
     };
 
-    /// Appends to the lists of draft 10, so that each of several nested layers is reported; under another name, if an
-    /// inner one has the same. The other fields hold one figure or one set of them, so the innermost layer keeps its
-    /// value: if a layer denied, it is that one.
+    /// Puts the headers on an answer. It appends to the lists of draft 10, so that each of several nested layers is
+    /// reported, under another name if an inner layer has the same name. The other fields hold one figure or one set of
+    /// figures, so the innermost layer keeps its value: if a layer denied, it is that one.
     #[inline]
     pub(crate) fn put(&mut self, headers: &mut HeaderMap) {
         if self.is_list {

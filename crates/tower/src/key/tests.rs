@@ -1,4 +1,4 @@
-//! Keys: different parts give different keys, of one length.
+//! Tests of keys: different parts give different keys, all of one length.
 
 use super::*;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn canonical(parts: Vec<PushedPart>) -> Vec<PushedPart> {
 }
 
 fn part() -> impl Strategy<Value = PushedPart> {
-    // The bytes that have a meaning in the encoding, in all lengths around its bounds.
+    // Bytes that have a meaning in the encoding, in all lengths around its bounds.
     let byte = prop_oneof![Just(0_u8), Just(1), Just(LONG), Just(FOLDED), Just(ABSENT)];
     let text = prop::collection::vec(byte, 0..70);
     prop_oneof![

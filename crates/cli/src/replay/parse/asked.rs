@@ -1,17 +1,17 @@
-//! [`Asked`]: what is asked of each line besides its format.
+//! [`Asked`]: the parts that are to be read from each line.
 
 use crate::replay::condition::Condition;
 use crate::replay::key::LineKey;
 use crate::replay::wanted::Wanted;
 
-/// What is read of lines.
+/// The parts to read from each line.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(super) wanted: Wanted,
     pub(super) conditions: Vec<Condition>,
     /// The parts of `wanted`, and then those of the conditions.
     pub(super) parts: Vec<LineKey>,
-    /// The field of the time in JSON lines, if it is not where the format has it.
+    /// The field of the time in JSON lines, if it differs from that of the format.
     pub(super) time_field: Option<String>,
 }
 
@@ -23,12 +23,12 @@ impl Asked {
         Self { wanted, conditions, parts, time_field }
     }
 
-    /// All of it as the key, which tells whether two formats read a line in the same way.
+    /// The same parts all joined in the key, so that two formats can be compared by what they read.
     pub(super) fn joined(&self) -> Self {
         Self::new(Wanted::Joined(self.parts.clone()), &[], self.time_field.as_deref())
     }
 
-    /// Nothing but the time.
+    /// The time alone.
     pub(super) fn of_times(&self) -> Self {
         Self::new(Wanted::Joined(Vec::new()), &[], self.time_field.as_deref())
     }

@@ -1,4 +1,4 @@
-//! [`CommonClient`]: the client of most lines, which may be none.
+//! [`CommonClient`]: the client of most lines, which may in fact be a proxy.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,25 +7,26 @@ use crate::replay::chain::is_address_text;
 use crate::replay::event::ReplayEvent;
 use crate::replay::wanted::Wanted;
 
-/// The client that more than half of the lines of a block have, or of all blocks so far, if there is one.
+/// The client of more than half of the lines of a block, or of all blocks so far, if there is one.
 ///
-/// It is found as the majority of a vote: the count of one that has nearly all lines is at most too low.
+/// It is found by a majority vote. For a client that has nearly all lines the count is never too high, and may be too
+/// low.
 #[derive(Debug, Default)]
 pub(crate) struct CommonClient {
     text: Box<[u8]>,
     lines: u64,
-    /// How many lines it is ahead of all others.
+    /// The lead in lines over all other clients.
     lead: u64,
 }
 
 /// A note is due if one client has this share of the lines, in percent.
 const NEARLY_ALL: u64 = 90;
 
-/// With fewer lines, the log of a single client is as likely.
+/// The least number of lines for a note about a public address; a shorter log may well be of a single client.
 const MANY_LINES: u64 = 1_000;
 
 impl CommonClient {
-    /// Of the requests of a block, whose keys have these texts.
+    /// The common client of the requests of a block. `texts` are the texts of their keys.
     pub(super) fn of(events: &[ReplayEvent], texts: &[impl AsRef<[u8]>], wanted: &Wanted) -> Self {
         let mut by_key = vec![0_u64; texts.len()];
         events.iter().for_each(|event| by_key[event.key() as usize] += 1);
@@ -45,7 +46,7 @@ impl CommonClient {
         most.map(of).unwrap_or_default()
     }
 
-    /// Adds that of the next block.
+    /// Adds the common client of the next block.
     pub(super) fn append(&mut self, next: Self) {
         if self.text == next.text {
             self.lines += next.lines;
@@ -57,8 +58,8 @@ impl CommonClient {
         }
     }
 
-    /// What is told of it if it has nearly all of so many lines: one that is no address, or one of a network of one's
-    /// own, may well be a proxy.
+    /// A note for the user, if the client has nearly all of the good lines and may well be a proxy: it is no address,
+    /// or one of a private network, or the log is long.
     pub(super) fn note(&self, file: &str, good: u64) -> Option<String> {
         let text = std::str::from_utf8(&self.text).ok()?;
         if good < 2 || self.lines * 100 < good * NEARLY_ALL {

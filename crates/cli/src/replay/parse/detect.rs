@@ -1,8 +1,8 @@
 //! Finds the format of a file by its first lines, and does not guess.
 //!
 //! A format reads a line if all of its fields are there; more may follow. It fits if it reads every line that any
-//! format reads. If several fit, they have to read the same times and keys: then it does not matter which is taken,
-//! and the one that leaves the least lines with a rest is named.
+//! format reads. If several fit, they have to read the same times and keys. Then the choice does not matter, and the
+//! format that reads the most lines to their ends is named.
 
 use std::fmt;
 
@@ -14,23 +14,23 @@ use super::propose::proposed;
 use super::time::instant;
 use crate::replay::text::shortened;
 
-/// So many lines tell the format.
+/// The number of first lines that decide about the format.
 const FIRST_LINES: usize = 100;
 
-/// So many tell what it is not.
+/// The number of first lines that rule out most formats.
 const FEW_LINES: usize = 10;
 
 /// The maximum length of a line in a message.
 const SHOWN_CHARS: usize = 60;
 
-/// Why the format of a file is not known. Lines are counted from 1.
+/// The reason why the format of a file is not known. Lines are counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DetectError {
     /// No format reads any of the lines.
     Unknown { line: usize, text: String, proposed: Option<String> },
-    /// No format reads all lines that some format reads.
+    /// Every format fails on some line that another format reads.
     Mixed { first: (usize, &'static str), second: (usize, &'static str) },
-    /// Formats read a line differently: as these times and keys.
+    /// Two formats read different times or keys in a line.
     Unsure { line: usize, first: (&'static str, String), second: (&'static str, String) },
 }
 
@@ -65,12 +65,12 @@ impl fmt::Display for DetectError {
 
 impl std::error::Error for DetectError {}
 
-/// A format, and what it makes of the first lines.
+/// A format, and its readings of the first lines.
 struct Candidate<'c> {
     format: &'c ChosenFormat,
     /// The time and the key of each line that it reads.
     readings: Vec<Option<(u64, Vec<u8>)>>,
-    /// So many of the lines that it reads it has in full.
+    /// The number of lines that it reads to their ends.
     whole: usize,
 }
 
@@ -85,7 +85,7 @@ impl<'c> Candidate<'c> {
                 }
                 Ok(LineRead::LeftOut | LineRead::Nothing) | Err(_) => None,
             };
-            // A line that ends before the format does is of another, even if it begins in the same way.
+            // A line that ends before the format does is of another format, even if it begins in the same way.
             let reading = reading.zip(reader.behind_all(line));
             candidate.whole +=
                 usize::from(reading.as_ref().is_some_and(|(_, rest)| rest.is_empty()));
@@ -133,12 +133,12 @@ pub(super) fn format(
     let numbered = (1..).zip(lines(block)).filter(|(_, line)| !line.trim_ascii().is_empty());
     let first: Vec<NumberedLine<'_>> = numbered.take(FIRST_LINES).collect();
     let Some(&(line, text)) = first.first() else { return Ok(None) };
-    // What is general is tried if nothing else fits: it reads what others read, by other rules.
+    // The general format is tried only if no other fits: it reads lines of other formats, too, but by other rules.
     let (general, special): (Vec<_>, Vec<_>) =
         choice.0.iter().partition(|format| format.name == GENERAL);
     let joined = asked.joined();
     for formats in [special, general] {
-        // A format that reads none of these while others do is not asked for more: most of them drop out here.
+        // If some formats read any of the first few lines, the others are dropped. Most formats drop out here.
         let few = readers(&formats, &joined, &first[..first.len().min(FEW_LINES)]);
         let few: Vec<_> = few.iter().map(|candidate| candidate.format).collect();
         let formats = if few.is_empty() { formats } else { few };
@@ -154,12 +154,12 @@ pub(super) fn format(
     built.map(Some).ok_or_else(unknown)
 }
 
-/// The one that fits, if there is any.
+/// The format that fits, if there is one.
 fn choose<'c>(
     readers: &[Candidate<'c>],
     lines: &[NumberedLine<'_>],
 ) -> Result<Option<&'c ChosenFormat>, DetectError> {
-    /// The first line that only the other reads.
+    /// The first line that `other` reads and `one` does not.
     fn beyond(one: &Candidate<'_>, other: &Candidate<'_>) -> Option<usize> {
         let mut pairs = one.readings.iter().zip(&other.readings);
         pairs.position(|(one, other)| one.is_none() && other.is_some())
@@ -168,7 +168,7 @@ fn choose<'c>(
     let Some(some) = readers.first() else { return Ok(None) };
     let fitting: Vec<_> = readers.iter().filter(fits).collect();
     let Some(first) = fitting.first() else {
-        // It does not fit, so that there is a line beyond it.
+        // This format does not fit, so there is a line that only another one reads.
         let of = |place: usize, candidate: &Candidate<'_>| (lines[place].0, candidate.format.name);
         let second = readers.iter().find_map(|other| Some(of(beyond(some, other)?, other)));
         let first = of(some.first().unwrap_or_default(), some);
@@ -184,15 +184,15 @@ fn choose<'c>(
     Ok(fullest(fitting.into_iter()))
 }
 
-/// The format that has most lines in full; of several the first.
+/// The format that reads the most lines to their ends; among equals the first.
 fn fullest<'a, 'c: 'a>(
     candidates: impl DoubleEndedIterator<Item = &'a Candidate<'c>>,
 ) -> Option<&'c ChosenFormat> {
-    // Of several that have as many, this takes the last.
+    // `max_by_key` takes the last of equals, so the order is reversed.
     candidates.rev().max_by_key(|candidate| candidate.whole).map(|candidate| candidate.format)
 }
 
-/// The format that the lines are built as, although none of them has what is wanted: each line says what is missing.
+/// The format of lines of which none has all the wanted parts. Reading them then reports what is missing in each line.
 fn built_as<'c>(
     choice: &'c FormatChoice,
     asked: &Asked,
@@ -206,6 +206,6 @@ fn built_as<'c>(
         ChosenShape::Columns(_) => has(COLUMNS),
         ChosenShape::Json(_) => [&b"{"[..], b"[{", b"[\""].iter().any(|start| has(start)),
     };
-    // Backwards, because what is general is the last.
+    // Searched backwards, because the general format is the last.
     fullest(with_times.iter()).or_else(|| choice.0.iter().rev().find(is_like))
 }

@@ -1,4 +1,4 @@
-//! The languages in which servers' configurations describe their logs, as fields and texts.
+//! Reads the languages in which servers' configurations describe their logs, as fields and texts.
 //!
 //! ```text
 //! nginx     $remote_addr - $remote_user [$time_local] "$request"
@@ -14,14 +14,14 @@ use super::named::names;
 use super::template::{FormatToken, Template, TemplateError};
 use super::time_form::TimePart;
 
-/// Why a text is no format. Positions are counted in bytes, from 1.
+/// The reason why a text is no format. Positions are counted in bytes, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DialectError {
     /// Neither a name nor a format.
     Unknown,
     /// A directive that does not end.
     Open { at: usize, close: char },
-    /// What follows a `%` or a `$` is no directive.
+    /// A `%` or a `$` is not followed by a directive.
     NoDirective { at: usize },
     /// The directives make no format.
     Template(TemplateError),
@@ -50,7 +50,7 @@ impl fmt::Display for DialectError {
 
 impl std::error::Error for DialectError {}
 
-/// Reads a format in whichever language it is.
+/// Reads a format in any of the languages.
 pub(super) fn template(name: &str, text: &str) -> Result<Template, DialectError> {
     let tokens = if let Some(columns) = text.strip_prefix("#Fields:") {
         columns_tokens(columns)
@@ -66,14 +66,14 @@ pub(super) fn template(name: &str, text: &str) -> Result<Template, DialectError>
     Template::new(name, tokens).map_err(DialectError::Template)
 }
 
-/// Whether nginx would see a variable.
+/// Whether nginx would see a variable in the text.
 fn has_variable(text: &str) -> bool {
     let starts =
         |rest: &str| rest.starts_with(|c: char| c == '{' || c == '_' || c.is_ascii_alphabetic());
     text.split('$').skip(1).any(starts)
 }
 
-/// Whether there is an operator of Envoy: no directive of Apache has two capitals.
+/// Whether the text has an operator of Envoy: no directive of Apache has two capitals.
 fn has_operator(text: &str) -> bool {
     text.split('%').skip(1).any(|rest| upper(rest).len() > 1)
 }
@@ -114,7 +114,7 @@ fn nginx(text: &str) -> Result<Vec<FormatToken>, DialectError> {
     Ok(tokens)
 }
 
-/// What a variable of nginx holds, or one that the named formats have besides.
+/// The kind of a variable of nginx, or of one that only the named formats have.
 fn variable(name: &str) -> FieldKind {
     match name {
         "remote_addr" => FieldKind::Address,
@@ -146,7 +146,7 @@ fn apache(text: &str) -> Result<Vec<FormatToken>, DialectError> {
         let at = text.len() - rest.len() + start + 1;
         let mut behind = &rest[start + 1..];
         if rest[start..].starts_with('\\') {
-            // As in a quoted string of the configuration.
+            // A backslash escapes, as in a quoted string of the configuration.
             let escaped = behind.chars().next().ok_or(DialectError::NoDirective { at })?;
             let meant = match escaped {
                 't' => "\t",
@@ -157,7 +157,8 @@ fn apache(text: &str) -> Result<Vec<FormatToken>, DialectError> {
             rest = &behind[escaped.len_utf8()..];
             continue;
         }
-        // For which statuses it is logged, and of which request: the field is the same.
+        // Skips the statuses for which it is logged, and the marks for the original or the final request: the field is
+        // the same.
         behind = behind.trim_start_matches(|c: char| c.is_ascii_digit() || "!,<>".contains(c));
         let mut argument = None;
         if let Some(inner) = behind.strip_prefix('{') {
@@ -174,7 +175,7 @@ fn apache(text: &str) -> Result<Vec<FormatToken>, DialectError> {
     Ok(tokens)
 }
 
-/// Adds what a directive of Apache stands for.
+/// Adds the tokens of a directive of Apache.
 fn directive(letter: char, argument: Option<&str>, tokens: &mut Vec<FormatToken>) {
     let token = match (letter, argument) {
         ('%', _) => return push_text(tokens, "%"),
@@ -231,7 +232,7 @@ fn envoy(text: &str) -> Result<Vec<FormatToken>, DialectError> {
             argument = &inner[..end];
             behind = &inner[end + 1..];
         }
-        // A maximum length.
+        // Skips a maximum length.
         if let Some(length) = behind.strip_prefix(':') {
             behind = length.trim_start_matches(|c: char| c.is_ascii_digit());
         }
@@ -242,7 +243,7 @@ fn envoy(text: &str) -> Result<Vec<FormatToken>, DialectError> {
     Ok(tokens)
 }
 
-/// What an operator of Envoy stands for. Its times are in UTC, but for those that say otherwise.
+/// The token of an operator of Envoy. Its times are in UTC, except those that say otherwise.
 fn operator(name: &str, argument: &str) -> FormatToken {
     let kind = match name {
         "START_TIME" if argument.is_empty() => FieldKind::Time(TimePart::Zoned),
@@ -253,7 +254,7 @@ fn operator(name: &str, argument: &str) -> FormatToken {
         "DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT" => FieldKind::Address,
         "RESPONSE_CODE" => FieldKind::Status,
         "REQ" => {
-            // A second name is what stands in for a header that is missing.
+            // A second name is the replacement for a missing header.
             let header = argument.split('?').next().unwrap_or_default().to_ascii_lowercase();
             return field(&header, FieldKind::of_header(&header));
         }
@@ -263,7 +264,7 @@ fn operator(name: &str, argument: &str) -> FormatToken {
     field(name, kind)
 }
 
-/// `%3f` reads as `%f` does: all digits that are there.
+/// Replaces `%3f` by `%f`, which reads all digits that are there.
 fn without_precision(pattern: &str) -> String {
     (1..=9).fold(pattern.to_owned(), |text, digits| text.replace(&format!("%{digits}f"), "%f"))
 }

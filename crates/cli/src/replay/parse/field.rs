@@ -1,4 +1,4 @@
-//! What the fields of formats stand for: one vocabulary for all of them.
+//! The kinds of fields: one vocabulary for all formats.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ pub(super) struct FormatField {
     pub(super) kind: FieldKind,
 }
 
-/// What a field holds.
+/// The kind of a field's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FieldKind {
     /// The client's address.
@@ -28,14 +28,14 @@ pub(super) enum FieldKind {
     Request,
     Method,
     Path,
-    /// What follows a path without anything in between.
+    /// The query, directly behind a path.
     Query,
     Referer,
     UserAgent,
     Host,
     Status,
     Time(TimePart),
-    /// Any text, blanks included, that is no key.
+    /// Any text, blanks included. It cannot be a key.
     Gap,
     /// A number with blanks in front of it, as columns have them.
     Padded,
@@ -43,12 +43,12 @@ pub(super) enum FieldKind {
 }
 
 impl FieldKind {
-    /// Whether it may have blanks although nothing encloses it.
+    /// Whether its text may have blanks although nothing encloses it.
     pub(super) fn may_have_blanks(&self) -> bool {
         matches!(self, Self::User | Self::Request | Self::Time(_) | Self::Gap)
     }
 
-    /// What a header of a request holds, by its name in lower case.
+    /// The kind of a request header, by its name in lower case.
     pub(super) fn of_header(name: &str) -> Self {
         match name {
             "x-forwarded-for" => Self::Addresses,
@@ -61,12 +61,13 @@ impl FieldKind {
         }
     }
 
-    /// Whether several addresses may stand in it, with commas and blanks in between.
+    /// Whether it may hold several addresses, with commas and blanks in between.
     pub(super) fn may_be_chain(&self) -> bool {
         matches!(self, Self::Address | Self::AddressAndPort | Self::Addresses)
     }
 
-    /// How the part that a key names is found in such a field, and how well: the least rank is taken.
+    /// The part of such a field that a key names, with a rank. Among several fields the one with the least rank is
+    /// taken.
     fn gives(&self, key: &LineKey) -> Option<(u8, Cut)> {
         Some(match (key, self) {
             (LineKey::Ip(_), Self::Address) => (0, Cut::Whole),
@@ -87,7 +88,7 @@ impl FieldKind {
     }
 }
 
-/// Which part of a field is wanted.
+/// The part of a field that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
     Whole,
@@ -104,43 +105,43 @@ impl Cut {
             Self::Whole => text,
             Self::WithoutPort => without_port(text),
             Self::LastOfList => text.rsplit(|&b| b == b',').next().unwrap_or_default().trim_ascii(),
-            // A request of one word (`-`, a broken handshake) has neither.
+            // A request of one word (`-`, a broken handshake) has neither a method nor a path.
             Self::FirstWord => memchr::memchr(b' ', text).map_or(b"", |end| &text[..end]),
             Self::SecondWord => text.split(|&b| b == b' ').nth(1).unwrap_or_default(),
         }
     }
 }
 
-/// `192.0.2.1:80`, `[2001:db8::1]:80` and `2001:db8::1:80` without `:80`. Behind the last colon always is the port.
+/// Cuts the port from `192.0.2.1:80`, `[2001:db8::1]:80` and `2001:db8::1:80`: it always follows the last colon.
 fn without_port(text: &[u8]) -> &[u8] {
     let address = memchr::memrchr(b':', text).map_or(text, |colon| &text[..colon]);
     let inner = address.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
     inner.unwrap_or(address)
 }
 
-/// Where the part that a key names is found in a line.
+/// The source in a line of the part that a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartSource {
     /// The index of the field.
     pub(super) index: usize,
     pub(super) cut: Cut,
-    /// The index of the field with the addresses that proxies have forwarded for, if it counts.
+    /// The index of the field with forwarded addresses, if it is used.
     pub(super) forwarded: Option<usize>,
 }
 
 impl PartSource {
-    /// Its text among those of the fields.
+    /// The text of the part. `found` has the texts of the fields.
     pub(super) fn text<'l>(&self, found: &[&'l [u8]]) -> &'l [u8] {
         found.get(self.index).map_or(b"", |field| self.cut.of(field))
     }
 
-    /// The fields.
+    /// The indices of the fields that it needs.
     pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
         std::iter::once(self.index).chain(self.forwarded)
     }
 }
 
-/// The field that has what a key names, and which part of it that is.
+/// The field, and the part of it, that a key names.
 pub(super) fn source<'f>(
     key: &LineKey,
     fields: impl Iterator<Item = &'f FormatField> + Clone,
@@ -173,7 +174,7 @@ fn main_source<'f>(
     found.min_by_key(|((rank, _), index)| (*rank, *index)).map(|((_, cut), index)| (index, cut))
 }
 
-/// What may be a key among these fields, for messages.
+/// The names of the keys that these fields offer, for messages.
 pub(super) fn names<'f>(fields: &[&'f FormatField]) -> Vec<Cow<'f, str>> {
     let of = |key: &LineKey| source(key, fields.iter().copied()).map(|_| key.name().to_owned());
     let named = LineKey::NAMED.iter().filter_map(of).map(Cow::Owned);

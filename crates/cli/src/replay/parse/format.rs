@@ -1,4 +1,5 @@
-//! [`FormatChoice`], what `--format` says, and [`FileFormat`], the format of a file as it is read.
+//! [`FormatChoice`], the value of `--format`; and [`FileFormat`], the format of a file as it is
+//! read.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use crate::replay::key::LineKey;
 /// The name of a format that the command line spells out.
 pub(super) const CUSTOM: &str = "custom";
 
-/// What starts the line that names columns.
+/// The beginning of the line that names columns.
 pub(super) const COLUMNS: &[u8] = b"#Fields:";
 
-/// Which formats a file may have: one, or several of which its first lines choose.
+/// The formats that a file may have: one, or several, of which the first lines choose one.
 #[derive(Clone, Debug)]
 pub(crate) struct FormatChoice(pub(super) Vec<ChosenFormat>);
 
@@ -30,11 +31,11 @@ pub(super) struct ChosenFormat {
     pub(super) shape: ChosenShape,
 }
 
-/// How its lines are built.
+/// The structure of its lines.
 #[derive(Clone, Debug)]
 pub(super) enum ChosenShape {
     Text(Template),
-    /// By the last `#Fields` line, or by these columns before the first.
+    /// The columns of the last `#Fields` line, or these columns before the first such line.
     Columns(Option<Template>),
     Json(&'static JsonFormat),
 }
@@ -67,7 +68,7 @@ impl ChosenFormat {
         Ok(Self { name: format.name, shape })
     }
 
-    /// The format, to be read as it is asked.
+    /// The format of a file, prepared to read the parts that are asked for.
     pub(super) fn of_file(&self, asked: &Asked) -> FileFormat {
         let plan = |template: &Template| Arc::new(LinePlan::new(template.clone(), &asked.parts));
         let lines = match &self.shape {
@@ -80,13 +81,13 @@ impl ChosenFormat {
     }
 }
 
-/// Where the parts of a line are in a text format.
+/// The places of the parts of a line in a text format.
 #[derive(Debug)]
 pub(super) struct LinePlan {
     pub(super) template: Template,
-    /// So many fields have to be read.
+    /// The number of fields that have to be read.
     pub(super) count: usize,
-    /// Where each part is.
+    /// The source of each part.
     pub(super) sources: Vec<Result<PartSource, Reason>>,
     /// The field of the client, if it is among those that are read.
     pub(super) client: Option<PartSource>,
@@ -106,7 +107,7 @@ impl LinePlan {
         let count = needed.max().map_or(0, |last| last + 1);
         let client = field::source(&LineKey::Ip(ClientsBy::EACH), template.fields());
         let client = client.filter(|source| source.index < count);
-        // Without parts the time is all that is asked for.
+        // If no parts are asked for, only the time is needed.
         let client = client.filter(|_| !parts.is_empty());
         Self { template, count, sources, client }
     }
@@ -119,11 +120,11 @@ pub(super) struct FileFormat {
     pub(super) lines: LineFormat,
 }
 
-/// How the lines of a file are read.
+/// The way to read the lines of a file.
 #[derive(Clone, Debug)]
 pub(super) enum LineFormat {
     Text(Arc<LinePlan>),
-    /// With what the last `#Fields` line says.
+    /// By the plan of the last `#Fields` line.
     Columns(Result<Arc<LinePlan>, Reason>),
     Json(&'static JsonFormat),
 }
@@ -142,19 +143,19 @@ impl LineFormat {
         plan.as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
-    /// Whether the times are local, and do not say of where.
+    /// Whether the times are local, without a zone.
     pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Text(plan) if plan.template.time().0.is_local())
     }
 }
 
 impl FileFormat {
-    /// For blank lines, before others have told the format.
+    /// The format for blank lines, while the format is not known yet.
     pub(super) fn of_blank_lines() -> Self {
         Self { name: "", lines: LineFormat::Columns(Err(Reason::no_columns())) }
     }
 
-    /// The format as it is behind a block.
+    /// The format as it is at the end of a block.
     pub(super) fn behind(mut self, block: &[u8], asked: &Asked) -> Self {
         if let LineFormat::Columns(_) = self.lines {
             let is_start = |at: &usize| *at == 0 || block[at - 1] == b'\n';
@@ -162,7 +163,7 @@ impl FileFormat {
             if let Some(start) = starts.into_iter().find(is_start) {
                 let line = &block[start..];
                 let line = &line[..memchr::memchr(b'\n', line).unwrap_or(line.len())];
-                // If they cannot be read, every line behind says so.
+                // If the columns cannot be read, every line after them reports that.
                 let _ = self.lines.take_columns(line, asked);
             }
         }

@@ -1,4 +1,4 @@
-//! JSON lines: one object per line. A format says which fields have the time and the keys.
+//! JSON lines: one object per line. A format names the fields of the time and the keys.
 
 use serde_json::{Map, Value};
 
@@ -8,16 +8,17 @@ use super::mend::mended;
 use super::time::ClfTimeReader;
 use crate::replay::key::LineKey;
 
-/// The names of the fields of a format. Of several the first that a line has counts; `a.b` reaches into objects.
+/// The names of the fields of a format. If there are several names, the first that a line has counts; `a.b` reaches
+/// into objects.
 #[derive(Debug)]
 pub(super) struct JsonFormat {
-    /// The lines are no JSON, but `name=value` pairs.
+    /// Whether the lines are `name=value` pairs in place of JSON.
     is_logfmt: bool,
-    /// Every line of the format has all of these.
+    /// The fields that every line of the format has.
     marks: &'static [&'static str],
     time: &'static [&'static str],
     ip: &'static [&'static str],
-    /// The addresses that proxies have forwarded for.
+    /// The fields with forwarded addresses.
     forwarded: &'static [&'static str],
     user: &'static [&'static str],
     method: &'static [&'static str],
@@ -29,7 +30,7 @@ pub(super) struct JsonFormat {
 }
 
 impl JsonFormat {
-    /// The usual names: what programs and nginx write.
+    /// The names that programs and nginx usually write.
     pub(super) const GENERAL: Self = Self {
         is_logfmt: false,
         marks: &[],
@@ -45,7 +46,7 @@ impl JsonFormat {
         status: &["status"],
     };
 
-    /// `name=value` pairs, as programs in Go and others write them.
+    /// Lines of `name=value` pairs, as programs in Go and others write them.
     pub(super) const LOGFMT: Self = Self {
         is_logfmt: true,
         ip: &["ip", "remote_addr", "remote_ip", "client_ip", "remote", "client", "fwd"],
@@ -148,7 +149,7 @@ impl JsonLine {
         }
     }
 
-    /// Its time, from that field or else where the format has it.
+    /// Its time, from that field if one is given, else from the field of the format.
     pub(super) fn time(
         &self,
         time_field: Option<&str>,
@@ -174,10 +175,10 @@ impl JsonLine {
     }
 }
 
-/// The object of a line. The values of an array have their places as names, from 0.
+/// The object of a line. For an array, the names are the indices of its values, from 0.
 fn object(line: &[u8]) -> Result<Map<String, Value>, Reason> {
     let value = serde_json::from_slice(line).or_else(|error| {
-        // The values that servers put into a line are not always what JSON has.
+        // Servers put values into a line that are not always valid JSON.
         let mended = mended(line).and_then(|mended| serde_json::from_slice(&mended).ok());
         mended.ok_or(error)
     });
@@ -194,8 +195,8 @@ fn object(line: &[u8]) -> Result<Map<String, Value>, Reason> {
     }
 }
 
-/// The value of the first of these fields that exists, as text; null becomes an empty text. A list of one is what it
-/// has: headers are written so.
+/// The value of the first of these fields that exists, as text. Null becomes an empty text. A list of one value, as
+/// some servers write headers, becomes that value.
 fn plain(object: &Map<String, Value>, names: &[&str]) -> Result<String, Reason> {
     let (name, value) = names
         .iter()

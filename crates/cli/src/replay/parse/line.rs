@@ -16,24 +16,24 @@ use crate::replay::key::LineKey;
 /// A line that is not blank, and its number in the file.
 pub(super) type NumberedLine<'l> = (usize, &'l [u8]);
 
-/// What a line is.
+/// The content of a line.
 pub(super) enum LineRead<'l> {
-    /// A request: its time, and its key as it is spelled.
+    /// A request, with its time and its key as it is spelled.
     Request(u64, Cow<'l, [u8]>),
-    /// What a condition leaves out.
+    /// A line that a condition leaves out.
     LeftOut,
     /// A blank line, or one about the file.
     Nothing,
 }
 
-/// What is kept from line to line.
+/// Reads lines, and keeps its state from line to line.
 pub(super) struct LineReader<'p, 'l> {
     asked: &'p Asked,
     format: LineFormat,
     clock: ClfTimeReader,
     /// The fields of the line.
     found: Vec<&'l [u8]>,
-    /// The command line has the format in full.
+    /// Whether the command line spells out the format.
     is_spelled_out: bool,
     /// The first list of which the last address was taken.
     last_of: OnceCell<Box<[u8]>>,
@@ -53,7 +53,7 @@ impl<'p, 'l> LineReader<'p, 'l> {
         }
     }
 
-    /// What a line that has all that the format has is followed by.
+    /// The rest of a line behind all fields of the format; `None` if the line does not have all of them.
     pub(super) fn behind_all(&self, line: &'l [u8]) -> Option<&'l [u8]> {
         match &self.format {
             LineFormat::Text(plan) | LineFormat::Columns(Ok(plan)) => {
@@ -78,7 +78,7 @@ impl<'p, 'l> LineReader<'p, 'l> {
             return Ok(LineRead::Nothing);
         }
         let read = self.read_as_it_is(behind);
-        // Where the format was spelled out, what looks like a prefix may be a part of it.
+        // If the format was spelled out, a text that looks like a prefix may be a part of the format.
         if behind.len() == line.len() || !self.is_spelled_out || self.has_address(&read) {
             return read;
         }
@@ -91,7 +91,7 @@ impl<'p, 'l> LineReader<'p, 'l> {
         self.last_of.into_inner()
     }
 
-    /// Whether a time was local, and did not say of where.
+    /// Whether a time was local, without a zone.
     pub(super) fn saw_local(&self) -> bool {
         self.clock.saw_local
     }
@@ -132,8 +132,8 @@ impl<'p, 'l> LineReader<'p, 'l> {
     }
 }
 
-/// Refuses a line in which the client is no address while one stands behind it, in front of the time or of what is
-/// quoted: something in front of the line was taken for the client.
+/// Refuses a line in which the client is no address, but an address follows it, before the time and before the first
+/// quote: then a prefix of the line was taken for the client.
 #[inline]
 fn check_client(
     line: &[u8],
@@ -141,7 +141,7 @@ fn check_client(
     plan: &LinePlan,
     found: &[&[u8]],
 ) -> Result<(), Reason> {
-    // Cheap for an address of IPv4.
+    // A cheap test for IPv4 addresses.
     if client.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
         return Ok(());
     }
@@ -157,7 +157,7 @@ fn client_behind(
     if is_address_text(client) || is_chain(client) {
         return Ok(());
     }
-    // All of them are parts of the line.
+    // All parts are slices of the line, so their addresses give their places.
     let place = |part: &[u8]| part.as_ptr() as usize - line.as_ptr() as usize;
     let from = place(client) + client.len();
     let times = plan.template.time().1.iter().map(|&index| place(found[index]));
@@ -170,7 +170,7 @@ fn client_behind(
     }
 }
 
-/// Some editors write a byte order mark at the start of a file.
+/// The line without a byte order mark, which some editors write at the start of a file.
 pub(super) fn content(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
 }
@@ -207,7 +207,7 @@ impl<'l> TextValues<'_, 'l> {
         let text = source.cut.of(field);
         if source.cut == Cut::LastOfList && text.len() < field.len() && self.last_of.get().is_none()
         {
-            // It was empty.
+            // The cell was empty, so this succeeds.
             let _ = self.last_of.set(field.into());
         }
         match source.forwarded {
@@ -229,7 +229,7 @@ impl<'l> TextValues<'_, 'l> {
     }
 }
 
-/// The lines of a block, without what ends them.
+/// The lines of a block, without their ends.
 pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut ends = memchr::memchr_iter(b'\n', bytes);
     let mut start = 0;

@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use super::Reason;
 
-/// The pairs of a line as an object. Of several with one name the first counts; a name by itself is true.
+/// The pairs of a line as an object. If a name occurs several times, its first value counts. A name without a value is
+/// true.
 pub(super) fn object(line: &[u8]) -> Result<Map<String, Value>, Reason> {
     let text = String::from_utf8_lossy(line);
     let (mut rest, mut object) = (text.trim(), Map::new());
@@ -36,7 +37,7 @@ pub(super) fn object(line: &[u8]) -> Result<Map<String, Value>, Reason> {
     if pairs == 0 { Err(Reason::not_logfmt(line)) } else { Ok(object) }
 }
 
-/// Where a text in quotes ends, behind them.
+/// The index behind the closing quote of a text in quotes.
 fn end_of_quotes(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (place, byte) in text.bytes().enumerate().skip(1) {

@@ -1,17 +1,17 @@
-//! [`Marker`]: the text that ends a field, and its search.
+//! [`Marker`]: the text that ends a field, and the search for it.
 //!
-//! Fields are short, and so are the texts between them: the searches of memchr, made for long texts, took half of the
-//! time that a line takes.
+//! Fields are short, and so are the texts between them. The searches of memchr are made for long texts; they took half
+//! of the time of a line.
 
 /// A text to search for. It is not empty.
 #[derive(Clone, Debug)]
 pub(super) struct Marker {
     text: Box<[u8]>,
-    /// The index of the byte that is searched for: one that is rare in fields.
+    /// The index of the byte that is searched for, which should be rare in fields.
     anchor: usize,
 }
 
-/// So many bytes are looked at one by one.
+/// The number of bytes that are compared one by one.
 const NEAR: usize = 32;
 
 impl Marker {
@@ -30,7 +30,7 @@ impl Marker {
         &self.text
     }
 
-    /// Where it first is.
+    /// The index of its first occurrence.
     #[inline]
     pub(super) fn find(&self, within: &[u8]) -> Option<usize> {
         let mut from = self.anchor;
@@ -38,7 +38,7 @@ impl Marker {
             let found = from + find_byte(self.text[self.anchor], within.get(from..)?)?;
             let start = found - self.anchor;
             let there = within.get(start..start + self.text.len())?;
-            // One by one: a call that compares would take longer.
+            // Compares byte by byte, because a call to compare them would take longer.
             if self.text.iter().zip(there).all(|(one, other)| one == other) {
                 return Some(start);
             }
@@ -49,7 +49,7 @@ impl Marker {
 
 #[inline]
 fn find_byte(byte: u8, within: &[u8]) -> Option<usize> {
-    // What is quoted is long.
+    // Quoted texts are long.
     if byte == b'"' {
         return memchr::memchr(byte, within);
     }
@@ -58,7 +58,8 @@ fn find_byte(byte: u8, within: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(word) = within.get(from..from + 8).filter(|_| from < NEAR) {
         let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
-        // Zero where they are equal: the lowest byte that borrows is such a one.
+        // A byte of this is zero where both are equal. The subtraction below borrows from such bytes, and the lowest
+        // byte that borrows is surely one.
         let differs = word ^ sought;
         let found = differs.wrapping_sub(ONES) & !differs & (ONES << 7);
         if found != 0 {

@@ -1,10 +1,10 @@
-//! Lines that are JSON but for the values that a server has put in: nginx writes `\x22` for a quote unless it is told
-//! `escape=json`, and a bare `-` for a number that it does not have.
+//! Mends lines that would be JSON if a server had not put invalid values in: nginx writes `\x22` for a quote unless
+//! `escape=json` is set, and a bare `-` for a missing number.
 
-/// The line with such values as JSON has them; none if there are none. What cannot be mended stays as it is.
+/// The line with such values written as in JSON; none if there are no such values. Other errors stay as they are.
 ///
-/// A backslash that escapes nothing stands for itself: `\x22` is text, as it is in other logs of the same server. A bare
-/// value that is none of JSON becomes text, and `-` or nothing at all null.
+/// A backslash that escapes nothing stands for itself: `\x22` is text, as it is in other logs of the same server. A
+/// bare value that is not valid JSON becomes text; `-`, or no value at all, becomes null.
 pub(super) fn mended(line: &[u8]) -> Option<Vec<u8>> {
     let mut made = Vec::with_capacity(line.len() + 16);
     let mut rest = line;
@@ -19,7 +19,7 @@ pub(super) fn mended(line: &[u8]) -> Option<Vec<u8>> {
     (made != line).then_some(made)
 }
 
-/// Copies what is left of a string, and returns what is behind it.
+/// Copies the rest of a string, and returns the text behind it.
 fn string<'l>(text: &'l [u8], made: &mut Vec<u8>) -> &'l [u8] {
     let mut rest = text;
     loop {
@@ -51,7 +51,7 @@ fn string<'l>(text: &'l [u8], made: &mut Vec<u8>) -> &'l [u8] {
     }
 }
 
-/// Copies a value behind a colon if nothing encloses it, and returns what is behind it.
+/// Copies a value behind a colon if nothing encloses it, and returns the text behind it.
 fn bare<'l>(text: &'l [u8], made: &mut Vec<u8>) -> &'l [u8] {
     let start = text.trim_ascii_start();
     if matches!(start.first(), None | Some(b'"' | b'{' | b'[')) {

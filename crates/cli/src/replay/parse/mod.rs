@@ -1,7 +1,7 @@
 //! Parses the bytes of a block into requests: one time and one key per good line.
 //!
 //! A block is parsed by itself, so that blocks can be parsed in parallel. Its keys are numbered in the order of their
-//! first appearance, and borrow their text from the block: most lines repeat a key, and then cost one look-up and no
+//! first appearance, and borrow their text from the block. Most lines repeat a key; they cost one look-up and no
 //! allocation.
 
 mod asked;
@@ -47,23 +47,24 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
-    /// Lines of one of these formats, and what is asked of them.
+    /// A parser for lines of one of these formats, and for the parts that are asked for.
     pub(crate) fn new(asked: Asked, choice: FormatChoice) -> Self {
         Self { asked, choice }
     }
 
-    /// Whether the lines may be inside of the objects of a collector: not if these are what is asked for.
+    /// Whether the lines may be inside of the objects of a collector. They are not if fields of these objects are asked
+    /// for.
     pub(crate) fn may_be_wrapped(&self) -> bool {
         !matches!(&self.choice.0[..], [format] if matches!(format.shape, ChosenShape::Json(_)))
     }
 
-    /// For the blocks of a file.
+    /// The parser for the blocks of a file.
     pub(crate) fn file(&self) -> FileParser<'_> {
         FileParser { parser: self, format: None }
     }
 }
 
-/// What is known of a file: its format once lines were seen, and the columns that were named last.
+/// The state of a file: its format once lines were seen, and the columns that were named last.
 #[derive(Debug)]
 pub(crate) struct FileParser<'p> {
     parser: &'p Parser,
@@ -71,7 +72,7 @@ pub(crate) struct FileParser<'p> {
 }
 
 impl<'p> FileParser<'p> {
-    /// What reads the next block. Blocks have to be given in their order, and can then be read in any.
+    /// The parser of the next block. Pass blocks in their order; they can then be parsed in any order.
     pub(crate) fn block(&mut self, bytes: &[u8]) -> Result<BlockParser<'p>, DetectError> {
         let asked = &self.parser.asked;
         let format = match self.format.take() {
@@ -106,7 +107,7 @@ pub(crate) struct Parsed<'b> {
 struct BlockKeys<'b> {
     numbers: HashMap<Cow<'b, [u8]>, u32, ahash::RandomState>,
     texts: Vec<Cow<'b, [u8]>>,
-    /// The first that is a chain of addresses as it stands.
+    /// The first key that is an unresolved chain of addresses.
     chain: Option<Box<[u8]>>,
 }
 

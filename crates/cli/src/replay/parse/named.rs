@@ -2,7 +2,7 @@
 
 use super::json::JsonFormat;
 
-/// A format with a name. Several may share one: a server that can write both, for example.
+/// A format with a name. Several formats may share a name, such as the formats of one server.
 #[derive(Debug)]
 pub(super) struct NamedFormat {
     pub(super) name: &'static str,
@@ -11,19 +11,19 @@ pub(super) struct NamedFormat {
     pub(super) shape: LineShape,
 }
 
-/// How its lines are built.
+/// The structure of its lines.
 #[derive(Debug)]
 pub(super) enum LineShape {
-    /// As this format says, in any of the languages of servers.
+    /// Lines of this format, in any of the languages of servers.
     Text(&'static str),
-    /// As the last `#Fields` line says.
+    /// Columns, as the last `#Fields` line names them.
     Columns,
     /// One object per line, as JSON or as `name=value` pairs.
     Json(&'static JsonFormat),
 }
 
 impl NamedFormat {
-    /// Whether it is called so.
+    /// Whether it has this name.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)
     }
@@ -44,7 +44,7 @@ const fn json(name: &'static str, format: &'static JsonFormat) -> NamedFormat {
 /// The name of the format of all JSON lines that no other reads.
 pub(super) const GENERAL: &str = "json";
 
-/// All of them. Of several that read a log in the same way, and have as many lines in full, the first is named.
+/// All named formats. If several read a log in the same way, and as many lines to their ends, the first is named.
 pub(super) static NAMED: [NamedFormat; 22] = [
     text(
         "combined",

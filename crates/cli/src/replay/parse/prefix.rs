@@ -1,4 +1,4 @@
-//! What tools write in front of the lines of a log, which is cut: syslog, container runtimes, grep, tail.
+//! Cuts the prefixes that tools write in front of the lines of a log: syslog, container runtimes, grep, tail.
 //!
 //! ```text
 //! Feb  6 12:14:14 host haproxy[14389]: ...              RFC 3164, with <134> in front or not, and the journal
@@ -10,21 +10,21 @@
 //! ==> access.log <== ...                                tail
 //! ```
 //!
-//! Most of these could also be the beginning of some format. So what has no mark of its own is cut only where a line
-//! as servers begin them stands behind it: with an address, or as an object of JSON.
+//! Most of these could also be the beginning of some format. So a prefix without a mark of its own is cut only if the
+//! rest begins like a line of a server: with an address, or as an object of JSON.
 
 use crate::replay::chain::is_address_text;
 
-/// So many tools write one in front of another's.
+/// The maximum number of prefixes in front of one line.
 const MOST: usize = 4;
 
-/// The names of some containers are long, but lines in which a `|` is far from the start have it for another reason.
+/// The maximum length of a container's name. In a line with a `|` further from the start, it has another meaning.
 const NAME_MOST: usize = 120;
 
-/// The line behind all that is in front of it.
+/// The line without its prefixes.
 #[inline]
 pub(super) fn without_prefix(line: &[u8]) -> &[u8] {
-    // Cheap for the lines that have none.
+    // A cheap test for lines that have none.
     if begins_with_ipv4(line) || line.first() == Some(&b'{') { line } else { cut(line) }
 }
 
@@ -54,7 +54,7 @@ fn begins_with_ipv4(line: &[u8]) -> bool {
     false
 }
 
-/// What is behind the first of the prefixes.
+/// The rest of a line behind its first prefix.
 fn behind_one(line: &[u8]) -> Option<&[u8]> {
     match line.first()? {
         b'{' => None,
@@ -71,13 +71,13 @@ fn behind_one(line: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether a server's line may begin so: with an address, or as an object.
+/// Whether a server's line may begin like this: with an address, or as an object.
 fn is_start(line: &[u8]) -> bool {
     let (first, _) = word(line);
     line.first() == Some(&b'{') || is_address_text(first.strip_suffix(b",").unwrap_or(first))
 }
 
-/// What follows `<134>`, and what RFC 5424 or RFC 3164 have behind it.
+/// The rest behind `<134>` and the header of RFC 5424 or RFC 3164.
 fn behind_priority(line: &[u8]) -> Option<&[u8]> {
     let (digits, rest) = line[1..].split_at_checked(memchr::memchr(b'>', line)? - 1)?;
     if digits.len() > 3 || !digits.iter().all(u8::is_ascii_digit) {
@@ -87,7 +87,7 @@ fn behind_priority(line: &[u8]) -> Option<&[u8]> {
     let Some(mut rest) = rest.strip_prefix(b"1 ") else {
         return behind_stamp(rest).or_else(|| behind_time(rest)).or_else(|| behind_tag(rest));
     };
-    // Time, host, program, process, message id; then data.
+    // Skips time, host, program, process and message id; then data follows.
     for _ in 0..5 {
         (_, rest) = word_and_blank(rest)?;
     }
@@ -100,7 +100,7 @@ fn behind_priority(line: &[u8]) -> Option<&[u8]> {
     rest.strip_prefix(b" ")
 }
 
-/// Where an element of data ends: its values are quoted, and have their quotes and brackets escaped.
+/// The index of the end of an element of data. Its values are quoted, and quotes and brackets in them are escaped.
 fn end_of_data(element: &[u8]) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (place, byte) in element.iter().enumerate() {
@@ -115,7 +115,7 @@ fn end_of_data(element: &[u8]) -> Option<usize> {
     None
 }
 
-/// What follows `Feb  6 12:14:14 `, and a host and a program.
+/// The rest behind `Feb  6 12:14:14 `, a host and a program.
 fn behind_stamp(line: &[u8]) -> Option<&[u8]> {
     let (stamp, rest) = line.split_first_chunk::<15>()?;
     let is = |at: usize, byte: u8| stamp[at] == byte;
@@ -130,7 +130,7 @@ fn behind_stamp(line: &[u8]) -> Option<&[u8]> {
         return Some(message);
     }
     if is_start(rest) {
-        // An address may be that of the host.
+        // The address may be that of the host.
         let (_, behind) = word(rest);
         return Some(if is_start(behind) { behind } else { rest });
     }
@@ -138,7 +138,7 @@ fn behind_stamp(line: &[u8]) -> Option<&[u8]> {
     is_start(behind).then_some(behind)
 }
 
-/// What follows a time as RFC 3339 has it, and what stands between it and the line.
+/// The rest behind a time of RFC 3339, and behind the text between it and the line.
 fn behind_time(line: &[u8]) -> Option<&[u8]> {
     let (time, rest) = word(line);
     if is_clock_time(time) {
@@ -153,12 +153,12 @@ fn behind_time(line: &[u8]) -> Option<&[u8]> {
     let (first, behind) = word(rest);
     let (second, message) = word(behind);
     match first {
-        // F is for a whole line, P for a part of one.
+        // F marks a whole line, P a part of one.
         b"stdout" | b"stderr" if matches!(second, b"F" | b"P") => return Some(message),
         [b'[', inner @ .., b']'] if is_name(inner) && matches!(second, b"OUT" | b"ERR") => {
             return Some(message);
         }
-        // A bracket: with a name, which is cut next, or with the time that some formats begin with.
+        // The bracket has a name, which is cut next, or the time that some formats begin with.
         [b'[', ..] => return Some(rest),
         _ => {}
     }
@@ -168,7 +168,7 @@ fn behind_time(line: &[u8]) -> Option<&[u8]> {
     is_start(rest).then_some(rest)
 }
 
-/// What follows `host program[1]: `, or the program alone.
+/// The rest behind `host program[1]: `, or behind the program alone.
 fn behind_program(line: &[u8]) -> Option<&[u8]> {
     let (host, behind) = word_and_blank(line)?;
     if is_program(host) {
@@ -182,10 +182,10 @@ fn is_program(word: &[u8]) -> bool {
     word.ends_with(b":") && !is_address_text(word)
 }
 
-/// What follows `web-1  | `.
+/// The rest behind `web-1  | `.
 fn behind_bar(line: &[u8]) -> Option<&[u8]> {
     let near = &line[..line.len().min(NAME_MOST)];
-    // Of pm2's `0|web  | ` the last counts: a bar of the tool's own has blanks around it.
+    // In pm2's `0|web  | ` the last bar counts: the bar before a line has blanks around it.
     let end = memchr::memmem::find(near, b" | ")?;
     let names = near[..end].trim_ascii_end();
     let words = names.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
@@ -197,13 +197,13 @@ fn behind_bar(line: &[u8]) -> Option<&[u8]> {
     (words.peek().is_some() && words.all(is_label)).then(|| &line[end + 3..])
 }
 
-/// What follows `==> access.log <==`.
+/// The rest behind `==> access.log <==`.
 fn behind_file_name(line: &[u8]) -> Option<&[u8]> {
     let name = line.strip_prefix(b"==> ")?;
     Some(&name[memchr::memmem::find(name, b" <==")? + 4..])
 }
 
-/// What follows `[pod/name/container] ` or `[  12.345] host program: `.
+/// The rest behind `[pod/name/container] ` or `[  12.345] host program: `.
 fn behind_brackets(line: &[u8]) -> Option<&[u8]> {
     let end = memchr::memchr(b']', line).filter(|&end| end < NAME_MOST)?;
     let (inner, rest) = (&line[1..end], line[end + 1..].strip_prefix(b" ")?);
@@ -215,13 +215,13 @@ fn behind_brackets(line: &[u8]) -> Option<&[u8]> {
     names.into_iter().all(is_name).then_some(rest)
 }
 
-/// What follows `nginx: ` or `INFO:     `, where a line begins there.
+/// The rest behind `nginx: ` or `INFO:     `, if a line begins there.
 fn behind_tag(line: &[u8]) -> Option<&[u8]> {
     let (tag, rest) = word(line);
     (is_program(tag) && is_start(rest)).then_some(rest)
 }
 
-/// What follows what grep writes: `12:`, `access.log:` and `access.log-12-`, without a blank behind it.
+/// The rest behind a prefix of grep: `12:`, `access.log:` and `access.log-12-`, without a blank behind it.
 fn behind_match(line: &[u8]) -> Option<&[u8]> {
     let brace = memchr::memchr(b'{', &line[..line.len().min(NAME_MOST)]);
     let token = &line[..brace.unwrap_or_else(|| word(line).0.len())];
@@ -233,7 +233,7 @@ fn behind_match(line: &[u8]) -> Option<&[u8]> {
     if token.contains(&b'=') {
         return None;
     }
-    // A number in front of an address of IPv6 may make another one.
+    // A number in front of an address of IPv6 may look like another address.
     let is_whole = is_address_text(token);
     if is_whole && is_likely_address(token) {
         return None;
@@ -247,10 +247,10 @@ fn behind_match(line: &[u8]) -> Option<&[u8]> {
     Some(&line[start..])
 }
 
-/// An address, but for one of IPv6 that is given to no host: `12:2001:db8::1` is one with a number in front.
+/// Whether a text is an address that a host can have. `12:2001:db8::1` is not: it is an address with a number in front.
 fn is_likely_address(text: &[u8]) -> bool {
     let first = text.split(|&byte| byte == b':').next().unwrap_or_default();
-    // All addresses of hosts begin with 2 or 3, or they are local, mapped or translated ones.
+    // All IPv6 addresses of hosts begin with 2 or 3, or are local, mapped or translated ones.
     let is_given = match first {
         [b'2' | b'3', rest @ ..] => rest.len() == 3,
         _ => [&b""[..], b"64", b"100", b"fe8", b"fe9", b"fea", b"feb", b"fc", b"fd", b"["]
@@ -260,7 +260,7 @@ fn is_likely_address(text: &[u8]) -> bool {
     (is_given || first.contains(&b'.')) && is_address_text(text)
 }
 
-/// What follows `pod container `, `pod > container ` or `service 2015-02-06T12:14:14Z `, where a line begins there.
+/// The rest behind `pod container `, `pod > container ` or `service 2015-02-06T12:14:14Z `, if a line begins there.
 fn behind_names(line: &[u8]) -> Option<&[u8]> {
     let (first, rest) = word(line);
     if !is_name(first) {
@@ -271,36 +271,36 @@ fn behind_names(line: &[u8]) -> Option<&[u8]> {
     ((is_name(second) || is_whole_time(second)) && is_start(behind)).then_some(behind)
 }
 
-/// A name of a pod, a container or a service, which is no address.
+/// Whether a text may be the name of a pod, a container or a service, and is no address.
 fn is_name(text: &[u8]) -> bool {
     let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-/@".contains(byte);
     text.iter().all(is_known) && text.iter().any(u8::is_ascii_alphabetic) && !is_address_text(text)
 }
 
-/// `2015-02-06T12:14:14.655+01:00`.
+/// Whether a text is a time such as `2015-02-06T12:14:14.655+01:00`.
 fn is_whole_time(text: &[u8]) -> bool {
     let is = |at: usize, byte: u8| text.get(at) == Some(&byte);
     text.len() >= 19 && is(4, b'-') && is(7, b'-') && is(10, b'T') && is(13, b':') && is(16, b':')
 }
 
-/// `12:14:14`, with a fraction or not.
+/// Whether a text is a clock time such as `12:14:14`, with or without a fraction.
 fn is_clock_time(text: &[u8]) -> bool {
     let is_known = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b',');
     text.len() >= 8 && text[2] == b':' && text[5] == b':' && text.iter().all(is_known)
 }
 
-/// `1423217654.655123`.
+/// Whether a text is a Unix time such as `1423217654.655123`.
 fn is_unix_time(text: &[u8]) -> bool {
     text.len() >= 10 && text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
 }
 
-/// The first word, and what follows its blanks.
+/// The first word, and the rest behind its blanks.
 fn word(line: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr::memchr2(b' ', b'\t', line).unwrap_or(line.len());
     (&line[..end], line[end..].trim_ascii_start())
 }
 
-/// The first word, and what follows its blank.
+/// The first word, and the rest behind its one blank.
 fn word_and_blank(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(b' ', line)?;
     Some((&line[..end], &line[end + 1..]))

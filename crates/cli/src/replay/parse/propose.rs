@@ -1,4 +1,5 @@
-//! A format for lines that none with a name reads: built from the first of them, and tried on it.
+//! Proposes a format for lines that no named format reads: it is built from the first line, and
+//! tried on it.
 
 use super::asked::Asked;
 use super::format::FormatChoice;
@@ -52,7 +53,7 @@ fn built(line: &[u8]) -> Option<String> {
                 }
             }
         };
-        // What stands in front of a bracket ends there, so that one will do for several words.
+        // The text in front of a bracket ends there, so that one `$_` is enough for several words.
         while piece.starts_with('[') && format.ends_with("$_ $_") {
             format.truncate(format.len() - " $_".len());
         }
@@ -68,13 +69,14 @@ fn built(line: &[u8]) -> Option<String> {
     Some(format)
 }
 
-/// What is behind a time in brackets.
+/// The rest behind a time in brackets.
 fn bracketed_time(text: &str) -> Option<&str> {
     let (inner, behind) = text.strip_prefix('[')?.split_once(']')?;
     ClfTimeReader::default().read_any(inner.as_bytes()).ok().map(|_| behind)
 }
 
-/// Whether a word is a time: a number has to be one with a fraction, or of as many digits.
+/// Whether a word is a time. A number is one only if it has a fraction, or as many digits as a Unix
+/// time.
 fn is_time(word: &str) -> bool {
     word.len() >= 10 && from_text(word.as_bytes()).is_ok()
 }

@@ -1,10 +1,10 @@
-//! Counts of good and bad lines: of a block, and summed up of a file.
+//! Counts of good and bad lines of a block, and their sums for a file.
 
 use super::Reason;
 use super::common::CommonClient;
 use crate::replay::text::shortened;
 
-/// How many bad lines a report lists; the others are only counted.
+/// The number of bad lines that a report lists; the others are only counted.
 pub(crate) const BAD_LINES_NAMED: usize = 5;
 
 /// The maximum length of a chain in a note.
@@ -19,19 +19,19 @@ pub(crate) struct LineTally {
     pub(crate) bad: u64,
     /// Lines that a condition leaves out; none if there is no condition.
     pub(crate) left_out: Option<u64>,
-    /// The name of their format; none as long as all are blank.
+    /// The name of their format; none as long as all lines are blank.
     pub(crate) format: Option<&'static str>,
-    /// Their times are local, in a zone that they do not tell.
+    /// Whether their times are local, without a zone.
     pub(crate) is_local: bool,
-    /// The first key that is a chain of addresses as it stands.
+    /// The first key that is an unresolved chain of addresses.
     pub(crate) chain: Option<Box<[u8]>>,
-    /// The first chain of which the last address was taken.
+    /// The first chain of which only the last address was taken.
     pub(crate) last_of: Option<Box<[u8]>>,
     /// The client of most lines.
     pub(crate) common: CommonClient,
     /// The first bad lines, with their line numbers.
     pub(crate) named: Vec<(u64, Reason)>,
-    /// All lines. Blank ones count only for line numbers.
+    /// All lines, which give line numbers. Blank lines count only here.
     lines: u64,
 }
 
@@ -74,7 +74,7 @@ impl LineTally {
         self.common.append(next.common);
     }
 
-    /// What has to be told of the file.
+    /// The notes for the user about the file.
     pub(crate) fn notes(&self, file: &str) -> Vec<String> {
         let shown = |chain: &[u8]| shortened(chain, CHAIN_CHARS);
         let local = || {

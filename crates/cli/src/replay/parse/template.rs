@@ -4,9 +4,9 @@
 //! $remote_addr - $remote_user [$time_local] "$request" ...
 //! ```
 //!
-//! Every text format is one: those with a name, those that are written on the command line, and the columns that a
-//! `#Fields` line names. A field reaches to the text behind it. Only what is needed is read: with the address as the
-//! key, nothing behind the time; what follows may be anything.
+//! Every text format is a template: those with a name, those that are written on the command line, and the columns that
+//! a `#Fields` line names. A field reaches to the text behind it. Only the needed fields are read: if the key is the
+//! address, nothing behind the time is read, and anything may follow.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(super) enum FormatToken {
     Field(FormatField),
 }
 
-/// Why a list of fields and texts is no format.
+/// The reason why a list of fields and texts is no format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TemplateError {
     /// Two fields with nothing in between, which cannot be told apart.
@@ -51,12 +51,12 @@ impl fmt::Display for TemplateError {
 
 impl std::error::Error for TemplateError {}
 
-/// What ends a field.
+/// The end of a field.
 #[derive(Clone, Debug)]
 enum FieldEnd {
     Text(Marker),
     Blank,
-    /// The end of the line; without anything around the field, also a blank.
+    /// The end of the line, or a blank if nothing encloses the field.
     Line,
 }
 
@@ -64,9 +64,9 @@ enum FieldEnd {
 struct TemplateField {
     field: FormatField,
     end: FieldEnd,
-    /// Nothing encloses it, so that it has no blanks.
+    /// Whether nothing encloses it, so that it has no blanks.
     is_bare: bool,
-    /// The same, and its end does not keep them out.
+    /// Whether nothing encloses it, and its end does not keep blanks out, so that they have to be looked for.
     may_catch_blanks: bool,
 }
 
@@ -128,7 +128,7 @@ impl Template {
                     self.add(field, &before);
                 }
                 FieldEnd::Blank => self.add(field, b" "),
-                // A query is no part of a path, and is cut off where it matters.
+                // The query directly follows the path, and is cut off where it matters.
                 FieldEnd::Line if field.kind == FieldKind::Query => {}
                 FieldEnd::Line => {
                     let first = last.field.name.clone();
@@ -158,12 +158,12 @@ impl Template {
         self.fields.iter().map(|field| &field.field)
     }
 
-    /// How the time is written, and in which fields.
+    /// The form of the time, and the fields that it is in.
     pub(super) fn time(&self) -> (&TimeForm, &[usize]) {
         (&self.time.0, &self.time.1)
     }
 
-    /// Reads the first `count` fields of a line, and returns what is behind them.
+    /// Reads the first `count` fields of a line, and returns the rest behind them.
     pub(super) fn read<'l>(
         &self,
         line: &'l [u8],
@@ -172,7 +172,7 @@ impl Template {
     ) -> Result<&'l [u8], Reason> {
         found.clear();
         let mut rest = line;
-        // Most formats begin with a field, and a comparison with nothing is a call, too.
+        // Most formats begin with a field. Without this test they would pay for a call that compares with nothing.
         if !self.lead.is_empty() {
             let no_lead = || Reason::no_text(&self.lead, None, &self.name);
             rest = line.strip_prefix(&*self.lead).ok_or_else(no_lead)?;
@@ -203,12 +203,12 @@ impl Template {
         Ok(rest)
     }
 
-    /// What a line that has all of the fields has behind them.
+    /// The rest of a line behind all fields; `None` if the line does not have all of them.
     pub(super) fn behind_all<'l>(&self, line: &'l [u8]) -> Option<&'l [u8]> {
         self.read(line, self.fields.len(), &mut Vec::new()).ok()
     }
 
-    /// Why a field has no end.
+    /// The reason why a field has no end.
     #[cold]
     fn reason(&self, field: &TemplateField, rest: &[u8]) -> Reason {
         let name = &field.field.name;
@@ -220,7 +220,7 @@ impl Template {
     }
 }
 
-/// Whether a text has a blank, but for those between the addresses of a chain.
+/// Whether a text has a blank, except between the addresses of a chain.
 fn has_blank(text: &[u8], field: &TemplateField) -> bool {
     let may_be_chain = field.field.kind.may_be_chain();
     let mut blanks = memchr::memchr_iter(b' ', text);
@@ -228,7 +228,7 @@ fn has_blank(text: &[u8], field: &TemplateField) -> bool {
 }
 
 impl TemplateField {
-    /// Continues a text that ends with a comma by the next: proxies write a blank behind it.
+    /// Joins a text that ends with a comma with the next one, since proxies write a blank behind the comma.
     #[cold]
     fn chain<'l>(
         &self,
@@ -246,7 +246,8 @@ impl TemplateField {
         (text, after)
     }
 
-    /// The text of the field and what follows; nothing follows where the line has ended in it, or in the text behind.
+    /// The text of the field and the rest behind it. There is no rest if the line ends in the field, or in the text
+    /// behind it.
     #[inline]
     fn split<'l>(&self, rest: &'l [u8]) -> Option<(&'l [u8], Option<&'l [u8]>)> {
         let marker = match &self.end {
@@ -278,21 +279,22 @@ impl TemplateField {
         Self::cut_off(rest, needle)
     }
 
-    /// The text of a field whose end, or a part of it, is not on the line.
+    /// The text of a field whose end is missing from the line, or only partly there.
     #[cold]
     fn cut_off<'l>(rest: &'l [u8], needle: &[u8]) -> Option<(&'l [u8], Option<&'l [u8]>)> {
         let is_quoted = needle[0] == b'"';
         let ends_in = |length: &usize| rest.ends_with(&needle[..*length]);
         match (1..needle.len()).rev().find(ends_in) {
             Some(length) => Some((&rest[..rest.len() - length], None)),
-            // Some servers and collectors cut long lines, which mostly is in a long header.
+            // Some servers and collectors cut long lines, mostly within a long header.
             None if is_quoted && !rest.is_empty() => Some((rest, None)),
             None => None,
         }
     }
 }
 
-/// The text of a column in quotes, and what follows its blank, if the column is quoted. A quote within is doubled.
+/// The text of a quoted column, and the rest behind its blank; `None` if the column is not quoted. A quote within is
+/// doubled.
 fn quoted(rest: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let inner = rest.strip_prefix(b"\"")?;
     let mut from = 0;
@@ -307,7 +309,7 @@ fn quoted(rest: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// Whether what follows is escaped by a backslash.
+/// Whether the character after this text is escaped by a backslash.
 fn is_escaped(text: &[u8]) -> bool {
     text.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }

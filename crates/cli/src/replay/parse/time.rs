@@ -1,7 +1,7 @@
 //! Converts the times in logs to nanoseconds of Unix time, and back.
 //!
 //! jiff knows the calendar. The fixed form of Common Log Format has a faster path: a log stays on one day and in one
-//! zone for long, so their midnight is cached and only the clock time is parsed.
+//! zone for long, so the midnight is cached, and only the clock time is parsed.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::Reason;
 
 const SECOND_NS: i128 = 1_000_000_000;
 
-/// 2100-01-01T00:00:00Z. The policies keep finer times exact up to here, and a later date in a log is wrong anyway.
+/// 2100-01-01T00:00:00Z. Policies are exact for all times up to here, and a later date in a log is wrong anyway.
 const END_NS: i128 = 4_102_444_800 * SECOND_NS;
 
 /// Times with a zone, besides those of RFC 3339.
@@ -32,7 +32,7 @@ const LOCAL: [&str; 4] = [
 #[derive(Debug, Default)]
 pub(super) struct ClfTimeReader {
     day: Option<Day>,
-    /// A time was local, and did not say of where.
+    /// Whether a time was local, without a zone.
     pub(super) saw_local: bool,
 }
 
@@ -40,14 +40,14 @@ pub(super) struct ClfTimeReader {
 struct Day {
     /// `17/May/2015:`, the part of the text before the clock time.
     date: [u8; 12],
-    /// ` +0200`, the part after it.
+    /// ` +0200`, the part after the clock time.
     zone: [u8; 6],
-    /// Unix time at which that day began in that zone.
+    /// The Unix time at which that day began in that zone.
     midnight_s: i64,
 }
 
 impl ClfTimeReader {
-    /// Nanoseconds of Unix time, or the error.
+    /// The time in nanoseconds of Unix time, or the error.
     pub(super) fn read(&mut self, text: &[u8]) -> Result<u64, Reason> {
         let Some((date, clock_time, zone)) = split(text) else { return self.read_any(text) };
         let Some(second_of_day) = second_of_day(clock_time) else { return self.read_any(text) };
@@ -65,7 +65,7 @@ impl ClfTimeReader {
 }
 
 impl ClfTimeReader {
-    /// The same of a time in any of the usual forms, also of one without a zone, which is taken for one in UTC.
+    /// The same for a time in any of the usual forms. A time without a zone is taken as UTC.
     #[cold]
     pub(super) fn read_any(&mut self, text: &[u8]) -> Result<u64, Reason> {
         from_text(text).or_else(|reason| {
@@ -76,7 +76,7 @@ impl ClfTimeReader {
     }
 }
 
-/// Nanoseconds of Unix time of a local time as if it were in UTC.
+/// A local time as nanoseconds of Unix time, as if it were in UTC.
 fn local_time(bytes: &[u8]) -> Option<i128> {
     let text = with_point(std::str::from_utf8(bytes).ok()?.trim());
     let read = |form: &&str| strtime::parse(form, text.as_bytes()).ok()?.to_datetime().ok();
@@ -84,7 +84,7 @@ fn local_time(bytes: &[u8]) -> Option<i128> {
     Some(local.to_zoned(TimeZone::UTC).ok()?.timestamp().as_nanosecond())
 }
 
-/// The text with a point for the comma in front of a fraction.
+/// The text with a point in place of the comma before a fraction.
 fn with_point(text: &str) -> Cow<'_, str> {
     match text.split_once(',') {
         Some((before, after)) if after.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -101,7 +101,7 @@ fn split(text: &[u8]) -> Option<(&[u8; 12], &[u8; 8], &[u8; 6])> {
     Some((date, clock_time, rest.try_into().ok()?))
 }
 
-/// `10:05:03` as seconds. A leap second is left to jiff.
+/// The seconds of `10:05:03`; `None` for a leap second, which jiff handles.
 fn second_of_day(text: &[u8; 8]) -> Option<i64> {
     let [h1, h2, b':', m1, m2, b':', s1, s2] = text else { return None };
     let two = |tens: &u8, ones: &u8| {
@@ -132,8 +132,8 @@ pub(crate) fn nanos_of_text(bytes: &[u8]) -> Result<u64, String> {
     from_text(bytes).map_err(|reason| reason.to_string())
 }
 
-/// Unix time in the unit that its size implies. Decimals are parsed exactly, not as floating point:
-/// `1431857103.123456789` is that nanosecond.
+/// A Unix time in the unit that its size implies. Decimals are parsed exactly, not as floating point, so
+/// `1431857103.123456789` is exact to the nanosecond.
 fn unix_time(text: &str) -> Option<i128> {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -201,7 +201,7 @@ mod tests {
             let text = format!("{} {zone}", civil.strftime("%d/%b/%Y:%H:%M:%S"));
             let library = strtime::parse(ZONED[0], &text).and_then(|time| time.to_timestamp());
             let expected = library.expect("made by the library").as_nanosecond();
-            // Twice: the first reading may compute the day, the second one uses the cache.
+            // Each is read twice: the first reading may compute the day, and the second one uses the cache.
             for _ in 0..2 {
                 let got = clock.read(text.as_bytes()).expect("a good time");
                 assert_eq!(i128::from(got), expected, "{text}");
@@ -289,7 +289,7 @@ mod tests {
                 "{text}"
             );
         }
-        // What is given to `simulate` has to say it.
+        // A date for `simulate` must have a zone.
         assert!(nanos_of_text(b"2015-05-17 10:05:03").is_err());
     }
 

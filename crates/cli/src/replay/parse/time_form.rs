@@ -1,4 +1,4 @@
-//! How the times of a text format are written, as the format says.
+//! The forms of times in a text format.
 
 use jiff::civil::date;
 use jiff::fmt::strtime;
@@ -14,13 +14,13 @@ pub(super) enum TimePart {
     Zoned,
     /// Seconds, milliseconds or microseconds since 1970.
     Unix,
-    /// This pattern of `strftime`. Without a zone it is in UTC.
+    /// A pattern of `strftime`. Without a zone it is in UTC.
     Pattern(String),
-    /// The same, in a local time without a zone, which the log does not tell.
+    /// A pattern of a local time whose zone is not in the log.
     LocalPattern(String),
 }
 
-/// How the parts of a time are read together.
+/// The form of a whole time, which may be in several fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TimeForm {
     Zoned,
@@ -34,7 +34,8 @@ pub(super) enum TimeForm {
 }
 
 impl TimeForm {
-    /// The form of some of the parts, and which: one that is a whole time, else all that are patterns.
+    /// The form of a time, with the indices of its parts: a part that is a whole time, else all parts that are
+    /// patterns.
     pub(super) fn of(parts: &[(usize, &TimePart)]) -> Option<(Self, Vec<usize>)> {
         let whole = |wanted: &TimePart| parts.iter().find(|(_, part)| *part == wanted);
         if let Some((index, _)) = whole(&TimePart::Unix) {
@@ -59,12 +60,13 @@ impl TimeForm {
         (!parts.is_empty()).then_some((Self::Pattern { pattern, has_zone, is_local }, indices))
     }
 
-    /// Whether times are in the zone of the server, which the log does not tell.
+    /// Whether times are in the zone of the server, which is not in the log.
     pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Pattern { is_local: true, .. })
     }
 
-    /// Whether a time in this form can be read at all: no pattern is trusted that does not read what it writes.
+    /// Whether a time in this form can be read at all. A pattern is trusted only if it can read a time that it has
+    /// written.
     pub(super) fn is_complete(&self) -> bool {
         let Self::Pattern { pattern, .. } = self else { return true };
         let Ok(sample) = date(2015, 5, 17).at(10, 5, 3, 0).to_zoned(TimeZone::UTC) else {
@@ -79,7 +81,7 @@ impl TimeForm {
     pub(super) fn read(&self, text: &[u8], clock: &mut ClfTimeReader) -> Result<u64, Reason> {
         let is_number = text.iter().all(|b| b.is_ascii_digit() || *b == b'.');
         match self {
-            // The number of a process may stand in brackets, too.
+            // A number in brackets may be that of a process.
             Self::Zoned if is_number => Err(Reason::not_a_time(text)),
             Self::Zoned => clock.read(text),
             Self::Unix if is_number => from_text(text),

@@ -22,17 +22,17 @@ use crate::tables::grouped;
 pub(crate) struct ReplayReport {
     #[serde(flatten)]
     log: LogSummary,
-    /// Only for rules.
+    /// Set only for rules.
     #[serde(flatten)]
     about: Option<RulesAbout>,
     #[serde(flatten)]
     rows: ReportRows,
-    /// Only with `--suggest`.
+    /// Set only with `--suggest`.
     #[serde(skip_serializing_if = "Option::is_none")]
     suggestion: Option<Suggestion>,
 }
 
-/// What the rows of the report are about.
+/// The subject of the report's rows.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum ReportRows {
@@ -73,14 +73,14 @@ struct PolicyReport {
     keys_refused: u64,
     longest_wait_ms: u64,
     peak_admitted_per_second: u64,
-    /// Only of a policy with a queue.
+    /// Set only for a policy with a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     delays: Option<DelaySummary>,
     worst: Vec<WorstKey>,
     /// The exact wait, for the table.
     #[serde(skip)]
     longest_wait: Duration,
-    /// For the pictures.
+    /// The counts over time, for the pictures.
     #[serde(skip)]
     timeline: Timeline,
     #[serde(skip)]
@@ -128,7 +128,7 @@ impl ReplayReport {
         }
     }
 
-    /// What a row is.
+    /// The word for a row.
     fn noun(&self) -> &'static str {
         match self.rows {
             ReportRows::Policies(_) => "policy",
@@ -179,7 +179,7 @@ impl PolicyReport {
 }
 
 impl RulesAbout {
-    /// How the log matched the rules, in words.
+    /// The match of the log with the rules, in words.
     fn in_words(&self) -> String {
         let mut words = format!(
             "domain {}: {} requests that no rule speaks of, {} lines without a descriptor",

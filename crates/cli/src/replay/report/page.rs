@@ -14,7 +14,7 @@ use crate::tables::{grouped, share};
 /// Longer keys are cut, because a user agent would fill the page.
 const KEY_CHARS: usize = 80;
 
-/// Light or dark by the reader's own setting; on paper always light.
+/// The style: light or dark by the reader's own setting, and always light on paper.
 const STYLE: &str = "\
 :root { color-scheme: light dark; --paper: #FFFFFF; --ink: #1F2328; --faint: #59636E; --line: #DDE1E6;
   --refused: #D55E00; }

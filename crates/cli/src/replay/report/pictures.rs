@@ -13,7 +13,7 @@ use crate::replay::text;
 use crate::spans;
 use crate::tables::{grouped, share};
 
-/// Pixels.
+/// The width of a picture in pixels.
 const WIDTH: u32 = 960;
 const CUMULATIVE_HEIGHT: u32 = 320;
 const HEADING_HEIGHT: u32 = 34;
@@ -21,11 +21,11 @@ const TIMELINE_HEIGHT: u32 = 206;
 /// The column of names beside the cumulative curves.
 const NAMES_WIDTH: i32 = 330;
 const ROW_HEIGHT: i32 = 22;
-/// Left of the bars: room for a key, and for a class of waits.
+/// The room left of the bars, for a key or a class of waits.
 const KEY_WIDTH: i32 = 270;
 const WAIT_WIDTH: i32 = 90;
 const KEY_CHARS: usize = 30;
-/// Right of the bars: room for the numbers.
+/// The room right of the bars, for the numbers.
 const NUMBERS_WIDTH: i32 = 130;
 
 impl ReplayReport {
@@ -71,7 +71,7 @@ pub(super) fn timeline(report: &ReplayReport, policy: &PolicyReport) -> io::Resu
     })
 }
 
-/// The requests of the fullest bin: the scale is one for all timelines.
+/// The requests of the fullest bin, which sets one scale for all timelines.
 fn tallest(report: &ReplayReport) -> u64 {
     let bins = report.rows().iter().flat_map(|policy| policy.timeline.bins());
     bins.map(|(_, bin)| bin.admitted + bin.refused).max().unwrap_or(0)

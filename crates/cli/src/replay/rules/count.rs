@@ -25,7 +25,8 @@ struct RequestCounts {
     refused: u64,
 }
 
-/// An answer: admitted or not, and when it would fit. A cost that never fits has no wait.
+/// An answer: admitted, or refused with the time until it would fit. A cost that never fits has no
+/// such time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Admitted,

@@ -46,7 +46,7 @@ impl<'m> Mappings<'m> {
     }
 }
 
-/// Every descriptor of a log, and which of them each row gives.
+/// Every descriptor of a log, and the descriptors that each row gives.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     /// The names of descriptors, by number, followed by those of requests with several descriptors.
@@ -68,7 +68,8 @@ impl Descriptors {
         let mut number = |made: Vec<Pair>| pairs.insert_full(made).0;
         let rows: Vec<Vec<usize>> =
             rows.iter().map(|row| mappings.of_row(row).map(&mut number).collect()).collect();
-        // Different descriptors have different names, so their numbers agree.
+        // Different descriptors have different names, so names and descriptors have the same
+        // numbers.
         let mut names: Keys = pairs.iter().map(|pairs| name(pairs).into_bytes().into()).collect();
         let text = |descriptors: Vec<usize>| {
             let of = |n: &usize| String::from_utf8_lossy(&names[*n]).into_owned();

@@ -1,4 +1,4 @@
-//! The rules in use: read and compiled as by `serve`, and asked at the times of a log.
+//! The rules in use. They are read and compiled as in `serve`, and decide at the times of a log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ impl Engine {
     /// The rules of a directory, of one file, or of a hash in Redis.
     pub(super) fn load(path: &Path, settings: &Settings) -> Result<Self, Failure> {
         let texts = crate::texts::texts(path)?;
-        // Every request has its own time. It counts from 1970, as the windows of a service do.
+        // The clock is never read, since every request has its own time. Its origin is 1970, so
+        // windows are those of a service.
         let cache = RuleCache::with_clock(settings.clone(), ManualClock::new());
         let rules = cache.load(&texts).map_err(Failure::Rules)?;
         let maker = DecisionMaker::new(Arc::new(cache));

@@ -20,7 +20,7 @@ use crate::replay::source::{Block, Sources};
 pub(super) struct Lines {
     /// The rows of values in lines, numbered in no order.
     pub(super) rows: Keys,
-    /// In the order of time, and for equal times in that of the lines.
+    /// The requests in the order of time, and for equal times in that of the lines.
     pub(super) events: Vec<ReplayEvent>,
 }
 
@@ -41,7 +41,7 @@ impl Lines {
         let tallies: Result<Vec<_>, _> = files.iter().map(&mut read).collect();
         sources.finish();
         let tallies = tallies?;
-        // Stable: lines with equal times keep their order.
+        // A stable sort, so that lines with equal times keep their order.
         events.par_sort_by_key(|event| event.nanos());
         let rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok((Self { rows, events }, tallies))

@@ -31,7 +31,8 @@ use engine::Engine;
 use lines::Lines;
 use read::DecidedLog;
 
-/// Reads the lines and decides them: while reading for a stream, otherwise after reading all.
+/// Reads the lines and decides them. A stream is decided while it is read, a log after all of it is
+/// read.
 fn read(
     args: &super::ReplayArgs,
     sources: &Arc<Sources>,
@@ -90,7 +91,7 @@ pub(super) fn diff(
     Ok((read.tallies, diff))
 }
 
-/// 1 if any request has a different answer, as in diff(1).
+/// The exit code: 1 if any request has a different answer, as in diff(1).
 pub(super) fn exit_code(diff: &Diff) -> ExitCode {
     ExitCode::from(u8::from(diff.is_different()))
 }

@@ -1,4 +1,4 @@
-//! [`DecidedLog`]: what is known once all lines are read and decided.
+//! [`DecidedLog`]: a log of which all lines are read and decided.
 
 use crate::replay::gather::Keys;
 use crate::replay::parse::LineTally;

@@ -18,7 +18,8 @@ use crate::replay::parse::{LineTally, Parser};
 use crate::replay::reorder::Reorder;
 use crate::replay::source::Sources;
 
-/// Reads the files one after the other, to their ends, and decides each line once its position is certain.
+/// Reads the files one after the other, to their ends, and decides each line once its place in the order of time is
+/// certain.
 pub(super) fn read(
     args: &ReplayArgs,
     mappings: Mappings<'_>,
@@ -61,7 +62,7 @@ pub(super) fn read(
 struct DistinctRows<'m> {
     mappings: Mappings<'m>,
     keys: Keys,
-    /// The descriptors of each.
+    /// The descriptors of each row.
     made: Vec<Made>,
     /// The names of descriptors and requests.
     names: Keys,

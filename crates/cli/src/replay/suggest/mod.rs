@@ -1,7 +1,7 @@
 //! `--suggest`: the smallest limits under which a share of the keys is never refused.
 //!
-//! They are found by binary search with the arithmetic of the limiters: a key that is never refused under a limit is
-//! never refused under a larger one.
+//! They are found by binary search with the arithmetic of the limiters. This works because a key that is never refused
+//! under a limit is never refused under a larger one.
 
 mod search;
 mod share;
@@ -40,7 +40,7 @@ const PERIODS: [Duration; 4] = [
 pub(crate) struct Suggestion {
     pub(in crate::replay) share: String,
     pub(in crate::replay) keys: u64,
-    /// How many keys need not be in the share.
+    /// The number of keys that need not be in the share.
     pub(in crate::replay) keys_that_may_be_refused: u64,
     /// The smallest limit of each algorithm and period.
     pub(in crate::replay) limits: Vec<SuggestedLimit>,

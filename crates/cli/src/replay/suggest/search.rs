@@ -9,10 +9,10 @@ use tollgate::{Algorithm, Meter, Policy, PolicyError, Quota, Timestamp, Word};
 use crate::replay::event::ReplayEvent;
 use crate::replay::gather::RequestLog;
 
-/// Rates of GCRA that are tried, with their multiples by ten, a hundred, and so on.
+/// The rates of GCRA that are tried, also times ten, a hundred, and so on.
 const RATES: [u64; 3] = [1, 2, 5];
 
-/// A log, and how many of its keys may be refused.
+/// A log, and the number of its keys that may be refused.
 pub(super) struct Search<'l> {
     log: &'l RequestLog,
     others: u64,
@@ -102,9 +102,9 @@ fn smallest(most: u64, passes: impl Fn(u64) -> bool) -> u64 {
     enough
 }
 
-/// How many keys have a refused request. The rest of such a key is skipped.
+/// The number of keys with a refused request. The remaining requests of such a key are skipped.
 fn keys_refused(policy: Policy, log: &RequestLog) -> u64 {
-    // No sliding log is searched for; it would pass for none.
+    // Sliding logs are not tried. If one were, it would count as refusing every key.
     let Ok(meter) = Meter::new(policy) else { return u64::MAX };
     let refused_in = |(partition, events): (usize, &Vec<ReplayEvent>)| {
         let mut words = vec![Some(Word::UNUSED); log.keys_in(partition)];

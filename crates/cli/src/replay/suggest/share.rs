@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// The units of a share: four decimals of a percentage.
 const PARTS: u64 = 1_000_000;
 
-/// Above 0 % and at most 100 %.
+/// A share above 0 % and of at most 100 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyShare {
     parts: u64,
@@ -59,7 +59,8 @@ impl fmt::Display for KeyShare {
 }
 
 impl KeyShare {
-    /// How many of this many keys need not be in the share: rounded down, so the share is never smaller.
+    /// The number of keys, of this many, that need not be in the share. It is rounded down, so that the share is never
+    /// smaller.
     pub(crate) fn others(self, keys: u64) -> u64 {
         let others = u128::from(keys) * u128::from(PARTS - self.parts) / u128::from(PARTS);
         u64::try_from(others).unwrap_or(keys)

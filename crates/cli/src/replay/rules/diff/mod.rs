@@ -13,7 +13,7 @@ use crate::replay::gather::Keys;
 use crate::replay::parse::instant;
 use crate::replay::summary::LogSummary;
 
-/// How many of the most changed keys, and of the first changed requests, are listed.
+/// The number of the most changed keys, and of the first changed requests, that are listed.
 const NAMED: usize = 10;
 
 /// The results of two sets of rules. The fields are those of `--json`, in their order. Old comes before new.
@@ -44,7 +44,7 @@ struct Side {
     refused: u64,
 }
 
-/// Requests with different answers, and for how many descriptors they were denied.
+/// The number of requests with different answers, and of the descriptors that were denied in them.
 #[derive(Debug, Default, Serialize)]
 struct Moved {
     requests: u64,
@@ -69,7 +69,7 @@ struct KeyChange {
     key: String,
     newly_refused: u64,
     newly_admitted: u64,
-    /// As it was read, for the table.
+    /// The key as it was read, for the table.
     #[serde(skip)]
     raw: Box<[u8]>,
 }
@@ -93,7 +93,7 @@ enum DiffChange {
 /// The state while requests are decided.
 #[derive(Debug, Default)]
 struct DiffState {
-    /// For each set, the index among the changes of each of its rules.
+    /// For each set of rules, the index in the changes for each of its rules.
     places: [Vec<Option<usize>>; 2],
     /// Newly refused and newly admitted requests, by the number of a name.
     keys: HashMap<usize, [u64; 2], ahash::RandomState>,
@@ -165,7 +165,7 @@ impl Diff {
         }
     }
 
-    /// Sums up, given what was read and the texts of the names.
+    /// Sums up. `log` is the summary of what was read, and `names` has the texts of the names.
     pub(super) fn finish(&mut self, log: LogSummary, names: &Keys) {
         self.log = log;
         let text = |name: usize| String::from_utf8_lossy(&names[name]).into_owned();
@@ -199,13 +199,13 @@ impl Diff {
         self.newly_refused.requests + self.newly_admitted.requests > 0
     }
 
-    /// As one line of JSON.
+    /// The differences as one line of JSON.
     pub(crate) fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }
 }
 
-/// The names of the descriptors that were denied; that of the whole request if none was denied by itself.
+/// The names of the descriptors that were denied, or the name of the whole request if none was denied by itself.
 fn denied(row: &DescriptorRow<'_>, answer: &Answer) -> Vec<usize> {
     let statuses = answer.statuses().iter().zip(&row.numbers);
     let denied = statuses.filter(|(status, _)| status.code == Code::OverLimit);
