@@ -30,11 +30,11 @@ const MAX_BODY_BYTES: usize = 4 << 10;
 /// if the address cannot be read. Made for the HEALTHCHECK of a container that has no shell and no curl.
 #[derive(clap::Args)]
 pub(crate) struct HealthArgs {
-    /// Where the service listens for HTTP, or for its admin if HTTP is encrypted [default: what its variables say]
+    /// Where the service listens for HTTP, or for its admin if HTTP is encrypted [default: from its variables]
     ///
     /// The variables are those that `tollgate serve` reads: TOLLGATE_HTTP, HOST and PORT, and TOLLGATE_CONFIG, which names a
-    /// file. Without any of them it is port 8080 of this machine. If the service has its address from a flag, give it here,
-    /// too.
+    /// file. Without any of them it is port 8080 of this machine. If a flag gives the service its address, give the same
+    /// address here.
     #[arg(value_name = "ADDRESS")]
     address: Option<String>,
 }

@@ -14,20 +14,20 @@ const KEY: &str = "--redis-tls-key";
 #[derive(clap::Args)]
 #[command(next_help_heading = "Over many nodes")]
 pub(crate) struct RedisArgs {
-    /// Keep the limits in Redis, for all nodes that use the same: redis://user:password@host:port/database
+    /// Keep the limits in a Redis that all nodes share: redis://user:password@host:port/database
     ///
-    /// Or redis+sentinel://host:port,host:port/name, the master that Sentinels name, with
-    /// ?sentinel_auth=user:password behind it if they want one; redis+cluster://host:port,host:port; or any of
-    /// them as rediss, over TLS. Each rule's `accuracy` says how (exact, leased: the default, or async), its
-    /// `on_error` what happens while Redis does not answer (local, allow or deny, see `--on-error`).
+    /// Or redis+sentinel://host:port,host:port/name for the master that Sentinels name, with ?sentinel_auth=user:password
+    /// behind it if they ask for a password; or redis+cluster://host:port,host:port. Each of them is encrypted if it begins
+    /// with rediss. A rule's `accuracy` says how nodes share its limit (exact, leased, which is the default, or async), and
+    /// its `on_error` what happens while Redis does not answer (local, allow or deny: see `--on-error`).
     #[arg(long, value_name = "URL")]
     pub(crate) redis: Option<String>,
 
-    /// How many nodes share the limits: determines the share of each while Redis does not answer [default: 1]
+    /// The number of nodes that share the limits, and so the share of each while Redis does not answer [default: 1]
     #[arg(long, value_name = "NODES")]
     nodes: Option<u64>,
 
-    /// What becomes of requests while Redis does not answer, under rules that name no `on_error` [default: local]
+    /// How rules without `on_error` decide while Redis does not answer [default: local]
     ///
     /// With `local` each node decides by its share of the limit; `allow` admits each request that costs no more than the
     /// limit, and `deny` none.
@@ -42,11 +42,11 @@ pub(crate) struct RedisArgs {
     #[arg(long, value_name = "TEXT")]
     redis_prefix: Option<String>,
 
-    /// Which keys in Redis are counted in [default: own]
+    /// The keys in Redis that hold the counts [default: own]
     ///
-    /// With `envoyproxy` those of envoyproxy/ratelimit, as it counts in them, so that its nodes and these share each
-    /// limit while one replaces the other. Needs `--compat`, which is the
-    /// default for rules from a control plane or by variables of envoyproxy/ratelimit, and rules that envoyproxy/ratelimit knows.
+    /// With `envoyproxy` this service counts in the keys of envoyproxy/ratelimit, in its way, so that nodes of both share
+    /// each limit during a migration. This needs rules that envoyproxy/ratelimit knows, and `--compat`, which is the default
+    /// with a control plane or with variables of envoyproxy/ratelimit.
     #[arg(long, value_name = "LAYOUT")]
     redis_keys: Option<RedisKeys>,
 

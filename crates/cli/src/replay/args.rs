@@ -94,9 +94,9 @@ pub(crate) struct ReplayArgs {
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<String>,
 
-    /// What a policy limits by: ip, user, method, path, referer, user-agent, host, status, or a field of the format
+    /// The part of a line that a policy limits by: ip, user, method, path, referer, user-agent, host, status, or a field of the format
     ///
-    /// With commas all of several: ip,method. Requests without a value (`-`, anonymous users) share one key
+    /// Several are joined by commas, as in ip,method. Requests without a value (`-`, anonymous users) share one key
     /// `-`. A path is without its query. Other fields have the names that the format gives them; in JSON lines `a.b`
     /// reaches into objects. In lines of the format json, ip also finds remote_addr, remote_ip and client_ip, user also
     /// remote_user, method also request_method, and path also uri and request_uri. With ip, a port is cut off, equal
@@ -104,37 +104,39 @@ pub(crate) struct ReplayArgs {
     #[arg(long, default_value = "ip", value_parser = keys)]
     key: KeyParts,
 
-    /// With the key ip: so many bits of an IPv6 address tell clients apart, 1 to 128 [default: 64]
+    /// The number of leading bits of an IPv6 address that make a client, with the key ip: 1 to 128 [default: 64]
     ///
     /// All addresses of one network are one key, written as 2001:db8::/64; an IPv4 address is a key of its own. With
-    /// --rules the rules say it, by their prefix_v6.
+    /// --rules, use prefix_v6 in the rules instead.
     #[arg(long, value_name = "BITS", value_parser = prefix_v6, conflicts_with = "rules")]
     prefix_v6: Option<u8>,
 
-    /// Your proxies, or none: the client is the one that they forward for, in --key, --where and --descriptor
+    /// Your proxies, or none. The client is the address that they forward for, in --key, --where and --descriptor
     ///
     /// Addresses and networks with commas between them, as for `tollgate serve`. Where a line has several addresses
     /// (`203.0.113.21, 10.0.0.50`, or the peer's and an X-Forwarded-For), the client is the first from the right that
-    /// is none of these. Without it such a line is a bad one, but for X-Forwarded-For alone: of that the last counts.
+    /// is none of these. Without this flag such a line is a bad line, except where the address comes from X-Forwarded-For
+    /// alone: then the last address is the client.
     #[arg(long, value_name = "NETWORKS", value_parser = proxies)]
     trusted_proxies: Option<Arc<TrustedProxies>>,
 
-    /// How the lines are built: auto, a name, or a format as a server's configuration has it
+    /// The format of the lines: auto, a name, or a format as a server's configuration has it
     ///
     /// Names: combined (also nginx, apache), common, vhost (Combined behind the host), ingress-nginx, traefik (both
     /// of its formats), haproxy (its tcplog, too), envoy, istio, envoy-json, caddy, squid, nginx-proxy-manager, logfmt, w3c (also iis, cloudfront: by their #Fields lines),
     /// alb, elb, s3, gcp, json (any other). Formats: of nginx's log_format ('$remote_addr [$time_local] $_', where
     /// $_ is anything), of Apache's LogFormat ('%h %l %u %t "%r"'), of Envoy ('[%START_TIME%] %REQ(:PATH)%') and
-    /// '#Fields: date time c-ip'. With auto the first 100 lines of each file tell; if they fit none, or several formats
-    /// that read other times or keys, or are of several formats, the run ends and says what to give.
+    /// '#Fields: date time c-ip'. With auto, the first 100 lines of each file decide. If they fit no format, or fit several
+    /// that read different times or keys, or are in several formats, the run ends and says which format to give.
     #[arg(long, default_value = "auto", value_name = "FORMAT")]
     format: FormatChoice,
 
     /// Only lines with this: FIELD=VALUE, FIELD!=VALUE, FIELD~REGEX, FIELD!~REGEX; repeat for several, all of which
     /// have to hold
     ///
-    /// A field is what a key may be, and is compared as a key would be written: a path without its query, a missing
-    /// value as `-`, an address without its port. Lines that are left out are counted as such.
+    /// A field has one of the names that --key takes, and its value is compared in the form that a key has: a path
+    /// without its query, a missing value as `-`, an address without its port. The report counts the lines that are left
+    /// out.
     #[arg(long = "where", value_name = "CONDITION")]
     pub(super) conditions: Vec<Condition>,
 
@@ -154,7 +156,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     pub(super) json: bool,
 
-    /// Also write a page with pictures, which needs nothing else to be read
+    /// Also write a page with pictures, as one file that needs no other
     #[arg(long, requires = "limits", value_name = "FILE")]
     pub(super) html: Option<String>,
 

@@ -17,8 +17,8 @@ Examples:
   tollgate serve --rules 'redis://reader:secret@10.0.0.7/2#shop:rules'
 
 Rules and certificates are read again when their files change, on SIGHUP, and every 30 s and 10 s; rules \
-in Redis every 5 s. SIGHUP says in the log what became of each, and which settings of the file of --config have changed: \
-they need a restart. SIGTERM and Ctrl-C let requests that have begun end.
+in Redis every 5 s. After SIGHUP the log says what became of each, and which settings in the file of --config have changed and need \
+a restart. After SIGTERM or Ctrl-C, requests that have begun are still answered.
 
 Check rules before they are served: tollgate check DIR. A rule that is gone and comes back, as while a file is written, \
 finds what was spent under it; a domain whose rules are all gone keeps the last good ones.
@@ -35,14 +35,14 @@ const RESP: &str = "Redis' protocol";
 const ADMIN: &str = "The admin's address";
 const DECISIONS: &str = "Decisions";
 const MEMORY: &str = "Memory and restarts";
-const TOLD: &str = "Log and metrics";
+const REPORTS: &str = "Log and metrics";
 const PROCESS: &str = "The process and its settings";
 
 /// Answer Envoy and HTTP clients by the rules of a directory
 ///
 /// gRPC: Envoy's rate limit service v3, health, reflection. HTTP: /json, /v1/check, /v1/peek, /v1/auth for proxies,
-/// /healthcheck, /metrics, a status page at /; on the admin address /v1/reset and /rlconfig. Redis' protocol, if --resp
-/// says where.
+/// /healthcheck, /metrics, a status page at /; on the admin address /v1/reset and /rlconfig. Redis' protocol on the
+/// address of --resp.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeArgs {
@@ -60,8 +60,8 @@ pub(crate) struct ServeArgs {
 
     /// Where to listen for HTTP: a host name or an IP address, and a port [default: 0.0.0.0:8080]
     ///
-    /// As in localhost:8080, 10.0.0.7:80 or [::1]:8080, or :8080 for all addresses of IPv6 and IPv4. A name is resolved when the service starts; of several addresses
-    /// the first that can be listened on is taken, and logged.
+    /// Examples: localhost:8080, 10.0.0.7:80, [::1]:8080, or :8080 for all addresses of IPv6 and IPv4. A name is resolved
+    /// when the service starts. If it has several addresses, the service listens on the first that it can, and logs it.
     #[arg(long, value_name = "ADDRESS", help_heading = HTTP)]
     pub(super) http: Option<HostPort>,
 
@@ -103,14 +103,15 @@ pub(crate) struct ServeArgs {
 
     /// Seconds after which a connection of gRPC is told to go, so that its client connects anew [default: never]
     ///
-    /// By GOAWAY: requests in progress are answered. New processes behind a load balancer of connections get clients so. Each
-    /// connection has an age of its own, up to a tenth less or more, so that not all of them end at once.
+    /// The service sends GOAWAY and still answers requests in progress. This is how new processes get clients behind a load
+    /// balancer that balances connections. The age of each connection is up to a tenth shorter or longer, so that not
+    /// all of them end at once.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..), help_heading = GRPC)]
     pub(super) grpc_max_age: Option<u32>,
 
-    /// Seconds after that until it is closed even if requests are in progress [default: never]
+    /// Seconds after --grpc-max-age until the connection is closed even if requests are in progress [default: never]
     ///
-    /// A stream of quotas is a request that does not end by itself.
+    /// A stream of quotas (RLQS) is a request that does not end by itself.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..), help_heading = GRPC)]
     pub(super) grpc_max_age_grace: Option<u32>,
 
@@ -122,7 +123,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", help_heading = RESP)]
     pub(super) resp: Option<HostPort>,
 
-    /// What Redis clients must send first, by AUTH or HELLO; other processes of this machine can see it in a flag
+    /// The password that Redis clients must send first, by AUTH or HELLO; other processes of this machine can see it in a flag
     #[arg(long, value_name = "TEXT", help_heading = RESP)]
     pub(super) resp_password: Option<String>,
 
@@ -131,14 +132,14 @@ pub(crate) struct ServeArgs {
     pub(super) admin: Option<HostPort>,
 
     /// Where to listen for /metrics alone, in addition to the addresses of HTTP and of the admin [default: nowhere]
-    #[arg(long, value_name = "ADDRESS", help_heading = TOLD)]
+    #[arg(long, value_name = "ADDRESS", help_heading = REPORTS)]
     pub(super) metrics: Option<HostPort>,
 
     /// The maximum number of connections of all listeners together [default: from the limit of open files]
     ///
-    /// Beyond it only /healthcheck, /metrics, the admin's routes and gRPC's health are answered, to 32 connections at a time.
-    /// No more than `ulimit -n` less what the process needs itself, 96 and 4 for each core, or half of it if that is less;
-    /// by default that many, and at most 65536.
+    /// Further connections, up to 32 at a time, get answers from /healthcheck, /metrics, the admin's routes and gRPC's health
+    /// only. The most that may be given is `ulimit -n` less the files that the process needs itself (96, and 4 for each
+    /// core), or half of `ulimit -n` if that is less. The default is that number, and at most 65536.
     #[arg(long, value_name = "CONNECTIONS", help_heading = PROCESS)]
     pub(super) max_connections: Option<NonZeroUsize>,
 
@@ -189,27 +190,28 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
     pub(super) metadata: Option<bool>,
 
-    /// Drop the limits of a domain whose rules are all gone, and start with an empty directory: nothing is limited then
+    /// Drop the limits of a domain whose rules are all gone, and accept an empty directory at the start: nothing is limited then
     ///
     /// Otherwise the last good rules of such a domain stay in force, with a warning, and an empty directory is
     /// refused at the start. A domain that a control plane stops sending always loses its limits.
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
     pub(super) allow_empty: Option<bool>,
 
-    /// Let health checks succeed before there are rules; requests are answered that there are none
+    /// Let health checks succeed before there are rules; answers to requests say that there are none
     ///
     /// Envoy lets such requests pass, or denies them if it has failure_mode_deny (failClosed in Envoy Gateway). This is for
     /// probes that would restart a service to which the control plane has not sent rules yet.
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
     pub(super) healthy_without_rules: Option<bool>,
 
-    /// Seconds for which what was spent under a rule is kept after it is gone [default: 600, or its window if longer]
+    /// Seconds for which the counts of a rule are kept after it is gone [default: 600, or its window if longer]
     ///
-    /// If the rule comes back within that time, it continues with it. Counts towards --table-bytes; 0: not at all.
+    /// If the rule comes back within that time, it continues with them. They count towards --table-bytes. With 0 they are
+    /// dropped at once.
     #[arg(long, value_name = "SECONDS", help_heading = MEMORY)]
     pub(super) linger_rules: Option<u64>,
 
-    /// A regular file that keeps what was spent over a restart
+    /// A regular file that keeps the counts of all limits over a restart
     ///
     /// It is written when the service stops and every --state-every, and read at the start. It contains seeds: only the
     /// service may read it. A bad file is kept as FILE.bad, and all limits begin anew. Not with --redis, which keeps
@@ -217,7 +219,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = MEMORY)]
     pub(super) state: Option<PathBuf>,
 
-    /// Seconds between two writes of that file: at most so much is forgotten if the process is killed [default: 60]
+    /// Seconds between two writes of the file of --state: a process that is killed forgets at most that time [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), help_heading = MEMORY)]
     pub(super) state_every: Option<u16>,
 
@@ -238,24 +240,24 @@ pub(crate) struct ServeArgs {
     /// 10000]
     ///
     /// Further values are counted as one, with a warning.
-    #[arg(long, value_name = "SERIES", help_heading = TOLD)]
+    #[arg(long, value_name = "SERIES", help_heading = REPORTS)]
     pub(super) max_series: Option<usize>,
     /// The share of a limit above which a request counts as near it, in metrics [default: 0.8]
-    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = TOLD)]
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = REPORTS)]
     pub(super) near_limit_ratio: Option<f64>,
 
     /// The minimum level of logged events [default: info]
-    #[arg(long, value_name = "LEVEL", ignore_case = true, help_heading = TOLD)]
+    #[arg(long, value_name = "LEVEL", ignore_case = true, help_heading = REPORTS)]
     pub(super) log_level: Option<LogLevel>,
 
     /// The format of the log [default: text]
-    #[arg(long, value_name = "FORMAT", ignore_case = true, help_heading = TOLD)]
+    #[arg(long, value_name = "FORMAT", ignore_case = true, help_heading = REPORTS)]
     pub(super) log_format: Option<Format>,
 
     /// A TOML file with settings: keys are flags without their hyphens, as in log-level = "warn" [default: none]
     ///
-    /// A flag beats its variable, that beats this file, and that the variables of envoyproxy/ratelimit. A repeated flag is
-    /// a list, as in admin-host = ["a", "b"]. --print-config prints such a file.
+    /// A flag beats its variable, a variable beats this file, and the file beats the variables of envoyproxy/ratelimit. A
+    /// repeated flag is a list, as in admin-host = ["a", "b"]. --print-config prints such a file.
     #[arg(long, value_name = "FILE", help_heading = PROCESS)]
     pub(super) config: Option<PathBuf>,
 
@@ -264,10 +266,10 @@ pub(crate) struct ServeArgs {
     pub(super) print_config: bool,
 
     /// Names of metrics; envoyproxy adds those that dashboards for envoyproxy/ratelimit use [default: own]
-    #[arg(long, value_enum, help_heading = TOLD)]
+    #[arg(long, value_enum, help_heading = REPORTS)]
     pub(super) metrics_names: Option<MetricsNamesArg>,
 
-    /// Seconds for which the service goes on answering when it is told to stop, while health checks fail already [default: 2]
+    /// Seconds for which the service goes on answering after SIGTERM, while its health checks fail already [default: 2]
     ///
     /// No request is lost if this is longer than Envoy or a load balancer takes to notice. With 0 it ends at once.
     #[arg(long, alias = "linger", value_name = "SECONDS", help_heading = PROCESS)]

@@ -3,14 +3,14 @@
 use tollgate::Policy;
 use tollgate_service::{HostPort, TraceSampling};
 
-/// What an operator is told
+/// Reports to the operator
 #[derive(clap::Args)]
 #[command(next_help_heading = "Denials, traces, StatsD")]
 pub(super) struct ReportArgs {
-    /// How many denials to log, at level info: a policy for all of them together, as in "10/s burst 50" [default: none]
+    /// The rate at which denials are logged, at level info: a policy for all of them together, as in "10/s burst 50" [default: none]
     ///
-    /// A line has the domain, the descriptors, the rules that are over their limits, the hits, the wait, the protocol and
-    /// the peer, and how many denials were left out before it. Values of requests are in it: names of clients, addresses.
+    /// A line has the domain, the descriptors, the rules that are over their limits, the hits, the wait, the protocol, the
+    /// peer, and the number of denials left out before it. It contains values of requests: names of clients, addresses.
     #[arg(long, value_name = "LIMIT")]
     pub(super) log_denials: Option<Policy>,
 
@@ -22,13 +22,13 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "URL")]
     pub(super) otlp: Option<String>,
 
-    /// How that collector is spoken to: over gRPC, or over HTTP in protobuf [default: grpc]
+    /// The protocol of that collector: gRPC, or protobuf over HTTP [default: grpc]
     #[arg(long, value_name = "PROTOCOL")]
     pub(super) otlp_protocol: Option<OtlpProtocolArg>,
 
     /// The share of requests that are traced among those whose caller sends no trace [default: 0]
     ///
-    /// With `of all` behind it, as in "0.01 of all", it is a share of all traces, whatever callers decide.
+    /// With `of all` behind it, as in "0.01 of all", it is the share of all requests that are traced, whatever their callers decide.
     #[arg(long, value_name = "SHARE", value_parser = sampling)]
     pub(super) trace_sample: Option<TraceSampling>,
 
@@ -40,7 +40,7 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3_600))]
     pub(super) statsd_every: Option<u16>,
 
-    /// How labels are written: as parts of names, or as tags, which Datadog and others read [default: dotted]
+    /// The form of labels in StatsD: parts of names, or tags, which Datadog and others read [default: dotted]
     #[arg(long, value_name = "STYLE")]
     pub(super) statsd_style: Option<StatsdStyleArg>,
 

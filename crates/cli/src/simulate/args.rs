@@ -16,7 +16,7 @@ Examples:
   tollgate simulate --times times.csv --policy 10/m --csv decisions.csv
   tollgate simulate --pattern on-off --policy \"gcra 10/s burst 5\" --live";
 
-/// Decide made-up traffic and show side by side what policies would do to it
+/// Generate traffic and show side by side how policies would decide it
 ///
 /// All requests are of one client, cost one unit, and come at times that count from zero; windows of the
 /// clock begin at zero, too. The same options always make the same traffic.
@@ -24,11 +24,11 @@ Examples:
 #[command(after_help = format!("{EXAMPLES}\n\nUse --help for the policies."), arg_required_else_help = true)]
 #[command(after_long_help = format!("{POLICIES}\n\n{EXAMPLES}"))]
 pub(crate) struct SimulateArgs {
-    /// When requests come
+    /// The pattern in which requests come
     #[arg(long, required_unless_present = "times", value_enum)]
     pub(super) pattern: Option<TrafficPattern>,
 
-    /// A CSV file whose first column is when requests come, in seconds or as dates; - is standard input
+    /// A CSV file whose first column has the times of requests, in seconds or as dates; - is standard input
     ///
     /// A first line that is no time is a heading. Times must not go backwards.
     #[arg(long, conflicts_with = "pattern", value_name = "FILE")]
@@ -36,20 +36,20 @@ pub(crate) struct SimulateArgs {
 
     /// The limit to try, such as "gcra 10/m burst 5"; repeat to compare several
     ///
-    /// With `and` between them several limits for each request, as in "10/s burst 5 and 100/m": it is charged to all of
-    /// them or to none. Options that are not given follow from the first limit.
+    /// A request may be under several limits, with `and` between them, as in "10/s burst 5 and 100/m": it is charged to all
+    /// of them or to none. The defaults of the other options follow from the first limit.
     #[arg(long = "policy", required = true, value_name = "POLICY")]
     pub(super) policies: Vec<WrittenLimits>,
 
-    /// How often requests come, on average or while they come [default: twice the first policy's rate]
+    /// The rate of requests: the average, or with on-off that of the busy times [default: twice the first policy's rate]
     #[arg(long, value_name = "COUNT/PERIOD", value_parser = rate)]
     pub(super) rate: Option<Quota>,
 
-    /// How long they come [default: ten periods of the first policy]
+    /// The length of the simulation [default: ten periods of the first policy]
     #[arg(long = "for", value_name = "SPAN", value_parser = span)]
     pub(super) duration: Option<u64>,
 
-    /// With burst and boundary: requests of a burst [default: the first policy's count, or its burst if that is larger]
+    /// With burst and boundary: the number of requests in a burst [default: the first policy's count, or its burst if that is larger]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) burst: Option<u64>,
 
@@ -57,15 +57,15 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub(super) window: Option<u64>,
 
-    /// With on-off: how long requests come [default: the first policy's period]
+    /// With on-off: the length of the busy times [default: the first policy's period]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub(super) on: Option<u64>,
 
-    /// With on-off: how long none come then [default: the first policy's period]
+    /// With on-off: the length of the pauses [default: the first policy's period]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub(super) off: Option<u64>,
 
-    /// With poisson: another number makes other traffic
+    /// With poisson: the seed of the random times
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
 
@@ -73,7 +73,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, conflicts_with = "live")]
     pub(super) json: bool,
 
-    /// Also show the decisions as they happen, in ten seconds; where there is no terminal, the table alone
+    /// Also play the decisions in ten seconds, if the output is a terminal
     #[arg(long)]
     pub(super) live: bool,
 
