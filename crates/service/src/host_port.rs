@@ -1,4 +1,4 @@
-//! [`HostPort`]: where to listen, or to send.
+//! [`HostPort`]: an address to listen on, or to send to.
 
 use std::fmt;
 use std::io;
@@ -23,11 +23,11 @@ use crate::host_name::HostName;
 pub enum HostPort {
     /// An IP address.
     Address(SocketAddr),
-    /// A name that is resolved when the service starts. Of several addresses the first that can be listened on is
-    /// taken.
+    /// A name that is resolved when the service starts. If it has several addresses, the first that can be listened on
+    /// is taken.
     Name(HostName, u16),
-    /// All addresses of the machine, of IPv6 and of IPv4, as in `:8080`. A machine without IPv6 has those of IPv4 alone. It
-    /// cannot be used as an address to send to.
+    /// All addresses of the machine, of IPv6 and of IPv4, as in `:8080`. A machine without IPv6 listens on those of IPv4
+    /// alone. Nothing can be sent to this address.
     Everywhere(u16),
 }
 
