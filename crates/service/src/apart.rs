@@ -1,7 +1,7 @@
-//! Makes pages that grow with the number of rules on other threads than those of connections.
+//! Makes large pages, which grow with the number of rules, away from the threads of connections.
 //!
 //! The metrics of 10,000 rules take 30 ms. A connection stays on its thread, so all other connections of that thread
-//! would wait as long.
+//! would wait for the page, too.
 
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;

@@ -11,7 +11,7 @@ use tollgate::{Clock, Timestamp};
 
 use crate::metrics::encode_gauge;
 
-/// Steps up to this length are not logged: leap seconds, for one.
+/// Steps of up to this length, such as leap seconds, are not logged.
 const NEWS: Duration = Duration::from_secs(1);
 
 /// Looks at the clock of all limits once in a while.
@@ -32,7 +32,7 @@ struct LastLook {
 /// An event to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
-    /// The clock went forward by this time, so limits have given back what comes back within it.
+    /// The clock went forward by this time, so limits have given back the units that come back within it.
     Forward(Duration),
     /// The limits' clock is ahead of the system's by this time.
     Back(Duration),

@@ -26,7 +26,7 @@ pub(crate) use acts::StoredCharge;
 pub(crate) use metrics::OfStore;
 use own_limits::{OwnLimits, on_error_of};
 
-/// Where limits that many nodes share are kept.
+/// The Redis that keeps the limits of many nodes, and how to use it.
 ///
 /// ```
 /// use tollgate_service::Global;
@@ -101,7 +101,7 @@ impl fmt::Debug for Global {
 /// limit, and at most 66 for its entry. A lease takes about 400 more while it is held.
 pub(crate) const BYTES_OF_A_CLIENT: u64 = 80;
 
-/// Why limits cannot be kept elsewhere.
+/// Why limits cannot be kept in Redis.
 ///
 /// ```
 /// let (path, reason) = ("ca.pem".into(), "no such file".to_owned());
@@ -120,7 +120,7 @@ pub enum GlobalError {
     },
     /// The store's address or settings are refused.
     Store(tollgate_redis::BuildError),
-    /// The keys of envoyproxy/ratelimit were asked for, but descriptors are not decided one by one, as it decides them.
+    /// The keys of envoyproxy/ratelimit were asked for without `compat`, with which descriptors are decided one by one.
     NotCompat,
 }
 
@@ -166,7 +166,7 @@ enum LimitKeys {
 pub(crate) struct GlobalLimits {
     store: Store,
     nodes: u64,
-    /// For rules that name none.
+    /// Applies to rules that name no `on_error`.
     on_error: OnError,
     keys: LimitKeys,
     /// The clock that determines the windows of those keys.

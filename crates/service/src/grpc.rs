@@ -54,7 +54,8 @@ pub(crate) fn router(
     let rlqs = Rlqs { service: Arc::clone(service), stopped: stopped.clone() };
     let rlqs = RateLimitQuotaServiceServer::new(rlqs).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let server = server();
-    // tonic's own grace would close connections after both times without telling the clients before: see `Io`.
+    // tonic's own grace would close connections when age and grace are over, without telling the clients first: see
+    // `Io`.
     let mut server = match max_age {
         Some(age) => server.max_connection_age(age),
         None => server,

@@ -361,7 +361,7 @@ mod tests {
         for second in 0..8 {
             history.take(begin + Duration::from_secs(second), &requests, &cache);
             told.push((history.now().allowed, history.of_rules(&rules)[0].hits));
-            // Ten in the second second, and none in any other.
+            // Ten requests come in the second second, and none in any other.
             if second == 1 {
                 answered(&requests, RequestOutcome::Allowed, 10);
                 let descriptors = [Descriptor { hits: Some(10), ..Descriptor::new(&[("a", "x")]) }];

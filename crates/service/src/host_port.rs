@@ -70,7 +70,7 @@ impl FromStr for HostPort {
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(address));
         }
-        // Digits alone, as in a socket address: `u16` would accept a `+`.
+        // Only digits are accepted, as in a socket address: `u16` would accept a `+`.
         let digits = text.strip_prefix(':').filter(|digits| !digits.starts_with('+'));
         if let Some(port) = digits.and_then(|digits| digits.parse().ok()) {
             return Ok(Self::Everywhere(port));

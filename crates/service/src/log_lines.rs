@@ -252,7 +252,7 @@ mod tests {
     fn lines_that_cannot_be_written_are_counted_and_the_next_begins_a_line() {
         let (answer, written, mut log) = log();
         let full = || Err(io::Error::from(ErrorKind::StorageFull));
-        // The first is torn; the second cannot begin; the third is whole, after an interruption.
+        // The first line is torn; the second cannot begin; the third is whole, after an interruption.
         for outcome in [Ok(3), full(), full(), Err(ErrorKind::Interrupted.into())] {
             answer.send(outcome).unwrap();
         }

@@ -74,7 +74,7 @@ fn keep_rules(
     let keeper = global.map(|global| GlobalLimits::open(global, own_clients, clock.clone()));
     let keeper = keeper.transpose().map_err(StartError::Global)?;
     let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
-    // Worst clients are for the status page on the admin's address.
+    // The worst clients are kept for the status page on the admin's address.
     let settings =
         RulesSettings { more_bytes_per_client, envoyproxy_stems, worst_clients: true, ..*settings };
     let cache = RuleCache::with_clock(settings, clock);

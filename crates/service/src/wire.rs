@@ -72,7 +72,7 @@ fn ask<T>(
     let mended: Vec<Cow<'_, str>>;
     let entries: Vec<DescriptorEntry<'_>> = match texts(request) {
         Some(texts) => texts,
-        // Bytes that are not UTF-8 are replaced by U+FFFD. Such values may share a limit, but none goes without.
+        // Bytes that are not UTF-8 are replaced by U+FFFD. Such values may share a limit, but none is unlimited.
         None => {
             mended = entries(request).map(|entry| String::from_utf8_lossy(&entry.value)).collect();
             let values = mended.iter().map(Cow::as_ref);

@@ -48,7 +48,7 @@ struct Found {
 }
 
 impl Found {
-    /// The same answers for a rule that never denies.
+    /// Turns the answers into those of a rule that never denies.
     fn not_denied(mut self) -> Self {
         for limit in &mut self.limits {
             limit.uncharged = Some(0);
@@ -278,7 +278,8 @@ async fn take_places(rules: &[&StoredRule<'_>], quota: Weight) -> Found {
                 let place = asked.len();
                 *asked = own;
                 if let (Some(denial), Some(told)) = (denial, asked.get_mut(place)) {
-                    // The denial does not say whether the store was there to make it; the look after it does.
+                    // The denial does not say whether the store made it; the look after it says whether the store
+                    // answers.
                     let is_without_store = told.is_without_store;
                     *told = FoundLimit { is_without_store, ..denial };
                 }
@@ -393,7 +394,7 @@ impl StoredCharge {
         Ok(is_turn && limiter.refund(&client, permit).await? > 0)
     }
 
-    /// Gives back up to so many units, and returns how many came back.
+    /// Gives back up to `units`, and returns how many came back.
     pub(crate) async fn refund(&self, units: u64) -> Result<u64, Fault> {
         self.limiter.refund(&self.client, self.place.permit().portion(units)).await
     }

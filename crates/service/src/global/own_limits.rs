@@ -42,9 +42,9 @@ pub(super) fn on_error_of(on_error: tollgate_rules::OnError) -> OnError {
 /// The keys of all units of time.
 #[derive(Debug)]
 pub(super) struct OwnLimits<L> {
-    /// In the order of [`Unit::ALL`].
+    /// One for each unit of time, in the order of [`Unit::ALL`].
     of_units: Vec<L>,
-    /// Applies if no rule matches, or the rule names none.
+    /// Applies if no rule matches, or the rule names no `on_error`.
     on_error: tollgate_rules::OnError,
 }
 

@@ -159,8 +159,8 @@ fn address(header: &str, client: &ClientAddress, head: &Head<'_>) -> Option<Stri
     found.map(|address| address.to_string())
 }
 
-/// All lines of a header, joined, so that a line of the client's does not stand for the whole if the proxy adds
-/// another. Bytes that are not UTF-8 become U+FFFD.
+/// All lines of a header, joined, so that a line that the client wrote does not count alone if the proxy adds another.
+/// Bytes that are not UTF-8 become U+FFFD.
 fn content(headers: &HeaderMap, name: &str) -> Option<String> {
     let mut lines =
         headers.get_all(name).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));

@@ -31,7 +31,7 @@ pub(crate) struct CheckRequest {
     pub(super) descriptors: Vec<Pairs>,
     #[serde(default = "one")]
     pub(super) cost: u64,
-    /// The rules that the request was made by; if absent, those in force.
+    /// The rules that the request was made for; if absent, those in force.
     #[serde(skip)]
     pub(super) rules: Option<Arc<RuleSet>>,
 }

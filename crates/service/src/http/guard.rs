@@ -95,7 +95,7 @@ fn is_origin_of(origin: &HeaderValue, host: &Authority) -> bool {
     let (text, usual_port) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
         (Some(rest), _) => (rest, 80),
         (_, Some(rest)) => (rest, 443),
-        // Also "null", which a page without an origin sends.
+        // This includes "null", which a page without an origin sends.
         (None, None) => return false,
     };
     let Ok(origin) = text.parse::<Authority>() else { return false };

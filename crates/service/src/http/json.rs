@@ -157,7 +157,7 @@ fn shown(text: &str) -> String {
 /// An absent number is 0; one that is too large makes the request invalid.
 fn narrow(number: Option<&Number>, name: &str) -> Result<u32, String> {
     let number = number.map_or(Ok(0), |number| number.read(name, u32::MAX.into()))?;
-    Ok(u32::try_from(number).unwrap_or(u32::MAX)) // it is no larger
+    Ok(u32::try_from(number).unwrap_or(u32::MAX)) // `read` refuses larger ones
 }
 
 impl JsonRequest {

@@ -87,7 +87,7 @@ pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> HttpRou
 }
 
 /// The health check stays good without the store: each rule's `on_error` still decides, and if the check failed, all
-/// services would be killed at once. Its body mentions the outage.
+/// services would be killed at once. The body of the answer mentions the outage.
 async fn health(State(service): State<Arc<Service>>) -> Response {
     if !service.is_healthy() {
         return (StatusCode::INTERNAL_SERVER_ERROR, "no rules, or shutting down").into_response();

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The number of ages. As many successive connections all have different ages.
+/// The number of ages. This many successive connections all have different ages.
 const AGES: u32 = 16;
 
 /// The step from the age of one connection to that of the next. Neighbours are far apart, and since 7 and [`AGES`] have no
@@ -23,8 +23,8 @@ pub(crate) struct ConnectionAges {
 }
 
 impl ConnectionAges {
-    /// Spreads the ages from nine to eleven tenths of this one, as envoyproxy/ratelimit does. Without an age no connection has
-    /// one.
+    /// Spreads the ages from nine to eleven tenths of this one, as envoyproxy/ratelimit does. If there is none, connections
+    /// have no age.
     pub(crate) fn around(age: Option<Duration>) -> Self {
         let spread = |age: Duration| {
             let shortest = age / 10 * 9;

@@ -62,9 +62,9 @@ pub(crate) struct Io {
     stream: Box<dyn ByteStream>,
     /// The address at the other end.
     peer: IpAddr,
-    /// Set once the sending side is closed: ends when the client should have closed its own.
+    /// Set once the sending side is closed: a timer for the client to close its own side.
     closing: Option<Pin<Box<Sleep>>>,
-    /// Ends when the connection may no longer be used.
+    /// A timer for the whole life of the connection.
     life: Option<Pin<Box<Sleep>>>,
     place: ConnectionPlace,
     /// Set until the first request has begun.
@@ -269,7 +269,7 @@ impl Io {
         if read.is_err() || scratch.filled().is_empty() {
             return Poll::Ready(());
         }
-        // Polled again soon, after other tasks.
+        // This task is polled again soon, after other tasks.
         context.waker().wake_by_ref();
         Poll::Pending
     }

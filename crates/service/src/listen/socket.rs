@@ -144,7 +144,7 @@ fn identity(path: &std::path::Path) -> io::Result<(u64, u64)> {
 impl Drop for OwnFile {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // It may have been removed already.
+            // The file may have been removed already.
             let _ = std::fs::remove_file(&self.path);
         }
     }

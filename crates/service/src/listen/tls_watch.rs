@@ -61,15 +61,15 @@ pub(crate) async fn keep_fresh(
         let all = all.clone();
         // Relaxed: see `Rereading::by_operator`. A request that comes later causes another reading, which logs it.
         let is_told = asked.by_operator.swap(false, Ordering::Relaxed);
-        // In a blocking task, because the disk may be slow.
+        // The files are read in a blocking task, because the disk may be slow.
         let read =
             tokio::task::spawn_blocking(move || all.iter().for_each(|tls| reload(tls, is_told)));
-        // An error means that it panicked; it will be tried again.
+        // An error means that the reading panicked; it will be tried again.
         let _ = read.await;
     }
 }
 
-/// Logs that the files have changed; that they have not, if `is_told`.
+/// Logs that the files have changed, and if `is_told`, also that they have not.
 fn reload(tls: &Tls, is_told: bool) {
     let file = tls.files().certificate.display();
     match tls.reload() {

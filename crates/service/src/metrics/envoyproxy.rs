@@ -1,16 +1,16 @@
 //! The same counts under the names that dashboards for envoyproxy/ratelimit use. They come from its mapping from statsd
 //! to Prometheus.
 //!
-//! There a rule has the labels `domain`, `key1` and, below the first level, `key2`; deeper levels are dropped, so
-//! rules that differ only there are added up in one series. With `detailed_metric` or `value_to_metric`, these labels
-//! contain values of requests; hits beyond the maximum number of series, and hits that are given back, have labels
-//! without values. A rule that is unlimited is not counted.
+//! Under these names a rule has the labels `domain`, `key1` and, below the first level, `key2`; deeper levels are
+//! dropped, so rules that differ only there are added up in one series. With `detailed_metric` or `value_to_metric`,
+//! these labels contain values of requests; hits beyond the maximum number of series, and hits that are given back,
+//! have labels without values. A rule that is unlimited is not counted.
 //!
 //! Near and over are counted differently than in our own metrics, as if each hit had come by itself: in a request that is
 //! denied, only the hits beyond the limit are over it, those between the near-limit share and the limit are near it, and
-//! those below are neither. The names of its counters do not end in `_total`, as OpenMetrics requires; so the type is given
-//! as `unknown`, which readers that use these names accept. Counts that have no name there, or labels from requests, are
-//! left out. So is a counter that is zero: envoyproxy/ratelimit sends it with its first hit.
+//! those below are neither. OpenMetrics requires that names of counters end in `_total`, which these do not. So their type
+//! is given as `unknown`, which readers of these names accept. Counts that have no name in envoyproxy/ratelimit, or labels
+//! from requests, are left out. So is a counter that is zero: envoyproxy/ratelimit sends it with its first hit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -140,8 +140,8 @@ pub(crate) const RESPONSE_TIMES: &str = "ratelimit_service_response_times";
 /// The label of requests that took longer than the largest bound.
 const LONGEST_MS: &str = "1000";
 
-/// The counts of rules for StatsD: a name there has all levels of a rule, so these form one label. It also reports the
-/// times of requests, each as the smallest bound that is not exceeded.
+/// The counts of rules for StatsD: a name in StatsD has all levels of a rule, so these form one label. It also reports
+/// the times of requests, each as the smallest bound that is not exceeded.
 #[derive(Debug)]
 pub(crate) struct TheirPaths {
     pub(crate) cache: Arc<RuleCache>,
@@ -217,7 +217,7 @@ fn labels<'r>(domain: &'r str, levels: Levels<'_, '_>) -> Series<'r> {
     (domain, levels.next().unwrap_or_default(), levels.next())
 }
 
-/// Statsd separates names by these characters; in that mapping they become underscores.
+/// StatsD separates names by these characters; in the mapping to Prometheus they become underscores.
 fn sanitized(level: &str) -> String {
     level.replace([':', '|', '.'], "_")
 }

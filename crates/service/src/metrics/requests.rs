@@ -48,7 +48,7 @@ impl RequestOutcome {
         OUTCOMES[self as usize].1
     }
 
-    /// The outcome that the status of an answer over HTTP means.
+    /// The outcome that the HTTP status of an answer stands for.
     pub(crate) fn of(status: StatusCode) -> Self {
         match status {
             StatusCode::OK => Self::Allowed,

@@ -45,8 +45,8 @@ pub(super) struct Holder {
     pub(super) denies: bool,
     /// All leases that may be in force, the newest last.
     pub(super) leases: Vec<ShareLease>,
-    /// Set if no message can reach it: its stream has closed, or it has not come back after a restart. Its leases may
-    /// still be in force.
+    /// Set if no message can reach the holder: its stream has closed, or it has not come back after a restart. Its
+    /// leases may still be in force.
     pub(super) is_gone: bool,
     /// Whether the last message about its newest lease has arrived or is certain to.
     pub(super) is_sure: bool,

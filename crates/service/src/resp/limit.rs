@@ -179,7 +179,7 @@ fn text<'a>(name: &'static str, found: &'a [u8]) -> Result<&'a str, RespRefusal<
     std::str::from_utf8(found).map_err(|_| RespRefusal::Text { name, found })
 }
 
-/// Five numbers as for `CL.THROTTLE`, and the name of the limit; -1 where no limit says anything.
+/// Five numbers as for `CL.THROTTLE`, and the name of the limit; -1 for numbers that no limit gives.
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) -> RequestOutcome {
     tell(answer);
     let is_allowed = answer.is_allowed();

@@ -3,10 +3,10 @@
 //!
 //! | Command | Answer |
 //! |---|---|
-//! | `CL.THROTTLE key max_burst count_per_period period [quantity]` | five integers as of redis-cell: 1 if limited, limit (`max_burst` + 1), remaining, seconds until a retry or -1, seconds until the reset |
-//! | `THROTTLE key max_burst count_per_period period [quantity]` | five integers as of throttlecrab: 1 if allowed, limit (`max_burst`), remaining, seconds until the reset, seconds until a retry |
-//! | `TOLLGATE.CHECK domain cost key value [key value ...]` | as `CL.THROTTLE`, and the name of the limit; -1 where no rule says anything |
-//! | `TOLLGATE.PEEK domain cost key value [key value ...]` | the same, charging nothing |
+//! | `CL.THROTTLE key max_burst count_per_period period [quantity]` | five integers as in redis-cell: 1 if denied, limit (`max_burst` + 1), remaining, seconds until a retry or -1, seconds until the reset |
+//! | `THROTTLE key max_burst count_per_period period [quantity]` | five integers as in throttlecrab: 1 if admitted, limit (`max_burst`), remaining, seconds until the reset, seconds until a retry |
+//! | `TOLLGATE.CHECK domain cost key value [key value ...]` | as `CL.THROTTLE`, and the name of the limit; numbers that no rule gives are -1 |
+//! | `TOLLGATE.PEEK domain cost key value [key value ...]` | the same, but charges nothing |
 //! | `PING`, `ECHO`, `HELLO`, `AUTH`, `SELECT 0`, `CLIENT SETNAME`, `CLIENT SETINFO`, `COMMAND`, `INFO`, `QUIT` | as in Redis |
 //!
 //! # Bounds

@@ -103,7 +103,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// Answers one request. No further request is decided before a pause that it returns.
+    /// Answers one request. If it returns a pause, no further request is decided until that is over.
     fn answer(&mut self, mut words: RequestWords<'_>, out: &mut Vec<u8>) -> Option<Pause> {
         // Redis, too, answers nothing to an empty request.
         let name = words.next()?;
@@ -188,7 +188,7 @@ impl<'s> Session<'s> {
                 Some(part) if is_one_of(part, &["SETNAME", "SETINFO"]) => reply::simple(out, "OK"),
                 part => return Err(unknown_part("client", part)),
             },
-            // Clients that use COMMAND for completion manage without it.
+            // Clients use COMMAND for completion, and work without an answer.
             b"COMMAND" => match words.next() {
                 None => reply::array(out, 0),
                 Some(part) if is_one_of(part, &["DOCS", "INFO"]) => reply::array(out, 0),

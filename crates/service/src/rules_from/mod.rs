@@ -115,7 +115,7 @@ impl From<&Path> for RulesFrom {
 }
 
 impl From<&str> for RulesFrom {
-    /// Always a path, even if it has the form of an address.
+    /// The text is always a path, even if it has the form of an address.
     fn from(path: &str) -> Self {
         Self::Files(path.into())
     }

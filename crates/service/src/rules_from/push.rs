@@ -29,7 +29,7 @@ pub struct Pushed {
     pub is_new: bool,
 }
 
-/// Why texts were not written. The hash is unchanged, except that it may be written if the connection broke.
+/// Why texts were not written. The hash is unchanged, unless the connection broke: then it may have been written.
 ///
 /// ```
 /// use tollgate_service::{PushError, RedisRules};

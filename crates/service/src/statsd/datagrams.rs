@@ -33,7 +33,7 @@ impl StatsdReport {
             let is_news = !series.is_counter || !amount.is_zero();
             let lines = if is_news { form.lines(&series, amount) } else { Vec::new() };
             let text = lines.join("\n");
-            // No server would take it whole.
+            // The line does not fit into a datagram.
             if text.len() > MAX_DATAGRAM_BYTES {
                 too_long += 1;
                 continue;

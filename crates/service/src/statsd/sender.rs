@@ -195,7 +195,7 @@ impl StatsdSender {
     }
 }
 
-/// Of the addresses of a name, the one in use, or the next one if that has failed. There is at least one.
+/// The address in use among those of a name, or the next one if that has failed. There is at least one.
 fn next_of(found: &[SocketAddr], peer: Option<SocketAddr>, has_failed: bool) -> SocketAddr {
     let at = found.iter().position(|address| Some(*address) == peer);
     found[at.map_or(0, |at| (at + usize::from(has_failed)) % found.len())]

@@ -1,7 +1,8 @@
 //! [`SpanQueue`]: the SDK's queue of spans. It also counts those that were sent and lost, which the SDK does not.
 //!
 //! The SDK's processor sends spans from a thread of its own. This queue counts each span in before it gets there, and out
-//! once it is sent. So the bound is ours, and the SDK's own queue, which is as long, never drops a span uncounted.
+//! once it is sent. So this queue keeps the bound, and the SDK's own queue, which is as long, never drops a span
+//! uncounted.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! [`Traces`]: the collector that spans are sent to, and the requests that have one.
+//! [`Traces`]: the collector that spans are sent to, and which requests are traced.
 
 use std::fmt;
 
-/// The collector that spans are sent to, and the requests that have one.
+/// The collector that spans are sent to, and which requests are traced.
 ///
 /// The SDK's own variables are honoured, too: `OTEL_SERVICE_NAME` (default: `tollgate`), `OTEL_RESOURCE_ATTRIBUTES`,
 /// `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_EXPORTER_OTLP_TIMEOUT`, and the last two also with `TRACES_` after `OTLP_`.

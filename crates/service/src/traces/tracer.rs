@@ -157,7 +157,7 @@ fn is_sampled(span: &Span) -> bool {
 fn resource(options: &[(String, String)]) -> Resource {
     let found = Resource::builder().build();
     let is_known = |name: &'static str| {
-        // The SDK names a service without a name so, followed by the name of the executable.
+        // This is the SDK's name for a service without one, followed by the name of the executable.
         let is_found = |value: &Value| !value.as_str().starts_with("unknown_service");
         let of_variables = found.get(&Key::from_static_str(name));
         of_variables.is_some_and(|value| is_found(&value))

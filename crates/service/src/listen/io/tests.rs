@@ -41,7 +41,7 @@ async fn a_connection_that_ends_is_read_until_its_client_has_closed_it() {
     ends.await.unwrap();
 }
 
-/// Its input is ready at every poll, so there is no pause.
+/// The client's input is ready at every poll, so reading never pauses.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_stops_sending_is_closed_when_its_time_is_over() {
     let mut io = over(tokio::io::join(tokio::io::repeat(7), tokio::io::sink()));
