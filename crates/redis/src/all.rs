@@ -154,7 +154,7 @@ impl RedisJointDecision {
 ///
 /// In a cluster limits of different clients take several calls: all are looked at, then charged slot by slot. If a
 /// later slot denies after all, the charges are given back. Until then other requests may be denied for want of these
-/// units, and units whose return is lost stay charged. Neither admits a request wrongly.
+/// units, and units whose return is lost stay charged. In neither case is a request admitted wrongly.
 ///
 /// If the store fails, each limit decides as it would alone without the store; but again all are charged or none, and a
 /// limit with [`OnError::Deny`] denies the request. The same happens if the limits are of different stores, with the

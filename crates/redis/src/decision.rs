@@ -73,12 +73,12 @@ impl RedisDecision {
         Self { decision: told.into(), source, fault: Some(fault), stamp: 0, waited: false }
     }
 
-    /// The same, after the store was asked.
+    /// The same decision, marked as made after the store was asked.
     pub(crate) fn after_asking(self) -> Self {
         Self { waited: true, ..self }
     }
 
-    /// Whether this is a denial by an earlier answer of the store, which was not asked about this request.
+    /// Whether the request was denied by an earlier answer of the store, without asking the store again.
     pub(crate) fn is_remembered(&self) -> bool {
         self.source == Source::Lease && !self.waited && self.decision.is_denied()
     }

@@ -180,7 +180,7 @@ impl EnvoyproxyLimiter {
         match self.ask(ScriptVerb::LookAtCount, stem, 0).await {
             Ok((window, count, _)) => {
                 let decision = self.decision(count.saturating_add(hits), hits, window.left);
-                // The units left are reported without those of the request.
+                // The answer reports the units that are left before this request is charged.
                 if decision.is_allowed() { self.decision(count, 0, window.left) } else { decision }
             }
             Err(fault) => inner.peek_fallen_back(stem, hits, fault),

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate_elastic::HeadroomError;
 
 /// The number of steps of a whole headroom. The store gets a headroom as a number of steps of 1/32, rounded down. Each
-/// level, 0 included, is a word there: more of them would make each look dearer, and fewer would lend less than could
-/// be spared.
+/// level, 0 included, is a word there: more levels would make each look more expensive, and with fewer, less would be
+/// lent than could be spared.
 pub(crate) const WHOLE: u64 = 32;
 
 /// The price of `cost` units at headroom `level / WHOLE`, in parts; a unit has `unit` parts. `None` if nothing is lent.

@@ -86,7 +86,7 @@ impl Inner {
         decision.unwrap_or_else(|fault| self.fall_back(key, units, fault))
     }
 
-    /// Asks the store about this limit alone. In mode `async` the counts of this node learn what it says.
+    /// Asks the store about this limit alone. In mode `async` this node's counts learn from the reply.
     pub(crate) async fn ask(
         &self,
         verb: ScriptVerb,
@@ -109,8 +109,8 @@ impl Inner {
     }
 }
 
-/// The figures of a reply to a request of `units`, and the stamp of its charge. A denial is of the least that was asked
-/// for.
+/// The figures of a reply to a request of `units`, and the stamp of its charge. The cost in a denial is the least that
+/// was asked for.
 pub(crate) fn told(inner: &Inner, reply: &ScriptReply, units: Units) -> Result<(Told, u64), Fault> {
     let view = inner.view(reply)?;
     let charged = reply.parts.first().map_or(0, |seen| seen.units);

@@ -42,7 +42,7 @@ impl StoredKeys {
         let mut key = Vec::with_capacity(self.head.len() + client.len() + self.tail.len());
         key.extend_from_slice(&self.head);
         if client.len() > LONGEST {
-            key.extend_from_slice(b"%sha256-"); // begins no text: two digits would follow
+            key.extend_from_slice(b"%sha256-"); // in other texts two digits follow a `%`
             for byte in &digest(&SHA256, client).as_ref()[..DIGEST] {
                 append_digits(&mut key, *byte);
             }

@@ -75,7 +75,7 @@ const FINEST: u32 = 10;
 /// In any closed interval of length W, all nodes together lend at most `h * (burst + rate * W)` units, where h is the
 /// largest headroom that a loan of the interval was made at. The additions for the settings' mode and for a store that
 /// fails are on the crate's page. If a node keeps reporting, no other node lends by more than the highest headroom that
-/// it has had within twice the time to live. A report mints no units.
+/// the reporting node has had within twice the time to live. A report mints no units.
 ///
 /// A cost above `h * burst` is not lent at headroom h. A loan is charged to the pool alone.
 ///

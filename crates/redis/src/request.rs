@@ -118,8 +118,8 @@ impl RequestDecision {
         Self { is_remembered: decision.is_remembered(), ..by }
     }
 
-    /// Whether this is a denial by an earlier answer of the store, which was not asked about this request. Only a
-    /// single limit with leases can deny so.
+    /// Whether the request was denied by an earlier answer of the store, without asking the store again. Only a single
+    /// limit with leases can deny so.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -362,7 +362,8 @@ fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDec
             Ok(()) => {
                 let is_tried = |n: &usize| groups[*n].weight == Weight::Counts;
                 for n in (0..groups.len()).filter(|n| fits[*n] && is_tried(n)) {
-                    // If another request took the units in between, this one is still admitted, but not counted here.
+                    // If another request took the units in between, this request is still admitted, but not counted in
+                    // this group.
                     _ = charge(&seen, |group| group == n);
                 }
                 for one in seen.iter_mut().filter(|one| fits[one.group]) {

@@ -186,7 +186,7 @@ impl RedisLimiter {
     /// [`retry_after`](Denial::retry_after) and asks again, as long as that is within the wait. Such callers get their
     /// turns in no order, as with [`Entry::acquire`](tollgate::Entry::acquire), and each attempt is one call of the
     /// store. It does not ask again if the policy counts denials, since the store would count each of them, or if `wait`
-    /// is behind a number of units.
+    /// bounds the units ahead of the caller (`Wait::behind`).
     ///
     /// It sleeps no longer than the wait, and each call of the store takes at most the store's deadline besides. If the
     /// future is dropped before its turn, the place is given back as by [`cancel`](RedisLimiter::cancel), in a task of its

@@ -46,9 +46,9 @@ pub enum OnError {
     /// least 1, and `rate / nodes` for the time in isolation.
     #[default]
     Local,
-    /// They are admitted. There is no bound while the store is away.
+    /// Requests are admitted. There is no bound while the store is away.
     Allow,
-    /// They are denied.
+    /// Requests are denied.
     Deny,
 }
 

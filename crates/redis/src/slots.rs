@@ -78,8 +78,8 @@ pub(crate) async fn ask_one(
     Ok(ask_once(tolls, ask, due).await.unwrap_or(verdict))
 }
 
-/// Gives back this node's leases of the limits that deny, if these admit with them. Returns whether units were given
-/// back. If a request is denied in any case, nothing is given back, so no denial is counted twice.
+/// Gives back this node's leases of the limits that deny, if all of these would then admit. Returns whether units were
+/// given back. If a request is denied in any case, nothing is given back, so no denial is counted twice.
 async fn give_back_held(tolls: &[RedisToll<'_>], sights: &[Sight], due: Instant) -> bool {
     let denying = || tolls.iter().zip(sights).filter(|(_, sight)| !sight.seen.admits);
     let mut is_any = false;

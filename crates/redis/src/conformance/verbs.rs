@@ -314,7 +314,7 @@ fn places_of_any_size_wait_as_long_as_in_the_core() {
     }
 }
 
-/// The largest debt is reported to the unit, stored as text, and still there later.
+/// The largest debt is reported exactly, stored as text, and still there later.
 #[test]
 fn a_debt_ends_where_the_script_can_no_longer_count_it() {
     let server = Server::start();

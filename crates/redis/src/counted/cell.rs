@@ -300,7 +300,7 @@ mod tests {
         (0..3).for_each(|_| assert_eq!(admits(&mut cell, 0), Some(true)));
         assert_eq!((cell.report(), cell.report()), (Some(3), None));
         assert_eq!(admits(&mut cell, 10 * MS), Some(true));
-        // The others have admitted five meanwhile: of ten units three, five and one are used.
+        // The others have admitted five meanwhile: three, five and one of the ten units are used.
         cell.reported((&plan(), 0), &reply(8, 10_000), [0, 11 * MS]);
         assert_eq!(admits(&mut cell, 11 * MS), Some(true));
         assert_eq!(admits(&mut cell, 11 * MS), Some(false));

@@ -54,7 +54,7 @@ fn a_look_counts_for_its_time_and_an_own_report_until_it_is_told() {
     assert_eq!((headroom.level(200), headroom.send()), (Some(8), Some(8)));
     headroom.learn(Some(8), 300);
     assert_eq!([TTL_MS + 299, TTL_MS + 300].map(|now| headroom.level(now)), [Some(8), None]);
-    // First there is no report at all. Then a look finds one at a time that no clock reaches.
+    // First there is no report at all. Then a look finds one, at a time beyond every clock.
     headroom.learn(None, TTL_MS + 400);
     assert_eq!((headroom.send(), headroom.level(TTL_MS + 500)), (None, None));
     headroom.learn(Some(32), u64::MAX);
@@ -169,8 +169,8 @@ impl PoolWorld {
         self.nodes[node].learn(found, from);
     }
 
-    /// The most that a node may lend by. Each node that kept reporting bounds it by the highest level that reached the
-    /// store from it within twice the time to live.
+    /// The most that a node may lend by. A node that kept reporting sets a bound: the highest level that reached the
+    /// store from that node within twice the time to live. The least bound counts.
     fn bound(&self, by: usize) -> Option<u64> {
         let since = self.now_ms - 2 * TTL_MS;
         let told_by = |node: usize| {

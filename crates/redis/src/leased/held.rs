@@ -49,13 +49,13 @@ impl Inner {
 }
 
 impl HeldKey<'_> {
-    /// What the node has now.
+    /// The units of the node's leases now.
     pub(crate) fn glance(&self) -> Glance {
         let now_ns = self.inner.now_ns();
         self.set.look(self.key, |holding| holding.glance(now_ns)).unwrap_or_default()
     }
 
-    /// What the node has once no lease is on its way and expired units are given back.
+    /// The units of the node's leases once no lease is on its way and expired units are given back.
     pub(crate) async fn settled(&self, due: Instant) -> Result<Glance, Fault> {
         loop {
             let answered = self.set.answered.notified();
@@ -134,8 +134,8 @@ impl HeldKey<'_> {
         self.set.look(self.key, Holding::returned);
     }
 
-    /// What the node has before the store is asked under several limits. A look waits for a lease that is on its way; a
-    /// request does not.
+    /// The units of the node's leases before the store is asked under several limits. A look waits for a lease that is
+    /// on its way; a request does not.
     pub(crate) async fn before(&self, verb: ScriptVerb, due: Instant) -> Glance {
         match verb {
             ScriptVerb::Peek => self.settled(due).await.unwrap_or_else(|_| self.glance()),

@@ -4,8 +4,8 @@
 //! # What is left
 //! An answer reports the units that the store had left when it was last asked while no units were on their way from
 //! there, plus the units of this node's leases. Expired units are given back, and no others are on their way uncounted,
-//! so a lone node reports to the unit what the limit has left. It does not know what other nodes have taken since, for
-//! as long as a lease lives: a second at most.
+//! so a lone node reports exactly how many units the limit has left. It does not know what other nodes have taken
+//! since, for as long as a lease lives: a second at most.
 
 use std::time::Duration;
 

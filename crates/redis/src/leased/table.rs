@@ -162,7 +162,7 @@ mod tests {
 
     const TERMS: Terms = Terms { most: 8, poll_ns: 0, era: 0 };
 
-    /// Gives the key a lease that ends with the first second.
+    /// Gives the key a lease that lasts until the end of the first second.
     fn take(table: &LeaseTable, key: &[u8]) -> Option<()> {
         table.set(key).with(key, 0, |holding| {
             assert!(matches!(holding.spend(TERMS, 1, 0, 0), Spend::Ask(_)));

@@ -145,7 +145,7 @@ impl Beyond {
 pub(crate) enum Spend {
     /// The request is admitted. `more` is set if the next lease is due; the holding then waits for its outcome.
     Spent { stamp: u64, more: Option<LeaseWant> },
-    /// The store has denied as much, and is not asked again for this time.
+    /// The store has denied this cost, and is not asked again for this time.
     Denied { retry_ns: u64 },
     /// The caller that gets this asks the store; the holding waits for the outcome.
     Ask(LeaseWant),

@@ -3,7 +3,7 @@
 //! A thread that holds the lock of a key's [`Holding`](crate::leased::holding::Holding) puts units of its first lease
 //! in here, and takes back the rest before it does anything else with that lease. In between, a decision is one
 //! compare-and-swap on one word, which holds a *generation* and the units. The generation is even while the pool is
-//! closed and odd while it is filled, and every filling has another one.
+//! closed and odd while it is filled, and every filling has another generation.
 //!
 //! The end of the lease, its stamp and its policy are words of their own. A thread that gets units has read the words
 //! that belong to them: these words are written only while the pool is closed, and each filling has another generation,
@@ -26,8 +26,8 @@ pub(crate) struct UnitPool {
     until_ns: AtomicU64,
     stamp: AtomicU64,
     era: AtomicU64,
-    /// The units of the limit that are in no pool, for answers. It belongs to a filling if the generation is the same
-    /// after it was read.
+    /// The units of the limit that are in no pool, for answers. The number belongs to a filling if the generation has
+    /// not changed after the reading.
     remaining: AtomicU64,
     reset_ns: AtomicU64,
 }

@@ -173,7 +173,7 @@ local function alone(key, block, verb, tick, a, b, c, want, least, share)
 end
 
 -- The same for one limit under a fixed window, as the rules of Envoy have it. Returns nil if the key stores anything but
--- one state of this policy, or one that was written before the clock was set back.
+-- one state of this policy, or if that state was written before the clock was set back.
 local function alone_in_window(key, block, verb, tick, a, b, want, least, share)
   local mark = sub(block, MARK)
   local now = tick == 1 and now_us or div(now_us, tick)

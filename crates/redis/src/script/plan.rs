@@ -222,8 +222,8 @@ impl ScriptPlan {
             .behind(wait.max_behind().min(queue.max_behind()))
     }
 
-    /// Whether a denied request may ask again. It may not if the store counts each denial, or if the wait is behind a
-    /// number of units, since requests that ask again are stored nowhere and cannot be counted.
+    /// Whether a denied request may ask again. It may not if the store counts each denial, or if the wait is bounded by
+    /// the units ahead, since requests that ask again are stored nowhere and cannot be counted.
     pub(crate) fn asks_again(&self, wait: Wait) -> bool {
         let at_limit = self.policy.at_limit();
         let counts = at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some();

@@ -36,8 +36,8 @@
     }
   end
 
-  -- Charges every state with units that fit, or that were admitted without asking. That ends a row of denials. The
-  -- other states are filled at most, and never beyond their limits.
+  -- Charges every state with units that fit, or that were admitted without asking. That ends a row of denials. In the
+  -- other states the count rises to the limit at most.
   local function charge(record, asked, units)
     for i = 1, #record do
       local state = record[i]
@@ -142,7 +142,7 @@
     if verb == CHECK and charged then return units_of(limit.want, limit.least, limit.share, limit.room) end
     if verb ~= CHARGE then return 0 end
     if state.kind ~= GCRA then return min(limit.want, limit.room) end
-    -- A penalty charges nothing.
+    -- Nothing is charged during a penalty.
     if (state.ends or 0) > 0 then return 0 end
     return min(limit.want, div(max(deepest(state) - state.held[1], 0), state.b))
   end

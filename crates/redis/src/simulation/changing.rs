@@ -63,8 +63,8 @@ impl ChangeWorld {
             random % below
         };
         let count = 2 + draw(20);
-        // There are two to six policies, more than a key keeps. Each is tighter, wider, or tighter in rate or burst and wider
-        // in the other.
+        // There are two to six policies, and six are more than a key keeps. Some are tighter, some are wider, and some are
+        // tighter in rate or burst and wider in the other.
         let plans = (0..2 + draw(5)).map(|era| {
             let (rate, burst) = (5 + draw(1_000), 1 + draw(500));
             let plan = ScriptPlan::new(format!("{rate}/s burst {burst}").parse().unwrap()).unwrap();

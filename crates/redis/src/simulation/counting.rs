@@ -76,7 +76,8 @@ struct CountWorld {
     events: BinaryHeap<Reverse<(u64, usize)>>,
     pending: Vec<CountEvent>,
     nodes: Vec<CountNode>,
-    /// The time when all units that the store has counted will have drained, in parts since time 0.
+    /// The instant when all units that the store has counted will have drained, as the number of parts that drain from
+    /// time 0 until then.
     tat: u128,
     /// The same for all admitted units.
     owed: u128,

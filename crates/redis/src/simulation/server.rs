@@ -8,7 +8,7 @@ use crate::script::view::StateView;
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) plan: ScriptPlan,
-    /// The time when the whole debt will have drained, in parts of a unit since time 0.
+    /// The instant when the whole debt will have drained, as the number of parts that drain from time 0 until then.
     tat: u128,
     /// The `tat` of a replica or a file.
     saved: u128,

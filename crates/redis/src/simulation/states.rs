@@ -31,7 +31,7 @@ pub(crate) enum ChangeFlaw {
 #[derive(Clone, Copy, Debug)]
 struct SimulatedState {
     plan: ScriptPlan,
-    /// The time when the whole debt will have drained, in parts since time 0.
+    /// The instant when the whole debt will have drained, as the number of parts that drain from time 0 until then.
     tat: u128,
     /// The parts that were cut off.
     excess: u128,

@@ -47,7 +47,7 @@ impl Stage {
         self.reach(SENT) == IN_LINE
     }
 
-    /// The caller leaves. `true` if the request had been sent by then.
+    /// Notes that the caller leaves. `true` if the request had been sent by then.
     pub(crate) fn leave(&self) -> bool {
         self.reach(LEFT) == SENT
     }

@@ -67,7 +67,7 @@ struct SharedConnection {
 }
 
 /// The time for which a new connection to a cluster is kept. Each link of a node that is away finds that the connection
-/// does not work; without this time they would all the time replace the connection that the other links share.
+/// does not work, and would otherwise replace it again and again, although the other links share it.
 const KEPT: Duration = Duration::from_secs(1);
 
 /// A connection, and its number among those of its endpoint.

@@ -183,7 +183,7 @@ impl Flight {
         error.map(|error| FailedBatch { error, slot })
     }
 
-    /// Logs why a call was refused if the store goes on working: no line about an outage says it.
+    /// Logs why a call was refused, if the store goes on working: then no line about an outage says so.
     fn report_refusal(&self, error: &StoreError) {
         let is_told = matches!(error.fault, Fault::Script | Fault::Unexpected);
         if is_told && self.names.clock.refused.is_news(Instant::now()) {

@@ -1,10 +1,10 @@
 //! [`Redirects`]: connections to the nodes of a cluster that a slot is moving to.
 //!
-//! While a slot moves, its old node answers for a key that has moved that the new node has to be asked. The new node
-//! takes a call for the slot only directly after the command `ASKING`, so both are sent as one pipeline. The cluster's
-//! client sends them one after the other, and a command of another task in between would use up the `ASKING`. The
-//! client does not know the new node either, if that has no other slot yet. So these connections are made here when
-//! first needed, and kept until they fail.
+//! While a slot moves, its old node redirects calls for keys that have moved to the new node. The new node takes a call
+//! for the slot only directly after the command `ASKING`, so both are sent as one pipeline. The cluster's client sends
+//! them one after the other, and a command of another task in between would use up the `ASKING`. The client does not
+//! know the new node either, if that has no other slot yet. So these connections are made here when first needed, and
+//! kept until they fail.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -16,8 +16,8 @@ const EVERY: Duration = Duration::from_secs(5);
 /// The faults after which no reading works.
 const ENDS: [Fault; 3] = [Fault::Forbidden, Fault::Unexpected, Fault::Disconnected];
 
-/// Reads the number at intervals, as long as the connection stands and its user may; returns why it ended. So the loss
-/// of a server is noticed even if no request is sent to it.
+/// Reads the number at intervals, as long as the connection stands and its user has the right to; returns why it ended.
+/// So the loss of a server is noticed even if no request is sent to it.
 pub(crate) async fn watch_evictions(mut wire: Wire, counters: Arc<StoreCounters>) -> StoreError {
     loop {
         match wire.evicted().await {

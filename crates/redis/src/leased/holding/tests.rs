@@ -59,7 +59,7 @@ fn what_is_not_spent_in_time_is_gone() {
     let mut holding = Holding::default();
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
     holding.granted(TERMS, grant(10, 0), 5 * MS);
-    // Just before a thousandth less than a second after it was asked for, the lease has not ended.
+    // The lease ends a second, less a thousandth, after it was asked for. Just before that it has not ended.
     assert!(is_spent(spend(&mut holding, 1, 998 * MS)));
     assert!(matches!(spend(&mut holding, 1, 999 * MS), Spend::Ask(_)));
     assert_eq!(holding.left(), 0);
@@ -220,7 +220,7 @@ fn an_answer_that_was_under_way_does_not_know_what_was_charged_beside_it() {
     let before = holding.glance(0);
     holding.charged_beside(3);
     assert_eq!((known(&holding), holding.glance(0).asks), (47, before.asks + 1));
-    // No units were under way, so the next answer counts it.
+    // No units were under way, so the next answer includes this charge.
     holding.see(TERMS, Beyond { remaining: 47, reset_ns: 0 });
     assert_eq!(known(&holding), 47);
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
