@@ -1,4 +1,4 @@
-//! Several limits of one request: all are charged, or none.
+//! Decides one request under several limits: charges all of them, or none.
 
 use tollgate::{Decision, JointDenial, Told};
 
@@ -48,8 +48,8 @@ impl RedisJointDecision {
         self.answer.is_none_or(|(_, decision)| decision.is_allowed())
     }
 
-    /// The toll, counted from 0, that denied: of several that did the one with the longest wait. `None` if the request
-    /// was admitted.
+    /// The index of the toll that denied, from 0. If several did, it is the one with the longest wait. `None` if the
+    /// request was admitted.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -63,8 +63,8 @@ impl RedisJointDecision {
         decision.is_denied().then_some(index)
     }
 
-    /// The toll, counted from 0, whose decision [`decision`](RedisJointDecision::decision) is, whether it admits or
-    /// denies. `None` only if there were no tolls.
+    /// The index, from 0, of the toll whose decision [`decision`](RedisJointDecision::decision) returns, whether it
+    /// admits or denies. `None` only if there were no tolls.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -77,8 +77,8 @@ impl RedisJointDecision {
         self.answer.map(|(index, _)| index)
     }
 
-    /// The one decision that answers for all: of the limits that denied, the one with the longest wait; if
-    /// none did, the one with the fewest units left.
+    /// The decision that answers for all limits: the denial with the longest wait; if no limit denied, the permit with
+    /// the fewest units left.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -120,7 +120,7 @@ impl RedisJointDecision {
     /// The answer as a `Result`, for `?`.
     ///
     /// # Errors
-    /// The denial with the longest wait and which of the tolls it is of, if denied.
+    /// If the request is denied: the denial with the longest wait, and the index of its toll.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -135,11 +135,11 @@ impl RedisJointDecision {
         }
     }
 
-    /// The denial with the longest wait; if none denied, the permit with the fewest units left.
+    /// Chooses the denial with the longest wait; if no limit denied, the permit with the fewest units left.
     fn of(decisions: impl Iterator<Item = Told>, source: Source, fault: Option<Fault>) -> Self {
         let rank = |told: &Told| match told.allowed {
-            // The largest rank answers: permits by how little they leave, above them denials by their waits, and
-            // above all denials of costs that never fit.
+            // The largest rank answers. Permits rank by how little they leave, denials above them by their waits, and
+            // denials of costs that never fit above all.
             true => (0, u128::from(u64::MAX - Decision::from(*told).remaining())),
             false if told.cost > told.limit => (2, 0),
             false => (1, told.retry_after.as_nanos()),
@@ -150,15 +150,15 @@ impl RedisJointDecision {
 }
 
 /// Decides one request under several limits of one store, in one call: all are charged, or none. Always
-/// asks the store, also for limits with leases.
+/// asks the store, even for limits with leases.
 ///
-/// In a cluster limits of different clients take several calls: all are looked at, then charged one slot after the
-/// other, and given back if a later one denies after all. Meanwhile other requests may be denied for the units that
-/// are given back, and units whose return is lost stay charged; no request is admitted for it.
+/// In a cluster limits of different clients take several calls: all are looked at, then charged slot by slot. If a
+/// later slot denies after all, the charges are given back. Until then other requests may be denied for want of these
+/// units, and units whose return is lost stay charged. In neither case is a request admitted wrongly.
 ///
-/// If the store fails, each limit decides as it would alone without the store, but again all are charged or none, and
-/// one of [`OnError::Deny`] denies. The same happens if the limits are of different stores, which is
-/// [`Fault::MixedStores`].
+/// If the store fails, each limit decides as it would alone without the store; but again all are charged or none, and a
+/// limit with [`OnError::Deny`] denies the request. The same happens if the limits are of different stores, with the
+/// fault [`Fault::MixedStores`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -177,7 +177,7 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
     let Some(first) = tolls.first() else {
         return RedisJointDecision::of(std::iter::empty(), Source::Store, None);
     };
-    // One limit named twice is one limit, which is asked for the sum.
+    // A limit that is named twice is asked once, for the sum of the costs.
     let mut sums: Vec<RedisToll<'_>> = Vec::with_capacity(tolls.len());
     for toll in tolls {
         match sums.iter_mut().find(|sum| sum.is_same_limit(toll)) {
@@ -216,13 +216,14 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
     joint
 }
 
-/// What the store says of one limit. If another denied, this one was charged nothing.
+/// The store's decision for one limit. If another limit denied, this one was charged nothing.
 pub(crate) fn said(toll: &RedisToll<'_>, sight: &Sight, admitted: bool) -> Told {
     let Sight { seen, now_us, held } = sight;
     let view = StateView { plan: &toll.inner().plan, state: &seen.state, now_us: *now_us };
     let charged = if admitted || !seen.admits { toll.cost } else { 0 };
     let told = view.told(seen.admits, charged);
-    // The store denies a request under several limits that does not fit there, whatever this node holds in leases.
+    // The store denies a request under several limits that does not fit there, even if this node's leases have room for
+    // it.
     let held = if seen.admits { *held } else { 0 };
     Told { remaining: told.remaining.saturating_add(held).min(told.limit), ..told }
 }
@@ -230,7 +231,7 @@ pub(crate) fn said(toll: &RedisToll<'_>, sight: &Sight, admitted: bool) -> Told 
 /// Decides without the store: all limits are charged in their shares, or none.
 fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> RedisJointDecision {
     let degraded = |told: Vec<Told>, source| {
-        // In the order of the tolls.
+        // The decisions, in the order of the tolls.
         let place = |toll: &RedisToll<'_>| sums.iter().position(|sum| sum.is_same_limit(toll));
         let told = tolls.iter().filter_map(|toll| place(toll).map(|n| told[n])).collect::<Vec<_>>();
         RedisJointDecision::of(told.into_iter(), source, Some(fault))
@@ -238,7 +239,7 @@ fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> R
     let ruled = |sum: &RedisToll<'_>| sum.inner().ruled(sum.cost, sum.cost);
     let is_local = |sum: &&RedisToll<'_>| sum.inner().on_error == OnError::Local;
     let rules: Vec<Told> = sums.iter().filter(|sum| !is_local(sum)).map(ruled).collect();
-    // Links have isolation clocks of their own. The least of them is taken: shares regain least by it.
+    // Links have isolation clocks of their own. The least of their times is taken, since shares regain least by it.
     let now = sums.iter().map(RedisToll::isolated).min().unwrap_or_default();
     let mut local = Vec::new();
     for sum in sums.iter().filter(is_local) {
@@ -252,7 +253,7 @@ fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> R
         told.push(match sum.inner().on_error {
             OnError::Local => {
                 let peeked = sum.inner().share.peek(sum.key, sum.cost, now);
-                // Either all shares were charged or none, whatever this later look finds.
+                // All shares were charged or none. This later look cannot change that.
                 if is_allowed { Told { allowed: true, cost: sum.cost, ..peeked } } else { peeked }
             }
             _ => ruled(sum),
@@ -270,7 +271,7 @@ mod tests {
     use super::*;
     use crate::{RedisLimiter, Settings, Store};
 
-    /// A look after the charge would find that the cost does not fit.
+    /// The cost fits exactly, so a look after the charge would find that it does not fit again.
     #[tokio::test]
     async fn without_the_store_a_request_that_takes_all_of_a_share_is_told_that_it_may_go() {
         let store = Store::open("redis://127.0.0.1:1/").unwrap();

@@ -1,4 +1,4 @@
-//! [`RedisDecision`]: the answer to one request, and where it was decided.
+//! [`RedisDecision`]: the answer to one request, and its source.
 
 use tollgate::{Decision, Denial, Permit, Told};
 
@@ -15,13 +15,13 @@ use crate::error::Fault;
 pub enum Source {
     /// The store itself.
     Store,
-    /// This process, within a lease, or because the store had said when to ask again.
+    /// This process, within a lease, or because the store had said when to ask again after a denial.
     Lease,
-    /// This process, by what it and the other nodes had counted a moment ago.
+    /// This process, by its own counts and those that the other nodes had reported a moment ago.
     Count,
     /// This process, within its share of the limit, because the store failed.
     Share,
-    /// No count: the store failed, and [`OnError`](crate::OnError) alone says what becomes of the request.
+    /// No count: the store failed, and [`OnError`](crate::OnError) alone decides the request.
     Rule,
 }
 
@@ -60,7 +60,7 @@ pub struct RedisDecision {
     source: Source,
     fault: Option<Fault>,
     stamp: u64,
-    /// Whether it waited for what the store answered.
+    /// Whether the decision waited for the store's answer.
     waited: bool,
 }
 
@@ -73,12 +73,12 @@ impl RedisDecision {
         Self { decision: told.into(), source, fault: Some(fault), stamp: 0, waited: false }
     }
 
-    /// The same, after the store was asked.
+    /// The same decision, marked as made after the store was asked.
     pub(crate) fn after_asking(self) -> Self {
         Self { waited: true, ..self }
     }
 
-    /// Whether it is a denial by what the store had said before, which was not asked about this request.
+    /// Whether the request was denied by an earlier answer of the store, without asking the store again.
     pub(crate) fn is_remembered(&self) -> bool {
         self.source == Source::Lease && !self.waited && self.decision.is_denied()
     }
@@ -152,8 +152,8 @@ impl RedisDecision {
         self.fault
     }
 
-    /// The decision, for code that takes one. Its figures are those at the moment of the decision; within a lease,
-    /// what is left besides this node's units, and when it comes back, is what the store said when it was last asked.
+    /// The decision, for code that takes one. Its figures are those at the moment of the decision. Within a lease, the
+    /// units left besides this node's own, and the times at which units come back, are from the store's last answer.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -209,7 +209,7 @@ impl RedisDecision {
 #[derive(Clone, Copy, Debug)]
 pub struct RedisPermit {
     permit: Permit,
-    /// When, or in which window, the store charged it; `None` if the store did not.
+    /// The time or window in which the store charged it; `None` if the store did not.
     stamp: Option<u64>,
 }
 
@@ -232,7 +232,7 @@ impl RedisPermit {
         self.permit
     }
 
-    /// This permit for at most so many of its units: to refund those that were charged and not used.
+    /// This permit for at most `units` of its units, to refund those that were charged and not used.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

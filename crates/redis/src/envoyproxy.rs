@@ -6,18 +6,18 @@
 //! over the limit: the count after it is above the limit
 //! ```
 //!
-//! START is when the window began, in seconds of Unix time by this node's clock, a multiple of the window's length. It is
-//! read anew for each request, and followed back, too, where it is set back: what nodes share is the key, so all of them
-//! have to go by the clock that they can agree on. Going back into a window finds what is counted there. The
-//! same two commands, but sent to the script of the other limits: so a batch of them is one call, with the same
-//! deadline, breaker and metrics.
+//! START is the beginning of the window, in seconds of Unix time, a multiple of the window's length. It follows this
+//! node's system clock, which is read for each request, even when that is set back: the nodes share the key, so all have
+//! to go by the clock that they can agree on. When the clock goes back into a window, the counts of that window are found
+//! again. The two commands are those of envoyproxy/ratelimit, but sent through the script of the other limits, so a batch
+//! of them is one call, with the same deadline, breaker and metrics.
 //!
 //! # What is bounded
-//! The store tells each count to one request. So in one window of a key, all nodes of both programs together admit no more
-//! units than the limit and those that are given back in that window. They may admit fewer, since denied requests are
-//! counted, too.
-//! Limits of one request are counted one by one: what one denies stays charged to the others. Clocks that differ by d
-//! count in different windows for d: as at any edge of fixed windows, up to twice the limit passes around it.
+//! The store returns each value of a count to one request only. So in one window of a key, all nodes of both programs
+//! together admit no more units than the limit and those that are given back in that window. They may admit fewer, since
+//! denied requests are counted, too. Limits of one request are counted one by one: if one denies, the others stay
+//! charged. Clocks that differ by d count in different windows for d; as at any edge of fixed windows, up to twice the
+//! limit passes around it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ const LENGTHS: [u64; 7] = [1, 60, 3_600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 
 /// A limit that is counted in the keys of envoyproxy/ratelimit.
 ///
 /// A client is named by its *stem*: the domain and each key and value of its descriptor, each with a `_` behind it, as in
-/// `shop_user_alice_`. Different descriptors may have one stem, as there.
+/// `shop_user_alice_`. Different descriptors may have the same stem, as in envoyproxy/ratelimit.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -63,9 +63,9 @@ pub struct EnvoyproxyLimiter {
     prefix: Arc<[u8]>,
     window_s: u64,
     clock: Clock,
-    /// Of this process.
+    /// The seed of this process.
     random: RandomState,
-    /// How often keys without a count are logged.
+    /// Limits how often keys without a count are logged.
     log: Arc<Limiter>,
 }
 
@@ -73,20 +73,21 @@ pub struct EnvoyproxyLimiter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyWindow {
     key: Vec<u8>,
-    /// How long it lasts from now on.
+    /// The time until the window ends.
     left: Duration,
 }
 
 impl EnvoyproxyLimiter {
-    /// The longest time by which a key outlives its window: a random part of it is added to each, as
+    /// The longest time by which a key outlives its window. A random part of it is added to the life of each key, as
     /// envoyproxy/ratelimit does by default (`EXPIRATION_JITTER_MAX_SECONDS`).
     pub const MAX_JITTER: Duration = Duration::from_secs(300);
 
-    /// A limit whose keys begin with `prefix` (`CACHE_KEY_PREFIX`; there empty by default). Of the settings the mode, the
-    /// name and the part mean nothing here.
+    /// Makes a limit whose keys begin with `prefix` (envoyproxy/ratelimit's `CACHE_KEY_PREFIX`, by default empty). The
+    /// settings' mode, name and part have no meaning here.
     ///
     /// # Errors
-    /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is no fixed window of one of its units.
+    /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is not a fixed window of one of its
+    /// units.
     pub fn new(store: &Store, settings: Settings, prefix: &str) -> Result<Self, BuildError> {
         let policy = settings.policy;
         let window_s = policy.quota().period().as_secs();
@@ -116,7 +117,7 @@ impl EnvoyproxyLimiter {
         Ok(Self { limiter, ..Self::new(store, settings.keys(1), prefix)? })
     }
 
-    /// A limiter of the same keys, for a request that brings a limit of so many hits in the window.
+    /// A limiter of the same keys, for a request that brings a limit of `hits` in the window.
     ///
     /// # Errors
     /// As [`RequestLimits::with_limit`].
@@ -138,7 +139,7 @@ impl EnvoyproxyLimiter {
         Ok(Self { limiter: with_limit(&self.limiter, hits, on_error)?, ..self.clone() })
     }
 
-    /// The same limit, with windows of what [this clock's `wall`](Clock::wall) reads. Without it, of the system's clock.
+    /// The same limit, with windows by [this clock's `wall`](Clock::wall). By default, they go by the system's clock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -179,7 +180,7 @@ impl EnvoyproxyLimiter {
         match self.ask(ScriptVerb::LookAtCount, stem, 0).await {
             Ok((window, count, _)) => {
                 let decision = self.decision(count.saturating_add(hits), hits, window.left);
-                // What is told to be left is that without the request.
+                // The answer reports the units that are left before this request is charged.
                 if decision.is_allowed() { self.decision(count, 0, window.left) } else { decision }
             }
             Err(fault) => inner.peek_fallen_back(stem, hits, fault),
@@ -189,7 +190,7 @@ impl EnvoyproxyLimiter {
     /// Gives hits back in the window in force, never below a count of 0, and returns how many came back.
     ///
     /// # Errors
-    /// Why the store did not do it. It may nevertheless have.
+    /// Why the store did not confirm it. It may have done it nevertheless.
     pub async fn uncharge(&self, stem: impl AsRef<[u8]>, hits: u64) -> Result<u64, Fault> {
         self.ask(ScriptVerb::Uncount, stem.as_ref(), hits).await.map(|(_, _, given)| given)
     }
@@ -197,12 +198,12 @@ impl EnvoyproxyLimiter {
     /// Forgets the count of the window in force.
     ///
     /// # Errors
-    /// Why the store did not do it. It may nevertheless have.
+    /// Why the store did not confirm it. It may have done it nevertheless.
     pub async fn reset(&self, stem: impl AsRef<[u8]>) -> Result<(), Fault> {
         self.ask(ScriptVerb::Reset, stem.as_ref(), 0).await.map(|_| ())
     }
 
-    /// The window, the count after it, and what was given back.
+    /// Asks the store. Returns the window, its count afterwards, and the hits that were given back.
     async fn ask(
         &self,
         verb: ScriptVerb,
@@ -211,7 +212,7 @@ impl EnvoyproxyLimiter {
     ) -> Result<(KeyWindow, u64, u64), Fault> {
         let inner = &self.limiter.inner;
         let window = self.window(stem);
-        // So that keys whose windows end together do not all expire at once.
+        // The jitter keeps keys whose windows end together from expiring all at once.
         let jitter_s = self.random.hash_one(&window.key) % Self::MAX_JITTER.as_secs();
         let units = Units { share: self.window_s + jitter_s, ..Units::owed(hits) };
         let links = &inner.store.links;
@@ -221,7 +222,7 @@ impl EnvoyproxyLimiter {
         let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
         match seen.state {
             State::Fixed { count, .. } if !seen.broken => Ok((window, count, seen.units)),
-            // The key holds something that is no count.
+            // The key's value is not a count.
             _ => {
                 inner.counters().add(StoreEvent::Broken, 1);
                 inner.counters().fault(Fault::Unexpected);
@@ -272,7 +273,8 @@ mod tests {
         EnvoyproxyLimiter::new(&store, Settings::new(policy.parse().unwrap()), prefix)
     }
 
-    /// The keys that the tests of envoyproxy/ratelimit expect at these times, and others of the same form.
+    /// Compares with the keys that the tests of envoyproxy/ratelimit expect at these times, and with others of the same
+    /// form.
     #[tokio::test]
     async fn a_key_is_the_prefix_the_stem_and_when_the_window_began() {
         for (policy, prefix, stem, now_s, key, left_s) in [
@@ -311,7 +313,7 @@ mod tests {
         }
     }
 
-    /// Nodes that have run for days, one of them through a clock that was set back, have one key each second.
+    /// Nodes that have run for days, one of them while its clock was set back, have the same key each second.
     #[tokio::test]
     async fn a_node_has_the_key_of_the_clock_as_it_is_however_old_it_is_and_whatever_was_set() {
         let clock = ManualClock::new();
@@ -322,7 +324,7 @@ mod tests {
             assert_eq!(own, fresh.with_clock(clock.clone()).window(b"a_"));
             assert_eq!(own.key, format!("a_{now_s}").into_bytes());
         }
-        // Without a clock it is the system's own, and not one that follows it from ahead.
+        // By default the clock is the system's own, and not one that follows it and may be ahead.
         let default = limiter("fixed-window 10/365d", "").unwrap();
         let system = Clock::monotonic().wall().as_nanos() / 1_000_000_000 / (365 * 86_400);
         assert_eq!(default.window(b"").key, (system * 365 * 86_400).to_string().into_bytes());

@@ -17,14 +17,14 @@ use tollgate::Policy;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The address is not understood, or the certificates given with it.
+    /// The address, or the certificates given with it, are not valid.
     Address {
         /// Why. Passwords are not repeated.
         reason: String,
     },
-    /// A store works on tokio, and was opened outside of it.
+    /// The store was opened outside of a tokio runtime, which it needs.
     NoRuntime,
-    /// A window, or a segment of one, that Redis' clock cannot tell: it counts microseconds.
+    /// A window, or a segment of one, that is too fine for Redis' clock, which counts microseconds.
     WindowTooFine {
         /// The length of the window or segment.
         window: Duration,
@@ -39,7 +39,7 @@ pub enum BuildError {
         /// The policy.
         policy: Box<Policy>,
     },
-    /// A policy of which only the store can decide, in another mode than [`Mode::Exact`](crate::Mode::Exact).
+    /// A policy that only the store can decide, in another mode than [`Mode::Exact`](crate::Mode::Exact).
     OnlyExact {
         /// The policy.
         policy: Box<Policy>,
@@ -48,23 +48,23 @@ pub enum BuildError {
     },
     /// The policy's share for one node cannot be counted.
     NoNodes,
-    /// A share of the limit for one node that cannot be counted.
+    /// The share of one node cannot be counted.
     Share {
         /// The policy.
         policy: Box<Policy>,
         /// The number of nodes.
         nodes: u64,
-        /// Why not.
+        /// Why it cannot be counted.
         reason: String,
     },
-    /// A policy that envoyproxy/ratelimit does not count by.
+    /// A policy that envoyproxy/ratelimit does not have.
     NotOfEnvoyproxy {
         /// The policy.
         policy: Box<Policy>,
     },
     /// A setting that is out of range.
     Setting {
-        /// Which.
+        /// The name of the setting.
         setting: &'static str,
         /// What would be accepted.
         accepted: &'static str,
@@ -115,7 +115,7 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Why the store did not decide. What was asked may nevertheless have been charged.
+/// Why the store did not decide. The request may have been charged nevertheless.
 ///
 /// ```
 /// use tollgate_redis::Fault;
@@ -127,7 +127,7 @@ impl std::error::Error for BuildError {}
 pub enum Fault {
     /// There was no reply within the deadline.
     Deadline,
-    /// There is no connection that answers in time, and another is being tried for in the background.
+    /// No connection answers in time; the store is trying to connect again in the background.
     Unreachable,
     /// The connection broke while the request was under way.
     Disconnected,
@@ -149,7 +149,7 @@ pub enum Fault {
     ClusterDown,
     /// The replica has lost its master.
     MasterDown,
-    /// The server wants other credentials.
+    /// The server requires other credentials.
     Unauthenticated,
     /// The user may not do this.
     Forbidden,
@@ -189,7 +189,7 @@ impl Fault {
         Self::ClocksApart,
     ];
 
-    /// What a server's error code means: the first word of its message.
+    /// The fault for a server's error code, which is the first word of its message.
     pub(crate) fn of_code(code: &str) -> Self {
         match code {
             "NOSCRIPT" => Self::NoScript,
@@ -208,7 +208,8 @@ impl Fault {
         }
     }
 
-    /// What an error of the client means. With sentinels or a cluster, it may have found no server to connect to.
+    /// The fault for an error of the client. With sentinels or a cluster, the client may have found no server to
+    /// connect to.
     fn of(error: &redis::RedisError) -> Self {
         const NOBODY: [redis::ErrorKind; 3] = [
             redis::ErrorKind::ClusterConnectionNotFound,
@@ -225,7 +226,7 @@ impl Fault {
         }
     }
 
-    /// Whether what was asked was certainly not done: it was not sent, or refused before anything was written.
+    /// Whether the request was certainly not carried out: it was not sent, or refused before anything was written.
     pub(crate) fn is_refusal(self) -> bool {
         matches!(
             self,
@@ -271,23 +272,23 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// A fault, and in what words it was told: by the server, by the system, or by the client of the store.
+/// A fault, and its message from the server, the system, or the client library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoreError {
     pub(crate) fault: Fault,
     pub(crate) said: Option<Arc<str>>,
 }
 
-/// No more of the words is kept: they end up in a line of a log.
+/// The maximum length of a message that is kept, since it ends up in a line of a log.
 const WORDS: usize = 300;
 
 impl StoreError {
-    /// What an error of the client means.
+    /// The error for an error of the client library.
     pub(crate) fn of(error: &redis::RedisError) -> Self {
         Self::said(Fault::of(error), error)
     }
 
-    /// What an error means that came in place of a reply.
+    /// The error for a server error that came in place of a reply.
     pub(crate) fn of_server(error: &redis::ServerError) -> Self {
         Self::said(Fault::of_code(error.code()), error)
     }

@@ -1,4 +1,4 @@
-//! How requests are decided, at once, while the store fails: by [`OnError`].
+//! Decides requests while the store fails, at once, by [`OnError`].
 
 use tollgate::Told;
 
@@ -35,7 +35,8 @@ impl Inner {
         let limit = self.plan.limit;
         let allowed = self.on_error == OnError::Allow && cost <= limit;
         let cost = if allowed { charged } else { cost };
-        // Nothing is known of what is used: told is that nothing is left of L, and not that it is exceeded.
+        // The used units are not known. So the answer says that nothing is left of the limit, and not that it is
+        // exceeded.
         let (soft_bp, remaining) = (self.plan.soft_bp, self.plan.beyond());
         let (retry_after, reset_after, penalty) = (RETRY, RETRY, false);
         Told { allowed, cost, limit, soft_bp, remaining, retry_after, reset_after, penalty }

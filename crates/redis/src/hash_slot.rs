@@ -1,8 +1,8 @@
-//! Which slot of a cluster a key is in: CRC16 of its hash tag, as the Redis Cluster specification says.
+//! The slot of a cluster that a key is in: the CRC16 of its hash tag, as the Redis Cluster specification says.
 
 use std::sync::OnceLock;
 
-/// The slots of a cluster.
+/// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
 /// CRC-16/XMODEM of each byte.
@@ -22,8 +22,8 @@ const TABLE: [u16; 256] = {
     table
 };
 
-/// The slot of a key: that of its hash tag, which is what stands between the first `{` and the next `}`, or of the
-/// whole key if it has none or an empty one.
+/// The slot of a key: that of its hash tag, the text between the first `{` and the next `}`. If the tag is missing or
+/// empty, the whole key decides.
 pub(crate) fn of_key(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let inside = &key[open + 1..];
@@ -37,7 +37,7 @@ pub(crate) fn of_key(key: &[u8]) -> u16 {
     tag.unwrap_or(key).iter().fold(0, next) % SLOTS
 }
 
-/// A number that is in this slot, written in decimal digits.
+/// A number whose decimal digits, as a key, are in this slot.
 pub(crate) fn number_in(slot: u16) -> u32 {
     static NUMBERS: OnceLock<Box<[u32]>> = OnceLock::new();
     let numbers = NUMBERS.get_or_init(|| {
@@ -48,7 +48,7 @@ pub(crate) fn number_in(slot: u16) -> u32 {
             if entry.is_none() {
                 *entry = Some(number);
                 missing -= 1;
-                // A CRC of six digits takes every value.
+                // The CRCs of six digits take every value.
                 if missing == 0 {
                     break;
                 }
@@ -63,7 +63,7 @@ pub(crate) fn number_in(slot: u16) -> u32 {
 mod tests {
     use super::*;
 
-    /// The specification's test value, and slots that a redis-server has told (`CLUSTER KEYSLOT`).
+    /// Compares with the specification's test value, and with slots from a redis-server (`CLUSTER KEYSLOT`).
     #[test]
     fn slots_are_those_of_the_specification() {
         assert_eq!(of_key(b"123456789"), 0x31c3 % SLOTS);

@@ -1,47 +1,48 @@
-//! [`Headroom`]: what a node of a pool knows of the headroom that all nodes have reported. Why it is right is at the head
-//! of pool.rs.
+//! [`Headroom`]: the headroom that all nodes of a pool have reported, as far as one node knows it. The argument for it is
+//! at the head of pool.rs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_elastic::HeadroomError;
 
-/// A headroom is told to the store as so many steps of 1/32, rounded down. Each step above 0 and 0 itself is a word
-/// there: more of them would make each look dearer, fewer would lend less than could be spared.
+/// The number of steps of a whole headroom. The store gets a headroom as a number of steps of 1/32, rounded down. Each
+/// level, 0 included, is a word there: more levels would make each look more expensive, and with fewer, less would be
+/// lent than could be spared.
 pub(crate) const WHOLE: u64 = 32;
 
-/// What one unit costs at headroom `level / WHOLE`, in parts of which a unit has `unit`; for so many units. `None` if
-/// nothing is lent.
+/// The price of `cost` units at headroom `level / WHOLE`, in parts; a unit has `unit` parts. `None` if nothing is lent.
 pub(crate) fn price(cost: u64, unit: u64, level: u64) -> Option<u64> {
     let whole = u128::from(cost).checked_mul(u128::from(unit))?.checked_mul(u128::from(WHOLE))?;
     u64::try_from(whole.div_ceil(u128::from(Some(level).filter(|level| *level > 0)?))).ok()
 }
 
-/// A node's own reports, and what it last saw of those of all: one word, so that no loan finds a report in neither.
+/// A node's own reports, and its last look at those of all nodes. They are one word, so that no loan misses a report
+/// that moves from one to the other.
 #[derive(Debug)]
 pub(crate) struct Headroom {
     word: AtomicU64,
-    /// How long a look counts.
+    /// The time for which a look counts.
     ttl_ms: u64,
 }
 
-/// What the word holds.
+/// The parts of the word.
 #[derive(Clone, Copy)]
 struct Known {
-    /// Until when the last look counts, in milliseconds.
+    /// The time until which the last look counts, in milliseconds.
     until_ms: u64,
-    /// The least level of all nodes that the last look found.
+    /// The least level of all nodes at the last look.
     seen: Level,
-    /// What the store is being told, or was told without an answer.
+    /// The level that was sent to the store and is not answered.
     sent: Level,
-    /// The least level that was reported here since.
+    /// The least level that was reported here since then.
     reported: Level,
 }
 
-/// A level, or [`NONE`], which is above all.
+/// A level, or [`NONE`], which is above all levels.
 type Level = u64;
 
 const NONE: Level = WHOLE + 1;
-/// A level takes so many bits.
+/// The number of bits of a level.
 const BITS: u32 = 6;
 const LATEST_MS: u64 = u64::MAX >> (3 * BITS);
 
@@ -70,12 +71,12 @@ impl Headroom {
 
     fn update(&self, change: impl Fn(Known) -> Known) -> Known {
         let next = |word| Some(change(Known::read(word)).word());
-        // Relaxed, also in `level`: the word is all there is, and orders nothing else.
+        // Relaxed, also in `level`: the word is the whole state, and orders no other memory.
         let before = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         change(Known::read(before.unwrap_or_else(|word| word)))
     }
 
-    /// A report of this node. Until it is known to have reached the store, this node lends by no more.
+    /// Enters a report of this node. Until it is known to have reached the store, this node lends by no more than it.
     pub(crate) fn report(&self, headroom: f64) -> Result<(), HeadroomError> {
         if !(0.0..=1.0).contains(&headroom) {
             return Err(HeadroomError { found: headroom });
@@ -91,15 +92,16 @@ impl Headroom {
         Ok(())
     }
 
-    /// The level that the store is to be told of, if there is one. It is told of one at a time, and is to answer
-    /// ([`learn`](Headroom::learn)) before this is asked again; otherwise it is told of it again.
+    /// The level to send to the store, if there is one. There is one at a time: if this is called again before the
+    /// store has answered ([`learn`](Headroom::learn)), the level is sent again.
     pub(crate) fn send(&self) -> Option<u64> {
         let send =
             |known: Known| Known { sent: known.sent.min(known.reported), reported: NONE, ..known };
         some(self.update(send).sent)
     }
 
-    /// The store was told, and answered a look that was asked for at `asked_ms`, by this node's clock.
+    /// Enters the store's answer: it has the level that was sent, and found this level at a look that was asked for at
+    /// `asked_ms`, by this node's clock.
     pub(crate) fn learn(&self, found: Option<u64>, asked_ms: u64) {
         let (until_ms, seen) = (asked_ms.saturating_add(self.ttl_ms), found.unwrap_or(NONE));
         self.update(|known| Known { until_ms, seen, sent: NONE, ..known });

@@ -1,4 +1,4 @@
-//! [`Inner`]: what the clones of a limiter share.
+//! [`Inner`]: the state that the clones of a limiter share.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Inner {
         self.store.now_ns()
     }
 
-    /// Whether both have the same store, name and policy, and so the same answer for every key.
+    /// Whether both limiters have the same store, name and policy, and so the same answer for every key.
     pub(crate) fn is_same_limit(&self, other: &Self) -> bool {
         self.is_same_store(other) && self.keys.head == other.keys.head && self.plan == other.plan
     }
@@ -49,12 +49,12 @@ impl Inner {
         Arc::ptr_eq(&self.store.links, &other.store.links)
     }
 
-    /// The slot that a key's limit is in; 0 if the store is one server. Limits of one slot are asked in one call.
+    /// The slot that a key's limit is in; 0 if the store is one server. Limits in the same slot are asked in one call.
     pub(crate) fn slot(&self, key: &[u8]) -> u16 {
         if self.store.links.is_cluster() { hash_slot::of_key(&self.keys.of(key)) } else { 0 }
     }
 
-    /// The link by which the store is asked about a key.
+    /// The link over which the store is asked about a key.
     pub(crate) fn link(&self, key: &[u8]) -> &Arc<Link> {
         self.store.links.of(self.slot(key))
     }
@@ -86,7 +86,7 @@ impl Inner {
         decision.unwrap_or_else(|fault| self.fall_back(key, units, fault))
     }
 
-    /// Asks the store about this limit alone. In mode `async` the counts of this node learn what it says.
+    /// Asks the store about this limit alone. In mode `async` this node's counts learn from the reply.
     pub(crate) async fn ask(
         &self,
         verb: ScriptVerb,
@@ -102,15 +102,15 @@ impl Inner {
         Ok(reply)
     }
 
-    /// What the store says of this limit, in a reply about it alone.
+    /// The state of this limit, in a reply about it alone.
     pub(crate) fn view<'a>(&'a self, reply: &'a ScriptReply) -> Result<StateView<'a>, Fault> {
         let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
         Ok(StateView { plan: &self.plan, state: &seen.state, now_us: reply.now_us })
     }
 }
 
-/// The figures of a reply to a request of so many units, and the stamp of its charge. What is denied is the least that was
-/// asked for.
+/// The figures of a reply to a request of `units`, and the stamp of its charge. The cost in a denial is the least that
+/// was asked for.
 pub(crate) fn told(inner: &Inner, reply: &ScriptReply, units: Units) -> Result<(Told, u64), Fault> {
     let view = inner.view(reply)?;
     let charged = reply.parts.first().map_or(0, |seen| seen.units);

@@ -1,14 +1,14 @@
-//! [`StoredKeys`]: what the keys of a limit are called in the store.
+//! [`StoredKeys`]: the names of a limit's keys in the store.
 //!
 //! ```text
 //! prefix:name:{client}     prefix:name:part:{client}     prefix:name:part:{client}+log
 //! ```
 //!
-//! What is in braces is the hash tag, which alone decides the slot of a cluster: so the clients of a limit are spread
-//! over all nodes, and the limits of one client, of whatever name and part, are in one slot and decided by one call.
-//! A client without a text has an empty tag. Then the whole key decides, and the limits lie apart.
+//! The text in braces is the hash tag, which alone decides the slot of a cluster. So the clients of a limit are spread
+//! over all nodes, and the limits of one client, whatever their names and parts, are in one slot and decided by one
+//! call. An empty client has an empty tag: then the whole key decides, and its limits are in different slots.
 //!
-//! A client is written as it is, so that operators can read it. Bytes that are no text, white space, `%`, `{` and `}`
+//! A client is written as it is, so that operators can read it. Bytes that are not UTF-8, white space, `%`, `{` and `}`
 //! are written as `%` and two hexadecimal digits each. A client of more than [`LONGEST`] bytes is written as its digest.
 //! No two clients have the same text, unless their digests collide.
 
@@ -18,22 +18,22 @@ use crate::script::plan::{PlanKind, ScriptPlan};
 
 /// The longest client, in bytes, that is written in full.
 const LONGEST: usize = 128;
-/// Bytes of a digest that are written: no two clients can be found that have so many in common.
+/// The number of bytes of a digest that are written: enough that nobody can find two clients with the same ones.
 const DIGEST: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct StoredKeys {
-    /// With the brace before the client.
+    /// The beginning of each key, up to the brace before the client.
     pub(crate) head: Vec<u8>,
     tail: &'static [u8],
 }
 
 impl StoredKeys {
-    /// The prefix, the name and the part have none of `{`, `}` and `:`, so no two limits make the same key.
+    /// The prefix, the name and the part contain none of `{`, `}` and `:`, so no two limits have the same key.
     pub(crate) fn new(prefix: &str, name: &str, part: &str, plan: &ScriptPlan) -> Self {
         let colon = if part.is_empty() { "" } else { ":" };
         let head = format!("{prefix}:{name}{colon}{part}:{{").into_bytes();
-        // What a log stores is of another kind, so it has keys of its own.
+        // A log stores another kind of value, so it has keys of its own.
         let tail = if matches!(plan.kind, PlanKind::Log { .. }) { "}+log" } else { "}" };
         Self { head, tail: tail.as_bytes() }
     }
@@ -42,7 +42,7 @@ impl StoredKeys {
         let mut key = Vec::with_capacity(self.head.len() + client.len() + self.tail.len());
         key.extend_from_slice(&self.head);
         if client.len() > LONGEST {
-            key.extend_from_slice(b"%sha256-"); // begins no text: two digits would follow
+            key.extend_from_slice(b"%sha256-"); // in other texts two digits follow a `%`
             for byte in &digest(&SHA256, client).as_ref()[..DIGEST] {
                 append_digits(&mut key, *byte);
             }
@@ -124,7 +124,7 @@ mod tests {
         let digest = text(format!("{longest}x").as_bytes());
         assert_eq!(digest.len(), "%sha256-".len() + 2 * DIGEST);
         assert_ne!(digest, text(format!("{longest}y").as_bytes()));
-        // A client that is called like a digest is another one.
+        // A client whose name looks like a digest stays a different one.
         assert_eq!(text(digest.as_bytes()), digest.replace('%', "%25"));
     }
 

@@ -17,16 +17,16 @@ use crate::settings::{Mode, OnError, Settings};
 use crate::share::LocalShare;
 use crate::store::Store;
 
-/// One limit for each key, over all nodes that use the same store and name.
+/// A limit for each key, over all nodes that use the same store and name.
 ///
-/// To change its policy, build another of the same name and drop this one: what was spent stays spent, and what
-/// this one holds in leases or counts the other takes over. See *When a limit changes* on the crate's page.
+/// To change its policy, build another of the same name and drop this one: spent units stay spent, and the new limiter
+/// takes over the leases and counts of this one. See *When a limit changes* on the crate's page.
 ///
 /// A decision never fails and never takes longer than the store's deadline: if the store does not make it,
-/// [`OnError`](crate::OnError) does, and [`RedisDecision::fault`] says why. What the store did not answer counts as
-/// charged.
+/// [`OnError`](crate::OnError) does, and [`RedisDecision::fault`] says why. A request that the store did not answer may
+/// have been charged there.
 ///
-/// The clock is the store's, so no verb takes a time. Keys are bytes; what they are called in the store is on the crate's page.
+/// The clock is the store's, so no verb takes a time. Keys are bytes; the crate's page has their names in the store.
 ///
 /// Clones are the same limiter, and share its leases.
 ///
@@ -44,17 +44,17 @@ use crate::store::Store;
 #[derive(Clone, Debug)]
 pub struct RedisLimiter {
     pub(crate) inner: Arc<Inner>,
-    /// In mode `async`: when the last clone drops it, the task reports once more and ends.
+    /// Set in mode `async`: when the last clone drops this, the task reports once more and ends.
     #[expect(dead_code, reason = "it ends the task when it is dropped")]
     pub(crate) alive: Option<Arc<oneshot::Sender<()>>>,
 }
 
 impl RedisLimiter {
-    /// A limiter on a store.
+    /// Makes a limiter on a store.
     ///
     /// # Errors
     /// As [`Settings::check`]; also if the table of the local shares cannot be built: for too many keys, or
-    /// too large a burst (see [`tollgate::KeyedLimiter`]).
+    /// for too large a burst (see [`tollgate::KeyedLimiter`]).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -87,7 +87,7 @@ impl RedisLimiter {
         self.inner.plan.policy()
     }
 
-    /// What becomes of requests while the store does not answer.
+    /// How requests are decided while the store does not answer.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -140,8 +140,8 @@ impl RedisLimiter {
         decision
     }
 
-    /// [`check`](RedisLimiter::check) for callers that cannot wait: decides from the units that this node holds in
-    /// leases, or by its counts. `None` if the store would have to be asked; then nothing was charged.
+    /// [`check`](RedisLimiter::check) for callers that cannot wait: decides from the units of this node's leases, or by
+    /// its counts. `None` if the store would have to be asked; then nothing was charged.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -166,8 +166,8 @@ impl RedisLimiter {
         inner.spend_held(table, key.as_ref(), cost)
     }
 
-    /// Would a request of `cost` units be admitted? Charges nothing. Always asks the store; with leases,
-    /// what other nodes hold counts as spent, and what this one holds as left.
+    /// Would a request of `cost` units be admitted? Charges nothing. Always asks the store. With leases, the units that
+    /// other nodes hold count as spent, and those that this one holds as left.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -183,15 +183,14 @@ impl RedisLimiter {
         self.inner.look_at(key.as_ref(), cost).await
     }
 
-    /// Gives back what a permit of this limiter and key has charged, and returns how many units that was,
-    /// rounded up. As [`Entry::refund`](tollgate::Entry::refund): what has drained meanwhile, since the
-    /// store charged it, cannot be given back, and a window gives back only while it is the one that
-    /// was charged.
+    /// Gives back the charge of a permit of this limiter and key, and returns how many units came back, rounded up. As
+    /// with [`Entry::refund`](tollgate::Entry::refund), units that have drained since the store charged them cannot be
+    /// given back, and a window gives units back only while it is the one that was charged.
     ///
     /// A permit that the store did not charge gives back nothing.
     ///
     /// # Errors
-    /// Why the store did not do it. It may nevertheless have.
+    /// Why the store did not confirm it. It may have done it nevertheless.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -218,9 +217,9 @@ impl RedisLimiter {
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 
-    /// For a node that leaves: gives back the units that it holds, as far as they have not drained, and returns how
-    /// many that were. In mode `Async` it reports what it has admitted, and returns 0. Without this its units stay
-    /// charged until they drain, and what it has not reported may be lost.
+    /// For a node that leaves: gives back the units of its leases, as far as they have not drained, and returns how
+    /// many came back. In mode `Async` it reports the units that it has admitted, and returns 0. Without this its units
+    /// stay charged until they drain, and unreported units may be lost.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

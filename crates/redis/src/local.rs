@@ -1,8 +1,8 @@
-//! [`Local`]: what this process holds of a limit, in leases or counts. It outlives a change of the policy.
+//! [`Local`]: the leases or counts of a limit in this process. They outlive a change of the policy.
 //!
-//! A limiter with another policy takes over what the limiter of the same name has left, also if that was dropped.
-//! Units in leases are given back under the policy that they were charged under; what was admitted and not reported is
-//! still to be reported. What the store said under the old policy is forgotten: how much is left, and when it comes back.
+//! A limiter with another policy takes over from the limiter of the same name, even if that was dropped. Units in leases
+//! are given back under the policy that they were charged under; admitted units that were not reported are still
+//! reported. The store's answers under the old policy (the units left, and the times when they come back) are forgotten.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,16 +13,17 @@ use crate::leased::table::LeaseTable;
 use crate::script::plan::ScriptPlan;
 use crate::settings::{Mode, Settings};
 
-/// Of so many policies it is known what their numbers in leases mean: as many as a key keeps states of.
+/// The number of policies that are kept, so that the stamps in leases can be understood: as many as a key keeps states
+/// for.
 const PLANS: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Local {
-    /// The last policies, the one in force at the end, and the number of each.
+    /// The last policies, each with its number; the one in force is the last.
     plans: Mutex<Vec<(u64, ScriptPlan)>>,
-    /// In mode `leased`.
+    /// Set in mode `leased`.
     pub(crate) leases: Option<LeaseTable>,
-    /// In mode `async`.
+    /// Set in mode `async`.
     pub(crate) counts: Option<CountTable>,
 }
 
@@ -36,7 +37,7 @@ impl Local {
         }
     }
 
-    /// The policy of a number, if it was one of the last.
+    /// The policy with a number, if it is one of the last.
     pub(crate) fn plan_of(&self, era: u64) -> Option<ScriptPlan> {
         let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         plans.iter().find(|(number, _)| *number == era).map(|(_, plan)| *plan)
@@ -49,7 +50,7 @@ impl Local {
         plans.drain(..older);
     }
 
-    /// Whether it can be dropped without loss. A task holds the counts until they are reported.
+    /// Whether this can be dropped without loss. A task keeps the counts until they are reported.
     fn is_idle(&self, now_ns: u64) -> bool {
         self.leases.as_ref().is_none_or(|table| table.is_idle(now_ns))
     }
@@ -77,8 +78,8 @@ struct KeptLocal {
     era: u64,
 }
 
-/// The [`Local`] of every limit of a store, by what its keys begin with. There are no more entries than there are
-/// limits, and limits that there were when the last one was built.
+/// The [`Local`] of every limit of a store, by the beginning of its keys. The entries are those of the limits that
+/// exist, and of some that existed when the last one was built.
 #[derive(Debug, Default)]
 pub(crate) struct Locals(Mutex<HashMap<Vec<u8>, KeptLocal>>);
 
@@ -143,7 +144,7 @@ mod tests {
             Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, charged_us: 0, beyond };
         settle(&local, &|holding| holding.granted(terms, grant, 0));
         drop(local);
-        // The limiter is gone, but its units are not.
+        // The limiter is gone, but its units are still there.
         let (local, era) = of(&locals, "a", &settings("110/h"), 0);
         let new = Terms { era, ..terms };
         assert_eq!(era, 1);
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!((units, stamp.at, stamp.era), (10, 7, 0));
         assert_eq!(local.plan_of(0), Some(settings("100/h").plan().unwrap()));
         assert_eq!(local.plan_of(1), Some(settings("110/h").plan().unwrap()));
-        // A caller that still has the old policy asks, too, before it spends units of the new one.
+        // A caller that still has the old policy also asks before it spends units of the new one.
         let grant = Grant { units: 8, stamp: 9, ..grant };
         settle(&local, &|holding| holding.granted(new, grant, 0));
         let known = |terms| set.look(b"key", |holding| holding.known(terms).remaining);
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(kept(&locals), 2);
         of(&locals, "c", &settings("100/h"), second);
         assert_eq!(kept(&locals), 1, "of neither anything is left");
-        // With another mode or table size it begins anew.
+        // With another mode or table size, the limit begins anew.
         let (first, _) = of(&locals, "c", &settings("100/h"), second);
         let (other, _) = of(&locals, "c", &settings("100/h").keys(11), second);
         assert!(!Arc::ptr_eq(&first, &other));

@@ -21,14 +21,14 @@ pub struct RequestLimits {
 }
 
 impl RequestLimits {
-    /// Opens the keys of one window length on a store. The policy of the settings is a fixed window; its number has no meaning.
-    /// Every decision asks the store, whatever mode the settings name.
+    /// Opens the keys of one window length on a store. The settings' policy is a fixed window; its number has no meaning. Every
+    /// decision asks the store, whatever the settings' mode.
     ///
     /// While the store does not answer, a key has one share for all limits that its requests bring: the limit of the request
     /// divided by the number of nodes, at least 1 and at most 100,000,000.
     ///
     /// # Errors
-    /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is no plain fixed window.
+    /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is not a plain fixed window.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -54,11 +54,11 @@ impl RequestLimits {
         Ok(Self { any: build(store, settings, share)? })
     }
 
-    /// A limiter of the same keys, for a request that brings a limit of so many units in the window. Under each limit a key
-    /// counts what was admitted under all of them.
+    /// A limiter of the same keys, for a request that brings a limit of `units` in the window. A key counts the units that
+    /// were admitted under all of these limits together.
     ///
     /// # Errors
-    /// The number is 0, or more in a second than can be counted.
+    /// The number is 0, or more per second than can be counted.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,11 +1,11 @@
-//! What a limit has left: what the store says, and what this node knows besides.
+//! Looks at what a limit has left: the store's figure, corrected by this node's leases or counts.
 //!
-//! In mode `leased` the store counts units as spent that are in leases of this node. While a lease is on its way, the
-//! node cannot tell whether the store's answer counts it, so the lease is waited for. If another is asked for in the
-//! meantime, the look is repeated; after some attempts only what is left for certain is told.
+//! In mode `leased` the store counts units in this node's leases as spent. While a lease is on its way, the node does
+//! not know whether the store's answer counts it, so it waits for the lease. If another lease is asked for in the
+//! meantime, the look is repeated; after some attempts only the units that are certainly left are reported.
 //!
-//! In mode `async` the store has not heard of what was admitted here and not reported. While a report is on its way,
-//! the node cannot tell whether the store has heard of it: the look is repeated in the same way.
+//! In mode `async` the store does not count units that were admitted here and not reported. While a report is on its
+//! way, the node does not know whether the store's answer counts it, so the look is repeated in the same way.
 
 use tokio::time::{Instant, timeout_at};
 
@@ -16,7 +16,7 @@ use crate::error::Fault;
 use crate::inner::Inner;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 
-/// How often the store is asked at most because units were on their way.
+/// The maximum number of looks if units are on their way each time.
 const LOOKS: u32 = 4;
 
 impl Inner {
@@ -75,12 +75,12 @@ impl Inner {
     }
 }
 
-/// What is to be reported of a key, once no report is on its way.
+/// The units of a key that are not reported, once no report is on its way.
 async fn reported(counts: &CountTable, key: &[u8], due: Instant) -> Result<Unheard, Fault> {
     loop {
         let answered = counts.answered.notified();
         tokio::pin!(answered);
-        // First the notification is armed, so that no answer is missed, and only then the count is looked at.
+        // The notification is armed before the count is looked at, so that no answer is missed.
         answered.as_mut().enable();
         let unheard = counts.unheard(key);
         if !unheard.is_under_way {

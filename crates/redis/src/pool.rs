@@ -1,37 +1,39 @@
 //! [`SharedPool`]: units that all nodes together can spare, lent to callers that are over their own quota.
 //!
 //! # One pool
-//! As a `SparePool` of `tollgate-elastic`, it is one limit of GCRA at its full rate, here a [`RedisLimiter`] and one key in
-//! the store. At headroom h a unit costs 1/h of a unit, counted in parts of units and rounded up. A report of headroom
-//! writes nothing into that key, so it mints nothing. The prices of the loans of all nodes in a closed interval of length W
-//! are at most what the limiter's mode admits there, `burst + rate * W` in mode `Exact`. A unit's price is at least 1/h for
-//! the largest headroom h that a loan of the interval was priced at; so they are at most `h * (burst + rate * W)` units.
+//! Like a `SparePool` of `tollgate-elastic`, the pool is one GCRA limit at its full rate; here it is a [`RedisLimiter`]
+//! with one key in the store. At headroom h a unit costs 1/h of a unit, counted in parts of units and rounded up. A report
+//! of headroom writes nothing into that key, so it mints nothing. The prices of the loans of all nodes in a closed interval
+//! of length W are at most what the limiter's mode admits there, `burst + rate * W` in mode `Exact`. A unit's price is at
+//! least 1/h, where h is the largest headroom that a loan of the interval was priced at. So the loans are at most
+//! `h * (burst + rate * W)` units.
 //!
 //! # Whose headroom
-//! The least that a node has reported within a time to live. That is what is wanted of what stands behind all nodes, such
-//! as a database: each of them may lend all of it away, so the node that finds it slow is believed. Where each node spares
-//! what is its own, a `SparePool` for each is right, and needs no store. A mean is right for neither: a busy node would lend
-//! by what idle ones spare.
+//! The headroom in force is the least that a node has reported within a time to live. That is right for a resource behind
+//! all nodes, such as a database: each node may lend all of it away, so the node that finds it slow is believed. If each
+//! node spares resources of its own, a `SparePool` for each is right, and needs no store. A mean is right for neither: a
+//! busy node would lend by the headroom of idle ones.
 //!
 //! # Reports are timers
-//! A headroom is one of 33 levels. Each level is a word in the store: a GCRA limit that a report fills, whatever is in it,
-//! and that drains in the time to live. So a level has been reported lately if its word is not empty, and the headroom is
-//! that of the lowest such level. Reports need no order and may come twice: a full word stays as it is. No list of nodes
-//! is kept, nothing grows with their number, and a node that is gone is forgotten since nothing fills its word again. One
-//! call fills a word and looks at all.
+//! A headroom is one of 33 levels. Each level is a word in the store: a GCRA limit that a report fills, whatever its debt
+//! was, and that drains in the time to live. So a level has been reported lately if its word is not empty, and the
+//! headroom is that of the lowest such level. Reports may come in any order, and twice: a full word stays as it is. No
+//! list of nodes is kept, and nothing grows with their number. A node that is gone is forgotten, since it fills its word
+//! no more. One call fills a word and looks at all.
 //!
 //! # How old a headroom is
 //! A node looks four times in a time to live. A look counts for a time to live from when it was *asked* for, by the node's
 //! own clock, so a late answer counts for less; no two clocks are compared. Until the node's own reports have reached the
-//! store, it lends by the least of them. So: what a node has reported, and goes on to report, every other node lends by
-//! after a quarter of the time to live and the time of a call, if the store answers, and after twice the time to live
-//! whatever happens: those that do not reach the store lend nothing by then. A rise counts after a time to live, when the
-//! lower word has drained. What was never reported, or too long ago, or cannot be looked at, lends nothing.
+//! store, it lends by the least of them. If a node keeps reporting a headroom, every other node lends by no more than that
+//! after a quarter of the time to live and the time of a call, if the store answers. After twice the time to live this
+//! holds whatever happens, since nodes that do not reach the store lend nothing by then. A rise counts after a time to
+//! live, when the lower word has drained. If no headroom was reported, or only too long ago, or a node cannot look at it,
+//! nothing is lent.
 //!
 //! # When the store fails
-//! A loan that the store does not decide is denied, or taken from the node's share, by the settings' [`OnError`]; and once
-//! the last look is too old, nothing is lent in any case. A store that comes back empty has forgotten what was lent, as with
-//! any limit. It has forgotten the reports, too: nodes may lend by those of a few until the others report again.
+//! A loan that the store does not decide is denied, or taken from the node's share, by the settings' [`OnError`]. Once the
+//! last look is too old, nothing is lent in any case. A store that comes back empty has forgotten all loans, as with any
+//! limit. It has forgotten the reports, too: nodes may lend by the reports of a few until the others report again.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -52,27 +54,28 @@ use crate::settings::{OnError, Settings};
 use crate::store::Store;
 use crate::store::counter::StoreTotal;
 
-/// The units of a level's word: it drains in a time to live, and one that was just filled lacks less than a unit.
+/// The units of a level's word. It drains in a time to live, and a word that was just filled lacks less than a unit.
 const TIMER: u64 = 1_024;
 
-/// How often a node looks in a time to live.
+/// The number of looks of a node in a time to live.
 const LOOKS: u32 = 4;
 
-/// The finest parts of a unit that prices are counted in: 2^10.
+/// The logarithm of the largest number of parts of a unit: prices are counted in parts, of which a unit has at most
+/// 2^10.
 const FINEST: u32 = 10;
 
-/// What all nodes together can spare, lent to callers that are over their own quota.
+/// The units that all nodes together can spare, lent to callers that are over their own quota.
 ///
-/// All nodes with the same store, name and policy share one pool. The policy is what they may lend together when what they
-/// protect is idle. Nodes [report](SharedPool::report_headroom) their headroom; the least that was reported within the
-/// time to live is in force at all of them, in steps of 1/32, rounded down. At headroom h the pool is a bucket h times as
-/// large that fills at h times the rate. If no node reports, it lends nothing.
+/// All nodes with the same store, name and policy share one pool. The policy says how much they may lend together when the
+/// resource that they protect is idle. Nodes [report](SharedPool::report_headroom) their headroom; the least that was
+/// reported within the time to live is in force at all of them, in steps of 1/32, rounded down. At headroom h the pool is
+/// a bucket h times as large that fills at h times the rate. If no node reports, it lends nothing.
 ///
 /// # What it guarantees
-/// In any closed interval of length W all nodes together lend at most `h * (burst + rate * W)` units, h being the largest
-/// headroom that a loan of the interval was made at; with the additions that the crate's page states for the settings'
-/// mode and for a store that fails. No node lends by a headroom that another has not had for twice the time to live, if
-/// that one goes on to report. A report mints nothing.
+/// In any closed interval of length W, all nodes together lend at most `h * (burst + rate * W)` units, where h is the
+/// largest headroom that a loan of the interval was made at. The additions for the settings' mode and for a store that
+/// fails are on the crate's page. If a node keeps reporting, no other node lends by more than the highest headroom that
+/// the reporting node has had within twice the time to live. A report mints no units.
 ///
 /// A cost above `h * burst` is not lent at headroom h. A loan is charged to the pool alone.
 ///
@@ -102,10 +105,10 @@ pub struct SharedPool {
     inner: Arc<PoolNode>,
 }
 
-/// What the clones of a pool share.
+/// The state that the clones of a pool share.
 #[derive(Debug)]
 struct PoolNode {
-    /// Its units are parts of the pool's.
+    /// The limiter of the pool. Its units are parts of the pool's units.
     limiter: RedisLimiter,
     /// The client of the limiter's only key.
     client: Vec<u8>,
@@ -117,17 +120,17 @@ struct PoolNode {
     /// The keys of the levels' words, from 0 on.
     levels: Vec<Vec<u8>>,
     unknown: StoreTotal,
-    /// The store is told of one report at a time.
+    /// Locked while the store is sent a report: there is one at a time.
     refreshing: Mutex<()>,
 }
 
 impl SharedPool {
-    /// A pool on a store. A report counts for `ttl`, from 100 ms to an hour: it should be several times as long as the time
-    /// between two reports of a node.
+    /// Makes a pool on a store. A report counts for `ttl`, from 100 ms to an hour; it should be several times as long as
+    /// the time between two reports of a node.
     ///
     /// # Errors
-    /// As [`RedisLimiter::new`]; also for a policy that is not plain `gcra`, for [`OnError::Allow`], by which a pool without
-    /// its store would lend without a bound, and for a time to live out of range.
+    /// As [`RedisLimiter::new`]; also for a policy that is not plain `gcra`, for [`OnError::Allow`], with which a pool
+    /// without its store would lend without a bound, and for a time to live out of range.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -161,7 +164,7 @@ impl SharedPool {
         let (name, ttl_ms) =
             (settings.name.clone(), u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         let (unit, limiter) = in_parts(store, settings)?;
-        // No part of a limit's name has a colon in it.
+        // The part of a limit's name never contains a colon.
         let level = |level: u64| {
             let part = format!("{part}:headroom-{level:02}");
             StoredKeys::new(&store.prefix, &name, &part, &timer).of(&client)
@@ -176,12 +179,12 @@ impl SharedPool {
         Ok(Self { inner })
     }
 
-    /// Says what share of the pool can be spared as this node sees it: 0 for none, 1 for all. As often as you like: the
-    /// store is told of the least that was reported since it was last told, four times in the time to live. A node that
-    /// stops reporting has no say any more after the time to live.
+    /// Reports the share of the pool that can be spared as this node sees it: 0 for none, 1 for all. It may be called
+    /// often: four times in the time to live, the store is sent the least share reported since the last time. The
+    /// reports of a node that stops reporting count no longer after the time to live.
     ///
     /// # Errors
-    /// A share below 0 or above 1, or that is no number. The headroom stays as it was.
+    /// The share is below 0 or above 1, or not a number. The headroom stays as it was.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -220,8 +223,8 @@ impl SharedPool {
         self.inner.level().map(share)
     }
 
-    /// Lends what a limit, local or elsewhere, has denied for now ([`Denial::is_for_now`]). The loan counts in parts of
-    /// units, and is only of use for [`give_back`](SharedPool::give_back).
+    /// Lends the units that a limit, local or in a store, has denied for now ([`Denial::is_for_now`]). The loan counts
+    /// in parts of units, and is only of use for [`give_back`](SharedPool::give_back).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -254,11 +257,11 @@ impl SharedPool {
         node.limiter.check_n(&node.client, price).await.into_result().ok()
     }
 
-    /// Takes a loan back, as far as it has not drained since: for a request that something else has denied. A loan is given
-    /// back once.
+    /// Takes a loan back, as far as it has not drained since. Use it for a request that something else has denied, and only
+    /// once for each loan.
     ///
     /// # Errors
-    /// Why the store did not do it. It may nevertheless have.
+    /// Why the store did not confirm it. It may have done it nevertheless.
     pub async fn give_back(&self, loan: RedisPermit) -> Result<(), Fault> {
         self.inner.limiter.refund(&self.inner.client, loan).await.map(|_| ())
     }
@@ -266,13 +269,13 @@ impl SharedPool {
     /// Reports and looks at once, not only when the background task does: for start-up and tests.
     ///
     /// # Errors
-    /// Why the store did not answer. What was reported is kept, to be told later.
+    /// Why the store did not answer. The report is kept, and sent later.
     pub async fn refresh(&self) -> Result<(), Fault> {
         self.inner.refresh().await
     }
 
-    /// How many requests were lent nothing because the headroom was not known. What the pool decided itself is counted as
-    /// any decision is, in [`Store::stats`].
+    /// How many requests were lent nothing because the headroom was not known. The pool's own decisions are counted like
+    /// any other, in [`Store::stats`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -300,18 +303,18 @@ impl PoolNode {
         self.headroom.level(self.now_ms())
     }
 
-    /// Tells the store what was reported here, and learns what all have reported.
+    /// Sends the store the report of this node, and learns the least report of all nodes.
     async fn refresh(&self) -> Result<(), Fault> {
         let _one = self.refreshing.lock().await;
         let told = self.headroom.send();
         let part = |(level, key): (u64, &Vec<u8>)| {
-            // As much as there is room for: a full word has none, and stays.
+            // It takes as much as there is room for: a full word has none, and stays.
             let want = if told == Some(level) { TIMER } else { 0 };
             ScriptPart::new(key.clone(), self.timer, Units { least: 0, ..Units::up_to(want) })
         };
         let parts = (0..).zip(&self.levels).map(part).collect();
         let (inner, asked_ms) = (&self.limiter.inner, self.now_ms());
-        // The words lie where the limiter's key does.
+        // The words are in the same slot as the limiter's key.
         let ask = ScriptRequest { verb: ScriptVerb::Check, parts };
         let reply = inner.link(&self.client).call(ask, inner.due()).await?;
         let is_empty = |state: &State| matches!(state, State::Gcra { debt: 0 });
@@ -321,9 +324,9 @@ impl PoolNode {
     }
 }
 
-/// The limiter of a pool, and how many of its units are one of the pool's: as many as its numbers allow.
+/// The limiter of a pool, and the number of parts of a unit: as many as the limiter's numbers allow.
 fn in_parts(store: &Store, settings: Settings) -> Result<(u64, RedisLimiter), BuildError> {
-    // There is one key.
+    // A pool has one key.
     let settings = Settings { keys: 1, ..settings };
     let quota = settings.policy.quota();
     let cut = |unit: u64| {
@@ -339,10 +342,10 @@ fn in_parts(store: &Store, settings: Settings) -> Result<(u64, RedisLimiter), Bu
     }
 }
 
-/// Works as long as the pool is in use.
+/// Refreshes as long as the pool is in use.
 async fn refresh_regularly(node: Weak<PoolNode>, interval: Duration) {
     while let Some(node) = node.upgrade() {
-        // Counted among the store's faults, and tried again.
+        // A failure is counted among the store's faults, and the refresh is tried again later.
         _ = node.refresh().await;
         drop(node);
         tokio::time::sleep(interval).await;
@@ -354,7 +357,7 @@ mod tests {
     use super::*;
     use crate::hash_slot;
 
-    /// So that one call is about all of them, also in a cluster; and no limit of a user's has these keys.
+    /// One call can then read all of them, in a cluster too; and no limit of a user has these keys.
     #[tokio::test]
     async fn the_words_of_a_pool_are_in_one_slot_and_are_no_limits() {
         let store = Store::open("redis://127.0.0.1:1/").unwrap();

@@ -1,4 +1,4 @@
-//! Requests under several rules, of which not all deny: what a rate limit service asks.
+//! Decides requests under several rules, of which not all deny, for a rate limit service.
 
 use std::ops::Range;
 
@@ -21,17 +21,18 @@ use crate::toll::RedisToll;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Weight {
-    /// If one of its limits is exceeded, the request is denied.
+    /// The request is denied if one of the group's limits is exceeded.
     #[default]
     Denies,
-    /// It never denies the request, and is charged if it has room and the request is admitted. For rules on trial.
+    /// The group never denies the request, and is charged if it has room and the request is admitted. For rules on
+    /// trial.
     Counts,
     /// The request is denied if all groups of this weight are over their limits. Groups that are over are not
     /// charged.
     DeniesTogether,
 }
 
-/// Limits that are charged together or not at all: a rule, and what a request costs under it.
+/// Limits that are charged together or not at all: those of a rule, with the cost of a request under it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -53,9 +54,9 @@ pub enum Weight {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
-    /// Its limits, and the cost under each.
+    /// The limits of the group, and the cost under each.
     pub tolls: &'a [RedisToll<'a>],
-    /// What it decides.
+    /// The weight of the group in the decision.
     pub weight: Weight,
 }
 
@@ -117,8 +118,8 @@ impl RequestDecision {
         Self { is_remembered: decision.is_remembered(), ..by }
     }
 
-    /// Whether it is a denial by what the store had said before, which was not asked about this request: a limit alone,
-    /// in leases.
+    /// Whether the request was denied by an earlier answer of the store, without asking the store again. Only a single
+    /// limit with leases can deny so.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -157,12 +158,11 @@ impl RequestDecision {
     }
 }
 
-/// Decides one request under several groups of limits, and charges it if it may go. One limit alone is
-/// decided as [`RedisLimiter::check`](crate::RedisLimiter::check) does, by its mode; several by the store,
-/// in one call.
+/// Decides one request under several groups of limits, and charges it if it may go. A single limit is decided as by
+/// [`RedisLimiter::check`](crate::RedisLimiter::check), in its mode; several are decided by the store, in one call.
 ///
 /// If the store fails, each limit decides by its [`OnError`], and again all are charged or none. All limits must be
-/// of one store, otherwise the fault is [`Fault::MixedStores`]. A limit may stand in several groups.
+/// of one store, otherwise the fault is [`Fault::MixedStores`]. A limit may be in several groups.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -261,7 +261,7 @@ fn ask(groups: &[Group<'_>], verb: ScriptVerb) -> ScriptRequest {
     ScriptRequest { verb, parts }
 }
 
-/// Limits in several slots of a cluster: see slots.rs.
+/// Decides limits in several slots of a cluster: see slots.rs.
 async fn across(
     groups: &[Group<'_>],
     verb: ScriptVerb,
@@ -285,12 +285,12 @@ async fn across(
         admitted = slots::charge(&tolls, &decisive, due, &mut sights).await?;
         for n in fitting().filter(|n| admitted && is_tried(n)) {
             let tried: Vec<usize> = of_groups[n].clone().collect();
-            // The request is admitted, also if this fails and the trial is not counted.
+            // The request is admitted even if this fails and the trial is not counted.
             _ = slots::charge(&tolls, &tried, due, &mut sights).await;
         }
     }
     if verb == ScriptVerb::Check {
-        // What another group admits was not denied.
+        // A group of this weight counts no denial if another group admits the request.
         let is_denied = |place: usize| {
             let group = of_groups.iter().position(|range| range.contains(&place));
             let weight = group.map(|n| groups[n].weight);
@@ -319,7 +319,7 @@ fn by_store(groups: &[Group<'_>], verb: ScriptVerb, verdict: &StoreVerdict) -> R
     RequestDecision::by(Source::Store, verdict.admitted, decisions.collect(), None)
 }
 
-/// A limit in its group, and its decision without the store.
+/// A limit, its group, and its decision without the store.
 struct GroupedToll<'a> {
     toll: &'a RedisToll<'a>,
     group: usize,
@@ -362,7 +362,8 @@ fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDec
             Ok(()) => {
                 let is_tried = |n: &usize| groups[*n].weight == Weight::Counts;
                 for n in (0..groups.len()).filter(|n| fits[*n] && is_tried(n)) {
-                    // If another request took the units in between, this one is admitted and not counted here.
+                    // If another request took the units in between, this request is still admitted, but not counted in
+                    // this group.
                     _ = charge(&seen, |group| group == n);
                 }
                 for one in seen.iter_mut().filter(|one| fits[one.group]) {
@@ -380,11 +381,11 @@ fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDec
     RequestDecision::by(source, allowed, decisions, Some(fault))
 }
 
-/// Charges the shares of some groups, all or none. If none, returns the limit that denied.
+/// Charges the shares of some groups, all or none. If none is charged, returns the limit that denied.
 fn charge(seen: &[GroupedToll<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), usize> {
     let places: Vec<usize> =
         (0..seen.len()).filter(|n| seen[*n].is_local() && is_charged(seen[*n].group)).collect();
-    // As in all.rs: shares regain least by the least of the isolation clocks.
+    // As in all.rs, the least isolation time is taken, since shares regain least by it.
     let isolated = |place: &usize| seen[*place].toll.isolated();
     let now = places.iter().map(isolated).min().unwrap_or_default();
     let mut tolls = Vec::with_capacity(places.len());

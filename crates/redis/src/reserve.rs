@@ -1,4 +1,4 @@
-//! Waiting for a turn: a place in the queue is a debt in the store, charged by one call, which tells how long to wait.
+//! Waits for a turn. A place in the queue is a debt in the store, charged by one call, which also returns the wait.
 
 use std::time::Duration;
 
@@ -39,28 +39,28 @@ pub struct RedisReservation {
     place: Place,
 }
 
-/// Where the units are charged.
+/// The place where the units are charged.
 #[derive(Debug)]
 enum Place {
-    /// In the store, whose newest count was this afterwards.
+    /// In the store. `left` was its newest count after the charge.
     Stored {
         left: u64,
     },
     Share(Reservation),
-    /// Nowhere: the setting alone has admitted it.
+    /// Nowhere: the setting alone has admitted the request.
     Ruled,
 }
 
 impl RedisReservation {
-    /// How long to wait from now, when the reservation has just been made. The store's answer has taken some time, in
-    /// which the turn has come nearer: so nothing is used too early.
+    /// The wait, counted from the moment at which the reservation was returned. The store computed it a little earlier,
+    /// so nothing is used too early.
     #[must_use]
     pub fn wait(&self) -> Duration {
         self.wait
     }
 
-    /// What the reservation has charged. A refund of it gives something back also if other requests have queued up
-    /// behind it, but less than [`cancel`](RedisLimiter::cancel): what is owed beyond the burst counts as drained.
+    /// The permit for the charge of the reservation. A refund of it gives something back even if other requests have
+    /// queued up behind it, but less than [`cancel`](RedisLimiter::cancel): debt beyond the burst counts as drained.
     #[must_use]
     pub fn permit(&self) -> RedisPermit {
         self.permit
@@ -74,15 +74,15 @@ impl RedisReservation {
 }
 
 impl RedisLimiter {
-    /// Takes the next place of a key: charges `units` also if they fit only later, and says how long to wait. As
-    /// [`Entry::queue`](tollgate::Entry::queue): no longer than `wait` and the policy's own queue say, else it is denied
-    /// at once and nothing is charged. Only GCRA knows a later time: a window or a log admits what fits now.
+    /// Takes the next place of a key: charges `units` even if they fit only later, and says how long to wait. As with
+    /// [`Entry::queue`](tollgate::Entry::queue), a wait longer than `wait` or the policy's own queue allow is denied at
+    /// once, and nothing is charged. Only GCRA has places at a later time: a window or a log admits what fits now.
     ///
-    /// Always asks the store, so places of all nodes are in one order, in each mode. What nodes hold in leases was charged
-    /// before; with counts a node that has not heard of the places yet admits what mode `Async` lets it.
+    /// Always asks the store, in every mode, so the places of all nodes are in one order. Units in leases were charged
+    /// before. In mode `Async` a node that does not know of the places yet may go on admitting within that mode's bound.
     ///
-    /// If the store fails, the wait is for a place in this node's share, none at all or a denial, by
-    /// [`OnError`](crate::OnError).
+    /// If the store fails, [`OnError`](crate::OnError) decides: the place is in this node's share, or the request is
+    /// admitted without a wait, or denied.
     ///
     /// # Errors
     /// The [`Denial`], if there is no place within that wait.
@@ -112,7 +112,8 @@ impl RedisLimiter {
         inner.report_before_asking(key, Some(inner.terms.era)).await;
         let due = inner.due();
         if let Some(held) = inner.held(key) {
-            // What this node holds counts as charged there: a place behind it would wait for units that are here.
+            // Units of this node's leases count as charged in the store: a place behind them would wait for units that
+            // are here.
             held.return_all(due).await;
         }
         let reply = inner.ask(verb, key, asked, due).await;
@@ -135,12 +136,12 @@ impl RedisLimiter {
         Ok(RedisReservation { permit, wait, fault, place })
     }
 
-    /// Gives a place back if nothing was charged to the key since, and says whether it did: before its turn all of it,
-    /// and afterwards what has not drained since. Otherwise it stays charged, since the places behind it are promised. As
-    /// [`Entry::cancel`](tollgate::Entry::cancel).
+    /// Gives a place back if nothing was charged to the key since, and says whether it did: before its turn the whole
+    /// place, and afterwards the units that have not drained since. Otherwise the place stays charged, since the places
+    /// behind it are promised. As [`Entry::cancel`](tollgate::Entry::cancel).
     ///
     /// # Errors
-    /// Why the store did not do it. It may nevertheless have, so it is not tried again.
+    /// Why the store did not confirm it. It may have done it nevertheless, so it is not tried again.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -180,19 +181,20 @@ impl RedisLimiter {
         }
     }
 
-    /// Waits for a turn on tokio's timer: [`reserve`](RedisLimiter::reserve), and a sleep, a jitter longer if `wait` has
-    /// one. Where there is no place to take, in a window or a log, it sleeps to the denial's
-    /// [`retry_after`](Denial::retry_after) and asks again, as long as that lies within the wait: in no order, as
-    /// [`Entry::acquire`](tollgate::Entry::acquire) does, and by one call of the store each time. It does not, if the
-    /// policy counts denials, each of which the store would count, or behind a number of units.
+    /// Waits for a turn on tokio's timer: calls [`reserve`](RedisLimiter::reserve) and sleeps, longer by a jitter if
+    /// `wait` has one. Windows and logs have no places to take; for these it sleeps until the denial's
+    /// [`retry_after`](Denial::retry_after) and asks again, as long as that is within the wait. Such callers get their
+    /// turns in no order, as with [`Entry::acquire`](tollgate::Entry::acquire), and each attempt is one call of the
+    /// store. It does not ask again if the policy counts denials, since the store would count each of them, or if `wait`
+    /// bounds the units ahead of the caller (`Wait::behind`).
     ///
-    /// It sleeps no longer than the wait, and takes one deadline of the store for each time that it asks. If it is dropped
-    /// before its turn, the place is given back as [`cancel`](RedisLimiter::cancel) does, in a task of its own; if it is
-    /// dropped before the store has answered, what that charged stays charged.
+    /// It sleeps no longer than the wait, and each call of the store takes at most the store's deadline besides. If the
+    /// future is dropped before its turn, the place is given back as by [`cancel`](RedisLimiter::cancel), in a task of its
+    /// own; if it is dropped before the store has answered, the charge stays.
     ///
     /// # Errors
-    /// As [`reserve`](RedisLimiter::reserve): at once, if no turn comes within the wait; after the last sleep, if others
-    /// were faster each time.
+    /// As [`reserve`](RedisLimiter::reserve). The denial comes at once if no turn comes within the wait, and after the
+    /// last sleep if others were faster each time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -233,7 +235,7 @@ impl RedisLimiter {
         };
         let (permit, pause) = (place.permit(), budget.spread(place.wait()));
         let mut waiting = Waiting { limiter: self, key, place: Some(place) };
-        // At once otherwise: a timer may round a wait of zero up.
+        // A wait of zero does not sleep, since a timer may round it up.
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
@@ -242,7 +244,7 @@ impl RedisLimiter {
     }
 }
 
-/// A place that is given back if the caller that waits for it gives up.
+/// A place that is given back if its caller gives up waiting.
 struct Waiting<'a> {
     limiter: &'a RedisLimiter,
     key: &'a [u8],
@@ -257,7 +259,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A place without the store.
+/// A place without the store, by [`OnError`].
 fn without_store(
     inner: &Inner,
     key: &[u8],

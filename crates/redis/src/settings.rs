@@ -1,4 +1,4 @@
-//! [`Settings`]: one limit over many nodes, and what becomes of it without its store.
+//! [`Settings`]: the settings of one limit over many nodes, also for the time without its store.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::share;
 /// How often counts are reported by default: ten times a second for each key, whatever the load.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where a decision is made.
+/// Where decisions are made.
 ///
 /// ```
 /// assert_eq!(tollgate_redis::Mode::default(), tollgate_redis::Mode::Leased);
@@ -19,22 +19,22 @@ const INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// The store makes every decision: in any interval the nodes together admit what one limiter would. For small
-    /// limits and low rates.
+    /// The store makes every decision: in any interval the nodes together admit what one limiter would. Use it for
+    /// small limits and low rates.
     Exact,
-    /// Units are taken from the store in batches, and spent by this node. From the start on all nodes together admit
-    /// no more than one limiter would; in any interval, no more than that and the units that they held when it began,
-    /// at most [`Settings::max_held`] each. For hot keys.
+    /// Units are taken from the store in batches, and spent by this node. Counted from the start, all nodes together
+    /// admit no more than one limiter would. In any interval they admit no more than that plus the units that they held
+    /// when it began, at most [`Settings::max_held`] each. Use it for hot keys.
     #[default]
     Leased,
-    /// This node decides at once, by counts that the nodes tell each other through the store, every
-    /// [`Settings::interval`]. All together they admit more than one limiter would by what they do not know of each
-    /// other: at most what each of them admits in six intervals, and in about three without faults. A key that was
-    /// not asked for lately is decided by the store. For the highest rates.
+    /// This node decides at once, by counts that the nodes exchange through the store every [`Settings::interval`].
+    /// Together they may admit more than one limiter would, by the units that they do not know of each other: at most
+    /// those that each of them admits in six intervals, or in about three without faults. The store decides a key that
+    /// was not asked for lately. Use it for the highest rates.
     Async,
 }
 
-/// What becomes of a request when the store fails.
+/// How requests are decided when the store fails.
 ///
 /// ```
 /// assert_eq!(tollgate_redis::OnError::default(), tollgate_redis::OnError::Local);
@@ -42,20 +42,20 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnError {
-    /// Each node goes on within its share of the limit, one budget for all outages: `burst / nodes`, at
+    /// Each node goes on within its share of the limit. The share is one budget for all outages: `burst / nodes`, at
     /// least 1, and `rate / nodes` for the time in isolation.
     #[default]
     Local,
-    /// It is admitted. There is no bound while the store is away.
+    /// Requests are admitted. There is no bound while the store is away.
     Allow,
-    /// It is denied.
+    /// Requests are denied.
     Deny,
 }
 
-/// What a [`RedisLimiter`](crate::RedisLimiter) is built from.
+/// The settings of a [`RedisLimiter`](crate::RedisLimiter).
 ///
-/// All nodes must use the same name, and the same policy except while it changes: a limit is known by its name and
-/// part, and under another policy what was spent stays spent.
+/// All nodes must use the same name, and the same policy except while it changes: a limit is identified by its name and
+/// part, and under another policy spent units stay spent.
 ///
 /// ```
 /// use tollgate_redis::{Mode, OnError, Settings};
@@ -82,7 +82,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A leased limit of one node, which goes on locally without its store.
+    /// Settings of a leased limit of one node, which goes on locally without its store.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -146,7 +146,7 @@ impl Settings {
         self
     }
 
-    /// What becomes of a request when the store fails.
+    /// How requests are decided when the store fails.
     ///
     /// ```
     /// use tollgate_redis::{OnError, Settings};
@@ -158,8 +158,8 @@ impl Settings {
         self
     }
 
-    /// How many nodes share the limit, at least 1. It decides the share of each without the store, and the units that
-    /// each may hold. With more nodes than this, the bounds of these two grow with their number.
+    /// How many nodes share the limit, at least 1. It determines the share of each node without the store, and the
+    /// units that each may hold in leases. With more nodes than this, the bounds of these two grow with their number.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -171,9 +171,9 @@ impl Settings {
         self
     }
 
-    /// For how many keys at a time this node has memory, for the leases and the share of each: 14 bytes for the
-    /// share, 22 to 66 for the place, and about 400 while the key is leased; 1,024 more once it had a lease of 576
-    /// units. A key without a place is decided by the store; without the store, it is denied.
+    /// The number of keys that this node has memory for at a time, for leases and shares. A key takes 14 bytes for the
+    /// share, 22 to 66 for its place, about 400 while it is leased, and 1,024 more once it had a lease of 576 units.
+    /// The store decides a key without a place; without the store, it is denied.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -187,7 +187,7 @@ impl Settings {
     }
 
     /// The most units of one key that this node holds in leases; at least 1. By default half of the burst divided by
-    /// the nodes: all nodes together then hold at most half of the burst, or one unit each.
+    /// the nodes: all nodes together then hold at most half of the burst, or one unit each if that is more.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -199,8 +199,8 @@ impl Settings {
         self
     }
 
-    /// In mode `Async`, how often this node reports what it has admitted, and learns what others have: from 1 ms to a
-    /// minute, 100 ms by default.
+    /// In mode `Async`, the time between two reports of the units that this node has admitted, by which it also learns
+    /// those of the others: from 1 ms to a minute, 100 ms by default.
     ///
     /// ```
     /// use std::time::Duration;
@@ -215,10 +215,10 @@ impl Settings {
         self
     }
 
-    /// Whether a limiter can be built from this, as `tollgate check` asks for every rule.
+    /// Checks whether a limiter can be built from this, as `tollgate check` does for every rule.
     ///
     /// # Errors
-    /// Numbers that a script cannot compute exactly, and settings out of range.
+    /// The policy has numbers that a script cannot compute exactly, or a setting is out of range.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -261,7 +261,7 @@ impl Settings {
     }
 }
 
-/// Keys are composed from names; without these characters no two compositions give the same key.
+/// Keys are composed from names. Without these characters in names, different names give different keys.
 pub(crate) fn check_name(setting: &'static str, name: &str) -> Result<(), BuildError> {
     if name.is_empty() || name.contains(['{', '}', ':']) {
         return Err(BuildError::Setting {

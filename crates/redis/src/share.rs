@@ -1,8 +1,8 @@
-//! [`LocalShare`]: what one node may admit while it is without the store.
+//! [`LocalShare`]: the share of a limit that one node may admit while it is without the store.
 //!
-//! The share is the limit divided by the number of nodes, always by `gcra`: `count` units in `nodes * period`, and a
-//! burst of `burst / nodes`, rounded down but at least 1. Its clock is the time spent in isolation, so it is one
-//! budget for all outages together: over all of them a node admits of each key at most
+//! The share is the limit divided by the number of nodes, always under `gcra`: `count` units in `nodes * period`, and a
+//! burst of `burst / nodes`, rounded down but at least 1. Its clock is the time spent in isolation, so it is one budget
+//! for all outages together: over all of them, a node admits for each key at most
 //!
 //! ```text
 //! max(1, floor(burst / nodes)) + rate / nodes * (time in isolation)
@@ -11,9 +11,9 @@
 //! and losing the store once more adds nothing.
 //!
 //! If requests bring limits of their own, all limits of one period share a table. It counts *parts*, of which [`PARTS`] come
-//! back in a period. A unit of a limit costs as many parts as come back while one unit would. So a part stands for a length of
-//! time, whatever the limit, and a key has one budget under all of them. A cost that is no whole number of parts is rounded up,
-//! which can only deny.
+//! back in a period. A unit of a limit costs as many parts as come back in the time in which one unit would. So a part stands
+//! for a length of time, whatever the limit, and a key has one budget under all limits. A cost that is not a whole number of
+//! parts is rounded up, which can only deny.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,11 @@ use crate::error::BuildError;
 use crate::script::Units;
 use crate::script::plan::ScriptPlan;
 
-/// The wait that a denial names when it is not known when the store will be back: about when to look again.
+/// The wait in a denial if it is not known when the store will be back. It is about the time after which to look again.
 pub(crate) const RETRY: Duration = crate::store::backoff::LONGEST;
 
-/// How many parts come back in a period. A limit above this number has a smaller share than the limit divided by the nodes.
+/// The number of parts that come back in a period. A limit above this number has a smaller share than the limit divided by
+/// the nodes.
 pub(crate) const PARTS: u64 = 100_000_000;
 
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub(crate) struct LocalShare {
     each: u64,
     /// The limit of all nodes together, not of this share.
     limit: u64,
-    /// By how many units that limit is softened. A share itself is not softened.
+    /// The units by which that limit is softened. A share itself is not softened.
     beyond: u64,
     soft_bp: u16,
 }
@@ -70,7 +71,7 @@ impl LocalShare {
         Ok(Self { limiter: limiter.into(), each: 1, limit, beyond, soft_bp })
     }
 
-    /// A table of parts for all limits of this period. It is used for the limit of the plan first.
+    /// Makes a table of parts for all limits of this period. It starts with the limit of the plan.
     pub(crate) fn of_parts(plan: &ScriptPlan, nodes: u64, keys: usize) -> Result<Self, BuildError> {
         let period = plan.policy().quota().period();
         let parts = Quota::try_per(PARTS, period).and_then(|quota| quota.try_burst(PARTS));
@@ -90,7 +91,7 @@ impl LocalShare {
         Self { limiter: Arc::clone(&self.limiter), each, limit: plan.limit, ..*self }
     }
 
-    /// Converts units to what the table counts.
+    /// Converts units of the limit to the units of the table.
     pub(crate) fn counted(&self, units: u64) -> u64 {
         units.saturating_mul(self.each)
     }
@@ -105,7 +106,7 @@ impl LocalShare {
         self.limiter.entry(key).at(isolated)
     }
 
-    /// Decides within the share: all of it, or as much as fits if less will do.
+    /// Decides within the share: takes all wanted units, or as many as fit if fewer will do.
     pub(crate) fn take(&self, key: &[u8], units: Units, isolated: Timestamp) -> Told {
         let (entry, Units { want, least, .. }) = (self.entry(key, isolated), units);
         let all = self.counted(want);
@@ -117,12 +118,14 @@ impl LocalShare {
         self.told(self.entry(key, isolated).peek(self.counted(cost)), cost)
     }
 
-    /// The decision with the figures of the whole limit: what never fits in a share may fit when the store is back.
+    /// The decision, with the figures of the whole limit: a cost that never fits in a share may fit when the store is
+    /// back.
     pub(crate) fn told(&self, decision: Decision, cost: u64) -> Told {
         let charged = |permit: tollgate::Permit| permit.cost() / self.each;
         let retry_after = |denial: Denial| denial.retry_after().unwrap_or(RETRY);
         let (remaining, reset_after) = (decision.remaining(), decision.reset_after());
-        // Told is what is left of the share, and not that it is over: what is used of the limit is not known.
+        // The answer reports the units left of the share, and never that the limit is exceeded: the used units of the
+        // limit are not known.
         let remaining = (remaining / self.each).saturating_add(self.beyond);
         let (allowed, cost, retry_after) = match decision {
             Decision::Allowed(permit) => (true, charged(permit), Duration::ZERO),
@@ -164,7 +167,7 @@ mod tests {
     fn one_budget_for_all_outages() {
         let share = share("40/s", 4);
         let isolated = |ms| Timestamp::from_millis(ms);
-        // Ten at once, then one for every 100 ms of isolation, however often isolation begins.
+        // It admits ten at once, then one for every 100 ms of isolation, however often isolation begins.
         let admitted =
             (0..20).filter(|_| share.take(b"key", Units::exactly(1), isolated(5)).allowed).count();
         assert_eq!(admitted, 10);
@@ -203,11 +206,11 @@ mod tests {
                 );
                 (told.allowed, told.limit, told.remaining)
             };
-            // A quarter of 40, of which one is charged; and then of 20, for what is left of the time.
+            // The share is a quarter of 40, of which one is charged; and then of 20, for the rest of the time.
             assert_eq!(take(40, 1, b"a"), (true, 40, 9), "{period}");
             assert_eq!(take(20, 5, b"a"), (false, 20, 4));
             assert_eq!(take(20, 4, b"a"), (true, 20, 0));
-            // A share is one unit at least, and no more than there are parts.
+            // A share is at least one unit, and at most the number of parts.
             assert_eq!([take(3, 1, b"b"), take(3, 1, b"b")], [(true, 3, 0), (false, 3, 0)]);
             let most = if period == "s" { 2_248_262_313 } else { u32::MAX };
             assert_eq!(take(most, 1, b"c"), (true, most.into(), PARTS - 1));
@@ -223,7 +226,7 @@ mod tests {
             let at = Timestamp::from_secs(at_s);
             (0..99).filter(|_| share.take(b"key", Units::exactly(1), at).allowed).count()
         };
-        // Twenty at once, and then one for every three seconds.
+        // It admits twenty at once, and then one for every three seconds.
         assert_eq!([admitted(0), admitted(2), admitted(3), admitted(60)], [20, 0, 1, 19]);
     }
 

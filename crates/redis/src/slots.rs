@@ -1,24 +1,24 @@
-//! One request under limits that live in several slots of a cluster: all are charged, or none.
+//! Decides one request under limits in several slots of a cluster: all are charged, or none.
 //!
 //! No script can read two slots, so the limits are charged in steps. First all slots are looked at, at the same time:
-//! if one denies, nothing is written. Then units are taken from slot after slot. All nodes take them in the same
-//! order, that of the slots, so of two requests that want the same units one goes on. If a later slot denies or does
-//! not answer, or the caller leaves, the units of the earlier slots are given back.
+//! if one denies, nothing is written. Then units are taken from one slot after the other. All nodes take them in the
+//! order of the slots, so if two requests want the same units, one of them goes on. If a later slot denies or does not
+//! answer, or the caller leaves, the units of the earlier slots are given back.
 //!
-//! What is admitted was charged in every slot before, so bound D1 holds in each slot as if it were asked alone,
-//! whatever fails and in every mode: requests under several limits are always decided by the store. The reverse is
-//! given up. A request that takes units and is then denied, or has no answer, may cause others to be denied that one
-//! script would have admitted:
+//! A request is admitted only after it was charged in every slot, so bound D1 holds in each slot as if it were asked
+//! alone, whatever fails and in every mode: the store always decides requests under several limits. Some requests may
+//! be denied wrongly, however. A request that takes units and is then denied, or has no answer, may cause denials that
+//! one script would not have made:
 //!
-//! * until its units are given back: it takes them within a deadline, and their return is sent at once and takes
-//!   another one at most. The store refuses returns while a node is away; they are tried again, for a minute;
-//! * for good, until they drain like units that are spent, if it is not known whether a call was carried out. A call
-//!   that takes is not taken back then, and a return not repeated, since units that are given back twice would be
-//!   admitted although they are spent. Each such call costs a slot at most the units that it asked for, and each slot
-//!   has one at most, so a request costs no limit more than its own cost.
+//! * until its units are given back. Taking them lasts one deadline at most, and their return is sent at once and takes
+//!   another deadline at most. The store refuses returns while a node is away; they are tried again, for a minute;
+//! * until the units drain like spent ones, if it is not known whether a call was carried out. Then a call that takes
+//!   units is not undone, and a return is not repeated: units that are given back twice would be admitted although they
+//!   are spent. Each such call costs a slot at most the units that it asked for, and each slot has at most one such
+//!   call, so a request costs no limit more than its own cost.
 //!
-//! So a limit is never wrong by more than the cost of the requests that are under way, and of those whose calls were
-//! lost in the time in which the limit drains.
+//! So a limit is never off by more than the cost of the requests under way, and of those whose calls were lost within
+//! the time in which the limit drains.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,19 +36,19 @@ use crate::store::backoff::Backoff;
 use crate::store::link::Link;
 use crate::toll::RedisToll;
 
-/// For how long a return is tried again that the store refuses, as it does while a node is away.
+/// The time for which a refused return is tried again. The store refuses returns while a node is away.
 const RETURNING: Duration = Duration::from_secs(60);
 
-/// What the store says of one limit, and its time then.
+/// The store's reply about one limit, with its time.
 #[derive(Clone, Debug)]
 pub(crate) struct Sight {
     pub(crate) seen: PartReply,
     pub(crate) now_us: u64,
-    /// Units in leases of this node, which the store counts as spent.
+    /// The units in leases of this node, which the store counts as spent.
     pub(crate) held: u64,
 }
 
-/// What the store says of a request, limit by limit.
+/// The store's reply to a request, limit by limit.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreVerdict {
     pub(crate) admitted: bool,
@@ -62,24 +62,24 @@ impl From<ScriptReply> for StoreVerdict {
     }
 }
 
-/// Asks the store about limits of one slot, and adds what this node holds of them. If that could pay for what the store
-/// has denied, it is given back, and the store asked again.
+/// Asks the store about limits of one slot, and adds the units of this node's leases. If these are enough for the
+/// denied costs, they are given back, and the store is asked again.
 pub(crate) async fn ask_one(
     tolls: &[RedisToll<'_>],
     ask: ScriptRequest,
     due: Instant,
 ) -> Result<StoreVerdict, Fault> {
     let verdict = ask_once(tolls, ask.clone(), due).await?;
-    // What was admitted has been charged: a limit that denies beside it is one on trial.
+    // An admitted request has been charged; a limit that still denies is on trial.
     if verdict.admitted || !give_back_held(tolls, &verdict.sights, due).await {
         return Ok(verdict);
     }
-    // Without a second answer the first stands, and nothing is admitted.
+    // If there is no second answer, the first one stands, and nothing is admitted.
     Ok(ask_once(tolls, ask, due).await.unwrap_or(verdict))
 }
 
-/// Gives back what this node holds of the limits that deny, if they admit with it. Returns whether they do: of a request
-/// that is denied in any case nothing is given back, and no denial is counted twice.
+/// Gives back this node's leases of the limits that deny, if all of these would then admit. Returns whether units were
+/// given back. If a request is denied in any case, nothing is given back, so no denial is counted twice.
 async fn give_back_held(tolls: &[RedisToll<'_>], sights: &[Sight], due: Instant) -> bool {
     let denying = || tolls.iter().zip(sights).filter(|(_, sight)| !sight.seen.admits);
     let mut is_any = false;
@@ -136,8 +136,8 @@ pub(crate) async fn check(tolls: &[RedisToll<'_>], due: Instant) -> Result<Store
     Ok(StoreVerdict { admitted, sights })
 }
 
-/// Counts what the look has denied, where the policy counts denials. What the look said stays said, also if a slot does
-/// not answer, or admits by now.
+/// Counts the denials of the look, for policies that count denials. The look's answers stand, even if a slot does not
+/// answer now, or would admit.
 pub(crate) async fn refuse(
     tolls: &[RedisToll<'_>],
     is_denied: impl Fn(usize) -> bool,
@@ -157,8 +157,8 @@ pub(crate) async fn refuse(
     }
 }
 
-/// Looks at all of these limits, at the same time. If what this node holds could pay for what they deny, it is given
-/// back, and they are looked at again.
+/// Looks at all of these limits, at the same time. If this node's leases have enough for the denied costs, they are
+/// given back, and the limits are looked at again.
 pub(crate) async fn look(tolls: &[RedisToll<'_>], due: Instant) -> Result<Vec<Sight>, Fault> {
     let sights = look_once(tolls, due).await?;
     if give_back_held(tolls, &sights, due).await {
@@ -183,8 +183,8 @@ async fn look_once(tolls: &[RedisToll<'_>], due: Instant) -> Result<Vec<Sight>, 
     sights.into_iter().collect::<Option<Vec<_>>>().ok_or(Fault::Unexpected)
 }
 
-/// Charges some of these limits, all or none; `false` if one of them has denied. Enters what the slots answered, but
-/// not the answers of slots whose units are given back.
+/// Charges some of these limits, all or none; `false` if one of them has denied. Enters the answers of the slots,
+/// except those whose units are given back.
 pub(crate) async fn charge(
     tolls: &[RedisToll<'_>],
     places: &[usize],
@@ -221,7 +221,7 @@ pub(crate) async fn charge(
     Ok(all)
 }
 
-/// The limits of each slot and its link, in the order in which units are taken.
+/// The limits of each slot, with its link, in the order in which units are taken.
 fn by_slot(tolls: &[RedisToll<'_>], places: &[usize]) -> Vec<(Arc<Link>, Vec<usize>)> {
     let mut slots: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for place in places {
@@ -242,7 +242,7 @@ fn ask(verb: ScriptVerb, tolls: &[RedisToll<'_>], places: &[usize]) -> ScriptReq
     ScriptRequest { verb, parts: places.iter().map(part).collect() }
 }
 
-/// The request that gives back what these limits were charged.
+/// The request that gives back the charges of these limits.
 fn refund(tolls: &[RedisToll<'_>], places: &[usize], replies: &[Sight]) -> ScriptRequest {
     let mut ask = ask(ScriptVerb::Refund, tolls, places);
     for ((part, place), sight) in ask.parts.iter_mut().zip(places).zip(replies) {
@@ -260,7 +260,7 @@ struct Reserved {
 }
 
 impl Drop for Reserved {
-    /// In tasks of their own: the caller does not wait for them.
+    /// Gives the units back in tasks of their own, which the caller does not wait for.
     fn drop(&mut self) {
         let Ok(runtime) = Handle::try_current() else { return };
         for (link, refund) in std::mem::take(&mut self.units) {
@@ -270,7 +270,7 @@ impl Drop for Reserved {
 }
 
 /// Gives back units, and tries again as long as the store refuses. A return whose outcome is unknown is not repeated:
-/// what is given back twice would be admitted although it is spent.
+/// units that are given back twice would be admitted although they are spent.
 async fn give_back(link: Arc<Link>, refund: ScriptRequest, deadline: Duration) {
     let (mut backoff, until) = (Backoff::new(), Instant::now() + RETURNING);
     while Instant::now() < until {

@@ -1,4 +1,4 @@
-//! [`RedisToll`]: one limit and what a request costs under it.
+//! [`RedisToll`]: one limit, and the cost of a request under it.
 
 use tollgate::Timestamp;
 
@@ -43,7 +43,7 @@ impl RedisToll<'_> {
         self.inner().slot(self.key)
     }
 
-    /// How long its link has been without the store.
+    /// The time that its link has been without the store.
     pub(crate) fn isolated(&self) -> Timestamp {
         self.inner().link(self.key).isolated()
     }

@@ -1,4 +1,4 @@
-//! The verbs beside a check: as much as fits, what is owed already, and to forget.
+//! The other verbs beside a check: taking as much as fits, charging what is owed already, giving back, and forgetting.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::script::{ScriptVerb, Units};
 use crate::settings::OnError;
 
 impl RedisLimiter {
-    /// Admits as much of `units` as fits, and says how much: the [`cost`](tollgate::Permit::cost) of the permit. Denied
-    /// if not even one unit fits; then the answers are those for one unit. 0 units are a peek.
+    /// Admits as many of `units` as fit; the permit's [`cost`](tollgate::Permit::cost) says how many. The request is
+    /// denied if not even one unit fits; the answers are then those for one unit. 0 units are a peek.
     ///
-    /// With leases it takes what this node holds, and the rest from the store.
+    /// With leases it takes the units of this node's leases first, and the rest from the store.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -42,18 +42,18 @@ impl RedisLimiter {
         decision
     }
 
-    /// Charges units whether they fit or not, and returns how many could not be charged. For a cost that is known only
-    /// afterwards. As [`Entry::charge`](tollgate::Entry::charge): under GCRA the limit goes into debt, here as far as the
-    /// script can count it (2^53 parts of a unit); a window takes what fits, a sliding log no more than its limit at
-    /// once. During a penalty nothing is charged.
+    /// Charges units whether they fit or not, and returns how many could not be charged. Use it for a cost that is known
+    /// only afterwards. As with [`Entry::charge`](tollgate::Entry::charge), under GCRA the limit goes into debt, here as
+    /// far as the script can count it (2^53 parts of a unit); a window takes as many units as fit, and a sliding log no
+    /// more than its limit at once. During a penalty nothing is charged.
     ///
-    /// With leases the units that this node holds are charged first. What other nodes hold was charged before, and may
-    /// be spent although the limit is in debt: until it expires, a second at most. In mode `Async` this node knows of the
-    /// charge at once and reports it, as it does what it admits.
+    /// With leases the units that this node holds are charged first. Units that other nodes hold were charged before, and
+    /// may be spent although the limit is in debt, until they expire after a second at most. In mode `Async` this node
+    /// counts the charge at once and reports it, like units that it admits.
     ///
     /// # Errors
-    /// Why the store did not charge it. It may nevertheless have, so it is not charged again. With
-    /// [`OnError::Local`](crate::OnError::Local) it is charged to this node's share.
+    /// Why the store did not confirm the charge. It may have charged nevertheless, so it is not charged again. With
+    /// [`OnError::Local`](crate::OnError::Local) the units are charged to this node's share.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -72,8 +72,8 @@ impl RedisLimiter {
         charge_by(&self.inner, ScriptVerb::Charge, key.as_ref(), units).await
     }
 
-    /// Charges a cost that was denied. Unlike [`charge`](RedisLimiter::charge) it counts beyond the limit of a window, too: so a
-    /// [`check_n`](RedisLimiter::check_n) of cost 0 is denied once more was counted than the limit. In mode `Async` a window
+    /// Charges a cost that was denied. Unlike [`charge`](RedisLimiter::charge) it also counts beyond the limit of a window, so
+    /// a [`check_n`](RedisLimiter::check_n) of cost 0 is denied once the count exceeds the limit. In mode `Async` a window
     /// counts no more than its limit.
     ///
     /// # Errors
@@ -94,18 +94,18 @@ impl RedisLimiter {
         charge_by(&self.inner, ScriptVerb::Add, key.as_ref(), units).await
     }
 
-    /// Takes back up to so many units of what was charged to a key, whichever charge they are of, and returns how many that
-    /// was, rounded up. The opposite of [`charge`](RedisLimiter::charge), for a cost that turns out lower when its permit
-    /// is gone. As [`Entry::uncharge`](tollgate::Entry::uncharge): never below a limit that is as never used, of a window
-    /// what its newest count has, of a sliding log the newest units; nothing during a penalty, and only under the policy
-    /// of this limiter.
+    /// Gives back up to `units` that were charged to a key, whichever charge they belong to, and returns how many came
+    /// back, rounded up. It is the opposite of [`charge`](RedisLimiter::charge), for a cost that turns out lower when its
+    /// permit is gone. As with [`Entry::uncharge`](tollgate::Entry::uncharge), a limit never gets better than unused. A
+    /// window gives back units of its newest count, and a sliding log its newest units. Nothing comes back during a
+    /// penalty, and units come back only under the policy of this limiter.
     ///
-    /// What nodes hold in leases counts as charged. A caller that gives back no more than it was charged therefore
-    /// never gives back what they hold; one that gives back more forgives at most that, `max_held` for each node. In mode
-    /// `Async` a node reports the key first, and learns at its next report that units came back.
+    /// Units in leases count as charged. A caller that gives back no more than it was charged therefore never gives back
+    /// units of leases; one that gives back more forgives at most those, `max_held` for each node. In mode `Async` a node
+    /// reports the key first, and learns at its next report that units came back.
     ///
     /// # Errors
-    /// Why the store did not do it. It may nevertheless have, so it is not done again.
+    /// Why the store did not confirm it. It may have done it nevertheless, so it is not done again.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -131,19 +131,19 @@ impl RedisLimiter {
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 
-    /// Forgets what was charged to a key: from now on its limit is as never used. In the store that is all policies of
-    /// the key; and here what this node holds in leases, has counted and not reported, or has charged to its share. As
-    /// for [`Entry::reset`](tollgate::Entry::reset), permits of before stand for nothing any more: to give them back is
-    /// to forgive a later charge.
+    /// Forgets all charges to a key: from now on its limit is as if never used. In the store this applies to all
+    /// policies of the key. On this node it applies to the units of leases, to those counted and not reported, and to
+    /// those charged to its share. As with [`Entry::reset`](tollgate::Entry::reset), earlier permits are no longer
+    /// valid: giving them back would forgive a later charge.
     ///
-    /// Other nodes are not told. What they hold in leases was charged before: it may still be spent, or given back, until
-    /// it expires. So in the second after it at most what nodes hold is admitted beyond the limit, `max_held` for each. In
-    /// mode `Async` what they have admitted and not reported is charged anew, and they deny by what they counted for two
-    /// intervals at most.
+    /// Other nodes do not learn of it. Units of their leases were charged before, and may still be spent, or given back,
+    /// until they expire. So in the second after the reset, at most these units are admitted beyond the limit, `max_held`
+    /// for each node. In mode `Async` units that other nodes have admitted and not reported are charged again, and these
+    /// nodes deny by their old counts for two intervals at most.
     ///
     /// # Errors
-    /// Why the store did not do it; then this node has forgotten nothing either. The store may nevertheless have. Its
-    /// user needs the right to `DEL`.
+    /// Why the store did not confirm it; this node has then forgotten nothing either, but the store may have. The
+    /// store's user needs the right to `DEL`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -180,7 +180,7 @@ impl RedisLimiter {
     }
 }
 
-/// Takes what this node holds first, and charges the rest by this verb.
+/// Takes the units of this node's leases first, and charges the rest by this verb.
 async fn charge_by(inner: &Inner, verb: ScriptVerb, key: &[u8], units: u64) -> Result<u64, Fault> {
     let (held, _) = inner.held(key).map_or((0, 0), |held| held.take_up_to(units));
     let owed = Units::owed(units - held);
@@ -197,7 +197,7 @@ async fn charge_by(inner: &Inner, verb: ScriptVerb, key: &[u8], units: u64) -> R
     let reply = inner.ask(verb, key, owed, inner.due()).await;
     let reply = reply.inspect_err(|_| {
         if inner.on_error == OnError::Local {
-            // If the share cannot remember all of it, it admits nothing more in any case.
+            // If the share cannot remember the whole charge, it admits nothing more in any case.
             let (share, isolated) = (&inner.share, inner.link(key).isolated());
             let _ = share.entry(key, isolated).charge(share.counted(owed.want));
         }
@@ -209,10 +209,10 @@ async fn charge_by(inner: &Inner, verb: ScriptVerb, key: &[u8], units: u64) -> R
     Ok(owed.want.saturating_sub(charged))
 }
 
-/// As much as fits: units that this node holds, and the others from the store.
+/// Takes as many units as fit: those of this node's leases, and the others from the store.
 async fn take_beside(inner: &Inner, held: HeldKey<'_>, key: &[u8], units: u64) -> RedisDecision {
     let due = inner.due();
-    // What is on its way or has expired is left, too. If that is not settled in time, less is taken.
+    // Units on their way and expired ones are left, too. If these are not settled in time, fewer units are taken.
     _ = held.settled(due).await;
     let (taken, stamp) = held.take_up_to(units);
     let rest = Units::up_to(units - taken);
@@ -235,7 +235,7 @@ async fn take_beside(inner: &Inner, held: HeldKey<'_>, key: &[u8], units: u64) -
             }
             let (allowed, cost) = (true, taken + charged);
             let told = Told { allowed, cost, retry_after: Duration::ZERO, ..told };
-            // The earlier stamp, so that no unit counts as charged later than it was.
+            // The permit gets the earlier stamp, so that no unit counts as charged later than it was.
             let stamp = if charged > 0 { stamp.min(at) } else { stamp };
             RedisDecision::new(told, Source::Store, stamp)
         }

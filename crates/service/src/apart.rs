@@ -1,6 +1,7 @@
-//! Makes pages that grow with the number of rules apart from the threads of connections.
+//! Makes large pages, which grow with the number of rules, away from the threads of connections.
 //!
-//! The metrics of 10,000 rules take 30 ms. A connection stays on its thread, so all others there would wait as long.
+//! The metrics of 10,000 rules take 30 ms. A connection stays on its thread, so all other connections of that thread
+//! would wait for the page, too.
 
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -8,14 +9,15 @@ use tokio::task::spawn_blocking;
 /// One page at a time: with many rules it has megabytes, and anyone may ask for it.
 static PAGES: Semaphore = Semaphore::const_new(1);
 
-/// What `page` returns, on a thread that may block, once no other page is being made. `None` if it panics, or the runtime
-/// ends.
+/// Runs `page` on a thread that may block, once no other page is being made, and returns its result. `None` if `page`
+/// panics or the runtime ends.
 pub(crate) async fn make<P: Send + 'static>(
     page: impl FnOnce() -> P + Send + 'static,
 ) -> Option<P> {
     let permit = PAGES.acquire().await.ok()?;
     let made = spawn_blocking(move || {
-        // Given back here, also if the client has gone: nothing ends a page that is begun.
+        // The permit goes back when the page is made, even if the client has left meanwhile: nothing stops a page that
+        // has begun.
         let _permit = permit;
         page()
     });
@@ -29,14 +31,14 @@ mod tests {
 
     use super::*;
 
-    /// Longer than anything that a busy machine delays.
+    /// Longer than any delay on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(30);
 
     #[tokio::test]
     async fn a_page_keeps_no_request_of_its_thread_waiting() {
         let (answer, answered) = mpsc::channel();
         let page = make(move || answered.recv_timeout(PATIENCE));
-        // Polled after the page has begun, on the only thread of this runtime.
+        // This runtime has one thread, which polls the other future after the page has begun.
         let (page, sent) = tokio::join!(page, async { answer.send("a request") });
         assert_eq!((page, sent), (Some(Ok("a request")), Ok(())));
     }

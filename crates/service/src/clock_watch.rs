@@ -1,4 +1,4 @@
-//! [`ClockWatch`]: tells when the system's clock was set, which the limits' clock follows forward but never back.
+//! [`ClockWatch`]: logs that the system's clock was set. The limits' clock follows it forward, but never back.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use tollgate::{Clock, Timestamp};
 
 use crate::metrics::encode_gauge;
 
-/// What is slewed over without a word: leap seconds are.
+/// Steps of up to this length, such as leap seconds, are not logged.
 const NEWS: Duration = Duration::from_secs(1);
 
 /// Looks at the clock of all limits once in a while.
@@ -21,32 +21,33 @@ pub(crate) struct ClockWatch {
     seen: Mutex<LastLook>,
 }
 
-/// What was seen before.
+/// The readings of the last look.
 #[derive(Debug, Default)]
 struct LastLook {
     last: Option<(Timestamp, Instant)>,
-    /// By how much the clock was ahead when that was told.
+    /// By how much the clock was ahead when that was last logged.
     told: Duration,
 }
 
-/// What is told.
+/// An event to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
-    /// Limits have got back what comes back in so long.
+    /// The clock went forward by this time, so limits have given back the units that come back within it.
     Forward(Duration),
-    /// The clock is ahead by so much.
+    /// The limits' clock is ahead of the system's by this time.
     Back(Duration),
 }
 
 impl LastLook {
-    /// The news, where the clock and the system's read this at a moment.
+    /// Compares the limits' clock (`now`) with the system's (`wall`) at a monotonic instant; returns what is to be
+    /// logged.
     fn look(&mut self, now: Timestamp, wall: Timestamp, at: Instant) -> Option<News> {
         let (ahead, last) = (now - wall, self.last.replace((now, at)));
         if ahead > self.told + NEWS {
             self.told = ahead;
             return Some(News::Back(ahead));
         }
-        // It catches up: a new step back is news again.
+        // The system's clock catches up, so a new step back is news again.
         self.told = self.told.min(ahead);
         let (before, then) = last?;
         let more = (now - before).saturating_sub(at.saturating_duration_since(then));
@@ -62,7 +63,7 @@ impl ClockWatch {
     /// Logs what is new.
     pub(crate) fn tell(&self) {
         let (now, wall) = (self.clock.now(), self.clock.wall());
-        // One task asks; a panic of it leaves what was seen as it was.
+        // One task calls this. If it panics, the last look is still whole.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.look(now, wall, Instant::now()) {
             Some(News::Back(ahead)) => tracing::warn!(
@@ -79,7 +80,7 @@ impl ClockWatch {
     }
 }
 
-/// Shows by how much the clock is ahead.
+/// Reports by how much the limits' clock is ahead of the system's.
 #[derive(Debug)]
 pub(crate) struct OfClock(pub(crate) Clock);
 
@@ -96,7 +97,7 @@ impl Collector for OfClock {
 mod tests {
     use super::*;
 
-    /// What is told of readings in milliseconds: of the limits' clock, of the system's, and of a monotonic clock.
+    /// The events for readings in milliseconds of the limits' clock, the system's, and a monotonic one.
     fn told<const N: usize>(readings: [[u64; 3]; N]) -> [Option<News>; N] {
         let (mut seen, start) = (LastLook::default(), Instant::now());
         readings.map(|[now, wall, at]| {
@@ -110,13 +111,13 @@ mod tests {
         let [ms, s] = [Duration::from_millis, Duration::from_secs];
         let news = told([
             [100_000, 100_000, 0],
-            // A leap second is not worth a word.
+            // A leap second is not logged.
             [101_000, 100_000, 1_000],
             [101_998, 41_000, 2_000],
             [102_997, 42_000, 3_000],
-            // Once more.
+            // The clock is set back once more.
             [103_996, 41_000, 4_000],
-            // Right again, and then set back.
+            // The clocks agree again; then the system's is set back.
             [104_995, 104_995, 5_000],
             [105_994, 103_994, 6_000],
         ]);
@@ -131,7 +132,7 @@ mod tests {
             [100_000, 100_000, 0],
             [101_001, 101_500, 1_000],
             [9_000_000, 9_000_000, 2_000],
-            // A look that comes late, by a clock that goes on.
+            // A look that comes late, while the clock runs evenly.
             [9_060_000, 9_060_000, 62_000],
         ]);
         let forward = News::Forward(Duration::from_millis(9_000_000 - 101_001 - 1_000));

@@ -2,7 +2,7 @@
 //!
 //! Every limit of the rules gets a limiter there when the rules are loaded; if one cannot be kept there, the load is
 //! refused, and the previous rules stay. A request is decided in one call, whatever the number of its descriptors,
-//! and by each rule's `on_error`, or that of [`Global`], if there is no answer in time.
+//! and if there is no answer in time, by each rule's `on_error` or that of [`Global`].
 
 mod acts;
 mod envoyproxy;
@@ -26,7 +26,7 @@ pub(crate) use acts::StoredCharge;
 pub(crate) use metrics::OfStore;
 use own_limits::{OwnLimits, on_error_of};
 
-/// Where limits that many nodes share are kept.
+/// The Redis that keeps the limits of many nodes, and how to use it.
 ///
 /// ```
 /// use tollgate_service::Global;
@@ -41,15 +41,15 @@ pub struct Global {
     pub address: String,
     /// How many nodes share the limits: determines the share of each while the store does not answer.
     pub nodes: u64,
-    /// What becomes, while the store does not answer, of requests under rules that name no `on_error`.
+    /// Decides requests while the store does not answer, under rules that name no `on_error`.
     pub on_error: OnError,
     /// The maximum time that a request waits for the store.
     pub deadline: Duration,
     /// The prefix of all keys.
     pub prefix: String,
-    /// Count in the keys of envoyproxy/ratelimit, which begin with this text (its `CACHE_KEY_PREFIX`, by default empty): so
-    /// that its nodes and these share the limits. Only with [`compat`](tollgate_rules::Settings::compat), and rules that
-    /// envoyproxy/ratelimit knows. Default: no.
+    /// If set, limits are counted in the keys of envoyproxy/ratelimit, which begin with this text (its `CACHE_KEY_PREFIX`,
+    /// by default empty), so that its nodes and these share the limits. Works only with
+    /// [`compat`](tollgate_rules::Settings::compat), and with rules that envoyproxy/ratelimit knows. Default: none.
     pub envoyproxy: Option<String>,
     /// With TLS, a file with the authorities that may issue the store's certificate.
     pub authority: Option<PathBuf>,
@@ -60,7 +60,7 @@ pub struct Global {
 }
 
 impl Global {
-    /// With the defaults: one node, [`OnError::Local`], [`StoreOptions::DEADLINE`], the prefix `tollgate`.
+    /// Uses the defaults: one node, [`OnError::Local`], [`StoreOptions::DEADLINE`], the prefix `tollgate`.
     ///
     /// ```
     /// assert_eq!(tollgate_service::Global::new("redis://127.0.0.1/").nodes, 1);
@@ -97,11 +97,11 @@ impl fmt::Debug for Global {
     }
 }
 
-/// The local bytes of each client of a limit that is kept elsewhere, besides the table of its rule: a share of the
-/// limit, 14 bytes, and its place, 66 at most. A lease takes about 400 more while it is held.
+/// The bytes that each client of a limit in the store takes here, besides the table of its rule: 14 for a share of the
+/// limit, and at most 66 for its entry. A lease takes about 400 more while it is held.
 pub(crate) const BYTES_OF_A_CLIENT: u64 = 80;
 
-/// Why limits cannot be kept elsewhere.
+/// Why limits cannot be kept in Redis.
 ///
 /// ```
 /// let (path, reason) = ("ca.pem".into(), "no such file".to_owned());
@@ -120,8 +120,7 @@ pub enum GlobalError {
     },
     /// The store's address or settings are refused.
     Store(tollgate_redis::BuildError),
-    /// Counts in the keys of envoyproxy/ratelimit are asked for, and each descriptor is not decided on its own, as it
-    /// decides them.
+    /// The keys of envoyproxy/ratelimit were asked for without `compat`, with which descriptors are decided one by one.
     NotCompat,
 }
 
@@ -141,12 +140,12 @@ impl fmt::Display for GlobalError {
 
 impl std::error::Error for GlobalError {}
 
-/// Identifies a limiter that the next load of rules can keep.
+/// Identifies a limiter, so that the next load of rules can keep it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct LimiterIdentity {
     domain: Box<str>,
     rule: Box<str>,
-    /// The limit of the rule, by its place.
+    /// Which limit of the rule.
     place: Box<str>,
     policy: Policy,
     accuracy: Accuracy,
@@ -154,7 +153,7 @@ struct LimiterIdentity {
     capacity: usize,
 }
 
-/// Which keys limits are counted in, and the limits that come with requests there.
+/// The keys that limits are counted in, each with the limits that come with requests.
 #[derive(Clone, Debug)]
 enum LimitKeys {
     Own(Arc<OwnLimits<RequestLimits>>),
@@ -167,10 +166,10 @@ enum LimitKeys {
 pub(crate) struct GlobalLimits {
     store: Store,
     nodes: u64,
-    /// Of rules that name none.
+    /// Applies to rules that name no `on_error`.
     on_error: OnError,
     keys: LimitKeys,
-    /// What tells the windows of those keys.
+    /// The clock that determines the windows of those keys.
     clock: Clock,
     /// The limiters that some rules still use.
     known: Arc<Mutex<HashMap<LimiterIdentity, Weak<RedisLimiter>>>>,
@@ -227,7 +226,7 @@ impl GlobalLimits {
         self.store.outage()
     }
 
-    /// Gives every limit of a rule its limiter, or returns why there is none.
+    /// Gives every limit of a rule its limiter, or returns why one cannot have any.
     pub(crate) fn vet(&self) -> impl Fn(&Rule) -> Result<(), String> + Send + Sync + 'static {
         let this = self.clone();
         move |rule| {
@@ -252,7 +251,7 @@ impl GlobalLimits {
         }
     }
 
-    /// What counts a limit in the keys of envoyproxy/ratelimit.
+    /// The limiter that counts a limit in the keys of envoyproxy/ratelimit.
     fn counter(
         &self,
         rule: &Rule,
@@ -305,7 +304,7 @@ impl GlobalLimits {
             Accuracy::Leased => Mode::Leased,
             Accuracy::Async => Mode::Async,
         };
-        // Does not contain the policy, so that what was spent stays spent when the policy changes.
+        // The part does not contain the policy, so that units stay spent when the policy changes.
         let mut part = escaped(rule.identity());
         if !place.is_empty() {
             part += &format!("#{place}");
@@ -319,7 +318,7 @@ impl GlobalLimits {
         Ok(limiter)
     }
 
-    /// Does in the store what the question asks for; returns the answer, and what gives back what that has charged.
+    /// Does in the store what the question asks for; returns the answer, and the charges, which can be given back.
     pub(crate) async fn answer(
         &self,
         maker: &DecisionMaker,
@@ -336,12 +335,13 @@ impl GlobalLimits {
         (maker.answer_found(question, &found), charges)
     }
 
-    /// Whether what a request was charged can be given back. A count of envoyproxy/ratelimit does not say whose it is.
+    /// Whether a request's charges can be given back. They cannot in the keys of envoyproxy/ratelimit: a count there
+    /// does not say which request added to it.
     pub(crate) fn remembers_charges(&self) -> bool {
         matches!(self.keys, LimitKeys::Own(_))
     }
 
-    /// Forgets in the store what was charged to the clients of a question; returns to how many limits.
+    /// Makes the store forget all charges to the clients of a question; returns the number of limits.
     pub(crate) async fn reset(&self, question: &Question) -> Result<usize, Fault> {
         match &self.keys {
             LimitKeys::Own(own) => acts::reset(question, own).await,

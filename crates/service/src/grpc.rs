@@ -1,4 +1,4 @@
-//! What is answered over gRPC, and the bounds of its connections.
+//! The routes of gRPC, and the bounds of its connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,12 +30,12 @@ const MAX_STREAMS: u32 = 1024;
 /// Streams that a client opens and resets at once: a few are normal, more are an attack.
 const MAX_PENDING_RESETS: usize = 20;
 
-/// A connection is pinged when nothing was heard of its client for so long, and closed if there is no answer in time: the
-/// client is gone, though nothing has closed its side.
+/// A connection is pinged when its client has sent nothing for this time, and closed if the answer does not come in time:
+/// the client is gone, though nothing has closed its side.
 const PING_EVERY: Duration = Duration::from_secs(60);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
 
-/// What is answered over gRPC.
+/// The routes of gRPC.
 pub(crate) fn router(
     service: &Arc<Service>,
     health: HealthServer<impl Health>,
@@ -54,7 +54,8 @@ pub(crate) fn router(
     let rlqs = Rlqs { service: Arc::clone(service), stopped: stopped.clone() };
     let rlqs = RateLimitQuotaServiceServer::new(rlqs).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let server = server();
-    // Its own grace would close connections at the end of both times without telling them before: see `Io`.
+    // tonic's own grace would close connections when age and grace are over, without telling the clients first: see
+    // `Io`.
     let mut server = match max_age {
         Some(age) => server.max_connection_age(age),
         None => server,
@@ -67,7 +68,7 @@ pub(crate) fn router(
         .add_service(reflection_alpha))
 }
 
-/// What is answered to connections of the reserve: whether the service lives. To what else they ask the answer is
+/// The routes for connections of the reserve: they may ask whether the service lives. Everything else is answered with
 /// UNAVAILABLE.
 pub(crate) fn reserved_router(health: HealthServer<impl Health>) -> Router {
     let refused = || async { Status::unavailable(BEYOND_MAX).into_http::<Body>() };

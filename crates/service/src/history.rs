@@ -1,5 +1,5 @@
-//! What was decided in the last quarter of an hour: counts, sampled each second apart from all requests, whether or not
-//! a page is open.
+//! The decisions of the last quarter of an hour: a task samples the counts each second, whether or not a page is open.
+//! No request takes part.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,7 +12,7 @@ use crate::metrics::{RequestOutcome, Requests};
 /// The number of seconds in the plot.
 pub(crate) const SECONDS: usize = 900;
 
-/// The seconds between two samples that are kept for so long: a column of the plot.
+/// The seconds between two samples that are kept for [`SECONDS`]: a column of the plot.
 pub(crate) const COLUMN: usize = 5;
 
 /// The number of seconds over which current rates are averaged: long enough to be read, short enough to be current.
@@ -29,13 +29,13 @@ pub(crate) struct History {
 
 #[derive(Debug, Default)]
 struct Samples {
-    /// How many were taken.
+    /// The number of samples taken so far.
     ticks: usize,
     totals: Series<Totals>,
     rules: RuleSamples,
 }
 
-/// Samples of one thing: those of the last seconds, and one of each column of the past.
+/// The samples of one thing: all of the last seconds, and one for each column of the past.
 #[derive(Debug)]
 struct Series<T> {
     present: VecDeque<T>,
@@ -121,13 +121,13 @@ impl Rates {
         self.allowed + self.over
     }
 
-    /// The share of decisions that denied.
+    /// The share of denials among the decisions.
     pub(crate) fn share_over(&self) -> f64 {
         if self.over > 0.0 { self.over / self.decisions() } else { 0.0 }
     }
 }
 
-/// Hits of one rule: in a second, and in all of the time that is kept.
+/// Hits of one rule: per second now, and in total over the time that is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct RuleRates {
     pub(crate) hits: f64,
@@ -187,8 +187,8 @@ impl RuleSamples {
         self.samples.add(tick, RULE_COLUMN, RuleSample { at, counts });
     }
 
-    /// After a load: a rule that was there before goes on with its counts, and so with its samples. A new one had
-    /// none.
+    /// Arranges the samples for newly loaded rules: a rule that was there before keeps its counts, and so its samples;
+    /// a new rule starts with zeros.
     fn follow(&mut self, rules: &Arc<RuleSet>) {
         let names = rules.rules().iter().map(|rule| (rule.domain().into(), rule.identity().into()));
         let names: Vec<(Box<str>, Box<str>)> = names.collect();
@@ -270,7 +270,7 @@ mod tests {
         (cache, maker)
     }
 
-    /// A rule of three an hour for each letter.
+    /// Loads rules that admit three units an hour, one for each letter.
     fn load(cache: &RuleCache, keys: &str) -> Arc<RuleSet> {
         let mut text = "domain: d\ndescriptors:\n".to_owned();
         for key in keys.chars() {
@@ -302,7 +302,7 @@ mod tests {
         let steady = Rates { allowed: 3.0, over: 1.0, refused: 0.0 };
         assert_eq!(history.columns(), vec![steady; SECONDS / COLUMN]);
         assert_eq!((history.now(), history.now().share_over()), (steady, 0.25));
-        // Half a second later: the column that has just begun has twice the rate.
+        // The sample comes half a second later, so the column that has just begun has twice the rate.
         history.take(begin + Duration::from_millis(1_999_500), &requests, &cache);
         history.take(begin + Duration::from_secs(2_000), &requests, &cache);
         assert_eq!(history.columns().last().map(|rates| rates.allowed), Some(0.0));
@@ -361,7 +361,7 @@ mod tests {
         for second in 0..8 {
             history.take(begin + Duration::from_secs(second), &requests, &cache);
             told.push((history.now().allowed, history.of_rules(&rules)[0].hits));
-            // Ten in the second second, and none in any other.
+            // Ten requests come in the second second, and none in any other.
             if second == 1 {
                 answered(&requests, RequestOutcome::Allowed, 10);
                 let descriptors = [Descriptor { hits: Some(10), ..Descriptor::new(&[("a", "x")]) }];

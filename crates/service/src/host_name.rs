@@ -1,9 +1,9 @@
-//! [`HostName`]: a name under which the admin's routes are available.
+//! [`HostName`]: a name that the admin's routes answer to.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A host name that requests to the admin's routes may use: without a scheme, and for every port.
+/// A host name that requests to the admin's routes may use, on any port. It has no scheme.
 ///
 /// ```
 /// use tollgate_service::HostName;

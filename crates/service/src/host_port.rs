@@ -1,4 +1,4 @@
-//! [`HostPort`]: where to listen, or to send.
+//! [`HostPort`]: an address to listen on, or to send to.
 
 use std::fmt;
 use std::io;
@@ -23,11 +23,11 @@ use crate::host_name::HostName;
 pub enum HostPort {
     /// An IP address.
     Address(SocketAddr),
-    /// A name that is resolved when the service starts. Of several addresses the first that can be listened on is
-    /// taken.
+    /// A name that is resolved when the service starts. If it has several addresses, the first that can be listened on
+    /// is taken.
     Name(HostName, u16),
-    /// All addresses of the machine, of IPv6 and of IPv4, as in `:8080`. A machine without IPv6 has those of IPv4 alone. It
-    /// cannot be used as an address to send to.
+    /// All addresses of the machine, of IPv6 and of IPv4, as in `:8080`. A machine without IPv6 listens on those of IPv4
+    /// alone. Nothing can be sent to this address.
     Everywhere(u16),
 }
 
@@ -70,7 +70,7 @@ impl FromStr for HostPort {
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(address));
         }
-        // Digits alone, as in a socket address: `u16` would accept a `+`.
+        // Only digits are accepted, as in a socket address: `u16` would accept a `+`.
         let digits = text.strip_prefix(':').filter(|digits| !digits.starts_with('+'));
         if let Some(port) = digits.and_then(|digits| digits.parse().ok()) {
             return Ok(Self::Everywhere(port));

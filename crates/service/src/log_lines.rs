@@ -3,7 +3,7 @@
 //! A log goes to a disk that may be full, to a pipe that may be closed, and to a pipe whose reader may have stopped. None of
 //! that may end a thread that decides, or hold it up. So a line is only put into a queue here, which never waits and never
 //! fails. The queue is bounded: a line that finds no room is lost, and so is one that cannot be written. Lost lines are
-//! counted, and told by the log itself as soon as a line can be written again.
+//! counted, and the log itself reports them as soon as a line can be written again.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -24,16 +24,16 @@ const MAX_WAITING: usize = 1 << 20;
 /// The bytes of memory that a waiting line takes besides its text: its entry in the queue and what the allocator adds.
 const BYTES_OF_AN_ENTRY: usize = 64;
 
-/// The pause before another try where the output says that it would block: where it is a pipe that does not block.
+/// The pause before another try if the output would block, as a non-blocking pipe does when it is full.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How often it is told that lines were lost, while more are.
+/// The time between two reports of lost lines, while more are lost.
 const TELL_EVERY: Duration = Duration::from_secs(5);
 
 /// Takes the lines of a log, and has a thread write them. Each call of [`Write::write`] is one line, whole with its end; it
-/// never waits and never fails. At most 1 MiB of lines wait: what finds no room, or cannot be written, is lost and counted.
-/// The next line that can be written is followed by an event at level ERROR, through `tracing`, that says how many were
-/// lost; while more are lost, again after five seconds, and when no line waits any longer.
+/// never waits and never fails. At most 1 MiB of lines wait: a line that finds no room, or cannot be written, is lost and
+/// counted. The next line that can be written is followed by an event at level ERROR, through `tracing`, that says how many
+/// were lost. While more are lost, another event follows after five seconds, and one when no line waits any longer.
 ///
 /// Clones write to the same queue. Its thread ends with the last of them.
 ///
@@ -55,7 +55,7 @@ pub struct LogLines {
 
 #[derive(Debug, Default)]
 struct LineCounts {
-    /// Bytes of lines that wait or are being written.
+    /// The bytes of lines that wait or are being written.
     waiting: AtomicUsize,
     lost: ServiceTotal,
 }
@@ -63,7 +63,7 @@ struct LineCounts {
 #[derive(Debug)]
 enum Queued {
     Line(Box<[u8]>),
-    /// Dropped when its turn comes.
+    /// The sender is dropped when its turn comes.
     Flush(#[expect(dead_code, reason = "its end is what the other side waits for")] SyncSender<()>),
 }
 
@@ -90,7 +90,8 @@ impl LogLines {
         self.counts.lost.get()
     }
 
-    /// Waits until the lines of now are written or lost, for at most so long; returns whether they are.
+    /// Waits until the lines that wait now are written or lost, but at most for the given time; returns whether they
+    /// are.
     #[expect(
         clippy::must_use_candidate,
         reason = "at the end of a process nothing follows from it"
@@ -102,7 +103,7 @@ impl LogLines {
         told.recv_timeout(most) == Err(RecvTimeoutError::Disconnected)
     }
 
-    /// Shows how many lines were lost.
+    /// The number of lost lines as a metric.
     pub(crate) fn metrics(&self) -> OfLogLines {
         OfLogLines(Arc::clone(&self.counts))
     }
@@ -116,7 +117,7 @@ impl Write for LogLines {
             let has_room = waiting == 0 || waiting + size <= MAX_WAITING;
             has_room.then_some(waiting + size)
         };
-        // Relaxed, both: a count by itself; the line goes through the channel.
+        // Relaxed, both: this is a count by itself; the channel publishes the line.
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         let has_room = self.counts.waiting.fetch_update(set, fetch, more).is_ok();
         if !has_room || self.lines.send(Queued::Line(line.into())).is_err() {
@@ -144,7 +145,7 @@ impl<W: Write> LineWriter<W> {
         while let Ok(queued) = queue.recv() {
             let Queued::Line(line) = queued else { continue };
             let written = self.write(&line);
-            // Relaxed: as in `write` of the other side.
+            // Relaxed: as in `LogLines::write`.
             let waiting = self.counts.waiting.fetch_sub(size(&line), Ordering::Relaxed);
             if let Err(error) = written {
                 self.counts.lost.add(1);
@@ -152,18 +153,18 @@ impl<W: Write> LineWriter<W> {
                 continue;
             }
             let lost = self.counts.lost.get();
-            // While a reader is too slow for good, each line about lost lines would take the place of another.
+            // If the reader stays too slow, each report of lost lines would take the place of another line.
             let is_time = told_at.is_none_or(|at| at.elapsed() >= TELL_EVERY);
             if lost > told && (is_time || waiting == size(&line)) {
                 (told, told_at) = (lost, Some(Instant::now()));
-                // Through the queue, like every other line. If it is lost in its turn, the total has grown, and the next
-                // line that is written has it told again.
+                // The report goes through the queue, like every other line. If it is lost itself, the total has grown,
+                // and the next line that is written causes another report.
                 tell(lost, fault.take().as_ref());
             }
         }
     }
 
-    /// Writes a whole line, however long that takes.
+    /// Writes a whole line, however long it takes.
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         if self.is_torn {
             self.write_all(b"\n")?;
@@ -199,7 +200,7 @@ fn tell(lost: u64, fault: Option<&io::Error>) {
     }
 }
 
-/// Shows how many lines were lost.
+/// The number of lost lines as a metric.
 #[derive(Debug)]
 pub(crate) struct OfLogLines(Arc<LineCounts>);
 
@@ -217,15 +218,15 @@ mod tests {
 
     use super::*;
 
-    /// Longer than anything that a busy machine delays.
+    /// Longer than any delay on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// What comes of a write.
+    /// The result of a write.
     type Outcome = io::Result<usize>;
 
     type Written = Arc<Mutex<Vec<u8>>>;
 
-    /// An output that does with each write what it is told, and then keeps what was written.
+    /// An output that answers each write with the next outcome of a channel, and keeps what was written.
     struct FakeOut(Receiver<Outcome>, Written);
 
     impl Write for FakeOut {
@@ -251,7 +252,7 @@ mod tests {
     fn lines_that_cannot_be_written_are_counted_and_the_next_begins_a_line() {
         let (answer, written, mut log) = log();
         let full = || Err(io::Error::from(ErrorKind::StorageFull));
-        // The first is torn; the second cannot begin; the third is whole, after an interruption.
+        // The first line is torn; the second cannot begin; the third is whole, after an interruption.
         for outcome in [Ok(3), full(), full(), Err(ErrorKind::Interrupted.into())] {
             answer.send(outcome).unwrap();
         }
@@ -277,7 +278,7 @@ mod tests {
         drop(answer);
         assert!(log.flush_within(PATIENCE));
         assert_eq!((log.lost(), written.lock().unwrap().len()), (10, held * line.len()));
-        // There is room again, also for a line that is longer than all that may wait.
+        // There is room again, even for a line that is longer than the whole queue may be.
         log.write_all(&[b'y'; 2 * MAX_WAITING]).unwrap();
         assert!(log.flush_within(PATIENCE));
         assert_eq!(log.lost(), 10);

@@ -1,4 +1,4 @@
-//! [`MetricsNames`]: under which names metrics are shown.
+//! [`MetricsNames`]: the names under which metrics are reported.
 
 /// The names under which `/metrics` reports decisions.
 ///
@@ -11,7 +11,7 @@ pub enum MetricsNames {
     /// `tollgate_rule_over_limit_total` and so on.
     #[default]
     Own,
-    /// Those, and in addition `ratelimit_service_rate_limit_over_limit` and so on, as dashboards for
-    /// envoyproxy/ratelimit use them.
+    /// Those of [`Own`](MetricsNames::Own), and also `ratelimit_service_rate_limit_over_limit` and so on, which
+    /// dashboards for envoyproxy/ratelimit use.
     Envoyproxy,
 }

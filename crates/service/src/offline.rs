@@ -1,5 +1,5 @@
-//! Processes the bytes of requests as listeners do, without listeners: for fuzzing and for counting instructions. Not
-//! part of the public interface.
+//! Processes the bytes of requests as listeners do, without listeners: for fuzzing and for counting instructions. It is
+//! not part of the public interface.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::resp;
 use crate::service::Service;
 use crate::wire;
 
-/// Rules, and requests without a connection.
+/// Decides requests by rules, without a connection.
 #[derive(Debug)]
 pub struct Offline {
     service: Service,
 }
 
 impl Offline {
-    /// With these rules, and with every optional part of answers.
+    /// Loads these rules. Answers have every optional part.
     ///
     /// # Errors
     /// The rules are bad, or the tables cannot be built.
@@ -45,7 +45,7 @@ impl Offline {
     /// The answer to a request as gRPC decodes it.
     ///
     /// # Errors
-    /// The reason why it is not decided.
+    /// The reason why the request is not decided.
     pub fn decide(&self, request: &RateLimitRequest) -> Result<RateLimitResponse, String> {
         let observers = &self.service.observers;
         let mut call = ServiceCall::begin(observers, Protocol::Grpc, Caller::default());
@@ -54,7 +54,7 @@ impl Offline {
         answer.map_err(|refusal| refusal.to_string())
     }
 
-    /// From the bytes of a request message to those of the answer.
+    /// Answers the bytes of a request message by those of the response.
     ///
     /// # Errors
     /// The reason why there is no answer.
@@ -84,7 +84,7 @@ impl Offline {
         json::read(body).ok()
     }
 
-    /// The answers to what a client of Redis' protocol sends, and whether they end the connection.
+    /// The answers to bytes that a client of Redis' protocol sends, and whether the connection ends after them.
     #[must_use]
     pub fn resp(&self, bytes: &[u8]) -> (Vec<u8>, bool) {
         resp::offline(&self.service, bytes)

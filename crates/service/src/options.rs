@@ -37,8 +37,7 @@ pub struct Options {
     pub timing: Timing,
     /// The address for HTTP.
     pub http: HostPort,
-    /// A unix socket for HTTP in addition to the address, without TLS: permission to open the file is permission to
-    /// ask.
+    /// A unix socket for HTTP in addition to the address, without TLS: every process that may open the file may ask.
     pub http_socket: Option<PathBuf>,
     /// The certificate of the HTTP address; without it HTTP is unencrypted. The admin's address is always
     /// unencrypted.
@@ -49,14 +48,14 @@ pub struct Options {
     pub grpc_socket: Option<PathBuf>,
     /// The certificate of the gRPC address; without it gRPC is unencrypted.
     pub grpc_tls: Option<TlsFiles>,
-    /// The age at which a connection of gRPC is told to go (GOAWAY): its requests in progress are answered, and the
-    /// client connects anew, perhaps to another process. Each connection has its own, a tenth less to a tenth more, so that
-    /// those that began together do not end together. Default: none.
+    /// The age at which a connection of gRPC is told to close (GOAWAY): its requests in progress are answered, and the
+    /// client reconnects, perhaps to another process. The age of each connection differs by up to a tenth either way, so
+    /// that connections that began together do not end together. Default: none.
     pub grpc_max_age: Option<Duration>,
-    /// How long after that it is closed even if requests are in progress. Default: not at all. It has no meaning
-    /// without an age.
+    /// The time after that age at which a connection is closed even if requests are in progress. Default: none. It has
+    /// no meaning without an age.
     pub grpc_max_age_grace: Option<Duration>,
-    /// Where Redis' protocol is spoken; `None` for nowhere, the default.
+    /// The address for Redis' protocol. Default: none.
     pub resp: Option<RespOptions>,
     /// The address of `/rlconfig` and `/v1/reset`, which show and undo the counts of all clients. Keep it loopback.
     pub admin: HostPort,
@@ -66,45 +65,46 @@ pub struct Options {
     /// none.
     pub admin_hosts: Vec<HostName>,
     /// The maximum number of connections of all listeners together: beyond it only health and metrics are answered, to at
-    /// most 32 connections at a time. At least 1, and no more than the process's limit of file descriptors less what it needs
-    /// itself: 96 and 4 for each core, or half the limit if that is less. Default: `None`, as many as that, and at most
+    /// most 32 connections at a time. At least 1, and at most the process's limit of file descriptors less those that it
+    /// needs itself (96 and 4 for each core, or half the limit if that is less). Default: that maximum, but no more than
     /// 65,536.
     pub max_connections: Option<usize>,
     /// The optional parts of answers.
     pub answers: AnswerParts,
-    /// The proxies that are believed when they tell a client's address to `/v1/auth`, in `X-Forwarded-For`. A client of a
-    /// [socket](Options::http_socket) has the address 127.0.0.1. Default: those of this machine.
+    /// The proxies whose `X-Forwarded-For` header is trusted to name the client's address in requests to `/v1/auth`. A
+    /// client of a [socket](Options::http_socket) has the address 127.0.0.1. Default: those of this machine.
     pub trusted_proxies: TrustedProxies,
     /// The headers of `/v1/check`, `/v1/peek` and `/v1/auth`. Default: those of draft 10.
     pub headers: Headers,
     /// Where limits that many nodes share are kept; `None` for limits of this process alone.
     pub global: Option<Global>,
-    /// Where what was spent is kept over a restart. Default: nowhere. Not together with `global`.
+    /// The file that keeps the state of limits over a restart. Default: none. It cannot be combined with `global`.
     pub state: Option<StateFile>,
     /// Whether health checks succeed before there are rules, as in envoyproxy/ratelimit with
-    /// `FORCE_START_WITHOUT_INITIAL_CONFIG`. Requests are answered that there are no rules. Default: false.
+    /// `FORCE_START_WITHOUT_INITIAL_CONFIG`. Requests are then answered with the error that there are no rules.
+    /// Default: false.
     pub healthy_without_rules: bool,
     /// The names of metrics.
     pub metrics_names: MetricsNames,
-    /// How many denials are logged, at level INFO, with their descriptors: a limit of all of them together, as
+    /// How many denials are logged, at level INFO, with their descriptors: one limit for all denials together, as
     /// `10/s burst 50`. Default: none.
     pub log_denials: Option<Policy>,
     /// Where spans of requests are sent. Default: nowhere.
     pub traces: Option<Traces>,
     /// Where metrics are sent, besides being served at `/metrics`. Default: nowhere.
     pub statsd: Option<Statsd>,
-    /// The lines of the log, if they are written by [`LogLines`]: for the metric of those that were lost. Default: none.
+    /// The [`LogLines`] that write the log, if they do, for the metric of lost lines. Default: none.
     pub log: Option<LogLines>,
     /// The clock of the limits. Its origin is where the first window begins. Default: Unix time.
     pub clock: Clock,
-    /// How long health checks fail, when the service stops, while requests are still accepted: long enough for load
-    /// balancers to notice. Default: not at all.
+    /// The time for which a stopping service fails its health checks but still accepts requests, so that load balancers
+    /// notice. Default: none.
     pub linger: Duration,
     /// The maximum time that requests in progress may take to end when the service stops.
     pub grace: Duration,
 }
 
-/// Where Redis' protocol is spoken, and to which clients.
+/// The address for Redis' protocol, and the password for its clients.
 ///
 /// ```
 /// use tollgate_service::RespOptions;
@@ -115,13 +115,13 @@ pub struct Options {
 pub struct RespOptions {
     /// The address.
     pub address: HostPort,
-    /// What a client must send first, by `AUTH` or `HELLO`; the user is `default`. Without it every client that can
-    /// connect may ask.
+    /// The password that a client must send first, by `AUTH` or `HELLO`; the user is `default`. If there is none, every
+    /// client that can connect may ask.
     pub password: Option<String>,
 }
 
 impl RespOptions {
-    /// Without a password.
+    /// An address without a password.
     ///
     /// ```
     /// assert!(tollgate_service::RespOptions::new(([127, 0, 0, 1], 6379)).password.is_none());
@@ -139,7 +139,7 @@ impl fmt::Debug for RespOptions {
     }
 }
 
-/// Where what was spent is kept over a restart, and how often it is written.
+/// The file that keeps the state of limits over a restart, and how often it is written.
 ///
 /// ```
 /// use std::time::Duration;
@@ -150,10 +150,10 @@ impl fmt::Debug for RespOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateFile {
-    /// The file. Only its owner may read it: it contains the seeds of the tables' hashers. `FILE.new`, `FILE.bad`
-    /// and `FILE.quotas` (with both endings) beside it are the service's, too.
+    /// The file. Only its owner may read it: it contains the seeds of the tables' hashers. The service also uses
+    /// `FILE.new`, `FILE.bad` and `FILE.quotas` (with both endings) beside it.
     pub path: PathBuf,
-    /// The time between two writes, at least a second: what was spent since the last is lost if the process is killed.
+    /// The time between two writes, at least a second: if the process is killed, charges since the last write are lost.
     pub every: Duration,
 }
 
@@ -171,7 +171,8 @@ pub struct AnswerParts {
 }
 
 impl Options {
-    /// The rules of this path, or of a [hash in Redis](RulesFrom), on the usual ports. Text arguments are paths.
+    /// Serves the rules of this path, or of a [hash in Redis](RulesFrom), on the usual ports. A text is taken as a
+    /// path.
     ///
     /// ```
     /// assert_eq!(tollgate_service::Options::new("rules").grace.as_secs(), 10);

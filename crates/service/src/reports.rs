@@ -1,5 +1,5 @@
-//! [`OpenReports`]: what tells an operator of requests: the log of denials, traces, StatsD. Each is off unless an option
-//! says otherwise.
+//! [`OpenReports`]: reports about requests for operators, namely the log of denials, traces and StatsD. Each is off
+//! unless an option says otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::start_error::StartError;
 use crate::statsd::StatsdSender;
 use crate::traces::{LastSpans, Tracer};
 
-/// How long the last of it may take when the service stops: one round trip to a collector takes milliseconds, and one that
-/// hangs must not keep the process from its end.
+/// The time for the last reports when the service stops. A round trip to a collector takes milliseconds, and one that
+/// hangs must not keep the process from ending.
 const LAST_WITHIN: Duration = Duration::from_secs(2);
 
-/// What sends something. It is told to stop after everything else, so that it also tells of the last request.
+/// The senders of reports. They stop after everything else, so that they also report the last request.
 #[derive(Debug)]
 pub(crate) struct OpenReports {
     denials: Option<Arc<DenialLog>>,
     spans: Option<LastSpans>,
     stop: watch::Sender<bool>,
-    /// One, or none. It ends with them.
+    /// The task that sends to StatsD, if there is one. It ends with this.
     statsd: JoinSet<()>,
 }
 
 impl OpenReports {
-    /// Has the service observed as the options say, and starts to send. Needs a runtime.
+    /// Sets the service's observers as the options say, and starts to send. Needs a runtime.
     pub(crate) fn begin(
         mut service: Service,
         options: &Options,
@@ -67,10 +67,10 @@ impl OpenReports {
         Ok((service, Self { denials, spans, stop, statsd }))
     }
 
-    /// Sends what is left, for at most so long and at most two seconds.
+    /// Sends the last reports, within this time and at most two seconds.
     pub(crate) async fn close(mut self, grace: Duration) {
         let grace = grace.min(LAST_WITHIN);
-        // An error means that nothing is sent.
+        // An error means that there is no sender.
         let _ = self.stop.send(true);
         let spans = async {
             match self.spans.take() {

@@ -24,12 +24,12 @@ const NAME: SpanName<'static> = SpanName::Grpc {
     method: "ShouldRateLimit",
 };
 
-/// The answer to a request, as the trait wants it.
+/// The answer to a request, as the trait requires it.
 type RlsFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Response<RateLimitResponse>, Status>> + Send + 'a>>;
 
-// As `async_trait` would write it, but that nothing is kept of a request that is decided at once: a future with room for a wait
-// has ten kilobytes, which would be allocated and moved for each.
+// This is what `async_trait` would write, except that a request that is decided at once needs no future with room for a wait:
+// that has ten kilobytes, which would be allocated and moved for each request.
 impl RateLimitService for Rls {
     fn should_rate_limit<'s, 'f>(&'s self, request: Request<RateLimitRequest>) -> RlsFuture<'f>
     where
@@ -61,7 +61,7 @@ fn answered(
     answer
 }
 
-/// Never UNKNOWN, which Envoy lets pass.
+/// The status is never UNKNOWN, with which Envoy lets a request pass.
 fn status(refusal: &RequestRefusal) -> Status {
     match refusal {
         RequestRefusal::Request(RequestError::NotLoaded) => {

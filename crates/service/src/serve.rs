@@ -36,7 +36,7 @@ use crate::state::StateKeeper;
 /// The service name of envoyproxy/ratelimit's health check.
 const HEALTH_NAME: &str = "ratelimit";
 
-/// A running service. If dropped, it ends at once; [`stop`](Running::stop) lets requests finish.
+/// A running service. If this is dropped, the service ends at once; [`stop`](Running::stop) lets requests finish.
 #[derive(Debug)]
 pub struct Running {
     service: Arc<Service>,
@@ -60,7 +60,7 @@ pub struct Running {
     pub metrics: Option<SocketAddr>,
 }
 
-/// The global limits, and the cache of rules, which refuses those that global limits cannot take.
+/// The global limits, if there are any, and the cache of rules, which refuses rules that global limits cannot keep.
 fn keep_rules(
     settings: &RulesSettings,
     clock: Clock,
@@ -74,7 +74,7 @@ fn keep_rules(
     let keeper = global.map(|global| GlobalLimits::open(global, own_clients, clock.clone()));
     let keeper = keeper.transpose().map_err(StartError::Global)?;
     let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
-    // Worst clients are for the status page on the admin's address.
+    // The worst clients are kept for the status page on the admin's address.
     let settings =
         RulesSettings { more_bytes_per_client, envoyproxy_stems, worst_clients: true, ..*settings };
     let cache = RuleCache::with_clock(settings, clock);
@@ -86,7 +86,7 @@ fn keep_rules(
 }
 
 /// The cache into which a service with these options loads its rules: it refuses the rules that the service refuses.
-/// No store is asked for that, but a tokio runtime must be there if limits are kept in one.
+/// It does not ask the store, but needs a tokio runtime if limits are kept in one.
 ///
 /// # Errors
 /// [`StartError::Global`], as from [`start`].
@@ -113,8 +113,8 @@ pub fn rule_cache(options: Options) -> Result<Arc<RuleCache>, StartError> {
 /// no rules, until good ones are loaded. But the path of rule files must exist, and contain one, unless
 /// [`allow_empty`](RulesSettings::allow_empty) is set.
 ///
-/// In a runtime with several threads it starts one more for each core, on which connections of HTTP and Redis' protocol
-/// stay.
+/// In a runtime with several threads, it starts one more thread for each core. Connections of HTTP and Redis' protocol
+/// stay on these.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -125,8 +125,8 @@ pub async fn start(
     if options.state.is_some() && options.global.is_some() {
         return Err(StartError::State);
     }
-    // A control plane sends the state of the world, so a domain that is not in it is meant to be gone. A file that lacks one may
-    // be half written.
+    // A control plane sends all rules at once, so a domain that is missing is meant to be gone. A rule file may lack one
+    // because it is half written.
     options.settings.allow_empty |= matches!(options.rules, RulesFrom::Xds(_));
     let (linger, grace) = (options.linger, options.grace);
     let places = ConnectionPlaces::new(options.max_connections);
@@ -183,7 +183,7 @@ pub async fn start(
     })
 }
 
-/// The keeper of the state, if there is one; the cache, with what was restored; and what Envoys hold.
+/// Returns the keeper of the state, if there is one; the cache, with the restored state; and the saved quotas.
 async fn restore(
     options: &Options,
     cache: RuleCache,
@@ -192,7 +192,7 @@ async fn restore(
     let (state, restored, quotas) = StateKeeper::open(file, cache).await?;
     let cache = match restored {
         Some(cache) => cache,
-        // The other is still where the file is being read.
+        // The thread that reads the file still has the other cache.
         None => keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?.1,
     };
     Ok((Some(Arc::new(state)), cache, quotas))
@@ -243,7 +243,7 @@ fn listen(
     Ok(())
 }
 
-/// What happens at its time, whatever is asked.
+/// Starts the tasks that run at intervals, independent of requests.
 fn keep_time(service: &Arc<Service>, stopped: &watch::Receiver<bool>, tasks: &mut JoinSet<()>) {
     tasks.spawn(page::watch(Arc::clone(service), stopped.clone()));
     tasks.spawn(quota::keep_time(Arc::clone(service), stopped.clone()));
@@ -253,7 +253,7 @@ fn keep_time(service: &Arc<Service>, stopped: &watch::Receiver<bool>, tasks: &mu
     }
 }
 
-/// A service that starts with a wrong path would limit nothing.
+/// Refuses a path without rule files: a service that starts with a wrong path would limit nothing.
 fn find_files(rules: &RulesFrom, allow_empty: bool) -> Result<(), StartError> {
     let RulesFrom::Files(path) = rules else { return Ok(()) };
     match rules.read() {
@@ -264,7 +264,7 @@ fn find_files(rules: &RulesFrom, allow_empty: bool) -> Result<(), StartError> {
             let file = path.display().to_string();
             Err(StartError::Rules(RuleError { file, at: None, problem: Problem::NoFiles }))
         }
-        // Their content is read, and reported, apart from all requests.
+        // The retriever reads the files' contents and reports errors in them.
         _ => Ok(()),
     }
 }
@@ -293,28 +293,28 @@ async fn report(health: &HealthReporter, serving: bool) {
 }
 
 impl Running {
-    /// A handle that makes it read the rules again.
+    /// A handle that makes the service read the rules again.
     #[must_use]
     pub fn changed(&self) -> Changed {
         self.retriever.changed()
     }
 
-    /// Makes it read rules and certificates again, and say what became of them even if they are unchanged: on SIGHUP.
-    /// Of rules `observe` is told, of certificates the log.
+    /// Makes the service read rules and certificates again, as on SIGHUP, and report the result even if nothing has
+    /// changed: `observe` is called for the rules, and the log has the certificates.
     pub fn reload(&self) {
         self.retriever.reload();
         self.certificates.by_operator();
     }
 
-    /// Fails its health checks, waits as long as [`linger`](Options::linger), accepts no more connections, answers
-    /// requests in progress, for at most [`grace`](Options::grace), writes the [state](Options::state) and gives back what it
-    /// holds in Redis, for at most as long each, sends what is left of traces, metrics and denials, for at most 2 s, and
-    /// ends. What is not done within its time is logged.
+    /// Stops the service. It fails its health checks for [`linger`](Options::linger), then accepts no more connections and
+    /// answers the requests in progress, for at most [`grace`](Options::grace). It writes the [state](Options::state) and
+    /// gives back its leases in Redis, for at most the same time each, and sends the last traces, metrics and denials, for at
+    /// most 2 s. Steps that do not end within their time are logged.
     pub async fn stop(mut self) {
         self.service.drain();
         report(&self.health, false).await;
         tokio::time::sleep(self.linger).await;
-        // Before the streams of Envoys are closed.
+        // This comes before the streams of Envoys are closed.
         let quotas = self.service.quotas.end();
         // An error means that all listeners have ended by themselves.
         let _ = self.stop.send(true);
@@ -330,7 +330,7 @@ impl Running {
             tracing::warn!("leases of limits in Redis are not given back; they end by themselves");
         }
         self.reports.close(self.grace).await;
-        // Its thread may be reading rules from a disk that does not answer. A panic of its own was told.
+        // The retriever's thread may be reading rules from a disk that does not answer. Its panic, if any, was logged.
         let retriever = self.retriever;
         let ended = tokio::task::spawn_blocking(move || drop(retriever));
         let _ = timeout(self.grace, ended).await;

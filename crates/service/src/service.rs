@@ -29,11 +29,11 @@ pub(crate) struct Service {
     pub(crate) history: History,
     /// Set if limits are kept elsewhere.
     pub(crate) keeper: Option<GlobalLimits>,
-    /// Set if what was spent is kept in a file.
+    /// Set if the state of limits is kept in a file.
     pub(crate) state: Option<Arc<StateKeeper>>,
-    /// Those of Redis' protocol.
+    /// The clients of Redis' protocol.
     pub(crate) clients: Arc<RespClients>,
-    /// What Envoys are assigned.
+    /// The quotas that Envoys are assigned.
     pub(crate) quotas: Quotas,
     /// Whether health checks succeed before there are rules.
     pub(crate) healthy_without_rules: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Service {
     pub(crate) tokens: Tokens,
     clock: ClockWatch,
     draining: AtomicBool,
-    /// Whether it was logged that series were refused.
+    /// Whether refused series were logged already.
     series_told: AtomicBool,
 }
 
@@ -94,7 +94,7 @@ impl Service {
         }
     }
 
-    /// Takes over what Envoys hold of an earlier service, if that is known.
+    /// Takes over the assignments that Envoys have from an earlier service, if they are known.
     pub(crate) fn restore_quotas(&self, saved: Option<SavedQuotas>) {
         let (Some(state), Some(saved)) = (&self.state, saved) else { return };
         match self.quotas.restore(&saved) {
@@ -118,7 +118,7 @@ impl Service {
         }
     }
 
-    /// By limits that are kept elsewhere, waiting for them until the deadline at most.
+    /// Decides by limits in the store, waiting until the deadline at most.
     pub(crate) async fn decide_by(
         &self,
         keeper: &GlobalLimits,
@@ -131,7 +131,7 @@ impl Service {
         Ok(wire::response(&answer, self.answers))
     }
 
-    /// By limits of this process, without waiting.
+    /// Decides by limits of this process, without waiting.
     pub(crate) fn decide_here(
         &self,
         request: &RateLimitRequest,
@@ -142,7 +142,7 @@ impl Service {
         Ok(wire::response(&answer, self.answers))
     }
 
-    /// Logs the domains whose last headroom has gone out of force: each report once.
+    /// Logs the domains whose last headroom is no longer in force, once for each report.
     pub(crate) fn tell_expired(&self) {
         let Some(rules) = self.cache().rules() else { return };
         for pool in rules.pools().filter(|pool| pool.expire()) {
@@ -153,7 +153,7 @@ impl Service {
         }
     }
 
-    /// Logs once that series were refused: whoever wrote the rule may have believed that its key has few values.
+    /// Logs once that series were refused: the rule's author may have believed that its key has few values.
     pub(crate) fn tell_series(&self) {
         let SeriesStatus { live, max, refused, .. } = self.cache().series();
         // Relaxed: the flag by itself decides which call logs.
@@ -170,7 +170,7 @@ impl Service {
         self.clock.tell();
     }
 
-    /// From now on the health check fails, so that load balancers send no new requests.
+    /// Makes the health check fail from now on, so that load balancers send no new requests.
     pub(crate) fn drain(&self) {
         // Relaxed: nothing else is published with the flag, and a health check may see it one request later.
         self.draining.store(true, Ordering::Relaxed);

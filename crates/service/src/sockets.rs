@@ -1,4 +1,4 @@
-//! [`Sockets`]: listens where the options say.
+//! [`Sockets`]: listens at the addresses of the options.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ async fn bind_if(at: Option<&HostPort>) -> Result<Option<(Socket, SocketAddr)>, 
     }
 }
 
-/// Listens on the first address of a name that can be had.
+/// Listens on the first address of a name that is free.
 async fn bind(at: &HostPort, tls: Option<Arc<Tls>>) -> Result<(Socket, SocketAddr), StartError> {
     if let HostPort::Everywhere(port) = *at {
         let address = (Ipv6Addr::UNSPECIFIED, port).into();
@@ -81,7 +81,7 @@ async fn bind(at: &HostPort, tls: Option<Arc<Tls>>) -> Result<(Socket, SocketAdd
             Err(error) => refused = refused.or(Some((*address, error))),
         }
     }
-    // There is at least one.
+    // A name has at least one address.
     let (address, error) = refused.ok_or_else(|| unknown(std::io::ErrorKind::NotFound.into()))?;
     Err(StartError::Listen { address, error })
 }

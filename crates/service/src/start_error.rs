@@ -51,27 +51,27 @@ pub enum StartError {
     },
     /// A certificate is bad.
     Tls(TlsError),
-    /// The path of the rule files is missing, or contains none. (Files with bad rules do not keep a service from
+    /// The path of the rule files does not exist, or contains none. (Files with bad rules do not keep a service from
     /// starting, nor does a Redis that does not answer yet.)
     Rules(RuleError),
     /// The tables cannot be built.
     Build(BuildError),
     /// The limits cannot be kept in the store.
     Global(GlobalError),
-    /// A state in a file was asked for, and limits are kept in Redis, which outlives the process.
+    /// A state file was asked for although limits are kept in Redis, which outlives the process.
     State,
-    /// The path of the state is there and is no regular file: reading it, or writing it, might wait without an end.
+    /// The path of the state exists but is not a regular file: reading or writing it might block for ever.
     StateFile {
         /// The path.
         path: PathBuf,
-        /// What it is, as in `a FIFO`.
+        /// The kind of file, as in `a FIFO`.
         kind: &'static str,
     },
     /// More connections were asked for than the system's limit of file descriptors allows, or none.
     Connections {
-        /// As many as were asked for.
+        /// The number that was asked for.
         asked: usize,
-        /// As many as there can be.
+        /// The maximum.
         most: usize,
         /// The limit of descriptors.
         descriptors: u64,

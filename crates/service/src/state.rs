@@ -1,17 +1,18 @@
-//! [`StateKeeper`]: what was spent, in a file, over a restart.
+//! [`StateKeeper`]: keeps the state of limits over a restart, in a file.
 //!
 //! The file is read before rules are loaded. It is written at intervals and when the service stops: to a new file, which
-//! is synced and then renamed, so there is a whole one at every moment. Decisions do not wait for it.
+//! is synced and then renamed, so there is a whole file at every moment. Decisions do not wait for it.
 //!
 //! Files are read and written on threads that may block, for a bounded time: a disk that does not answer keeps neither the
-//! start nor the end of the service. What is no regular file is refused at the start.
+//! start nor the end of the service. A path that is not a regular file is refused at the start.
 //!
-//! What Envoys hold of quotas is in a file of its own, `FILE.quotas`. The service writes it once, after its last assignment, and
-//! the next service removes it before its first one. So a service that is killed leaves no such file, since it could not write
-//! what it had assigned by then.
+//! The assignments of quotas to Envoys have a file of their own, `FILE.quotas`. The service writes it once, after its last
+//! assignment, and the next service removes it before its first one. So a service that is killed leaves no such file, which
+//! would not have its latest assignments.
 //!
 //! A file that cannot be read does not keep the service from starting: a limiter that does not run limits nothing, and
-//! one that begins anew admits each client at most one limit more. It is logged, counted, and kept as `FILE.bad`.
+//! one that begins anew admits each client at most one limit more. Such a file is logged, counted, and kept as
+//! `FILE.bad`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -40,7 +41,7 @@ const READ_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct StateKeeper {
     file: StateFile,
-    /// Only one write at a time: the last write waits for one that is under way. True once the last write has begun.
+    /// Locked during a write, so that the last write waits for one under way. True once the last write has begun.
     writing: Mutex<bool>,
     written: ServiceTotal,
     errors: ServiceTotal,
@@ -50,11 +51,11 @@ pub(crate) struct StateKeeper {
 }
 
 impl StateKeeper {
-    /// Restores what the file holds into the cache, for the first load to keep, and takes what Envoys hold. The cache is
-    /// gone if the file could not be read in time.
+    /// Restores the state into the cache, so that the first load of rules keeps it, and takes the saved quotas. Returns
+    /// no cache if the file could not be read in time.
     ///
     /// # Errors
-    /// The path is there and is no regular file.
+    /// The path exists and is not a regular file.
     pub(crate) async fn open(
         file: StateFile,
         cache: RuleCache,
@@ -68,7 +69,7 @@ impl StateKeeper {
             last_ms: AtomicU64::new(0),
         };
         let (path, late) = (keeper.file.path.clone(), Arc::new(AtomicBool::new(false)));
-        // It blocks its thread, perhaps for ever: the disk may not answer.
+        // Reading blocks its thread, perhaps for ever, if the disk does not answer.
         let is_late = Arc::clone(&late);
         let reading = tokio::task::spawn_blocking(move || read(&path, cache, &is_late));
         match timeout(READ_WITHIN, reading).await {
@@ -78,9 +79,9 @@ impl StateKeeper {
                 let quotas = quotas.map_err(|error| keeper.refuse_quotas(&error));
                 Ok((keeper, Some(cache), quotas.ok().flatten()))
             }
-            // It has not ended, or has panicked.
+            // The reading has not ended, or has panicked.
             _ => {
-                // Relaxed: a flag by itself. The first write comes a second later at the earliest.
+                // Relaxed: this is a flag by itself. The first write comes a second later at the earliest.
                 late.store(true, Ordering::Relaxed);
                 let path = keeper.file.path.display();
                 keeper.errors.add(1);
@@ -113,7 +114,7 @@ impl StateKeeper {
         }
     }
 
-    /// Tells that the saved quotas cannot be used.
+    /// Logs that the saved quotas cannot be used.
     pub(crate) fn refuse_quotas(&self, error: &StateError) {
         self.errors.add(1);
         let path = beside(&self.file.path, "quotas");
@@ -123,7 +124,7 @@ impl StateKeeper {
         );
     }
 
-    /// Writes the file, and with the last write what Envoys hold. It blocks, so no thread that answers requests may call it.
+    /// Writes the file, and with the last write the quotas. It blocks, so no thread that answers requests may call it.
     fn write(&self, cache: &RuleCache, quotas: Option<&SavedQuotas>) {
         // A write that panicked has left only its own new file behind.
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,7 +134,7 @@ impl StateKeeper {
         *writing = quotas.is_some();
         let path = beside(&self.file.path, "quotas");
         let Some(quotas) = quotas else {
-            // The file is here only if it could not be removed at the start. By now it is wrong.
+            // The file exists only if it could not be removed at the start. By now it is wrong.
             let _ = fs::remove_file(path);
             return self.write_tables(cache);
         };
@@ -142,7 +143,7 @@ impl StateKeeper {
             self.errors.add(1);
             tracing::error!("quotas not written to {}: {error}", path.display());
         }
-        // The tables take longer, so they come second.
+        // The tables take longer to write, so they come second.
         self.write_tables(cache);
     }
 
@@ -151,7 +152,7 @@ impl StateKeeper {
             Ok(()) => {
                 self.written.add(1);
                 let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-                // Relaxed: a figure by itself, for the metrics.
+                // Relaxed: this is a figure by itself, for the metrics.
                 self.last_ms.store(ms, Ordering::Relaxed);
             }
             // Nothing has been decided yet, and a restored state is not in force: the file stays as it is.
@@ -166,7 +167,7 @@ impl StateKeeper {
 
     async fn write_apart(self: &Arc<Self>, cache: &Arc<RuleCache>, quotas: Option<SavedQuotas>) {
         let (keeper, cache) = (Arc::clone(self), Arc::clone(cache));
-        // An error is a panic, which the runtime has reported.
+        // An error means a panic, which the runtime has reported.
         let _ = tokio::task::spawn_blocking(move || keeper.write(&cache, quotas.as_ref())).await;
     }
 
@@ -179,7 +180,7 @@ impl StateKeeper {
         let every = self.file.every.max(Duration::from_secs(1));
         let mut ticks = interval_at(tokio::time::Instant::now() + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // Dropped before the next await: what a channel gives is locked while it is held.
+        // The guard that the channel returns is dropped before the next await, since it holds a lock.
         let mut ends =
             std::pin::pin!(async move { drop(stopped.wait_for(|stopped| *stopped).await) });
         loop {
@@ -187,7 +188,7 @@ impl StateKeeper {
                 _ = ticks.tick() => {}
                 () = &mut ends => return,
             }
-            // A write that is under way goes on in its thread; `close` waits for it.
+            // A write under way goes on in its thread; `close` waits for it.
             tokio::select! {
                 () = self.write_apart(&cache, None) => {}
                 () = &mut ends => return,
@@ -195,7 +196,7 @@ impl StateKeeper {
         }
     }
 
-    /// Writes once more, when nothing is decided any longer, for at most so long.
+    /// Writes once more after the last decision, for at most this time.
     pub(crate) async fn close(
         self: &Arc<Self>,
         cache: &Arc<RuleCache>,
@@ -216,7 +217,8 @@ fn replace(
     fill: impl FnOnce(&mut BufWriter<&File>) -> Result<(), StateError>,
 ) -> Result<(), StateError> {
     let new = beside(path, "new");
-    // It may be left of a process that was killed. Created anew, it has our rights and is no link.
+    // The file may have been left by a process that was killed. A newly created one has our permissions, and is not a
+    // link.
     let _ = fs::remove_file(&new);
     let file = for_its_owner().write(true).create_new(true).open(&new)?;
     let mut writer = BufWriter::new(&file);
@@ -229,9 +231,9 @@ fn replace(
     Ok(())
 }
 
-/// What became of the file at the start.
+/// The result of reading the file at the start.
 enum Restored {
-    /// There is none.
+    /// There is no file.
     Nothing,
     State {
         tables: usize,
@@ -239,17 +241,17 @@ enum Restored {
     },
     Refused {
         error: StateError,
-        /// Where it is now.
+        /// The place where the bad file is now.
         kept: String,
     },
 }
 
-/// What was read: the cache with the tables, and what Envoys hold.
+/// The results of the reading: the cache with the tables, and the saved quotas.
 type ReadState = (RuleCache, Restored, Result<Option<SavedQuotas>, StateError>);
 
 /// Reads the files. Blocks as long as the disk does. Once `is_late` is set, the path may hold a newer file.
 fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadState, StartError> {
-    // Before it is opened: to open a FIFO waits for its other end.
+    // This is checked before the file is opened, since opening a FIFO would wait for its other end.
     let restored = match path.metadata() {
         Ok(file) if !file.is_file() => {
             return Err(StartError::StateFile { path: path.to_owned(), kind: kind(&file) });
@@ -263,7 +265,7 @@ fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadS
     };
     let restored = restored.unwrap_or_else(|error| {
         let aside = beside(path, "bad");
-        // Relaxed: as where it is set.
+        // Relaxed: as in `open`, which sets it.
         if is_late.load(Ordering::Relaxed) {
             return Restored::Refused { error, kept: "nobody waits for it any longer".to_owned() };
         }
@@ -276,7 +278,7 @@ fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadS
     Ok((cache, restored, take_quotas(&beside(path, "quotas"))))
 }
 
-/// Reads what Envoys hold, and removes the file, because it is wrong from now on.
+/// Reads the saved quotas, and removes their file, because it is wrong from now on.
 fn take_quotas(path: &Path) -> Result<Option<SavedQuotas>, StateError> {
     match path.metadata() {
         // Opening a FIFO would wait for its other end.
@@ -295,7 +297,7 @@ fn take_quotas(path: &Path) -> Result<Option<SavedQuotas>, StateError> {
     read.map(Some)
 }
 
-/// What is there in place of a regular file.
+/// The kind of a file that is not a regular one.
 fn kind(file: &Metadata) -> &'static str {
     #[cfg(unix)]
     {
@@ -329,7 +331,7 @@ fn for_its_owner() -> OpenOptions {
     options
 }
 
-/// A renamed file is there after a loss of power only if its directory has been synced.
+/// Syncs the directory: without that, a renamed file may be gone after a loss of power.
 fn sync_directory(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -341,14 +343,14 @@ fn sync_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Shows the keeper's figures.
+/// Reports the keeper's figures as metrics.
 #[derive(Debug)]
 pub(crate) struct OfState(pub(crate) Arc<StateKeeper>);
 
 impl Collector for OfState {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Self(keeper) = self;
-        // Relaxed: a figure to be shown, which orders nothing.
+        // Relaxed: this is only a figure to report.
         let last = Duration::from_millis(keeper.last_ms.load(Ordering::Relaxed));
         let age = keeper.begun.elapsed().saturating_sub(last).as_secs();
         let written = keeper.written.get();

@@ -1,9 +1,9 @@
-//! [`Tokens`]: what reservations were charged, until their callers give something back.
+//! [`Tokens`]: keeps the charges of reservations, until their callers give something back.
 //!
-//! A token is the name of a receipt that lies here. There are [`PLACES`] of them, and the next reservation takes the
-//! place of the oldest: what that one was charged stays charged then, so that losing it can only deny. Memory does not
-//! grow, and no caller can name a receipt that it was not given, or give one back twice: a token is drawn at random,
-//! and its receipt is gone once it is used. A text that held all that was charged could be sent again and again.
+//! A token is the name of a receipt that is kept here. There is room for [`PLACES`] receipts, and each new one replaces
+//! the oldest, whose charge then stays: losing a receipt can only deny. So memory does not grow. A token is drawn at
+//! random, so no caller can name a receipt that it was not given; and a receipt is gone once it is used, so none is
+//! given back twice. If a token contained the charges themselves, it could be sent again and again.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -26,7 +26,7 @@ pub(crate) struct Token {
     secret: u64,
 }
 
-/// What a reservation was charged, by limits of this process or by those in Redis.
+/// The charges of a reservation, by limits of this process or by those in Redis.
 #[derive(Debug)]
 pub(crate) enum Charged {
     Here(Receipt),
@@ -34,7 +34,7 @@ pub(crate) enum Charged {
 }
 
 impl Charged {
-    /// As [`Receipt::cancel`]. If the store fails, what it has not given back stays charged.
+    /// As [`Receipt::cancel`]. If the store fails, units that it has not given back stay charged.
     pub(crate) async fn cancel(self) -> Result<bool, Fault> {
         let charges = match self {
             Self::Here(receipt) => return Ok(receipt.cancel()),
@@ -47,7 +47,7 @@ impl Charged {
         Ok(all)
     }
 
-    /// As [`Receipt::refund`]. If the store fails, what it has not given back stays charged.
+    /// As [`Receipt::refund`]. If the store fails, units that it has not given back stay charged.
     pub(crate) async fn refund(self, units: u64) -> Result<u64, Fault> {
         let charges = match self {
             Self::Here(receipt) => return Ok(receipt.refund(units)),
@@ -70,7 +70,7 @@ pub(crate) struct Tokens {
     /// Made when the first receipt is kept.
     places: OnceLock<Box<[TokenPlace]>>,
     given: AtomicU64,
-    /// Its keys come from the system, and so no token tells of another.
+    /// Its keys come from the system, so nobody can guess one token from another.
     random: RandomState,
 }
 
@@ -78,12 +78,12 @@ impl Tokens {
     /// Keeps a receipt, in place of the oldest.
     pub(crate) fn keep(&self, receipt: Charged) -> Option<Token> {
         let places = self.places.get_or_init(|| (0..PLACES).map(|_| Mutex::default()).collect());
-        // Relaxed: the number only has to be another one each time; the place has a lock of its own.
+        // Relaxed: the number only has to differ each time; the place has a lock of its own.
         let number = self.given.fetch_add(1, Ordering::Relaxed);
         #[expect(clippy::cast_possible_truncation, reason = "the low bits name the place")]
         let place = number as u16;
         let secret = self.random.hash_one(number);
-        // No thread waits: where the place is just being read, the receipt is dropped, and what it says stays charged.
+        // No thread waits: if the place is just being read, the receipt is dropped, and its charge stays.
         let mut kept = match places[usize::from(place)].try_lock() {
             Ok(kept) => kept,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
@@ -93,10 +93,10 @@ impl Tokens {
         Some(Token { place, secret })
     }
 
-    /// The receipt, once.
+    /// Takes the receipt out, if it is still there.
     pub(crate) fn take(&self, token: Token) -> Option<Charged> {
         let place = self.places.get()?.get(usize::from(token.place))?;
-        // Held for a few instructions, and only by a caller of this very place.
+        // The lock is held for a few instructions, and only by callers with a token for this place.
         let mut kept = place.lock().unwrap_or_else(PoisonError::into_inner);
         kept.take_if(|(secret, _)| *secret == token.secret).map(|(_, receipt)| receipt)
     }

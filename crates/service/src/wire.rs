@@ -45,11 +45,11 @@ pub(crate) fn decide(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
 ) -> Result<Answer, RequestRefusal> {
-    // Envoy cannot wait: what has to is denied, and takes no place in a queue.
+    // Envoy cannot wait: a request that would have to is denied, and takes no place in a queue.
     ask(maker, request, |asked| maker.act(asked, Act::CheckEnvoy))
 }
 
-/// The same for limits that are kept elsewhere: the question for the store.
+/// The same for limits in a store: returns the question for it.
 pub(crate) fn question(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
@@ -62,7 +62,7 @@ fn ask<T>(
     request: &RateLimitRequest,
     act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
 ) -> Result<T, RequestRefusal> {
-    // Checked before anything is allocated for them.
+    // The number of entries is checked before anything is allocated for them.
     let settings = maker.cache().settings();
     let too_many =
         |found, most| RequestRefusal::Request(RequestError::TooManyDescriptors { found, most });
@@ -72,7 +72,7 @@ fn ask<T>(
     let mended: Vec<Cow<'_, str>>;
     let entries: Vec<DescriptorEntry<'_>> = match texts(request) {
         Some(texts) => texts,
-        // What is no text counts as text with U+FFFD in its place: such values share a limit, and none is without.
+        // Bytes that are not UTF-8 are replaced by U+FFFD. Such values may share a limit, but none is unlimited.
         None => {
             mended = entries(request).map(|entry| String::from_utf8_lossy(&entry.value)).collect();
             let values = mended.iter().map(Cow::as_ref);
@@ -124,7 +124,7 @@ fn read_override(limit: &RateLimitOverride) -> Result<Override, RequestRefusal> 
         4 => Unit::Day,
         5 => Unit::Month,
         6 => Unit::Year,
-        // The response's enumeration has it, the request's does not.
+        // The response's enumeration has this unit, the request's does not.
         7 => Unit::Week,
         other => return Err(RequestRefusal::Unit(other)),
     };
@@ -148,8 +148,8 @@ impl InWords for RateLimitRequest {
     }
 }
 
-/// Logs which rules' tables are full, at most once a minute for each, and which have left units uncharged, or denied a cost,
-/// for the first time.
+/// Logs which rules' tables are full, at most once a minute for each, and which rules have left units uncharged, or denied a
+/// cost of more than 1, for the first time.
 pub(crate) fn tell(answer: &Answer) {
     for report in answer.reports() {
         tracing::warn!("{report}");
@@ -191,7 +191,8 @@ pub(crate) fn response(answer: &Answer, answers: AnswerParts) -> RateLimitRespon
     let statuses = statuses.map(|(n, status)| descriptor_status(answer, n, status)).collect();
     let mut headers = if answers.headers { headers(answer) } else { Vec::new() };
     let reason = reason(answer);
-    // Even if headers are switched off: otherwise the answer would look as if the limit were used up.
+    // This header is sent even if headers are switched off: otherwise the answer would look as if the limit were used
+    // up.
     headers.extend(reason.map(|reason| HeaderValue {
         key: REASON_HEADER.to_owned(),
         value: reason.to_owned(),
@@ -213,7 +214,7 @@ pub(crate) fn response(answer: &Answer, answers: AnswerParts) -> RateLimitRespon
     }
 }
 
-/// What came of a request.
+/// The outcome of a request, for metrics.
 pub(crate) fn outcome(answer: &Result<RateLimitResponse, RequestRefusal>) -> RequestOutcome {
     match answer.as_ref().map(RateLimitResponse::overall_code) {
         Ok(rate_limit_response::Code::OverLimit) => RequestOutcome::OverLimit,
@@ -238,7 +239,8 @@ fn descriptor_status(answer: &Answer, n: usize, status: &Status) -> DescriptorSt
     DescriptorStatus {
         code: code(status.code).into(),
         duration_until_reset: limit.is_some().then(|| prost_types::Duration {
-            // Envoy reads whole seconds: rounded up, so that a client that waits as told does not come too early.
+            // Envoy reads whole seconds. They are rounded up, so that a client that waits as long does not come too
+            // early.
             seconds: i64::try_from(whole_seconds(status.reset_after)).unwrap_or(i64::MAX),
             nanos: 0,
         }),
@@ -260,13 +262,14 @@ fn unit(unit: Unit) -> rate_limit::Unit {
     }
 }
 
-/// Rounded up.
+/// A wait in whole seconds, rounded up.
 pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// The descriptor that headers tell of, and its limit: the one that denies the request; if several do, the one with the
-/// longest wait, because a client that comes back earlier is denied again. If none denies, the one with the least left.
+/// The descriptor that headers report, with its limit: the one that denies the request. If several deny, it is the one
+/// with the longest wait, because a client that comes back earlier is denied again. If none denies, it is the one with
+/// the least left.
 pub(crate) fn nearest_limit(answer: &Answer) -> Option<(usize, &Status, CurrentLimit)> {
     let denies = |status: &Status| {
         let is_denial = status.code == Code::OverLimit;
@@ -291,8 +294,8 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
         header("RateLimit-Remaining", status.remaining),
         header("RateLimit-Reset", whole_seconds(status.reset_after)),
     ];
-    // Envoy's own (`enable_retry_after_header`) is the reset: too late under GCRA, where a limit has room long before it
-    // is whole. Envoy keeps this one.
+    // Envoy's own header (`enable_retry_after_header`) is the time until the reset. That is too late under GCRA, where a
+    // limit has room long before it is whole. Envoy keeps this header if there is one.
     let wait = answer.retry_after();
     headers.extend(wait.map(|wait| header("Retry-After", whole_seconds(wait).max(1))));
     headers
@@ -301,7 +304,7 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
 /// The header that says that a decision does not follow from the client's own requests alone: [`Status::reason`].
 const REASON_HEADER: &str = "X-Tollgate-Reason";
 
-/// The reason of the first descriptor that has one: among those that deny, if the request is denied.
+/// The reason of the first descriptor that has one. If the request is denied, only descriptors that deny count.
 fn reason(answer: &Answer) -> Option<&'static str> {
     let statuses = answer.statuses().iter();
     let denies = |status: &&Status| answer.is_allowed() || status.code == Code::OverLimit;
@@ -311,13 +314,13 @@ fn reason(answer: &Answer) -> Option<&'static str> {
 /// The header that says how many units a limit could not remember, or give back.
 const UNCHARGED_HEADER: &str = "X-Tollgate-Uncharged";
 
-/// The most units that any limit of the request could not remember, or give back.
+/// The largest number of units that a limit of the request could not remember, or give back.
 fn uncharged(answer: &Answer) -> Option<u64> {
     answer.statuses().iter().map(|status| status.uncharged).max().filter(|units| *units > 0)
 }
 
-/// The same as in these headers in the dynamic metadata, for Envoy's filters and its access log: a number has 53 bits
-/// there.
+/// Adds the values of these headers to the dynamic metadata, for Envoy's filters and its access log. A number has 53
+/// bits there.
 fn with_told(
     metadata: Option<prost_types::Struct>,
     reason: Option<&str>,
@@ -338,8 +341,8 @@ fn with_told(
     Some(metadata)
 }
 
-/// The metadata of the rules whose descriptors pass, under `metadata`; the first of several with one name. And
-/// `borrowed`, if a pool has lent what a limit denied.
+/// The metadata of the rules whose descriptors pass, under `metadata`; if several have the same name, the first one
+/// counts. Also `borrowed`, if a pool has lent units that a limit denied.
 fn metadata(answer: &Answer) -> Option<prost_types::Struct> {
     let mut merged = prost_types::Struct::default();
     let passed = answer.statuses().iter().enumerate().filter(|(_, status)| status.code == Code::Ok);

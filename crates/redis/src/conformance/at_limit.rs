@@ -1,5 +1,5 @@
-//! What a denial changes, where the reference model has no say: when the policy or the clock changes, and in requests of
-//! several limits.
+//! Tests of what a denial changes in cases that the reference model does not cover: when the policy or the clock
+//! changes, and in requests under several limits.
 
 use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
 use crate::script::plan::ScriptPlan;
@@ -15,7 +15,7 @@ fn check(key: &str, plan: &ScriptPlan, cost: u64) -> ScriptRequest {
     ask(ScriptVerb::Check, key, plan, Units::exactly(cost))
 }
 
-/// How long until one unit fits, and whether a penalty is the reason.
+/// The time until one unit fits, in microseconds, and whether a penalty is the reason.
 fn wait(plan: &ScriptPlan, reply: &ScriptReply) -> (u64, bool) {
     let view = StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us };
     (view.ready_us(1) - reply.now_us, matches!(view.state, State::Penalised { .. }))
@@ -31,7 +31,7 @@ fn a_changed_policy_leaves_a_client_in_its_penalty_at_most_for_its_own() {
         ("fixed-window 9/m penalty 2h after 1", HOUR, true),
         ("fixed-window 9/m penalty 10m after 1", HOUR / 6, true),
         ("gcra 600000/s burst 100000000 penalty 1h after 1", HOUR, true),
-        // What was spent goes on, and no more.
+        // The spent units go on counting, and the penalty does not.
         ("fixed-window 5/m", 60 * SECOND, false),
     ] {
         let new = plan(now);
@@ -40,7 +40,7 @@ fn a_changed_policy_leaves_a_client_in_its_penalty_at_most_for_its_own() {
         let reply = told.call(day_us, check(now, &new, 1));
         assert!(!reply.admitted, "{now}");
         assert_eq!(wait(&new, &reply), (after, is_penalty), "{now}");
-        // Under the old policy the penalty is what it was.
+        // Under the old policy the penalty is as before.
         assert_eq!(wait(&old, &told.call(day_us, check(now, &old, 1))), (HOUR, true), "{now}");
     }
 }
@@ -51,13 +51,13 @@ fn a_denial_is_written_once_in_a_thousandth_of_the_longest_wait_or_of_the_penalt
     let mut told = TimedScript::new(&server);
     let day_us = NOW_US - NOW_US % (86_400 * SECOND);
     for (policy, denials, longest, granule) in [
-        // A quarter of a unit.
+        // The granule is a quarter of a unit.
         ("gcra 250/s burst 2 count-denied 1s", 125, SECOND, 1_000),
-        // A unit is less than a thousandth of an hour.
+        // The granule is a unit, which is less than a thousandth of an hour.
         ("gcra 1/s burst 4 count-denied 1h", 1_800, HOUR, SECOND),
         ("fixed-window 5/m penalty 2m after 1 extended", 1, 120 * SECOND, 120_000),
         ("gcra 5/m penalty 2m after 1 extended", 1, 120 * SECOND, 120_000),
-        // Of its window.
+        // The granule is a thousandth of its window.
         ("sliding-log 1/10s count-denied", 1, 10 * SECOND, 10_000),
     ] {
         let plan = plan(policy);
@@ -103,7 +103,7 @@ fn a_clock_set_back_costs_a_client_one_more_penalty_at_most() {
         assert!(!told.call(NOW_US, check(policy, &plan, 1)).admitted);
         let set_back = told.call(NOW_US - 5 * HOUR, check(policy, &plan, 1));
         assert_eq!(wait(&plan, &set_back), (600 * SECOND + 1, true), "{policy}");
-        // It is moved once, and then runs off.
+        // The penalty is moved once, and then runs off.
         let later = told.call(NOW_US - 5 * HOUR + 60 * SECOND, check(policy, &plan, 1));
         assert_eq!(wait(&plan, &later), (540 * SECOND + 1, true), "{policy}");
         let over_us = NOW_US - 5 * HOUR + 600 * SECOND + 1;
@@ -131,17 +131,18 @@ fn each_limit_of_a_request_counts_its_own_denials_and_none_of_anothers() {
     };
     let (one, denies) = (ScriptVerb::Check, GroupRole::Denies);
     assert!(ask(&[("a", denies, 5), ("b", denies, 1)], one).0);
-    // Costs that never fit, peeks, and denials of `b` by `a` count for nothing.
+    // Costs that never fit do not count, nor do peeks, nor requests that `a` denies under `b`.
     assert!(!ask(&[("a", denies, 6), ("b", denies, 1)], one).0);
     assert!(!ask(&[("a", denies, 1), ("b", denies, 1)], ScriptVerb::Peek).0);
     assert_eq!(ask(&[("a", denies, 1), ("b", denies, 1)], one), (false, vec![false, false]));
     assert_eq!(ask(&[("a", denies, 1), ("b", denies, 1)], one), (false, vec![true, false]));
     assert_eq!(ask(&[("b", denies, 4)], one), (true, vec![false]));
-    // A rule on trial counts its denials as if it denied; a group beside one that admits was not denied.
+    // A rule on trial counts its denials as if it denied. Under `DeniesTogether`, a group counts no denial if another
+    // group admits.
     let (tried, together) = (GroupRole::Counts, GroupRole::DeniesTogether);
     assert_eq!(ask(&[("c", denies, 1), ("b", tried, 1)], one), (true, vec![false, false]));
     assert_eq!(ask(&[("c", together, 1), ("b", together, 1)], one), (true, vec![false, false]));
-    // A refusal counts like a check, and charges nothing where there is room.
+    // A refusal counts a denial like a check, and charges nothing where there is room.
     let refuse = ScriptVerb::Refuse;
     assert_eq!(ask(&[("c", denies, 1), ("b", denies, 1)], refuse), (false, vec![false, true]));
     assert_eq!(ask(&[("c", denies, 3)], one), (true, vec![false]));

@@ -1,5 +1,5 @@
-//! Windows of the calendar where the reference model has no say: whose clock tells them, and when the policy or a clock
-//! changes.
+//! Tests of windows of the calendar in cases that the reference model does not cover: which clock determines them, and
+//! a policy or a clock that changes.
 
 use tollgate::CalendarUnit;
 
@@ -11,7 +11,7 @@ use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptRequest, ScriptVerb, Units};
 
 const DAY: u64 = 86_400_000_000;
-/// 1 February 2025, which has 28 days, and the ends of the months from then on.
+/// The beginning of February 2025, which has 28 days, and the ends of that month and the next ones.
 const FEBRUARY: u64 = 1_738_368_000_000_000;
 const MARCH: u64 = FEBRUARY + 28 * DAY;
 const APRIL: u64 = MARCH + 31 * DAY;
@@ -50,7 +50,8 @@ fn months_turn_at_midnight_and_keys_say_which_one_it_is() {
     }
 }
 
-/// The node's clock only says which months there are: the server's picks one, and where there is none nothing is charged.
+/// The node's clock only determines which months are sent. The server's clock picks one of them; if it is in none,
+/// nothing is charged.
 #[test]
 fn a_node_whose_clock_is_a_month_off_is_told_so_and_one_that_is_less_decides_as_all_do() {
     let server = Server::start();
@@ -75,7 +76,7 @@ fn a_node_whose_clock_is_a_month_off_is_told_so_and_one_that_is_less_decides_as_
     assert_eq!(at(MARCH, MARCH), (1, Ok((APRIL, 1))));
     assert_eq!(at(MARCH + 31 * DAY, MARCH), (1, Ok((APRIL, 2))));
     assert_eq!(at(MARCH + 31 * DAY + 1, MARCH), (0, apart()));
-    // The node is in March: April may lie ahead of it, and May ahead of that.
+    // The node is in March. The server may be in April, or in May at most.
     assert_eq!(at(MARCH, MAY - 1), (1, Ok((MAY, 1))));
     assert_eq!(at(MARCH, MAY), (0, apart()));
     assert_eq!(at(APRIL - 1, JUNE - 1), (1, Ok((JUNE, 1))));
@@ -91,11 +92,11 @@ fn what_was_spent_goes_on_under_another_policy_and_ends_with_the_month() {
     assert!(told.call(FEBRUARY, check(&old, 8)).admitted);
     assert_eq!(month(&told.call(FEBRUARY + DAY, check(&new, 5))), (MARCH, 8));
     assert_eq!(month(&told.call(FEBRUARY + DAY, check(&new, 4))), (MARCH, 12));
-    // Both states are charged, and the one that is not asked is over with its month.
+    // Both states are charged. The state of the other policy is over with its month, too.
     assert!(!told.call(MARCH - 1, check(&old, 1)).admitted);
     assert_eq!(month(&told.call(MARCH, check(&new, 3))), (APRIL, 3));
     assert_eq!(month(&told.call(MARCH, check(&old, 9))), (APRIL, 3));
-    // A bucket sends no months, and charges the month that is stored, as long as it lasts.
+    // Requests of the bucket send no months, and charge the stored month as long as it lasts.
     let reply = told.call(MARCH + DAY, check(&bucket, 20));
     assert!(reply.admitted);
     assert_eq!(month(&told.call(MARCH + DAY, check(&new, 1))), (APRIL, 23));
@@ -103,17 +104,18 @@ fn what_was_spent_goes_on_under_another_policy_and_ends_with_the_month() {
     assert_eq!(month(&told.call(APRIL, check(&new, 1))), (MAY, 20));
 }
 
-/// As with windows: a month that lies further ahead than one was written before the clock was set back, and becomes the
-/// next one. So at least a whole month passes before it is forgotten.
+/// As with other windows, a month that lies more than one month ahead was written before the clock was set back, and
+/// becomes the next month. So at least a whole month passes before it is forgotten.
 #[test]
 fn a_clock_set_back_by_months_makes_of_a_month_the_next_one() {
     let server = Server::start();
     let mut told = TimedScript::with(&server, text_with_told_time("1000000"));
     let plan = plan("calendar-month 10");
     assert_eq!(month(&told.call(JUNE - DAY, check(&plan, 8))), (JUNE, 8));
-    // Into the month before: it stays.
+    // The clock goes back into the previous month: the stored month stays.
     assert_eq!(month(&told.call(APRIL + DAY, check(&plan, 3))), (JUNE, 8));
-    // Two months and more: it moves, by a denial too, and is what it was when that comes.
+    // The clock goes back two months and more: the stored month moves, by a denial too, and keeps its count until it
+    // comes.
     for back_us in [MARCH + DAY, FEBRUARY - 300 * DAY] {
         server.run::<()>(&["DEL", "key"]);
         assert_eq!(month(&told.call(JUNE - DAY, check(&plan, 8))), (JUNE, 8));
@@ -126,7 +128,8 @@ fn a_clock_set_back_by_months_makes_of_a_month_the_next_one() {
     }
 }
 
-/// From Monday, 30 November 2026, a year that ends on a Thursday: the year and the week from Friday on end at one instant.
+/// The times begin on Monday, 30 November 2026. That year ends on a Thursday, so it ends at the same instant as a week
+/// that begins on Fridays.
 #[test]
 fn years_and_weeks_turn_at_midnight_and_are_told_apart_in_a_key() {
     const MONDAY: u64 = 1_795_996_800_000_000;
@@ -150,7 +153,7 @@ fn years_and_weeks_turn_at_midnight_and_are_told_apart_in_a_key() {
         assert!(!told.call(ends - 1, check(plan, 3)).admitted, "{now_us}");
         assert!(told.call(ends, check(plan, 3)).admitted, "{now_us}");
     }
-    // What was spent of one counts in the other, in its own window.
+    // Units spent under one policy count under the other, in its own window.
     server.run::<()>(&["DEL", "key"]);
     assert!(told.call(MONDAY, check(&year, 8)).admitted);
     assert_eq!(month(&told.call(MONDAY, check(&week, 2))), (MONDAY + 7 * DAY, 10));
@@ -160,8 +163,8 @@ fn years_and_weeks_turn_at_midnight_and_are_told_apart_in_a_key() {
     assert_eq!(stored, format!("7 1 1 10 2 {} 1;7 1 1 10 1 {YEAR} 11", MONDAY + 14 * DAY));
 }
 
-/// Of a year and a week that end together a unit that is given back to the year, of a charge before the week, is none of
-/// the week's.
+/// A year and a week end together. Units that are given back to the year, from a charge before that week, do not come
+/// back to the week.
 #[test]
 fn what_is_given_back_to_a_year_is_not_given_back_to_a_week_that_ends_with_it() {
     const YEAR: u64 = 1_798_761_600_000_000; // 1 January 2027, a Friday

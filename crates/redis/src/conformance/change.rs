@@ -1,4 +1,4 @@
-//! A limit whose policy changes: what its key then holds, and that the simulation computes the same.
+//! Tests of a limit whose policy changes: the states that its key then has, and that the simulation computes the same.
 
 use super::{TimedScript, ask, plan, server::Server};
 use crate::leased::holding::ChargeStamp;
@@ -29,7 +29,7 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
         ("60/m", 40, 10, "6/m burst 50", 20, 10, 21),
         ("60/m", 60, 30, "60/h", 30, 60, 31),
         ("100/h", 92, 0, "110/h", 18, 36, 19),
-        // Under the new policy what is above its burst is forgiven: units come back at its rate from then on.
+        // The debt above the new policy's burst is forgiven, and units come back at the new rate from then on.
         ("1000/h", 900, 0, "60/m burst 10", 0, 1, 1),
         // A window of the same length goes on, with its count cut to the new limit.
         ("fixed-window 5/h", 3, 9, "fixed-window 9/h", 6, 3_591, 9),
@@ -59,7 +59,8 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
     }
 }
 
-/// Random requests under six policies in random order, and leases of them that are given back: the states of the script are those of the simulation.
+/// Makes random requests under six policies in random order, and gives back their leases. Compares the script's states with
+/// those of the simulation.
 fn compare(told: &mut TimedScript, flaw: Option<ChangeFlaw>, rounds: u64) -> Result<(), String> {
     let mut random = 7;
     let mut draw = |below: u64| {

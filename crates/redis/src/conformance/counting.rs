@@ -1,4 +1,4 @@
-//! What a node computes of a state is, number by number, what the script finds later.
+//! Tests that a node computes, number by number, the state that the script finds later.
 
 use super::{TimedScript, ask, plan, server::Server};
 use crate::script::view::StateView;

@@ -1,4 +1,4 @@
-//! With the server's own clock: when keys expire, and what becomes of keys that hold something else.
+//! Tests with the server's own clock: when keys expire, and how keys with other values are treated.
 
 use redis::Value;
 
@@ -54,7 +54,7 @@ fn bad_input_122_every_key_expires_and_none_too_early() {
     }
 }
 
-/// A key that a denial has written lives until nothing of that counts any more.
+/// A key that a denial has written lives until nothing of the denial counts any more.
 #[test]
 fn a_penalty_does_not_expire_before_its_end() {
     let server = Server::start();
@@ -90,8 +90,7 @@ fn a_denial_and_a_peek_write_nothing() {
     assert_eq!(keys, 0);
 }
 
-/// Bad input 115: text, numbers beyond 2^53, and lists in place of a state. Such a key is taken as full, which is
-/// safe.
+/// Bad input 115: text, numbers beyond 2^53, and lists in place of a state. Such a key counts as full, which is safe.
 #[test]
 fn bad_input_115_what_is_no_state_counts_as_a_full_limit_and_is_replaced() {
     let server = Server::start();
@@ -124,7 +123,7 @@ fn bad_input_115_what_is_no_state_counts_as_a_full_limit_and_is_replaced() {
     }
 }
 
-/// Bad input 118: what one decision costs the server, by its own count of commands. Times are not asserted.
+/// Bad input 118: the cost of one decision for the server, in commands, which it counts itself. Times are not asserted.
 #[test]
 fn bad_input_118_a_decision_takes_two_commands_whatever_the_limit_holds() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! What the groups of a request decide, and limits that are in a request twice.
+//! Tests of the groups of a request, and of limits that are in a request twice.
 
 use super::{TimedScript, plan, server::Server};
 use crate::script::{GroupRole, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
@@ -37,7 +37,7 @@ fn a_group_that_only_counts_denies_nothing_and_is_charged_as_a_whole() {
     let reply = check(&mut told, ask(1, 5, 6));
     assert!(reply.admitted && reply.parts[1].admits && !reply.parts[2].admits);
     assert_eq!(units(&reply), [1, 0, 0]);
-    // A request that is denied is charged under no limit.
+    // A denied request is charged under no limit.
     let reply = check(&mut told, ask(9, 1, 1));
     assert!(!reply.admitted);
     assert_eq!(units(&reply), [0, 0, 0]);
@@ -58,10 +58,10 @@ fn groups_that_deny_together_deny_when_none_has_room() {
     let reply = check(&mut told, ask(4, 4));
     assert!(!reply.admitted);
     assert_eq!(units(&reply), [0, 0]);
-    // If there is one group of this kind, it denies by itself.
+    // The only group of this kind denies by itself.
     let alone = vec![part("a", GroupRole::DeniesTogether, true, 4)];
     assert!(!check(&mut told, alone).admitted);
-    // A group that denies by itself still does.
+    // A group that denies by itself still does beside it.
     let mut both = ask(1, 1);
     both.push(part("c", GroupRole::Denies, true, 11));
     assert!(!check(&mut told, both).admitted);

@@ -1,4 +1,4 @@
-//! Sliding logs that live long: their rings turn and grow, policies and clocks change, and what a key stores may be
+//! Tests of sliding logs that live long: their rings turn and grow, policies and clocks change, and keys may store
 //! anything.
 
 use tollgate_oracle::Verdict;
@@ -20,7 +20,8 @@ fn view<'a>(plan: &'a ScriptPlan, reply: &'a ScriptReply) -> StateView<'a> {
     StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us }
 }
 
-/// Asks for thousands of requests at rising times, some of them the same, and compares each. Returns where they differ.
+/// Makes thousands of requests at times that rise or stay the same, and compares each with the model. Returns where
+/// they differ.
 fn differs(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     let plan = plan(policy);
     let quota = plan.policy().quota();
@@ -34,7 +35,8 @@ fn differs(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     };
     let (mut now_us, mut calls, mut expected) = (NOW_US, Vec::new(), Vec::new());
     for n in 0..3_000_u64 {
-        // Twice as much is asked for as may pass; now and then nothing for a while, and less in the last third.
+        // The requests ask for twice the limit. Now and then there are none for a while, and in the last third there
+        // are fewer.
         let step_us = window_us / limit * if n > 2_000 { 3 } else { 1 };
         now_us += match draw(200) {
             0 => window_us / 2 + draw(window_us),
@@ -90,7 +92,7 @@ fn a_log_that_turns_and_grows_decides_as_the_model_does() {
     }
 }
 
-/// However many denials are recorded, the ring holds the newest units alone.
+/// However many denials are recorded, the ring keeps only the newest units.
 #[test]
 fn a_client_that_is_denied_for_ever_keeps_itself_out_in_a_ring_of_its_limit() {
     let server = Server::start();
@@ -101,7 +103,7 @@ fn a_client_that_is_denied_for_ever_keeps_itself_out_in_a_ring_of_its_limit() {
     let replies = told.calls(&calls);
     assert_eq!(replies.iter().filter(|replies| replies[0].admitted).count(), 20);
     assert_eq!(server.run::<u64>(&["STRLEN", "key"]), 72 + 20 * 16);
-    // A question records nothing, nor does a cost that never fits; a refusal does.
+    // A peek records nothing, and neither does a cost that never fits. A refusal is recorded.
     let mut wait = |verb, cost| {
         let now_us = NOW_US + 500 * SECOND;
         let _ = told.call(now_us, ask(verb, "key", &plan, Units::exactly(cost)));
@@ -136,7 +138,7 @@ fn a_ring_that_loses_an_entry_is_caught() {
         let compared = std::panic::AssertUnwindSafe(|| {
             POLICIES.into_iter().find_map(|policy| differs(&mut told, policy, 1))
         });
-        // Or the script fails on what it wrote itself.
+        // The wrong script may also fail on what it wrote itself.
         let is_the_same = std::panic::catch_unwind(compared).is_ok_and(|found| found.is_none());
         assert!(!is_the_same, "{wrong}");
     }
@@ -155,11 +157,12 @@ fn one_log_serves_every_policy_of_its_key() {
     for second in 0..8 {
         assert_eq!(remaining(&few, second * SECOND, 5), 0);
     }
-    // The log keeps what is in a window of a second, and the rest until it needs the room: three entries of five units.
+    // The log keeps the entries of a window of a second, and older ones until it needs their room: three entries of
+    // five units are left.
     assert_eq!(remaining(&many, 8 * SECOND, 0), 35);
     assert_eq!(remaining(&many, 8 * SECOND, 3), 32);
     assert_eq!(remaining(&few, 8 * SECOND, 0), 2);
-    // From now on it keeps the longer window.
+    // From now on the log keeps the longer window.
     for second in 9..15 {
         assert_eq!(remaining(&few, second * SECOND, 5), 0);
     }
@@ -175,7 +178,7 @@ fn a_log_takes_sixteen_bytes_for_a_charge_of_its_window_and_never_more_than_for_
     let mut told = TimedScript::new(&server);
     let plan = plan("sliding-log 1000/s");
     let bytes = |key: &str| server.run::<u64>(&["STRLEN", key]);
-    // Three charges lie in a window, for an hour; then far more than the limit is asked for.
+    // For some time each window has three charges; then requests ask for far more than the limit.
     for n in 0..7_200 {
         assert!(told.call(NOW_US + n * SECOND / 3, check("few", &plan, 1)).admitted);
     }
@@ -184,7 +187,7 @@ fn a_log_takes_sixteen_bytes_for_a_charge_of_its_window_and_never_more_than_for_
         (0..5_000).map(|n| (NOW_US + n * 500, vec![check("many", &plan, 1)])).collect();
     told.calls(&calls);
     assert_eq!(bytes("many"), 72 + 1_000 * 16);
-    // A charge of many units is one.
+    // A charge of many units is one entry.
     assert!(told.call(NOW_US, check("large", &plan, 1_000)).admitted);
     assert_eq!(bytes("large"), 72 + 16);
 }
@@ -197,7 +200,7 @@ fn a_log_of_a_clock_that_is_set_back_holds_what_it_held() {
     for n in 0..5 {
         assert!(told.call(NOW_US + n * 10 * SECOND, check("key", &plan, 1)).admitted);
     }
-    // The newest unit is moved to the next microsecond, and the others as far.
+    // The newest unit is moved to the next microsecond, and the others by as much.
     let back_us = NOW_US - 3_600 * SECOND;
     let denied = told.call(back_us, check("key", &plan, 1));
     assert!(!denied.admitted);
@@ -205,7 +208,7 @@ fn a_log_of_a_clock_that_is_set_back_holds_what_it_held() {
     assert!(!told.call(back_us + 20 * SECOND, check("key", &plan, 1)).admitted);
     assert!(told.call(back_us + 20 * SECOND + 1, check("key", &plan, 1)).admitted);
     assert!(!told.call(back_us + 20 * SECOND + 1, check("key", &plan, 1)).admitted);
-    // A little is left as it is, and what is charged then counts from the newest unit on.
+    // A small set-back is left as it is, and later charges count from the newest unit on.
     let late = told.call(back_us + 20 * SECOND - SECOND / 2, check("key", &plan, 1));
     assert!(!late.admitted);
 }
@@ -237,7 +240,7 @@ fn a_refund_leaves_the_others_in_the_log_and_no_empty_entry() {
     assert_eq!(call(charge, 60, 9, 0), (9, 0, 60 * second));
 }
 
-/// With more charges behind it than a refund may write it gives nothing back, and harms nothing.
+/// A refund that would have to write more entries than it may gives nothing back, and does no harm.
 #[test]
 fn a_refund_writes_a_thousand_entries_at_most() {
     let server = Server::start();
@@ -254,7 +257,7 @@ fn a_refund_writes_a_thousand_entries_at_most() {
     assert_eq!(view(&plan, &reply).remaining(), 502);
 }
 
-/// Bad input 115, of logs.
+/// Bad input 115, for logs.
 #[test]
 fn bad_input_115_what_is_no_log_counts_as_a_full_one_and_is_replaced() {
     let server = Server::start();

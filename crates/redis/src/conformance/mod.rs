@@ -1,8 +1,8 @@
-//! The script against the reference model, decision by decision and answer by answer, on a real server.
+//! Compares the script with the reference model, decision by decision and answer by answer, on a real server.
 //!
-//! The script is the one that is shipped, except that the lines above it, which read the server's clock, are replaced
-//! by one that takes the time from the test. Keys then outlive their use, since the test's time is not the server's;
-//! when keys expire is tested with the server's own clock.
+//! The tests use the shipped script, except that the lines above it, which read the server's clock, are replaced by one
+//! that takes the time from the test. Keys then outlive their use, since the test's time is not the server's; expiry is
+//! tested with the server's own clock.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -34,7 +34,7 @@ use crate::script::{
     Invoked, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies,
 };
 
-/// The slack under which the script, like the model, never takes a clock as set back, however far it goes back.
+/// A slack with which the script, like the model, never treats a clock as set back, however far it goes back.
 const NEVER_SET_BACK: &str = "math.huge";
 
 fn text_with_told_time(slack_us: &str) -> String {
@@ -48,7 +48,7 @@ fn plan(policy: &str) -> ScriptPlan {
     ScriptPlan::new(policy.parse().unwrap()).unwrap()
 }
 
-/// The reference model in time that is exact: rational for `gcra`.
+/// The reference model, with exact time: rational for `gcra`.
 fn model(plan: &ScriptPlan) -> Oracle {
     let quota = plan.policy().quota();
     let (limit, window_ns) = (quota.count(), u64::try_from(quota.period().as_nanos()).unwrap());
@@ -82,7 +82,7 @@ fn model(plan: &ScriptPlan) -> Oracle {
         length_ns: nanos(penalty.length),
         after: penalty.after.into(),
         extended: penalty.extended,
-        // An end is rounded up to a tick.
+        // The end of a penalty is rounded up to a tick.
         unit_ns: plan.tick_us * 1_000,
         quantum_ns: plan.tick_us * 1_000,
     });
@@ -98,7 +98,7 @@ fn unit_of(unit: tollgate::CalendarUnit) -> CalendarSpan {
     }
 }
 
-/// The time that the model is given: the beginning of the tick.
+/// The time for the model: the beginning of the tick.
 fn tick_ns(plan: &ScriptPlan, now_us: u64) -> u64 {
     now_us / plan.tick_us * plan.tick_us * 1_000
 }
@@ -107,7 +107,7 @@ fn ask(verb: ScriptVerb, key: &str, plan: &ScriptPlan, units: Units) -> ScriptRe
     ScriptRequest { verb, parts: vec![ScriptPart::new(key.as_bytes().to_vec(), *plan, units)] }
 }
 
-/// The request of a node whose clock tells this time.
+/// The same request from a node whose clock reads this time.
 fn in_windows_of(now_us: u64, ask: &ScriptRequest) -> ScriptRequest {
     let mut ask = ask.clone();
     for part in &mut ask.parts {
@@ -118,7 +118,7 @@ fn in_windows_of(now_us: u64, ask: &ScriptRequest) -> ScriptRequest {
     ask
 }
 
-/// A script that is told the time by the test.
+/// The script with the time given by the test.
 struct TimedScript {
     connection: Connection,
     digest: String,
@@ -137,7 +137,7 @@ impl TimedScript {
         Self { connection, digest }
     }
 
-    /// Many calls at once, each at a time of its own.
+    /// Makes many calls at once, each at its own time.
     fn calls(&mut self, calls: &[(u64, Vec<ScriptRequest>)]) -> Vec<Vec<ScriptReply>> {
         let mut pipeline = redis::Pipeline::with_capacity(calls.len());
         for (now_us, asks) in calls {

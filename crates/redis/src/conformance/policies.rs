@@ -1,6 +1,6 @@
 //! The policies that are compared with the model.
 
-/// A denial is all that happens at the limit.
+/// Policies with nothing but a denial at the limit.
 pub(super) const POLICIES: [&str; 30] = [
     "gcra 100/s burst 20",
     "gcra 10/m burst 5",
@@ -34,7 +34,7 @@ pub(super) const POLICIES: [&str; 30] = [
     "calendar-week 1000 from-thursday",
 ];
 
-/// The same at the limit: what is left is told of the limit that was named, and what is beyond it has a mark.
+/// Soft policies. Answers report the units left of the named limit, and mark admissions beyond it.
 pub(super) const SOFT: [&str; 11] = [
     "gcra 100/s burst 20 soft 5%",
     "gcra 7/s soft 100%",
@@ -49,7 +49,7 @@ pub(super) const SOFT: [&str; 11] = [
     "calendar-month 10 soft 20%",
 ];
 
-/// Policies of which a denial changes something.
+/// Policies under which a denial changes something.
 pub(super) const RULED: [&str; 21] = [
     "gcra 100/s burst 20 count-denied",
     "gcra 10/m burst 5 count-denied 3s",

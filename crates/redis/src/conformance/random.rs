@@ -1,4 +1,4 @@
-//! Random sequences: verdicts, what is left, waits, and the units of refunds and leases.
+//! Compares random sequences: verdicts, units left, waits, and the units of refunds and leases.
 
 use tollgate::Decision;
 
@@ -12,8 +12,8 @@ use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
-/// Enough for each pair of policy and verb to come up thousands of times. Each is a limit of its own, and of ten
-/// requests on average.
+/// The number of sequences, enough for each pair of policy and verb to come up thousands of times. Each sequence has a
+/// limit of its own, and ten requests on average.
 const SEQUENCES: u64 = 100_000;
 /// Sequences that run at the same time, so that the server gets many requests at once.
 const TOGETHER: u64 = 2_000;
@@ -32,7 +32,7 @@ pub(super) struct Sequence {
     pub(super) plan: ScriptPlan,
     pub(super) oracle: tollgate_oracle::Oracle,
     pub(super) now_us: u64,
-    /// Of a log: when units were entered last.
+    /// For a log: when units were last entered.
     pub(super) newest_us: u64,
 }
 
@@ -45,21 +45,21 @@ impl Sequence {
         let plan = plan(policies[usize::try_from(number).unwrap() % policies.len()]);
         let now_us = match random.below(4) {
             0 => random.below(1_000_000),
-            // Up to the year 2100.
+            // Any time up to the year 2100.
             1 => random.below(4_102_444_800_000_000),
             _ => 1_790_000_000_000_000 + random.below(100_000_000_000),
         };
         Self { key: number.to_string(), plan, oracle: model(&plan), now_us, newest_us: 0 }
     }
 
-    /// Time goes on by some thousandths of the period, by a whole period, or sometimes back.
+    /// Moves the time on by some thousandths of the period or by a whole period, and sometimes back.
     pub(super) fn go_on(&mut self, random: &mut Random) {
         let period_us = self.plan.drain_us(self.plan.policy().quota().count()).max(1);
         let step_us = match random.below(10) {
             0 => 0,
             1 => period_us,
             2 => period_us * random.below(4) + random.below(3),
-            // Of a full debt next to nothing drains in that.
+            // In this time next to nothing of a full debt drains.
             3 => period_us / 100_000 * random.below(8),
             _ => period_us / 1_000 * random.below(400) + random.below(period_us / 1_000 + 3),
         };
@@ -69,7 +69,7 @@ impl Sequence {
         };
     }
 
-    /// The time that the model is given. The time of a log does not go back behind its newest unit.
+    /// The time for the model. The time of a log does not go back behind its newest unit.
     pub(super) fn now_ns(&self) -> u64 {
         let is_log = self.plan.policy().algorithm() == tollgate::Algorithm::SlidingLog;
         let newest_us = if is_log { self.newest_us } else { 0 };
@@ -84,7 +84,7 @@ impl Sequence {
         let counts = self.plan.policy().at_limit().count_denied != tollgate::CountDenied::No;
         let is_recorded = match verdict {
             tollgate_oracle::Verdict::Allowed => true,
-            // Within a granule it is not.
+            // Within a granule a denial is not recorded.
             tollgate_oracle::Verdict::Denied => counts && self.oracle != before,
             tollgate_oracle::Verdict::Never => false,
         };
@@ -105,7 +105,7 @@ impl Sequence {
         }
     }
 
-    /// A request, and the model's answer.
+    /// A random request, and the model's answer.
     fn request(&mut self, random: &mut Random) -> (ScriptRequest, Expected) {
         let verb = if random.below(6) == 0 { ScriptVerb::Peek } else { ScriptVerb::Check };
         let cost = self.cost(random);
@@ -125,7 +125,7 @@ impl Sequence {
             [(fitting, ready), (self.plan.limit, wait(self.oracle.reset_after(now_ns)))]
         });
         let units = if verb == ScriptVerb::Check && admitted { cost } else { 0 };
-        // The answer to a peek is for no units: it has the mark if there is more than the limit already.
+        // A peek charges no units, so its answer has the mark only if the limit is exceeded already.
         let is_over = match verb {
             ScriptVerb::Peek => self.oracle.is_over(now_ns, 0),
             _ => is_over,
@@ -143,7 +143,7 @@ struct Expected {
     is_penalised: bool,
     units: u64,
     remaining: u64,
-    /// Costs, and how long until they fit.
+    /// Two costs, each with the time until it fits.
     waits: Option<[(u64, u64); 2]>,
     now_ns: u64,
 }
@@ -167,7 +167,7 @@ impl Expected {
             return; // time went back so far that the debt was cut: see `State::Gcra`
         }
         for (cost, wait_ns) in self.waits.into_iter().flatten() {
-            // At the first tick that does not begin before.
+            // The cost fits at the first tick that does not begin before that time.
             let tick = (self.now_ns + wait_ns).div_ceil(plan.tick_us * 1_000);
             let expected_us = if wait_ns == 0 { reply.now_us } else { tick * plan.tick_us };
             assert_eq!(view.ready_us(cost), expected_us, "{what}, a wait for {cost}");
@@ -175,7 +175,7 @@ impl Expected {
     }
 }
 
-/// Compares so many sequences, in groups that run at the same time. Returns how many requests they made.
+/// Compares `count` sequences, in groups that run at the same time. Returns the number of their requests.
 fn compare(server: &Server, told: &mut TimedScript, count: u64) -> u64 {
     let policies = [&POLICIES[..], &SOFT, &RULED].concat();
     let mut random = Random(1);
@@ -189,7 +189,7 @@ fn compare(server: &Server, told: &mut TimedScript, count: u64) -> u64 {
             let mut all_expected = Vec::new();
             for sequence in &mut sequences {
                 sequence.go_on(&mut random);
-                // Up to three requests at one time in one call, as in a batch.
+                // One call has up to three requests at the same time, as in a batch.
                 let (asks, expected): (Vec<_>, Vec<_>) =
                     (0..=random.below(3)).map(|_| sequence.request(&mut random)).unzip();
                 requests += asks.len() as u64;
@@ -218,7 +218,7 @@ fn bad_input_37_a_hundred_thousand_random_sequences_are_decided_as_the_model_doe
     println!("{SEQUENCES} sequences, {requests} requests");
 }
 
-/// Mistakes in the script, one for each algorithm, that leave most decisions right: each must be found, in the
+/// Plants mistakes in the script, one for each algorithm, that leave most decisions right. Each must be found, in the
 /// algorithm in which it was made.
 #[test]
 fn a_script_that_computes_something_else_is_caught() {
@@ -319,8 +319,7 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
     }
 }
 
-/// A refund does what the core's does: what has drained does not come back, and a window gives back only its own
-/// units.
+/// A refund does the same as in the core: drained units do not come back, and a window gives back only its own units.
 #[test]
 fn a_refund_gives_back_what_the_core_gives_back() {
     let server = Server::start();
@@ -329,7 +328,7 @@ fn a_refund_gives_back_what_the_core_gives_back() {
     for round in 0..4_000_u64 {
         let mut sequence = Sequence::new(round, &mut random);
         let limiter = tollgate::Limiter::new(sequence.plan.policy());
-        // Only where the core's words are exact, too: no fractions of a tick, no quanta, a few hours.
+        // Compares only where the core's words are exact, too: no fractions of a tick, no quanta, a few hours.
         if sequence.plan.tick_us > 1 {
             continue;
         }
@@ -359,7 +358,7 @@ fn a_refund_gives_back_what_the_core_gives_back() {
             let is_gcra = policy.algorithm() == tollgate::Algorithm::Gcra;
             let is_log = policy.algorithm() == tollgate::Algorithm::SlidingLog;
             if !is_gcra && !is_log && view.stamp() != stamp {
-                // The window has turned. (The core's stays in its word until the next charge.)
+                // The window has turned. (In the core the old one stays in its word until the next charge.)
                 assert_eq!(given, 0, "{policy}");
                 break;
             }

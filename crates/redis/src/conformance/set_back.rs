@@ -1,6 +1,7 @@
-//! A server's clock that is set back: what keys owe then, and that no more is admitted than allowed.
+//! Tests of a server's clock that is set back: how much keys owe then, and that no more is admitted than allowed.
 //!
-//! The test tells the script the time; when it takes the clock as set back is as in the script that is shipped.
+//! The test gives the script the time. The slack beyond which the clock counts as set back is that of the shipped
+//! script.
 
 use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
 use crate::script::plan::ScriptPlan;
@@ -11,21 +12,21 @@ use crate::store::backoff::mixed;
 const NOW_US: u64 = 1_790_000_000_000_000;
 const SECOND: u64 = 1_000_000;
 const HOUR: u64 = 3_600 * SECOND;
-/// The slack of the script that is shipped.
+/// The slack of the shipped script.
 const SLACK_US: &str = "1000000";
 
 fn told(server: &Server) -> TimedScript {
     TimedScript::with(server, text_with_told_time(SLACK_US))
 }
 
-/// How long until `cost` fits, as a reply says.
+/// The time until `cost` fits, by a reply.
 fn wait_us(plan: &ScriptPlan, reply: &ScriptReply, cost: u64) -> u64 {
     let view = StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us };
     view.ready_us(cost) - reply.now_us
 }
 
-/// A check under this limit together with one that is never reached: requests under several limits take another path
-/// through the script.
+/// A check under this limit together with one that is never reached, since requests under several limits take another
+/// path through the script.
 fn joint(key: &str, other: &str, plan: &ScriptPlan, units: Units) -> ScriptRequest {
     let mut ask = ask(ScriptVerb::Check, key, plan, units);
     let wide = self::plan("gcra 1000000/s");
@@ -33,8 +34,8 @@ fn joint(key: &str, other: &str, plan: &ScriptPlan, units: Units) -> ScriptReque
     ask
 }
 
-/// Twenty seconds into a minute all units are spent, and the clock is set back an hour: for how long nothing is
-/// admitted. With no treatment of set-backs it would be an hour more.
+/// Twenty seconds into a minute all units are spent, and the clock is set back an hour. The table has the time for
+/// which nothing is admitted. If the script did not treat set-backs, it would be an hour more.
 #[test]
 fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
     let policies = [
@@ -43,16 +44,17 @@ fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
         ("gcra 10/m burst 5", 6 * SECOND + 1),
         // Ticks of ten microseconds.
         ("gcra 1000003/d burst 1000003", 86_410),
-        // The rest of this minute, and the next minute.
+        // It takes the rest of this minute, and the next minute.
         ("fixed-window 5/m", 100 * SECOND),
         ("fixed-window 5/s", 2 * SECOND),
         // The window in which all units were spent begins in the next tick.
         ("fixed-window 5/m from-first", 60 * SECOND + 1),
-        // As for fixed windows, and then until one of five units no longer counts.
+        // It takes as long as for fixed windows, and then until one of five units no longer counts.
         ("sliding-window 5/m exact", 112 * SECOND),
         ("sliding-window 5/m", 100 * SECOND + 1),
         ("sliding-window 5/m strict", 160 * SECOND),
-        // The segment that has begun, of ten seconds; the next one, which all units are moved to; and five more.
+        // It takes the segment of ten seconds that has begun; the next one, which all units are moved to; and five
+        // more.
         ("segmented-window 10/m x6", 70 * SECOND),
     ];
     let server = Server::start();
@@ -73,7 +75,7 @@ fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
                 let found = (reply.admitted, wait_us(&plan, reply, 1));
                 assert_eq!(found, (false, expected_us), "{policy}");
             }
-            // It drains from then on, however often it is asked for.
+            // The state drains from then on, however often it is asked for.
             let early = told.call(back_us + expected_us - plan.tick_us, check(1));
             assert_eq!(
                 (early.admitted, wait_us(&plan, &early, 1)),
@@ -101,7 +103,7 @@ fn a_state_that_is_a_second_ahead_is_left_as_it_is() {
     assert_ne!(server.run::<String>(&["GET", "key"]), stored);
 }
 
-/// Mode `async` charges what was admitted, whether it fits or not: that is owed for as long as without a set-back.
+/// Mode `async` charges admitted units whether they fit or not. They are owed for as long as without a set-back.
 #[test]
 fn what_was_admitted_without_asking_is_owed_across_a_set_back() {
     let server = Server::start();
@@ -113,7 +115,7 @@ fn what_was_admitted_without_asking_is_owed_across_a_set_back() {
     for (n, hours) in [(1, 1), (2, 2), (3, 7)] {
         let denied = told
             .call(NOW_US - hours * HOUR, ask(ScriptVerb::Check, "key", &plan, Units::exactly(1)));
-        // One more tick for each set-back.
+        // Each set-back adds one tick.
         assert_eq!((denied.admitted, wait_us(&plan, &denied, 1)), (false, 4_600_000 + n));
     }
 }
@@ -133,7 +135,7 @@ fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
         let charged = told.call(NOW_US, check(5));
         let view = StateView { plan: &plan, state: &charged.parts[0].state, now_us: NOW_US };
         let refund = Units { stamp: view.stamp(), ..Units::exactly(3) };
-        // First for a state that this request moves, then for one that has been moved.
+        // This request moves the state; the second finds it moved.
         for _ in 0..2 {
             let given = told.call(NOW_US - HOUR, ask(ScriptVerb::Refund, policy, &plan, refund));
             assert_eq!(given.parts[0].units, 0, "{policy}");
@@ -142,13 +144,14 @@ fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
     }
 }
 
-/// The most that a policy admits in any interval of so much true time.
+/// The most that a policy admits in any interval of this length in true time.
 fn most(plan: &ScriptPlan, true_us: u64) -> u64 {
     let (quota, limit) = (plan.policy().quota(), plan.limit);
     let period_us = u64::try_from(quota.period().as_micros()).unwrap();
     match plan.policy().algorithm() {
         tollgate::Algorithm::Gcra => limit + quota.count() * (true_us + plan.tick_us) / period_us,
-        // A limit for each window that may begin within the interval, and one for the window before.
+        // These admit the limit once for each window that may begin within the interval, and once for the window
+        // before.
         tollgate::Algorithm::SlidingWindowStrict | tollgate::Algorithm::SlidingLog => {
             limit * (1 + true_us / period_us)
         }
@@ -156,8 +159,8 @@ fn most(plan: &ScriptPlan, true_us: u64) -> u64 {
     }
 }
 
-/// Asks for one key all the time, while the clock is set back now and then, less often with a higher seed. Returns
-/// where more was admitted than allowed.
+/// Makes requests for one key all the time, while the clock is set back now and then, less often with a higher seed.
+/// Returns where more was admitted than allowed.
 fn overrun(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     let plan = plan(policy);
     let mut random = seed;
@@ -173,7 +176,7 @@ fn overrun(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
         true_us += draw(period_us / 20);
         back_us += match draw(60 + 40 * seed) {
             0..2 => draw(3 * HOUR),
-            // Within the slack: the script does not take the clock as set back.
+            // This is within the slack, so the script does not treat the clock as set back.
             2 => draw(SECOND / 2),
             3..5 => draw(3 * period_us),
             _ => 0,
@@ -230,7 +233,7 @@ fn a_clock_set_back_again_and_again_admits_no_more_than_true_time_allows() {
     }
 }
 
-/// Mistakes: states are moved with less in them, or to where they end too early.
+/// Plants mistakes: states are moved with less in them, or to a time at which they end too early.
 #[test]
 fn a_state_moved_with_less_in_it_is_caught() {
     let mistakes = [

@@ -1,11 +1,11 @@
-//! The textbooks' examples of decisions, each at its own times: see `tollgate_oracle::worked_examples`.
+//! Tests of the textbooks' examples of decisions, each at its own times: see `tollgate_oracle::worked_examples`.
 
 use tollgate_oracle::{WorkedExample, worked_examples};
 
 use super::{TimedScript, plan, server::Server};
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 
-/// The decisions as a string of A and D; of the policies in place of the example's own, if there are any.
+/// The decisions of an example as a string of A and D. `policies`, if there are any, replace the example's own.
 fn decided(told: &mut TimedScript, example: &WorkedExample, policies: &[&str]) -> String {
     let name = format!("{example:?} {policies:?}");
     let part = |(n, policy): (usize, &&str), cost| {
@@ -21,7 +21,7 @@ fn decided(told: &mut TimedScript, example: &WorkedExample, policies: &[&str]) -
     told.calls(&calls).iter().map(letter).collect()
 }
 
-/// All but those that wait: a check does not.
+/// Runs all examples but those that wait, since a check does not.
 #[test]
 fn the_script_decides_the_worked_examples_as_they_say() {
     let server = Server::start();
@@ -46,7 +46,7 @@ fn a_log_decides_at_the_edge_of_its_window_to_the_microsecond() {
     let server = Server::start();
     let mut told = TimedScript::new(&server);
     let plan = plan("sliding-log 5/1s");
-    // Five at 0.999 s; then one a microsecond before they are over, and one when they are.
+    // Five requests come at 0.999 s; then one comes a microsecond before these are over, and one when they are.
     let calls: Vec<_> = [999_000; 5]
         .into_iter()
         .chain([1_998_999, 1_999_000])

@@ -1,4 +1,5 @@
-//! The verbs beside a check: as much as fits, what is owed already, places in the queue and their return, and to forget.
+//! Tests of the other verbs beside a check: taking as much as fits, charging what is owed already, places in the queue
+//! and their return, and forgetting.
 
 use tollgate_oracle::{Oracle, Verdict};
 
@@ -9,12 +10,12 @@ use crate::script::plan::{LARGEST, PlanKind};
 use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 
-/// Sequences of 10 requests, each of a limit of its own.
+/// The number of sequences, each with 10 requests and a limit of its own.
 const SEQUENCES: u64 = 9_600;
 /// Sequences that run at the same time.
 const TOGETHER: u64 = 960;
 
-/// The place that was reserved last: when, what the script and the model held afterwards, and where a window counted it.
+/// The last reserved place: its time, the states of the script and the model after it, and the window that counted it.
 struct LastPlace {
     then_ns: u64,
     cost: u64,
@@ -24,21 +25,21 @@ struct LastPlace {
     window: tollgate_oracle::BigUint,
 }
 
-/// A limit, and what is known of its places.
+/// A limit, and its last place in the queue.
 struct Queue {
     sequence: Sequence,
     last: Option<LastPlace>,
-    /// The model knows no time before a reset.
+    /// The time of the last reset, before which the model knows no time.
     since_us: u64,
 }
 
-/// What is asked, and what the model makes of it.
+/// A request, and the model's answer.
 struct VerbStep {
     verb: ScriptVerb,
     units: Units,
-    /// Units that are charged or given back; of a denial `None`.
+    /// The units that are charged or given back; `None` for a denial.
     expected: Option<u64>,
-    /// What was reserved, and how long it waits in nanoseconds.
+    /// The reserved units, and their wait in nanoseconds.
     place: Option<(u64, u64)>,
 }
 
@@ -51,7 +52,7 @@ impl Queue {
         matches!(self.sequence.plan.kind, PlanKind::Gcra { .. })
     }
 
-    /// Whether ten requests do not come to the end of what the script can count, which is a test of its own.
+    /// Whether ten requests cannot exceed the largest debt that the script can count. That has a test of its own.
     fn counts_debts(&self) -> bool {
         match self.sequence.plan.kind {
             PlanKind::Gcra { capacity, .. } => capacity < LARGEST / 64,
@@ -85,7 +86,7 @@ impl Queue {
             3 if self.counts_debts() => self.owe(cost + random.below(self.sequence.plan.limit + 1)),
             4 if random.below(3) == 0 => self.reset(),
             5 if self.counts_debts() => self.cancel(),
-            // The model does not know in which order a log gives back, which is a test of its own.
+            // The model does not know the order in which a log gives back. That has a test of its own.
             6 if self.counts_debts() && !self.is_log() => self.uncharge(random),
             _ if self.counts_debts() => self.reserve(cost.min(self.sequence.plan.limit), random),
             _ => self.take(cost, cost),
@@ -142,7 +143,7 @@ impl Queue {
         let fits =
             !oracle.is_penalised(now_ns) && oracle.peek(now_ns + wait_ns, cost) == Verdict::Allowed;
         if !fits {
-            // A denial like that of a check.
+            // The denial is like that of a check.
             assert_eq!(oracle.check(now_ns, cost), Verdict::Denied);
             return VerbStep { verb, units, expected: None, place: None };
         }
@@ -155,7 +156,7 @@ impl Queue {
     fn cancel(&mut self) -> VerbStep {
         let verb = ScriptVerb::Cancel;
         let Some(last) = self.last.take() else {
-            // Of no charge.
+            // This cancels a charge that never was.
             let units = Units { stamp: LARGEST, ..Units::owed(1) };
             return VerbStep { verb, units, expected: Some(0), place: None };
         };
@@ -167,7 +168,7 @@ impl Queue {
         VerbStep { verb, units, expected: Some(back), place: None }
     }
 
-    /// Nothing has drained of what is owed now; of a window that is over nothing comes back.
+    /// Units that are owed now have not drained, so they all come back; a window that is over gives nothing back.
     fn uncharge(&mut self, random: &mut Random) -> VerbStep {
         let (now_ns, newest_ns) = (self.sequence.now_ns(), self.sequence.newest_us * 1_000);
         let units = 1 + random.below(2 * self.sequence.plan.limit);
@@ -191,7 +192,7 @@ impl Queue {
         assert_eq!(seen.units, expected.unwrap_or(0), "{what}");
         let told = tollgate::Decision::from(view.told(true, seen.units));
         assert_eq!(told.remaining(), self.sequence.oracle.remaining(now_ns), "{what}");
-        // The units of a log that are left after a cancellation are compared in its own tests.
+        // The units that a log has left after a cancellation are compared in its own tests.
         let reserved = match (place, expected) {
             (Some(place), _) => Some(*place),
             (None, Some(cost @ 1..)) if *verb == ScriptVerb::Check && !self.is_log() => {
@@ -214,7 +215,7 @@ impl Queue {
     }
 }
 
-/// Compares so many sequences with the model.
+/// Compares `count` sequences with the model.
 fn compare(server: &Server, told: &mut TimedScript, count: u64) {
     let policies = [&POLICIES[..], &SOFT, &RULED].concat();
     let mut random = Random(4);
@@ -275,7 +276,7 @@ fn a_script_that_carries_out_something_else_is_caught() {
     }
 }
 
-/// Reservations of more than the burst, and those that wait behind more than the burst.
+/// Reserves more than the burst, and behind more than the burst.
 #[test]
 fn places_of_any_size_wait_as_long_as_in_the_core() {
     let server = Server::start();
@@ -313,7 +314,7 @@ fn places_of_any_size_wait_as_long_as_in_the_core() {
     }
 }
 
-/// The largest debt is told to the unit, stored as text, and still there later.
+/// The largest debt is reported exactly, stored as text, and still there later.
 #[test]
 fn a_debt_ends_where_the_script_can_no_longer_count_it() {
     let server = Server::start();

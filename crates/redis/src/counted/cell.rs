@@ -1,56 +1,56 @@
-//! [`CountCell`]: what one node knows of one key in mode `async`, and how long it may decide by that.
+//! [`CountCell`]: the count that one node has of one key in mode `async`, and how long it may decide by that.
 //!
-//! A cell is a state as the store told it last, and on top of it what this node has admitted since. A task in the
-//! background reports what was admitted, and learns what the other nodes have admitted. So the count that decides
-//! lacks only what other nodes admitted lately.
+//! A cell is the state from the store's last reply, plus the units that this node has admitted since. A task in the
+//! background reports the admitted units, and learns those of the other nodes. So the count that decides lacks only the
+//! units that other nodes admitted lately.
 //!
-//! There is no clock and no connection in here: all times are arguments, so that the simulation runs this very code.
+//! A cell has no clock and no connection: all times are arguments, so that the simulation runs this very code.
 //!
-//! # How much the count may lack
-//! A cell decides only while it is *fresh*: no more than two intervals have passed since it asked for what it knows,
-//! nor since the first unit was admitted here that is not reported. Otherwise the store is asked. So one node does
-//! not know two things of another: what that node has not reported, which it admitted within two intervals, and what
-//! it reported within the last two. Together that is no more than what a node admits in six intervals. Without faults
-//! every node reports and learns every interval, and it is half of that.
+//! # How many units the count may lack
+//! A cell decides only while it is *fresh*: no more than two intervals have passed since it asked for the state that it
+//! has, and since it admitted the first unit that it has not reported. Otherwise the store is asked. So a node lacks
+//! two counts of another node: the units that the other has not reported, which it admitted within two intervals, and
+//! those that it reported within the last two. Together these are at most the units that a node admits in six
+//! intervals. Without faults every node reports and learns every interval, and they are half as many.
 //!
 //! A report whose outcome is unknown is repeated: its units are charged once or twice, never not at all.
 //!
-//! The store's time is taken to be its time in the last reply, and the time since that reply came, less a thousandth.
-//! The reply came later than the store wrote it, and two steady clocks drift apart by less than a thousandth, so
-//! nothing drains here before it does in the store.
+//! A node takes as the store's time that of the last reply, plus the time since that reply came, less a thousandth. The
+//! reply came later than the store wrote it, and two steady clocks drift apart by less than a thousandth. So nothing
+//! drains here before it does in the store.
 
 use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
 use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 
-/// For so many intervals a cell may decide.
+/// The number of intervals for which a cell may decide.
 pub(crate) const FRESH: u64 = 2;
 
-/// What is known of one key.
+/// The count of one key.
 #[derive(Clone, Debug)]
 pub(crate) struct CountCell {
     state: State,
     at_us: u64,
     /// The store's time in the last reply, and when that came.
     told: (u64, u64),
-    /// When the last reply was asked for.
+    /// The time when the last reply was asked for.
     asked_ns: u64,
     /// Units that were admitted here and are not known to be reported.
     pending: u64,
-    /// Since when there has been something to report.
+    /// The time since when there has been something to report.
     since_ns: u64,
-    /// Those of `pending` that are in a report that is under way.
+    /// The units of `pending` that are in a report under way.
     sent: Option<u64>,
-    /// How many reports were begun.
+    /// The number of reports begun.
     reports: u32,
     /// Whether a request came since the last report.
     touched: bool,
-    /// Which of the limit's policies `state` is of: while it changes, limiters of both count here.
+    /// The number of the policy that `state` belongs to: while the policy changes, limiters of both count here.
     era: u64,
 }
 
-/// What a cell had to report at one moment.
+/// The units that a cell had to report at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unheard {
     units: u64,
@@ -59,8 +59,8 @@ pub(crate) struct Unheard {
 }
 
 impl Unheard {
-    /// The store was asked after `before`, and has answered. Returns the units that it may not have heard of by then,
-    /// and whether that number is certain: while a report is under way, the store may have heard of its units or not.
+    /// The store was asked after `before`, and has answered. Returns the units that its answer may lack, and whether
+    /// that number is certain: while a report is under way, the store may or may not have counted its units.
     pub(crate) fn since(self, before: Self) -> (u64, bool) {
         let is_sure = !before.is_under_way && before.reports == self.reports;
         (self.units.max(before.units), is_sure)
@@ -76,12 +76,12 @@ pub(crate) enum CountAnswer {
         /// Whether the cell now has something to report or to learn, and had not before.
         is_due: bool,
     },
-    /// The store has to be asked.
+    /// The cell is not fresh: the store has to be asked.
     Stale,
 }
 
 impl CountCell {
-    /// A cell for a key, by the reply of a store that was asked at `asked_ns`.
+    /// Makes a cell for a key from the reply of a store that was asked at `asked_ns`.
     pub(crate) fn new(era: u64, reply: &ScriptReply, [asked_ns, now_ns]: [u64; 2]) -> Option<Self> {
         Some(Self {
             state: reply.parts.first()?.state.clone(),
@@ -141,7 +141,8 @@ impl CountCell {
         CountAnswer::Decided { told: view.told(is_admitted, cost), stamp: view.stamp(), is_due }
     }
 
-    /// Begins a report, if there is reason to and none is under way: of so many units, or of 0 to learn only.
+    /// Begins a report, if there is reason to and none is under way. Returns its units, 0 for a report that only
+    /// learns.
     pub(crate) fn report(&mut self) -> Option<u64> {
         let is_due = self.touched || self.pending > 0;
         if self.sent.is_some() || !is_due {
@@ -167,7 +168,7 @@ impl CountCell {
         self.learn(era, reply, [asked_ns, now_ns]);
     }
 
-    /// The report was not answered, and the store may have heard of it or not: its units are reported again.
+    /// Notes that a report was not answered. The store may or may not have counted it, so its units are reported again.
     pub(crate) fn failed(&mut self) {
         self.sent = None;
     }
@@ -187,7 +188,7 @@ impl CountCell {
         Unheard { units: *pending, reports: *reports, is_under_way: sent.is_some() }
     }
 
-    /// Enters a state that the store has told.
+    /// Enters a state from the store's reply.
     pub(crate) fn learn(
         &mut self,
         (plan, era): (&ScriptPlan, u64),
@@ -208,7 +209,7 @@ impl CountCell {
         self.pending == 0 && self.sent.is_none() && !is_fresh
     }
 
-    /// Moves the state on to `now_ns`, by what is known of the store's time.
+    /// Moves the state on to `now_ns`, by the store's time as far as it is known.
     fn go_on(&mut self, plan: &ScriptPlan, now_ns: u64) {
         let (told_us, came_ns) = self.told;
         let since_ns = now_ns.saturating_sub(came_ns);
@@ -230,7 +231,7 @@ mod tests {
         ScriptPlan::new("10/s".parse().unwrap()).unwrap()
     }
 
-    /// A reply at a time of the store's clock, with so many units owed.
+    /// A reply at a time of the store's clock, with this many units owed.
     fn reply(units: u64, now_us: u64) -> ScriptReply {
         ScriptReply::told(now_us, State::Gcra { debt: units * 100_000 })
     }
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(admits(&mut cell, 201 * MS), None);
     }
 
-    /// What others admitted after the store answered is not in its answer, however late that comes.
+    /// The store's answer lacks the units that others admitted after it was written, however late it comes.
     #[test]
     fn a_cell_is_fresh_from_when_the_store_was_asked_and_not_from_when_it_answered() {
         let late = |cell: &mut CountCell| {
@@ -264,7 +265,7 @@ mod tests {
         };
         let mut cell = CountCell::new(0, &reply(0, 0), [0, 150 * MS]).unwrap();
         assert_eq!(late(&mut cell), [true, false], "of a check");
-        // The same holds for what a check or a report learns later: asked for at 0, answered at 150.
+        // The same holds for later answers to checks and reports: this one was asked for at 0 and came at 150 ms.
         let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
         cell.learn((&plan(), 0), &reply(0, 0), [0, 150 * MS]);
         assert_eq!(late(&mut cell), [true, false], "of another check");
@@ -289,7 +290,7 @@ mod tests {
                 CountAnswer::Stale => None,
             }
         };
-        // A thousandth later, since clocks may drift.
+        // The unit is back a thousandth later, since clocks may drift.
         assert_eq!([0, 50, 51].map(&mut admits), [Some(true), Some(false), None]);
     }
 
@@ -299,14 +300,14 @@ mod tests {
         (0..3).for_each(|_| assert_eq!(admits(&mut cell, 0), Some(true)));
         assert_eq!((cell.report(), cell.report()), (Some(3), None));
         assert_eq!(admits(&mut cell, 10 * MS), Some(true));
-        // The others have admitted five meanwhile: of ten units three, five and one are used.
+        // The others have admitted five meanwhile: three, five and one of the ten units are used.
         cell.reported((&plan(), 0), &reply(8, 10_000), [0, 11 * MS]);
         assert_eq!(admits(&mut cell, 11 * MS), Some(true));
         assert_eq!(admits(&mut cell, 11 * MS), Some(false));
         assert_eq!(cell.report(), Some(2));
     }
 
-    /// Whatever the store had heard of when it answered, a unit that was admitted here is never told as left.
+    /// Whichever units the store had counted when it answered, a unit that was admitted here is never reported as left.
     #[test]
     fn units_of_a_report_that_is_under_way_may_have_been_heard_of_or_not() {
         let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
@@ -360,7 +361,7 @@ mod tests {
         assert_eq!(cell.report(), Some(2));
         cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
         assert!(!cell.is_due());
-        // A cost of 0 leaves nothing to report, but what others admit is to be learnt.
+        // A cost of 0 leaves nothing to report, but the cell has to learn what others admit.
         assert!(matches!(
             cell.decide(&plan(), ScriptVerb::Check, Units::exactly(0), INTERVAL, MS),
             CountAnswer::Decided { .. }

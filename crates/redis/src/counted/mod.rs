@@ -1,5 +1,5 @@
-//! Mode `async`: requests are decided by what this node has counted and the store has told, in the [`cell`] of their
-//! key in the [`table`]; what was admitted is reported in the background ([`report`]).
+//! Mode `async`: this node decides requests by its own count and the store's last reply, which are in the [`cell`] of
+//! the key in the [`table`]. Admitted units are reported in the background ([`report`]).
 
 pub(crate) mod cell;
 pub(crate) mod report;

@@ -1,4 +1,4 @@
-//! Mode `async`: requests are decided by the counts of this node, which are reported in the background.
+//! Mode `async`: decides by the counts of this node, and reports these in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::decision::{RedisDecision, Source};
 use crate::inner::Inner;
 use crate::script::{ScriptRequest, ScriptVerb, Units};
 
-/// Keys in one report: as many as the limits of a call.
+/// The maximum number of keys in one report: as many as the limits of a call.
 const KEYS_IN_A_REPORT: usize = 16;
-/// Keys in all reports that are under way: so few that requests do not wait behind them.
+/// The maximum number of keys in all reports under way: so few that requests do not wait behind them.
 const KEYS_UNDER_WAY: usize = 256;
 
 impl Inner {
@@ -35,7 +35,7 @@ impl Inner {
         }
     }
 
-    /// Reports what was admitted here, and learns what others have admitted.
+    /// Reports the units that were admitted here, and learns those that others have admitted.
     pub(crate) async fn report(self: &Arc<Self>) {
         let Some(counts) = &self.local.counts else { return };
         let mut reports = counts.reports();
@@ -59,9 +59,9 @@ impl Inner {
         while under_way.join_next().await.is_some() {}
     }
 
-    /// Reports what was admitted of a key here, so that the store counts it before it is asked for more. What was admitted
-    /// under the policy of `era` need not be reported first; without an `era` all of it is. What is under way to the store
-    /// arrives there first.
+    /// Reports the units that were admitted of a key here, so that the store counts them before it is asked for more.
+    /// Units admitted under the policy of `era` need not be reported first; without an `era` all units are reported. A
+    /// report that is under way arrives at the store first anyway.
     pub(crate) async fn report_before_asking(&self, key: &[u8], era: Option<u64>) {
         let Some(counts) = &self.local.counts else { return };
         if let Some(units) = counts.report_first(era, key) {
@@ -81,7 +81,7 @@ impl Inner {
     }
 }
 
-/// Reports every interval, and once more when the limiter is `gone`, so that what it admitted is not lost.
+/// Reports every interval, and once more when the limiter is `gone`, so that no admitted units are lost.
 pub(crate) async fn report_regularly(
     limiter: Arc<Inner>,
     mut gone: oneshot::Receiver<()>,

@@ -1,8 +1,8 @@
 //! [`CountTable`]: the cells of many keys, in fixed memory.
 //!
 //! Each set has eight places, as in the table of leases. A decision locks its set for a lookup and a subtraction,
-//! and never while a request waits: a cell is a state of several words that must change as one. A key that finds no
-//! place, because its set is full of keys that are in use, is decided by the store.
+//! and never while a request waits. It needs the lock because a cell has several words that must change together. A key
+//! that finds no place, because its set is full of keys that are in use, is decided by the store.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +24,7 @@ pub(crate) struct CountTable {
     sets: Box<[Mutex<CountSet>]>,
     hashes: RandomState,
     interval_ns: u64,
-    /// Sets with something to report: no more than there are keys.
+    /// The sets with something to report, at most one for each key.
     due: Mutex<Vec<usize>>,
     /// Notified when a report was answered or has failed.
     pub(crate) answered: Notify,
@@ -34,7 +34,7 @@ pub(crate) struct CountTable {
 type Era<'a> = (&'a ScriptPlan, u64);
 
 impl CountTable {
-    /// Room for `keys` that are used at the same time, and half as many again.
+    /// Makes room for `keys` that are used at the same time, and half as many again.
     pub(crate) fn new(keys: usize, interval_ns: u64) -> Self {
         let sets = (keys.saturating_add(keys / 2) / WAYS).max(1).next_power_of_two();
         Self {
@@ -46,7 +46,7 @@ impl CountTable {
         }
     }
 
-    /// Decides by this node's count, if it has one of the key.
+    /// Decides by this node's count of the key, if it has one.
     pub(crate) fn decide(
         &self,
         era: Era<'_>,
@@ -83,7 +83,7 @@ impl CountTable {
         }
     }
 
-    /// Begins the reports that are due: their keys, and the units of each.
+    /// Begins the reports that are due. Returns their keys, and the units of each.
     pub(crate) fn reports(&self) -> Vec<(Box<[u8]>, u64)> {
         let mut due = std::mem::take(&mut *locked(&self.due));
         due.sort_unstable();
@@ -98,7 +98,7 @@ impl CountTable {
         reports
     }
 
-    /// Enters the outcome of the report of a key: the reply, and the times when it was asked for and when it came.
+    /// Enters the outcome of a key's report: the reply, and the times when it was asked for and when it came.
     pub(crate) fn reported(
         &self,
         era: Era<'_>,
@@ -121,17 +121,17 @@ impl CountTable {
     }
 
     /// Begins a report that the store must have before it is asked about the key, and returns its units. `None` if nothing
-    /// is unreported, or if it was admitted under the policy of `era`.
+    /// is unreported, or if all of it was admitted under the policy of `era`.
     pub(crate) fn report_first(&self, era: Option<u64>, key: &[u8]) -> Option<u64> {
         let mut set = locked(&self.sets[self.index(key)]);
         let (_, cell) = found(&mut set, key)?;
-        // With nothing to report no report is begun: one that is begun must be sent, or the next would wait for its
-        // answer for ever.
+        // No report begins without units: a report that has begun must be sent, or the next would wait for its answer
+        // for ever.
         let is_known = era.is_some_and(|era| cell.is_of(era));
         if is_known || cell.unreported() == 0 { None } else { cell.report() }
     }
 
-    /// Forgets a key, and what was admitted of it here and not reported.
+    /// Forgets a key, with the units that were admitted of it here and not reported.
     pub(crate) fn forget(&self, key: &[u8]) {
         let mut set = locked(&self.sets[self.index(key)]);
         for place in set.iter_mut() {
@@ -141,7 +141,7 @@ impl CountTable {
         }
     }
 
-    /// What there is to report of a key at this moment.
+    /// The units to report of a key at this moment.
     pub(crate) fn unheard(&self, key: &[u8]) -> Unheard {
         let mut set = locked(&self.sets[self.index(key)]);
         found(&mut set, key).map_or_else(Unheard::default, |(_, cell)| cell.unheard())
@@ -159,11 +159,11 @@ impl CountTable {
     }
 }
 
-/// Keys, and the units that are reported for each.
+/// Keys, each with the units that are reported.
 type Reports<'a> = &'a [(Box<[u8]>, u64)];
 
-/// Reports that are being sent. If their task is dropped before they are answered they have failed: their units are
-/// reported again.
+/// Reports that are being sent. If their task is dropped before they are answered, they have failed, and their units
+/// are reported again.
 #[derive(Debug)]
 pub(crate) struct UnderWay<'a> {
     counts: &'a CountTable,
@@ -172,7 +172,7 @@ pub(crate) struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
-    /// Enters the store's reply, or that there is none, with the times when it was asked for and when it came.
+    /// Enters the store's reply, if there is one, with the times when it was asked for and when it came.
     pub(crate) fn answered(mut self, reply: Option<ScriptReply>, times: [u64; 2]) {
         let mut seen = reply.map(|reply| (reply.now_us, reply.parts.into_iter()));
         for (key, _) in std::mem::take(&mut self.keys) {
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_not_asked_for_takes_66_bytes_at_most() {
-        // The sizes that tollgate-service assumes, whose rules have room for more keys than these few.
+        // tollgate-service relies on this bound. It holds from 8 keys on, and rules have room for more.
         for keys in (8..300).chain([43_691, 65_536, 100_000]) {
             let bytes = CountTable::new(keys, 1).sets.len() * size_of::<Mutex<CountSet>>();
             assert!(bytes <= 66 * keys, "{bytes} for {keys}");
@@ -221,7 +221,7 @@ mod tests {
         ScriptReply::told(0, State::Gcra { debt: 0 })
     }
 
-    /// A policy of ten a second, and counts that know one key, which owes nothing.
+    /// A policy of ten a second, and counts with one key, which owes nothing.
     fn of_one_key() -> (ScriptPlan, CountTable) {
         let plan = ScriptPlan::new("10/s".parse().unwrap()).unwrap();
         let counts = CountTable::new(8, 1_000);
@@ -239,7 +239,7 @@ mod tests {
             )
         };
         assert_eq!([decides(0), decides(1)], [true, false]);
-        // The store must hear of the unit under the old policy before it is asked about the new one.
+        // The store must count the unit under the old policy before it is asked about the new one.
         assert_eq!(
             [counts.report_first(Some(0), b"key"), counts.report_first(Some(1), b"key")],
             [None, Some(1)]
@@ -267,8 +267,8 @@ mod tests {
         assert_eq!(counts.reports(), []);
     }
 
-    /// A key that was asked for and admitted nothing has nothing that the store must hear of first. Looking for that
-    /// does not change the cell: what is admitted later is reported.
+    /// A key that has admitted nothing has nothing to report first. Looking for that does not change the cell: units
+    /// that are admitted later are reported.
     #[test]
     fn a_key_that_admitted_nothing_under_the_old_policy_is_reported_under_the_new() {
         let (plan, counts) = of_one_key();

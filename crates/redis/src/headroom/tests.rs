@@ -1,9 +1,10 @@
-//! What nodes lend by, in worlds of nodes and a store whose messages are late, lost and out of order.
+//! Tests of the headroom that nodes lend by, in worlds of nodes and a store whose messages are late, lost and out of
+//! order.
 
 use super::*;
 
 const TTL_MS: u64 = 100_000;
-/// A word lacks less than a unit of 1,024 when it was just filled.
+/// A word that was just filled lacks less than a unit of 1,024.
 const WORD_MS: u64 = TTL_MS - TTL_MS / 1_024;
 
 #[test]
@@ -44,42 +45,42 @@ fn a_look_counts_for_its_time_and_an_own_report_until_it_is_told() {
     assert_eq!(headroom.level(0), None);
     headroom.learn(Some(20), 100);
     assert_eq!((headroom.level(100), headroom.send()), (Some(16), Some(16)));
-    // It is under way, and the same is reported once more: that is told next.
+    // While a report is under way, the same level is reported once more: it is sent next.
     headroom.report(0.5).unwrap();
     headroom.learn(Some(20), 200);
     assert_eq!((headroom.level(200), headroom.send()), (Some(16), Some(16)));
-    // It got no answer, and a lower one came meanwhile.
+    // That report got no answer, and a lower level came meanwhile.
     headroom.report(0.25).unwrap();
     assert_eq!((headroom.level(200), headroom.send()), (Some(8), Some(8)));
     headroom.learn(Some(8), 300);
     assert_eq!([TTL_MS + 299, TTL_MS + 300].map(|now| headroom.level(now)), [Some(8), None]);
-    // There is no report at all. Then one is learned at a time that no clock reaches.
+    // First there is no report at all. Then a look finds one, at a time beyond every clock.
     headroom.learn(None, TTL_MS + 400);
     assert_eq!((headroom.send(), headroom.level(TTL_MS + 500)), (None, None));
     headroom.learn(Some(32), u64::MAX);
     assert_eq!([LATEST_MS - 1, LATEST_MS].map(|now| headroom.level(now)), [Some(32), None]);
 }
 
-/// What is planted, to see that it is noticed.
+/// A fault that is planted, to see that it is noticed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Plant {
     Nothing,
-    /// A look counts from its answer.
+    /// A look counts from its answer on.
     CountsFromTheAnswer,
     /// The highest level that was reported is in force.
     Highest,
     /// A word drains in a quarter of the time.
     DrainsEarly,
-    /// A report is taken for told when it is sent.
+    /// A report counts as arrived when it is sent.
     ToldWhenSent,
 }
 
-/// A request that is under way.
+/// A look that is under way.
 struct Look {
     node: usize,
     told: Option<u64>,
     asked_ms: u64,
-    /// What the store has answered.
+    /// The store's answer.
     found: Option<Option<u64>>,
 }
 
@@ -87,15 +88,16 @@ struct PoolWorld {
     plant: Plant,
     random: u64,
     now_ms: u64,
-    /// Until when the word of each level is not empty.
+    /// The time until which the word of each level is not empty.
     words: Vec<u64>,
     nodes: Vec<Headroom>,
     looks: Vec<Look>,
-    /// When, by which node, which level reached the store.
+    /// The reports that reached the store: time, node and level.
     told: Vec<(u64, usize, u64)>,
-    /// The least that each node has reported and is not on its way to the store, and that has not reached it yet.
+    /// For each node, the least level that it has reported but not sent, and the least that was sent but has not
+    /// arrived.
     untold: Vec<[Option<u64>; 2]>,
-    /// How many loans were looked at whose headroom another node bounds.
+    /// The number of loans checked whose headroom is bounded by a report.
     audited: usize,
 }
 
@@ -126,7 +128,7 @@ impl PoolWorld {
         usize::try_from(self.below(bound as u64)).unwrap()
     }
 
-    /// Reports, most often, and asks if nothing is under way.
+    /// Lets a node report, most of the time, and look if it has no look under way.
     fn ask(&mut self, node: usize) {
         let least = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
         if self.below(8) > 0 {
@@ -145,7 +147,7 @@ impl PoolWorld {
         self.looks.push(Look { node, told, asked_ms: self.now_ms, found: None });
     }
 
-    /// The store decides a look that has reached it.
+    /// Lets the store answer a look.
     fn serve(&mut self, look: usize) {
         let Look { node, told, found: None, .. } = self.looks[look] else { return };
         if let Some(level) = told {
@@ -167,8 +169,8 @@ impl PoolWorld {
         self.nodes[node].learn(found, from);
     }
 
-    /// The most that a node may lend by: no more than any node has told the store of in twice the time to live, if that
-    /// one went on to.
+    /// The most that a node may lend by. A node that kept reporting sets a bound: the highest level that reached the
+    /// store from that node within twice the time to live. The least bound counts.
     fn bound(&self, by: usize) -> Option<u64> {
         let since = self.now_ms - 2 * TTL_MS;
         let told_by = |node: usize| {
@@ -197,9 +199,9 @@ impl PoolWorld {
         Ok(())
     }
 
-    /// Runs it; returns how many loans were audited.
+    /// Runs the world; returns the number of loans audited.
     fn run(mut self) -> Result<usize, String> {
-        // A node that is silent, and until when.
+        // A node that is silent, and the time until which it is.
         let (mut silent, mut until_ms) = (0, 0);
         for _ in 0..600 {
             self.now_ms += self.below(TTL_MS / 40);

@@ -1,9 +1,9 @@
 //! [`FastEntry`]: the part of a key's holding that threads use without a lock.
 //!
 //! All units of a small lease are in one [`UnitPool`]. A key with a large lease is one that many threads ask for, so
-//! every lane has a pool of its own besides: when threads take units from one word, each decision takes as long as a
-//! cache line takes from core to core. It makes no other difference which pool a unit is in: all pools are closed
-//! before anything else is done with the lease, and filled anew with what was left in them.
+//! every lane also has a pool of its own: when threads take units from one word, each decision takes as long as a cache
+//! line takes from core to core. Otherwise it makes no difference which pool a unit is in: all pools are closed before
+//! anything else is done with the lease, and then filled again with the units that were left in them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
@@ -12,11 +12,11 @@ use crate::leased::holding::Lent;
 use crate::leased::unit_pool::{Filling, SpentUnits, UnitPool};
 use crate::store::counter::{LANES, lane};
 
-/// A lease of at least so many units is divided: each lane then has 64, enough to be worth the lock that divided
-/// them.
+/// A lease of at least this many units is divided among the lanes: each then has 64, enough to be worth the lock that
+/// divided them.
 const MANY: u64 = 64 * (LANES as u64 + 1);
 
-/// A pool on cache lines of its own: two, since some processors fetch them in pairs.
+/// A pool on two cache lines of its own, since some processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct UnitLane(UnitPool);
@@ -25,7 +25,7 @@ struct UnitLane(UnitPool);
 pub(crate) struct FastEntry {
     pub(crate) key: Box<[u8]>,
     pool: UnitPool,
-    /// Made when the key first has many units.
+    /// The lanes are made when the key first has many units.
     lanes: OnceLock<Box<[UnitLane; LANES]>>,
 }
 
@@ -44,8 +44,8 @@ impl FastEntry {
         Some((spent, self.total(&spent, filling)))
     }
 
-    /// What the limit has left: in all pools, and beyond them. If the filling has ended meanwhile, only what this
-    /// pool had: the units of the other pools may have been moved, and would be counted twice.
+    /// The units that the limit has left, in all pools and beyond them. If the filling has ended meanwhile, only the
+    /// units that this pool had: those of the other pools may have been moved, and would be counted twice.
     ///
     /// The common pool is closed before the others and filled after them, so while it is in one filling all others
     /// are in that filling, too. Their figures are read between two looks at the common pool.
@@ -64,15 +64,15 @@ impl FastEntry {
         }
     }
 
-    /// Takes back what is left; no thread spends from here on. The caller holds the lock.
+    /// Takes back the units that are left. From now on no thread spends any. The caller holds the lock.
     pub(crate) fn close(&self) -> u64 {
-        // The common pool first: see `total`.
+        // The common pool is closed first: see `total`.
         let common = self.pool.close();
         let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
         common + lanes.map(|lane| lane.0.close()).sum::<u64>()
     }
 
-    /// Puts units in, after [`close`](FastEntry::close). The caller holds the lock.
+    /// Fills the pools with units, after [`close`](FastEntry::close). The caller holds the lock.
     pub(crate) fn fill(&self, lent: Lent) {
         let part = if lent.units < MANY { 0 } else { lent.units / (LANES as u64 + 1) };
         if part > 0 {
@@ -80,7 +80,7 @@ impl FastEntry {
                 pool.fill(Lent { units: part, ..lent });
             }
         }
-        // The common pool last: see `total`.
+        // The common pool is filled last: see `total`.
         let units = lent.units - LANES as u64 * part;
         self.pool.fill(Lent { units, ..lent });
     }
@@ -99,7 +99,7 @@ mod tests {
         Lent { units, until_ns: 10, stamp: 3, era: 0, beyond }
     }
 
-    /// The sizes that `Settings::keys` and docs/scale.md name.
+    /// `Settings::keys` and docs/scale.md name these sizes.
     #[test]
     fn lanes_take_1024_bytes_from_576_units_on() {
         assert_eq!(size_of::<[UnitLane; LANES]>(), 1_024);
@@ -128,13 +128,13 @@ mod tests {
         assert_eq!((0..1_000).filter(|_| entry.spend(1, 0, 0).is_some()).count(), 63 + 69);
         assert_eq!(entry.close(), 7 * 64);
         assert_eq!(entry.spend(1, 0, 0), None);
-        // Few units again: the lanes' pools stay empty, and all threads take from the common pool.
+        // With few units again, the lanes' pools stay empty, and all threads take from the common pool.
         entry.fill(lent(10));
         assert_eq!((0..1_000).filter(|_| entry.spend(1, 0, 0).is_some()).count(), 10);
         assert_eq!(entry.close(), 0);
     }
 
-    /// Units that another thread took back and put in anew could be counted twice.
+    /// Units that another thread took back and filled in again could be counted twice.
     #[test]
     fn of_a_filling_that_has_ended_a_spender_is_told_what_its_pool_had() {
         let entry = FastEntry::new(b"key");
@@ -149,8 +149,8 @@ mod tests {
         assert_eq!(entry.total(&spent, entry.pool.look()), 29 + 100);
     }
 
-    /// Threads spend while another thread closes and fills all the time, the lanes too or, if `forgetful`, only the
-    /// common pool. Returns how many units were put in first, are left, and were spent.
+    /// Threads spend while another thread closes and fills the pools all the time: all pools or, if `forgetful`, only
+    /// the common one. Returns the units filled in first, those left, and those spent.
     fn spend_on_threads(forgetful: bool) -> (u64, u64, u64) {
         const UNITS: u64 = 300_000;
         let (entry, stop, spent) =

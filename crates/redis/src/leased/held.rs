@@ -1,4 +1,4 @@
-//! [`HeldKey`]: what this node holds of one key in leases, beside what the store says of it.
+//! [`HeldKey`]: the units of one key that this node has in leases, beside the store's figure.
 
 use tokio::time::{Instant, timeout_at};
 
@@ -19,7 +19,7 @@ pub(crate) struct HeldKey<'a> {
 }
 
 impl Inner {
-    /// What this node holds of a key; `None` if the limit takes no leases.
+    /// The leases of a key on this node; `None` if the limit takes no leases.
     pub(crate) fn held<'a>(&'a self, key: &'a [u8]) -> Option<HeldKey<'a>> {
         let table = self.local.leases.as_ref()?;
         Some(HeldKey { inner: self, set: table.set(key), key })
@@ -42,25 +42,25 @@ impl Inner {
         if parts.is_empty() {
             return None;
         }
-        // One call: a lease that is asked for next finds all of them.
+        // It is one call, so that the next lease finds all of them.
         let ask = ScriptRequest { verb: ScriptVerb::Refund, parts };
         self.link(key).call(ask, due).await.ok()
     }
 }
 
 impl HeldKey<'_> {
-    /// What it is now.
+    /// The units of the node's leases now.
     pub(crate) fn glance(&self) -> Glance {
         let now_ns = self.inner.now_ns();
         self.set.look(self.key, |holding| holding.glance(now_ns)).unwrap_or_default()
     }
 
-    /// What it is once no lease is on its way and nothing has expired.
+    /// The units of the node's leases once no lease is on its way and expired units are given back.
     pub(crate) async fn settled(&self, due: Instant) -> Result<Glance, Fault> {
         loop {
             let answered = self.set.answered.notified();
             tokio::pin!(answered);
-            // First the notification is armed, so that no answer is missed, and only then the holding is looked at.
+            // The notification is armed before the holding is looked at, so that no answer is missed.
             answered.as_mut().enable();
             let now_ns = self.inner.now_ns();
             let found = self.set.look(self.key, |holding| {
@@ -78,14 +78,14 @@ impl HeldKey<'_> {
         }
     }
 
-    /// What it is now, and whether the store counts exactly that as spent, because no units were on their way since
-    /// `before`. If so, the store's figure is entered as the newest.
+    /// The units that the node has now, and whether the store counts exactly these as spent, because none were on their
+    /// way since `before`. If so, the store's figure is entered as the newest.
     pub(crate) fn since(&self, before: Glance, reply: &ScriptReply) -> (u64, bool) {
         let Inner { plan, terms, .. } = self.inner;
         let now_ns = self.inner.now_ns();
         let found = self.set.look(self.key, |holding| {
             let glance = holding.glance(now_ns);
-            // If one call has two refunds, the reply to the last heeds both.
+            // If one call has two refunds, the reply to the last one includes both.
             if glance.asks == before.asks && !before.asking && !glance.has_expired {
                 if let Some(seen) = reply.parts.last() {
                     let view = StateView { plan, state: &seen.state, now_us: reply.now_us };
@@ -107,9 +107,9 @@ impl HeldKey<'_> {
         }
         self.inner.counters().add(StoreEvent::Expired, count);
         let before = self.glance();
-        // What is not given back drains as if it had been spent.
+        // Units that are not given back drain as if they had been spent.
         let reply = self.inner.give_back(self.key, expired, due).await;
-        // Under another policy it tells what is left under that.
+        // A reply under another policy says what is left under that one.
         let is_own =
             expired.iter().all(|(units, stamp)| *units == 0 || stamp.era == self.inner.terms.era);
         if let Some(reply) = reply.filter(|_| is_own) {
@@ -117,7 +117,7 @@ impl HeldKey<'_> {
         }
     }
 
-    /// Gives back all that this node holds, so that the store decides with it. Returns whether there was anything.
+    /// Gives back all units of the node's leases, so that the store decides with them. Returns whether there were any.
     pub(crate) async fn return_all(&self, due: Instant) -> bool {
         if self.settled(due).await.is_err() {
             return false;
@@ -134,8 +134,8 @@ impl HeldKey<'_> {
         self.set.look(self.key, Holding::returned);
     }
 
-    /// What it is before the store is asked under several limits. A look waits for a lease that is on its way, a
-    /// request does not.
+    /// The units of the node's leases before the store is asked under several limits. A look waits for a lease that is
+    /// on its way; a request does not.
     pub(crate) async fn before(&self, verb: ScriptVerb, due: Instant) -> Glance {
         match verb {
             ScriptVerb::Peek => self.settled(due).await.unwrap_or_else(|_| self.glance()),
@@ -143,21 +143,21 @@ impl HeldKey<'_> {
         }
     }
 
-    /// Spends up to so many units, and returns how many and their stamp.
+    /// Spends up to `units`; returns how many, and their stamp.
     pub(crate) fn take_up_to(&self, units: u64) -> (u64, u64) {
         let (terms, now_ns) = (self.inner.terms, self.inner.now_ns());
         let take = |holding: &mut Holding| holding.take_up_to(terms, units, now_ns);
         self.set.look(self.key, take).unwrap_or_default()
     }
 
-    /// What the limit has left as far as this node knows.
+    /// The units that the limit has left, as far as this node knows.
     pub(crate) fn known(&self) -> Beyond {
         let known = self.set.look(self.key, |holding| holding.known(self.inner.terms));
         known.unwrap_or_default()
     }
 
-    /// Units that it has afterwards for certain, besides what the store says. `charged` is what the request took
-    /// there.
+    /// The units that the node certainly still has after a request, besides the store's figure. `charged` are the units
+    /// that the request took in the store.
     pub(crate) fn after(&self, before: Glance, charged: u64) -> u64 {
         if charged > 0 {
             self.set.look(self.key, |holding| holding.charged_beside(charged));

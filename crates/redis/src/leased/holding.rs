@@ -3,14 +3,14 @@
 //! A *lease* is a batch of units that the store has charged and this process spends. Every unit is charged before it
 //! is spent, so a lost reply, a crash or a late reply can leave units unspent, but cannot admit a unit twice.
 //!
-//! There is no clock and no connection in here: all times are arguments, so that the simulation runs this very code.
+//! A holding has no clock and no connection: all times are arguments, so that the simulation runs this very code.
 //!
 //! # How many units
-//! One at first. The next lease is twice as large when a lease is spent within [`QUICK_NS`], half as large when it
-//! took longer than [`SLOW_NS`] or expired, and never larger than a node may hold. The store grants no more than half
-//! of what is left, so leases shrink to single units as the limit comes near.
+//! The first lease has one unit. When a lease is spent within [`QUICK_NS`], the next is twice as large; when it took
+//! longer than [`SLOW_NS`] or expired, half as large. It is never larger than a node may hold. The store grants no more
+//! than half of what is left, so leases shrink to single units as the limit comes near.
 //!
-//! # How long
+//! # How long a lease lasts
 //! A lease ends after [`LIFE_NS`], or with the window in which it was charged. Both are counted by this process's
 //! clock from the moment at which the lease was *asked for*, which is before the store charged it, and are shortened
 //! by a thousandth, which is more than two steady clocks drift apart.
@@ -22,32 +22,34 @@ pub(crate) use crate::leased::terms::{
 use crate::leased::terms::{LIFE_NS, StoreDenial};
 use crate::leased::unit_pool::MAX_UNITS;
 
-/// Leases that are spent faster grow.
+/// Leases that are spent in less time grow.
 const QUICK_NS: u64 = 50_000_000;
-/// Leases that are spent more slowly shrink.
+/// Leases that are spent in more time shrink.
 const SLOW_NS: u64 = 500_000_000;
-/// With fewer units it is not worth it to fill a pool.
+/// The least number of units that are worth filling a pool with.
 const LEAST_LENT: u64 = 4;
-/// If the limit has less left than this part of a lease, no lease is asked for early for a while: see `granted`.
+/// If the limit has less left than one part in `DREGS` of a lease, no lease is asked for early for a while: see
+/// `granted`.
 const DREGS: u64 = 16;
 
 /// The units of one key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holding {
-    /// The first is spent first, and ends first.
+    /// The leases. The first is spent first, and ends first.
     leases: [LeasedUnits; 2],
     want: u64,
     asking: bool,
-    /// How many requests for units there were, so that two looks can tell whether there was one in between.
+    /// The number of requests for units, so that two looks can find out whether there was one in between.
     asks: u64,
     denied: Option<StoreDenial>,
     failed: Option<(u64, Fault)>,
     beyond: Beyond,
-    /// The policy that `beyond` is of, once the store has told it.
+    /// The policy that `beyond` belongs to, once the store has answered.
     seen: Option<u64>,
     /// Units that expired unspent and are not given back yet.
     expired: Expired,
-    /// Units that the store charged without a lease while a lease was under way, whose answer may not count them.
+    /// Units that the store charged without a lease while a lease was under way. The answer to the lease may not count
+    /// them.
     beside: u64,
 }
 
@@ -57,8 +59,8 @@ impl Holding {
         self.end_older(terms.era, now_ns);
         let held = self.left();
         let failed = self.failed.filter(|(at_ns, _)| *at_ns >= came_ns);
-        // A limiter that still has an older policy asks the store before it spends units of the newer one: the decision
-        // tells what the store has left besides.
+        // A limiter that still has an older policy asks the store before it spends units of the newer one, since its
+        // decision reports what the store has left under its own policy.
         if held >= cost && (self.seen == Some(terms.era) || failed.is_some()) {
             let stamp = self.take(cost, terms, now_ns);
             return Spend::Spent { stamp, more: self.prefetch(terms, now_ns) };
@@ -87,31 +89,31 @@ impl Holding {
         Spend::Ask(want)
     }
 
-    /// Enters what the store has left, as it said when no units were on their way from there.
+    /// Enters the units that the store has left, from an answer while no units were on their way from there.
     pub(crate) fn see(&mut self, terms: Terms, beyond: Beyond) {
         let remaining = beyond.remaining.saturating_sub(std::mem::take(&mut self.beside));
         (self.beyond, self.seen) = (Beyond { remaining, ..beyond }, Some(terms.era));
     }
 
-    /// A request under several limits was charged by the store, not by a lease. It counts as a request for units,
-    /// since an answer to an earlier look does not know of it.
+    /// Notes that the store, not a lease, was charged for a request under several limits. It counts as a request for
+    /// units, since the answer to an earlier look does not include it.
     pub(crate) fn charged_beside(&mut self, units: u64) {
         self.asks += 1;
         self.beside += if self.asking { units } else { 0 };
         self.beyond.remaining = self.beyond.remaining.saturating_sub(units);
     }
 
-    /// Enters the answer to the look that comes before units of another policy are spent.
+    /// Enters the answer to the look that precedes spending units of another policy.
     pub(crate) fn seen(&mut self, terms: Terms, beyond: Beyond) {
         self.asking = false;
         self.see(terms, beyond);
     }
 
-    /// The store has granted a lease.
+    /// Enters a lease that the store has granted.
     pub(crate) fn granted(&mut self, terms: Terms, grant: Grant, now_ns: u64) {
         self.asking = false;
-        // The limit has next to nothing left: a call for each unit that comes back is not worth it. What is left the
-        // store is asked for, for any caller.
+        // If the limit has next to nothing left, a call for each unit that comes back is not worth it, so no lease is
+        // asked for early. The store is still asked for the units that are left, when a caller needs them.
         let remaining = grant.beyond.remaining;
         let is_drained = remaining < self.want / DREGS;
         let beyond = remaining.saturating_add(1);
@@ -143,7 +145,8 @@ impl Holding {
         self.leases.sort_by_key(|lease| (lease.left == 0, lease.until_ns));
     }
 
-    /// The store has denied `least` units, and has said that they would fit in `retry_ns`, and what is left beyond.
+    /// Enters a denial: the store has denied `least` units, which would fit in `retry_ns`, and has said what it has
+    /// left.
     pub(crate) fn denied(
         &mut self,
         terms: Terms,
@@ -156,24 +159,25 @@ impl Holding {
         self.denied = Some(StoreDenial::new(terms, least, retry_ns, now_ns));
     }
 
-    /// The store did not answer, or the request for a lease was dropped.
+    /// Notes that the store did not answer, or that the request for a lease was dropped.
     pub(crate) fn failed(&mut self, fault: Fault, now_ns: u64) {
         self.asking = false;
         self.failed = Some((now_ns, fault));
     }
 
-    /// Units that can be spent, provided that they have not expired.
+    /// The units that can be spent, provided that they have not expired.
     pub(crate) fn left(&self) -> u64 {
         self.leases[0].left.saturating_add(self.leases[1].left)
     }
 
-    /// What the limit has left as far as this node knows: its own leases, and what the store said last.
+    /// The units that the limit has left as far as this node knows: those of its own leases, and those of the store's
+    /// last answer.
     pub(crate) fn known(&self, terms: Terms) -> Beyond {
         let beyond = if self.seen == Some(terms.era) { self.beyond } else { Beyond::default() };
         Beyond { remaining: beyond.remaining.saturating_add(self.left()), ..beyond }
     }
 
-    /// What the holding has, without what has expired.
+    /// What the holding has, without expired units.
     pub(crate) fn glance(&mut self, now_ns: u64) -> Glance {
         self.expire(now_ns);
         let has_expired = self.expired[0].0 > 0;
@@ -199,12 +203,13 @@ impl Holding {
         Some(Lent { units, until_ns, stamp, era, beyond: Beyond { remaining, ..self.beyond } })
     }
 
-    /// Takes back what is left of units that were lent.
+    /// Takes back the lent units that were not spent.
     pub(crate) fn put_back(&mut self, units: u64) {
         self.leases[0].left += units;
     }
 
-    /// Spends up to so many units, if what they leave can be told. Returns how many, and their stamp.
+    /// Spends up to `units`, if it is known what the limit has left under this policy. Returns how many, and their
+    /// stamp.
     pub(crate) fn take_up_to(&mut self, terms: Terms, units: u64, now_ns: u64) -> (u64, u64) {
         self.expire(now_ns);
         let taken = units.min(self.left());
@@ -214,10 +219,10 @@ impl Holding {
         (taken, self.take(taken, terms, now_ns))
     }
 
-    /// Drops what is held, and what the store has said.
+    /// Drops all units, and the store's answers.
     pub(crate) fn forget(&mut self) {
         let Self { want, asking, asks, .. } = *self;
-        // An answer to an older look is of what was forgotten.
+        // An answer to an older look is about the forgotten state.
         *self = Self { want, asking, asks: asks + 1, ..Self::default() };
     }
 
@@ -228,13 +233,13 @@ impl Holding {
         self.left() == 0 && !self.asking && !is_denied
     }
 
-    /// Takes the units that have expired since the last call: the caller gives them back.
+    /// Takes the units that have expired since the last call. The caller gives them back.
     pub(crate) fn take_expired(&mut self) -> Expired {
         std::mem::take(&mut self.expired)
     }
 
-    /// Ends leases of policies older than this one: they are given back as if they had expired. The store charged them
-    /// under a limit that is no longer in force.
+    /// Ends leases of policies older than this one, which are then given back as if they had expired: the store charged
+    /// them under a limit that is no longer in force.
     pub(crate) fn end_older(&mut self, era: u64, now_ns: u64) {
         for lease in &mut self.leases {
             if lease.left > 0 && lease.stamp.era < era {
@@ -244,7 +249,7 @@ impl Holding {
         self.expire(now_ns);
     }
 
-    /// A planted mistake: a cost stays denied as the store denied it last, although units have come back since.
+    /// A planted mistake: a cost stays denied by the store's last denial, although units have come back since.
     #[cfg(test)]
     pub(crate) fn denial(&self, cost: u64, now_ns: u64) -> Option<Spend> {
         let denied =
@@ -252,12 +257,12 @@ impl Holding {
         Some(Spend::Denied { retry_ns: denied.until_ns - now_ns })
     }
 
-    /// Units have come back to the limit: what it denied before may fit now.
+    /// Notes that units have come back to the limit: costs that it denied before may fit now.
     pub(crate) fn returned(&mut self) {
         self.denied = None;
     }
 
-    /// Ends all leases. Returns what was left in each, and its stamp: the caller gives it back.
+    /// Ends all leases. Returns the units left in each, and their stamp. The caller gives them back.
     pub(crate) fn end(&mut self, now_ns: u64) -> Expired {
         self.expire(now_ns);
         std::mem::take(&mut self.leases).map(|lease| (lease.left, lease.stamp))
@@ -272,7 +277,7 @@ impl Holding {
                 *stamp = if *units == 0 { lease.stamp } else { lease.stamp.min(*stamp) };
                 *units += lease.left;
                 lease.left = 0;
-                // They come back to the limit, which may then have as many as it has denied.
+                // Expired units come back to the limit, which may then have as many as it denied before.
                 self.denied = None;
                 self.want = (self.want / 2).max(1);
             }
@@ -282,7 +287,7 @@ impl Holding {
         }
     }
 
-    /// Takes units that are there, and returns the stamp of the oldest of them.
+    /// Spends units of the leases, and returns the stamp of the oldest of them.
     fn take(&mut self, cost: u64, terms: Terms, now_ns: u64) -> u64 {
         let [first, second] = &mut self.leases;
         let stamp = first.stamp.of(terms.era);
@@ -301,7 +306,7 @@ impl Holding {
         stamp
     }
 
-    /// The next lease is asked for when a quarter of one is left, so that it is there when that quarter is spent.
+    /// Asks for the next lease when a quarter of one is left, so that it is there when that quarter is spent.
     fn prefetch(&mut self, terms: Terms, now_ns: u64) -> Option<LeaseWant> {
         let held = self.left();
         let quiet = self.denied.is_some_and(|denied| now_ns < denied.again_ns)

@@ -1,7 +1,7 @@
-//! Mode `leased`: units that the store has charged and this node spends.
+//! Mode `leased`: the store charges units in batches, and this node spends them.
 //!
-//! A decision takes units of a [`fast_entry`] of its key in the [`table`], from a [`unit_pool`], with one
-//! compare-and-swap. If there are none it locks the key's [`holding`], and waits for a lease if that has none either
+//! A decision finds its key's [`fast_entry`] in the [`table`], and takes units from a [`unit_pool`] of it with one
+//! compare-and-swap. If there are none, it locks the key's [`holding`], and waits for a lease if that has none either
 //! ([`spend`]).
 
 pub(crate) mod fast_entry;

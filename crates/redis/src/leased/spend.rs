@@ -1,11 +1,11 @@
-//! Mode `leased`: requests spend what this node holds, or wait for a lease; the next lease is asked for ahead of
+//! Mode `leased`: requests spend units of this node's leases, or wait for a lease; the next lease is asked for ahead of
 //! time.
 //!
 //! # What is left
-//! An answer tells what the store had left when it was asked last and no units were on their way from there, and
-//! besides the units that this node holds. Units of this node that have expired are given back, and no others are on
-//! their way without being counted, so a lone node tells what the limit has left to the unit. What other nodes have
-//! taken since it does not know, for as long as a lease lives: a second at most.
+//! An answer reports the units that the store had left when it was last asked while no units were on their way from
+//! there, plus the units of this node's leases. Expired units are given back, and no others are on their way uncounted,
+//! so a lone node reports exactly how many units the limit has left. It does not know what other nodes have taken
+//! since, for as long as a lease lives: a second at most.
 
 use std::time::Duration;
 
@@ -21,21 +21,21 @@ use crate::limiter::RedisLimiter;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 use crate::store::stats::StoreEvent;
 
-/// A lease takes no more than half of what is left.
+/// A lease takes at most one part in `SHARE_OF_A_LEASE` of what is left: half.
 const SHARE_OF_A_LEASE: u64 = 2;
 
-/// What a request waits for.
+/// The reason why a request waits.
 pub(crate) enum WaitReason {
     Lease {
         came_ns: u64,
     },
-    /// The set of the key is full.
+    /// The key has no place, because its set is full.
     NoPlace,
 }
 
 impl RedisLimiter {
-    /// Decides from what this node holds, or says what the request has to wait for. Asks for the next lease when it
-    /// is due.
+    /// Decides from this node's leases, or says what the request has to wait for. Asks for the next lease when it is
+    /// due.
     pub(crate) fn spend(
         &self,
         table: &LeaseTable,
@@ -72,8 +72,8 @@ impl RedisLimiter {
         match spend {
             Spend::Spent { stamp, .. } => Ok(RedisDecision::new(told, Source::Lease, stamp)),
             Spend::Denied { retry_ns } => {
-                // The units that this request asks for do not fit now, whatever the store has said since it denied
-                // them.
+                // The units that this request asks for do not fit now, even if the store has reported more since it
+                // denied them.
                 let (remaining, retry_after) =
                     (told.remaining.min(cost - 1), Duration::from_nanos(retry_ns));
                 let told = Told { allowed: false, remaining, retry_after, ..told };
@@ -100,8 +100,7 @@ impl RedisLimiter {
         loop {
             let answered = set.answered.notified();
             tokio::pin!(answered);
-            // First the notification is armed, so that no answer is missed, and only then the holding is looked at
-            // again.
+            // The notification is armed before the holding is looked at again, so that no answer is missed.
             answered.as_mut().enable();
             match self.spend_since(came_ns, table, key, cost) {
                 Ok(decision) => return decision.after_asking(),
@@ -116,15 +115,15 @@ impl RedisLimiter {
         }
     }
 
-    /// Gives back what has expired, and asks the store for a lease, both in a task of their own: so the lease arrives
-    /// and is counted also if the callers that want it no longer wait.
+    /// Gives back expired units, and asks the store for a lease, both in a task of their own: so the lease arrives and
+    /// is counted even if the callers that want it no longer wait.
     fn fetch(&self, key: &[u8], want: Option<LeaseWant>, expired: Expired) {
         let (this, key) = (self.clone(), key.to_vec());
         tokio::spawn(async move {
             let Some(held) = this.inner.held(&key) else { return };
             let due = this.inner.due();
             let Some(want) = want else { return held.give_back(expired, due).await };
-            // The refund is sent first, so that it counts as left for the lease; its reply is not waited for.
+            // The refund is sent first, so that the lease finds its units; its reply is not waited for.
             let given = held.give_back(expired, due);
             tokio::join!(biased; given, this.lease(&key, want));
         });

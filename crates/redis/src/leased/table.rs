@@ -1,10 +1,10 @@
 //! [`LeaseTable`]: the holdings of many keys, in fixed memory.
 //!
 //! Each set has eight places. Most requests find units of their key in its [`FastEntry`], and take them with one
-//! compare-and-swap. The others lock the set for the time of a lookup and a subtraction, and never while they wait,
-//! so a thread is held up for a few dozen nanoseconds at most. One word would not do for them: a holding is two
-//! leases, their ends, and what the store said last, which must change together. Only a few requests of each lease
-//! are decided under the lock.
+//! compare-and-swap. The others lock the set for a lookup and a subtraction, and never while they wait, so a thread is
+//! held up for a few dozen nanoseconds at most. One word is not enough for them: a holding has two leases, their ends,
+//! and the store's last answer, which must change together. Only a few requests of each lease are decided under the
+//! lock.
 //!
 //! A key that finds no place, because its set is full of keys that hold units, is decided by the store.
 
@@ -24,7 +24,7 @@ const WAYS: usize = 8;
 #[derive(Debug)]
 struct LeasePlace {
     fast: Arc<FastEntry>,
-    /// The units of the key, without those in the fast entry's pools.
+    /// The units of the key, except those in the fast entry's pools.
     holding: Holding,
 }
 
@@ -33,8 +33,7 @@ impl LeasePlace {
         Box::new(Self { fast: Arc::new(FastEntry::new(key)), holding: Holding::default() })
     }
 
-    /// Runs `turn` on the whole holding: takes the units back from the pools before, and fills these again
-    /// afterwards.
+    /// Runs `turn` on the whole holding: takes the units back from the pools first, and fills these again afterwards.
     fn turn<T>(&mut self, turn: impl FnOnce(&mut Holding) -> T) -> T {
         let Self { fast, holding } = self;
         holding.put_back(fast.close());
@@ -46,7 +45,7 @@ impl LeasePlace {
     }
 }
 
-/// A few keys, and what wakes the callers that wait for a lease of one of them.
+/// A few keys, and the notification for callers that wait for a lease of one of them.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
     fast_entries: [ArcSwapOption<FastEntry>; WAYS],
@@ -62,7 +61,7 @@ pub(crate) struct LeaseTable {
 }
 
 impl LeaseTable {
-    /// Room for `keys` that hold units at the same time, and half as many again.
+    /// Makes room for `keys` that have units at the same time, and half as many again.
     pub(crate) fn new(keys: usize) -> Self {
         let sets = (keys.saturating_add(keys / 2) / WAYS).max(1).next_power_of_two();
         Self { sets: (0..sets).map(|_| Set::default()).collect(), hashes: RandomState::new() }
@@ -79,7 +78,7 @@ impl LeaseTable {
         self.sets.iter()
     }
 
-    /// Whether it can be dropped without loss.
+    /// Whether the table can be dropped without loss.
     pub(crate) fn is_idle(&self, now_ns: u64) -> bool {
         self.sets().all(|set| {
             let mut places = set.places();
@@ -89,7 +88,7 @@ impl LeaseTable {
 }
 
 impl Set {
-    /// Spends units of the key that need no lock, under the policy of an era.
+    /// Spends units of the key without a lock, under the policy of an era.
     #[inline]
     pub(crate) fn spend(
         &self,
@@ -163,7 +162,7 @@ mod tests {
 
     const TERMS: Terms = Terms { most: 8, poll_ns: 0, era: 0 };
 
-    /// Gives the key a lease that lasts until the first second is over.
+    /// Gives the key a lease that lasts until the end of the first second.
     fn take(table: &LeaseTable, key: &[u8]) -> Option<()> {
         table.set(key).with(key, 0, |holding| {
             assert!(matches!(holding.spend(TERMS, 1, 0, 0), Spend::Ask(_)));
@@ -206,7 +205,7 @@ mod tests {
         let spent = (0..200).filter(|_| set.spend(b"key", 1, 0, 0).is_some()).count();
         assert_eq!(spent, 99);
         assert!(set.spend(b"another", 1, 0, 0).is_none());
-        // The last unit is spent from the holding, where it is noticed that the lease is spent.
+        // The last unit is spent from the holding, which then notices that the lease is spent.
         assert_eq!(set.with(b"key", 0, |holding| holding.left()), Some(1));
         let last = set.with(b"key", 0, |holding| holding.spend(terms, 1, 0, 0));
         assert!(matches!(last, Some(Spend::Spent { stamp: 7, .. })));
@@ -254,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_key_that_holds_nothing_takes_66_bytes_at_most() {
-        // The sizes that tollgate-service assumes, whose rules have room for more keys than these few.
+        // tollgate-service relies on this bound. It holds from 8 keys on, and rules have room for more.
         for keys in (8..300).chain([43_691, 65_536, 100_000]) {
             let bytes = LeaseTable::new(keys).sets.len() * size_of::<Set>();
             assert!(bytes <= 66 * keys, "{bytes} for {keys}");

@@ -1,4 +1,4 @@
-//! What a [`Holding`](crate::leased::holding::Holding) is given, and what it answers.
+//! The arguments and answers of a [`Holding`](crate::leased::holding::Holding).
 
 use std::time::Duration;
 
@@ -8,28 +8,29 @@ use crate::error::Fault;
 use crate::script::plan::ScriptPlan;
 use crate::script::view::StateView;
 
-/// Units that are not spent by then have expired.
+/// The life of a lease, in nanoseconds. Units that are not spent by its end have expired.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;
 
-/// For so long after a denial the store is not asked again, or for an eighth of the time in which an empty limit
-/// fills up, if that is shorter.
+/// The time after a denial for which the store is not asked again, in nanoseconds; or an eighth of the time in which an
+/// empty limit fills up, if that is shorter.
 const POLL_NS: u64 = 10_000_000;
 
-/// What is the same for every key of a limit.
+/// The numbers that all keys of a limit share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// The most units that a node holds of a key; at least 1.
+    /// The most units of a key that a node may hold in leases; at least 1.
     pub(crate) most: u64,
-    /// How long the store is left alone after a denial.
+    /// The time for which the store is not asked again after a denial, in nanoseconds.
     pub(crate) poll_ns: u64,
-    /// Which policy of the limit this is: while it changes, limiters of both policies spend from one holding. What
-    /// the store said under one policy is not told under the other. Units that were charged under an older policy are
-    /// given back before the store is asked under a newer one: so that charges what is spent, and nothing besides.
+    /// The number of the policy among those of the limit. While it changes, limiters of both policies spend from one
+    /// holding. The store's answers under one policy are not reported under the other. Units that were charged under an
+    /// older policy are given back before the store is asked under a newer one, so that the newer one is charged for
+    /// spent units only.
     pub(crate) era: u64,
 }
 
 impl Terms {
-    /// For a limit that is full again `fill_ns` after it was empty.
+    /// Makes the terms of a limit that is full again `fill_ns` after it was empty.
     pub(crate) fn new(most: u64, fill_ns: u64) -> Self {
         Self { most: most.max(1), poll_ns: POLL_NS.min(fill_ns / 8), era: 0 }
     }
@@ -40,25 +41,25 @@ impl Terms {
     }
 }
 
-/// When units were charged, and under which policy.
+/// The time and the policy of a charge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChargeStamp {
-    /// In the numbers of the policy: a tick, or a window.
+    /// The time in the policy's own numbers: a tick, or a window.
     pub(crate) at: u64,
-    /// In microseconds of the server's clock, for the states of other policies.
+    /// The time in microseconds of the server's clock, for the states of other policies.
     pub(crate) us: u64,
     pub(crate) era: u64,
 }
 
 impl ChargeStamp {
-    /// The stamp that a permit of a policy names. Of units that were charged under another it is 0, for which the store
-    /// gives nothing back: a caller that keeps a permit over a change may have been charged long before it.
+    /// The stamp for a permit of a policy. If the units were charged under another policy it is 0, for which the store
+    /// gives nothing back: they may have been charged long before the change, while the caller keeps the permit.
     pub(crate) fn of(self, era: u64) -> u64 {
         if era == self.era { self.at } else { 0 }
     }
 
-    /// The stamp for units of both: the earlier one, so that none of them counts as charged later than it was. It is of the
-    /// older policy, since the store has charged that for the units of the newer one, too.
+    /// The stamp for units of both charges: the earlier one, so that no unit counts as charged later than it was. It has
+    /// the older policy, since the store has also charged that one for the units of the newer.
     pub(crate) fn min(self, other: Self) -> Self {
         let (older, newer) = if other.era < self.era { (other, self) } else { (self, other) };
         let us = older.us.min(newer.us);
@@ -88,9 +89,9 @@ pub(crate) struct Lent {
     pub(crate) units: u64,
     pub(crate) until_ns: u64,
     pub(crate) stamp: u64,
-    /// Only limiters of this policy may spend them.
+    /// The number of the policy; only its limiters may spend the units.
     pub(crate) era: u64,
-    /// What the limit has left besides.
+    /// The units that the limit has left besides.
     pub(crate) beyond: Beyond,
 }
 
@@ -98,17 +99,17 @@ pub(crate) struct Lent {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     pub(crate) units: u64,
-    /// When it was asked for.
+    /// The time when the lease was asked for.
     pub(crate) asked_ns: u64,
-    /// How long its window lasts, counted from when the store charged it; `None` without windows.
+    /// The time from the charge until its window ends; `None` without windows.
     pub(crate) turns_ns: Option<u64>,
     pub(crate) stamp: u64,
-    /// When the store charged it, in microseconds of its clock.
+    /// The time of the charge, in microseconds of the store's clock.
     pub(crate) charged_us: u64,
     pub(crate) beyond: Beyond,
 }
 
-/// What the store said last: the units that it has left, and when all would be there.
+/// The store's last answer: the units that it has left, and the time when all would be back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Beyond {
     pub(crate) remaining: u64,
@@ -116,14 +117,14 @@ pub(crate) struct Beyond {
 }
 
 impl Beyond {
-    /// By a reply that came now.
+    /// Reads it from a reply that came now.
     pub(crate) fn of(view: &StateView<'_>, now_ns: u64) -> Self {
         let reset_us = view.ready_us(view.plan.limit).saturating_sub(view.now_us);
         let reset_ns = now_ns.saturating_add(reset_us.saturating_mul(1_000));
         Self { remaining: view.remaining(), reset_ns }
     }
 
-    /// The figures of a request that spends units of this node.
+    /// The figures for a request that spends units of this node.
     #[inline]
     pub(crate) fn told(self, plan: &ScriptPlan, cost: u64, now_ns: u64) -> Told {
         Told {
@@ -139,18 +140,18 @@ impl Beyond {
     }
 }
 
-/// What becomes of a request.
+/// The decision of a request, or the next step towards it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spend {
-    /// The request is admitted. `more` if the next lease is due: then the holding waits for its outcome.
+    /// The request is admitted. `more` is set if the next lease is due; the holding then waits for its outcome.
     Spent { stamp: u64, more: Option<LeaseWant> },
-    /// The store has denied as much, and is not asked again for so long.
+    /// The store has denied this cost, and is not asked again for this time.
     Denied { retry_ns: u64 },
     /// The caller that gets this asks the store; the holding waits for the outcome.
     Ask(LeaseWant),
     /// Another caller has asked the store: look again when it has answered.
     Wait,
-    /// The store failed since the request came.
+    /// The store has failed since the request came.
     Failed(Fault),
 }
 
@@ -164,13 +165,13 @@ pub(crate) struct LeaseWant {
 /// A denial by the store, which answers later requests for a while.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreDenial {
-    /// So many units, and every larger cost, are denied.
+    /// This cost, and every larger one, is denied.
     pub(crate) least: u64,
-    /// When they would fit, as far as the store knew.
+    /// The time when they would fit, as far as the store knew.
     pub(crate) until_ns: u64,
-    /// From then on the store is asked again: refunds or a restart may have changed its answer.
+    /// The time from which on the store is asked again: refunds or a restart may have changed its answer.
     pub(crate) again_ns: u64,
-    /// The policy that was denied. Under another there may be room.
+    /// The policy that was denied. Under another one there may be room.
     pub(crate) era: u64,
 }
 
@@ -182,14 +183,14 @@ impl StoreDenial {
     }
 }
 
-/// Units, and when they were charged.
+/// Units that have expired, with their charges' stamps.
 pub(crate) type Expired = [(u64, ChargeStamp); 2];
 
-/// What a holding has, at one look.
+/// The units of a holding, at one look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Glance {
     pub(crate) left: u64,
-    /// Whether units are under way.
+    /// Whether the store is being asked for units.
     pub(crate) asking: bool,
     pub(crate) asks: u64,
     /// Whether units have expired that are not given back yet.

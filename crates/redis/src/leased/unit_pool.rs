@@ -1,14 +1,14 @@
 //! [`UnitPool`]: units of a lease that threads spend without a lock.
 //!
 //! A thread that holds the lock of a key's [`Holding`](crate::leased::holding::Holding) puts units of its first lease
-//! in here, and takes back what is left before it does anything else with that lease. In between, a decision is one
+//! in here, and takes back the rest before it does anything else with that lease. In between, a decision is one
 //! compare-and-swap on one word, which holds a *generation* and the units. The generation is even while the pool is
-//! closed and odd while it is filled, and every filling has another one.
+//! closed and odd while it is filled, and every filling has another generation.
 //!
-//! The end of the lease, its stamp and the policy that it is for are words of their own. A thread that gets units has
-//! read the words that belong to them: these words are written only while the pool is closed, and each filling is of
-//! another generation, so the compare-and-swap of a thread that has read the words of another filling fails. (It
-//! could succeed wrongly only if the thread slept through 2^31 fillings between its load and its compare-and-swap.)
+//! The end of the lease, its stamp and its policy are words of their own. A thread that gets units has read the words
+//! that belong to them: these words are written only while the pool is closed, and each filling has another generation,
+//! so the compare-and-swap of a thread that has read words of another filling fails. (It could succeed wrongly only if
+//! the thread slept through 2^31 fillings between its load and its compare-and-swap.)
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ use crate::leased::terms::Lent;
 
 /// Bits of the word that count units.
 const UNIT_BITS: u32 = 32;
-/// The most units in a pool.
+/// The maximum number of units in a pool.
 pub(crate) const MAX_UNITS: u64 = (1 << UNIT_BITS) - 1;
 
 #[derive(Debug, Default)]
@@ -26,18 +26,19 @@ pub(crate) struct UnitPool {
     until_ns: AtomicU64,
     stamp: AtomicU64,
     era: AtomicU64,
-    /// For answers. It is of one filling if the generation is the same afterwards.
+    /// The units of the limit that are in no pool, for answers. The number belongs to a filling if the generation has
+    /// not changed after the reading.
     remaining: AtomicU64,
     reset_ns: AtomicU64,
 }
 
-/// What a decision took, and what it tells.
+/// The units that a decision took, and the figures for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpentUnits {
-    /// Units that this pool had left.
+    /// The units that this pool had left.
     pub(crate) left: u64,
     pub(crate) stamp: u64,
-    /// Units of the limit that are in no pool.
+    /// The units of the limit that are in no pool.
     pub(crate) beyond_remaining: u64,
     pub(crate) reset_ns: u64,
 }
@@ -47,14 +48,14 @@ pub(crate) struct SpentUnits {
 pub(crate) struct Filling(u64);
 
 impl UnitPool {
-    /// Takes units, if the pool has as many, is for this policy, and its lease has not ended.
+    /// Takes units, if the pool has enough, belongs to this policy, and its lease has not ended.
     pub(crate) fn spend(&self, cost: u64, now_ns: u64, era: u64) -> Option<SpentUnits> {
-        // Acquire: what is read below is of this filling or a later one (Release in `fill`).
+        // Acquire: the words read below are those of this filling or a later one (Release in `fill`).
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let left = (word & MAX_UNITS).checked_sub(cost)?;
-            // Acquire: if one of these words is of a later filling (Release in `fill`), the closing before it is seen
-            // as well, so `self.word` has changed by now and the compare-and-swap fails.
+            // Acquire: if one of these words belongs to a later filling (Release in `fill`), this thread also sees the
+            // closing before it, so `self.word` has changed by now and the compare-and-swap fails.
             let until_ns = self.until_ns.load(Ordering::Acquire);
             let stamp = self.stamp.load(Ordering::Acquire);
             let of = self.era.load(Ordering::Acquire);
@@ -70,7 +71,8 @@ impl UnitPool {
             );
             match swap {
                 Ok(_) => {
-                    // Relaxed: figures for the answer. `FastEntry::total` finds whether they are of this filling.
+                    // Relaxed: these are figures for the answer. `FastEntry::total` checks whether they belong to this
+                    // filling.
                     let beyond_remaining = self.remaining.load(Ordering::Relaxed);
                     let reset_ns = self.reset_ns.load(Ordering::Relaxed);
                     return Some(SpentUnits { left, stamp, beyond_remaining, reset_ns });
@@ -80,26 +82,26 @@ impl UnitPool {
         }
     }
 
-    /// The filling now, and the units that are left of it.
+    /// The present filling, and the units that are left of it.
     pub(crate) fn look(&self) -> Option<(Filling, u64)> {
-        // Acquire: what is read afterwards is of this filling or a later one (Release in `fill`).
+        // Acquire: words read afterwards are those of this filling or a later one (Release in `fill`).
         let word = self.word.load(Ordering::Acquire);
         let generation = word >> UNIT_BITS;
         (generation % 2 == 1).then_some((Filling(generation), word & MAX_UNITS))
     }
 
-    /// Takes back what is left; no thread spends from here on. The caller holds the lock.
+    /// Takes back the units that are left. From now on no thread spends any. The caller holds the lock.
     pub(crate) fn close(&self) -> u64 {
-        // Relaxed: the generation changes under the lock alone.
+        // Relaxed: the generation changes only under the lock.
         let generation = self.word.load(Ordering::Relaxed) >> UNIT_BITS;
-        // The next even generation, also if nothing was filled in.
+        // This is the next even generation, even if nothing was filled in.
         let next = (generation | 1).wrapping_add(1) << UNIT_BITS;
         // Release: the stores of `fill` come after it. Acquire: the swaps of pools that are closed after this one do
         // not come before it (see `FastEntry::total`).
         self.word.swap(next, Ordering::AcqRel) & MAX_UNITS
     }
 
-    /// Puts units in, [`MAX_UNITS`] at most. The pool is closed, and the caller holds the lock.
+    /// Fills in units, [`MAX_UNITS`] at most. The pool is closed, and the caller holds the lock.
     pub(crate) fn fill(&self, lent: Lent) {
         // Release: see `spend`.
         self.until_ns.store(lent.until_ns, Ordering::Release);
@@ -109,7 +111,7 @@ impl UnitPool {
         self.remaining.store(lent.beyond.remaining, Ordering::Release);
         self.reset_ns.store(lent.beyond.reset_ns, Ordering::Release);
         // Relaxed: as in `close`. Release: a thread that loads this word with Acquire (in `spend` and `look`) sees the
-        // words above of this filling.
+        // words that this filling wrote above.
         let generation = ((self.word.load(Ordering::Relaxed) >> UNIT_BITS) | 1) << UNIT_BITS;
         self.word.store(generation | lent.units.min(MAX_UNITS), Ordering::Release);
     }
@@ -167,11 +169,12 @@ mod tests {
         assert_eq!(pool.close(), MAX_UNITS);
     }
 
-    /// Threads spend while another thread fills and closes the pool all the time: no unit is spent twice, none is
-    /// lost, and none has the stamp of another filling. With `fill_early` the pool is filled without being closed.
+    /// Threads spend while another thread fills and closes the pool all the time. Checks that no unit is spent twice,
+    /// none is lost, and none has the stamp of another filling. With `fill_early` the pool is filled without being
+    /// closed.
     fn spend_on_threads(fill_early: bool) -> Result<(), String> {
         let (pool, stop) = (UnitPool::default(), AtomicBool::new(false));
-        // By stamp: units that were put in less those that were taken back; and units that were spent.
+        // For each stamp: the units filled in, less those taken back; and the units spent.
         let books = Mutex::new(vec![[0_u64; 2]; 3_000]);
         std::thread::scope(|scope| {
             for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! How a state changes in this process: what the script would find in it later, and what a charge makes of it.
+//! Changes states in this process as the script does: with time, and by charges.
 //!
 //! The steps are those of decide.lua, for decisions that do not ask the store. A test on a real server compares them.
 
@@ -6,7 +6,7 @@ use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
 use crate::script::state::State;
 
 impl State {
-    /// What is held at `to_us`, given what was held at `from_us`, if nothing was charged in between.
+    /// Moves a state from `from_us` on to `to_us`, with no charge in between.
     pub(crate) fn advance(&mut self, plan: &ScriptPlan, [from_us, to_us]: [u64; 2]) {
         let (from, to) = (plan.tick(from_us), plan.tick(to_us));
         match (plan.kind, self) {
@@ -17,7 +17,7 @@ impl State {
                 let is_over = passed(ahead, window, [from, to]) > 0;
                 *count = if is_over { 0 } else { *count };
             }
-            // Of the next window this process knows nothing: see `StateView::is_over`.
+            // This process does not know when the next window ends: see `StateView::is_over`.
             (_, Self::Calendar { ends, count }) => *count = if to >= *ends { 0 } else { *count },
             (PlanKind::FromFirst { window }, Self::FromFirst { start, count }) => {
                 let is_over = *count == 0 || to >= start.saturating_add(window);
@@ -40,7 +40,7 @@ impl State {
         }
     }
 
-    /// Charges units whether they fit or not. What is then owed is cut at the largest number that a script can count.
+    /// Charges units whether they fit or not. The debt is cut at the largest number that a script can count.
     pub(crate) fn charge(&mut self, plan: &ScriptPlan, units: u64) {
         let (held, by) = match (plan.kind, self) {
             (PlanKind::Gcra { per_unit, .. }, Self::Gcra { debt }) => {
@@ -63,7 +63,8 @@ impl State {
     }
 }
 
-/// How many windows have passed the one in force, which lies `ahead` of `from`. Afterwards `ahead` counts from `to`.
+/// The number of windows by which the time has passed the one in force, which lies `ahead` of `from`. Afterwards
+/// `ahead` counts from `to`.
 fn passed(ahead: &mut u64, window: u64, [from, to]: [u64; 2]) -> u64 {
     let (in_force, now) = ((from / window).saturating_add(*ahead), to / window);
     *ahead = in_force.saturating_sub(now);

@@ -1,45 +1,46 @@
--- What a policy does at its limit besides a denial: see `AtLimit` in the core. Such a policy has a kind of 8 more, and
--- four numbers behind the five in its mark:
---   most      what the newest count (GCRA: the debt in parts) is cut at when a denial is charged; 0: none is charged
---   after     how many denials in a row bring about a penalty; 0: there is none
---   length    of the penalty, in ticks
---   extended  1 if a denial during the penalty moves its end to as long after itself
--- Behind its mark a key stores `denials`, how many there were in a row, and `ends`, the tick in which the penalty ends;
--- then what the algorithm holds. That drains during the penalty as at any time, and no penalty ends before it has: so
--- what is admitted under other policies of the key meanwhile counts when it ends.
--- A denial by which a debt would rise by less than a unit, and than a thousandth of the longest wait, is not charged; one
--- by which an end would move by less than a thousandth of the length does not move it: as in the core.
+-- The changes that a denial makes at a policy's limit: see `AtLimit` in the core. The kind of such a policy is 8 more, and
+-- its mark has four numbers after the usual five:
+--   most      the newest count (GCRA: the debt in parts) at which the charge of a denial is cut; 0: none is charged
+--   after     the number of denials in a row that bring about a penalty; 0: there is none
+--   length    the length of the penalty, in ticks
+--   extended  1 if a denial during the penalty moves its end to a whole length after the denial
+-- After its mark a key stores `denials`, the number of denials in a row, and `ends`, the tick in which the penalty ends;
+-- then the state of the algorithm. The state drains during the penalty as at any time, and no penalty ends before it
+-- has drained. So units that are admitted under other policies of the key meanwhile count when it ends.
+-- A denial is not charged if the debt would rise by less than a unit and by less than a thousandth of the longest wait.
+-- A denial does not move an end by less than a thousandth of the length. Both are as in the core.
 local RULED = 8
 local GRANULES = 1000
 local RULES_MARK = '^%d+ %d+ %d+ %d+ %d+ %d+ %d+ %d+ %d+ '
 
--- Made when a call first needs it.
+-- Makes the functions for these rules, when a call first needs them.
 local function at_limit()
   local rules = {}
 
-  -- Takes what a text holds of these rules. Returns the index of the first number after them, nil if they are not there.
+  -- Reads these rules from the numbers of a text. Returns the index of the first number after them, nil if they are
+  -- missing.
   function rules.take(state, found, from)
     state.most, state.after, state.length, state.extended = unpack(found, from, from + 3)
     state.denials, state.ends = found[from + 4] or 0, found[from + 5] or 0
     return state.extended and from + 6
   end
 
-  -- Brings the penalty to the present: `ends` is 0 if it is over. An end that lies further ahead than a penalty and the
-  -- slack was written before the clock was set back.
+  -- Brings the penalty to the present: `ends` is 0 if it is over. An end further ahead than a penalty and the slack was
+  -- written before the clock was set back.
   function rules.stand(state)
     local last = state.now + state.length
     if state.ends > last + slack_us / state.tick then state.ends, state.moved = last + 1, true end
     if state.ends <= state.now then state.ends = 0 end
   end
 
-  -- A new state is in the penalty of another, no longer than for its own.
+  -- Puts a new state into the penalty of another, but for no longer than its own penalty lasts.
   function rules.carry(state, other)
     if state.after == 0 or (other.ends or 0) == 0 then return end
     local ends = math.ceil(other.ends * other.tick / state.tick)
     state.ends = max(state.ends, min(ends, state.now + state.length))
   end
 
-  -- The first tick at which nothing counts any more.
+  -- Returns the first tick at which nothing counts any more.
   local function drained(state)
     local kind, held, a, c = state.kind, state.held, state.a, state.c
     if kind == GCRA then return state.now + div(held[1], a) + (fmod(held[1], a) > 0 and 1 or 0) end
@@ -48,7 +49,7 @@ local function at_limit()
     if kind == SLIDING then
       local count, window = held[3], held[1] + 1
       if count == 0 then count, window = held[2], held[1] end
-      -- Rounded down, a share of less than a unit counts as none.
+      -- With rounding down, a share of less than a unit counts as none.
       return window * a + (c == 1 and count > 0 and a - div(a - 1, count) or a)
     end
     local age = 0
@@ -56,7 +57,7 @@ local function at_limit()
     return (held[1] - age + c) * a
   end
 
-  -- Counts a denial of `cost` units, which fit in an unused limit. Returns whether that changed anything.
+  -- Counts a denial of `cost` units, which would fit in an unused limit. Returns whether that changed anything.
   function rules.refuse(state, cost)
     if state.ends > 0 then
       local ends = state.now + state.length
@@ -69,7 +70,7 @@ local function at_limit()
       local at = state.kind == SLIDING and 3 or state.kind == GCRA and 1 or 2
       local charged = min(held[at] + cost * (state.kind == GCRA and state.b or 1), state.most)
       local raised = charged - held[at]
-      -- The longest wait: `most` is a unit less than that and the capacity.
+      -- The parts that drain in the longest wait: `most` is the capacity plus these, less a unit.
       local wait = state.kind == GCRA and state.most - (state.c - state.b) or 0
       if raised > 0 and (raised * GRANULES >= wait or raised >= state.b) then held[at], changed = charged, true end
     end

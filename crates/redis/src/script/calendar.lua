@@ -1,13 +1,13 @@
--- Windows of the calendar, which are months, years or weeks by `c`: at most `b` units in each. The script knows no
--- calendar: for each limit a node sends an instant and the ends of the window that holds it and of the four after that,
--- around its own clock. The server's time picks its window among them. If it is before the instant, or behind the last
--- window but one, the flags of the reply say so (8), and the limit denies and is not charged.
+-- Windows of the calendar (months, years or weeks, by `c`): at most `b` units in each. The script has no calendar: for each
+-- limit a node sends an instant, and the ends of the window that contains it and of the four after that, around its own
+-- clock. The server's time picks its window among them. If it is before the instant, or after the last window but one,
+-- the flags of the reply say so (8), and the limit denies and is not charged.
 --
--- A key stores the instant at which its window ends, and the count. So the script knows that a state is over even if another
--- policy asks, which sends no ends of these windows.
+-- A key stores the instant at which its window ends, and the count. So the script can see that a state is over even if
+-- another policy asks, which sends no ends of these windows.
 local TURNS, LONG_MARK = '<dddddd', MARK + 48
 
-  -- The ends of windows in a block.
+  -- Returns the ends of windows in a block.
   local function turns_in(block)
     local turns = { numbers_of(TURNS, block, MARK) }
     turns[7] = nil -- where the block goes on
@@ -28,7 +28,7 @@ local TURNS, LONG_MARK = '<dddddd', MARK + 48
       if not stored or stored[1] < this then
         held = { this, 0 }
       elseif next_one and stored[1] > next_one then
-        -- The window before the stored one begins where this one ends, or later.
+        -- The window before the stored one begins at the end of this window, or later.
         local before = third and stored[1] > third and next_one or this
         moved = before > now_us + slack_us
         if moved then held = { next_one, stored[2] } end

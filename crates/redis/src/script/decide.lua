@@ -1,68 +1,71 @@
--- Every algorithm and every verb, for a batch of requests. Two lines before this text set `now_us`, the time,
--- `grace_ms`, for how long keys outlive their use, and `slack_us`, see below.
+-- Decides a batch of requests, for every algorithm and every verb. Two lines before this text set `now_us`, the time;
+-- `grace_ms`, the time for which keys outlive their use; and `slack_us`, see below.
 --
 -- KEYS: one for each limit, in the order of the blocks.
 -- ARGV: for each key a block of bytes (see script.rs):
---   begins                a request begins here (2), or another group of its limits (1), or neither (0)
---   verb                  check (0), peek (1), refund (2), add (3): charged whether it fits or not; refuse (4): a
---                         denial counts as that of a check does, and an admission charges nothing; charge (5): gcra
---                         goes into debt, a window takes what fits; reset (6): deletes the key; reserve (7), of
---                         gcra: a check that may fit later; cancel (8): a refund of what was charged last; uncharge (9):
---                         gives back of whatever is charged; count (10), look at count (11), uncount (12): of a
---                         count under a key of envoyproxy/ratelimit
+--   begins                2 if a request begins here, 1 if another group of its limits does, else 0
+--   verb                  check (0); peek (1); refund (2); add (3): charges whether it fits or not; refuse (4): counts
+--                         a denial like that of a check, and charges nothing if it admits; charge (5): gcra goes into
+--                         debt, a window takes what fits; reset (6): deletes the key; reserve (7): a check of gcra
+--                         that may fit later; cancel (8): refunds the last charge; uncharge (9): gives back units of
+--                         any charges; count (10), look at count (11), uncount (12): for a count under a key of
+--                         envoyproxy/ratelimit
 --   say                   what the group does if it is over a limit: deny (0), nothing (1), or deny if all such
 --                         groups of the request are over their limits (2)
 --   kind, tick, a, b, c   the policy, see plan.rs; a kind of 8 and above has rules in its mark, see at_limit.lua
 --   want, least, share    units: take `want`, or as many as fit in 1/share of what is left, but no fewer
 --                         than `least`; less than `least` is a denial
---                         reserve: by `share` parts the debt may exceed the capacity. cancel: `share` is what the
---                         newest count (GCRA: the debt) was after the charge. count, uncount: `share` is the time to
---                         live in seconds. refund: `share` is when the units were charged, in microseconds; then all
---                         states of the key give them back. If that is not known it is 1: then only that of the policy does
---   stamp                 in a refund or cancel: when, or in which window, the units were charged
---   turns                 of windows of the calendar: see calendar.lua
+--                         reserve: `share` is the number of parts by which the debt may exceed the capacity
+--                         cancel: `share` is the newest count (GCRA: the debt) after the charge
+--                         count, uncount: `share` is the time to live in seconds
+--                         refund: `share` is the time of the charge, in microseconds; all states of the key then give
+--                         the units back. It is 1 if that is not known: then only the state of the policy does
+--   stamp                 in a refund or cancel: the tick, or the window, in which the units were charged
+--   turns                 only for windows of the calendar: see calendar.lua
 --   mark                  the policy once more, as text in the key: its five numbers, each followed by a space
--- The reply is bytes, too: the time, and for each limit its flags (1 if its request is admitted, 2 if the limit
--- admits by itself, 4 if the key holds what this script does not write, and was taken for a full limit, 8 if the time is in none of the
--- windows that were sent), the units charged or given back, and what it holds (see state.rs). A limit that stands in a
--- request twice is one limit.
+-- The reply is bytes, too: the time, and for each limit its flags, the units charged or given back, and its state (see
+-- state.rs). The flags are 1 if the request is admitted, 2 if the limit admits by itself, 4 if the key stores something
+-- that this script does not write, and was taken for a full limit, and 8 if the time is in none of the windows that
+-- were sent. A limit that is in a request twice is one limit.
 --
--- A key of a sliding log stores that: see log.lua. Any other stores a state: the mark, and the numbers that its
--- policy holds. While a policy is changed, some nodes ask under the new one and some still under the old one. The new
--- state begins with what the old one held, at most the new limit. From then on the key stores a state for each
+-- The key of a sliding log stores the log: see log.lua. Any other key stores a state: the mark, and the numbers of its
+-- policy's state. While a policy is changed, some nodes ask under the new one and some still under the old one. The new
+-- state begins with the units of the old one, at most the new limit. From then on the key stores a state for each
 -- policy, with `;` between them: all are charged together, each drains at its own rate, and a request looks at the
--- state of its own policy. So what is admitted under one policy counts under the other: in any order they admit no
--- more than the larger of the two would alone. A state that has drained is left out.
+-- state of its own policy. So units that are admitted under one policy count under the other: in any order they admit
+-- no more than the larger of the two would alone. A state that has drained is left out.
 --
--- No state holds more than its limit for what was admitted under another policy: under a lowered limit a client waits
--- until a unit of that fits, and not until all that was spent before has drained at the new rate. The part that was cut
--- off is kept as the state's *excess*, where it matters: what is given back comes off that first, since giving it back
--- makes no room. For the other bound let E be what is owed of all charges, drained at the fastest rate of the policies,
--- M the largest limit among them, and S what a state of the limit L holds. When a state is cut, S = L and E <= M. Later
--- charges add to both, and E drains no slower, so E <= S + M - L until the state is cut again. A policy admits up to
--- S = L, so E <= M. Of the largest limit itself L is M, so it may not be forgotten before it has drained.
+-- No state has more than its limit for units that were admitted under another policy. So under a lowered limit a client
+-- waits until a unit of that limit fits, and not until all its earlier units have drained at the new rate. The part
+-- that was cut off is kept as the state's *excess*, where it matters: a refund comes off the excess first, since that
+-- part's return makes no room. The bound holds for this reason: let E be the debt of all charges, drained at the fastest
+-- rate of the policies, M the largest limit among them, and S the count of a state with the limit L. When a state is
+-- cut, S = L and E <= M. Later charges add to both, and E drains no slower, so E <= S + M - L until the state is cut
+-- again. A policy admits up to S = L, so E <= M. For the largest limit, L is M, so its state may not be forgotten before
+-- it has drained.
 --
 -- All numbers are whole and at most 2^53 - 1, where doubles are exact; plan.rs refuses other policies. No loop is
 -- longer than the number of limits in the call, of states of a key, or of segments of a limit (64 at most).
 --
--- When the server's clock is set back, what is stored lies in the future, and would limit until the clock has caught
--- up with it. Up to `slack_us` that is left so: clocks are set by so much in ordinary use (by a leap second; and NTP
--- steps a clock only when it is off by more than 128 ms). A state that lies further ahead than its policy can lead
--- and the slack was written before the clock was set back. It is moved to now, with no less in it than when it was
+-- When the server's clock is set back, stored times are in the future, and states would limit until the clock has
+-- caught up with them. Up to `slack_us` that is left so: clocks are set by so little in ordinary use (by a leap second;
+-- and NTP steps a clock only when it is off by more than 128 ms). A state that is further ahead than its policy can lead
+-- plus the slack was written before the clock was set back. It is moved to now, with no fewer units than when it was
 -- written:
---   GCRA        with two numbers it was written owing `c` at most (its own policy's `c`): it owes `c` and a
---               tick. A state that owes more, by `add` or under another policy, is written with the tick of
---               writing as a third number: it owes what it owed then, and a tick.
+--   GCRA        a state with two numbers was written with a debt of `c` at most (its own policy's `c`): it gets `c` and
+--               a tick. A state with a larger debt, by `add` or under another policy, has the tick of writing as a
+--               third number: it gets its debt at that tick, and a tick.
 --   windows     its window becomes the next one, so that at least a whole one passes before its count is forgotten
 --   FROM_FIRST  its window begins in the next tick
--- It is stored so, by a denial too: otherwise it would be moved again and again, and never drain. Nothing is admitted
--- for it: no time passes for a state from when it was written until it is moved, and afterwards as much as really
--- does. So its time never runs faster than the true time, under which the bounds hold. When the clock is set forward,
--- wrongly or back to where it was, everything drains: that is a burst, each time.
+-- The moved state is stored, by a denial too: otherwise it would be moved again and again, and never drain. Moving it
+-- admits nothing more: no time passes for a state between its writing and its move, and afterwards its time passes as
+-- the true time does. So its time never runs faster than the true time, under which the bounds hold. When the clock is
+-- set forward, wrongly or back to where it was, everything drains: that is a burst, each time.
 
 local MOST = 9007199254740991
 local BLOCK, MARK = '<BBBBdddddddd', 69
--- States of a key: enough for rules that are changed three times while nodes with the first of them are still there.
+-- The maximum number of states of a key: enough for rules that are changed three times while nodes with the first of
+-- them are still there.
 local STATES = 4
 local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED, CALENDAR = 1, 2, 3, 4, 5, 7
 local CHECK, PEEK, REFUND, ADD, REFUSE, CHARGE, RESET, RESERVE, CANCEL, UNCHARGE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -73,18 +76,18 @@ local byte, find, match, sub = string.byte, string.find, string.match, string.su
 local format, concat, call = string.format, table.concat, redis.call
 local bytes_of, numbers_of = struct.pack, struct.unpack
 
--- The whole quotient: `%` and `floor(a / b)` would round before.
+-- Returns the whole quotient. `%` and `floor(a / b)` would round first.
 local function div(a, b)
   return (a - fmod(a, b)) / b
 end
 
--- A key expires when the last of what it holds is over. One that is there a slack later has lost its expiry, or what it
--- holds is no longer what was written: taken for what it says, it would let the limit begin anew.
+-- Whether a key should have expired. A key expires when its last state is over. If it is still there a slack later, it
+-- has lost its expiry, or its value is not the one that was written; read as it is, it would let the limit begin anew.
 local function is_stale(until_us)
   return until_us + grace_ms * 1000 + slack_us < now_us
 end
 
--- What the key stores, nil if nothing; and whether it holds a value of another type.
+-- Returns the text that the key stores, nil if there is none; and whether it has a value of another type.
 local function read(key)
   local text = redis.pcall('GET', key)
   if not text then return nil, false end
@@ -93,9 +96,9 @@ local function read(key)
   return nil, true
 end
 
--- The text of a debt, after its mark, and the tick from which on the debt counts as none. The text has the tick in
--- which the debt will have drained, and the parts that are left over in it; above the capacity `c`, or if there is an
--- excess, also the tick of writing; and then the excess, if any.
+-- Returns the text of a debt, without its mark, and the tick from which on the debt counts as none. The text has the
+-- tick in which the debt will have drained, and the parts that are left over in it. If the debt is above the capacity
+-- `c`, or there is an excess, the tick of writing follows; and then the excess, if any.
 local function text_of(mark, debt, now, a, c, excess)
   local over = fmod(debt, a)
   local idle = now + (debt - over) / a
@@ -108,7 +111,7 @@ local function text_of(mark, debt, now, a, c, excess)
   return text, over > 0 and idle + 1 or idle
 end
 
--- What is owed now, and whether the clock was set back since it was written.
+-- Returns the debt now, and whether the clock was set back since it was written.
 local function debt_of(idle, over, written, now, tick, a, c)
   if idle < now then return 0, false end
   if (written or idle - c / a) > now + slack_us / tick then
@@ -118,13 +121,13 @@ local function debt_of(idle, over, written, now, tick, a, c)
 end
 
 -- Under GCRA a tick drains `a` parts, a unit has `b`, the capacity is `c`. Returns how many whole units fit beside a
--- debt, and whether `least` fit.
+-- debt, and whether `least` units do.
 local function room_of(debt, b, c, least)
   local room = div(max(c - debt, 0), b)
   return room, debt <= c and least <= room
 end
 
--- Stores a text until it counts as none: in whole milliseconds, rounded up. The server counts expiry in milliseconds,
+-- Stores a text until it counts as none, in whole milliseconds, rounded up. The server counts expiry in milliseconds,
 -- from the beginning of the current one. `call` writes a whole number without rounding it.
 local function keep(key, text, until_us)
   local ttl_ms = div(until_us + 999, 1000) - div(now_us, 1000) + grace_ms
@@ -139,8 +142,8 @@ local function flags_of(admitted, admits, broken)
   return (admitted and 1 or 0) + (admits and 2 or 0) + (broken and 4 or 0)
 end
 
--- Decides a check or peek of one limit under GCRA, as most requests are, without the tables that others need. Returns
--- nil if the key stores anything but one state of this policy, of two numbers.
+-- Decides a check or peek of one limit under GCRA, the most usual request, without the tables that others need. Returns
+-- nil if the key stores anything but one state of this policy with two numbers.
 local function alone(key, block, verb, tick, a, b, c, want, least, share)
   local mark = sub(block, MARK)
   local now = tick == 1 and now_us or div(now_us, tick)
@@ -169,8 +172,8 @@ local function alone(key, block, verb, tick, a, b, c, want, least, share)
   return bytes_of('<Bdd', flags_of(admits, admits, false), units, debt)
 end
 
--- The same of one limit under a fixed window, as the rules of Envoy have it. Returns nil if the key stores anything but one
--- state of this policy, or one that was written before the clock was set back.
+-- The same for one limit under a fixed window, as the rules of Envoy have it. Returns nil if the key stores anything but
+-- one state of this policy, or if that state was written before the clock was set back.
 local function alone_in_window(key, block, verb, tick, a, b, want, least, share)
   local mark = sub(block, MARK)
   local now = tick == 1 and now_us or div(now_us, tick)

@@ -1,30 +1,31 @@
 -- Sliding logs: a limit `b` in any window of `a` microseconds. A log keeps the instant of every charge, in one string:
 --   a head  the fields of `FIELDS` below, 72 bytes
---   a ring  of `room` entries of 16 bytes, the oldest at `first`: the instant of a charge, and the sum of all units
---           up to and with it. Charges of one instant are one entry.
--- The units in a window are a difference of two sums, so a decision reads the head, and entries in up to three searches
--- among them, of 2 log2(n) each at most; a charge writes one. Each entry holds a unit, so the newest `most` of them
--- say all that a limit up to `most` can ask: there are never more. The ring begins with 8 entries and doubles when it is
--- full; to double it copies it, without a loop.
+--   a ring  `room` entries of 16 bytes, the oldest at `first`. An entry is the instant of a charge, and the sum of all
+--           units up to and including it. Charges at the same instant are one entry.
+-- The units in a window are the difference of two sums. So a decision reads the head, and some entries in up to three
+-- searches of at most 2 log2(n) steps each; a charge writes one entry. Each entry has at least a unit, so the newest
+-- `most` entries are enough for any limit up to `most`, and there are never more. The ring begins with 8 entries, and
+-- doubles when it is full: it is copied then, without a loop.
 --
--- One ring serves all policies of a key: each counts its own window, and a charge is one of all. `keep` is the longest
--- window and `most` the largest limit that are asked for, `asked` when they were last; if that was longer ago than
--- `keep`, they are those of the next request.
+-- One ring serves all policies of a key: each counts its own window, and a charge counts under all. `keep` is the
+-- longest window and `most` the largest limit that requests ask for, and `asked` the time when they last did. If that
+-- was longer ago than `keep`, the next request sets them anew.
 --
--- With `c` = 1 denials count: the units of a denied request become an entry as well, and of all units the newest are
--- kept, as many as the largest limit that is asked for; of these its own policy counts the newest `b`. If these are all of
--- the last thousandth of the window, a denial is not recorded, as in the core.
+-- With `c` = 1 denials count: the units of a denied request become an entry, too. Only the newest units are kept, as many
+-- as the largest limit that requests ask for; of these a policy counts the newest `b`. If these are all from the last
+-- thousandth of the window, a denial is not recorded, as in the core.
 --
--- The time of a log never falls: where the clock is behind the newest unit, that unit's instant is `now`. What had left
--- the window by then stays out, and what is charged counts from then on, so for longer, by as much as the clock went
--- back. When a log lies further ahead than the slack, it was written before the clock was set back, and moves to the
--- next tick as a whole: its instants are stored as they are, and `shift` is more.
+-- The time of a log never falls: if the clock is behind the newest unit, `now` is that unit's instant. Units that had
+-- left the window by then stay out, and new charges count from that instant on, so they count longer by as much as the
+-- clock went back. A log that is ahead by more than the slack was written before the clock was set back, and moves to
+-- the next tick as a whole: its stored instants stay as they are, and `shift` grows.
 local LOG = 6
 local FIELDS, HEAD, ENTRY, FIRST_ROOM = '<c4dddddddI4I4I4', 72, 16, 8
--- A refund has to write every entry behind its own: with more of them it gives nothing back.
+-- The maximum number of entries behind the one that a refund changes: it has to write all of them, and with more it
+-- gives nothing back.
 local BEHIND = 1024
 
--- Made when a call first needs it.
+-- Makes the functions for logs, when a call first needs them.
 local function logs()
   local logs = {}
 
@@ -32,8 +33,8 @@ local function logs()
     return HEAD + (log.first + n) % log.room * ENTRY
   end
 
-  -- The instant of an entry, counted from the oldest as 0, and the sum of the units up to it. One that cannot be of this
-  -- log is noted.
+  -- Returns the instant of entry `n`, counted from the oldest as 0, and the sum of the units up to it. An entry that
+  -- cannot belong to this log sets `is_spoilt`.
   local function entry(log, n)
     local at = place(log, n)
     local instant, sum = numbers_of('<dd', call('GETRANGE', log.key, at, at + ENTRY - 1))
@@ -46,7 +47,8 @@ local function logs()
     call('SETRANGE', log.key, place(log, n), bytes_of('<dd', instant + log.shift, sum))
   end
 
-  -- How many of the first entries are not past some mark. `is_past` holds for none, or for all from one on.
+  -- Returns how many of the first entries are not past some mark. `is_past` holds for no entry, or for all from some
+  -- entry on.
   local function search(log, from, is_past)
     local low, high, step = from, log.count, 1
     while low + step < high do
@@ -63,7 +65,7 @@ local function logs()
     return low
   end
 
-  -- How many entries have left a window, and the sum of all units that have.
+  -- Returns how many entries have left a window, and the sum of all units that have.
   local function gone(log, window)
     local edge = log.now - window
     if log.count > 0 and log.last <= edge then
@@ -112,7 +114,7 @@ local function logs()
     write(log, log.count - 1, instant, log.total)
   end
 
-  -- Records a denial, and forgets all units but the newest, as many as any limit asks for.
+  -- Records a denial, and forgets all units but the newest, of which it keeps as many as the largest limit asks for.
   local function record(log, units)
     push(log, units)
     local edge = log.total - log.most
@@ -121,7 +123,7 @@ local function logs()
     log.first, log.count, log.before = (log.first + dead) % log.room, log.count - dead, edge
   end
 
-  -- Whether all units that a limit counts are of the last thousandth of its window.
+  -- Whether all units that a limit counts are from the last thousandth of its window.
   local function is_fresh(log, a, b)
     local edge = log.total - b
     if edge < log.before then return false end
@@ -129,14 +131,14 @@ local function logs()
     return (log.now - oldest) * 1000 < a
   end
 
-  -- Stores the head, and the key until its last unit has left the longest window.
+  -- Stores the head, and keeps the key until its last unit has left the longest window.
   local function store(log)
     call('SETRANGE', log.key, 0, head_of(log))
     local ttl_ms = div(log.last + log.keep + 999, 1000) - div(now_us, 1000) + grace_ms
     call('PEXPIRE', log.key, max(ttl_ms, 1))
   end
 
-  -- What a key holds; nil if it is no log.
+  -- Returns the log that a key stores; nil if its value is not a log.
   local function read_log(key)
     local head = redis.pcall('GETRANGE', key, 0, HEAD - 1)
     if type(head) ~= 'string' then
@@ -144,7 +146,7 @@ local function logs()
       return nil
     end
     local log = { key = key, asked_units = 0, admits = true }
-    -- An empty string is no log either.
+    -- An empty string is not a log either.
     if head == '' and not call('GET', key) then return log end
     if #head < HEAD then return nil end
     local magic, last
@@ -163,7 +165,7 @@ local function logs()
     return log
   end
 
-  -- Makes a log that is new, or full in place of what cannot be read.
+  -- Makes a new log, or a full one in place of a value that cannot be read.
   local function begin(log, a, b, broken)
     log.shift, log.keep, log.most, log.asked, log.before, log.total, log.last = 0, a, b, now_us, 0, 0, 0
     log.first, log.count, log.room = 0, 0, min(FIRST_ROOM, b)
@@ -171,7 +173,8 @@ local function logs()
     if broken then log.total, log.count, log.last = b, 1, now_us end
   end
 
-  -- All that a key holds, at the present: a new log, if it holds none; a full one, if it holds anything else.
+  -- Returns the log of a key, brought to the present: a new log if the key is not there, a full one if it stores
+  -- anything else.
   local function look(key, a, b)
     local log = read_log(key)
     if not (log and log.is_stored) then
@@ -186,7 +189,7 @@ local function logs()
     return log
   end
 
-  -- The policy of a request is one of those that the log keeps its entries for.
+  -- Lets the log keep its entries for the policy of a request, too.
   local function serve(log, a, b)
     if a < log.keep and b < log.most and now_us - log.asked > log.keep then
       log.keep, log.most = a, b
@@ -196,7 +199,8 @@ local function logs()
     end
   end
 
-  -- A limit in a request, as limit_of of request.lua has it. `seen` has what the request has looked at.
+  -- Returns a limit in a request, like `limit_of` of request.lua. `seen` has the logs that the request has read
+  -- already.
   function logs.limit_of(seen, key, block)
     local begins, verb, say, _, _, a, b, c, want, least, share, stamp = numbers_of(BLOCK, block)
     local log = seen[key] or look(key, a, b)
@@ -221,7 +225,7 @@ local function logs()
     }
   end
 
-  -- Gives back units of the entry of an instant, and returns how many.
+  -- Gives back units of the entry with an instant, and returns how many.
   local function give_back(log, units, stamp, window)
     if not log.is_stored or stamp > log.last or stamp <= log.now - window then return 0 end
     local n = search(log, 0, function(instant) return instant >= stamp end)
@@ -230,7 +234,7 @@ local function logs()
     if n > 0 then last, before = entry(log, n - 1) end
     local _, sum = entry(log, n)
     units = min(units, sum - before)
-    -- An entry that holds nothing leaves: those behind it move up.
+    -- An entry that becomes empty is removed: those behind it move up.
     local empty = units == sum - before and 1 or 0
     for at = n + empty, log.count - 1 do
       local instant, other = entry(log, at)
@@ -241,13 +245,14 @@ local function logs()
     return units
   end
 
-  -- Gives back the newest units of a window, of which `gone` units are not: the entries behind them are cut off.
+  -- Gives back the newest units of a window, which `gone` units have left. The entries behind the units that stay are
+  -- cut off.
   local function uncharge(log, units, gone)
     local given = max(min(units, log.total - gone), 0)
     if given == 0 or log.broken then return 0 end
     local stays = log.total - given
     local n = search(log, 0, function(_, sum) return sum >= stays end)
-    -- Of an entry with units that had left the window before there may be nothing to keep.
+    -- If no units of the log stay, there is no entry to keep.
     local kept = stays > log.before and 1 or 0
     local last = 0
     if kept == 1 then
@@ -258,7 +263,7 @@ local function logs()
     return given
   end
 
-  -- How long until `least` units fit, as far as they ever do.
+  -- Returns the time until `least` units fit; 0 if they fit already, or never do.
   local function wait_of(limit)
     local log = limit.log
     local target = log.total + limit.least - limit.b
@@ -280,7 +285,7 @@ local function logs()
       units = units_of(limit.want, limit.least, limit.share, limit.room)
       if units > 0 then push(log, units) end
     elseif limit.verb == CHARGE then
-      -- More than the limit at one instant is denied no longer.
+      -- More units than the limit at one instant would not make denials last longer.
       units = min(limit.want, limit.b)
       if units > 0 then push(log, units) end
     elseif limit.verb == REFUND or limit.verb == CANCEL and limit.stamp == log.last then
@@ -288,7 +293,7 @@ local function logs()
     elseif limit.verb == UNCHARGE then
       units = uncharge(log, limit.want, limit.gone)
     end
-    -- What another group admits was not denied.
+    -- A group that denies only together with others counts no denial if another group admits.
     if limit.denies and (limit.say ~= DENIES_TOGETHER or not admitted) and (limit.verb == CHECK or limit.verb == REFUSE) then
       if not is_fresh(log, limit.a, limit.b) then
         record(log, limit.least)

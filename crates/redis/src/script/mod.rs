@@ -5,10 +5,10 @@
 //! declared, and every key that it writes expires.
 //!
 //! Numbers are sent and returned as bytes, in blocks of doubles: one string for each limit instead of a dozen that
-//! both sides would have to make and parse. What is stored stays readable text.
+//! both sides would have to make and parse. Stored values are readable text, except sliding logs.
 //!
-//! decide.lua decides what most requests ask; request.lua all others, with the states of states.lua; at_limit.lua is what a
-//! denial changes, and log.lua a sliding log.
+//! decide.lua decides the most usual requests; request.lua decides all others, with the states of states.lua. at_limit.lua
+//! has the changes that a denial makes, log.lua sliding logs, and calendar.lua windows of the calendar.
 
 pub(crate) mod advance;
 pub(crate) mod calendar;
@@ -35,8 +35,8 @@ const STATES: &str = include_str!("states.lua");
 const REQUEST: &str = include_str!("request.lua");
 
 /// Reads the time of the server that decides, in microseconds: one clock for all nodes. The third number is the
-/// slack, a second: a state that lies further ahead than its policy allows and the slack was written before the clock
-/// was set back.
+/// slack, a second: a state that is further in the future than its policy and the slack allow was written before the
+/// clock was set back.
 const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
     local now_us, grace_ms, slack_us = time[1] * 1000000 + time[2], 0, 1000000\n";
 
@@ -45,38 +45,38 @@ pub(crate) fn text() -> String {
     [TIME_OF_THE_SERVER, DECIDE, OTHERS, AT_LIMIT, LOG, CALENDAR, STATES, REQUEST].concat()
 }
 
-/// What a request does with its limits.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScriptVerb {
     /// Charges all limits, or none.
     Check,
     Peek,
-    /// Gives back what has not drained.
+    /// Gives back units of a charge that have not drained.
     Refund,
-    /// Charges each limit, whether it fits or not, for what was admitted without asking.
+    /// Charges each limit, whether it fits or not, for units that were admitted without asking.
     Add,
-    /// Charges nothing; a denial counts as one of a check does.
+    /// Charges nothing; a denial counts like that of a check.
     Refuse,
-    /// Charges what is owed already: GCRA goes into debt, a window takes what fits.
+    /// Charges units that are owed already: GCRA goes into debt, a window takes as many as fit.
     Charge,
-    /// Forgets all that the key stores.
+    /// Deletes the key.
     Reset,
-    /// Charges GCRA as a check does, also if it fits only later.
+    /// Charges GCRA as a check does, even if the units fit only later.
     Reserve,
-    /// Gives back what has not drained since it may be used, if nothing was charged after it.
+    /// Gives back a reservation, less the units that have drained since its turn, if nothing was charged after it.
     Cancel,
-    /// Gives back what is charged now, whichever charge it is of.
+    /// Gives back units that are charged now, whichever charge they belong to.
     Uncharge,
-    /// Adds to a count of envoyproxy/ratelimit, whose time to live is the `share`; tells the count after it.
+    /// Adds to a count of envoyproxy/ratelimit, whose time to live is the `share`; returns the count afterwards.
     Count,
-    /// Tells such a count.
+    /// Returns such a count.
     LookAtCount,
-    /// Takes from such a count, if it is there, and never below 0.
+    /// Subtracts from such a count, if it exists, but never below 0.
     Uncount,
 }
 
 impl ScriptVerb {
-    /// Whether it is of a limit's state, and not of a count of envoyproxy/ratelimit.
+    /// Whether it concerns a limit's state, and not a count of envoyproxy/ratelimit.
     pub(crate) fn is_of_a_state(self) -> bool {
         !matches!(self, Self::Count | Self::LookAtCount | Self::Uncount)
     }
@@ -100,27 +100,28 @@ impl ScriptVerb {
     }
 }
 
-/// How many units a request wants, and which of them it takes.
+/// The units that a request wants, and further numbers of its verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Units {
     pub(crate) want: u64,
-    /// If there is room for fewer, the request is denied.
+    /// The least number of units: with room for fewer, the request is denied.
     pub(crate) least: u64,
-    /// No more than what is left divided by this, 1 for all of it; but `least` in any case. In a reservation: by how
-    /// many parts the debt may exceed the capacity. In a cancellation: what the newest count was after the charge. In a
-    /// refund: when the units were charged, in microseconds of the server's clock, or 1 if that is not known.
+    /// In a check: the request takes at most the units left divided by this (1 for all of them), but at least `least`.
+    /// In a reservation: the parts by which the debt may exceed the capacity. In a cancellation: the newest count after
+    /// the charge. In a refund: the time of the charge, in microseconds of the server's clock, or 1 if that is not
+    /// known.
     pub(crate) share: u64,
     /// In a refund or a cancellation: the stamp of the charge.
     pub(crate) stamp: u64,
 }
 
 impl Units {
-    /// As many as there are, up to `most`, for so many requests of one unit each.
+    /// As many units as there are, up to `most`, for as many requests of one unit each.
     pub(crate) fn up_to(most: u64) -> Self {
         Self { want: most, least: 1, share: 1, stamp: 0 }
     }
 
-    /// A place of so many units, and what asks for it: a check, where there is no later time.
+    /// A place of this many units, and the verb that asks for it: a check, if the policy has no places at a later time.
     pub(crate) fn place(plan: &ScriptPlan, units: u64, wait: Wait) -> (ScriptVerb, Self) {
         match plan.ahead(wait) {
             Some(share) => (ScriptVerb::Reserve, Self { share, ..Self::exactly(units) }),
@@ -128,24 +129,24 @@ impl Units {
         }
     }
 
-    /// So many units, whatever fits.
+    /// This many units, whether they fit or not.
     pub(crate) fn owed(units: u64) -> Self {
         Self { want: units, least: 0, share: 1, stamp: 0 }
     }
 
-    /// So many units or none.
+    /// Exactly this many units, or none.
     pub(crate) fn exactly(cost: u64) -> Self {
         Self { want: cost, least: cost, share: 1, stamp: 0 }
     }
 }
 
-/// What a group of limits decides in a request.
+/// The role of a group of limits in a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum GroupRole {
-    /// If it is over a limit, the request is denied.
+    /// If the group is over a limit, the request is denied.
     #[default]
     Denies,
-    /// It denies nothing; it is charged if there is room.
+    /// The group denies nothing; it is charged if there is room.
     Counts,
     /// The request is denied if all groups of this kind are over their limits. Groups that are over are not charged.
     DeniesTogether,
@@ -170,7 +171,7 @@ pub(crate) struct ScriptPart {
     pub(crate) say: GroupRole,
     /// Whether a group begins here. The first limit of a request always begins one.
     pub(crate) begins: bool,
-    /// Of windows of the calendar.
+    /// Set for windows of the calendar.
     pub(crate) turns: Option<WindowEnds>,
 }
 
@@ -204,7 +205,7 @@ impl ScriptPart {
 /// The length of a limit's block before its windows of the calendar and its mark: four bytes and eight doubles.
 const BLOCK: usize = 4 + 8 * 8;
 
-/// A number that doubles do not hold exactly is cut: so large a cost fits in no limit.
+/// A number that is too large for a double is rounded: so large a cost fits in no limit.
 #[expect(clippy::cast_precision_loss, reason = "none up to 2^53")]
 fn double(number: u64) -> f64 {
     number.min(LARGEST) as f64
@@ -217,21 +218,21 @@ pub(crate) struct ScriptRequest {
     pub(crate) parts: Vec<ScriptPart>,
 }
 
-/// What the script says of one limit.
+/// The script's reply about one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartReply {
     /// Whether this limit admits by itself.
     pub(crate) admits: bool,
-    /// Whether what was stored could not be read, and was taken for a full limit.
+    /// Whether the stored value could not be read, and was taken for a full limit.
     pub(crate) broken: bool,
-    /// Whether the server's time is in none of the windows of the calendar that were sent: then nothing was charged.
+    /// Whether the server's time is in none of the calendar windows that were sent. Nothing was charged then.
     pub(crate) astray: bool,
-    /// Charged, or given back.
+    /// The units that were charged or given back.
     pub(crate) units: u64,
     pub(crate) state: State,
 }
 
-/// What the script says of one request.
+/// The script's reply to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScriptReply {
     pub(crate) now_us: u64,
@@ -240,22 +241,22 @@ pub(crate) struct ScriptReply {
 }
 
 impl ScriptReply {
-    /// A reply that tells what one limit holds, and nothing of a charge.
+    /// A reply with the state of one limit, and no charge.
     #[cfg(test)]
     pub(crate) fn told(now_us: u64, state: State) -> Self {
         let seen = PartReply { admits: true, broken: false, astray: false, units: 0, state };
         Self { now_us, admitted: true, parts: vec![seen] }
     }
 
-    /// A fault if the server's clock is in another window of the calendar than those that it was told of.
+    /// Returns a fault if the server's time is in none of the calendar windows that were sent.
     pub(crate) fn in_a_window(self) -> Result<Self, Fault> {
         let is_astray = self.parts.iter().any(|seen| seen.astray);
         if is_astray { Err(Fault::ClocksApart) } else { Ok(self) }
     }
 }
 
-/// The command that carries out requests. It names the script by its digest or, for a server that does not know that,
-/// brings its text.
+/// The command that carries out requests. It names the script by its digest or, for a server that does not have the
+/// script, contains its text.
 pub(crate) fn command<'a>(
     script: Invoked<'_>,
     asks: impl Iterator<Item = &'a ScriptRequest> + Clone,
@@ -277,7 +278,7 @@ pub(crate) fn command<'a>(
     command
 }
 
-/// How the script is named in a call.
+/// How a call names the script.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Invoked<'a> {
     ByDigest(&'a str),

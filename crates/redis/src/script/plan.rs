@@ -1,7 +1,7 @@
 //! [`ScriptPlan`]: a policy in the numbers that the script computes with.
 //!
 //! The script's numbers are doubles, which hold whole numbers up to 2^53 - 1 exactly. So time is counted in
-//! *ticks*, powers of ten microseconds, and the finest tick is chosen at which nothing exceeds that:
+//! *ticks* of a power of ten microseconds, and the finest tick is chosen at which no number exceeds that:
 //!
 //! ```text
 //! gcra      a unit is `b` parts, a tick drains `a` of them (a / b = units per tick, in lowest terms):
@@ -10,8 +10,8 @@
 //! windows   must be whole ticks
 //! ```
 //!
-//! So no rate is rounded. Every time is cut to the tick before it, for charging and testing alike: `gcra`
-//! admits nothing more than one tick early, and windows, being whole ticks, nothing at all.
+//! So no rate is rounded. Every time is rounded down to a tick, for charging and testing alike. So `gcra` admits
+//! nothing more than one tick early, and windows, which are whole ticks, admit nothing early.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::error::BuildError;
 use crate::script::calendar::number_of;
 use crate::script::rules::{PlanRules, largest_count, largest_debt};
 
-/// Up to this number a double can be told from its neighbours.
+/// Up to this number, doubles hold every whole number exactly.
 pub(crate) const LARGEST: u64 = (1 << 53) - 1;
 
 /// Ticks to choose from, finest first, in microseconds: Redis' clock counts no finer.
@@ -39,7 +39,7 @@ pub(crate) enum PlanKind {
     Calendar { unit: CalendarUnit, number: u8 },
 }
 
-/// How the previous window's share is rounded.
+/// The rounding of the previous window's share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Rounding {
     Exact,
@@ -52,27 +52,27 @@ pub(crate) enum Rounding {
 pub(crate) struct ScriptPlan {
     pub(crate) kind: PlanKind,
     pub(crate) tick_us: u64,
-    /// Softened, if the policy is soft: the script knows no other.
+    /// The limit that the script uses: the softened one, if the policy is soft.
     pub(crate) limit: u64,
     pub(crate) soft_bp: u16,
-    /// What a denial changes, if anything.
+    /// The changes that a denial makes, if any.
     pub(crate) rules: Option<PlanRules>,
     policy: Policy,
     mark: PlanMark,
 }
 
-/// What tells a policy from others in a key: the script's arguments for it, as text.
+/// Tells the policies of a key apart: the script's arguments for a policy, as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct PlanMark {
     text: [u8; LONGEST_MARK],
     length: usize,
 }
 
-/// A kind, a tick of 1000000 at most and three numbers of 16 digits, each with a space behind it; and of what a denial
-/// changes two numbers of 16 digits, one of 10 and one of 1.
+/// The longest mark: a kind, a tick of 1000000 at most and three numbers of 16 digits, each followed by a space. The
+/// rules for denials add two numbers of 16 digits, one of 10 and one of 1.
 const LONGEST_MARK: usize = 3 + 8 + 3 * 17 + 2 * 17 + 11 + 2;
 
-/// The kind of a policy with rules is more by this.
+/// Added to the kind of a policy with rules for denials.
 const RULED: u8 = 8;
 
 impl ScriptPlan {
@@ -97,7 +97,7 @@ impl ScriptPlan {
         };
         let sliding = |rounding| {
             windowed(1, &|window| {
-                // A denial is charged beyond the limit.
+                // Denials may be charged beyond the limit.
                 let most = largest_count(policy, limit).max(u128::from(limit));
                 let fits = (most + 1) * u128::from(window) <= u128::from(LARGEST);
                 fits.then_some(PlanKind::Sliding { window, rounding })
@@ -118,7 +118,7 @@ impl ScriptPlan {
                 let make = |segment| Some(PlanKind::Segmented { segment, segments });
                 windowed(u64::from(segments), &make)?
             }
-            // Its ticks are microseconds, whatever its window. It has no penalty: no policy is a log with one.
+            // Its ticks are microseconds, whatever its window. No policy gives a log a penalty.
             Algorithm::SlidingLog => windowed(1, &|window| Some(PlanKind::Log { window }))?,
             // Its windows come with each request.
             Algorithm::Calendar(unit) => {
@@ -126,7 +126,7 @@ impl ScriptPlan {
                     number_of(unit).ok_or(BuildError::Unknown { policy: policy.into() })?;
                 windowed(1, &|_| Some(PlanKind::Calendar { unit, number }))?
             }
-            // What the core may learn later.
+            // The core may get other algorithms later.
             _ => return Err(BuildError::Unknown { policy: policy.into() }),
         };
         let most = match kind {
@@ -136,7 +136,7 @@ impl ScriptPlan {
             _ => largest_count(policy, limit),
         };
         let rules = match kind {
-            // It records what is denied, and cuts nothing.
+            // A log records denied units, and cuts nothing.
             PlanKind::Log { .. } => None,
             _ => PlanRules::new(policy, most, [tick_us, LARGEST])?,
         };
@@ -153,24 +153,24 @@ impl ScriptPlan {
             text += &rules.text();
         }
         let mut mark = self.mark;
-        // No text is longer: every number in it is one that the script can count.
+        // The text is never longer, since the script can count every number in it.
         for (place, byte) in mark.text.iter_mut().zip(text.bytes()) {
             (*place, mark.length) = (byte, mark.length + 1);
         }
         mark
     }
 
-    /// The text that stands before what a key holds under this policy.
+    /// The text before the state that a key stores under this policy.
     pub(crate) fn mark(&self) -> &[u8] {
         &self.mark.text[..self.mark.length]
     }
 
-    /// Units by which the limit was softened.
+    /// The units by which the limit was softened.
     pub(crate) fn beyond(&self) -> u64 {
         self.limit - self.policy.quota().max_burst()
     }
 
-    /// Why only the store can decide, if so.
+    /// Why only the store can decide under this policy, if so.
     pub(crate) fn only_exact(&self) -> Option<&'static str> {
         if let PlanKind::Log { .. } = self.kind {
             return Some(
@@ -188,7 +188,7 @@ impl ScriptPlan {
         self.policy
     }
 
-    /// The arguments of the script: kind, tick, a, b, c. What a denial changes is in the mark.
+    /// The arguments of the script: kind, tick, a, b, c. The rules for denials are in the mark.
     pub(crate) fn arguments(&self) -> (u8, [u64; 4]) {
         let ruled = if self.rules.is_some() { RULED } else { 0 };
         let (kind, a, b, c) = match self.kind {
@@ -215,22 +215,23 @@ impl ScriptPlan {
         (kind + ruled, [self.tick_us, a, b, c])
     }
 
-    /// The nearer bound of a caller and of the policy's own queue.
+    /// The tighter of a caller's bound and that of the policy's own queue.
     pub(crate) fn bounded(&self, wait: Wait) -> Wait {
         let Some(queue) = self.policy.at_limit().queue else { return wait };
         Wait::at_most(wait.max_wait().min(queue.max_wait()))
             .behind(wait.max_behind().min(queue.max_behind()))
     }
 
-    /// Whether a request that is denied may ask again: not where the store counts each denial, nor behind a number of
-    /// units, since what asks again is stored nowhere and is not counted.
+    /// Whether a denied request may ask again. It may not if the store counts each denial, or if the wait is bounded by
+    /// the units ahead, since requests that ask again are stored nowhere and cannot be counted.
     pub(crate) fn asks_again(&self, wait: Wait) -> bool {
         let at_limit = self.policy.at_limit();
         let counts = at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some();
         !counts && wait.max_behind() == u64::MAX
     }
 
-    /// By how many parts a debt may exceed the capacity for a place that waits no longer. Only GCRA knows a later time.
+    /// The parts by which a debt may exceed the capacity, for a place that waits at most this long. Only GCRA has
+    /// places at a later time.
     pub(crate) fn ahead(&self, wait: Wait) -> Option<u64> {
         let PlanKind::Gcra { per_tick, per_unit, .. } = self.kind else { return None };
         let ticks = wait.max_wait().as_nanos() / (u128::from(self.tick_us) * 1_000);
@@ -238,17 +239,17 @@ impl ScriptPlan {
         Some(drained.min(wait.max_behind().saturating_mul(per_unit)))
     }
 
-    /// The tick that a time lies in.
+    /// The tick that contains a time.
     pub(crate) fn tick(&self, at_us: u64) -> u64 {
         at_us / self.tick_us
     }
 
-    /// When a tick begins.
+    /// The beginning of a tick.
     pub(crate) fn micros(&self, tick: u64) -> u64 {
         tick.saturating_mul(self.tick_us)
     }
 
-    /// The time in which so many units come back, rounded up.
+    /// The time in which this many units come back, rounded up.
     pub(crate) fn drain_us(&self, units: u64) -> u64 {
         let quota = self.policy.quota();
         let drain_ns = u128::from(units) * quota.period().as_nanos() / u128::from(quota.count());
@@ -256,7 +257,7 @@ impl ScriptPlan {
     }
 }
 
-/// A limit and so many hundredths of a percent of it, rounded down.
+/// A limit raised by this many hundredths of a percent, rounded down.
 fn softened(limit: u64, soft_bp: u16) -> Option<u64> {
     u64::try_from(u128::from(limit) * (10_000 + u128::from(soft_bp)) / 10_000).ok()
 }
@@ -270,7 +271,7 @@ fn gcra(policy: Policy, burst: u64) -> Option<(PlanKind, u64)> {
         let divisor = common(per_period, period_ns);
         let (per_tick, per_unit) = (per_period / divisor, period_ns / divisor);
         let capacity = per_unit.checked_mul(u128::from(burst))?;
-        // What one tick drains must be a number that the script can count, too.
+        // The parts that one tick drains must be a number that the script can count, too.
         let exact = |number: u128| u64::try_from(number).ok().filter(|&number| number <= LARGEST);
         let parts = [exact(per_tick)?, exact(per_unit)?, exact(capacity)?];
         exact(largest_debt(policy, parts, tick_us))?;
@@ -346,7 +347,7 @@ mod tests {
         assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
         assert!(matches!(plan("1/d burst 200000000000"), Err(BuildError::TooLarge { .. })));
         assert!(matches!(plan("sliding-log 5/1500ns"), Err(BuildError::WindowTooFine { .. })));
-        // Ends beyond what the script can count.
+        // The end of the penalty exceeds the numbers that the script can count.
         assert!(matches!(plan("1/s penalty 60000d after 1"), Err(BuildError::TooLarge { .. })));
     }
 
@@ -362,7 +363,7 @@ mod tests {
             "12 1 60000000 6 0 12 0 0 0 "
         );
         assert_eq!(mark("sliding-window 5/m strict count-denied"), "12 1 60000000 5 2 5 0 0 0 ");
-        // What is owed for denials must fit, too: at ten times the tick it does.
+        // The debt for denials must fit, too. It does at ten times the tick.
         let tick_us = |text| plan(text).unwrap().tick_us;
         assert_eq!([tick_us("60001/d"), tick_us("60001/d count-denied")], [1, 10]);
     }
@@ -373,7 +374,7 @@ mod tests {
         assert_eq!(mark("10/m burst 5"), "1 1 1 6000000 30000000 ");
         assert_eq!(mark("60/m"), mark("1/s burst 60"));
         assert_ne!(mark("60/m"), mark("1/s"));
-        // What the script computes with is the softened limit; which part of it is over is told by the node.
+        // The script computes with the softened limit; the node reports which part of it is over.
         assert_eq!(mark("60/m soft 10%"), mark("60/m burst 66"));
         assert_eq!(mark("fixed-window 60/m soft 10%"), mark("fixed-window 66/m"));
         assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");

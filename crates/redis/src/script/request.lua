@@ -1,17 +1,17 @@
--- The limits of a request, and what it does with them: see decide.lua, and states.lua for what a limit holds.
+-- The limits of a request, and its verbs: see decide.lua, and states.lua for the states of limits.
 
-  -- The most that a debt can be: until it has drained every number of its text can be counted.
+  -- Returns the largest possible debt: one for which every number of its text can be counted until it has drained.
   local function deepest(state)
     return min(MOST, (MOST - state.now - 1) * state.a)
   end
 
-  -- Whether units fit once the debt exceeds the capacity by no more than `ahead` parts.
+  -- Whether units fit if the debt may exceed the capacity by `ahead` parts.
   local function fits_later(state, units, ahead)
     local debt = state.held[1] + units * state.b
     return (state.ends or 0) == 0 and debt <= state.c + ahead and debt <= deepest(state)
   end
 
-  -- A limit in a request. If it stands there a second time, it has what the first leaves.
+  -- Returns a limit in a request. If it is there a second time, it has the room that the first leaves.
   local function limit_of(record, block)
     local begins, verb, say, kind, tick, a, b, c, want, least, share, stamp =
       numbers_of(BLOCK, block)
@@ -27,7 +27,7 @@
     record.admits = record.admits and fits
     room = max(room - record.asked, 0)
     record.asked = record.asked + least
-    -- Whether the limit denies what fits in it when it is unused: such a denial may count.
+    -- Whether the limit denies a cost that would fit in it if it were unused: such a denial may count.
     local whole = state.kind == GCRA and state.c / state.b or state.b
     local denies = not fits and not state.is_astray and least > 0 and record.asked <= whole
     return {
@@ -36,8 +36,8 @@
     }
   end
 
-  -- Charges every state with units that fit, or that were admitted without asking. That ends a row of denials. What is
-  -- admitted under one policy fills the other states at most.
+  -- Charges every state with units that fit, or that were admitted without asking. That ends a row of denials. In the
+  -- other states the count rises to the limit at most.
   local function charge(record, asked, units)
     for i = 1, #record do
       local state = record[i]
@@ -54,7 +54,8 @@
     end
   end
 
-  -- Takes something off the newest count of a state, first off its excess. Returns how much of the count.
+  -- Takes an amount off a state: off its excess first, and then off its newest count. Returns the part that was taken
+  -- off the count.
   local function take_off(state, much)
     local at, beyond = newest(state), min(state.excess, much)
     local off = min(much - beyond, state.held[at])
@@ -62,13 +63,14 @@
     return off
   end
 
-  -- Gives back what has not drained since it was charged, to the state under which it was charged. Returns how many
-  -- units, rounded up: no less is told than is given back.
+  -- Gives back units that have not drained since their charge, to the state under which they were charged. Returns how
+  -- many units, rounded up, so that the reply never says less than was given back.
   local function give_back(state, units, stamp)
     local held = state.held
     if not state.is_stored or state.most and state.ends > 0 then return 0 end
     if state.kind == GCRA then
-      -- When units were charged before the clock was set back, or the debt was cut, it is not known what has drained.
+      -- If units were charged before the clock was set back, or the debt was cut, it is not known how many have
+      -- drained.
       if state.moved or stamp > state.now + slack_us / state.tick or held[1] >= MOST then return 0 end
       local drained = max(state.now - stamp, 0) * state.a + max(held[1] - state.c, 0)
       local owed = take_off(state, max(units * state.b - drained, 0))
@@ -77,15 +79,16 @@
     return held[1] == stamp and take_off(state, units) or 0
   end
 
-  -- Gives back to a state what was charged under another policy, `from`, at an instant: no more than has drained under
-  -- neither. A state either was charged then, or began later with what `from` held. Returns whether it has changed.
+  -- Gives back to a state units that were charged under another policy, `from`, at an instant: only those that have
+  -- drained under neither policy. The state either was charged then, or began later with the count of `from`. Returns
+  -- whether it has changed.
   local function give_back_elsewhere(state, units, from, stamp, charged_us)
     local kind, a, tick = state.kind, state.a, state.tick
     local passed_us, at = max(now_us - charged_us, 0), div(charged_us, tick)
     if not state.is_stored or state.moved or state.most and state.ends > 0 or charged_us > now_us + slack_us then return end
     local size, drained = kind == GCRA and state.b or 1, kind == GCRA and (state.now - at) * a or 0
     if from.kind == GCRA then
-      -- A quotient that is rounded: a little more.
+      -- The quotient is rounded, so a little is added.
       drained = max(drained, math.ceil(passed_us / from.tick * from.a / from.b * size * (1 + 1e-9)))
     elseif not from.is_stored or from.held[1] ~= stamp then
       return
@@ -97,7 +100,7 @@
     elseif kind == FROM_FIRST then
       is_there = first <= at
     elseif kind == CALENDAR then
-      -- Windows of two lengths may end together: a charge in the longer one may lie before the shorter.
+      -- Windows of two lengths may end together. A charge in the longer one may be earlier than the shorter one.
       is_there = from.kind == CALENDAR and from.c == state.c and first == stamp
     else
       is_there = first == div(at, a)
@@ -108,7 +111,7 @@
     return true
   end
 
-  -- Gives back units that are owed now, or that the newest count has, whichever charges they are of.
+  -- Gives back units of the debt, or of the newest count, whichever charges they belong to.
   local function uncharge(state, units)
     local held, at, size = state.held, newest(state), state.kind == GCRA and state.b or 1
     if not state.is_stored or state.moved or state.most and state.ends > 0 or held[at] >= MOST then return 0 end
@@ -116,8 +119,8 @@
     return div(owed, size) + (fmod(owed, size) > 0 and 1 or 0)
   end
 
-  -- Gives back what has not drained of units that may be used since their turn, if the newest count is what it was
-  -- `left` at by their charge: then nothing was charged since. A window knows no turns.
+  -- Gives back a reservation, less the units that have drained since its turn, if nothing was charged since: the newest
+  -- count is then the one that the charge `left`. A window has no turns.
   local function undo(state, units, stamp, left)
     local held, at = state.held, newest(state)
     if state.most and state.denials > 0 then return 0 end
@@ -125,25 +128,26 @@
     if not state.is_stored or state.moved or state.most and state.ends > 0 then return 0 end
     local drained = (state.now - stamp) * state.a
     if drained >= left or held[1] ~= left - drained then return 0 end
-    -- Its turn comes when what it left is no more than the capacity; of more than that, when its place begins.
+    -- Its turn comes when the debt that it left is down to the capacity; for more units than the capacity, when the
+    -- debt before them has drained.
     local size = units * state.b
     local owed = take_off(state, max(size - max(drained - max(left - max(size, state.c), 0), 0), 0))
     return div(owed, state.b) + (fmod(owed, state.b) > 0 and 1 or 0)
   end
 
-  -- How many units a limit is charged. `charged` says whether its request and its group are admitted.
+  -- Returns the units that a limit is charged. `charged` says whether its request and its group are admitted.
   local function units_for(limit, charged)
     local state, verb = limit.state, limit.verb
     if verb == ADD or verb == RESERVE and charged then return limit.want end
     if verb == CHECK and charged then return units_of(limit.want, limit.least, limit.share, limit.room) end
     if verb ~= CHARGE then return 0 end
     if state.kind ~= GCRA then return min(limit.want, limit.room) end
-    -- A penalty charges nothing.
+    -- Nothing is charged during a penalty.
     if (state.ends or 0) > 0 then return 0 end
     return min(limit.want, div(max(deepest(state) - state.held[1], 0), state.b))
   end
 
-  -- The text of a state, and until when it counts.
+  -- Returns the text of a state, and the time until which it counts.
   local function written(state)
     local held, kind, a, mark, ends = state.held, state.kind, state.a, state.mark, 0
     if state.most then
@@ -198,7 +202,7 @@
       charge(record, state, units)
     end
     changed = changed or units > 0
-    -- What another group admits was not denied.
+    -- A group that denies only together with others counts no denial if another group admits.
     local denied = limit.denies and (limit.say ~= DENIES_TOGETHER or not admitted)
     local counts = limit.verb == CHECK or limit.verb == REFUSE or limit.verb == RESERVE
     if denied and state.most and counts then
@@ -213,12 +217,12 @@
       local first = (kind == FROM_FIRST or kind == CALENDAR) and held[1] or held[1] - state.window
       reply = bytes_of('<Bdd' .. rep('d', #held - 1), flags, units, first, unpack(held, 2))
     end
-    -- How many ticks of a penalty are left.
+    -- The reply ends with the ticks that are left of a penalty.
     return state.most and reply .. bytes_of('<d', max(state.ends - state.now, 0)) or reply
   end
 
-  -- Whether a request of several limits is admitted. Sets as `group` of each limit the first limit of its group,
-  -- whose `all` says whether all limits of the group admit.
+  -- Whether a request of several limits is admitted. Sets `group` of each limit to the first limit of its group; that
+  -- limit's `all` says whether all limits of the group admit.
   local function decide(limits)
     local group
     for i = 1, #limits do
@@ -242,8 +246,8 @@
     return admitted and (any or not together)
   end
 
-  -- What a command says of a count; nil if the key holds none. Other errors are the store's own: sent again, the command
-  -- ends the call with them.
+  -- Returns the count in a command's reply; nil if the key's value is not a count. Other errors are the store's own: the
+  -- command is sent again, which ends the call with them.
   local function number_of(...)
     local reply = redis.pcall(...)
     if type(reply) ~= 'table' then return tonumber(reply) end
@@ -252,8 +256,8 @@
     return call(...)
   end
 
-  -- A count of envoyproxy/ratelimit: no state, but a number under a key that names its window. What is no number, or
-  -- too large to count on, is told as broken, and left as it is.
+  -- Carries out a verb on a count of envoyproxy/ratelimit, which is not a state, but a number under a key that names
+  -- its window. A value that is not a number, or too large to count on, is reported as broken, and left as it is.
   local function counted(key, block)
     local _, verb, _, _, _, _, _, _, want, _, ttl_s = numbers_of(BLOCK, block)
     local count, given, text = nil, 0, function(number) return format('%.0f', number) end
@@ -262,7 +266,7 @@
     else
       local stored, broken = read(key)
       if not stored and not broken then stored = '0' end
-      -- As INCRBY reads it: neither 1.5 nor 007.
+      -- The text is read as by INCRBY, which accepts neither 1.5 nor 007.
       if stored == '0' or stored and match(stored, '^-?[1-9]%d*$') then count = tonumber(stored) end
       if count and verb ~= LOOK_AT_COUNT then given = min(want, max(count, 0)) end
       if given > 0 then count = number_of('DECRBY', key, text(given)) end

@@ -1,23 +1,23 @@
-//! [`PlanRules`]: what a denial changes under a policy, in the numbers that the script computes with.
+//! [`PlanRules`]: the changes that a denial makes under a policy, in the script's numbers.
 
 use tollgate::{Algorithm, CountDenied, Policy};
 
 use crate::error::BuildError;
 
-/// What a denial changes: see at_limit.lua.
+/// The changes that a denial makes: see at_limit.lua.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PlanRules {
-    /// Where the charge of a denial is cut; 0 if denials are not charged.
+    /// The count at which the charge of a denial is cut; 0 if denials are not charged.
     most: u64,
     /// The denials in a row that bring about a penalty; 0 if there is none.
     after: u64,
-    /// In ticks, rounded up.
+    /// The length of the penalty in ticks, rounded up.
     length: u64,
     extended: bool,
 }
 
 impl PlanRules {
-    /// The rules of a policy, if it has any. No number of them may be above `largest`.
+    /// The rules of a policy, if it has any. None of their numbers may exceed `largest`.
     pub(crate) fn new(
         policy: Policy,
         most: u128,
@@ -36,20 +36,20 @@ impl PlanRules {
         Ok(Some(Self {
             most: countable(most)?,
             after: penalty.map_or(0, |penalty| penalty.after.into()),
-            // Its end must be a number that the script can count, too.
+            // The end of the penalty must be a number that the script can count, too.
             length: countable(length * 2)? / 2,
             extended: penalty.is_some_and(|penalty| penalty.extended),
         }))
     }
 
-    /// What stands behind the five numbers of a policy in its mark.
+    /// The text behind the five numbers of a policy in its mark.
     pub(crate) fn text(self) -> String {
         let Self { most, after, length, extended } = self;
         format!("{most} {after} {length} {} ", u8::from(extended))
     }
 }
 
-/// What the newest count of a window is cut at when a denial is charged; 0 if none is.
+/// The number at which the newest count of a window is cut when a denial is charged; 0 if none is.
 pub(crate) fn largest_count(policy: Policy, limit: u64) -> u128 {
     match (policy.at_limit().count_denied, policy.algorithm()) {
         (CountDenied::No, _) => 0,
@@ -58,8 +58,8 @@ pub(crate) fn largest_count(policy: Policy, limit: u64) -> u128 {
     }
 }
 
-/// The debt in parts that the charge of a denial is cut at: one unit then waits for the longest wait; 0 if no denial
-/// is charged.
+/// The debt in parts at which the charge of a denial is cut, so that one unit waits for the policy's longest wait; 0 if
+/// no denial is charged.
 pub(crate) fn largest_debt(
     policy: Policy,
     [per_tick, per_unit, capacity]: [u64; 3],

@@ -1,14 +1,14 @@
-//! [`State`]: what a limit holds, as the script tells it.
+//! [`State`]: the state of a limit, as the script's reply has it.
 
 use crate::error::Fault;
 use crate::script::plan::{PlanKind, ScriptPlan};
 
-/// What a limit holds at the time of a reply. A window is given by how far it lies ahead of the one that the time is
-/// in: 0, unless the server's clock has been set back, and then mostly 1 (see decide.lua).
+/// The state of a limit at the time of a reply. A window is given by its distance ahead of the one that contains that
+/// time: 0, unless the server's clock has been set back, and then mostly 1 (see decide.lua).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// In parts of a unit, cut at 2^53 - 1. Only a clock that was set back a little, or what was admitted without
-    /// asking, leads so far: then nothing is admitted, and the waits that are told are too short.
+    /// The debt in parts of a unit, cut at 2^53 - 1. It gets so large only by a clock that was set back a little, or by
+    /// units that were admitted without asking. Nothing is admitted then, and the reported waits are too short.
     Gcra {
         debt: u64,
     },
@@ -21,7 +21,7 @@ pub(crate) enum State {
         start: u64,
         count: u64,
     },
-    /// When the window ends, in microseconds.
+    /// The end of the window, in microseconds.
     Calendar {
         ends: u64,
         count: u64,
@@ -36,20 +36,20 @@ pub(crate) enum State {
         ahead: u64,
         counts: Vec<u64>,
     },
-    /// Units in the window, the ticks until the cost that was asked fits, and the tick of the newest unit.
+    /// The units in the window, the ticks until the cost that was asked for fits, and the tick of the newest unit.
     Log {
         used: u64,
         wait: u64,
         newest: u64,
     },
-    /// For so many ticks more all is denied, whatever the limit holds.
+    /// All requests are denied for this many ticks more, whatever the limit's state.
     Penalised {
         ticks: u64,
     },
 }
 
 impl State {
-    /// Reads as many numbers as a state of this policy has.
+    /// Reads the numbers of a state of this policy.
     pub(crate) fn read(
         plan: &ScriptPlan,
         mut next: impl FnMut() -> Result<u64, Fault>,
@@ -101,7 +101,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever a server answers is refused or understood: no panic, no overflow.
+        /// Any answer of a server is refused or understood: no panic, no overflow.
         #[test]
         fn any_reply_is_refused_or_answered(
             numbers in numbers(),
@@ -124,7 +124,7 @@ mod tests {
             let plan = ScriptPlan::new(policy.parse().unwrap()).unwrap();
             let parts = vec![ScriptPart::new(Vec::new(), plan, Units::exactly(1))];
             let ask = ScriptRequest { verb: ScriptVerb::Check, parts };
-            // Replies of the right length, so that the test reaches more than the length.
+            // The replies have the right length, so that the test reaches more than the check of the length.
             let held = match plan.kind {
                 PlanKind::Gcra { .. } => 1 + usize::from(plan.rules.is_some()),
                 PlanKind::Segmented { .. } => 7,

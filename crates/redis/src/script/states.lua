@@ -1,11 +1,11 @@
--- What a key stores: its states, brought to the present. From at_limit.lua up to `return together` of request.lua it is
--- the body of one function, `others`, which is called when a call first needs it: to make a dozen functions takes the
--- server as long as several decisions.
+-- The states that a key stores, brought to the present. The text from at_limit.lua up to `return together` of
+-- request.lua is the body of one function, `others`, which runs when a call first needs it: making a dozen functions
+-- takes the server as long as several decisions.
 
   local gmatch, rep = string.gmatch, string.rep
   local rules, log
 
-  -- Adds the numbers of a text to `found`; nil if the text is anything else.
+  -- Adds the numbers of a text to `found` and returns it; nil if the text has anything else.
   local function numbers(text, found)
     if not find(text, '^[%d ]+$') then return nil end
     for number in gmatch(text, '%d+') do
@@ -16,17 +16,17 @@
     return found
   end
 
-  -- What the last number of a policy may be: a capacity, a rounding, segments, which windows of the calendar, or nothing.
+  -- The maximum of a policy's last number: a capacity, a rounding, segments, the kind of calendar windows, or nothing.
   local MOST_OF_C = { [GCRA] = MOST, [FIXED] = 0, [FROM_FIRST] = 0, [SLIDING] = 2, [SEGMENTED] = 64, [CALENDAR] = 8 }
 
-  -- Whether a state of this kind is stored as so many numbers.
+  -- Whether a state of this kind is stored as `count` numbers.
   local function is_length(kind, c, count)
     if kind == GCRA then return count >= 2 and count <= 4 end
     if kind == SLIDING then return count == 3 or count == 4 end
     return count == (kind == SEGMENTED and c + 1 or 2)
   end
 
-  -- The tick from which on a window counts for nothing, by the first number that it holds.
+  -- Returns the tick from which on a window counts for nothing, by its first stored number.
   local function over_at(state, first)
     local kind, a = state.kind, state.a
     if kind == CALENDAR then return first end
@@ -43,7 +43,7 @@
   --   CALENDAR    limit b, windows c;             holds the end of the window, count
   -- GCRA and SLIDING also have an `excess`, see decide.lua: of the debt, and of the current count. The others need none:
   -- however large a count is, it is gone when its window is.
-  -- `stored` is what was held when it was stored, nil if that was nothing.
+  -- `stored` has the numbers that were stored, nil if there were none.
   local function stand(state, stored)
     local kind, a, c = state.kind, state.a, state.c
     if kind == CALENDAR then
@@ -62,7 +62,7 @@
         excess = held[1] > 0 and stored[4]
       end
     elseif stored then
-      -- Whether the clock was set back since.
+      -- The clock may have been set back since.
       local slack = slack_us / state.tick
       moved = (kind == FROM_FIRST and stored[1] or (stored[1] - 1) * a) > now + slack
       if moved then stored[1] = window + 1 end
@@ -71,7 +71,7 @@
     elseif kind == FIXED then
       held = stored and stored[1] >= window and stored or { window, 0 }
     elseif kind == FROM_FIRST then
-      -- None opens before the last one, whose units may all have been given back.
+      -- No window opens before the last one, even if all units of that were given back.
       held = stored and stored[2] > 0 and now < stored[1] + a and stored or { max(now, stored and stored[1] or 0), 0 }
     elseif kind == SLIDING then
       held = { window, 0, 0 }
@@ -90,12 +90,12 @@
     return state
   end
 
-  -- The index of the count that grows.
+  -- Returns the index of the count that grows.
   local function newest(state)
     return state.kind == GCRA and 1 or state.kind == SLIDING and 3 or 2
   end
 
-  -- Units that are used, rounded up.
+  -- Returns the used units, rounded up.
   local function used_of(state)
     local held, a, b, c, kind = state.held, state.a, state.b, state.c, state.kind
     if kind == GCRA then return div(held[1], b) + (fmod(held[1], b) > 0 and 1 or 0) end
@@ -111,7 +111,7 @@
     return used
   end
 
-  -- How many units fit, and whether `least` fit. In a penalty nothing does.
+  -- Returns how many units fit, and whether `least` units do. In a penalty nothing fits.
   local function room_in(state, least)
     if state.most and state.ends > 0 then return 0, false end
     if state.kind == GCRA then return room_of(state.held[1], state.b, state.c, least) end
@@ -120,28 +120,29 @@
     return room, used <= state.b and least <= room
   end
 
-  -- At least the parts x * y / z, for x below z, and at most five more.
+  -- Returns at least x * y / z, for x below z, and at most five more.
   local function share_of(x, y, z)
     local product = x * y
     if product > MOST then return min(math.ceil(x / z * y) + 2, y) end
     return div(product, z) + (fmod(product, z) > 0 and 1 or 0)
   end
 
-  -- Lets the newest count of a state (GCRA: the debt) be so much, by what another policy has admitted.
+  -- Sets the newest count of a state (GCRA: the debt) for units that another policy has admitted. What exceeds `most`
+  -- becomes excess.
   local function hold(state, most, much)
     local at = newest(state)
     state.held[at] = min(much, (state.kind == GCRA or state.kind == SLIDING) and most or MOST)
     state.excess = min(state.excess + much - state.held[at], MOST)
   end
 
-  -- Lets a new state begin with what another holds. A window of the same length goes on; otherwise the units used under
-  -- the other policy count as used just now.
+  -- Lets a new state begin with the units of another. A window of the same length goes on; otherwise the units used
+  -- under the other policy count as used just now.
   local function carry(state, other)
     local kind, held = state.kind, other.held
     local is_alike = kind == other.kind and state.a * state.tick == other.a * other.tick
       and (kind ~= SEGMENTED and kind ~= CALENDAR or state.c == other.c) and (kind ~= FROM_FIRST or state.tick == other.tick)
     stand(state)
-    -- So many parts of the other's unit, or units, in those of this state.
+    -- Converts parts of the other's unit, or units, into those of this state.
     local function converted(much)
       local size, to = other.kind == GCRA and other.b or 1, kind == GCRA and state.b or 1
       return div(much, size) * to + share_of(fmod(much, size), to, size)
@@ -152,7 +153,7 @@
     elseif kind == GCRA then
       hold(state, state.c, used_of(other) * state.b)
     elseif is_alike then
-      -- Where another policy asked, a window of the calendar that is over is not known to be followed by this one.
+      -- If another policy asked, the other state's calendar window may be over, and not yet replaced by this one.
       if kind ~= CALENDAR or held[1] >= state.held[1] then
         state.held = { unpack(held) }
         if kind == SLIDING then
@@ -166,7 +167,7 @@
     if state.most then rules.carry(state, other) end
   end
 
-  -- A state that could not be read counts as full.
+  -- Fills a state, since one that could not be read counts as full.
   local function fill(state)
     stand(state)
     state.held[newest(state)] = state.kind == GCRA and state.c or state.b
@@ -178,12 +179,12 @@
     return sum == 0
   end
 
-  -- A state is over when it has drained and is not the one that is asked.
+  -- Whether a state is over: it has drained, and is not the one that is asked.
   local function is_over(state)
     return not state.is_asked and is_idle(state) and (state.ends or 0) == 0
   end
 
-  -- A state of the policy that these numbers name: what it holds is not set yet.
+  -- Returns a state of the policy that these numbers name, without its counts.
   local function policy_of(mark, found)
     local kind, tick, a, b, c = unpack(found, 1, 5)
     local state = { mark = mark, kind = kind % RULED, tick = tick, a = a, b = b, c = c }
@@ -194,7 +195,7 @@
     return state
   end
 
-  -- The state in a text that the key stores; nil if it is none.
+  -- Returns the state in a text that the key stores; nil if the text is not a state.
   local function state_in(text)
     local stored = numbers(text, {})
     if not stored then return nil end
@@ -212,7 +213,7 @@
     return stand(state, { unpack(stored, first) })
   end
 
-  -- All that a key stores: its states, the one asked last first.
+  -- Reads the states that a key stores, the last used one first.
   local function look(key)
     local record = { key = key, asked = 0, admits = true }
     local text, broken = read(key)
@@ -228,7 +229,8 @@
     return record
   end
 
-  -- The largest limit of a key may not be forgotten, see decide.lua. Of the others the one that was asked longest ago is.
+  -- Removes a state from a key that has too many. The largest limit must not be forgotten, see decide.lua; of the others,
+  -- the one used longest ago is.
   local function forget_one(record)
     local function limit_of(state) return state.kind == GCRA and state.c / state.b or state.b end
     local largest = 1
@@ -239,8 +241,8 @@
     table.remove(record, largest == #record and #record - 1 or #record)
   end
 
-  -- The state of a key under one policy, which becomes its first. A new one begins after the state by which the most
-  -- is spent. A verb that only gives back (`is_brief`) begins none.
+  -- Returns the state of a key under one policy, and puts it first. A new state begins with the units of the state
+  -- under which the most are spent. A verb that only gives back (`is_brief`) stores no new state.
   local function state_of(record, state, is_brief)
     state.is_asked = true
     for i = 1, #record do

@@ -1,4 +1,4 @@
-//! [`StateView`]: a state at a time, and all answers that follow from it.
+//! [`StateView`]: a state at a certain time, and all answers that follow from it.
 
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ impl StateView<'_> {
         }
     }
 
-    /// How long until what was reserved last may be used: until the debt is no more than the capacity. A window admits
-    /// what may be used at once.
+    /// The time until the last reservation may be used, that is until the debt is no more than the capacity. Units that
+    /// a window admits may be used at once.
     pub(crate) fn turn_us(&self) -> u64 {
         match self.state {
             State::Gcra { .. } => self.ready_us(0) - self.now_us,
@@ -55,7 +55,7 @@ impl StateView<'_> {
         }
     }
 
-    /// The count that a charge has raised last; under GCRA the debt in parts.
+    /// The newest count, which a charge raises; under GCRA the debt in parts.
     pub(crate) fn newest(&self) -> u64 {
         match self.state {
             State::Gcra { debt } => *debt,
@@ -68,8 +68,8 @@ impl StateView<'_> {
         }
     }
 
-    /// How much of what is owed already can be charged: GCRA goes into debt as far as its debt can be counted until it
-    /// has drained, a window takes what fits.
+    /// The number of these units, owed already, that can be charged. GCRA goes into debt as far as the debt can be
+    /// counted until it has drained; a window takes as many as fit.
     pub(crate) fn chargeable(&self, units: u64) -> u64 {
         match (self.plan.kind, self.state) {
             (PlanKind::Gcra { per_tick, per_unit, .. }, State::Gcra { debt }) => {
@@ -83,7 +83,7 @@ impl StateView<'_> {
     }
 
     /// The first instant, from now on, at which `cost` is admitted; in microseconds of the server's clock.
-    /// `cost` is at most the limit; of a log, it is the limit or what was asked.
+    /// `cost` is at most the limit; for a log, it is the limit or the cost that was asked for.
     pub(crate) fn ready_us(&self, cost: u64) -> u64 {
         let now = self.plan.tick(self.now_us);
         let spare = self.plan.limit - cost;
@@ -119,7 +119,7 @@ impl StateView<'_> {
             }
             (_, State::Penalised { ticks }) => now.saturating_add(*ticks),
             (_, State::Log { used, .. }) if *used <= spare => now,
-            // All of it, or what was asked, which told how long it waits.
+            // The cost is the whole limit, or the one that was asked for, whose wait the reply has.
             (PlanKind::Log { window }, State::Log { newest, .. }) if spare == 0 => {
                 newest.saturating_add(window)
             }
@@ -135,8 +135,8 @@ impl StateView<'_> {
         now: u64,
         [ahead, previous, current, window]: [u64; 4],
     ) -> u64 {
-        // In this window, if only the previous count stands in the way; in the next, where the current count has
-        // become the previous one; or after that.
+        // The cost fits in this window, if only the previous count stands in the way; in the next one, where the
+        // current count has become the previous one; or after that.
         let here = spare.checked_sub(current).and_then(|spare| self.shrinks_in(previous, spare));
         match (here, self.shrinks_in(current, spare)) {
             (Some(0), _) => now,
@@ -146,8 +146,8 @@ impl StateView<'_> {
         }
     }
 
-    /// How far into the next window a window's count weighs no more than `spare`; `None` if it weighs more to the
-    /// end.
+    /// The ticks into the next window after which this window's count weighs no more than `spare`; `None` if it weighs
+    /// more to the end.
     fn shrinks_in(&self, count: u64, spare: u64) -> Option<u64> {
         let PlanKind::Sliding { window, rounding } = self.plan.kind else { return None };
         if count <= spare {
@@ -162,7 +162,7 @@ impl StateView<'_> {
         Some(window - covered)
     }
 
-    /// Ticks into the window in force.
+    /// The ticks since the window in force began.
     fn elapsed(&self) -> u64 {
         match (self.plan.kind, self.state) {
             (PlanKind::Sliding { window, .. }, State::Sliding { ahead: 0, .. }) => {
@@ -172,7 +172,7 @@ impl StateView<'_> {
         }
     }
 
-    /// What a refund has to name of a charge: when, or in which window, it was made.
+    /// The stamp by which a refund names a charge: the tick or the window in which it was made.
     pub(crate) fn stamp(&self) -> u64 {
         let now = self.plan.tick(self.now_us);
         match (self.plan.kind, self.state) {
@@ -190,12 +190,12 @@ impl StateView<'_> {
         }
     }
 
-    /// Whether its window of the calendar is over, so that the store has to be asked for the end of the next.
+    /// Whether the state's calendar window is over, so that the store has to be asked for the end of the next.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Calendar { ends, .. } if self.now_us >= *ends)
     }
 
-    /// When the window in force ends. From then on the units that were charged no longer count in it. `None` for
+    /// The end of the window in force. From then on the units charged in it no longer count as its own. `None` for
     /// `gcra` and logs, which have no such windows.
     pub(crate) fn turns_us(&self) -> Option<u64> {
         let now = self.plan.tick(self.now_us);
@@ -211,7 +211,7 @@ impl StateView<'_> {
         Some(self.plan.micros(tick))
     }
 
-    /// The answer to a look, where this node holds units that the store counts as spent: would `cost` be admitted?
+    /// The answer to a look, if this node's leases have units that the store counts as spent: would `cost` be admitted?
     /// `admits` is the store's answer, without the units held here.
     pub(crate) fn told_beside(&self, held: u64, admits: bool, cost: u64) -> Told {
         let limit = self.plan.limit;
@@ -223,7 +223,7 @@ impl StateView<'_> {
         Told { remaining, retry_after: Duration::from_micros(retry_after), ..told }
     }
 
-    /// The figures of a decision. `cost` is what was charged, or what was asked for and denied.
+    /// The figures of a decision. `cost` is the cost that was charged, or that was asked for and denied.
     pub(crate) fn told(&self, allowed: bool, cost: u64) -> Told {
         let until = |at_us: u64| Duration::from_micros(at_us.saturating_sub(self.now_us));
         let limit = self.plan.limit;
@@ -242,7 +242,7 @@ impl StateView<'_> {
     }
 }
 
-/// The start of the window that lies `ahead` of the one that holds `now`.
+/// The start of the window that lies `ahead` of the one that contains `now`.
 fn start(now: u64, window: u64, ahead: u64) -> u64 {
     (now / window).saturating_add(ahead).saturating_mul(window)
 }
@@ -296,8 +296,7 @@ mod tests {
         assert_eq!([told(0, true, 10), told(0, true, 11)], [(false, 10, 2, 30), (false, 11, 2, 0)]);
         let retry_s = |allowed, cost| view.told(allowed, cost).retry_after.as_secs();
         assert_eq!([retry_s(true, 3), retry_s(false, 10), retry_s(false, 11)], [0, 30, 0]);
-        // A unit that is held need not come back first: of 3 units the store must have 2, and it has 1, at 10 a
-        // second.
+        // A unit in a lease need not come back first: of 3 units the store must have 2, and it has 1, at 10 a second.
         let plan = ScriptPlan::new("10/s".parse().unwrap()).unwrap();
         let state = State::Gcra { debt: 900_000 };
         let view = StateView { plan: &plan, state: &state, now_us: 0 };

@@ -2,20 +2,20 @@
 
 use tollgate::Quota;
 
-/// What has been admitted, and the most that may have been.
+/// The admitted units, and the bound on them.
 #[derive(Debug)]
 pub(super) struct Audit {
     count: i128,
     unit: i128,
     nodes: i128,
     burst: i128,
-    /// Units that the store charged, spent at once or in leases.
+    /// The units that the store charged, spent at once or in leases.
     pub(super) by_store: u64,
     pub(super) by_shares: u64,
-    /// Units that the store forgot.
+    /// The units that the store forgot.
     pub(super) lost: u64,
-    /// The least value so far of: units that the store had charged by an instant, and those in leases, less what had
-    /// drained by then.
+    /// The least value so far of this sum at an instant: the units that the store had charged, plus those in leases,
+    /// less those that had drained.
     floor: i128,
     pub(super) violation: Option<String>,
 }
@@ -36,18 +36,18 @@ impl Audit {
         }
     }
 
-    /// What drains of the whole limit in this time, in parts.
+    /// The parts of the whole limit that drain in this time.
     fn drained(&self, ns: u64) -> i128 {
         self.count * self.nodes * i128::from(ns)
     }
 
-    /// An interval may begin here, with `held` units in leases.
+    /// Notes that an interval may begin here, with `held` units in leases.
     pub(super) fn begin(&mut self, now_ns: u64, held: u64) {
         let here = i128::from(self.by_store + held) * self.unit - self.drained(now_ns);
         self.floor = self.floor.min(here);
     }
 
-    /// Checks what the store has admitted. The server's clock counts microseconds, so it may be one ahead.
+    /// Checks the units that the store has admitted. The server's clock counts microseconds, so it may be one ahead.
     pub(super) fn look(&mut self, now_ns: u64, is_calm: bool) {
         let admitted = i128::from(self.by_store) * self.unit;
         let tick = self.drained(1_000);
@@ -64,10 +64,10 @@ impl Audit {
         }
     }
 
-    /// Checks what one node has admitted by its share, in all its time of isolation.
+    /// Checks the units that one node has admitted by its share, in all its time of isolation.
     pub(super) fn look_at_share(&mut self, spent: u64, lives: u64, isolated_ns: u64) {
         let budget = (self.burst / self.nodes).max(1) * i128::from(lives);
-        // One tick of the limiter, at most 1/256 of a unit, for each life of the node.
+        // Each life of the node may add one tick of the limiter, at most 1/256 of a unit.
         let tick = self.unit / 256 * i128::from(lives);
         let regained = self.count * i128::from(isolated_ns) + tick;
         if i128::from(spent) * self.unit > budget * self.unit + regained {
@@ -75,7 +75,7 @@ impl Audit {
         }
     }
 
-    /// The most that the store may have admitted.
+    /// The most units that the store may have admitted.
     pub(super) fn bound(&self, now_ns: u64) -> u64 {
         let most = self.burst + (self.drained(now_ns) / self.unit);
         u64::try_from(most).unwrap() + self.lost

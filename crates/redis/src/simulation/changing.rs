@@ -1,8 +1,9 @@
-//! Worlds in which the policy changes: nodes load the new rules one after the other, or go back to the old ones.
+//! Simulates worlds in which the policy changes: nodes load the new rules one after the other, or go back to the old
+//! ones.
 //!
-//! The nodes run the product's holdings, and limiters of both policies ask for one. Only the store is simulated (see
-//! states.rs). Every charge is checked: let all that was charged drain at the fastest rate of the policies that were asked so
-//! far; then what is owed never exceeds the largest of their bursts.
+//! The nodes run the product's holdings, and limiters of both policies share one. Only the store is simulated (see
+//! states.rs). Every charge is checked: if all charges drained at the fastest rate of the policies used so far, the debt
+//! would never exceed the largest of their bursts.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -39,9 +40,9 @@ struct ChangeWorld {
     /// The policy of each node, and its holding.
     nodes: Vec<(usize, Holding)>,
     key: SimulatedKey,
-    /// What is owed of all that was charged, in units of 2^-40, and when that was computed.
+    /// The debt of all charges, in parts of 2^-40 units, and the time when it was computed.
     owed: (u128, u64),
-    /// What could drain by then, and by the time of each charge.
+    /// The parts that could drain by then, and by the time of each charge.
     drained: u128,
     drained_by: BTreeMap<u64, u128>,
     /// The fastest rate and the largest burst of the policies that were asked.
@@ -62,8 +63,8 @@ impl ChangeWorld {
             random % below
         };
         let count = 2 + draw(20);
-        // Two policies to six, more than a key keeps: a tighter one, a wider one, or one that is tighter in rate or burst and
-        // wider in the other.
+        // There are two to six policies, and six are more than a key keeps. Some are tighter, some are wider, and some are
+        // tighter in rate or burst and wider in the other.
         let plans = (0..2 + draw(5)).map(|era| {
             let (rate, burst) = (5 + draw(1_000), 1 + draw(500));
             let plan = ScriptPlan::new(format!("{rate}/s burst {burst}").parse().unwrap()).unwrap();
@@ -134,7 +135,7 @@ impl ChangeWorld {
                 } else if units == 0 {
                     holding.denied(terms, want.least, beyond, 0, now_ns);
                 } else {
-                    // The store charged it when it was asked.
+                    // The store charged the lease when it was asked.
                     let charged_us = asked_ns / 1_000;
                     let stamp = self.plans[policy].0.tick(charged_us);
                     let grant =
@@ -159,7 +160,7 @@ impl ChangeWorld {
             Spend::Ask(want) | Spend::Spent { more: Some(want), .. } => want,
             _ => return,
         };
-        // The script runs in an instant: only the way back takes time.
+        // The script runs in an instant, and only the way back takes time.
         let (units, state) = self.key.charge(&plan, want, now_ns / 1_000);
         self.drain();
         self.rate = self.rate.max(plan.policy().quota().count().into());
@@ -185,7 +186,7 @@ impl ChangeWorld {
         self.returned += units;
     }
 
-    /// Drains by the store's clock, with each rounding up to a part of 2^-40.
+    /// Drains the debt by the store's clock. Each rounding is up to a part of 2^-40.
     fn drain(&mut self) {
         let now_us = self.now_ns / 1_000;
         let drained = ((self.rate * u128::from(now_us - self.owed.1)) << 40).div_ceil(1_000_000);
@@ -194,7 +195,7 @@ impl ChangeWorld {
         self.drained_by.insert(now_us, self.drained);
     }
 
-    /// Checks what is owed of all that was charged.
+    /// Enters a charge, and checks the debt of all charges.
     fn charged(&mut self, units: u64) {
         self.units += units;
         self.owed.0 += u128::from(units) << 40;

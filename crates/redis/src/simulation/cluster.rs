@@ -1,8 +1,8 @@
-//! How the keys of one domain lie on 100 nodes of a cluster, and what each node has to do: the figures of
-//! docs/scale.md come from this test.
+//! Computes how the keys of one domain are spread over 100 nodes of a cluster, and the load of each node. The figures
+//! of docs/scale.md come from this test.
 //!
-//! `TOLLGATE_KEYS=1000000000 cargo test --release -p tollgate-redis simulation::cluster -- --nocapture` places as many
-//! keys as that; without the variable it is a thousandth of them.
+//! `TOLLGATE_KEYS=1000000000 cargo test --release -p tollgate-redis simulation::cluster -- --nocapture` places that
+//! many keys; without the variable, a thousandth of them.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -15,7 +15,7 @@ use crate::store::backoff::mixed;
 
 const NODES: usize = 100;
 const ALL_KEYS: u64 = 1_000_000_000;
-/// What a key takes in a redis-server: see docs/scale.md.
+/// The bytes of a key in a redis-server: see docs/scale.md.
 const BYTES_OF_A_KEY: u64 = 209;
 
 fn placed() -> u64 {
@@ -32,7 +32,7 @@ impl Domain {
         Self(StoredKeys::new("tollgate", "shop", "remote_address", &plan))
     }
 
-    /// The slot of the n-th client. Addresses are in no order, and none is there twice.
+    /// The slot of the n-th client. The addresses are in no order, and all different.
     fn slot(&self, n: u64) -> usize {
         let n = u32::try_from(n).unwrap();
         let client = Ipv4Addr::from_bits(n.wrapping_mul(0x9e37_79b1)).to_string();
@@ -40,7 +40,8 @@ impl Domain {
     }
 }
 
-/// Each node has as many slots as any other, or one more, side by side, as `redis-cli --cluster create` gives them.
+/// The node of a slot. Each node has a range of slots, all equally long or one longer, as `redis-cli --cluster create`
+/// assigns them.
 fn node_of(slot: usize) -> usize {
     slot * NODES / usize::from(SLOTS)
 }
@@ -68,7 +69,7 @@ fn the_keys_of_a_domain_are_spread_evenly_over_a_hundred_nodes() {
         gigabytes(most),
     );
     for (count, slots) in of_nodes.into_iter().zip(slots) {
-        // No more than five standard deviations off what is expected if each key chooses its slot at random.
+        // The count is within five standard deviations of the expectation if each key chooses its slot at random.
         let expected = keys as f64 * slots as f64 / f64::from(SLOTS);
         let off = (count as f64 - expected).abs();
         assert!(off < 5.0 * expected.sqrt(), "{count} keys in {slots} slots, {expected} expected");
@@ -76,12 +77,13 @@ fn the_keys_of_a_domain_are_spread_evenly_over_a_hundred_nodes() {
     }
 }
 
-/// A second of 1e6 requests for 1e9 keys, evenly, or as the popularity of clients is: the n-th most popular one is
-/// asked for a n-th as often as the first.
+/// Simulates a second with 1e6 requests for 1e9 keys, spread evenly or by popularity: the n-th most popular client
+/// makes an n-th of the first one's requests.
 #[test]
 fn a_million_requests_a_second_are_ten_thousand_calls_for_each_node() {
     const REQUESTS: u64 = 1_000_000;
-    /// Nodes that ask. A key that is asked for more often costs this many calls a second in leases.
+    /// The nodes that ask, and their load. With leases, a key that is asked for more often costs no more than this
+    /// world's calls a second.
     const ASKING: WorldSize = WorldSize { nodes: 50, rate: 10_000, load: 20 };
     let leased = run(Setup::scaled(1, ASKING)).calls / 2;
     let domain = Domain::new();

@@ -1,9 +1,9 @@
-//! Worlds of mode `async`: nodes that decide by their counts and report them in the background.
+//! Simulates mode `async`: nodes decide by their counts and report them in the background.
 //!
 //! The nodes run the product's cells. The store is simulated, for `gcra`, and so are messages that are late or lost,
-//! nodes that are cut off, and nodes that die with what they had not reported. Every admission is checked: what is
-//! owed of all that was admitted may exceed the burst only by what the nodes have not reported, what was reported
-//! within two intervals, and what had not been reported by nodes that died.
+//! nodes that are cut off, and nodes that die before they report. Every admission is checked: the debt of all admitted
+//! units may exceed the burst only by the units that nodes have not reported, those reported within two intervals, and
+//! those that nodes had not reported when they died.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -26,11 +26,11 @@ const DEADLINE_NS: u64 = 15 * MS;
 enum CountFlaw {
     /// A report that was not answered is forgotten.
     NotRepeated,
-    /// A node goes on by what it knows, however old that is.
+    /// A node goes on deciding by its count, however old that is.
     NeverStale,
     /// The store charges no more than fits.
     Clamped,
-    /// What is learnt counts as known from when it came, not from when it was asked for.
+    /// An answer counts as fresh from when it came, not from when it was asked for.
     FreshFromReply,
 }
 
@@ -41,7 +41,7 @@ enum CountEvent {
     Tick(usize),
     /// A message is at the store: a check of one unit, or a report of some units.
     Asked(usize, u64, Message),
-    /// The reply, with what was owed when it was written, and when that was by the store's clock.
+    /// A reply is at the node. It has the debt when it was written, and that time by the store's clock.
     Replied(usize, u64, Message, [u64; 2]),
     /// The deadline of a message has passed.
     Due(usize, u64, Message),
@@ -59,9 +59,9 @@ enum Message {
 struct CountNode {
     cell: Option<CountCell>,
     reachable: bool,
-    /// The messages whose replies are waited for, and when each was sent.
+    /// The messages whose replies are waited for, each with the time when it was sent.
     waits: Vec<(u64, u64)>,
-    /// Units that were reported to the store, and when.
+    /// The units that were reported to the store, each with the time.
     reported: VecDeque<(u64, u64)>,
 }
 
@@ -76,12 +76,13 @@ struct CountWorld {
     events: BinaryHeap<Reverse<(u64, usize)>>,
     pending: Vec<CountEvent>,
     nodes: Vec<CountNode>,
-    /// When all that the store knows of will have drained, in parts since time 0.
+    /// The instant when all units that the store has counted will have drained, as the number of parts that drain from
+    /// time 0 until then.
     tat: u128,
-    /// The same for all that was admitted.
+    /// The same for all admitted units.
     owed: u128,
     messages: u64,
-    /// Units that were not reported by nodes that died.
+    /// The units that nodes had not reported when they died.
     dead: u64,
     outcome: CountOutcome,
 }
@@ -93,7 +94,7 @@ struct CountOutcome {
     by_store: u64,
     crashes: u64,
     lost: u64,
-    /// The most units by which the burst was exceeded, and how many would have been allowed then.
+    /// The most units by which the burst was exceeded, and the allowed excess at that time.
     over: u64,
     slack: u64,
 }
@@ -108,7 +109,7 @@ impl CountWorld {
         let (count, rate) = (2 + draw(20), [20, 100, 1_000][usize::try_from(draw(3)).unwrap()]);
         let burst = [1, 5, rate / 5, rate][usize::try_from(draw(4)).unwrap()].max(1);
         let interval_ns = [10, 50, 100][usize::try_from(draw(3)).unwrap()] * MS;
-        // All nodes ask for half of the limit up to eight times as much.
+        // Together the nodes ask for half of the limit up to eight times the limit.
         let gap_ns = 10_000_000_000 * count / (rate * (5 + draw(75)));
         let plan = ScriptPlan::new(Policy::from(Quota::per_second(rate).burst(burst))).unwrap();
         let node = |_| CountNode { reachable: true, ..CountNode::default() };
@@ -228,7 +229,7 @@ impl CountWorld {
         }
     }
 
-    /// What the script does. Returns what is owed then.
+    /// Does what the script does. Returns the debt afterwards.
     fn carry_out(&mut self, node: usize, message: Message) -> u64 {
         let (_, per_unit, capacity) = self.numbers();
         let now = self.now();
@@ -275,7 +276,7 @@ impl CountWorld {
         let Some(cell) = &mut self.nodes[node].cell else { return };
         if let Message::Report(_) = message {
             if self.flaw == Some(CountFlaw::NotRepeated) {
-                // As if the report had been heard, and the reply said nothing.
+                // The node goes on as if the report had been counted, and the reply were empty.
                 cell.reported(
                     (&self.plan, 0),
                     &ScriptReply { now_us: 0, admitted: true, parts: vec![] },
@@ -287,7 +288,7 @@ impl CountWorld {
         }
     }
 
-    /// Stops waiting for a reply; returns when its message was sent.
+    /// Stops waiting for a reply; returns the time when its message was sent.
     fn answered(&mut self, node: usize, number: u64) -> Option<u64> {
         let waits = &mut self.nodes[node].waits;
         let index = waits.iter().position(|(waited, _)| *waited == number)?;
@@ -309,7 +310,7 @@ impl CountWorld {
         }
     }
 
-    /// Counts an admitted unit, and checks what is owed of all that was admitted.
+    /// Counts an admitted unit, and checks the debt of all admitted units.
     fn admit(&mut self) {
         let (_, per_unit, capacity) = self.numbers();
         let now = self.now();

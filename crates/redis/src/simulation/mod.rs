@@ -2,9 +2,9 @@
 //!
 //! The nodes run the code of the product: holdings of leases, shares, isolation clocks, backoff. The rest of the
 //! world is simulated: a server that computes what the script does, messages that are late or lost, partitions,
-//! pauses, and crashes of nodes and of the server. With every admission bound D1 is checked.
+//! pauses, and crashes of nodes and of the server. Bound D1 is checked at every admission.
 //!
-//! `TOLLGATE_SEEDS=10000 cargo test --release -p tollgate-redis simulation` runs as many worlds.
+//! `TOLLGATE_SEEDS=10000 cargo test --release -p tollgate-redis simulation` runs that many worlds.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -21,7 +21,7 @@ mod world;
 
 use world::{LeaseFlaw, LeaseOutcome, Setup, run};
 
-/// Each run of the tests simulates some worlds, or as many as are asked for.
+/// The number of worlds in a run of the tests: a few, or as many as the variable says.
 fn seeds() -> u64 {
     std::env::var("TOLLGATE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
@@ -40,7 +40,7 @@ fn bad_input_38_bound_d1_holds_in_every_world() {
     for (seed, outcome) in outcomes.iter().enumerate() {
         assert_eq!(outcome.violation, None, "seed {seed}");
     }
-    // The faults did happen: a bound under no strain proves nothing.
+    // Checks that the faults did happen, since a bound without any strain proves nothing.
     let worlds = outcomes.len();
     println!(
         "{worlds} worlds, {} nodes, {} requests, {} admitted ({} by shares), {} calls, \
@@ -66,7 +66,7 @@ fn bad_input_38_bound_d1_holds_in_every_world() {
     }
 }
 
-/// In any interval leases add no more than the units that were in them when it began.
+/// In any interval, leases add at most the units that were in them when it began.
 #[test]
 fn without_faults_nothing_is_added_but_the_units_in_leases() {
     let outcomes = all(Setup::calm);
@@ -76,13 +76,13 @@ fn without_faults_nothing_is_added_but_the_units_in_leases() {
     }
 }
 
-/// When four times the limit is asked for, at least 99 % of the limit is admitted.
+/// When the nodes ask for four times the limit, at least 99 % of the limit is admitted.
 #[test]
 fn without_faults_the_limit_is_used_up() {
     let outcomes = all(Setup::saturated);
     for (seed, outcome) in outcomes.iter().enumerate() {
         let LeaseOutcome { admitted, bound, held, nodes, .. } = outcome;
-        // Every node may have been charged a unit that has not arrived yet.
+        // For every node, a unit may have been charged that has not arrived yet.
         let used = admitted + held + nodes;
         assert!(used * 100 >= bound * 99, "seed {seed}: {used} of {bound}, {nodes} nodes");
     }

@@ -1,4 +1,4 @@
-//! A node: the product's own parts, with a clock that drifts and a link that fails.
+//! A node, made of the product's own parts, with a clock that drifts and a link that fails.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Waiter {
     pub(super) came_ns: u64,
 }
 
-/// What a node asks the world to do.
+/// A wish of a node, which the world carries out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeWish {
     /// Send a request for a lease.
@@ -38,15 +38,15 @@ pub(super) struct LeaseNode {
     backoff: Backoff,
     terms: Terms,
     pub(super) waiters: Vec<Waiter>,
-    /// The number of the request for a lease that is under way, and when it was sent.
+    /// The number of the request for a lease that is under way, and the time when it was sent.
     pub(super) asking: Option<(u64, u64)>,
     asked: u64,
     missed: u32,
-    /// By how many millionths its clock is fast or slow.
+    /// The millionths by which its clock is fast or slow.
     drift_ppm: i64,
     pub(super) reachable: bool,
     pub(super) by_share: u64,
-    /// How often the process was started: each life has a share of its own.
+    /// The number of starts of the process. Each life has a share of its own.
     pub(super) lives: u64,
     isolated_before: Duration,
 }
@@ -57,7 +57,7 @@ fn origin() -> Instant {
     *ORIGIN.get_or_init(Instant::now)
 }
 
-/// What became of the requests that were decided at one moment.
+/// The outcomes of the requests that were decided at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     pub(super) by_store: u64,
@@ -87,7 +87,7 @@ impl LeaseNode {
         }
     }
 
-    /// What its own clock reads.
+    /// The reading of the node's own clock.
     fn clock(&self, now_ns: u64) -> u64 {
         let drift = i128::from(now_ns) * i128::from(self.drift_ppm) / 1_000_000;
         u64::try_from(i128::from(now_ns) + drift).unwrap()
@@ -105,19 +105,19 @@ impl LeaseNode {
         self.holding.left()
     }
 
-    /// The time in isolation over all its lives.
+    /// The time in isolation over all lives of the node.
     pub(super) fn isolated_ns(&self, now_ns: u64) -> u64 {
         let life = self.health.isolated(self.instant(now_ns)) - Timestamp::default();
         u64::try_from((self.isolated_before + life).as_nanos()).unwrap()
     }
 
-    /// A request arrives.
+    /// Takes a request that arrives.
     pub(super) fn arrive(&mut self, cost: u64, now_ns: u64) -> Outcomes {
         self.waiters.push(Waiter { cost, came_ns: self.clock(now_ns) });
         self.turn(now_ns)
     }
 
-    /// Decides the requests that wait, as far as possible.
+    /// Decides the waiting requests, as far as possible.
     pub(super) fn turn(&mut self, now_ns: u64) -> Outcomes {
         let mut outcomes = Outcomes::default();
         let clock_ns = self.clock(now_ns);
@@ -158,7 +158,7 @@ impl LeaseNode {
         units
     }
 
-    /// A reply arrives; `None` if the node no longer waits for it.
+    /// Takes a reply that arrives; `None` if the node no longer waits for it.
     pub(super) fn reply(
         &mut self,
         ask: u64,
@@ -194,7 +194,7 @@ impl LeaseNode {
         }
     }
 
-    /// No reply came in time, or the link broke.
+    /// Notes that no reply came in time, or that the link broke.
     pub(super) fn fail(&mut self, fault: Fault, now_ns: u64) -> Outcomes {
         self.asking = None;
         self.missed += 1;
@@ -209,7 +209,7 @@ impl LeaseNode {
         outcomes
     }
 
-    /// A probe was answered, or not.
+    /// Enters whether a probe was answered.
     pub(super) fn probed(&mut self, answered: bool, now_ns: u64) -> Option<NodeWish> {
         if answered {
             self.missed = 0;
@@ -220,7 +220,7 @@ impl LeaseNode {
         Some(NodeWish::Probe(self.backoff.next()))
     }
 
-    /// The process starts anew, with nothing held.
+    /// Starts the process anew, without any leases.
     pub(super) fn restart(&mut self, share: LocalShare, now_ns: u64) {
         self.isolated_before = Duration::from_nanos(self.isolated_ns(now_ns));
         self.health = Health::new(self.instant(now_ns));

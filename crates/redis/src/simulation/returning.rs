@@ -1,5 +1,5 @@
-//! One node alone, which pauses and whose limit is raised, lowered and put back: then leases make no difference. A request
-//! is admitted if the limit has as much left of all that was admitted before it, and denied otherwise.
+//! Simulates a node that is alone, pauses, and has its limit raised, lowered and put back. Leases then make no difference:
+//! a request is admitted exactly if it fits into what all earlier admissions leave of the limit.
 //!
 //! The holding is the product's. The rates are so low that no whole unit drains in a world.
 
@@ -17,7 +17,7 @@ const MS: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoneFlaw {
     Change(ChangeFlaw),
-    /// While the limit has less left than a sixteenth of a lease, what this node does not hold is denied.
+    /// While the limit has less left than a sixteenth of a lease, units that this node does not hold are denied.
     DregsDenied,
     /// A denial is not forgotten when the node's own units come back to the limit.
     DenialKept,
@@ -33,7 +33,7 @@ struct LoneWorld {
     key: SimulatedKey,
     flaw: Option<LoneFlaw>,
     admitted: u64,
-    /// What the last grant left, and how much it was asked for.
+    /// The units that the last grant left, and those that were asked for.
     last: (u64, LeaseWant),
     denied: u64,
     returned: u64,
@@ -54,7 +54,7 @@ impl LoneWorld {
             _ => None,
         };
         Self {
-            // The store's clock began long before.
+            // The store's clock began long before the simulation.
             now_ns: 1_000_000 * 1_000 * MS,
             random,
             plans,
@@ -85,7 +85,7 @@ impl LoneWorld {
         Terms { era: self.eras.len() as u64 - 1, ..Terms::new(held, fill_ns) }
     }
 
-    /// Asks the store for a lease, or looks.
+    /// Asks the store for a lease, or makes a look.
     fn ask(&mut self, want: LeaseWant) {
         let (plan, terms, now_us) = (self.plan(), self.terms(), self.now_ns / 1_000);
         let (units, state) = self.key.charge(&plan, want, now_us);
@@ -106,7 +106,7 @@ impl LoneWorld {
         }
     }
 
-    /// Whether a request is admitted.
+    /// Decides a request; returns whether it is admitted.
     fn request(&mut self, cost: u64) -> bool {
         loop {
             let (terms, now_ns) = (self.terms(), self.now_ns);
@@ -165,7 +165,7 @@ impl LoneWorld {
                     self.admitted
                 ));
             }
-            // A part of a unit may count as not drained, see `give_back`.
+            // A part of a unit may count as not drained: see `give_back`.
             if !is_admitted && after < limit {
                 return Err(format!(
                     "step {step}: {cost} denied after {} of {limit}",

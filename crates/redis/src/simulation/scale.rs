@@ -1,10 +1,10 @@
-//! What many nodes cost: the figures of docs/scale.md come from this test.
+//! Computes the cost of many nodes. The figures of docs/scale.md come from this test.
 //!
 //! `cargo test --release -p tollgate-redis simulation::scale -- --nocapture` prints them.
 
 use super::world::{LeaseOutcome, Setup, WorldSize, run};
 
-/// How long every world lasts, in its own time.
+/// The length of every world, in its own time.
 const SECONDS: u64 = 2;
 
 fn world(nodes: u64, rate: u64, load: u64) -> LeaseOutcome {
@@ -13,7 +13,7 @@ fn world(nodes: u64, rate: u64, load: u64) -> LeaseOutcome {
     outcome
 }
 
-/// What one key costs the store with all nodes together.
+/// The cost of one key for the store, with all nodes together.
 #[test]
 fn bad_input_117_one_hot_key_costs_each_node_at_most_a_call_in_a_few_milliseconds() {
     println!("nodes  rate/s  asked/s  admitted/s  calls/s  calls per ask  in leases at the end");
@@ -32,10 +32,10 @@ fn bad_input_117_one_hot_key_costs_each_node_at_most_a_call_in_a_few_millisecond
             );
             assert!(admitted <= bound);
             // A node asks at most once in each poll interval of 10 ms, and once more for each lease that it took,
-            // which was of at least one unit.
+            // which had at least one unit.
             let most = nodes * SECONDS * 101 + admitted + held;
             assert!(calls <= most, "{calls} calls, {most} at most");
-            // All nodes together hold at most half of a burst, or a unit each.
+            // All nodes together hold at most half of a burst, or a unit each if that is more.
             assert!(held <= (rate / 2).max(nodes), "{held} units in leases");
         }
     }

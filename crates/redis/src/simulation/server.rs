@@ -1,4 +1,4 @@
-//! The store: what the script does for `gcra`, and its faults.
+//! A store that does what the script does for `gcra`, and has faults.
 
 use crate::script::plan::{PlanKind, ScriptPlan};
 use crate::script::state::State;
@@ -8,14 +8,14 @@ use crate::script::view::StateView;
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) plan: ScriptPlan,
-    /// When all that is owed will have drained, in parts of a unit since time 0.
+    /// The instant when the whole debt will have drained, as the number of parts that drain from time 0 until then.
     tat: u128,
-    /// The `tat` that a replica or a file has.
+    /// The `tat` of a replica or a file.
     saved: u128,
-    /// Whether it answers at all, and until when it is paused.
+    /// Whether the server answers at all, and the time until which it is paused.
     pub(super) up: bool,
     pub(super) paused_until_ns: u64,
-    /// Units charged in all.
+    /// The total of charged units.
     pub(super) charged: u64,
 }
 
@@ -72,8 +72,8 @@ impl Server {
         self.saved = self.tat;
     }
 
-    /// Comes back with what was saved, or empty. Returns how many units that lost, rounded up. (What was saved before
-    /// an earlier loss may also be more than there is now.)
+    /// Comes back with the saved state, or empty. Returns how many units that lost, rounded up. (A state saved before
+    /// an earlier loss may also have more than there is now.)
     pub(super) fn lose(&mut self, empty: bool, now_us: u64) -> u64 {
         let before = self.debt(now_us);
         self.tat = if empty { 0 } else { self.saved };

@@ -1,11 +1,11 @@
-//! What one key stores under `gcra` while its policy changes, as the script keeps it. A test on a real server compares the
-//! two.
+//! The states that one key stores under `gcra` while its policy changes, as the script keeps them. A test on a real server
+//! compares the two.
 
 use crate::leased::holding::{ChargeStamp, LeaseWant};
 use crate::script::plan::{PlanKind, ScriptPlan};
 use crate::script::state::State;
 
-/// As many as in the script.
+/// The number of states of a key, as in the script.
 const STATES: usize = 4;
 
 /// A mistake, planted to see that it is found.
@@ -17,13 +17,13 @@ pub(crate) enum ChangeFlaw {
     OneState,
     /// Only the state of the policy that asks is charged.
     OneCharged,
-    /// What is given back to a state comes off what it holds, although more was spent than it could hold.
+    /// A refund comes off a state's count, although more was spent than the count could hold.
     ExcessForgotten,
-    /// The policy that was asked longest ago is forgotten, also if it has the largest limit.
+    /// The policy that was used longest ago is forgotten, even if it has the largest limit.
     LargestForgotten,
     /// Units of an older policy are not given back.
     LeasesLost,
-    /// They are given back to the state of their own policy alone.
+    /// Units are given back to the state of their own policy alone.
     OneReturned,
 }
 
@@ -31,13 +31,13 @@ pub(crate) enum ChangeFlaw {
 #[derive(Clone, Copy, Debug)]
 struct SimulatedState {
     plan: ScriptPlan,
-    /// When all that is owed will have drained, in parts since time 0.
+    /// The instant when the whole debt will have drained, as the number of parts that drain from time 0 until then.
     tat: u128,
-    /// Parts that were cut off.
+    /// The parts that were cut off.
     excess: u128,
 }
 
-/// A state for each policy, the one asked last first.
+/// A state for each policy, the last used first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimulatedKey {
     states: Vec<SimulatedState>,
@@ -63,7 +63,7 @@ impl SimulatedState {
         self.tat.saturating_sub(now(&self.plan, now_us))
     }
 
-    /// Once all has drained nothing is known of what was cut off.
+    /// Once the debt has drained, the excess is forgotten.
     fn at(self, now_us: u64) -> Self {
         if self.debt(now_us) > 0 { self } else { Self { excess: 0, ..self } }
     }
@@ -72,7 +72,7 @@ impl SimulatedState {
         self.tat = now(&self.plan, now_us) + debt;
     }
 
-    /// How a policy begins that finds this state.
+    /// The first state of a policy that begins with this one.
     fn carried(&self, plan: &ScriptPlan, now_us: u64) -> Self {
         let ([_, per_unit, capacity], [_, of_other, _]) = (numbers(plan), numbers(&self.plan));
         let converted = |parts: u128| {
@@ -83,7 +83,7 @@ impl SimulatedState {
         Self { plan: *plan, tat: now(plan, now_us) + debt, excess: before + parts - debt }
     }
 
-    /// Takes parts off, first off the excess.
+    /// Takes parts off, from the excess first.
     fn take_off(&mut self, parts: u128, now_us: u64, flaw: Option<ChangeFlaw>) {
         let excess = if flaw == Some(ChangeFlaw::ExcessForgotten) { 0 } else { self.excess };
         let beyond = excess.min(parts);
@@ -102,7 +102,7 @@ impl SimulatedKey {
         self.states.iter().position(|state| state.plan == *plan)
     }
 
-    /// The state of a policy, or how it would begin.
+    /// The state of a policy, or the one that it would begin with.
     fn state(&self, plan: &ScriptPlan, now_us: u64) -> SimulatedState {
         if let Some(known) = self.known(plan) {
             return self.states[known].at(now_us);
@@ -118,14 +118,14 @@ impl SimulatedKey {
         SimulatedState { excess: best.excess.max(whole - best.debt(now_us)), ..best }
     }
 
-    /// What a policy that the key knows owes, in parts: for the comparison with a server.
+    /// The debt in parts of a policy that the key has a state for, for the comparison with a server.
     #[cfg(feature = "redis-tests")]
     pub(crate) fn known_debt(&self, plan: &ScriptPlan, now_us: u64) -> Option<u128> {
         Some(self.states[self.known(plan)?].debt(now_us))
     }
 
-    /// Takes as many units as the script does: up to `want`, at most half of what is left, but at least `least`.
-    /// Returns the units, and the state then.
+    /// Takes as many units as the script does: up to `want`, at most half of those left, but at least `least`. Returns
+    /// the units, and the state afterwards.
     pub(crate) fn charge(
         &mut self,
         plan: &ScriptPlan,
@@ -162,7 +162,7 @@ impl SimulatedKey {
         (units, State::Gcra { debt: u64::try_from(own.debt(now_us)).unwrap() })
     }
 
-    /// Before a new state is added to as many as a key keeps.
+    /// Removes a state, before a new one is added to a key that is full.
     fn forget_one(&mut self, new: &SimulatedState, now_us: u64) {
         if let Some(over) = self.states.iter().position(|state| state.debt(now_us) == 0) {
             self.states.remove(over);
@@ -222,7 +222,7 @@ impl SimulatedKey {
     }
 }
 
-/// What has drained under the policy `from` in parts of another, as the script computes it.
+/// The units that have drained under the policy `from`, in parts of another, as the script computes them.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -32,7 +32,7 @@ pub(super) enum LeaseFlaw {
 pub(super) struct Setup {
     seed: u64,
     storms: bool,
-    /// Four times the limit is asked for.
+    /// Set if the nodes ask for four times the limit.
     saturated: bool,
     flaw: Option<LeaseFlaw>,
     scale: Option<WorldSize>,
@@ -44,7 +44,7 @@ pub(super) struct WorldSize {
     pub(super) nodes: u64,
     /// The limit, in units per second; the burst is as large.
     pub(super) rate: u64,
-    /// What is asked for, in tenths of the rate.
+    /// The load, in tenths of the rate.
     pub(super) load: u64,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct LeaseOutcome {
     pub(super) violation: Option<String>,
     pub(super) nodes: u64,
     pub(super) requests: u64,
-    /// Units that were asked for.
+    /// The units that were asked for.
     pub(super) offered: u64,
     pub(super) admitted: u64,
     pub(super) by_shares: u64,
@@ -179,7 +179,7 @@ impl LeaseWorld {
                 LeaseNode::new(share, terms, seed, i64::try_from(ppm).unwrap() - 200)
             })
             .collect();
-        // A tenth of the limit up to four times as much.
+        // The load is a tenth of the limit up to four times the limit.
         let load = if setup.saturated { 40 } else { 1 + draw(40) };
         let load = setup.scale.map_or(load, |scale| scale.load);
         let gap_ns = 10_000_000_000 * count / (rate * load);
@@ -221,7 +221,7 @@ impl LeaseWorld {
         self.events.push(Reverse((self.now_ns + wait_ns, index as u64, index)));
     }
 
-    /// How long a message takes: mostly a fraction of a millisecond, sometimes long.
+    /// The time that a message takes: mostly a fraction of a millisecond, sometimes long.
     fn journey(&mut self) -> u64 {
         let fast_ns = 20_000 + self.draw(400_000);
         match self.draw(200) {
@@ -347,7 +347,7 @@ impl LeaseWorld {
         }
     }
 
-    /// A fault happens, and the next one will soon.
+    /// Makes a fault happen, and plans the next one.
     fn storm(&mut self) {
         let wait_ns = 20 * MS + self.draw(200 * MS);
         self.later(wait_ns, LeaseEvent::Storm);

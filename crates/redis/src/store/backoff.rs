@@ -1,14 +1,15 @@
-//! How long to wait before the next attempt to connect.
+//! The time to wait before the next attempt to connect.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// The first attempt after a loss comes within this time.
 const FIRST: Duration = Duration::from_millis(20);
-/// Waits are no longer than this: so long a recovery may take at most, besides the attempt itself.
+/// The longest wait. A recovery takes no longer than this and the attempt itself.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1);
 
-/// Waits that double, each by a random share: nodes that lost the store together do not all come back at once.
+/// Waits that double, each shortened by a random share, so that nodes that lost the store together do not all come back
+/// at once.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     longest: Duration,
@@ -16,7 +17,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// With a seed that is random in each process.
+    /// Starts with a seed that is random in each process.
     pub(crate) fn new() -> Self {
         Self::seeded(RandomState::new().hash_one(0))
     }
@@ -25,13 +26,13 @@ impl Backoff {
         Self { longest: FIRST, random: seed }
     }
 
-    /// The next wait is again that after a first loss.
+    /// Starts again with the wait after a first loss.
     pub(crate) fn reset(&mut self) {
         self.longest = FIRST;
     }
 
-    /// Half of the longest wait at this stage, or more: a store that accepts connections and drops them again is not
-    /// asked without a pause.
+    /// The next wait: at least half of the longest wait at this stage, so that a store that accepts connections and
+    /// drops them again is not asked without a pause.
     pub(crate) fn next(&mut self) -> Duration {
         let longest = self.longest;
         self.longest = (longest * 2).min(LONGEST);

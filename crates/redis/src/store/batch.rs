@@ -1,8 +1,8 @@
 //! [`Batch`]: requests that go to the store together.
 //!
-//! Requests for one unit of the same limit are merged into one, for as many units as there are requests. Requests
-//! that came first get the units that it takes. Each gets what it would have got alone, since these requests differ
-//! only in their order. Where a denial changes something, each goes by itself.
+//! Requests for one unit of the same limit are merged into one, for as many units as there are requests. Those that
+//! came first get the units that the merged request takes. Each gets the same answer as alone, since these requests
+//! differ only in their order. If a denial changes something under the policy, each request goes by itself.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,8 +18,8 @@ use crate::hash_slot;
 use crate::script::plan::ScriptPlan;
 use crate::script::{GroupRole, ScriptReply, ScriptRequest, ScriptVerb, Units};
 
-/// Limits in one call of the script: at about 3 us each, a call keeps the server for no more than 50 us. A request
-/// under more limits is a call of its own.
+/// The maximum number of limits in one call of the script: at about 3 us each, a call occupies the server for no more
+/// than 50 us. A request under more limits is a call of its own.
 const LIMITS_IN_A_CALL: usize = 16;
 
 /// A request to the store, and the channel for its answer.
@@ -31,8 +31,8 @@ pub(crate) struct Job {
 }
 
 /// How far a request has come. The caller whose deadline passes and the task that sends the request each swap it
-/// once, and so agree which of them was first: a request that its caller left waiting in line is not sent, and so not
-/// charged.
+/// once, and so agree which of them was first. A request whose caller left while it waited in line is not sent, and so
+/// not charged.
 #[derive(Debug, Default)]
 pub(crate) struct Stage(AtomicU8);
 
@@ -47,14 +47,14 @@ impl Stage {
         self.reach(SENT) == IN_LINE
     }
 
-    /// The caller leaves. `true` if the request had been sent by then.
+    /// Notes that the caller leaves. `true` if the request had been sent by then.
     pub(crate) fn leave(&self) -> bool {
         self.reach(LEFT) == SENT
     }
 
     fn reach(&self, stage: u8) -> u8 {
-        // Relaxed: swaps of one word are in one order, which says which of the two was first. Neither goes on to
-        // memory that the other has written: the request is in the channel's hands, and so is its answer.
+        // Relaxed: the swaps of one word are in one order, which decides which of the two was first. Neither relies on
+        // memory that the other has written: the channels publish the request and its answer.
         self.0.swap(stage, Ordering::Relaxed)
     }
 }
@@ -75,7 +75,7 @@ pub(crate) struct Batch(Vec<BatchedRequest>);
 
 impl Batch {
     pub(crate) fn of(jobs: Vec<Job>) -> Self {
-        // The policy is in the key, too: while a limit changes, some requests ask under the old one.
+        // The map's key contains the policy, too: while a limit changes, some requests still ask under the old one.
         let mut places: HashMap<(Vec<u8>, ScriptPlan), usize, RandomState> = HashMap::default();
         let mut batch = Vec::with_capacity(jobs.len());
         let is_alone = jobs.len() == 1;
@@ -102,7 +102,7 @@ impl Batch {
         Self(batch)
     }
 
-    /// Puts the requests of each slot of a cluster side by side: a call sees one slot.
+    /// Sorts the requests by their slots in a cluster, since a call has requests of one slot.
     pub(crate) fn by_slot(mut self) -> Self {
         self.0.sort_by_cached_key(BatchedRequest::slot);
         self
@@ -113,7 +113,7 @@ impl Batch {
         self.0.get(n).map_or(0, BatchedRequest::slot)
     }
 
-    /// The requests that go into each call. In a cluster those of a call must be of one slot.
+    /// The requests of each call. In a cluster, all requests of a call must be in one slot.
     pub(crate) fn calls(&self, is_cluster: bool) -> Vec<Range<usize>> {
         let mut calls = Vec::with_capacity(self.0.len() / LIMITS_IN_A_CALL + 1);
         let (mut first, mut limits) = (0, 0);
@@ -253,7 +253,7 @@ mod tests {
         assert!(Batch::of(jobs).calls(false).is_empty());
     }
 
-    /// A caller and the task that sends agree which of them was first, so what was left in line is not charged.
+    /// A caller and the task that sends agree which of them was first, so a request left in line is not charged.
     #[test]
     fn a_request_that_its_caller_left_in_line_is_not_sent_and_one_that_was_sent_says_so() {
         let one = Units::exactly(1);

@@ -1,6 +1,6 @@
-//! [`Endpoint`]: where a store is, and how to connect to it.
+//! [`Endpoint`]: the address of a store, and how to connect to it.
 //!
-//! A server, the master that sentinels name, or the nodes of a cluster. Their addresses differ in the
+//! A store is a server, the master that sentinels name, or the nodes of a cluster. Their addresses differ in the
 //! scheme:
 //!
 //! ```text
@@ -29,19 +29,19 @@ use crate::store::wire::Wire;
 
 /// The port of a sentinel whose address has none.
 const SENTINEL_PORT: u16 = 26_379;
-/// Asking the sentinels: the client gives each a second to connect and half a second to answer, and asks several at a
-/// time.
+/// The time for asking the sentinels. The client gives each a second to connect and half a second to answer, and asks
+/// several at a time.
 const ASKING_SENTINELS: Duration = Duration::from_secs(3);
-/// Where a store is.
+/// The place of a store.
 pub(crate) enum Endpoint {
     One(Client),
-    /// The master that the sentinels name. They are asked for every connection, so also after a failover.
+    /// The master that the sentinels name. They are asked before every connection, and so after a failover, too.
     Master(Mutex<SentinelClient>),
     Cluster(Cluster),
 }
 
 impl fmt::Debug for Endpoint {
-    /// Without addresses, which may hold a password.
+    /// Leaves out the addresses, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::One(_) => "One",
@@ -62,12 +62,12 @@ pub(crate) struct Cluster {
 struct SharedConnection {
     number: u64,
     connection: Option<ClusterConnection>,
-    /// Until when it is kept, even if it does not work for a link.
+    /// The time until which the connection is kept, even if it does not work for a link.
     kept_until: Option<Instant>,
 }
 
-/// For how long a new connection to a cluster is kept. The links of a node that is away each find that their
-/// connection does not work, and would have it made anew all the time, for all others too.
+/// The time for which a new connection to a cluster is kept. Each link of a node that is away finds that the connection
+/// does not work, and would otherwise replace it again and again, although the other links share it.
 const KEPT: Duration = Duration::from_secs(1);
 
 /// A connection, and its number among those of its endpoint.
@@ -77,7 +77,7 @@ pub(crate) struct Connected {
 }
 
 impl Endpoint {
-    /// Reads an address. `patience` is how long connecting may take.
+    /// Reads an address. `patience` is the time for connecting.
     pub(crate) fn parse(
         address: &str,
         certificates: Option<TlsCertificates>,
@@ -89,7 +89,7 @@ impl Endpoint {
         };
         let is_secure = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
         if is_secure {
-            // Chooses the provider of TLS, unless the process has chosen one: the client would otherwise guess, and
+            // Chooses the provider of TLS, unless the process has chosen one. Otherwise the client would guess, and
             // panic if it cannot.
             _ = rustls::crypto::ring::default_provider().install_default();
         } else if certificates.is_some() {
@@ -115,7 +115,8 @@ impl Endpoint {
         matches!(self, Self::Cluster(_))
     }
 
-    /// A connection, or why there was none within `patience`. Sentinels and the nodes of a cluster get a little more.
+    /// Connects, or returns why there was no connection within `patience`. Sentinels and the nodes of a cluster get a
+    /// little more.
     pub(crate) async fn connect(
         &self,
         patience: Duration,
@@ -141,7 +142,7 @@ impl Endpoint {
         let most = match self {
             Self::One(_) => patience,
             Self::Master(_) => patience + ASKING_SENTINELS,
-            // To the nodes in the address, and then to those that these name.
+            // It connects to the nodes in the address, and then to those that these name.
             Self::Cluster(_) => 3 * patience,
         };
         let connected: Result<_, RedisError> =
@@ -149,7 +150,7 @@ impl Endpoint {
         connected.map_err(|error| StoreError::of(&error))
     }
 
-    /// A connection that does not work: no other link is to get it.
+    /// Discards a connection that does not work, so that no other link gets it.
     pub(crate) async fn discard(&self, number: u64) {
         if let Self::Cluster(cluster) = self {
             let mut shared = cluster.shared.lock().await;
@@ -162,8 +163,8 @@ impl Endpoint {
 }
 
 impl Cluster {
-    /// The connection that is shared, or a new one. The client repairs it by itself if nodes report that they are
-    /// gone; one that hangs is replaced.
+    /// The shared connection, or a new one. The client repairs the connection itself if nodes report that they are
+    /// gone; a connection that hangs is replaced.
     async fn connect(&self, within: Duration) -> Result<Connected, RedisError> {
         let mut shared = self.shared.lock().await;
         let connection = match &shared.connection {
@@ -195,7 +196,7 @@ fn unclear(reason: &str) -> BuildError {
     BuildError::Address { reason: reason.to_string() }
 }
 
-/// User and password, the hosts, and what follows them.
+/// Splits an address into user and password, the hosts, and the rest.
 fn parts(rest: &str) -> (&str, Vec<&str>, &str) {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -218,8 +219,8 @@ fn cluster(
     let (login, hosts, _) = parts(rest);
     let nodes = hosts.into_iter().map(|node| host(is_secure, login, node));
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-    // The client finds the nodes and keeps the connections. wire.rs repeats a call, not the client: that would wait
-    // before it does, and for a slot that moves its `ASKING` can be used up by another call (see redirects.rs).
+    // The client finds the nodes and keeps the connections. wire.rs repeats calls, not the client: the client would
+    // wait first, and when a slot moves, another call can use up its `ASKING` (see redirects.rs).
     let mut builder = ClusterClientBuilder::new(nodes)
         .connection_timeout(patience)
         .response_timeout(patience)
@@ -298,7 +299,7 @@ struct Login {
     password: Option<String>,
 }
 
-/// User, password and database, which the client reads from an address as it does from any.
+/// User, password and database, which the client library reads from a made-up address.
 fn login(login: &str, database: &str) -> Result<(Login, i64), RedisError> {
     let at = if login.is_empty() { "" } else { "@" };
     let info = format!("redis://{login}{at}host/{database}").into_connection_info()?;

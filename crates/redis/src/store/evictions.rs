@@ -1,13 +1,14 @@
-//! Whether the server evicts keys for want of memory. A limit whose key is evicted begins anew, without an error.
+//! Counts the keys that the server evicts for want of memory. A limit whose key is evicted begins anew, without an
+//! error.
 //!
-//! The server counts the evictions of all its keys since it was started. What is counted here is by how much that
-//! number has grown since it was first read.
+//! The server counts the evictions of all its keys since it was started. This counts by how much that number has grown
+//! since it was first read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::store::counter::StoreTotal;
 
-/// No number was read yet.
+/// Means that no number was read yet.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]

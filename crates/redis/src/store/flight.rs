@@ -14,7 +14,7 @@ use crate::store::batch::{Batch, Job};
 use crate::store::stats::{StoreCounters, StoreEvent};
 use crate::store::wire::Wire;
 
-/// How calls of a batch name the script, and what counts them.
+/// How the calls of a batch name the script, and the counters for them.
 pub(crate) struct ScriptNames {
     pub(crate) digest: Arc<str>,
     pub(crate) text: Arc<str>,
@@ -22,20 +22,20 @@ pub(crate) struct ScriptNames {
     pub(crate) clock: Arc<ServerClock>,
 }
 
-/// The latest times that the store has told, in microseconds: one time of a server, and one for each slot of a
-/// cluster, since nodes have clocks of their own.
+/// The latest times in the store's replies, in microseconds: one for a server, and one for each slot of a cluster,
+/// since nodes have clocks of their own.
 #[derive(Debug)]
 pub(crate) struct ServerClock {
     latest: Box<[AtomicU64]>,
-    /// A set-back is found in every slot of a node.
+    /// Limits the lines about a set-back, which is found in every slot of a node.
     logged: LogHold,
-    /// Keys without a state.
+    /// Limits the lines about keys without a state.
     broken: LogHold,
-    /// Calls that were refused.
+    /// Limits the lines about refused calls.
     refused: LogHold,
 }
 
-/// When a line was last written to the log.
+/// The time when a line was last written to the log.
 #[derive(Debug, Default)]
 struct LogHold(Mutex<Option<Instant>>);
 
@@ -46,7 +46,7 @@ const HOLD: Duration = Duration::from_secs(5);
 const SLACK_US: u64 = 1_000_000;
 
 impl LogHold {
-    /// Whether a line is to be written now.
+    /// Whether a line should be written now.
     fn is_news(&self, now: Instant) -> bool {
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = logged.is_none_or(|last| now.saturating_duration_since(last) >= HOLD);
@@ -58,19 +58,19 @@ impl LogHold {
 }
 
 impl ServerClock {
-    /// Of one server, or of a cluster with so many slots.
+    /// The clock of one server, or those of a cluster with this many slots.
     pub(crate) fn new(slots: u16) -> Self {
         let latest = (0..slots.max(1)).map(|_| AtomicU64::new(0)).collect();
         let (logged, broken, refused) = <(LogHold, LogHold, LogHold)>::default();
         Self { latest, logged, broken, refused }
     }
 
-    /// Enters a time that the server of a slot has told. Returns by how much the clock was set back, if by more than replies
-    /// that overtake one another explain.
+    /// Enters a time from the server of a slot. Returns by how much the clock was set back, if that is more than replies
+    /// that overtake each other explain.
     fn read(&self, slot: u16, now_us: u64) -> Option<Duration> {
         let latest = self.latest.get(usize::from(slot)).or(self.latest.first())?;
-        // Relaxed, three times: nothing is published with the time. Of replies that come at the same moment the
-        // exchange below lets one find the set-back.
+        // Relaxed, three times: no memory is published with the time. If several replies come at the same moment, the
+        // exchange below lets one of them find the set-back.
         let before_us = latest.fetch_max(now_us, Ordering::Relaxed);
         let back_us = before_us.checked_sub(now_us).filter(|back_us| *back_us > SLACK_US)?;
         let relaxed = Ordering::Relaxed;
@@ -79,7 +79,7 @@ impl ServerClock {
     }
 }
 
-/// What went wrong with a batch, and the slot of a call that it befell.
+/// The error of a batch, and the slot of a call that had it.
 #[derive(Clone, Debug)]
 pub(crate) struct FailedBatch {
     pub(crate) error: StoreError,
@@ -98,7 +98,7 @@ pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Optio
     let values = flight.call(&calls).await;
     let (mut worst, mut divided) = (None, Vec::new());
     for (call, value) in calls.into_iter().zip(values) {
-        // A slot is moving and this call's keys are at two nodes: each of its requests is sent by itself.
+        // A slot is moving, and this call's keys are at two nodes: now each of its requests is sent by itself.
         if is_cluster && is(&value, Fault::ClusterDown) && call.len() > 1 {
             divided.extend(call.map(|n| n..n + 1));
         } else {
@@ -112,8 +112,8 @@ pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Optio
     for (call, value) in divided.into_iter().zip(values) {
         let is_several = flight.batch.asks(call.clone()).any(|ask| ask.parts.len() > 1);
         let fault = flight.answer(call, value);
-        // Limits of one request that are at two nodes cannot be asked together. The nodes work, so it is no fault of
-        // theirs.
+        // Limits of one request that are at two nodes cannot be asked together. The nodes work, so this is not a fault
+        // of theirs.
         worst = fault
             .filter(|failed| !is_several || failed.error.fault != Fault::ClusterDown)
             .or(worst);
@@ -132,7 +132,7 @@ struct Flight {
 }
 
 impl Flight {
-    /// The replies to calls, in their order. A server that has forgotten the script gets its text, once.
+    /// Sends calls, and returns their replies in order. A server that has forgotten the script gets its text, once.
     async fn call(&mut self, calls: &[Range<usize>]) -> Vec<Result<Value, StoreError>> {
         let command = |by, call: &Range<usize>| script::command(by, self.batch.asks(call.clone()));
         let by_digest = Invoked::ByDigest(&self.names.digest);
@@ -183,7 +183,7 @@ impl Flight {
         error.map(|error| FailedBatch { error, slot })
     }
 
-    /// Tells why a call was refused that the store goes on after: no outage tells it.
+    /// Logs why a call was refused, if the store goes on working: then no line about an outage says so.
     fn report_refusal(&self, error: &StoreError) {
         let is_told = matches!(error.fault, Fault::Script | Fault::Unexpected);
         if is_told && self.names.clock.refused.is_news(Instant::now()) {
@@ -191,8 +191,8 @@ impl Flight {
         }
     }
 
-    /// Counts keys that hold no state, whichever verb has found them. (Of counts of envoyproxy/ratelimit it is told where
-    /// they are asked for: they are left as they are.)
+    /// Counts and logs keys that hold no state, whichever verb has found them. (Counts of envoyproxy/ratelimit are left
+    /// as they are, and logged where they are asked for.)
     fn report_broken(&self, call: Range<usize>, replies: &[ScriptReply]) {
         for (ask, reply) in
             self.batch.asks(call).zip(replies).filter(|(ask, _)| ask.verb.is_of_a_state())
@@ -222,7 +222,7 @@ mod tests {
         let told = [50, 49, 48, 51, 40, 40, 41, 39].map(|at| clock.read(0, at * second));
         let back = |seconds| Some(Duration::from_secs(seconds));
         assert_eq!(told, [None, None, back(2), None, back(11), None, None, back(2)]);
-        // Another slot may be of a node whose clock is another one.
+        // Another slot may belong to a node with another clock.
         assert_eq!([10, 20, 17].map(|at| clock.read(1, at * second)), [None, None, back(3)]);
     }
 

@@ -1,4 +1,4 @@
-//! Whether the store answers, why it does not, and for how long in all it did not.
+//! Whether the store answers, why not, and for how long in total it has not.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,28 +17,28 @@ pub(crate) struct Health {
 }
 
 /// The time spent without a store, which is the clock of the local shares. It stands still while the store answers,
-/// so that a share regains nothing then: losing the store again, however often, grants nothing.
+/// so that a share regains nothing then, and losing the store again, however often, grants nothing.
 #[derive(Debug)]
 struct Isolation {
     before: Duration,
     since: Option<Instant>,
-    /// How often the store was lost.
+    /// The number of times that the store was lost.
     losses: u64,
-    /// Why it was lost last, or could not be reached since.
+    /// Why the store was last lost, or could not be reached since.
     error: Option<StoreError>,
 }
 
-/// What [`Health`] knows of the store's absences.
+/// The absences of the store, as [`Health`] knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Absence {
-    /// Since when it does not answer, if it does not.
+    /// The time since when the store has not answered, if it does not answer now.
     pub(crate) since: Option<Instant>,
     pub(crate) losses: u64,
     pub(crate) error: Option<StoreError>,
 }
 
 impl Health {
-    /// Isolated until the first connection is made.
+    /// Begins isolated, until the first connection is made.
     pub(crate) fn new(now: Instant) -> Self {
         let isolation =
             Isolation { before: Duration::ZERO, since: Some(now), losses: 0, error: None };
@@ -46,8 +46,8 @@ impl Health {
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        // Relaxed: a hint. A caller that reads an old value asks the store in vain, or falls back once more; neither
-        // depends on other memory.
+        // Relaxed: this is a hint. A caller that reads an old value asks the store in vain, or falls back once more;
+        // neither depends on other memory.
         self.up.load(Ordering::Relaxed)
     }
 
@@ -56,7 +56,7 @@ impl Health {
         if let Some(since) = isolation.since.take() {
             isolation.before += now.saturating_duration_since(since);
         }
-        // Relaxed: see `is_up`. What a caller needs to know of the isolation it reads under the lock.
+        // Relaxed: see `is_up`. Callers read the isolation itself under the lock.
         self.up.store(true, Ordering::Relaxed);
     }
 
@@ -68,7 +68,7 @@ impl Health {
         self.up.store(false, Ordering::Relaxed);
     }
 
-    /// Why it does not answer.
+    /// Notes why the store does not answer.
     pub(crate) fn blame(&self, error: StoreError) {
         self.isolation().error = Some(error);
     }
@@ -85,7 +85,7 @@ impl Health {
         Timestamp::default() + (isolation.before + current.unwrap_or_default())
     }
 
-    /// Held for a few instructions, and only while the store is lost, comes back or is away.
+    /// Locks the isolation for a few instructions, and only when the store is lost, comes back or is away.
     fn isolation(&self) -> MutexGuard<'_, Isolation> {
         self.isolation.lock().unwrap_or_else(PoisonError::into_inner)
     }

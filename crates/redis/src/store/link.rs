@@ -1,13 +1,13 @@
-//! [`Link`]: the one connection to the store, and the task that keeps it. In a cluster each has a group of slots.
+//! [`Link`]: the connection to the store, and the task that keeps it. In a cluster each link has a group of slots.
 //!
 //! All requests of a process (in a cluster, of a group of slots) go through one task, which sends them in *batches*: the requests that came while earlier
-//! batches were under way become one pipeline of a few calls. A single request does not wait for others; under load
-//! the calls become larger, not more.
+//! batches were under way form one pipeline of a few calls. A single request does not wait for others; under load the calls
+//! become larger, not more.
 //!
-//! The task is also the circuit breaker. When the store fails it marks the link *down*, and callers fall
-//! back at once; it then reconnects by itself, after waits that double and are random in part. The link is
-//! *up* again only when a probe, a charge like any other, was answered within the deadline: a replica, a
-//! full server and a slow one do not pass. No caller ever serves as a probe.
+//! The task is also the circuit breaker. When the store fails, the task marks the link *down*, and callers fall back at
+//! once. It then reconnects by itself, after waits that double and are partly random. The link is *up* again only when
+//! a probe, a charge like any other, was answered within the deadline: a replica, a full server and a slow one do not
+//! pass. No caller's request ever serves as a probe.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,22 +30,22 @@ use crate::store::stats::{StoreCounters, StoreEvent};
 use crate::store::watch::watch_evictions;
 use crate::store::wire::Wire;
 
-/// Requests in one batch.
+/// The maximum number of requests in one batch.
 const REQUESTS_IN_A_BATCH: usize = 512;
-/// Batches under way: enough that the server is never idle, few enough that requests gather.
+/// The maximum number of batches under way: enough that the server is never idle, few enough that requests gather.
 const BATCHES_UNDER_WAY: usize = 3;
-/// Requests that may wait for a batch. Those beyond fall back at once.
+/// The maximum number of requests that wait for a batch. Further requests fall back at once.
 const WAITING: usize = 8_192;
-/// After so many batches in a row that missed the deadline the link is down.
+/// The link is down after this many batches in a row have missed the deadline.
 const MISSED: u32 = 3;
-/// How often other tasks get a turn, so that a reply that has come reaches its caller: the task of the connection,
-/// that of the batch, and as many again.
+/// The number of turns that other tasks get, so that a reply that has come reaches its caller: one for the task of the
+/// connection, one for that of the batch, and as many again.
 const TURNS: u32 = 4;
-/// Connecting may take so many times the deadline: no request waits for it.
+/// Connecting may take this many times the deadline, since no request waits for it.
 const CONNECTING: u32 = 20;
 const CONNECTING_LEAST: Duration = Duration::from_millis(100);
 
-/// What callers hold. When the last one is dropped, the task ends.
+/// The callers' side of a link. When the last clone is dropped, the task ends.
 #[derive(Debug)]
 pub(crate) struct Link {
     jobs: mpsc::Sender<Job>,
@@ -53,41 +53,41 @@ pub(crate) struct Link {
     counters: Arc<StoreCounters>,
 }
 
-/// What makes sure that the store works: a charge of a key that serves no request.
+/// The probe that makes sure that the store works: a charge of a key that serves no request.
 #[derive(Debug)]
 pub(crate) struct Probe {
     pub(crate) ask: ScriptRequest,
-    /// What its keys begin with in a cluster, where it asks a slot: the one whose call has failed last, since a link
-    /// may have slots of several nodes.
+    /// In a cluster, the beginning of its keys. There it asks the slot whose call has failed last, since a link may
+    /// have slots of several nodes.
     pub(crate) prefix: Option<Arc<str>>,
 }
 
 impl Probe {
-    /// From now on this slot is asked.
+    /// Makes the probe ask this slot from now on.
     pub(crate) fn aim(&mut self, slot: u16) {
         if let (Some(prefix), Some(part)) = (&self.prefix, self.ask.parts.first_mut()) {
-            // No key of a limit: those have a name before the brace.
+            // This is never the key of a limit, since those have a name before the brace.
             part.key = format!("{prefix}:{{{}}}", hash_slot::number_in(slot)).into_bytes();
         }
     }
 }
 
-/// What links of one store have in common.
+/// The parts that all links of a store share.
 #[derive(Clone, Debug)]
 pub(crate) struct Bond {
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) deadline: Duration,
     pub(crate) counters: Arc<StoreCounters>,
     pub(crate) runtime: Handle,
-    /// Notified when the store is lost and when it is back.
+    /// Notified when the store is lost, and when it is back.
     pub(crate) changed: Arc<Notify>,
-    /// The script, and its digest once a server has told it.
+    /// The script, and its digest once a server has returned it.
     pub(crate) text: Arc<str>,
     pub(crate) digest: Arc<OnceLock<Arc<str>>>,
     pub(crate) clock: Arc<ServerClock>,
 }
 
-/// How long connecting may take where callers wait for no longer than `deadline`.
+/// The time for connecting, if callers wait no longer than `deadline`.
 pub(crate) fn patience(deadline: Duration) -> Duration {
     (deadline * CONNECTING).max(CONNECTING_LEAST)
 }
@@ -114,7 +114,7 @@ impl Link {
         Self { jobs: sender, health, counters }
     }
 
-    /// How long it has been without the store.
+    /// The time that the link has been without the store.
     pub(crate) fn isolated(&self) -> Timestamp {
         self.health.isolated(Instant::now())
     }
@@ -147,7 +147,7 @@ impl Link {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(Fault::Disconnected), // the batch was dropped with its connection
             Err(_) if stage.leave() => last_look(&mut answered).await,
-            // The request was not sent, and will not be.
+            // The request was not sent, and never will be.
             Err(_) => {
                 self.counters.add(StoreEvent::MissedInLine, 1);
                 return Err(Fault::Deadline);
@@ -160,8 +160,9 @@ impl Link {
     }
 }
 
-/// The deadline of a request that was sent has passed. On a busy machine that may be noticed late, when the reply has
-/// come, too: then the tasks that carry the reply get a turn first. This waits for no time to pass.
+/// Looks once more for the reply to a sent request whose deadline has passed. On a busy machine the deadline may be
+/// noticed late, when the reply has come, too; so the tasks that carry the reply get a turn first. This waits for no
+/// time to pass.
 async fn last_look(
     answered: &mut oneshot::Receiver<Result<ScriptReply, Fault>>,
 ) -> Result<ScriptReply, Fault> {
@@ -227,7 +228,7 @@ impl LinkTask {
         }
     }
 
-    /// Refuses the requests that come until then. `false` if every handle is gone, so that none can come.
+    /// Refuses the requests that come until `until`. `false` if every handle is gone, so that none can come.
     async fn refuse_until(&mut self, until: Instant) -> bool {
         while let Ok(job) = timeout_at(until, self.jobs.recv()).await {
             let Some(job) = job else { return false };
@@ -249,7 +250,7 @@ impl LinkTask {
     }
 
     async fn probe(&self, mut wire: Wire, patience: Duration) -> Result<ProbedWire, StoreError> {
-        // Most links of a cluster find the script loaded, by another link of this process or another one.
+        // Most links of a cluster find the script already loaded by another link, of this process or another one.
         if let Some(digest) = self.digest.get() {
             let (wire, digest) = (wire.clone(), Arc::clone(digest));
             match self.charge(wire, digest).await {
@@ -265,7 +266,7 @@ impl LinkTask {
         probed
     }
 
-    /// Makes sure that a charge is answered in time.
+    /// Sends the probe, and makes sure that it is answered in time.
     async fn charge(&self, mut wire: Wire, digest: Arc<str>) -> Result<ProbedWire, StoreError> {
         wire.set_deadline(self.deadline);
         let probe = || std::iter::once(&self.probe.ask);
@@ -278,7 +279,7 @@ impl LinkTask {
 
     /// Serves requests until the store fails.
     async fn serve(&mut self, line: &ProbedWire) -> End {
-        // Dropped, and so ended, with the connection.
+        // The task ends when this is dropped with the connection.
         let mut watch = JoinSet::new();
         watch.spawn(watch_evictions(line.wire.clone(), Arc::clone(&self.counters)));
         let mut batches = JoinSet::new();
@@ -300,8 +301,8 @@ impl LinkTask {
                 },
                 job = self.jobs.recv(), if batches.len() < BATCHES_UNDER_WAY => {
                     let Some(first) = job else { return End::Closed };
-                    // Other tasks that are ready send their requests now: a call for many costs little more than one
-                    // for a single one.
+                    // Other tasks that are ready send their requests now: a call for many requests costs little more
+                    // than one for a single request.
                     yield_now().await;
                     let jobs = self.gathered(first);
                     let batch = fly(line.wire.clone(), self.names(line), jobs);
@@ -315,7 +316,7 @@ impl LinkTask {
             match ended.map(|failed| failed.error) {
                 None => (misses, proven) = (Misses::default(), true),
                 Some(error) if error.fault == Fault::Deadline => misses.add([sent, Instant::now()]),
-                // The fault lies in the request itself: others may succeed.
+                // The fault is in the request itself: others may succeed.
                 Some(error) if matches!(error.fault, Fault::Script | Fault::Unexpected) => {}
                 Some(error) => return End::Lost { proven, error },
             }
@@ -345,8 +346,8 @@ impl LinkTask {
     }
 }
 
-/// Batches in a row that missed the deadline, since one was answered. Batches that were under way together count as
-/// one: a delay of one deadline, in this process or the store, makes all of them late.
+/// The number of batches in a row that missed the deadline. Batches that were under way together count as one, since a
+/// delay of one deadline, in this process or the store, makes all of them late.
 #[derive(Default)]
 struct Misses {
     count: u32,
@@ -354,7 +355,7 @@ struct Misses {
 }
 
 impl Misses {
-    /// A batch that was sent at `sent` was given up at `now`.
+    /// Counts a batch that was sent at `sent` and given up at `now`.
     fn add(&mut self, [sent, now]: [Instant; 2]) {
         if self.last.is_none_or(|last| sent >= last) {
             self.count += 1;
@@ -375,7 +376,7 @@ enum End {
 mod tests {
     use super::*;
 
-    /// Three batches are under way at a time: if this process does not run for one deadline, all three are late.
+    /// Three batches are under way at a time. If this process does not run for one deadline, all three are late.
     #[test]
     fn batches_that_are_late_together_are_one_miss_and_three_in_a_row_open_the_breaker() {
         let start = Instant::now();

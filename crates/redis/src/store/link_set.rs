@@ -1,9 +1,9 @@
-//! [`LinkSet`]: the links of a store: one, or in a cluster one for each group of 64 slots that follow one another.
+//! [`LinkSet`]: the links of a store: one, or in a cluster one for each group of 64 successive slots.
 //!
-//! Nodes have many slots that follow one another, so most groups are on one node, and a link reflects the health of
-//! that node: a node that is away affects its own keys and at most 63 slots at either end of its ranges, and only for
-//! those the time in isolation passes. A key's link is always the same, wherever its slot is, so the time in
-//! isolation that its share regains by is one clock.
+//! Nodes have long ranges of slots, so most groups are on one node, and a link reflects the health of that node. A node
+//! that is away affects its own keys and at most 63 slots at either end of its ranges, and only for those does the time
+//! in isolation pass. A key's link is always the same, wherever its slot is, so the isolation time by which its share
+//! regains is one clock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -26,22 +26,22 @@ use crate::store::outage::{
 };
 use crate::store::stats::{Stats, StoreCounters};
 
-/// The policy of the key that is charged to see whether the store works: it admits the probes of any number of nodes.
+/// The policy of the key that probes charge. It admits the probes of any number of nodes.
 const PROBE: &str = "gcra 1000000/s burst 1000000";
 
-/// How often the state is read, besides whenever the store is lost or back.
+/// The interval at which the state is read, besides whenever the store is lost or back.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The slots of a link to a cluster.
+/// The number of slots of a link to a cluster.
 const SLOTS_OF_A_LINK: u16 = 64;
 
-/// Counts a limit that decides in some way while the store is away, for as long as this lives.
+/// Counts a limit, by its [`OnError`], for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Enrolled(Arc<[AtomicUsize; 3]>, OnError);
 
 impl Drop for Enrolled {
     fn drop(&mut self) {
-        // Relaxed: a count for operators, which stands by itself.
+        // Relaxed: this is a count for operators, which stands by itself.
         self.0[self.1 as usize].fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -49,11 +49,11 @@ impl Drop for Enrolled {
 #[derive(Debug)]
 pub(crate) struct LinkSet {
     bond: Bond,
-    /// Its address, without user, password and options.
+    /// The address of the store, without user, password and options.
     pub(crate) name: Box<str>,
-    /// Limits by [`OnError`], for the log.
+    /// The number of limits by [`OnError`], for the log.
     limits: Arc<[AtomicUsize; 3]>,
-    /// One to a server, and in a cluster one for each group of slots, in their order.
+    /// One link to a server; in a cluster, one for each group of slots, in their order.
     links: Box<[Arc<Link>]>,
     pub(crate) locals: Locals,
 }
@@ -88,7 +88,7 @@ impl LinkSet {
     }
 
     pub(crate) fn without(&self) -> Without {
-        // Relaxed: the log may tell of a limit that has just gone, or leave out one that has just come.
+        // Relaxed: the log may count a limit that has just gone, or leave out one that has just come.
         let count = |on_error: OnError| self.limits[on_error as usize].load(Ordering::Relaxed);
         let [local, allow, deny] = [OnError::Local, OnError::Allow, OnError::Deny].map(count);
         Without { local, allow, deny }
@@ -138,7 +138,7 @@ impl LinkSet {
         let decisions =
             |of: fn(&Stats, Source) -> u64| of(&stats, Source::Share) + of(&stats, Source::Rule);
         let tally = OutageTally {
-            // A node that goes takes many links along: that is one loss.
+            // A node that fails takes many links down, which counts as one loss.
             losses: absences.iter().map(|absence| absence.losses).max().unwrap_or_default(),
             away: stats.degraded_for,
             allowed: decisions(Stats::allowed),
@@ -154,7 +154,7 @@ impl LinkSet {
         StoreReading { is_up: outage.is_none(), error, tally }
     }
 
-    /// The longest of the outages that last.
+    /// The longest of the present outages.
     pub(crate) fn outage(&self, now: Instant) -> Option<Outage> {
         let (since, error) = self.longest()?;
         let (fault, said) = error.map(|error| (error.fault, error.said)).unzip();
@@ -182,7 +182,7 @@ fn probe(key: String) -> Result<ScriptRequest, BuildError> {
     Ok(ScriptRequest { verb: ScriptVerb::Check, parts: vec![part] })
 }
 
-/// Writes lines as long as the store is in use.
+/// Writes the log of outages as long as the store is in use.
 async fn watch(links: Weak<LinkSet>, changed: Arc<Notify>) {
     let mut log = OutageLog::new(Instant::now());
     loop {

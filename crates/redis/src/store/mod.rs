@@ -26,13 +26,13 @@ use crate::store::stats::Stats;
 
 /// A Redis or Valkey server that keeps limits: one connection, shared by all limiters and tasks.
 ///
-/// It may also be the master that Sentinels name, or a cluster: see [`StoreOptions`](crate::StoreOptions).
+/// The server may also be the master that Sentinels name, or a cluster: see [`StoreOptions`](crate::StoreOptions).
 ///
-/// It connects in the background, as often as it must, and never makes a caller wait for that.
-/// Clones are the same store. When the last clone and the last limiter are dropped, it disconnects.
+/// The store connects in the background, as often as necessary, and never makes a caller wait for that. Clones are the
+/// same store. When the last clone and the last limiter are dropped, it disconnects.
 ///
 /// # Panics
-/// It works on tokio: a limiter that is asked outside of a tokio runtime with timers panics.
+/// The store works on tokio: a limiter that is asked outside of a tokio runtime with timers panics.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -56,8 +56,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Waits until the store has answered in time once, or does so again. For start-up and tests: requests need not
-    /// wait for it. In a cluster it waits for all slots.
+    /// Waits until the store answers in time. This is for start-up and tests: requests need not wait for it. In a
+    /// cluster it waits for all slots.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -74,7 +74,7 @@ impl Store {
         }
     }
 
-    /// Whether decisions are now made without the store; of a cluster, those of any slot.
+    /// Whether decisions are now made without the store; in a cluster, those of any slot.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -102,7 +102,7 @@ impl Store {
         self.links.outage(tokio::time::Instant::now())
     }
 
-    /// What the store has done, in numbers.
+    /// The counters of the store.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

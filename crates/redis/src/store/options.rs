@@ -1,4 +1,4 @@
-//! [`StoreOptions`]: how a store is reached.
+//! [`StoreOptions`]: the address of a store, and how to connect to it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::store::link::{Bond, patience};
 use crate::store::link_set::LinkSet;
 use crate::store::stats::StoreCounters;
 
-/// How a [`Store`] is reached.
+/// The address of a [`Store`], and how to connect to it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -44,7 +44,7 @@ pub struct StoreOptions {
 }
 
 impl fmt::Debug for StoreOptions {
-    /// Without the address, which may hold a password, and without keys.
+    /// Leaves out the address, which may contain a password, and the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreOptions")
             .field("deadline", &self.deadline)
@@ -54,9 +54,8 @@ impl fmt::Debug for StoreOptions {
 }
 
 impl StoreOptions {
-    /// How long callers wait for a store at most, unless told otherwise: 10 ms, half of what Envoy waits for a
-    /// rate limit service by default, so that the answer is there in time. The README of this crate has what
-    /// was measured.
+    /// The default of the maximum time that callers wait for a store: 10 ms, half of the time that Envoy by default
+    /// waits for a rate limit service, so that the answer is there in time. The README of this crate has measurements.
     ///
     /// ```
     /// assert_eq!(tollgate_redis::StoreOptions::DEADLINE.as_millis(), 10);
@@ -74,7 +73,7 @@ impl StoreOptions {
         endpoint::shown(&self.address)
     }
 
-    /// A store at an address, for which callers wait at most 10 ms, and whose keys start with `tollgate:`.
+    /// Options for the store at an address. Callers wait for it at most 10 ms, and its keys start with `tollgate:`.
     ///
     /// | The store is | The address |
     /// |---|---|
@@ -82,9 +81,9 @@ impl StoreOptions {
     /// | the master that Sentinels name | `redis+sentinel://user:password@host:port,host:port/name/database` |
     /// | a cluster | `redis+cluster://user:password@host:port,host:port` |
     ///
-    /// With `rediss` in place of `redis` it is TLS. Name any nodes of a cluster, but all Sentinels. User and password
-    /// are those of the servers. If the Sentinels want one, too, write `name?sentinel_auth=user:password` or, without
-    /// a user, `name?sentinel_auth=:password`.
+    /// The scheme `rediss` in place of `redis` stands for TLS. Name any nodes of a cluster, but all Sentinels. User and
+    /// password are those of the servers. If the Sentinels want one, too, write `name?sentinel_auth=user:password` or,
+    /// without a user, `name?sentinel_auth=:password`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -104,7 +103,7 @@ impl StoreOptions {
         }
     }
 
-    /// How long callers wait for it at most, from 1 ms to a minute.
+    /// Sets the maximum time that callers wait for the store, from 1 ms to a minute.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -120,7 +119,7 @@ impl StoreOptions {
         self
     }
 
-    /// What all its keys begin with. It may contain none of `{`, `}` and `:`.
+    /// Sets the beginning of all keys. It may contain none of `{`, `}` and `:`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -134,8 +133,8 @@ impl StoreOptions {
         self
     }
 
-    /// Over TLS: certificates (PEM) of the authorities that servers must have theirs from, in place of those
-    /// of the machine.
+    /// Over TLS: sets the certificates (PEM) of the authorities that must have signed the servers' certificates, in
+    /// place of those of the machine.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -150,7 +149,7 @@ impl StoreOptions {
         self
     }
 
-    /// Over TLS: this client's own certificate and key (PEM), for servers that ask for one.
+    /// Over TLS: sets this client's own certificate and key (PEM), for servers that ask for one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -168,7 +167,7 @@ impl StoreOptions {
     /// Opens the store. Does not test whether a server answers there.
     ///
     /// # Errors
-    /// An address or certificates that are not understood, a deadline or prefix out of range, or no tokio
+    /// The address or the certificates are not valid, the deadline or the prefix is out of range, or there is no tokio
     /// runtime.
     ///
     /// ```
@@ -215,11 +214,11 @@ impl StoreOptions {
 }
 
 impl Store {
-    /// A store at an address, such as `redis://user:password@host:port/database`: see
-    /// [`StoreOptions::new`]. Callers wait for it at most 10 ms; its keys start with `tollgate:`.
+    /// Opens the store at an address, such as `redis://user:password@host:port/database`: see [`StoreOptions::new`].
+    /// Callers wait for it at most 10 ms; its keys start with `tollgate:`.
     ///
     /// # Errors
-    /// An address that is not understood, or no tokio runtime. It is not tested whether a server answers there.
+    /// The address is not valid, or there is no tokio runtime. It is not tested whether a server answers there.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -236,7 +235,7 @@ impl Store {
     /// [`open`](Store::open) with a deadline for callers, from 1 ms to a minute, and a prefix for keys.
     ///
     /// # Errors
-    /// As [`open`](Store::open); a deadline or prefix out of range.
+    /// As [`open`](Store::open); also if the deadline or the prefix is out of range.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

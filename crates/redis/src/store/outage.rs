@@ -1,8 +1,8 @@
-//! What the log says when decisions are made without the store: that it is lost, and that it is back.
+//! Writes to the log when decisions are made without the store: that it is lost, and that it is back.
 //!
 //! The lines are few, whatever happens: for a store that comes and goes there is one pair of lines, lost and back, in
-//! [`HOLD`], and the next line counts what was decided in between. Every decision made without the store is counted
-//! in a line.
+//! [`HOLD`], and the next line counts the decisions in between. Every decision made without the store is counted in a
+//! line.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,15 +33,15 @@ const START: Duration = Duration::from_secs(1);
 pub struct Outage {
     /// The address of the store, without user, password and options.
     pub store: Box<str>,
-    /// For how long it has not answered by now.
+    /// The time for which it has not answered.
     pub lasts: Duration,
     /// Why it was lost, or could not be reached since; `None` if it is being reached for the first time.
     pub fault: Option<Fault>,
-    /// In what words the server, or the system, has told it.
+    /// The message of the server, or of the system.
     pub said: Option<Arc<str>>,
 }
 
-/// How many limits of a store decide in each way while it is away.
+/// The number of limits of a store, by the way that they decide while it is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Without {
     pub(crate) local: usize,
@@ -69,9 +69,9 @@ impl fmt::Display for Without {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutageTally {
     pub(crate) losses: u64,
-    /// Time without it.
+    /// The time without the store.
     pub(crate) away: Duration,
-    /// Decisions without it.
+    /// The decisions without the store.
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     pub(crate) in_line: u64,
@@ -95,11 +95,11 @@ impl OutageTally {
     }
 }
 
-/// A reading of a store.
+/// The figures of a store at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreReading {
     pub(crate) is_up: bool,
-    /// Why it was lost last.
+    /// Why the store was last lost.
     pub(crate) error: Option<StoreError>,
     pub(crate) tally: OutageTally,
 }
@@ -107,19 +107,19 @@ pub(crate) struct StoreReading {
 /// An event that is worth a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutageLine {
-    /// Or lost for another reason than before: a server that has come back may refuse.
+    /// The store is lost, or is lost for another reason than before: a server that has come back may refuse.
     Lost(Option<StoreError>),
-    /// With what happened since the last line of another kind.
+    /// The store is back. The figures count from the last line of another kind.
     Back(OutageTally),
-    /// It answers, but not always in time.
+    /// The store answers, but not always in time.
     Late(OutageTally),
 }
 
-/// Which lines were written, and until when none of the same kind is written again.
+/// The lines that were written, and the times until which no line of the same kind is written again.
 #[derive(Debug)]
 pub(crate) struct OutageLog {
     is_lost: bool,
-    /// The faults that were told since it was lost.
+    /// The faults that were logged since the store was lost.
     told: Vec<Option<Fault>>,
     before: OutageTally,
     next_lost: Instant,
@@ -146,7 +146,7 @@ impl OutageLog {
                 self.next_lost = now + HOLD;
                 self.is_lost = true;
                 self.told.push(fault);
-                // What was decided before this line is counted in the line that follows.
+                // The next line counts the decisions before this one.
                 return Some(OutageLine::Lost(reading.error));
             }
             _ if since.decisions() > 0 && now >= self.next_late => OutageLine::Late(since),
@@ -199,7 +199,7 @@ impl fmt::Display for OutageText<'_> {
     }
 }
 
-/// A count, with the plural ending and the verb that follow it.
+/// A count, with the plural ending and the verb after it.
 fn counted(count: u64) -> (u64, &'static str) {
     (count, if count == 1 { " was" } else { "s were" })
 }
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(world.look(62_000), []);
     }
 
-    /// The store is lost and back ten times a second for a minute: a pair of lines in five seconds counts all
+    /// The store is lost and back ten times a second for a minute. A pair of lines every five seconds counts all
     /// decisions.
     #[test]
     fn a_store_that_flaps_is_told_of_every_five_seconds_and_no_decision_is_lost() {

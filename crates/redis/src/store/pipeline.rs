@@ -1,4 +1,4 @@
-//! Several calls sent together to one server.
+//! Sends several calls together to one server.
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, Pipeline, RedisError, Value};
@@ -23,7 +23,7 @@ pub(crate) async fn pipelined(
     }
 }
 
-/// An error of the server that came in place of a reply is a fault.
+/// Turns an error of the server that came in place of a reply into a fault.
 pub(crate) fn answered(value: Result<Value, RedisError>) -> Result<Value, StoreError> {
     match value {
         Ok(Value::ServerError(error)) => Err(StoreError::of_server(&error)),

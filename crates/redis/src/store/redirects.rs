@@ -1,10 +1,10 @@
-//! [`Redirects`]: nodes of a cluster that are being given a slot.
+//! [`Redirects`]: connections to the nodes of a cluster that a slot is moving to.
 //!
-//! While a slot moves, its old node answers for a key that is gone: ask the new one. The new node takes a call for
-//! the slot only directly after the command `ASKING`, so both are sent as one pipeline. The cluster's client sends
-//! them one after the other, and a command of another task in between would use up the `ASKING`. The new node may
-//! also be one that has no slot yet, which the client does not know. So these connections are made here, when first
-//! needed, and kept until one fails.
+//! While a slot moves, its old node redirects calls for keys that have moved to the new node. The new node takes a call
+//! for the slot only directly after the command `ASKING`, so both are sent as one pipeline. The cluster's client sends
+//! them one after the other, and a command of another task in between would use up the `ASKING`. The client does not
+//! know the new node either, if that has no other slot yet. So these connections are made here when first needed, and
+//! kept until they fail.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,10 +36,10 @@ impl Redirects {
         Arc::new(Self { open, connections: Mutex::default() })
     }
 
-    /// Asks a node that is being given the slot.
+    /// Asks a node that the slot is moving to.
     pub(crate) async fn ask(self: &Arc<Self>, node: &str, call: &Cmd) -> Result<Value, StoreError> {
         let (this, name) = (Arc::clone(self), node.to_string());
-        // In a task of its own: if the caller leaves before the connection is made, the next caller uses it.
+        // The connection is made in a task of its own: if the caller leaves before it is made, the next caller uses it.
         let connecting = tokio::spawn(async move { this.connection(name).await });
         let mut connection = connecting.await.map_err(|_| Fault::Disconnected)??;
         let mut values = pipelined(&mut connection, &[redis::cmd("ASKING"), call.clone()]).await;

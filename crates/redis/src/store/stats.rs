@@ -1,4 +1,4 @@
-//! What a store has done, in numbers.
+//! The counters of a store.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use crate::error::Fault;
 use crate::store::counter::{CounterLane, LANES, StoreTotal, lane};
 use crate::store::evictions::Evictions;
 
-/// What is counted besides decisions and faults.
+/// The events that are counted besides decisions and faults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StoreEvent {
     /// Calls of the script.
     Calls,
     /// Connections that passed the probe.
     Connections,
-    /// Calls that had to bring the script along.
+    /// Calls that had to contain the script.
     Reloads,
-    /// Keys that held no state, and counted as full limits: once for each reply that found one.
+    /// Keys that held no state, and were taken for full limits: once for each reply that found one.
     Broken,
     /// Leases taken.
     Leases,
-    /// Units in them.
+    /// Units of the leases.
     Leased,
     /// Units of leases that were given back unspent: they had expired, or their policy was no longer in force.
     Expired,
@@ -34,14 +34,14 @@ pub(crate) enum StoreEvent {
     SetBack,
 }
 
-/// What a store and its limiters count.
+/// The counters of a store and its limiters.
 #[derive(Debug, Default)]
 pub(crate) struct StoreCounters {
     counts: [StoreTotal; 11],
     allowed: [StoreTotal; 5],
     denied: [StoreTotal; 5],
     faults: [StoreTotal; Fault::ALL.len()],
-    /// Decisions within leases, which are among `allowed`.
+    /// The decisions within leases, which [`Stats::allowed`] includes.
     leased: [CounterLane; LANES],
     pub(crate) evictions: Evictions,
 }
@@ -71,7 +71,7 @@ impl StoreCounters {
 
 /// A reading of a store's counters, all counted since it was opened.
 ///
-/// It contains no keys and has a fixed number of figures: all of it can be exported.
+/// It contains no keys and has a fixed number of figures, so all of it can be exported.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -87,27 +87,28 @@ impl StoreCounters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Whether decisions are now made without the store; of a cluster, those of any slot.
+    /// Whether decisions are now made without the store; in a cluster, those of any slot.
     pub degraded: bool,
-    /// For how long in all that was so; in a cluster, for the slots for which it was longest.
+    /// The total time for which that was so; in a cluster, for the slots for which it was longest.
     pub degraded_for: Duration,
-    /// Calls of the script. A call decides up to 16 requests; in a cluster, of one slot.
+    /// Calls of the script. A call decides up to 16 requests, which in a cluster are all of one slot.
     pub calls: u64,
-    /// Connections that were made and passed the probe; in a cluster counted for each 64 slots, which share them.
+    /// Connections that were made and passed the probe. In a cluster they are counted for each group of 64 slots that
+    /// shares one.
     pub connections: u64,
-    /// Calls that had to bring the script along, since the server had forgotten it.
+    /// Calls that had to contain the script, since the server had forgotten it.
     pub reloads: u64,
-    /// Keys that held no state, and counted as full limits: once for each reply that found one.
+    /// Keys that held no state, and were taken for full limits: once for each reply that found one.
     pub broken: u64,
     /// Leases taken.
     pub leases: u64,
-    /// Units in them.
+    /// Units of the leases.
     pub leased: u64,
     /// Units of leases that were given back unspent: they had expired, or their policy was no longer in force.
     pub expired: u64,
-    /// Keys that the server has evicted for want of memory since it was first asked, limits or other keys; it is
-    /// asked every five seconds. A limit whose key was evicted began anew. 0 for a cluster, and for a user without
-    /// the right to `INFO`.
+    /// Keys, of limits or others, that the server has evicted for want of memory since it was first asked. It is asked
+    /// every five seconds. A limit whose key was evicted began anew. 0 for a cluster, and for a user without the right
+    /// to `INFO`.
     pub evicted: u64,
     /// Among [`Fault::Deadline`], requests that waited in line until their deadline had passed. They were not sent,
     /// and so not charged. Earlier requests took too long, or this process has too little processor time.
@@ -117,7 +118,8 @@ pub struct Stats {
     pub missed_sent: u64,
     /// Among [`Fault::Deadline`], attempts to connect. No request waits for one.
     pub missed_connecting: u64,
-    /// How often the server's clock was found set back, by more than a second; in a cluster, in each slot that is asked.
+    /// The number of times that the server's clock was found set back by more than a second; in a cluster, for each slot
+    /// that is asked.
     pub set_back: u64,
     allowed: [u64; 5],
     denied: [u64; 5],
@@ -183,7 +185,7 @@ impl Stats {
         self.denied[source as usize]
     }
 
-    /// How often the store failed in this way: requests that it did not decide, and attempts to connect.
+    /// The number of times that the store failed in this way: requests that it did not decide, and attempts to connect.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

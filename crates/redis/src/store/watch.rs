@@ -1,4 +1,4 @@
-//! Asks the server regularly how many keys it has evicted.
+//! Asks the server at intervals how many keys it has evicted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,15 @@ use crate::error::{Fault, StoreError};
 use crate::store::stats::StoreCounters;
 use crate::store::wire::Wire;
 
-/// Soon enough for the operator of the system; a reading takes the server 3 us (`INFO commandstats` of Redis 7.0).
+/// The interval: short enough for the operator of the system. A reading takes the server 3 us (`INFO commandstats` of
+/// Redis 7.0).
 const EVERY: Duration = Duration::from_secs(5);
 
-/// After these no reading works.
+/// The faults after which no reading works.
 const ENDS: [Fault; 3] = [Fault::Forbidden, Fault::Unexpected, Fault::Disconnected];
 
-/// Reads the number again and again, as long as the connection stands and its user may; returns why it ended. So the
-/// loss of a server is noticed even if no request is sent to it.
+/// Reads the number at intervals, as long as the connection stands and its user has the right to; returns why it ended.
+/// So the loss of a server is noticed even if no request is sent to it.
 pub(crate) async fn watch_evictions(mut wire: Wire, counters: Arc<StoreCounters>) -> StoreError {
     loop {
         match wire.evicted().await {

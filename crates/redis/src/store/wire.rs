@@ -1,7 +1,7 @@
-//! [`Wire`]: a connection to a server or to a cluster, and what is sent over it.
+//! [`Wire`]: a connection to a server or to a cluster, and the calls over it.
 //!
-//! To one server all calls go as one pipeline. To a cluster each call is sent by itself, and follows its slot: while
-//! a slot moves, some of its keys are at one node and some at another.
+//! All calls to one server go as one pipeline. Each call to a cluster is sent by itself, and follows its slot: while a
+//! slot moves, some of its keys are at one node and some at another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use crate::store::evictions;
 use crate::store::pipeline::{answered, pipelined};
 use crate::store::redirects::Redirects;
 
-/// How often a call is sent again because its slot was elsewhere. A slot stops moving, and the deadline is earlier.
+/// The maximum number of times that a call is sent again because its slot was elsewhere. A slot stops moving sooner or
+/// later, and the deadline comes first.
 const DIRECTIONS: u32 = 8;
 
 /// A connection. Clones are the same one.
@@ -28,7 +29,7 @@ pub(crate) enum Wire {
     Cluster {
         connection: ClusterConnection,
         redirects: Arc<Redirects>,
-        /// How long a call may take, with all redirections.
+        /// The time that a call may take, with all redirections.
         within: Duration,
     },
 }
@@ -38,7 +39,7 @@ impl Wire {
         matches!(self, Self::Cluster { .. })
     }
 
-    /// Sets how long replies are waited for from now on.
+    /// Sets the maximum time to wait for replies from now on.
     pub(crate) fn set_deadline(&mut self, deadline: Duration) {
         match self {
             Self::One(connection) => connection.set_response_timeout(deadline),
@@ -109,7 +110,7 @@ async fn each(
     values
 }
 
-/// A call that follows its slot.
+/// Sends a call, and follows its slot.
 async fn followed(
     connection: &mut ClusterConnection,
     redirects: &Arc<Redirects>,
@@ -127,7 +128,7 @@ async fn followed(
                     return value;
                 }
             }
-            // The client has seen this answer, too, and reads anew which node has which slot.
+            // The client has seen this answer, too, and reads again which node has which slot.
             (Some("MOVED"), _) => {}
             _ => return Err(StoreError::of(&error)),
         }

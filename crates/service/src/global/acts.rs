@@ -1,8 +1,9 @@
-//! What a question does to limits in Redis: to look, to check, to take places, to charge, and to forget.
+//! Answers a question from limits in Redis: looks, checks, takes places in queues, charges, or forgets.
 //!
 //! A check of several limits is one call. Places are taken one after the other, since each is a promise by itself; if a
-//! limit has none, those that were taken go back, the last one first. So a request that is denied costs at most itself:
-//! a place behind which others have queued up meanwhile, or that the store does not take back.
+//! limit has none, the places that were taken go back, the last one first. A place stays taken if others have queued up
+//! behind it meanwhile, or if the store does not take it back. So a request that is denied is charged its own cost at
+//! most.
 
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ use tollgate_rules::{Act, Claim, Claimed, FoundElsewhere, FoundLimit, Limit, Man
 
 use super::own_limits::OwnLimits;
 
-/// A rule that a request falls under, and its limits; or a limit that comes with it.
+/// A rule that a request falls under, with its limits; or a limit that comes with the request.
 struct StoredRule<'a> {
     weight: Weight,
     cost: u64,
@@ -30,7 +31,7 @@ struct StoredLimit<'a> {
     drains_denied: bool,
 }
 
-/// What a limit in Redis has charged, for giving it back.
+/// A charge of a limit in Redis, kept so that it can be given back.
 #[derive(Debug)]
 pub(crate) struct StoredCharge {
     limiter: RedisLimiter,
@@ -38,7 +39,7 @@ pub(crate) struct StoredCharge {
     place: RedisReservation,
 }
 
-/// Answers of limits, and what gives their charges back.
+/// Answers of limits, and their charges, which can be given back.
 #[derive(Default)]
 struct Found {
     is_denied: bool,
@@ -47,7 +48,7 @@ struct Found {
 }
 
 impl Found {
-    /// Of what is never denied.
+    /// Turns the answers into those of a rule that never denies.
     fn not_denied(mut self) -> Self {
         for limit in &mut self.limits {
             limit.uncharged = Some(0);
@@ -56,8 +57,8 @@ impl Found {
     }
 }
 
-/// Does what the question asks for. `None` if a limit has no limiter, which none is without: each has got its own before
-/// its rule was put in force.
+/// Does what the question asks for. `None` if a limit has no limiter, which does not happen: each got one before its
+/// rule came into force.
 pub(super) async fn act(
     question: &Question,
     own: &OwnLimits<RequestLimits>,
@@ -65,7 +66,7 @@ pub(super) async fn act(
     let claims: Vec<StoredRule<'_>> =
         question.claims().map(|claim| StoredRule::of(&claim, own)).collect::<Option<_>>()?;
     let mut rules: Vec<(usize, &StoredRule<'_>)> = claims.iter().enumerate().collect();
-    // What is given back first, as for limits of this process.
+    // Rules that give back go first, as for limits of this process.
     rules.sort_by_key(|(_, rule)| rule.manner != Manner::Back);
     let (places, rules): (Vec<usize>, Vec<&StoredRule<'_>>) = rules.into_iter().unzip();
     let (act, charges) = (question.act(), question.is_to_be_charged());
@@ -95,7 +96,7 @@ pub(super) async fn act(
     Some((FoundElsewhere { admitted: !is_denied, limits }, charges))
 }
 
-/// Forgets what was charged to the clients of a question; returns to how many limits.
+/// Forgets all charges to the clients of a question; returns the number of limits.
 pub(super) async fn reset(
     question: &Question,
     own: &OwnLimits<RequestLimits>,
@@ -110,7 +111,7 @@ pub(super) async fn reset(
     Ok(done)
 }
 
-/// Decides several rules together. What is decided apart is settled before, whatever the others say.
+/// Decides several rules together. Rules that are decided apart are settled first, whatever the others say.
 async fn decide(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
     let mut told: Vec<Vec<FoundLimit>> = rules.iter().map(|_| Vec::new()).collect();
     let (mut is_over, mut quotas) = (false, [0_usize; 2]);
@@ -139,7 +140,7 @@ async fn decide(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
 }
 
 /// Settles a rule that is decided apart, or only looks if the request asks for no more. The answer says that the rule denies if
-/// one of its limits is over, whatever its weight.
+/// one of its limits is exceeded, even if the rule only counts.
 async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
     let charges = act != Act::Peek;
     let before = match rule.manner {
@@ -147,7 +148,7 @@ async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
         Manner::Back => return look(&[rule], |_| 1).await.not_denied(),
         Manner::Used | Manner::Together => look(&[rule], |_| 1).await,
     };
-    // Over a limit, though under a rule that only counts the request is not denied.
+    // A limit is exceeded. A rule that only counts does not deny the request for that.
     let is_over = before.limits.iter().any(|limit| limit.decision.is_denied());
     let before = Found { is_denied: is_over, ..before };
     if !charges || rule.cost == 0 {
@@ -160,15 +161,15 @@ async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
     let limits = after.limits.into_iter().zip(&before.limits);
     let denied = |(after, before): (FoundLimit, &FoundLimit)| {
         let left = Some(before.decision.remaining());
-        // What has just come back had not been there.
+        // Units that have come back since the first look were not there when the request was denied.
         let decision = if after.decision.is_denied() { after.decision } else { before.decision };
         FoundLimit { left, decision, ..*before }
     };
     Found { is_denied: true, limits: limits.map(denied).collect(), charges: Vec::new() }
 }
 
-/// Gives back as far as it is charged, and looks how the limits stand for one unit. What the store does not take back
-/// stays charged, which can only deny.
+/// Gives back the rule's cost, as far as it is charged, and looks whether each limit has room for one unit. Units that
+/// the store does not take back stay charged, which can only deny.
 async fn give_back_units(rule: &StoredRule<'_>) -> Found {
     let mut kept = Vec::new();
     for limit in &rule.limits {
@@ -182,7 +183,7 @@ async fn give_back_units(rule: &StoredRule<'_>) -> Found {
     found
 }
 
-/// `quota` is the weight of rules in quota mode.
+/// Decides rules that are not decided apart. `quota` is the weight of rules in quota mode.
 async fn decide_at_once(
     rules: &[&StoredRule<'_>],
     quota: Weight,
@@ -206,7 +207,7 @@ async fn look<'a>(rules: &'a [&'a StoredRule<'a>], cost: impl Fn(&StoredRule<'a>
     ask(rules, Weight::DeniesTogether, cost, false).await
 }
 
-/// All in one call.
+/// Decides, or looks at, all limits of these rules in one call.
 async fn ask<'a>(
     rules: &'a [&'a StoredRule<'a>],
     quota: Weight,
@@ -233,8 +234,8 @@ async fn ask<'a>(
     Found { is_denied: !decision.is_allowed(), limits, charges: Vec::new() }
 }
 
-/// Takes a place in each limit: of rules that deny in all of them, of those in quota mode in as many as have one, and
-/// at least in one. Rules in shadow mode come last, so that no request that is denied is charged to them.
+/// Takes a place in each limit. Every rule that denies must have its places; of the rules in quota mode, one is enough.
+/// Rules in shadow mode come last, so that no request that is denied is charged to them.
 async fn take_places(rules: &[&StoredRule<'_>], quota: Weight) -> Found {
     let mut asked: Vec<Vec<FoundLimit>> = rules.iter().map(|_| Vec::new()).collect();
     let mut charges = Vec::new();
@@ -263,7 +264,8 @@ async fn take_places(rules: &[&StoredRule<'_>], quota: Weight) -> Found {
         charges.reverse();
         give_back(std::mem::take(&mut charges)).await;
     }
-    // What was not asked, or given back, is told as it stands; and a limit that has denied, as it did.
+    // Limits that were not asked, or whose places went back, are reported as they stand now; a limit that has denied is
+    // reported with its denial.
     let is_told = asked.iter().zip(rules).all(|(asked, rule)| asked.len() == rule.limits.len());
     if is_denied || !is_told {
         let stands = ask(rules, quota, |rule| rule.cost, false).await.limits;
@@ -276,7 +278,8 @@ async fn take_places(rules: &[&StoredRule<'_>], quota: Weight) -> Found {
                 let place = asked.len();
                 *asked = own;
                 if let (Some(denial), Some(told)) = (denial, asked.get_mut(place)) {
-                    // A refused place does not say whether the store has refused it; what was looked up since does.
+                    // The denial does not say whether the store made it; the look after it says whether the store
+                    // answers.
                     let is_without_store = told.is_without_store;
                     *told = FoundLimit { is_without_store, ..denial };
                 }
@@ -286,14 +289,14 @@ async fn take_places(rules: &[&StoredRule<'_>], quota: Weight) -> Found {
     Found { is_denied, limits: asked.into_iter().flatten().collect(), charges }
 }
 
-/// Charges all limits whether it fits or not, and looks how they stand for one unit more.
+/// Charges all limits whether the cost fits or not, and looks whether they have room for one unit more.
 async fn charge(rules: &[&StoredRule<'_>]) -> Found {
     let mut uncharged = Vec::new();
     for rule in rules {
         for limit in &rule.limits {
             uncharged.push(match limit.limiter.charge(&rule.client, rule.cost).await {
                 Ok(units) => units,
-                // Charged to this node's share.
+                // The cost was charged to this node's share.
                 Err(_) if limit.limiter.on_error() == OnError::Local => 0,
                 Err(_) => rule.cost,
             });
@@ -310,13 +313,13 @@ async fn charge(rules: &[&StoredRule<'_>]) -> Found {
 async fn drain(rules: &[&StoredRule<'_>]) {
     for rule in rules {
         for limit in rule.limits.iter().filter(|limit| limit.drains_denied) {
-            // What could not be charged needs no action: the limit is used up anyway, or its store is away.
+            // A charge that failed needs no action: the limit is used up anyway, or its store is away.
             let _ = limit.limiter.count_denied(&rule.client, rule.cost).await;
         }
     }
 }
 
-/// What the store does not take back stays charged, which can only deny.
+/// Gives charges back. Those that the store does not take back stay charged, which can only deny.
 async fn give_back(charges: Vec<StoredCharge>) {
     for charge in charges {
         let _ = charge.undo().await;
@@ -342,7 +345,7 @@ impl<'a> StoredRule<'a> {
             (false, true) => Weight::DeniesTogether,
             (false, false) => Weight::Denies,
         };
-        // In a cluster it decides the slot, so limits of rules that leave the same values open are in one.
+        // In a cluster the client decides the slot, so limits of rules that leave the same values open share a slot.
         let client = claim.client();
         let (cost, manner) = (claim.cost, claim.manner);
         Some(Self { weight, cost, manner, client, limits })
@@ -352,7 +355,7 @@ impl<'a> StoredRule<'a> {
         self.manner != Manner::Together
     }
 
-    /// Its weight, if rules in quota mode have this one.
+    /// The weight of this rule, where rules in quota mode weigh `quota`.
     fn weighs(&self, quota: Weight) -> Weight {
         if self.weight == Weight::DeniesTogether { quota } else { self.weight }
     }
@@ -379,18 +382,19 @@ impl<'a> StoredRule<'a> {
 }
 
 impl StoredCharge {
-    /// Gives everything back as far as it can be; returns whether something came back, or nothing was charged.
+    /// Gives back as much as possible; returns whether something came back, or nothing had been charged.
     pub(crate) async fn undo(self) -> Result<bool, Fault> {
         let Self { limiter, client, place } = self;
         let (permit, is_turn) = (place.permit(), place.wait().is_zero());
         if permit.permit().cost() == 0 || limiter.cancel(&client, place).await? {
             return Ok(true);
         }
-        // A place behind which others wait is promised away with them; what could be used at once is as a check's.
+        // A place in the queue cannot go back once others wait behind it. Units that could be used at once can, like
+        // those of a check.
         Ok(is_turn && limiter.refund(&client, permit).await? > 0)
     }
 
-    /// Gives back up to so many units, and returns how many came back.
+    /// Gives back up to `units`, and returns how many came back.
     pub(crate) async fn refund(&self, units: u64) -> Result<u64, Fault> {
         self.limiter.refund(&self.client, self.place.permit().portion(units)).await
     }

@@ -1,4 +1,4 @@
-//! The store's counters as metrics: no key and no rule is among the labels.
+//! The store's counters as metrics. Their labels contain no key and no rule.
 
 use std::fmt;
 
@@ -95,7 +95,7 @@ impl Collector for OfStore {
     }
 }
 
-/// `OutOfMemory` as `out_of_memory`.
+/// The label of a fault: `out_of_memory` for `OutOfMemory`.
 fn name(fault: Fault) -> String {
     let mut name = String::new();
     for letter in format!("{fault:?}").chars() {

@@ -1,4 +1,4 @@
-//! Limits that come with requests, in Redis. There is one set of keys for each unit of time; each request brings the number
+//! Limits that come with requests, in Redis. Each unit of time has one set of keys; each request brings the number of units
 //! of its limit.
 
 use tollgate::{Algorithm, Policy, Quota};
@@ -39,12 +39,12 @@ pub(super) fn on_error_of(on_error: tollgate_rules::OnError) -> OnError {
     }
 }
 
-/// The keys of all units.
+/// The keys of all units of time.
 #[derive(Debug)]
 pub(super) struct OwnLimits<L> {
-    /// In the order of [`Unit::ALL`].
+    /// One for each unit of time, in the order of [`Unit::ALL`].
     of_units: Vec<L>,
-    /// What holds if no rule matches, or the rule does not say it.
+    /// Applies if no rule matches, or the rule names no `on_error`.
     on_error: tollgate_rules::OnError,
 }
 
@@ -69,7 +69,8 @@ impl<L: PerRequest> OwnLimits<L> {
         Ok(Self { of_units, on_error })
     }
 
-    /// The limiter for a limit that replaces those of this rule. `None` for a limit of 0, for which no store is asked.
+    /// The limiter for a limit that replaces those of this rule. `None` for a limit of 0, which is denied without
+    /// asking the store.
     pub(super) fn of(&self, limit: Override, rule: Option<&Rule>) -> Option<L::Counter> {
         let place = Unit::ALL.iter().position(|unit| *unit == limit.unit)?;
         let on_error = rule.and_then(Rule::on_error).unwrap_or(self.on_error);

@@ -1,5 +1,5 @@
-//! `/v1/auth`: whether a request that a proxy holds may pass, for nginx, Traefik, Caddy and HAProxy. Its descriptors are
-//! made by `forward_auth` of the rules.
+//! `/v1/auth`: a proxy (nginx, Traefik, Caddy, HAProxy) asks whether a request that it holds may pass. The rules'
+//! `forward_auth` says how its descriptors are made.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::metrics::{Protocol, RequestOutcome};
 use crate::observe::{Caller, ServiceCall};
 use crate::service::Service;
 
-/// What the proxy's configuration asks for, beside what the headers tell.
+/// The question in the URL, which the proxy's configuration sets. The headers have the rest.
 struct AuthQuestion {
     domain: String,
     cost: u64,
@@ -30,7 +30,7 @@ pub(crate) async fn auth(
     request: Request,
 ) -> Response {
     let mut call = ServiceCall::begin(&service.observers, Protocol::Auth, caller);
-    // Without the body, which is not read.
+    // The body is not read.
     let request = request.map(drop);
     let (mut response, denied) = match AuthQuestion::read(query) {
         Ok(asked) => (answer(&service, &asked, &request, &mut call).await, asked.denied),
@@ -69,12 +69,12 @@ impl AuthQuestion {
     }
 }
 
-/// What is quoted of a text that was not understood.
+/// The part of a wrong text that an error message quotes.
 fn short(text: &str) -> String {
     text.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
-/// The answer of `/v1/check` to the descriptors that the request becomes.
+/// Answers as `/v1/check` does for the descriptors that the request becomes.
 async fn answer(
     service: &Service,
     asked: &AuthQuestion,
@@ -90,7 +90,7 @@ async fn answer(
     };
     let (domain, cost) = (asked.domain.clone(), asked.cost);
     let question = CheckRequest { domain, descriptors, cost, rules: Some(rules) };
-    // A proxy cannot wait: what has to is denied, and takes no place in a queue.
+    // A proxy cannot wait: a request that would have to is denied, and takes no place in a queue.
     match question.act(service, Act::CheckNow, Some(call)).await {
         Ok((answer, _)) => reply(&answer, &service.headers, None),
         Err(error) => error_response(error),
@@ -104,7 +104,7 @@ fn descriptors(
     domain: &str,
     head: &Head<'_>,
 ) -> Result<Vec<Pairs>, Response> {
-    // Without entries no rule matches, and the request passes: as all do in a domain that is unknown.
+    // A descriptor without entries matches no rule, so the request passes, as all do in an unknown domain.
     let nothing = || vec![Pairs(Vec::new())];
     let forwards = match rules.forwards(domain) {
         None => return Ok(nothing()),
@@ -144,7 +144,7 @@ fn value(part: &ForwardPart, client: &ClientAddress, head: &Head<'_>) -> Option<
         ForwardPart::Path(header) => NormalPath::of(target(&content(head.headers, header)?)),
         ForwardPart::Header(header) => content(head.headers, header)?,
         ForwardPart::Text(text) => return Some(text.to_string()),
-        // Of a later version of the rules.
+        // A kind of entry that a later version of the rules has.
         _ => return None,
     };
     Some(capped(value))
@@ -159,8 +159,8 @@ fn address(header: &str, client: &ClientAddress, head: &Head<'_>) -> Option<Stri
     found.map(|address| address.to_string())
 }
 
-/// All lines of a header, as one: what a client has written before its proxy does not stand for it. Bytes that are no
-/// UTF-8 become U+FFFD.
+/// All lines of a header, joined, so that a line that the client wrote does not count alone if the proxy adds another.
+/// Bytes that are not UTF-8 become U+FFFD.
 fn content(headers: &HeaderMap, name: &str) -> Option<String> {
     let mut lines =
         headers.get_all(name).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
@@ -172,7 +172,7 @@ fn content(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(content)
 }
 
-/// In lower case, without a port, of a host or a URL; whatever it is, if it is neither.
+/// The host of a URL or of a host with a port, in lower case. A text that is neither is only put into lower case.
 fn host(text: &str) -> String {
     let authority = after_scheme(text).map_or(text, |rest| &rest[..end_of_authority(rest)]);
     let host = authority.parse::<Authority>();
@@ -180,7 +180,7 @@ fn host(text: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
-/// The path and the query of a URL; all of what is none.
+/// The path and the query of a URL; the whole text if it is no URL.
 fn target(text: &str) -> &str {
     after_scheme(text).map_or(text, |rest| &rest[end_of_authority(rest)..])
 }

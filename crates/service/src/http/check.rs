@@ -31,7 +31,7 @@ pub(crate) struct CheckRequest {
     pub(super) descriptors: Vec<Pairs>,
     #[serde(default = "one")]
     pub(super) cost: u64,
-    /// Those that it was made by; without them those in force.
+    /// The rules that the request was made for; if absent, those in force.
     #[serde(skip)]
     pub(super) rules: Option<Arc<RuleSet>>,
 }
@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
-/// The answer for the request; times in seconds, but for waits in milliseconds, all rounded up.
+/// The answer for the request. Times are in seconds, waits in milliseconds, all rounded up.
 #[derive(Debug, Serialize)]
 struct CheckReply<'a> {
     allowed: bool,
@@ -87,8 +87,8 @@ struct StatusReply<'a> {
     /// `null` if no rule matches the descriptor, and otherwise absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<Option<()>>,
-    /// Set if the decision does not follow from the client's own requests alone: it has no cell in the rule's full table,
-    /// or the store of the limits does not answer.
+    /// Set if the decision does not follow from the client's own requests alone: the rule's table is full and has no cell
+    /// for the client, or the store of the limits does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,7 @@ struct StatusReply<'a> {
     retry_after: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_ms: Option<u64>,
-    /// Set if a charge is more than the limit can remember.
+    /// The units that the limit could not remember, if a charge is more than it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     uncharged: Option<u64>,
 }
@@ -173,7 +173,7 @@ pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: ParsedQues
     }
 }
 
-/// Without a call it is a question that no metric counts.
+/// Answers the question. Without a `call`, no metric counts it.
 pub(super) async fn answer(
     service: &Service,
     asked: ParsedQuestion,
@@ -191,7 +191,7 @@ pub(super) async fn answer(
 }
 
 impl CheckRequest {
-    /// Does what it asks for; returns the answer, and what gives back what that has charged.
+    /// Does what the question asks for; returns the answer, and the charges, which can be given back.
     pub(super) async fn act(
         &self,
         service: &Service,
@@ -296,17 +296,17 @@ pub(super) fn reply(answer: &Answer, headers: &Headers, token: Option<Token>) ->
     response
 }
 
-/// Rounded up; `None` if there is nothing to wait for.
+/// The wait in milliseconds, rounded up; `None` if there is nothing to wait for.
 fn wait_ms(wait: Duration) -> Option<u64> {
     let ms = wait.as_nanos().div_ceil(1_000_000);
     (ms > 0).then(|| u64::try_from(ms).unwrap_or(u64::MAX))
 }
 
-/// What headers tell: of one limit, and of a soft one whichever it is.
+/// The limit that the headers report: the nearest one, whether or not it is soft.
 fn report(answer: &Answer) -> Option<LimitReport> {
     let (n, status, limit) = nearest_limit(answer)?;
     let is_denied = status.code == Code::OverLimit;
-    // A rule's name may be longer than a header should be, or no text for a header at all.
+    // A rule's name may be too long for a header, or contain characters that no header may have.
     let name = answer.limit_name(n).and_then(|name| PolicyName::new(name).ok());
     Some(LimitReport {
         name: name.unwrap_or_default(),
@@ -329,7 +329,7 @@ pub(super) fn error_response(error: RequestError) -> Response {
     }
 }
 
-/// The store did not do what was asked, or did not say that it has.
+/// The store did not do what it was asked to, or did not confirm it.
 pub(super) fn fault_response(fault: Fault) -> Response {
     let reason = format!("{fault}; whether Redis has done it is not known: look, and ask again");
     (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()

@@ -17,11 +17,11 @@ use crate::listen::{self, Io, OfListeners, QUIET, Socket};
 /// The time within which all headers of a request must arrive.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 
-/// What is answered over HTTP.
+/// The routes over HTTP.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpRoutes {
     pub(crate) ordinary: Router,
-    /// To connections of the reserve.
+    /// For connections of the reserve.
     pub(crate) reserved: Router,
 }
 
@@ -36,7 +36,7 @@ pub(crate) async fn listen(
     let [lasting, once] = [true, false].map(|is_lasting| {
         // Detecting the version would wait for a first byte without a deadline.
         let mut server = Builder::new(TokioExecutor::new()).http1_only();
-        // Answers are small: to copy the body behind the headers takes less than to write both at once.
+        // Answers are small: copying the body behind the headers is cheaper than one write of two buffers.
         server
             .http1()
             .timer(TokioTimer::new())

@@ -1,11 +1,12 @@
-//! Decides which requests the admin's address accepts: none that a page of another site made a browser send.
+//! Decides which requests the admin's address accepts. It refuses those that a page of another site made a browser
+//! send.
 //!
-//! The address is loopback, or one that only operators reach, but a browser on such a machine reaches it, too. A page
-//! from any site can point its own name to it (DNS rebinding): then the request's `Host` is that name. It can also
-//! send requests to the address itself: then the browser names the page's site in `Origin`. So the `Host` must be an
-//! IP address, which a foreign name cannot be; `localhost`; or one of the names of this service
-//! (`Options::admin_hosts`). And an `Origin`, if there is one, must be that of the service's own pages. Probes and
-//! scrapers use an address or a configured name, and send no `Origin`.
+//! The address is loopback, or one that only operators reach; but a browser on an operator's machine reaches it, too. A
+//! page from any site can point its own name to it (DNS rebinding): then the request's `Host` is that name. It can also
+//! send requests to the address itself: then the browser names the page's site in `Origin`. So the `Host` must be an IP
+//! address, which a foreign name cannot be; `localhost`; or one of the names of this service (`Options::admin_hosts`).
+//! And an `Origin`, if there is one, must be that of the service's own pages. Probes and scrapers use an address or a
+//! configured name, and send no `Origin`.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -70,7 +71,7 @@ fn check(uri: &Uri, headers: &HeaderMap, names: &[HostName]) -> Result<(), Refus
     if headers.get_all(ORIGIN).iter().all(is_same) { Ok(()) } else { Err(Refused::Origin) }
 }
 
-/// A host and perhaps a port; nothing before an `@`.
+/// Reads a host and perhaps a port. A text with an `@` is refused.
 fn authority(text: &HeaderValue) -> Option<Authority> {
     let authority = Authority::try_from(text.as_bytes()).ok()?;
     (!authority.as_str().contains('@')).then_some(authority)
@@ -94,7 +95,7 @@ fn is_origin_of(origin: &HeaderValue, host: &Authority) -> bool {
     let (text, usual_port) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
         (Some(rest), _) => (rest, 80),
         (_, Some(rest)) => (rest, 443),
-        // Also "null", which a page without an origin sends.
+        // This includes "null", which a page without an origin sends.
         (None, None) => return false,
     };
     let Ok(origin) = text.parse::<Authority>() else { return false };

@@ -1,7 +1,7 @@
-//! `/v1/headroom`: what the program that does the work says that it can spare.
+//! `/v1/headroom`: the program that does the work reports how much it can spare.
 //!
-//! On the admin's address alone. A report decides how much the pool of a domain lends, to every client: one that may only
-//! ask must not be able to make what it then borrows.
+//! Only the admin's address has this route. A report decides how much the pool of a domain lends to every client, and a
+//! client that may only ask must not be able to fill the pool that it then borrows from.
 
 use std::sync::Arc;
 use std::time::Duration;

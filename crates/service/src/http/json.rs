@@ -1,7 +1,7 @@
 //! `/json`: Envoy's protocol in protobuf's JSON, as in envoyproxy/ratelimit.
 //!
-//! Names are in camel case, and also read in the form of the `.proto`; enumerations are names or numbers; default
-//! values are left out of answers.
+//! Answers have names in camel case and leave out default values. Requests may also use the names of the `.proto`, and
+//! give an enumeration as a name or as a number.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) async fn should_rate_limit(
     caller: Caller,
     body: Bytes,
 ) -> Response {
-    // Whatever the content type: curl sends that of a form.
+    // The content type does not matter: curl sends that of a form.
     let mut call = ServiceCall::begin(&service.observers, Protocol::Json, caller);
     let request = match read(&body) {
         Ok(request) => request,
@@ -44,14 +44,14 @@ pub(crate) async fn should_rate_limit(
     }
 }
 
-/// The same by limits of this process, without waiting.
+/// Answers by limits of this process, without waiting.
 pub(crate) fn answer(service: &Service, body: &[u8]) -> Result<(StatusCode, String), String> {
     let request = read(body)?;
     let mut call = ServiceCall::begin(&service.observers, Protocol::Json, Caller::default());
     told(service.decide_here(&request, &mut call), call)
 }
 
-/// The status and the body, or the reason why there is no decision.
+/// Turns an answer into a status and a body, or into the reason why there is no decision.
 fn told(
     answer: Result<RateLimitResponse, RequestRefusal>,
     call: ServiceCall<'_>,
@@ -68,7 +68,7 @@ fn told(
     Ok((status, json.map_err(|error| error.to_string())?))
 }
 
-/// The request, or why there is none.
+/// Reads the request, or returns why it cannot be read.
 pub(crate) fn read(body: &[u8]) -> Result<RateLimitRequest, String> {
     const EXAMPLE: &str =
         r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "alice"}]}]}"#;
@@ -149,7 +149,7 @@ impl Number {
     }
 }
 
-/// A text of a client, in an answer to it.
+/// A client's text as an answer to that client quotes it.
 fn shown(text: &str) -> String {
     format!("'{}'", text.chars().take(64).collect::<String>().escape_debug())
 }
@@ -157,7 +157,7 @@ fn shown(text: &str) -> String {
 /// An absent number is 0; one that is too large makes the request invalid.
 fn narrow(number: Option<&Number>, name: &str) -> Result<u32, String> {
     let number = number.map_or(Ok(0), |number| number.read(name, u32::MAX.into()))?;
-    Ok(u32::try_from(number).unwrap_or(u32::MAX)) // it is no larger
+    Ok(u32::try_from(number).unwrap_or(u32::MAX)) // `read` refuses larger ones
 }
 
 impl JsonRequest {

@@ -27,15 +27,15 @@ use crate::service::Service;
 
 pub(crate) use connections::{HttpRoutes, listen};
 
-/// The answer to other requests of a connection beyond the maximum.
+/// The answer to a connection beyond the maximum that asks for anything but health or metrics.
 pub(crate) const BEYOND_MAX: &str =
     "too many connections: beyond the maximum only health and metrics are answered";
 
-/// The maximum size of a body. Rules accept larger requests, for Envoy, which lets pass what is refused.
+/// The maximum size of a body. Over gRPC the rules accept larger requests, because Envoy lets a request pass if the
+/// service refuses it.
 const MAX_BODY_BYTES: usize = 256 << 10;
 
-/// What is answered at the public address. Connections beyond the maximum may ask whether the service lives, and what it
-/// measures.
+/// The routes for the public address. Connections beyond the maximum may only ask for health and metrics.
 pub(crate) fn routes(service: &Arc<Service>) -> HttpRoutes {
     let reserved = Router::new()
         .route("/healthcheck", get(health))
@@ -63,14 +63,14 @@ fn public_routes(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// What is answered at the address for metrics alone.
+/// The routes for an address that serves nothing but metrics.
 pub(crate) fn metrics_routes(service: Arc<Service>) -> HttpRoutes {
     let all = Router::new().route("/metrics", get(metrics)).with_state(service);
     HttpRoutes { ordinary: all.clone(), reserved: all }
 }
 
-/// The routes for the admin's address, answered under these names and under IP addresses: also to connections beyond the
-/// maximum, so that an operator finds out what takes the places.
+/// The routes for the admin's address, for requests to these names or to an IP address. Connections beyond the maximum
+/// are answered, too, so that an operator can find out what takes the places.
 pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> HttpRoutes {
     let all = Router::new()
         .route("/healthcheck", get(health))
@@ -86,8 +86,8 @@ pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> HttpRou
     HttpRoutes { ordinary: all.clone(), reserved: all }
 }
 
-/// The health check stays good without the store: each rule's `on_error` still decides, and no service would be left
-/// if it were killed for that. Its body mentions the outage.
+/// The health check stays good without the store: each rule's `on_error` still decides, and if the check failed, all
+/// services would be killed at once. The body of the answer mentions the outage.
 async fn health(State(service): State<Arc<Service>>) -> Response {
     if !service.is_healthy() {
         return (StatusCode::INTERNAL_SERVER_ERROR, "no rules, or shutting down").into_response();
@@ -108,7 +108,7 @@ fn degraded(outage: &Outage, now: SystemTime) -> String {
     )
 }
 
-/// In OpenMetrics for readers that accept it, as Prometheus does; else in the older format.
+/// Answers in OpenMetrics if the reader accepts it, as Prometheus does; else in the older format.
 async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
     const OPEN_METRICS: &str = "application/openmetrics-text";
     let is_open_metrics = headers
@@ -132,8 +132,9 @@ async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Res
     }
 }
 
-/// One line per rule, as `tollgate check` prints it, and per descriptor of `forward_auth`; pools, and the headroom in
-/// force; domains that keep their last good rules because they have no others; and the errors of the last load.
+/// Lists the rules in force: a line for each rule, as `tollgate check` prints it, and for each descriptor of
+/// `forward_auth`; pools, and the headroom in force; domains that keep their last good rules because the new ones are
+/// bad; and the errors of the last load.
 async fn config(State(service): State<Arc<Service>>) -> Response {
     let made = apart::make(move || in_force(&service)).await;
     made.map_or_else(

@@ -1,5 +1,5 @@
-//! `/v1/reserve`, `/v1/cancel`, `/v1/refund` and `/v1/charge`: places in queues, costs that are known afterwards, and
-//! what gives them back.
+//! `/v1/reserve`, `/v1/cancel`, `/v1/refund` and `/v1/charge`: reservations in queues, costs that are known afterwards,
+//! and their refunds.
 
 #![expect(clippy::result_large_err, reason = "either is the response")]
 
@@ -23,7 +23,7 @@ use crate::observe::{Caller, ServiceCall};
 use crate::service::Service;
 use crate::tokens::{Charged, PLACES, Token};
 
-/// The most bytes of domain, keys and values of a reservation, which the service keeps.
+/// The maximum number of bytes of a reservation's domain, keys and values, which the service keeps.
 const MAX_KEPT_BYTES: usize = 1 << 10;
 
 /// `{"domain": "shop", "descriptors": [{"user": "alice"}], "cost": 1, "max_wait_ms": 500}`
@@ -44,7 +44,7 @@ pub(crate) struct CancelRequest {
     token: String,
 }
 
-/// `{"token": "...", "units": 3}`; without units all of them.
+/// `{"token": "...", "units": 3}`; without `units` all of them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RefundRequest {
@@ -144,7 +144,7 @@ fn charged(service: &Service, token: &str) -> Result<Charged, Response> {
     })
 }
 
-/// The response, counted.
+/// Returns the response, and counts the request.
 fn told(call: ServiceCall<'_>, answer: Result<Response, Response>) -> Response {
     ended(call, answer.unwrap_or_else(|refusal| refusal))
 }

@@ -1,14 +1,14 @@
-//! [`ConnectionAges`]: the ages at which connections of gRPC are told to go, spread around the one that is set.
+//! [`ConnectionAges`]: the ages at which connections of gRPC are told to close, spread around the age that is set.
 //!
-//! Connections that began together, when a service has started or another has ended, would otherwise end together, and
-//! their clients would all connect anew at the same moment, again and again. A server of tonic has one age for all of its
-//! connections, so there are several servers, and connections are dealt out to them in turn.
+//! Connections begin together when a service starts or another ends. With one age for all they would also end together,
+//! and their clients would all reconnect at the same moment, again and again. A server of tonic has one age for all of
+//! its connections, so there are several servers, and connections are dealt out to them in turn.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How many ages there are. So many connections that follow each other have different ones.
+/// The number of ages. This many successive connections all have different ages.
 const AGES: u32 = 16;
 
 /// The step from the age of one connection to that of the next. Neighbours are far apart, and since 7 and [`AGES`] have no
@@ -23,8 +23,8 @@ pub(crate) struct ConnectionAges {
 }
 
 impl ConnectionAges {
-    /// Spreads the ages from nine to eleven tenths of this one, as envoyproxy/ratelimit does. Without an age there is nothing to
-    /// spread.
+    /// Spreads the ages from nine to eleven tenths of this one, as envoyproxy/ratelimit does. If there is none, connections
+    /// have no age.
     pub(crate) fn around(age: Option<Duration>) -> Self {
         let spread = |age: Duration| {
             let shortest = age / 10 * 9;
@@ -42,7 +42,7 @@ impl ConnectionAges {
         &self.ages
     }
 
-    /// Which of them the next connection has.
+    /// The index of the age that the next connection gets.
     pub(super) fn deal(&self) -> usize {
         // Relaxed: nothing else is published with the count.
         let turn = self.next.fetch_add(1, Ordering::Relaxed);

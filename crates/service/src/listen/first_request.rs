@@ -1,7 +1,7 @@
 //! [`FirstRequest`]: finds out whether a connection of HTTP/2 has begun a request.
 //!
-//! The frames of a connection are counted off until the first that begins a request, HEADERS. Settings, pings and window
-//! updates come before it, also from a client that never asks. Nothing is looked at afterwards.
+//! It skips the frames of a connection until the first HEADERS frame, which begins a request. Settings, pings and window
+//! updates come before it, and also from a client that never asks. Later frames are not looked at.
 
 use std::fmt;
 use std::pin::Pin;
@@ -24,11 +24,11 @@ const HEADERS: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     Late,
-    /// The service stops, and nothing was asked that would have to be answered.
+    /// The service stops, and there is no request to answer.
     Stopped,
 }
 
-/// Where the bytes of a connection have got to, until its first request.
+/// The progress through the bytes of a connection, until its first request.
 pub(super) struct FirstRequest {
     /// Bytes of the preface or of a frame's content that are still to come.
     skip: usize,
@@ -54,12 +54,12 @@ impl FirstRequest {
         Self { skip: PREFACE_BYTES, head: [0; HEAD_BYTES], head_bytes: 0, over }
     }
 
-    /// Whether the connection is to end, if the request has not begun.
+    /// Ready once the connection has to end because its first request has not begun.
     pub(super) fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<Over> {
         self.over.as_mut().poll(context)
     }
 
-    /// Whether it begins in these bytes, which follow those before.
+    /// Whether the first request begins in these bytes, which follow those of earlier calls.
     pub(super) fn begins_in(&mut self, mut bytes: &[u8]) -> bool {
         loop {
             let skipped = self.skip.min(bytes.len());

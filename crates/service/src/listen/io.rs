@@ -1,16 +1,17 @@
 //! [`Io`]: one connection, over TCP, TLS or a unix socket.
 //!
 //! # Closing
-//! Closing a socket that still has unread input resets the connection, and a client that finds it reset drops the
-//! answers that are on their way: its requests would be decided and not answered. When a service ends this is the
-//! normal case, because clients go on sending until they notice. So the sending side is closed first, and further
+//! Closing a socket that still has unread input resets the connection, and a client whose connection is reset drops the
+//! answers that are on their way: its requests would be decided and not answered. This is the normal case when a
+//! service ends, because clients go on sending until they notice. So the sending side is closed first, and further
 //! input is read and discarded until the client has closed its own side.
 //!
 //! # What ends a connection
-//! Each takes a descriptor, of which there are few: see [`ConnectionPlaces`](super::places::ConnectionPlaces). One of HTTP/2 is closed if its
-//! first request does not begin in time; later, pings find out whether its client is still there. One of HTTP/1 is closed if
-//! for a while nothing is sent and nothing is taken: a body that does not come, or an answer that is not read. One of the
-//! reserve is closed if another takes its place, and after [`RESERVED_FOR`].
+//! Each connection takes a file descriptor, and these are few: see [`ConnectionPlaces`](super::places::ConnectionPlaces). A
+//! connection of HTTP/2 is closed if its first request does not begin in time; later, pings find out whether its client is
+//! still there. A connection of HTTP/1 is closed if for a while its client neither sends nor takes anything, for example if a
+//! body does not come or an answer is not read. A connection of the reserve is closed if another takes its place, and after
+//! [`RESERVED_FOR`].
 
 use std::fmt::Debug;
 use std::io;
@@ -39,10 +40,12 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 /// The time for a client to close its side: one that does not is reset.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The time within which the first request of a connection must begin, where clients may connect before they have one.
+/// The time within which the first request of a connection must begin, for protocols whose clients may connect before
+/// they have a request.
 pub(crate) const FIRST_REQUEST_WITHIN: Duration = Duration::from_secs(30);
 
-/// For so long a connection of HTTP/1 may neither send nor take anything. It is closed before twice that.
+/// The client of a connection of HTTP/1 may neither send nor take anything for this long. The connection is closed
+/// before twice this time.
 pub(crate) const QUIET: Duration = Duration::from_secs(30);
 
 /// The time for which a connection may have a place of the reserve: long enough for a probe.
@@ -59,14 +62,14 @@ pub(crate) struct Io {
     stream: Box<dyn ByteStream>,
     /// The address at the other end.
     peer: IpAddr,
-    /// Set once the sending side is closed: until when the client has time to close its own.
+    /// Set once the sending side is closed: a timer for the client to close its own side.
     closing: Option<Pin<Box<Sleep>>>,
-    /// Until when it may be used at all.
+    /// A timer for the whole life of the connection.
     life: Option<Pin<Box<Sleep>>>,
     place: ConnectionPlace,
-    /// Until its first request has begun.
+    /// Set until the first request has begun.
     first: Option<Box<FirstRequest>>,
-    /// If it is closed when nothing is sent or taken.
+    /// Set if the connection is closed when nothing is sent or taken.
     quiet: Option<Quiet>,
 }
 
@@ -75,7 +78,7 @@ pub(crate) struct Io {
 struct Quiet {
     timer: Pin<Box<Sleep>>,
     every: Duration,
-    /// Whether something was, since the timer was set.
+    /// Whether something was sent or taken since the timer was set.
     is_active: bool,
 }
 
@@ -87,7 +90,7 @@ pub(crate) enum Raw {
     Unix(UnixStream),
 }
 
-/// A connection between two runtimes: that of its listener and that of its thread.
+/// A connection on its way from the runtime of its listener to that of its thread.
 #[derive(Debug)]
 pub(super) enum Moving {
     Tcp(std::net::TcpStream, IpAddr),
@@ -96,7 +99,7 @@ pub(super) enum Moving {
 }
 
 impl Moving {
-    /// Has the runtime of the calling task watch it.
+    /// Registers the connection with the runtime of the calling task.
     pub(super) fn enter(self) -> io::Result<Raw> {
         match self {
             Self::Tcp(stream, peer) => {
@@ -109,7 +112,7 @@ impl Moving {
 }
 
 impl Raw {
-    /// Has no runtime watch it any more.
+    /// Takes the connection out of its runtime.
     pub(super) fn leave(self) -> io::Result<Moving> {
         match self {
             Self::Tcp(stream, peer) => stream.into_std().map(|stream| Moving::Tcp(stream, peer)),
@@ -135,7 +138,7 @@ impl Raw {
 
     async fn shake_hands(self, tls: Option<Arc<Tls>>) -> Option<(Box<dyn ByteStream>, IpAddr)> {
         Some(match (self, tls) {
-            // A process of this machine, as at a loopback address.
+            // The client is a process of this machine, as behind a loopback address.
             #[cfg(unix)]
             (Self::Unix(stream), _) => (Box::new(stream), Ipv4Addr::LOCALHOST.into()),
             (Self::Tcp(stream, peer), None) => (Box::new(stream), peer),
@@ -173,12 +176,12 @@ impl Io {
         self.peer
     }
 
-    /// Whether it may ask for health and metrics alone.
+    /// Whether the connection is in the reserve, and may ask for health and metrics alone.
     pub(crate) fn is_reserved(&self) -> bool {
         self.place.is_reserved()
     }
 
-    /// The same connection, for at most this time from now on: then reading it fails, so that it is closed.
+    /// The same connection, with at most this time to live. After it, reads fail, so that the connection is closed.
     pub(super) fn living(self, max_life: Option<Duration>) -> Self {
         match max_life {
             None => self,
@@ -186,29 +189,29 @@ impl Io {
         }
     }
 
-    /// The same connection, of HTTP/2, which ends if its first request does not begin in time, or before the service stops.
+    /// The same connection of HTTP/2, which ends if its first request has not begun in time, or when the service stops.
     pub(super) fn asking_within(self, most: Duration, stopped: watch::Receiver<bool>) -> Self {
         Self { first: Some(Box::new(FirstRequest::within(most, stopped))), ..self }
     }
 
-    /// The same connection, which ends if for so long nothing is sent and nothing is taken.
+    /// The same connection, which ends if nothing is sent or taken for this time.
     pub(crate) fn never_quiet(self, most: Duration) -> Self {
         let quiet = Quiet { timer: Box::pin(sleep(most)), every: most, is_active: false };
         Self { quiet: Some(quiet), ..self }
     }
 
-    /// Counts the connection as one that is closed since it has not asked in time.
+    /// Counts that the connection is closed because its client did not ask in time.
     pub(crate) fn time_out(&self) {
         self.place.time_out();
     }
 
-    /// Whether its time is over, or another has its place: for those that are few.
+    /// Whether the connection's time is over, or another has its place in the reserve.
     fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         self.life.as_mut().is_some_and(|life| life.as_mut().poll(context).is_ready())
             || self.place.poll_lost(context).is_ready()
     }
 
-    /// Whether it is closed because it waits for the client for too long. Asked only when it has to wait.
+    /// Whether the connection has waited for its client for too long. Called only when it has to wait.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let over = match (&mut self.first, &mut self.quiet) {
             (Some(first), _) => first.poll_over(context),
@@ -220,7 +223,7 @@ impl Io {
             self.place.time_out();
         }
         (self.first, self.quiet) = (None, None);
-        // Whatever asks next finds it over.
+        // Later calls find the connection over.
         self.life = Some(Box::pin(sleep(Duration::ZERO)));
         true
     }
@@ -232,14 +235,14 @@ impl Io {
         }
     }
 
-    /// What comes of sending something.
+    /// Checks the result of a write: it notes activity, and a connection that is late or over fails.
     fn sent(
         &mut self,
         sent: Poll<io::Result<usize>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         match sent {
-            // Where a whole request has been read, nothing else is read until its answer is sent.
+            // The deadlines are also checked here, since nothing is read between a whole request and its answer.
             Poll::Pending if self.is_late(context) || self.is_over(context) => {
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
@@ -253,7 +256,7 @@ impl Io {
 
     /// Discards further input until the client has closed its side or its time is over.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // Checked first, because a client that never stops sending would otherwise prevent it.
+        // This comes first: a client that never stops sending would otherwise keep it from being checked.
         let is_over =
             self.closing.as_mut().is_none_or(|time| time.as_mut().poll(context).is_ready());
         if is_over || self.place.poll_lost(context).is_ready() {
@@ -262,11 +265,11 @@ impl Io {
         let mut scratch = [0; 4_096];
         let mut scratch = ReadBuf::new(&mut scratch);
         let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut scratch));
-        // The end, or an error: no more input follows.
+        // The input has ended or failed: no more follows.
         if read.is_err() || scratch.filled().is_empty() {
             return Poll::Ready(());
         }
-        // Polled again soon, after other tasks.
+        // This task is polled again soon, after other tasks.
         context.waker().wake_by_ref();
         Poll::Pending
     }

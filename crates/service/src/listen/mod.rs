@@ -1,4 +1,5 @@
-//! Accepts connections: over TCP, with or without TLS, and unix sockets. What they carry is decided elsewhere.
+//! Accepts connections: over TCP, with or without TLS, and unix sockets. Other modules decide what the connections
+//! carry.
 
 mod ages;
 mod first_request;
@@ -28,16 +29,16 @@ pub use tls::TlsFiles;
 pub use tls_error::{TlsError, TlsProblem};
 pub(crate) use tls_watch::{Rereading, keep_fresh};
 
-/// The pause after a system error, such as no file descriptor left: until some are closed.
+/// The pause after a system error, for example when no file descriptor is left and some must be closed first.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The pause until connections of the reserve that were told to close have done so.
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
 
-/// What the connections of all listeners have in common.
+/// The parts that the connections of all listeners share.
 #[derive(Clone, Debug)]
 pub(crate) struct OfListeners {
-    /// Where connections run.
+    /// The threads that connections run on.
     pub(crate) threads: Threads,
     pub(crate) places: Arc<ConnectionPlaces>,
     pub(crate) stopped: watch::Receiver<bool>,
@@ -54,12 +55,12 @@ pub(crate) async fn accept<F, S>(
     F: Future<Output = ()> + Send + 'static,
 {
     let socket = Arc::new(socket);
-    // Errors that follow each other are told once.
+    // Successive errors are logged once.
     let mut has_failed = false;
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
-            // Also if the sender is gone.
+            // This also ends the loop if the sender is gone.
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
         let raw = match accepted.and_then(Raw::leave) {
@@ -81,10 +82,10 @@ pub(crate) async fn accept<F, S>(
             }
             tokio::time::sleep(SHORT_PAUSE).await;
         }
-        // Here and not in the task, so that a count of connections includes this one from now on.
+        // The place is taken here and not in the task, so that the count of connections includes it from now on.
         let (tls, place, serve) = (socket.tls(), places.take(), serve());
         threads.spawn(async move {
-            // An error means that this thread can have no more events; the client finds its connection closed.
+            // An error means that the thread cannot register another socket; the client finds its connection closed.
             let Ok(raw) = raw.enter() else { return };
             // A client that fails its handshake has not sent a request.
             if let Some(io) = raw.ready(tls, place).await {
@@ -94,12 +95,12 @@ pub(crate) async fn accept<F, S>(
     }
 }
 
-/// The connections of one age, as they come.
+/// The stream of connections that have one age.
 type Incoming = ReceiverStream<std::io::Result<Io>>;
 
 /// The connections of several sockets, for gRPC, in the runtime of the caller: Envoy has few connections with many requests
-/// each, which its threads share. There is a stream of connections for each age; a connection is closed `grace` after its age,
-/// whatever it is doing. The last stream has the connections of the reserve.
+/// each, which its threads share. Returns a stream of connections for each age, and a last one for the connections of the
+/// reserve. A connection is closed `grace` after its age, whatever it is doing.
 pub(crate) fn incoming(
     sockets: Vec<Socket>,
     ages: ConnectionAges,
@@ -107,7 +108,7 @@ pub(crate) fn incoming(
     shared: &OfListeners,
     tasks: &mut JoinSet<()>,
 ) -> (Vec<Incoming>, Incoming) {
-    // A capacity of one: connections that wait here when the service stops are closed unserved.
+    // The capacity is one, since connections that wait here when the service stops are closed unserved.
     let (gives, takes): (Vec<_>, Vec<_>) = ages.all().iter().map(|_| mpsc::channel(1)).unzip();
     let (give_reserved, take_reserved) = mpsc::channel(1);
     let ages = Arc::new(ages);

@@ -1,10 +1,11 @@
 //! [`ConnectionPlaces`]: how many connections there may be, over all listeners.
 //!
-//! Each connection takes a file descriptor. Without a bound of our own the system's is met, and then no listener can accept
-//! any more, and nothing tells whether the service lives. So connections have places, as many as the system has descriptors
-//! less those that the process needs itself, and a reserve beyond: a connection that finds no place is still accepted, and
-//! asked for its health and metrics alone. The reserve is bounded, too: its oldest connection is closed for the next. A
-//! probe is answered within milliseconds, so connections that take the reserve and ask nothing do not keep it out.
+//! Each connection takes a file descriptor. Without a bound of its own the service would reach the system's; then no
+//! listener could accept any more, and no probe could find out whether the service lives. So each connection takes a place.
+//! There are as many places as the system allows descriptors, less those that the process needs itself, and a reserve
+//! beyond them: a connection that finds no place is still accepted, but may only ask for health and metrics. The reserve is
+//! bounded, too: its oldest connection is closed for the next one. A probe is answered within milliseconds, so connections
+//! that fill the reserve and ask nothing do not keep probes out.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,27 +25,26 @@ use crate::metrics::{ServiceTotal, encode_gauge, encode_total};
 /// Connections in the reserve: a few probes at a time.
 pub(super) const RESERVE: usize = 32;
 
-/// Descriptors that are kept for the process itself: twice the reserve, since a connection that is closed for another takes
-/// its own until its task has run; and the listeners, the log, the state's and the rules' files, Redis, a control plane, a
-/// collector.
+/// Descriptors that are kept for the process itself: twice the reserve, since a connection that is closed for another keeps
+/// its descriptor until its task has run; and those of the listeners, the log, the files of the state and the rules, Redis,
+/// a control plane, a collector.
 const KEPT: u64 = 96;
 
-/// Descriptors that are kept for each core: each of the threads of connections has two for its events, and the runtime a
-/// few.
+/// Descriptors that are kept for each core: each thread of connections needs two for its events, and the runtime a few.
 const KEPT_PER_CORE: u64 = 4;
 
-/// The most places that are taken for right without being asked for: each takes some 10 KiB.
+/// The most places that there are by default: each takes some 10 KiB.
 const MAX_BY_DEFAULT: u64 = 65_536;
 
-/// Where the system tells no limit.
+/// The number of descriptors to assume where the system does not say.
 #[cfg(not(unix))]
 const MAX_UNKNOWN: u64 = 8_192;
 
-/// An episode of many connections begins at so many hundredths of the maximum, and ends below so many.
+/// An episode of many connections begins at `NEAR` hundredths of the maximum, and ends below `FAR` hundredths.
 const NEAR: usize = 90;
 const FAR: usize = 75;
 
-/// More connections than places were asked for.
+/// More places were asked for than the system allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyPlaces {
     pub(crate) most: usize,
@@ -62,12 +62,12 @@ pub(crate) struct ConnectionPlaces {
     reserved: AtomicUsize,
     beyond: ServiceTotal,
     pub(super) timed_out: ServiceTotal,
-    /// Whether it was told in this episode that there are many, and that there are too many.
+    /// Whether this episode's warnings were logged: that there are many connections, and that there are too many.
     is_near_told: AtomicBool,
     is_full_told: AtomicBool,
 }
 
-/// What closes the connections of the reserve, in the order in which they came.
+/// The connections of the reserve, oldest first. Dropping a sender closes its connection.
 #[derive(Debug, Default)]
 struct Reserve(VecDeque<oneshot::Sender<()>>);
 
@@ -75,12 +75,12 @@ struct Reserve(VecDeque<oneshot::Sender<()>>);
 #[derive(Debug)]
 pub(crate) struct ConnectionPlace {
     pub(super) places: Arc<ConnectionPlaces>,
-    /// In the reserve: dropped at the other side if another connection takes it.
+    /// Set in the reserve: the other side is dropped if another connection takes the place.
     lost: Option<oneshot::Receiver<()>>,
 }
 
 impl ConnectionPlaces {
-    /// As many as are asked for, or as the system's limit of descriptors allows.
+    /// Makes as many places as were asked for; by default, as many as the system's limit of descriptors allows.
     pub(crate) fn new(asked: Option<usize>) -> Result<Arc<Self>, TooManyPlaces> {
         let descriptors = descriptor_limit();
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get) as u64;
@@ -106,7 +106,7 @@ impl ConnectionPlaces {
         }
     }
 
-    /// A place, or one in the reserve.
+    /// Takes a place, or one in the reserve if all are taken.
     pub(super) fn take(self: &Arc<Self>) -> ConnectionPlace {
         let more = |open| (open < self.max).then_some(open + 1);
         // Relaxed, here and below: the numbers by themselves keep the bound, and no memory is published with them.
@@ -123,7 +123,7 @@ impl ConnectionPlaces {
 
     fn take_reserve(&self) -> oneshot::Receiver<()> {
         self.beyond.add(1);
-        // Relaxed: as in `take`; the flag by itself decides which connection tells.
+        // Relaxed: as in `take`; the flag by itself decides which connection logs the warning.
         if !self.is_full_told.swap(true, Ordering::Relaxed) {
             let max = self.max;
             tracing::warn!(
@@ -134,7 +134,7 @@ impl ConnectionPlaces {
         // Relaxed: as in `take`.
         self.reserved.fetch_add(1, Ordering::Relaxed);
         let (close, lost) = oneshot::channel();
-        // No entry is half made.
+        // A panic leaves no entry half made.
         let Reserve(waiting) = &mut *self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|close| !close.is_closed());
         while waiting.len() >= RESERVE {
@@ -151,7 +151,7 @@ impl ConnectionPlaces {
     }
 
     fn tell_near(&self, open: usize) {
-        // Relaxed, here and below: as in `take_reserve`. The flag is read first, so that it is not written every time.
+        // Relaxed, here and below: as in `take_reserve`. The flag is read first, so that it is written only once.
         if open.saturating_mul(100) >= self.max.saturating_mul(NEAR)
             && !self.is_near_told.load(Ordering::Relaxed)
             && !self.is_near_told.swap(true, Ordering::Relaxed)
@@ -176,16 +176,16 @@ impl ConnectionPlaces {
 }
 
 impl ConnectionPlace {
-    /// Whether it is in the reserve: its connection may ask for health and metrics alone.
+    /// Whether this place is in the reserve, so that its connection may ask for health and metrics alone.
     pub(super) fn is_reserved(&self) -> bool {
         self.lost.is_some()
     }
 
-    /// Whether another connection has taken it.
+    /// Ready once another connection has taken this place.
     pub(super) fn poll_lost(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.lost {
             None => Poll::Pending,
-            // Told before: the halves of a connection, reading and writing, ask each for itself.
+            // This was reported before: reading and writing each poll for themselves.
             Some(lost) if lost.is_terminated() => Poll::Ready(()),
             Some(lost) => Pin::new(lost).poll(context).map(drop),
         }
@@ -207,7 +207,7 @@ impl Drop for ConnectionPlace {
     }
 }
 
-/// The most places where the system gives so many descriptors: it keeps some for the process, but no more than half.
+/// The maximum number of places for a number of descriptors. Some are kept for the process, but no more than half.
 fn max_places(descriptors: u64, cores: u64) -> u64 {
     let kept = (KEPT + KEPT_PER_CORE * cores).min(descriptors / 2);
     descriptors - kept
@@ -220,7 +220,7 @@ fn whole(places: u64) -> usize {
 #[cfg(unix)]
 fn descriptor_limit() -> u64 {
     use rustix::process::{Resource, getrlimit};
-    // None is no limit.
+    // `None` means no limit.
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
@@ -229,7 +229,7 @@ fn descriptor_limit() -> u64 {
     MAX_UNKNOWN
 }
 
-/// Shows the connections.
+/// Reports the connections as metrics.
 #[derive(Debug)]
 pub(crate) struct OfPlaces(pub(crate) Arc<ConnectionPlaces>);
 
@@ -278,13 +278,13 @@ mod tests {
         let mut next = places.take();
         let lost = reserved.iter_mut().map(is_lost).collect::<Vec<_>>();
         assert!(lost[0] && !lost[1..].contains(&true) && !is_lost(&mut next));
-        // Asked again it says the same.
+        // Polled again it gives the same answer.
         assert!(is_lost(&mut reserved[0]));
-        // One that has ended by itself makes room.
+        // A connection that has ended by itself makes room.
         drop(reserved.remove(5));
         let _more = places.take();
         assert!(!is_lost(&mut reserved[1]));
-        // Those that are lost and not closed take descriptors.
+        // Connections that have lost their place but are not closed still take descriptors.
         assert!(!places.is_crowded());
         let crowd: Vec<ConnectionPlace> = (0..RESERVE).map(|_| places.take()).collect();
         assert!(places.is_crowded());

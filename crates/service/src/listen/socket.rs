@@ -1,4 +1,4 @@
-//! [`Socket`]: a TCP address or a path that is listened on.
+//! [`Socket`]: a TCP address or a path that the service listens on.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,7 +21,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Listens on an address; returns the one that was taken, in case the port is 0.
+    /// Listens on an address; also returns the address in use, since port 0 takes a free port.
     pub(crate) async fn tcp(
         address: SocketAddr,
         tls: Option<Arc<Tls>>,
@@ -36,7 +36,7 @@ impl Socket {
     ) -> io::Result<(Self, SocketAddr)> {
         match of_both_families(port) {
             Ok(listener) => Self::of(listener, tls),
-            // The port is taken or forbidden. IPv4 alone would not help.
+            // The port is taken or forbidden, and would be for IPv4, too.
             Err(error)
                 if [io::ErrorKind::AddrInUse, io::ErrorKind::PermissionDenied]
                     .contains(&error.kind()) =>
@@ -77,7 +77,8 @@ impl Socket {
                 let (stream, peer) = listener.accept().await?;
                 // Answers are small, and are sent without delay.
                 let _ = stream.set_nodelay(true);
-                // A socket for both families reports IPv4 clients as ::ffff:10.0.0.7. Rules and trusted proxies name them as 10.0.0.7.
+                // A socket for both families reports IPv4 clients as ::ffff:10.0.0.7. Rules and trusted proxies name such a
+                // client as 10.0.0.7.
                 Ok(Raw::Tcp(stream, peer.ip().to_canonical()))
             }
             #[cfg(unix)]
@@ -94,14 +95,15 @@ impl Socket {
     }
 }
 
-/// The most connections that wait to be accepted; the system has a maximum of its own.
+/// The maximum number of connections that wait to be accepted; the system has a lower one of its own.
 const BACKLOG: u32 = 65_535;
 
 /// Listens on both families, whatever the system's default for IPv6 is (`bindv6only`).
 fn of_both_families(port: u16) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v6()?;
     SockRef::from(&socket).set_only_v6(false)?;
-    // tokio does this for other addresses: so a restart gets the port at once. On Windows the option means something else.
+    // A restart then gets the port at once. tokio does the same for other addresses. On Windows the option means something
+    // else.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind((Ipv6Addr::UNSPECIFIED, port).into())?;
@@ -142,7 +144,7 @@ fn identity(path: &std::path::Path) -> io::Result<(u64, u64)> {
 impl Drop for OwnFile {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // It may have been removed already.
+            // The file may have been removed already.
             let _ = std::fs::remove_file(&self.path);
         }
     }

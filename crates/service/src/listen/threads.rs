@@ -1,9 +1,9 @@
-//! [`Threads`]: connections are dealt out to threads, each with a runtime of its own.
+//! [`Threads`]: threads that connections are spread over, each with a runtime of its own.
 //!
 //! Requests over HTTP and Redis' protocol are decided in a few microseconds and wait for nothing but their socket. Threads
 //! that wake each other and take over each other's connections cost more than the decision, and lengthen the tail:
-//! `benches/README.md` has the figures. So a connection stays where it begins, and what takes long is done elsewhere: see
-//! `http/apart.rs`.
+//! `benches/README.md` has the figures. So a connection stays where it begins, and long work is done elsewhere: see
+//! `apart.rs`.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
     threads: Arc<[Thread]>,
-    /// Threads end when the last clone is dropped.
+    /// The threads end when the last clone of this is dropped.
     #[expect(dead_code, reason = "its end is what threads wait for")]
     running: Option<Arc<watch::Sender<()>>>,
 }
@@ -40,8 +40,8 @@ impl Drop for Open {
 }
 
 impl Threads {
-    /// One for each core; none in a runtime that has a single thread, whose owner wants no more (and whose tests may
-    /// have stopped its time).
+    /// Starts a thread for each core. A runtime with a single thread gets none: its owner wants no more, and its tests
+    /// may have paused its time.
     ///
     /// # Errors
     /// The system gives no thread, or no file descriptor for its events.
@@ -50,14 +50,14 @@ impl Threads {
             return Ok(Self::default());
         }
         let (running, stopped) = watch::channel(());
-        // Where the system does not tell, one thread answers as well.
+        // Where the system does not say, one thread is enough.
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = (0..cores).map(|_| Thread::start(stopped.clone()));
         let threads = threads.collect::<io::Result<Arc<[_]>>>()?;
         Ok(Self { threads, running: Some(Arc::new(running)) })
     }
 
-    /// Runs a connection on the thread with the fewest.
+    /// Runs a connection on the thread that has the fewest.
     pub(super) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
         // Relaxed: as in `Open`. Two acceptors may choose the same thread at once; the next connection mends that.
         let count = |thread: &&Thread| thread.connections.load(Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Thread {
     fn start(mut stopped: watch::Receiver<()>) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        // What still runs there when the last `Threads` is gone is dropped with the runtime.
+        // When the last `Threads` is gone, the runtime is dropped with all that still runs on it.
         let run = move || runtime.block_on(async move { while stopped.changed().await.is_ok() {} });
         thread::Builder::new().name("connections".to_owned()).spawn(run)?;
         Ok(Self { runtime: handle, connections: Arc::default() })
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// Starts so many connections that stay open; where each runs, and what ends them.
+    /// Starts `count` connections that stay open; returns the thread of each, and a sender that ends it.
     async fn open(threads: &Threads, count: usize) -> Vec<(ThreadId, oneshot::Sender<()>)> {
         let mut open = Vec::new();
         for _ in 0..count {
@@ -122,7 +122,7 @@ mod tests {
         let mut all = open(&threads, 8 * cores).await;
         assert_eq!(by_thread(&all).len(), cores);
         assert!(by_thread(&all).values().all(|&count| count == 8));
-        // All of one thread end; the next ones fill that thread.
+        // All connections of one thread end; the next ones fill that thread.
         let (emptied, _) = all[0];
         all.retain(|(thread, _)| *thread != emptied);
         while threads.threads.iter().all(|thread| thread.connections.load(Ordering::Relaxed) != 0) {

@@ -1,4 +1,4 @@
-//! [`Tls`]: a listener's certificate, key and client authority, as they are in their files now.
+//! [`Tls`]: a listener's certificate, key and client authority, kept up to date with their files.
 
 use std::fmt;
 use std::fs::File;
@@ -17,7 +17,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::tls_error::{TlsError, TlsProblem};
 
-/// A chain of a few certificates has some kilobytes; a bundle of all public authorities has less than this.
+/// The maximum size of a file. A chain of a few certificates has some kilobytes; a bundle of all public authorities has
+/// less than this.
 const MAX_BYTES: usize = 1 << 20;
 
 /// The files of a TLS listener, in PEM. They are read again when they change: new connections get the new
@@ -57,11 +58,11 @@ pub(crate) struct Tls {
     /// The protocol that the handshake negotiates (ALPN).
     protocol: &'static [u8],
     config: ArcSwap<ServerConfig>,
-    /// The last reading. Locked while reading; handshakes do not lock it.
+    /// The last reading of the files. It is locked during a reading; handshakes do not lock it.
     last: Mutex<LastReading>,
 }
 
-/// What was read, and why it is not in force.
+/// The contents that were read, and why they are not in force, if they are not.
 struct LastReading {
     texts: Result<Texts, TlsError>,
     refused: Option<TlsError>,
@@ -90,7 +91,7 @@ impl Tls {
         &self.files
     }
 
-    /// Reads the files again: whether what is found has changed, and whether it is in force.
+    /// Reads the files again; returns whether they have changed, and whether they are in force.
     pub(crate) fn reload(&self) -> (bool, Result<(), TlsError>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let texts = read(&self.files);

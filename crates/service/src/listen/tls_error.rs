@@ -1,4 +1,4 @@
-//! [`TlsError`]: which file of a certificate is bad, and why.
+//! [`TlsError`]: says which file of a listener's certificate is bad, and why.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -2,8 +2,8 @@
 //!
 //! The directories are watched, as for rules: when a mount is swapped as a whole, as Kubernetes does with secrets,
 //! the change is a renaming in the directory. The files are also read at intervals, because a watch may be impossible
-//! or miss a change. A certificate and its key change one after the other: so a change is given a moment to settle,
-//! and files that do not fit together then are refused, and read again.
+//! or miss a change. A certificate and its key change one after the other, so they are read a moment after a change.
+//! Files that do not fit together even then are refused, and read again later.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,14 +26,14 @@ const SETTLE: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Rereading {
     wake: Notify,
-    /// By an operator: then the log says also that nothing has changed.
+    /// Set if an operator asks: the log then also says that nothing has changed.
     by_operator: AtomicBool,
 }
 
 impl Rereading {
-    /// Of an operator.
+    /// Asks on behalf of an operator.
     pub(crate) fn by_operator(&self) {
-        // Relaxed: nothing else is handed over, and `notify_one` publishes it to the task that it wakes.
+        // Relaxed: no other memory is handed over, and `notify_one` publishes the flag to the task that it wakes.
         self.by_operator.store(true, Ordering::Relaxed);
         self.wake.notify_one();
     }
@@ -59,17 +59,17 @@ pub(crate) async fn keep_fresh(
             tokio::time::sleep(SETTLE).await;
         }
         let all = all.clone();
-        // Relaxed: see `Rereading::by_operator`. A request that comes later is told of in another reading.
+        // Relaxed: see `Rereading::by_operator`. A request that comes later causes another reading, which logs it.
         let is_told = asked.by_operator.swap(false, Ordering::Relaxed);
-        // In a blocking task, because the disk may be slow.
+        // The files are read in a blocking task, because the disk may be slow.
         let read =
             tokio::task::spawn_blocking(move || all.iter().for_each(|tls| reload(tls, is_told)));
-        // An error means that it panicked; it will be tried again.
+        // An error means that the reading panicked; it will be tried again.
         let _ = read.await;
     }
 }
 
-/// Logs what has changed, and what has not if that is to be told.
+/// Logs that the files have changed, and if `is_told`, also that they have not.
 fn reload(tls: &Tls, is_told: bool) {
     let file = tls.files().certificate.display();
     match tls.reload() {

@@ -2,16 +2,16 @@
 //!
 //! The two differ in the names of counters and in the last line. In OpenMetrics the line `# TYPE tollgate_requests counter`
 //! is followed by the series `tollgate_requests_total`; in the older format both have the name of the series. In OpenMetrics
-//! a counter whose name does not end in `_total` cannot be declared as one: this service declares it `unknown`, and
-//! declares nothing else so.
+//! a counter whose name does not end in `_total` cannot be declared a counter. This service declares such a counter
+//! `unknown`, and uses that type for nothing else.
 
-/// A page of OpenMetrics in the older format.
+/// Converts a page of OpenMetrics into the older format.
 pub(super) fn classic(page: &str) -> String {
     let mut text = String::with_capacity(page.len());
     let mut help = None;
     for line in page.lines() {
         if let Some(described) = line.strip_prefix("# HELP ") {
-            // It comes before the type, on which its name depends.
+            // The help text comes before the type, which determines the name to print.
             help = described.split_once(' ');
         } else if let Some((name, kind)) = typed(line) {
             let (name, kind) = match kind {

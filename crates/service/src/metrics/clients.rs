@@ -12,13 +12,13 @@ use tokio::sync::Semaphore;
 use super::counter::ServiceTotal;
 use super::gauge::encode_gauge;
 
-/// The maximum number of connections at a time: as in Redis.
+/// The maximum number of connections at a time, as in Redis.
 pub(crate) const MAX_RESP_CONNECTIONS: u32 = 10_000;
 
 /// The connections that are open, and those that found no room.
 #[derive(Debug)]
 pub(crate) struct RespClients {
-    /// A permit for each connection more.
+    /// Has a permit for each further connection.
     pub(crate) room: Arc<Semaphore>,
     refused: ServiceTotal,
 }

@@ -13,7 +13,7 @@ pub(crate) struct ServiceTotal(AtomicU64);
 
 impl ServiceTotal {
     pub(crate) fn add(&self, by: u64) {
-        // Relaxed: no thread that reads the count goes on to memory that this one has written before (see `get`).
+        // Relaxed: no thread that reads the count relies on other memory that this thread has written (see `get`).
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 

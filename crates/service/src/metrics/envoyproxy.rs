@@ -1,17 +1,16 @@
-//! The same counts under the names that dashboards for envoyproxy/ratelimit use: those of its mapping from statsd to
-//! Prometheus.
+//! The same counts under the names that dashboards for envoyproxy/ratelimit use. They come from its mapping from statsd
+//! to Prometheus.
 //!
-//! There a rule has the labels `domain`, `key1` and, below the first level, `key2`; deeper levels are dropped, so
-//! rules that differ only there are added up in one series. A rule with `detailed_metric` or `value_to_metric` has those
-//! labels with values of requests; what finds no room for that, and what is given back, has them without. A rule that is
-//! unlimited is not counted.
+//! Under these names a rule has the labels `domain`, `key1` and, below the first level, `key2`; deeper levels are
+//! dropped, so rules that differ only there are added up in one series. With `detailed_metric` or `value_to_metric`,
+//! these labels contain values of requests; hits beyond the maximum number of series, and hits that are given back,
+//! have labels without values. A rule that is unlimited is not counted.
 //!
-//! What is counted as near or over is another thing than in our own metrics: of a request that is denied, only the hits
-//! that lie beyond the limit are over it, those between the near-limit share and the limit are near it, and those below are
-//! neither; as if each hit had come by itself. The names of its counters do not end in `_total`, as
-//! OpenMetrics requires; so the type is given as `unknown`, which readers that use these names accept. Counts without
-//! a name there, or with labels from requests, are left out, and so is a counter as long as it is zero: there it is sent
-//! with its first hit.
+//! Near and over are counted differently than in our own metrics, as if each hit had come by itself: in a request that is
+//! denied, only the hits beyond the limit are over it, those between the near-limit share and the limit are near it, and
+//! those below are neither. OpenMetrics requires that names of counters end in `_total`, which these do not. So their type
+//! is given as `unknown`, which readers of these names accept. Counts that have no name in envoyproxy/ratelimit, or labels
+//! from requests, are left out. So is a counter that is zero: envoyproxy/ratelimit sends it with its first hit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,7 +32,7 @@ pub(crate) struct Theirs {
     pub(crate) requests: Arc<Requests>,
 }
 
-/// Each with the end of its name.
+/// The counters of a rule, each with the end of its name.
 const RULE_COUNTERS: [RuleCounter; 7] = [
     ("total_hits", "Hits that a rule decided", RuleCounts::total),
     ("within_limit", "Hits of requests that fitted a rule's limit", |counts| counts.within_limit),
@@ -138,11 +137,11 @@ fn added(counts: &[RuleCounts], read: fn(&RuleCounts) -> u64) -> u64 {
 /// milliseconds, and the next smaller one.
 pub(crate) const RESPONSE_TIMES: &str = "ratelimit_service_response_times";
 
-/// Stands for requests that took longer than the largest bound.
+/// The label of requests that took longer than the largest bound.
 const LONGEST_MS: &str = "1000";
 
-/// The counts of rules for StatsD: a name there has all levels of a rule, so they are one label. It also has the times of
-/// requests, each as the bound that the time did not exceed.
+/// The counts of rules for StatsD: a name in StatsD has all levels of a rule, so these form one label. It also reports
+/// the times of requests, each as the smallest bound that is not exceeded.
 #[derive(Debug)]
 pub(crate) struct TheirPaths {
     pub(crate) cache: Arc<RuleCache>,
@@ -173,7 +172,7 @@ impl Collector for TheirPaths {
     }
 }
 
-/// All bounds are whole microseconds.
+/// A bound in milliseconds. All bounds are whole microseconds.
 fn milliseconds(bound_ns: u64) -> String {
     let (whole, rest) = (bound_ns / 1_000_000, bound_ns / 1_000 % 1_000);
     if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:03}") }
@@ -191,7 +190,7 @@ fn added_up<'r, K: Ord>(
         let series = rule.series();
         let mut of_rule = rule.counts();
         if !series.is_empty() {
-            // What is given back has no series of its own. Until there is some it is not shown.
+            // Hits that are given back have no series of their own. They are not shown before there are some.
             let negative = of_rule.negative;
             of_rule = RuleCounts::default();
             of_rule.negative = negative;
@@ -203,7 +202,7 @@ fn added_up<'r, K: Ord>(
             let counts = one.counts();
             let key = match one.levels().next() {
                 Some(_) => labels(domain, &mut one.levels()),
-                // Of what found no room there are no values. Until there is such a hit it is not shown.
+                // The series of hits that found no room has no values. It is not shown before there is such a hit.
                 None if counts.total() > 0 => labels(domain, &mut rule.levels()),
                 None => continue,
             };
@@ -218,7 +217,7 @@ fn labels<'r>(domain: &'r str, levels: Levels<'_, '_>) -> Series<'r> {
     (domain, levels.next().unwrap_or_default(), levels.next())
 }
 
-/// Statsd separates names by these characters; in that mapping they become underscores.
+/// StatsD separates names by these characters; in the mapping to Prometheus they become underscores.
 fn sanitized(level: &str) -> String {
     level.replace([':', '|', '.'], "_")
 }

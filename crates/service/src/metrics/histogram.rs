@@ -8,7 +8,7 @@ use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
 use super::counter::ServiceTotal;
 
-/// In nanoseconds: a decision takes about a microsecond, and Envoy gives up after 20 ms.
+/// The upper bounds, in nanoseconds: a decision takes about a microsecond, and Envoy gives up after 20 ms.
 const BOUNDS_NS: [u64; 11] = [
     1_000,
     2_000,
@@ -26,12 +26,12 @@ const BOUNDS_NS: [u64; 11] = [
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
     sum_ns: ServiceTotal,
-    /// One for each bound, and one above all bounds.
+    /// A count for each bound, and one for times above all bounds.
     counts: [ServiceTotal; BOUNDS_NS.len() + 1],
 }
 
 impl Histogram {
-    /// So many decisions that took this long each.
+    /// Counts `times` decisions that took this long each.
     pub(crate) fn observe(&self, took: Duration, times: u64) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_NS.partition_point(|bound_ns| *bound_ns < took_ns);

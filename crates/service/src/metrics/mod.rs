@@ -1,5 +1,5 @@
 //! Metrics in Prometheus' text format. Labels come only from rules, so that their number is known when rules are loaded,
-//! whatever requests contain; but for rules that ask for values of requests, of which there is a maximum.
+//! whatever requests contain. A rule may ask for labels with values of requests; the number of those has a maximum.
 
 mod classic;
 mod clients;
@@ -30,7 +30,7 @@ pub(crate) use requests::{OUTCOMES_COUNT, Protocol, RequestOutcome, Requests};
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    /// What StatsD is sent besides.
+    /// Further metrics for StatsD alone.
     of_statsd: Registry,
     pub(crate) requests: Arc<Requests>,
 }
@@ -67,7 +67,7 @@ impl Metrics {
         Ok(if is_open_metrics { page } else { classic::classic(&page) })
     }
 
-    /// All that StatsD is sent: the page, and what has a name there alone.
+    /// All metrics for StatsD: the page, and those that only StatsD has.
     pub(crate) fn for_statsd(&self) -> Result<String, fmt::Error> {
         let mut page = self.text(true)?;
         text::encode_registry(&mut page, &self.of_statsd)?;

@@ -20,7 +20,7 @@ pub(crate) enum Protocol {
     Json,
     /// `/v1/check`.
     Plain,
-    /// Redis'.
+    /// Redis' protocol.
     Resp,
     /// `/v1/auth`, for proxies.
     Auth,
@@ -48,7 +48,7 @@ impl RequestOutcome {
         OUTCOMES[self as usize].1
     }
 
-    /// What the status of an answer over HTTP says.
+    /// The outcome that the HTTP status of an answer stands for.
     pub(crate) fn of(status: StatusCode) -> Self {
         match status {
             StatusCode::OK => Self::Allowed,
@@ -77,7 +77,7 @@ const OUTCOMES: [(RequestOutcome, &str); OUTCOMES_COUNT] = [
 
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    /// By protocol, and by outcome.
+    /// The counts by protocol and outcome.
     counts: [[ServiceTotal; OUTCOMES.len()]; PROTOCOLS.len()],
     seconds: [Histogram; PROTOCOLS.len()],
     /// Requests of proxies to which no descriptor of `forward_auth` applied.
@@ -92,7 +92,7 @@ impl Requests {
         self.seconds[protocol as usize].observe(took, 1);
     }
 
-    /// Requests that were read and answered together: each of them has taken as long as all.
+    /// Counts requests that were read and answered together: each has taken as long as all of them.
     pub(crate) fn answered_many(
         &self,
         protocol: Protocol,

@@ -66,7 +66,7 @@ const POOL_COUNTERS: [PoolCounter; 2] = [
 /// A gauge of a rule's tables: its name, its description, and its reader over all of them.
 type TableGauge = (&'static str, &'static str, fn(&[Stats]) -> u64);
 
-/// Tables of stacked limits hold the same clients, but for different times.
+/// A rule with several limits has a table for each. They know the same clients, but forget them at different times.
 const TABLE_GAUGES: [TableGauge; 3] = [
     ("rule_clients", "Clients that a rule limits now, in its fullest table", |tables| {
         tables.iter().map(|table| table.live as u64).max().unwrap_or_default()
@@ -154,7 +154,7 @@ impl OfRules {
     }
 }
 
-/// Nothing where no domain has a pool.
+/// Writes the counters of pools; nothing if no domain has one.
 fn encode_pools(encoder: &mut DescriptorEncoder<'_>, rules: &RuleSet) -> Result<(), fmt::Error> {
     if rules.pools().next().is_none() {
         return Ok(());

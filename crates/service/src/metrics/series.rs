@@ -1,5 +1,5 @@
 //! The counts of rules by the values of requests, for rules that ask for them (`detailed_metric`, `value_to_metric`).
-//! There are as many series as there may be, whatever requests contain; further hits are in the one called `other`.
+//! The number of series is bounded, whatever requests contain; further hits count in the series called `other`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct OfSeries {
     pub(crate) cache: Arc<RuleCache>,
 }
 
-/// Each is the part of a rule's counter of the same name.
+/// The counters of a series: each counts its part of the rule's counter of the same name.
 const SERIES_COUNTERS: [RuleCounter; 5] = [
     ("series_hits", "Hits that a rule decided, by values of requests", RuleCounts::total),
     ("series_within_limit", "Hits that fitted, by values of requests", |counts| {

@@ -1,14 +1,14 @@
-//! [`InWords`]: what an operator may read of a request, as text that is short and on one line.
+//! [`InWords`]: the parts of a request that an operator may read, as a short text on one line.
 
 use tollgate_rules::{Answer, Code, Request};
 
-/// The maximum number of characters that is told of a key, a value or a domain.
+/// The maximum number of characters of a key, a value or a domain that are logged.
 const MAX_WORD: usize = 64;
 
-/// From so many bytes of text on no more entries are told: a line of a log is to stay one that can be read.
+/// No more entries are added to a text of this many bytes, so that a line of a log stays readable.
 const MAX_TEXT_BYTES: usize = 512;
 
-/// A request by rules, in whatever form its protocol has.
+/// A request that rules decide, in the form of its protocol.
 pub(crate) trait InWords {
     fn domain(&self) -> &str;
 
@@ -36,7 +36,7 @@ impl InWords for Request<'_> {
     }
 }
 
-/// What is told of a request: the same over every protocol.
+/// The text of a request for logs, the same for every protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestText {
     pub(crate) domain: String,
@@ -68,17 +68,17 @@ impl RequestText {
     }
 }
 
-/// A word as it is told.
+/// A word as it is logged.
 pub(crate) fn word(word: &[u8]) -> String {
     let mut text = String::new();
     push_word(&mut text, word);
     text
 }
 
-/// Appends the beginning of a word. What could be taken for the end of it, for a line or for a command of a terminal is
-/// written as in a URL, so that no two words become one.
+/// Appends the beginning of a word. Characters that could be taken for the end of the word, for a new line or for a
+/// command of a terminal are escaped as in a URL, so that different words stay different.
 fn push_word(text: &mut String, word: &[u8]) {
-    // A character has 4 bytes at most, so that none of those that are told is cut in two.
+    // A character has at most 4 bytes, so none of those that are logged is cut in two.
     let beginning = &word[..word.len().min(4 * MAX_WORD)];
     for letter in String::from_utf8_lossy(beginning).chars().take(MAX_WORD) {
         let is_plain = !matches!(letter, '%' | ',' | ';' | '=') && letter.escape_debug().len() == 1;
@@ -97,7 +97,7 @@ fn push_word(text: &mut String, word: &[u8]) {
     }
 }
 
-/// The descriptors that decided, as far as rules did: those that deny if the request is denied.
+/// The descriptors that a rule decided; if the request is denied, only those that deny.
 fn deciding(answer: &Answer) -> impl Iterator<Item = usize> {
     let statuses = answer.statuses().iter().enumerate();
     let decides = |code| answer.is_allowed() || code == Code::OverLimit;
@@ -125,7 +125,7 @@ pub(crate) fn rules_of(answer: &Answer) -> String {
     rules
 }
 
-/// The units that the first of them asked for.
+/// The units that the first of the deciding descriptors asked for.
 pub(crate) fn hits_of(asked: &impl InWords, answer: &Answer) -> u64 {
     deciding(answer).next().map_or(0, |n| asked.hits(n))
 }

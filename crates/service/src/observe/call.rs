@@ -1,4 +1,4 @@
-//! [`ServiceCall`]: one request, from the moment when it was read to its answer.
+//! [`ServiceCall`]: one request, from the moment it was read until its answer.
 
 use std::time::Instant;
 
@@ -20,12 +20,12 @@ pub(crate) struct ServiceCall<'o> {
 }
 
 impl<'o> ServiceCall<'o> {
-    /// A request that was read just now.
+    /// Begins the call of a request that was read just now.
     pub(crate) fn begin(observers: &'o Observers, protocol: Protocol, caller: Caller) -> Self {
         Self { observers, protocol, caller, begun: Instant::now() }
     }
 
-    /// Rules have decided.
+    /// Notes that rules have decided.
     pub(crate) fn decided(&mut self, asked: &impl InWords, answer: &Answer) {
         self.observers.unmatched(asked, answer);
         if let Some(denials) = self.observers.denials.as_ref().filter(|_| !answer.is_allowed()) {
@@ -44,7 +44,7 @@ impl<'o> ServiceCall<'o> {
         asks.await
     }
 
-    /// It is answered, with a status of its protocol: of HTTP, or of gRPC.
+    /// Ends the call: the request is answered with a status of HTTP or of gRPC.
     pub(crate) fn end(self, outcome: RequestOutcome, status: u16) {
         self.observers.requests.answered(self.protocol, outcome, self.begun.elapsed());
         if let Some(span) = self.caller.span {

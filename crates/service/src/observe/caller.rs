@@ -1,4 +1,4 @@
-//! [`Caller`]: what is known of a request before it is read: its connection, and the span of its caller.
+//! [`Caller`]: what is known about a request before it is read, namely its connection and its caller's span.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! [`DenialLog`]: a line for each denial, as many as a limit of its own admits.
+//! [`DenialLog`]: logs denials, as many as a limit of the log's own admits.
 //!
-//! Whether a line is written is one decision of a [`Limiter`], so that a flood of denials costs one read of one word each.
-//! It is written by a thread of the log: where standard error goes to a pipe that nothing reads, that thread waits and no
-//! request does. What is left out, for either reason, is counted, and told by the next line.
+//! A [`Limiter`] decides whether a denial is written, so in a flood each denial costs one read of one word. A thread of
+//! the log's own writes the lines: if standard error is a pipe that nothing reads, that thread waits and no request does.
+//! Denials that are left out, for either reason, are counted, and the next line says how many.
 
 use std::fmt;
 use std::io;
@@ -32,16 +32,16 @@ type WriteLine = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub(crate) struct DenialLog {
     limiter: Limiter,
-    /// Whether the level of the log has lines of this kind at all.
+    /// Whether the level of the log lets such lines pass at all.
     is_heard: bool,
     lines: mpsc::Sender<WriteLine>,
-    /// Left out since the last line.
+    /// The denials left out since the last line.
     pending: AtomicU64,
     logged: ServiceTotal,
     suppressed: ServiceTotal,
 }
 
-/// Where a denied request came from.
+/// The protocol and the address that a denied request came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeniedFrom {
     pub(crate) protocol: Protocol,
@@ -49,7 +49,7 @@ pub(crate) struct DeniedFrom {
 }
 
 impl DenialLog {
-    /// Starts its thread, which ends with the log.
+    /// Opens the log and starts its thread, which ends with it.
     pub(crate) fn open(policy: Policy, clock: Clock) -> io::Result<Self> {
         let (lines, mut taken) = mpsc::channel::<WriteLine>(MAX_LINES);
         let subscriber = dispatcher::get_default(Clone::clone);
@@ -70,11 +70,11 @@ impl DenialLog {
         })
     }
 
-    /// If there is room for a line, has it written; it is told how many were left out since the last.
+    /// Has a line written if there is room for it. `line` gets the number of denials left out since the last line.
     fn put(&self, line: impl FnOnce(u64) -> WriteLine) {
         let is_admitted = self.is_heard && self.limiter.check().is_allowed();
         let room = is_admitted.then(|| self.lines.try_reserve().ok()).flatten();
-        // Relaxed, here and below: a count by itself, and each addition is taken out by one line alone.
+        // Relaxed, here and below: this is a count by itself, and exactly one line takes out each addition.
         if let Some(room) = room {
             self.logged.add(1);
             room.send(line(self.pending.swap(0, Ordering::Relaxed)));
@@ -84,15 +84,15 @@ impl DenialLog {
         }
     }
 
-    /// Waits until the lines of now are written.
+    /// Waits until the lines that wait now are written.
     pub(crate) async fn flush(&self) {
         let (tell, told) = oneshot::channel();
-        // Dropped in its turn, or at once if the thread has ended.
+        // The sender is dropped in its turn, or at once if the thread has ended.
         let _ = self.lines.send(Box::new(move || drop::<oneshot::Sender<()>>(tell))).await;
         let _ = told.await;
     }
 
-    /// A request that rules denied. `asked` is called if there is room for a line.
+    /// Logs a request that rules denied. `asked` is read only if there is room for a line.
     pub(crate) fn by_rules(&self, asked: &impl InWords, answer: &Answer, from: DeniedFrom) {
         self.put(|suppressed| {
             let text = RequestText::of(asked);
@@ -100,7 +100,7 @@ impl DenialLog {
         });
     }
 
-    /// The same for a request of one descriptor whose own text is gone by now.
+    /// The same for a request of one descriptor that is gone by now; only its text is left.
     pub(crate) fn by_rules_told(
         &self,
         text: RequestText,
@@ -111,7 +111,7 @@ impl DenialLog {
         self.put(|suppressed| of_rules(text, answer, hits, suppressed, from));
     }
 
-    /// A request that was denied by a limit of its own.
+    /// Logs a request that was denied by the limit that came with it.
     pub(crate) fn by_pace(&self, key: &[u8], hits: u64, answer: &PacedAnswer, from: DeniedFrom) {
         self.put(|suppressed| {
             let (key, retry_after_ms) = (word(key), answer.retry_after.map(whole_ms));
@@ -153,12 +153,12 @@ fn of_rules(
     })
 }
 
-/// Rounded up.
+/// A wait in whole milliseconds, rounded up.
 fn whole_ms(wait: Duration) -> u64 {
     u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// Shows how many lines there were, and were not.
+/// Reports how many denials were logged, and how many were left out.
 #[derive(Debug)]
 pub(crate) struct OfDenials(pub(crate) Arc<DenialLog>);
 
@@ -203,7 +203,7 @@ mod tests {
                 let _ = is_read.recv();
             })
         });
-        // The thread has taken that line, and waits.
+        // The thread has taken that line, and waits in it.
         begun.recv().unwrap();
         for _ in 0..MAX_LINES + 10 {
             log.put(|_| Box::new(|| ()));

@@ -1,4 +1,4 @@
-//! What looks at requests: each is counted, logged if it is denied, and traced if it is sampled.
+//! Observes requests: counts each, logs it if it is denied, and traces it if it is sampled.
 
 mod asked;
 mod call;

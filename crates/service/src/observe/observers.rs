@@ -1,4 +1,4 @@
-//! [`Observers`]: what looks at requests, for as long as the service runs.
+//! [`Observers`]: counts, logs and traces requests for as long as the service runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use super::denials::DenialLog;
 use crate::metrics::Requests;
 use crate::traces::Tracer;
 
-/// What looks at requests.
+/// The counts of requests, the log of denials and the tracer.
 #[derive(Debug)]
 pub(crate) struct Observers {
     pub(crate) requests: Arc<Requests>,
@@ -18,17 +18,17 @@ pub(crate) struct Observers {
     pub(crate) denials: Option<Arc<DenialLog>>,
     /// Set if requests are traced.
     pub(crate) tracer: Option<Tracer>,
-    /// Whether a descriptor that no rule matches was logged.
+    /// Whether a descriptor that no rule matches was logged already.
     is_unmatched_told: AtomicBool,
 }
 
 impl Observers {
-    /// Those that are always there.
+    /// The observers that are always there.
     pub(crate) fn new(requests: Arc<Requests>) -> Self {
         Self { requests, denials: None, tracer: None, is_unmatched_told: AtomicBool::new(false) }
     }
 
-    /// Whether nothing but counts is taken of a request.
+    /// Whether requests are only counted, and neither logged nor traced.
     pub(crate) fn is_blind(&self) -> bool {
         self.denials.is_none() && self.tracer.is_none()
     }
@@ -39,7 +39,7 @@ impl Observers {
         let mut unmatched = descriptors.filter(|n| answer.is_unmatched(*n));
         let Some(first) = unmatched.next() else { return };
         self.requests.unmatched.add(1 + unmatched.count() as u64);
-        // Relaxed, twice: the flag by itself decides which call logs; it is read first, since most calls find it set.
+        // Relaxed, twice: the flag by itself decides which call logs. It is read first, since most calls find it set.
         let relaxed = Ordering::Relaxed;
         if self.is_unmatched_told.load(relaxed) || self.is_unmatched_told.swap(true, relaxed) {
             return;
@@ -60,10 +60,10 @@ impl Observers {
     }
 }
 
-/// Keys of a descriptor that are logged.
+/// The maximum number of keys of a descriptor that are logged.
 const KEYS: usize = 8;
 
-/// A text of a client, in a line of the log.
+/// A client's text as a line of the log quotes it.
 fn shown(text: &str) -> String {
     format!("'{}'", text.chars().take(64).collect::<String>().escape_debug())
 }

@@ -1,7 +1,8 @@
-//! The status page: how much is decided, how much of it is denied, and by which rules.
+//! The status page: shows how many requests are decided, how many of them are denied, and by which rules.
 //!
-//! It shows rules and counts, and no part of any request; on the admin's address also the clients that rules deny most.
-//! Counts are sampled each second, apart from all requests; a page is made from the samples, and reads no table.
+//! It shows rules and counts, and no part of any request; on the admin's address it also shows the clients that rules
+//! deny most. A task samples the counts each second; no request takes part. A page is made from the samples, and reads
+//! no table.
 
 mod figures;
 mod render;
@@ -22,11 +23,11 @@ use render::Reader;
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Nothing from other sites, and no script but this service's.
+/// Browsers load nothing from other sites, and run no script but this service's.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The page for all.
+/// The page for everyone.
 pub(crate) async fn page(State(service): State<Arc<Service>>) -> Response {
     respond(&service, Reader::Anyone)
 }
@@ -54,7 +55,8 @@ pub(crate) async fn script() -> Response {
     (headers, include_str!("status.js")).into_response()
 }
 
-/// Samples the counts, and tells of headrooms that are over and of series without room, until `stopped` is set.
+/// Samples the counts, and logs headrooms that are over, series without room, and settings of the clock, until
+/// `stopped` is set.
 pub(crate) async fn watch(service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -66,7 +68,7 @@ pub(crate) async fn watch(service: Arc<Service>, mut stopped: watch::Receiver<bo
                 service.tell_series();
                 service.tell_clock();
             }
-            // Also if the sender is gone.
+            // This also ends the loop if the sender is gone.
             _ = stopped.wait_for(|stopped| *stopped) => return,
         }
     }

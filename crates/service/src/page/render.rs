@@ -112,7 +112,7 @@ fn tile(figure: &str, what: &str) -> Markup {
     html! { div { b { (figure) } span { (what) } } }
 }
 
-/// Two stacked areas: what was admitted, and what was denied.
+/// Two stacked areas: admissions, and denials.
 fn plot(columns: &[Rates]) -> Markup {
     let most = columns.iter().map(Rates::decisions).fold(0.0, f64::max);
     let top = round_up(most);
@@ -152,7 +152,7 @@ fn area(
         let (above, below) = (height(upper(rates)), height(lower(rates)));
         if below - above > 0.0 {
             let left = begin + n;
-            // A column without any draws nothing.
+            // A column with nothing to show is not drawn.
             let _ = write!(path, "M{left} {below:.2}V{above:.2}h1V{below:.2}z");
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn assignment(entries: &Entries, strategy: Strategy) -> BucketAction 
     bucket_action(entries, Act::QuotaAssignmentAction(act))
 }
 
-/// The service has forgotten the bucket.
+/// Tells Envoy that the service has forgotten the bucket.
 pub(super) fn abandonment(entries: &Entries) -> BucketAction {
     bucket_action(entries, Act::AbandonAction(AbandonAction {}))
 }

@@ -1,4 +1,4 @@
-//! [`Allowance`]: what a rule lets through, as the token bucket that is divided among Envoys.
+//! [`Allowance`]: the limits of a rule as the token bucket that is divided among Envoys.
 
 use tollgate::{Algorithm, Policy};
 use tollgate_rules::Rule;
@@ -6,10 +6,10 @@ use tollgate_rules::Rule;
 /// A second, in nanoseconds.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
-/// Shares are whole tokens of a fill: with so many of them, rounding costs a thousandth.
+/// The least number of tokens per fill. Shares are whole tokens, so rounding costs at most a thousandth.
 const FINENESS: u128 = 1_000;
 
-/// `per_fill` tokens in each `fill_s` seconds, of which `burst` can be saved. Over any time t no more than
+/// `per_fill` tokens in each `fill_s` seconds, of which `burst` can be saved. Over any time t it lets through at most
 /// `t * per_fill / fill_s + burst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
@@ -20,21 +20,20 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// The allowance of a policy. Over any of its periods no more passes than the policy itself lets through in the
-    /// worst case.
+    /// The allowance of a policy. Over any period of the policy, it lets through no more than the policy itself does in
+    /// the worst case.
     ///
     /// * GCRA is a token bucket.
-    /// * Fixed, sliding (rounded down) and segmented windows pass up to 2 L in a period, across a boundary; so do L per
-    ///   period with a burst of L.
-    /// * All others pass up to L in a period, or little more: a tenth of L is the burst, and the rest the rate, so that
-    ///   fewer than L + 1 pass in any period.
+    /// * Fixed, sliding (rounded down) and segmented windows let through up to 2 L in a period, across a boundary. So
+    ///   does a token bucket of L per period with a burst of L.
+    /// * All others let through up to L in a period, or little more. For these, a tenth of L is the burst, and the rest
+    ///   the rate, so that fewer than L + 1 pass in any period.
     ///
-    /// What the policy does at its limit (soft, penalties, denials that count) has no counterpart in a token bucket, and
-    /// is left out.
+    /// A token bucket has no counterpart to soft limits, penalties and counted denials; these are left out.
     pub(crate) fn of(policy: &Policy) -> Self {
         let quota = policy.quota();
         let (count, period) = (u128::from(quota.count()), quota.period().as_nanos().max(1));
-        // In halves of a token.
+        // The rate is in halves of a token.
         let (burst, halves) = match policy.algorithm() {
             Algorithm::Gcra => (u128::from(quota.max_burst()), 2 * count),
             Algorithm::FixedWindow
@@ -48,13 +47,14 @@ impl Allowance {
         let second = u128::from(SECOND);
         let fill_s = (2 * FINENESS * period).div_ceil(halves * second);
         let fill_s = fill_s.clamp(1, u128::from(u32::MAX));
-        // Rounded down: never more than the rule.
+        // Rounded down, so that it is never more than the rule allows.
         let per_fill = halves * fill_s * second / (2 * period);
         let whole = |number: u128| u32::try_from(number).unwrap_or(u32::MAX);
         Self { per_fill: whole(per_fill), fill_s: whole(fill_s), burst: whole(burst) }
     }
 
-    /// That of a rule with several limits is no more than any of theirs. `None` if it has none.
+    /// The allowance of a rule. If the rule has several limits, it is at most that of each. `None` if the rule has no
+    /// limit.
     pub(crate) fn of_rule(rule: &Rule) -> Option<Self> {
         let limits = rule.limits().iter().filter_map(|limit| limit.policy());
         limits.map(|policy| Self::of(&policy)).reduce(|one, other| {
@@ -82,7 +82,7 @@ mod tests {
             ("fixed-window 100/s", (1_000, 10, 100)),
             ("fixed-window 1/h", (1_000, 3_600_000, 1)),
             ("segmented-window 60/m x6", (1_000, 1_000, 60)),
-            // 90.5 a second, and 10 saved: at most 100 in any second.
+            // The rate is 90.5 a second, with a burst of 10: at most 100 pass in any second.
             ("sliding-log 100/s", (1_086, 12, 10)),
             ("sliding-window 1/m strict", (1_000, 120_000, 1)),
         ] {

@@ -1,4 +1,4 @@
-//! [`Quotas`]: all streams, their buckets, and the limits that they share.
+//! [`Quotas`]: all streams of Envoys, their buckets, and the limits that they share.
 
 mod restart;
 
@@ -31,15 +31,16 @@ const MAX_STREAMS: usize = 1024;
 /// The most bytes of all buckets and limits, names and values included.
 pub(super) const MAX_BYTES: usize = 64 << 20;
 
-/// What a bucket or a limit takes besides its names and values.
+/// The bytes that a bucket or a limit takes besides its names and values.
 const OVERHEAD: usize = 512;
 
-/// Responses that wait until a stream takes them. An Envoy that takes none gets no further ones.
+/// The maximum number of responses that wait until a stream takes them. An Envoy that takes none gets no further ones.
 const MAX_WAITING: usize = 64;
 
 pub(super) type QuotaAnswer = Result<RateLimitQuotaResponse, Status>;
 
-/// All quotas of a service. One lock: it is taken for a report, a few per second of each Envoy, and for no request.
+/// All quotas of a service. They have one lock, which is taken for reports (each Envoy sends a few per second), but for
+/// no request.
 #[derive(Debug)]
 pub(crate) struct Quotas {
     clock: Clock,
@@ -50,7 +51,7 @@ pub(crate) struct Quotas {
 #[derive(Debug, Default)]
 struct QuotaBook {
     last_id: u64,
-    /// Until this time, in nanoseconds of the clock, unknown assignments of an earlier service may be in force.
+    /// The time, in nanoseconds of the clock, until which unknown assignments of an earlier service may be in force.
     from: u64,
     /// Set when the service stops. From then on nothing is assigned.
     has_ended: bool,
@@ -69,7 +70,7 @@ struct QuotaStream {
     domain: String,
     /// The holder of each bucket.
     buckets: HashMap<Entries, u64>,
-    /// The buckets that its Envoy had before a restart; `None` until they are looked up.
+    /// The buckets that the Envoy of this stream had before a restart; `None` until they are looked up.
     had: Option<HashMap<Entries, Orphan>>,
 }
 
@@ -82,12 +83,12 @@ struct BucketHolder {
     fill_s: u32,
 }
 
-/// What the streams are to be told, by stream.
+/// Actions to send, by stream.
 type Letters = HashMap<u64, Vec<BucketAction>>;
 
 impl Quotas {
-    /// Nothing is assigned for a time to live, because assignments of an earlier service may be in force for so long. If these
-    /// are [restored](Quotas::restore), that wait is not needed.
+    /// Makes quotas that assign nothing for a time to live, because assignments of an earlier service may be in force that
+    /// long. If these are [restored](Quotas::restore), that wait is not needed.
     pub(crate) fn new(clock: Clock) -> Self {
         let from = clock.now().as_nanos().saturating_add(IN_FORCE);
         let book = Mutex::new(QuotaBook { from, ..QuotaBook::default() });
@@ -98,7 +99,7 @@ impl Quotas {
         OfQuotas(Arc::clone(&self.counts))
     }
 
-    /// Opens a stream from this address. Returns its number, and what it is told.
+    /// Opens a stream from this address. Returns its number, and the receiver of its responses.
     pub(super) fn open(
         &self,
         address: IpAddr,
@@ -121,12 +122,12 @@ impl Quotas {
     /// Tells a stream why it ends.
     pub(super) fn refuse(&self, stream: u64, status: Status) {
         if let Some(stream) = self.book().streams.get(&stream) {
-            // A stream that takes nothing ends without a reason.
+            // A stream that takes no responses ends without a reason.
             let _ = stream.answers.try_send(Err(status));
         }
     }
 
-    /// A stream has closed.
+    /// Notes that a stream has closed.
     pub(super) fn close(&self, stream: u64) {
         let now = self.now();
         let mut book = self.book();
@@ -135,10 +136,10 @@ impl Quotas {
         self.deliver(&mut book, letters, now);
     }
 
-    /// A report; the answers go to the streams.
+    /// Takes a report. The answers go to the streams.
     ///
     /// # Errors
-    /// The report is refused, and the stream is to end with that.
+    /// The report is refused, and the stream must end with this status.
     pub(super) fn report(
         &self,
         maker: &DecisionMaker,
@@ -149,7 +150,7 @@ impl Quotas {
         let mut book = self.book();
         let mut letters = Letters::new();
         let outcome = self.read(maker, &mut book, (stream, now), reports, &mut letters);
-        // Also if it is refused: what other streams are to be told counts as told.
+        // The actions are also sent if the report is refused: the pools count them as sent to the other streams.
         self.deliver(&mut book, letters, now);
         outcome
     }
@@ -203,7 +204,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// Lets time pass: to be called every second.
+    /// Lets time pass. It has to be called every second.
     pub(crate) fn tick(&self) {
         let now = self.now();
         let mut book = self.book();
@@ -226,7 +227,7 @@ impl Quotas {
         self.deliver(&mut book, letters, now);
     }
 
-    /// Sends to each stream what it is to be told. A stream that takes nothing ends.
+    /// Sends the actions to each stream. A stream that takes no responses ends.
     fn deliver(&self, book: &mut QuotaBook, mut letters: Letters, now: u64) {
         while let Some(stream) = letters.keys().next().copied() {
             let bucket_action = letters.remove(&stream).unwrap_or_default();
@@ -239,7 +240,7 @@ impl Quotas {
             tracing::debug!("quota stream {stream} is told {bucket_action:?}");
             let answer = RateLimitQuotaResponse { bucket_action };
             if to.answers.try_send(Ok(answer)).is_err() {
-                // Its task notices that the sender is gone.
+                // The stream's task notices that the sender is gone.
                 book.close(stream, now, &mut letters);
             }
         }
@@ -257,7 +258,7 @@ impl Quotas {
     }
 
     fn book(&self) -> MutexGuard<'_, QuotaBook> {
-        // No entry is half written: what a panic left out is what a lost message would have.
+        // No entry is half written. A panic can only leave out actions, as if a message were lost.
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -268,7 +269,7 @@ impl QuotaBook {
         self.last_id
     }
 
-    /// The domain of a stream: the first report names it, and no later one another.
+    /// The domain of a stream. The first report names it, and later reports must not name another.
     fn domain(&mut self, stream: u64, named: &str) -> Result<String, Status> {
         let gone = || Status::resource_exhausted("the stream does not take its responses");
         let stream = self.streams.get_mut(&stream).ok_or_else(gone)?;
@@ -288,8 +289,8 @@ impl QuotaBook {
         }
     }
 
-    /// The holder of a stream's bucket under a limit: a new one if the bucket is new, or under another limit than
-    /// before. `None` if there is no memory.
+    /// The holder of a stream's bucket under a limit. It is a new one if the bucket is new, or had another limit
+    /// before. `None` if the memory is used up.
     fn holder(
         &mut self,
         stream: u64,
@@ -327,7 +328,7 @@ impl QuotaBook {
         Some(id)
     }
 
-    /// A stream's bucket has no limit any more, or another one.
+    /// Ends a stream's bucket under its old limit: it has no limit any more, or another one.
     fn forget(&mut self, stream: u64, entries: &Entries, now: u64, letters: &mut Letters) {
         let of_stream = self.streams.get_mut(&stream);
         if let Some(id) = of_stream.and_then(|stream| stream.buckets.remove(entries)) {
@@ -346,7 +347,7 @@ impl QuotaBook {
         }
     }
 
-    /// A holder is gone: its leases run out, and then others have them.
+    /// Ends a holder: its leases run out, and then others can have its share.
     fn end(&mut self, id: u64, now: u64, letters: &mut Letters) {
         let Some(holder) = self.holders.remove(&id) else { return };
         self.bytes -= bytes_of(&holder.entries);
@@ -355,7 +356,7 @@ impl QuotaBook {
         self.write(actions, letters);
     }
 
-    /// Actions of a pool as parts of messages.
+    /// Turns actions of a pool into parts of messages.
     fn write(&mut self, actions: Vec<(u64, Action)>, letters: &mut Letters) {
         for (id, action) in actions {
             let Some(holder) = self.holders.get(&id) else { continue };

@@ -1,4 +1,4 @@
-//! What quotas are counted in, and its metrics.
+//! The counts of quotas, and their metrics.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct QuotaCount(AtomicU64);
 
 impl QuotaCount {
     pub(super) fn add(&self, by: u64) {
-        // Relaxed, here and below: each number stands by itself, and nothing is published with it.
+        // Relaxed, here and below: each number stands by itself, and no memory is published with it.
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 

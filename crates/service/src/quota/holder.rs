@@ -1,21 +1,22 @@
-//! [`Holder`]: one bucket of one Envoy: what it asks for, and the leases that may be in force there.
+//! [`Holder`]: one bucket of one Envoy, with its demand and the leases that may be in force there.
 
 use super::allowance::SECOND;
 
-/// For how long an assignment is in force at Envoy, in seconds: Envoy takes no fractions. Two of its reports
-/// fit into it.
+/// The time for which an assignment is in force at Envoy, in whole seconds, as Envoy requires. It has room for two of
+/// Envoy's reports.
 pub(crate) const TIME_TO_LIVE_S: u64 = 10;
 
-/// How long a message takes at most between Envoy and here, in nanoseconds.
+/// The maximum time that a message takes between Envoy and this service, in nanoseconds.
 pub(super) const DELAY: u64 = SECOND;
 
-/// How long a lease may be in force after it was sent.
+/// The maximum time for which a lease may be in force after it was sent, in nanoseconds.
 pub(super) const IN_FORCE: u64 = TIME_TO_LIVE_S * SECOND + DELAY;
 
-/// The memory of the demand, in nanoseconds: what was before counts as much as so long a report. Envoy reports every 5 s.
+/// The memory of the demand, in nanoseconds: the demand before a report counts as much as a report over this time. Envoy
+/// reports every 5 s.
 const MEMORY: u64 = SECOND;
 
-/// What an Envoy may let through: a token bucket with the fill interval of the pool's allowance.
+/// The share of an Envoy: a token bucket with the fill interval of the pool's allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) per_fill: u32,
@@ -26,7 +27,7 @@ pub(crate) struct Share {
 pub(super) struct ShareLease {
     pub(super) share: Share,
     pub(super) since: u64,
-    /// When it is certainly over.
+    /// The time when the lease is certainly over.
     pub(super) until: u64,
 }
 
@@ -34,7 +35,7 @@ pub(super) struct ShareLease {
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) id: u64,
-    /// In thousandths of a request per second; `None` before the second report.
+    /// The demand in thousandths of a request per second; `None` before the second report.
     pub(super) demand: Option<u64>,
     /// Requests since the demand was last computed.
     pub(super) asked: u64,
@@ -42,13 +43,14 @@ pub(super) struct Holder {
     pub(super) reported: u64,
     /// Whether the last report had denials.
     pub(super) denies: bool,
-    /// All that may be in force, the newest last.
+    /// All leases that may be in force, the newest last.
     pub(super) leases: Vec<ShareLease>,
-    /// Set if it is not told anything: its stream has closed, or it has not come back. Its leases may still be in force.
+    /// Set if no message can reach the holder: its stream has closed, or it has not come back after a restart. Its
+    /// leases may still be in force.
     pub(super) is_gone: bool,
-    /// Whether its newest lease is certain to arrive, or has arrived, as it was sent last.
+    /// Whether the last message about its newest lease has arrived or is certain to.
     pub(super) is_sure: bool,
-    /// It is given nothing before this time, because it may have a lease that is not known to be its own.
+    /// It gets no lease before this time, because it may have one that is not known to be its own.
     pub(super) from: u64,
 }
 
@@ -77,7 +79,8 @@ impl Holder {
         (self.reported, self.denies) = (now, denied > 0);
         self.asked = self.asked.saturating_add(allowed).saturating_add(denied);
         let elapsed = now - self.measured;
-        // Envoy reports out of turn, too: too soon for a rate. The first report tells of no time at all.
+        // Envoy also reports out of turn, after a time too short to measure a rate. The first report covers no time at
+        // all.
         if is_first || elapsed < SECOND / 4 {
             return;
         }
@@ -92,7 +95,7 @@ impl Holder {
         (self.asked, self.measured) = (0, now);
     }
 
-    /// Forgets leases that are known to be replaced, as a report at `now` shows.
+    /// Forgets leases that have certainly been replaced when a report arrives at `now`.
     pub(super) fn acknowledge(&mut self, now: u64) {
         let arrived = |lease: &ShareLease| now >= lease.since.saturating_add(2 * DELAY);
         let newest = self.leases.iter().rposition(arrived).unwrap_or(0);

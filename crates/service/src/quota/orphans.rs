@@ -5,19 +5,19 @@ use std::net::IpAddr;
 
 use super::reports::{Entries, LimitKey};
 
-/// The orphans by the address and the domain of their streams. An orphan is here until its Envoy comes back or the assignment
-/// is over.
+/// The orphans by the address and the domain of their streams. An orphan stays here until its Envoy comes back or the
+/// assignment is over.
 pub(super) type Orphans = HashMap<(IpAddr, String), OrphansOf>;
 
 /// The orphans of one address and domain.
 #[derive(Debug, Default)]
 pub(super) struct OrphansOf {
-    /// Whether they were of one stream, so that the next stream is taken for that of the same Envoy.
+    /// Whether all were of one stream, so that the next stream from there is taken for that of the same Envoy.
     pub(super) is_alone: bool,
     pub(super) buckets: HashMap<Entries, Orphan>,
 }
 
-/// What an Envoy may hold of one bucket.
+/// An assignment of one bucket that an Envoy may still hold.
 #[derive(Clone, Debug)]
 pub(super) struct Orphan {
     /// The holder in the pool.
@@ -30,9 +30,9 @@ pub(super) struct Orphan {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Predecessor {
     None,
-    /// It is that of this holder.
+    /// The bucket belonged to this holder.
     Known(u64),
-    /// Several streams of its address had such a bucket, until this time at most.
+    /// Several streams from its address had leases, which are over at this time at the latest.
     OneOfSeveral {
         until: u64,
     },

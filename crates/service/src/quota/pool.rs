@@ -1,55 +1,55 @@
-//! [`Pool`]: one limit, divided among the Envoys that ask for it. A function of reports and times: no clock, no lock, no
-//! message.
+//! [`Pool`]: one limit, divided among the Envoys that ask for it. It depends on reports and times alone, and has no
+//! clock, no lock and no messages.
 //!
 //! # What is divided
 //! The limit is a token bucket: `K` tokens in each `F` seconds, of which `B` can be saved. A *lease* is an assignment
-//! to one Envoy: a token bucket of `k` tokens in `F` seconds and at most `b` at once, which Envoy fills with `b` at its
-//! beginning. An Envoy has one lease at a time in force, but for a while it is not known which.
+//! to one Envoy: a token bucket of `k` tokens in `F` seconds that holds at most `b`, and that Envoy fills with `b` when
+//! it begins. An Envoy has one lease in force at a time, but for a while this service does not know which.
 //!
 //! # The bound
-//! Over any time t all Envoys together let through at most `t * K / F + B`. It follows from one account:
+//! Over any time t all Envoys together let through at most `t * K / F + B`. This follows from one account:
 //!
-//! * The sum of all rates, of each holder the highest of its leases that may be in force, is at most `K`. What is left
-//!   of `K` is saved in `stored`.
+//! * Each holder counts with the highest rate among its leases that may be in force. The sum over all holders is at
+//!   most `K`. The rest of `K` is saved in `stored`.
 //! * The `b` of a lease is paid from `stored` when it is given.
 //! * `stored` and all `b` that may be in force together are at most `B`.
 //!
-//! So tokens that Envoys hold are those that were saved, and no token is in both.
+//! So the tokens that Envoys hold were saved before, and no token counts both here and there.
 //!
 //! # When a lease is over
-//! Its time to live runs at Envoy from the moment that it arrives there. A message takes [`DELAY`] at most; that is the
-//! one assumption. A lease may be in force
+//! The time to live of a lease begins when it arrives at Envoy. The one assumption is that a message takes at most
+//! [`DELAY`]. A lease may be in force
 //!
 //! * until its time to live and `DELAY` have passed since it was last sent. A stream that closes changes nothing: Envoy
 //!   goes on with what it has;
-//! * or until a report arrives two `DELAY`s after its successor was sent: then the successor had arrived when the
-//!   report left. Until then the higher rate of the two counts, and both `b`.
+//! * or until a report arrives two `DELAY`s after its successor was sent: then the successor had arrived before the
+//!   report left. Until then the higher rate of the two counts, and so does the `b` of both.
 //!
-//! So less for one Envoy is not more for another until it is known to be in force.
+//! So when one Envoy gets less, another cannot get more until the smaller lease is known to be in force.
 //!
-//! If an assignment arrives after the last one has ended, an Envoy fills its bucket again, even if the two are the same. So
-//! a lease is prolonged only as long as the prolongation is certain to arrive in time. After that it is a new lease, and its
+//! If an assignment arrives after the previous one has ended, Envoy fills its bucket again, even if the two are equal. So a
+//! lease is prolonged only as long as the prolongation is certain to arrive in time. After that it is a new lease, and its
 //! `b` is paid again.
 //!
 //! # Over a restart
 //! When a service stops, it assigns nothing any more and saves its pools ([`Pool::saved`]). The next service begins with them
-//! ([`Pool::restored`]). Leases that were given count until they are over, as those of closed streams do. The next service
-//! decides which new stream belongs to an Envoy of before, and that stream takes over the holder of the old one.
-//! This needs a second assumption: *if one stream was open from an address, the next stream from there is that of the same
-//! Envoy*. If it is another Envoy's, the old lease is not counted while it is in force, for at most `IN_FORCE`. Envoys then let
-//! through more by the rate of that lease, and by its `b` once. If several streams were open from an address, nothing is
-//! assumed about them. The system's clock tells how long the restart took, so it has to be right.
+//! ([`Pool::restored`]). Old leases count until they are over, like those of closed streams. The next service decides which
+//! new stream belongs to an Envoy that was there before, and that stream takes over the old holder. This needs a second
+//! assumption: *if one stream was open from an address, the next stream from there is that of the same Envoy*. If this is
+//! wrong, an old lease is in force without being counted, for at most `IN_FORCE`. Envoys then let through more: the rate of
+//! that lease meanwhile, and its `b` once. If several streams were open from an address, nothing is assumed about them. The
+//! length of the restart is measured by the system's clock, so that has to be right.
 //!
-//! The close of a stream is a message, too. So if a lease was last sent two `DELAY`s before the end, on a stream that was open
-//! then, it has arrived, and can be prolonged. A lease that was sent later may be lost. It counts, with all before it, until a
-//! report shows that a new lease, which is paid, has replaced it.
+//! The close of a stream is a message, too. So if a lease was last sent at least two `DELAY`s before the end, on a stream that
+//! was still open at the end, it has arrived, and can be prolonged. A lease that was sent later may be lost. It counts, with
+//! all earlier ones, until a report shows that a new lease, whose `b` is paid, has replaced it.
 //!
-//! # Which holder gets how much
-//! In proportion to what each has reported as asked for, allowed or not; at least a twentieth of an equal share, so
-//! that an Envoy whose clients come back can say so; and an equal share before the second report. A share is changed
-//! if it is off by a twentieth, because Envoy begins with a full bucket after each change. One thirty-second of the
-//! rate is not given out but saved, for such changes, and for Envoys that deny: they get what is saved as a new full
-//! bucket. A holder that does not report for a time to live is abandoned.
+//! # How the limit is divided
+//! Each holder gets a share in proportion to the requests that it has reported, allowed or not. The share is at least a
+//! twentieth of an equal one, so that an Envoy whose clients come back can report it; before the second report it is an
+//! equal one. A share changes only if it is off by more than a twentieth, because Envoy begins with a full bucket after
+//! each change. One thirty-second of the rate is not given out but saved, for such changes, and for Envoys that deny:
+//! they get saved tokens as a new full bucket. A holder that does not report for a time to live is abandoned.
 
 use super::allowance::{Allowance, SECOND};
 use super::holder::{DELAY, Holder, IN_FORCE, Share, ShareLease, TIME_TO_LIVE_S};
@@ -58,35 +58,36 @@ mod restart;
 #[cfg(test)]
 mod tests;
 
-/// One part in so many of the rate is not given out.
+/// One part in `SAVED` of the rate is not given out.
 const SAVED: u32 = 32;
 
-/// A share that is off by less than one part in so many stays, and so does one that is off by a tenth of that of all.
+/// A share stays if it is off by less than one part in `TOLERANCE` of itself, or by less than a tenth of that part of
+/// the whole rate.
 const TOLERANCE: u64 = 20;
 
-/// The least share is one part in so many of an equal one.
+/// The least share is one part in `LEAST` of an equal one.
 const LEAST: u64 = 20;
 
-/// The most leases of one holder that may be in force.
+/// The maximum number of leases of one holder that may be in force.
 const MAX_LEASES: usize = 3;
 
-/// What a holder is to be told.
+/// A message to a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// This is in force for a time to live from now on, whether it is new or as before.
+    /// The share, new or as before, is in force for a time to live from now on.
     Assign(Share),
-    /// It is not remembered any more.
+    /// The service has forgotten the holder.
     Abandon,
 }
 
-/// A limit and its holders. Times are nanoseconds of one clock; an earlier time than before counts as that one.
+/// A limit and its holders. Times are nanoseconds of one clock; a time before the last one counts as the last one.
 #[derive(Debug)]
 pub(crate) struct Pool {
     allowance: Allowance,
-    /// Saved tokens, in units of which a token has `F * 10^9`: a rate of `k` is `k` of them in a nanosecond.
+    /// Saved tokens, in units of `1 / (F * 10^9)` tokens: a rate of `k` is `k` units per nanosecond.
     stored: u128,
     at: u64,
-    /// Nothing is given before: leases of before may be in force.
+    /// Nothing is given before this time, because earlier leases may be in force.
     from: u64,
     holders: Vec<Holder>,
     #[cfg(test)]
@@ -94,7 +95,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool that gives nothing before `from`.
+    /// Makes a pool that gives nothing before `from`.
     pub(crate) fn new(allowance: Allowance, now: u64, from: u64) -> Self {
         let mut pool = Self {
             allowance,
@@ -113,7 +114,7 @@ impl Pool {
         self.allowance
     }
 
-    /// Goes on under another limit. Leases under the old one end first; then everything is given anew.
+    /// Goes on under another limit. Leases under the old limit end first; then shares are given anew.
     pub(crate) fn change(&mut self, allowance: Allowance, now: u64) {
         self.advance(now);
         let leases = self.holders.iter().flat_map(|holder| &holder.leases);
@@ -122,14 +123,14 @@ impl Pool {
         let holders = std::mem::take(&mut self.holders);
         let saved = self.stored / self.scale();
         let mut pool = Self::new(allowance, self.at, from);
-        // What was spent stays spent.
+        // Tokens that were spent stay spent.
         pool.stored = pool.stored.min(saved * pool.scale());
         pool.holders = holders.into_iter().filter(|holder| !holder.is_gone).collect();
         pool.holders.iter_mut().for_each(|holder| holder.leases.clear());
         *self = pool;
     }
 
-    /// A report of what was asked for since the last one. Returns which holders are to be told what, in this order.
+    /// Takes a holder's report of the requests since its last one. Returns the messages to holders, in this order.
     pub(crate) fn report(
         &mut self,
         now: u64,
@@ -144,14 +145,14 @@ impl Pool {
             self.holders.len() - 1
         });
         let holder = &mut self.holders[place];
-        // It may be a holder from before a restart that comes back.
+        // A holder from before a restart may be coming back.
         holder.is_gone = false;
         holder.report(now, allowed, denied, found.is_none());
         holder.acknowledge(now);
         self.settle(Some(id))
     }
 
-    /// A stream has closed: nothing can be told there, and its leases run out.
+    /// Notes that a holder's stream has closed: no message can reach it, and its leases run out.
     pub(crate) fn close(&mut self, now: u64, id: u64) -> Vec<(u64, Action)> {
         self.advance(now);
         for holder in self.holders.iter_mut().filter(|holder| holder.id == id) {
@@ -164,7 +165,7 @@ impl Pool {
         self.settle(None)
     }
 
-    /// Lets time pass: leases end, holders that do not report are abandoned, and what is free is given out.
+    /// Lets time pass: leases end, holders that do not report are abandoned, and the free part is given out.
     pub(crate) fn tick(&mut self, now: u64) -> Vec<(u64, Action)> {
         self.advance(now);
         let mut actions = Vec::new();
@@ -179,7 +180,7 @@ impl Pool {
         actions
     }
 
-    /// Whether forgetting it changes nothing.
+    /// Whether the pool can be forgotten without an effect.
     pub(crate) fn is_idle(&self) -> bool {
         self.holders.is_empty()
             && self.at >= self.from
@@ -199,8 +200,9 @@ impl Pool {
         self.holders.iter().map(Holder::rate).fold(0, u32::saturating_add)
     }
 
-    /// Saves what was not given, up to what may be saved, and forgets leases that are over. Leases that ended meanwhile
-    /// count to the end: that is more than they took. Before `from` nothing is saved, as leases of before may take it.
+    /// Saves the rate that was not given, up to the maximum, and forgets leases that are over. A lease that ended
+    /// meanwhile counts up to `now`, which is more than it took. Before `from` nothing is saved, since earlier leases
+    /// may take it.
     fn advance(&mut self, now: u64) {
         let elapsed = now.saturating_sub(self.at.max(self.from));
         self.at = self.at.max(now);
@@ -214,7 +216,7 @@ impl Pool {
         }
     }
 
-    /// Gives what is free. `reporter` has shown that it is there: what it has is in force for longer.
+    /// Gives out the free part. The `reporter` has shown that it is there, so its lease may be prolonged.
     fn settle(&mut self, reporter: Option<u64>) -> Vec<(u64, Action)> {
         let mut actions = Vec::new();
         if self.at < self.from {
@@ -223,7 +225,7 @@ impl Pool {
         let weights = self.weights();
         let all: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
         let mut given = self.given();
-        // What becomes less first: it needs nothing but tokens.
+        // Shares that get smaller come first, since they need tokens but no free rate.
         for is_more in [false, true] {
             for (place, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0) {
                 let part = |of: u128| of * u128::from(*weight) / all.max(1);
@@ -260,17 +262,17 @@ impl Pool {
         self.holders.iter().map(weight).collect()
     }
 
-    /// The rate for a holder whose part is this, as far as it is free.
+    /// The rate for a holder that should have this part, as far as it is free.
     fn wanted(&self, holder: &Holder, part: u128, given: u32) -> u32 {
         let part = u32::try_from(part).unwrap_or(u32::MAX);
         let free = self.max_given().saturating_sub(given);
-        // Another one may come before it is known what this one needs.
+        // Half of the free rate is left for a holder that may come before this one's demand is known.
         let free = if holder.demand.is_none() { free.div_ceil(2) } else { free };
         part.min(holder.rate().saturating_add(free))
     }
 
-    /// Half of what is saved, or an eighth of all that can be saved, for all together: tokens for a new bucket. With
-    /// it, whether that is so much that a holder that denies should have it.
+    /// The tokens of a new bucket for this holder, and whether they are so many that a holder that denies should have
+    /// them. All buckets together get half of the saved tokens, or an eighth of the burst if that is more.
     fn wanted_tokens(&self, holder: &Holder, part: &impl Fn(u128) -> u128) -> (u32, bool) {
         let usual = part(u128::from(self.allowance.burst) / 8).max(1);
         let saved = part(self.stored / self.scale() / 2);
@@ -278,7 +280,7 @@ impl Pool {
         (tokens, holder.denies && saved >= 2 * usual)
     }
 
-    /// Gives a holder this rate, if it is another, and tokens can be had for it; else prolongs what it has.
+    /// Gives a holder this rate if it differs enough and can be paid; otherwise prolongs its lease.
     fn serve(
         &mut self,
         place: usize,
@@ -289,7 +291,7 @@ impl Pool {
         let (at, cost) = (self.at, self.tokens(max_tokens));
         let tolerated = u64::from(self.max_given()) / (10 * TOLERANCE);
         let holder = &mut self.holders[place];
-        // Whether a message of now arrives before the lease is over at Envoy, at the earliest.
+        // Whether a message sent now certainly arrives before the lease can be over at Envoy.
         let is_sure = holder.is_sure;
         let in_time = |lease: &ShareLease| is_sure && at.saturating_add(2 * DELAY) < lease.until;
         #[cfg(test)]
@@ -297,7 +299,8 @@ impl Pool {
             |lease: &ShareLease| in_time(lease) || self.fault == Some(tests::Fault::IsLate);
         let current = holder.leases.last().filter(|lease| in_time(lease)).map(|lease| lease.share);
         let mut share = Share { per_fill: wanted, max_tokens };
-        // Less is told at once. More is for a holder that has just shown that it is there, or waits for its first.
+        // A smaller share is sent at once. A larger one goes only to a holder that has just reported, or waits for its
+        // first lease.
         let is_reporter = reporter == Some(holder.id);
         let is_due = match current {
             None => is_reporter || holder.leases.is_empty(),
@@ -305,7 +308,7 @@ impl Pool {
                 let (one, other) = (u64::from(wanted), u64::from(current.per_fill));
                 let off = one.abs_diff(other);
                 let is_off = off > tolerated && off * TOLERANCE > one.max(other);
-                // Envoy takes an equal bucket for the same one, and does not fill it.
+                // Envoy takes an equal bucket for the same one, and would not fill it.
                 share.per_fill -= u32::from(share == current && wanted > 1);
                 let is_wanted = is_off && (is_reporter || one < other);
                 (is_wanted || has_plenty && is_reporter) && share != current
@@ -316,13 +319,13 @@ impl Pool {
             #[cfg(test)]
             tests::plant(self.fault, &mut self.stored, cost, &mut holder.leases);
             holder.leases.push(ShareLease { share, since: at, until: at.saturating_add(IN_FORCE) });
-            // What it denied was under the lease before.
+            // Its denials were under the previous lease.
             (holder.denies, holder.is_sure) = (false, true);
             return Some((holder.id, Action::Assign(share)));
         }
         let id = holder.id;
         let lease = holder.leases.last_mut().filter(|_| is_reporter && current.is_some())?;
-        // Not with every report: those come each second, or more often.
+        // Not every report prolongs it: reports come each second, or more often.
         if lease.until.saturating_sub(at) > IN_FORCE - IN_FORCE / 4 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Reads reports: which rule a bucket is limited by, and why a report is refused.
+//! Reads reports: finds the rule that limits a bucket, or why a report is refused.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use crate::protocol::quota::rate_limit_quota_usage_reports::BucketQuotaUsage;
 /// The names and values of a bucket, in the order of the names.
 pub(super) type Entries = Arc<[(String, String)]>;
 
-/// What identifies a limit: the domain, the rule in it, and the client's key under that rule.
+/// Identifies a limit by the domain, the rule in it, and the client's key under that rule.
 pub(super) type LimitKey = Arc<(Box<str>, Box<str>, Box<[u8]>)>;
 
 /// How a bucket is limited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// By nothing: no rule matches, or it is unlimited or in shadow mode.
+    /// Nothing limits it: no rule matches, or the rule is unlimited or in shadow mode.
     Free,
-    /// A rule admits nothing.
+    /// The rule admits nothing, because its limit is 0.
     Closed,
-    /// A limit is shared.
+    /// It shares a limit with other Envoys' buckets.
     Shared(LimitKey, Allowance),
 }
 
-/// The entries of a bucket, the `n`th of a message. `None` if a value is no text: Envoy sends what a header holds, but
-/// takes an answer with such a value for a broken one, and ends the stream.
+/// The entries of the `n`th bucket of a message. `None` if a value is not UTF-8: Envoy sends any bytes that a header
+/// contains, but takes a response with such a value for a broken one, and ends the stream.
 pub(super) fn entries(usage: &BucketQuotaUsage, n: usize) -> Result<Option<Entries>, Status> {
     let bad = |what: &str| {
         Status::invalid_argument(format!(
@@ -51,7 +51,7 @@ pub(super) fn entries(usage: &BucketQuotaUsage, n: usize) -> Result<Option<Entri
     Ok(Some(entries.into()))
 }
 
-/// How the rules in force limit a bucket.
+/// Finds how the rules in force limit a bucket.
 pub(super) fn judge(
     maker: &DecisionMaker,
     domain: &str,
@@ -61,7 +61,7 @@ pub(super) fn judge(
     let pairs: Vec<DescriptorEntry<'_>> =
         entries.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let descriptors = [Descriptor::new(&pairs)];
-    // Nothing is charged: what Envoys let through is paid when it is assigned.
+    // Nothing is charged here: assignments are paid when they are given.
     let request = Request::new(domain, &descriptors);
     let question = maker.question(&request, Act::Check).map_err(|error| {
         let told = format!("bucket_quota_usages[{n}]: {error}");

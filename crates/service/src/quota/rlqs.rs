@@ -19,11 +19,11 @@ use crate::service::Service;
 #[derive(Clone, Debug)]
 pub(crate) struct Rlqs {
     pub(crate) service: Arc<Service>,
-    /// True when the service stops: a stream would go on for ever.
+    /// True when the service stops, since a stream would otherwise go on for ever.
     pub(crate) stopped: watch::Receiver<bool>,
 }
 
-/// Closes a stream when its task ends, however that comes.
+/// Closes a stream when its task ends, for whatever reason.
 struct OpenStream<'q>(&'q Quotas, u64);
 
 impl Drop for OpenStream<'_> {
@@ -81,7 +81,7 @@ async fn listen(
             report = reports.message() => report,
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
-        // Envoy closes a stream without a word, too.
+        // Envoy may also break a stream off without closing it.
         let Ok(Some(report)) = report else { return };
         if let Err(status) = open.0.report(&service.maker, stream, &report) {
             tracing::warn!("a quota stream is refused: {}", status.message());

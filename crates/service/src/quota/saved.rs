@@ -1,10 +1,10 @@
-//! [`SavedQuotas`]: what Envoys hold when a service stops, for the service that starts next.
+//! [`SavedQuotas`]: the assignments that Envoys hold when a service stops, for the service that starts next.
 //!
 //! # The file
-//! `TOLLQUOT`, the version (4 bytes), messages of Protocol Buffers, each after its length, and the CRC-32 of all of that
-//! (4 bytes). Both numbers are little endian. The first message is a [`SavedHead`]; then follow a [`SavedLimit`] for each
-//! limit, and after it a [`SavedHolder`] for each bucket of an Envoy that may hold a part of it. Times are nanoseconds
-//! from or until the moment of writing, which the head has by the system's clock.
+//! It contains `TOLLQUOT`, the version (4 bytes), messages of Protocol Buffers, each after its length, and the CRC-32 of
+//! all of that (4 bytes). Both numbers are little endian. The first message is a [`SavedHead`]. Then each limit has a
+//! [`SavedLimit`], followed by a [`SavedHolder`] for each bucket of an Envoy that may hold a part of it. Times are
+//! nanoseconds before or after the moment of writing, which is in the head, by the system's clock.
 
 use std::io::Read;
 
@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 /// The maximum length of a message. The longest one has the names and values of one report.
 const MAX_MESSAGE: usize = 4 << 20;
 
-/// The maximum length of the file, and of what is read from it in memory.
+/// The maximum length of the file, and of its contents in memory.
 const MAX_BYTES: usize = 128 << 20;
 
 /// The bytes that a message takes in memory besides its texts.
@@ -45,7 +45,7 @@ pub(super) struct SavedHead {
     /// The time of writing, by the system's clock.
     #[prost(uint64, tag = "1")]
     pub(super) wall_ns: u64,
-    /// How long unknown assignments may still be in force.
+    /// The time for which unknown assignments may still be in force.
     #[prost(uint64, tag = "2")]
     pub(super) from_ns: u64,
     #[prost(uint32, tag = "3")]
@@ -69,7 +69,7 @@ pub(super) struct SavedLimit {
     /// Saved tokens, rounded down.
     #[prost(uint32, tag = "7")]
     pub(super) tokens: u32,
-    /// How long nothing of this limit may be assigned.
+    /// The time for which nothing of this limit may be assigned.
     #[prost(uint64, tag = "8")]
     pub(super) from_ns: u64,
     #[prost(uint32, tag = "9")]
@@ -83,21 +83,21 @@ pub(super) struct SavedHolder {
     pub(super) per_fill: u32,
     #[prost(uint32, tag = "2")]
     pub(super) max_tokens: u32,
-    /// How long it may still be in force.
+    /// The time for which the lease may still be in force.
     #[prost(uint64, tag = "3")]
     pub(super) left_ns: u64,
-    /// Whether Envoy certainly has this lease, for a time to live since it was last sent.
+    /// Whether Envoy certainly received this lease when it was last sent.
     #[prost(bool, tag = "4")]
     pub(super) is_sure: bool,
     #[prost(uint64, optional, tag = "5")]
     pub(super) demand: Option<u64>,
-    /// How long ago the demand was measured.
+    /// The time since the demand was measured.
     #[prost(uint64, tag = "6")]
     pub(super) measured_ns: u64,
     /// The address that its stream came from; empty if no stream was open.
     #[prost(string, tag = "7")]
     pub(super) address: String,
-    /// Whether that was the only stream from there.
+    /// Whether that was the only stream from that address.
     #[prost(bool, tag = "8")]
     pub(super) is_alone: bool,
     /// The names and values of the bucket, alternating; empty if no stream was open.
@@ -232,7 +232,7 @@ mod tests {
 
     const HUNDRED: Allowance = Allowance { per_fill: 1_000, fill_s: 10, burst: 100 };
 
-    /// What reading a file with these says.
+    /// The error of reading a file with these contents.
     fn told(limit: SavedLimit, holders: Vec<SavedHolder>) -> String {
         let saved = SavedQuotas::new(0, 0, vec![SavedPool { limit, holders }]);
         match SavedQuotas::read(&saved.to_bytes()[..]) {
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(told(SavedLimit::new(HUNDRED, 101, 0), vec![]), none);
         let never = Allowance { fill_s: 0, ..HUNDRED };
         assert_eq!(told(SavedLimit::new(never, 0, 0), vec![]), none);
-        // A small file may not take a large memory.
+        // A small file must not take much memory.
         let tiny = vec![SavedHolder::default(); MAX_BYTES / OVERHEAD];
         let large = "the state takes more than 134217728 bytes of memory";
         assert_eq!(told(SavedLimit::new(HUNDRED, 0, 0), tiny), large);

@@ -1,4 +1,4 @@
-//! One connection: reads what is there, decides all of it, and sends all answers at once.
+//! One connection: reads the available input, decides all requests in it, and sends all answers at once.
 
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::listen::{FIRST_REQUEST_WITHIN, Io};
 use crate::metrics::Protocol;
 use crate::service::Service;
 
-/// How long a connection may be idle: pools of clients keep connections, and those that died are not noticed otherwise.
+/// How long a connection may be idle. Clients keep connections in pools, and a client that died is not noticed
+/// otherwise.
 pub(super) const IDLE: Duration = Duration::from_secs(300);
 
 /// A client is given this long to send the rest of a request that it has begun, and as long to take its answers.
@@ -22,8 +23,8 @@ pub(super) const WITHIN: Duration = Duration::from_secs(5);
 /// The size of both buffers of a connection, while no request or answer needs more.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// Serves until the client leaves, or is too slow, or `stopped` is set. Then what has been read whole is answered
-/// already.
+/// Serves until the client leaves, or is too slow, or `stopped` is set. Requests that were read whole have been
+/// answered by then.
 pub(super) async fn serve(
     io: Io,
     (service, password): (&Service, Option<&[u8]>),
@@ -39,13 +40,13 @@ pub(super) async fn serve(
         heard: Instant::now(),
         idle: FIRST_REQUEST_WITHIN,
     };
-    // Kept over all waits: only the first of them registers anything.
+    // Both are kept over all waits, so that only the first wait registers them.
     let (mut stopped, mut alarm) = (pin!(stopped), pin!(sleep(FIRST_REQUEST_WITHIN)));
     while connection.wait(stopped.as_mut(), alarm.as_mut()).await {
         match connection.answer().await {
             After::Wait => {}
             After::Close => break,
-            // It is reset: to close in order would be to read on.
+            // The connection is reset: to close it in order would mean to read on.
             After::Reset => return,
         }
     }
@@ -53,7 +54,7 @@ pub(super) async fn serve(
     let _ = connection.io.shutdown().await;
 }
 
-/// What becomes of a connection after its answers.
+/// The next step of a connection after its answers.
 enum After {
     Wait,
     Close,
@@ -67,9 +68,9 @@ struct RespConnection<'s> {
     session: Session<'s>,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// When the last request was complete.
+    /// The time when the last request was complete.
     heard: Instant,
-    /// How long the next may take to begin.
+    /// The time within which the next request must begin.
     idle: Duration,
 }
 
@@ -93,7 +94,7 @@ impl RespConnection<'_> {
                 biased;
                 read = self.io.read_buf(&mut self.input) => return read.is_ok_and(|bytes| bytes > 0),
                 () = stopped.as_mut() => return false,
-                // It may have been set before the last request.
+                // The alarm may have been set before the last request.
                 () = alarm.as_mut() => {
                     if end <= Instant::now() {
                         self.io.time_out();
@@ -105,7 +106,7 @@ impl RespConnection<'_> {
         }
     }
 
-    /// Answers all requests that are there.
+    /// Answers all requests in the input.
     async fn answer(&mut self) -> After {
         loop {
             let begun = Instant::now();

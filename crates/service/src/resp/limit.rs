@@ -12,12 +12,12 @@ use crate::observe::{DeniedFrom, RequestText};
 use crate::service::Service;
 use crate::wire::{tell, whole_seconds};
 
-/// Which server's command it is that brings a limit.
+/// The server whose command brings a limit with the request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// `CL.THROTTLE` of redis-cell: `max_burst` come in addition to the first, and 1 is a denial.
+    /// `CL.THROTTLE` of redis-cell: `max_burst` units come in addition to the first, and 1 means denied.
     RedisCell,
-    /// `THROTTLE` of throttlecrab: `max_burst` is all of them, and 1 is an admission.
+    /// `THROTTLE` of throttlecrab: `max_burst` is the whole burst, and 1 means admitted.
     Throttlecrab,
 }
 
@@ -44,7 +44,7 @@ impl Dialect {
         let reset = seconds(answer.reset_after);
         let numbers = match self {
             Self::RedisCell => [i64::from(limited), wait.unwrap_or(-1), reset],
-            // There is nothing to wait for if it was admitted, and for ever if it never fits.
+            // The wait is 0 if the request was admitted, and -1 if it never fits.
             Self::Throttlecrab => [i64::from(!limited), reset, wait.unwrap_or(-i64::from(limited))],
         };
         let [first, fourth, fifth] = numbers;
@@ -55,7 +55,7 @@ impl Dialect {
     }
 }
 
-/// A limit that comes with the request.
+/// Decides by a limit that comes with the request.
 pub(super) fn throttle<'a>(
     (service, from): (&Service, DeniedFrom),
     dialect: Dialect,
@@ -105,7 +105,7 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Rounded up to whole seconds from a millisecond on, as redis-cell does.
+/// Whole seconds. A millisecond or more is rounded up, as redis-cell does.
 fn seconds(wait: Duration) -> i64 {
     signed(wait.as_secs() + u64::from(wait.subsec_millis() > 0))
 }
@@ -117,13 +117,13 @@ pub(super) enum ByRules {
     Peek,
 }
 
-/// What comes of a command by rules: an outcome, or a question for the store in which the limits are.
+/// The result of a command by rules: an outcome, or a question for the store that keeps the limits.
 pub(super) enum RulesAsked {
     Answered(RequestOutcome),
     Elsewhere(RulesQuestion),
 }
 
-/// A question for the store, and what the log tells of the request if it is denied: its words are gone by then.
+/// A question for the store, and the request's text for the log if it is denied: its words are gone by then.
 #[derive(Debug)]
 pub(super) struct RulesQuestion {
     pub(super) question: Question,
@@ -132,7 +132,7 @@ pub(super) struct RulesQuestion {
 
 const BY_RULES_TAKES: &str = "domain cost key value [key value ...]";
 
-/// The limit of a rule.
+/// Decides by the limits of rules.
 pub(super) fn by_rules<'a>(
     (service, from): (&Service, DeniedFrom),
     what: ByRules,
@@ -158,7 +158,7 @@ pub(super) fn by_rules<'a>(
     let request = Request::new(domain, &descriptors);
     let maker = &service.maker;
     let act = match what {
-        // The answer has no word for a wait: what would have to is denied, and takes no place in a queue.
+        // The answer cannot express a wait: a request that would have to wait is denied, and takes no place in a queue.
         ByRules::Check => Act::CheckNow,
         ByRules::Peek => Act::Peek,
     };
@@ -179,7 +179,7 @@ fn text<'a>(name: &'static str, found: &'a [u8]) -> Result<&'a str, RespRefusal<
     std::str::from_utf8(found).map_err(|_| RespRefusal::Text { name, found })
 }
 
-/// Five numbers as for `CL.THROTTLE`, and the name of the limit; -1 where no limit says anything.
+/// Five numbers as for `CL.THROTTLE`, and the name of the limit; -1 for numbers that no limit gives.
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) -> RequestOutcome {
     tell(answer);
     let is_allowed = answer.is_allowed();

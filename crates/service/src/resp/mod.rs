@@ -3,18 +3,18 @@
 //!
 //! | Command | Answer |
 //! |---|---|
-//! | `CL.THROTTLE key max_burst count_per_period period [quantity]` | five integers as of redis-cell: 1 if limited, limit (`max_burst` + 1), remaining, seconds until a retry or -1, seconds until the reset |
-//! | `THROTTLE key max_burst count_per_period period [quantity]` | five integers as of throttlecrab: 1 if allowed, limit (`max_burst`), remaining, seconds until the reset, seconds until a retry |
-//! | `TOLLGATE.CHECK domain cost key value [key value ...]` | as `CL.THROTTLE`, and the name of the limit; -1 where no rule says anything |
-//! | `TOLLGATE.PEEK domain cost key value [key value ...]` | the same, charging nothing |
+//! | `CL.THROTTLE key max_burst count_per_period period [quantity]` | five integers as in redis-cell: 1 if denied, limit (`max_burst` + 1), remaining, seconds until a retry or -1, seconds until the reset |
+//! | `THROTTLE key max_burst count_per_period period [quantity]` | five integers as in throttlecrab: 1 if admitted, limit (`max_burst`), remaining, seconds until the reset, seconds until a retry |
+//! | `TOLLGATE.CHECK domain cost key value [key value ...]` | as `CL.THROTTLE`, and the name of the limit; numbers that no rule gives are -1 |
+//! | `TOLLGATE.PEEK domain cost key value [key value ...]` | the same, but charges nothing |
 //! | `PING`, `ECHO`, `HELLO`, `AUTH`, `SELECT 0`, `CLIENT SETNAME`, `CLIENT SETINFO`, `COMMAND`, `INFO`, `QUIT` | as in Redis |
 //!
 //! # Bounds
 //! A request has at most 128 words and 72 KiB. All whole requests that a read finds are decided, and their answers sent
-//! in one write; from 16 KiB of answers on they are sent first, and a client that does not take them within 5 s is
-//! closed. So is one whose first request does not arrive within 30 s, of which a request does not arrive whole within 5 s, or
-//! that is idle for 300 s. At most 10,000 connections are open at a time. Their buffers have 32 KiB each; together at most 240 KiB while a client sends
-//! the largest requests.
+//! in one write. Once 16 KiB of answers wait, they are sent before further requests are decided, and a client that does not
+//! take them within 5 s is closed. A client is also closed if its first request does not arrive within 30 s, if a request that
+//! has begun is not complete within 5 s, or if it is idle for 300 s. At most 10,000 connections are open at a time. The
+//! buffers of a connection have 32 KiB together, and at most 240 KiB while a client sends the largest requests.
 
 mod connection;
 mod limit;
@@ -34,14 +34,14 @@ use crate::listen::{self, Io, OfListeners, Socket};
 use crate::metrics::{MAX_RESP_CONNECTIONS, Protocol};
 use crate::service::Service;
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 struct RespShared {
     service: Arc<Service>,
     password: Option<Password>,
 }
 
-/// What a client must send first. Never printed.
+/// The password that a client must send first. It is never printed.
 struct Password(String);
 
 impl Password {
@@ -70,7 +70,7 @@ pub(crate) async fn listen(
         let permit = Arc::clone(&clients.room).try_acquire_owned();
         move |io: Io| async move {
             match permit {
-                // There is nothing here that the reserve is for.
+                // The reserve is for health and metrics, which this protocol does not have.
                 Ok(_permit) if !io.is_reserved() => {
                     let password = of_resp.password.as_ref().map(Password::as_bytes);
                     connection::serve(io, (&of_resp.service, password), stopped).await;
@@ -80,7 +80,7 @@ pub(crate) async fn listen(
         }
     };
     listen::accept(socket, shared, serve).await;
-    // Every permit is there again once every connection has ended.
+    // All permits are free again once every connection has ended.
     let _ = timeout(grace, clients.room.acquire_many(MAX_RESP_CONNECTIONS)).await;
 }
 
@@ -88,14 +88,14 @@ async fn refuse(mut io: Io, service: &Service) {
     service.clients.refuse();
     let told = async {
         io.write_all(b"-ERR max number of clients reached\r\n").await?;
-        // In order, so that what it has sent does not keep it from reading why.
+        // The connection is closed in order, since a reset because of unread input could lose the answer.
         io.shutdown().await
     };
-    // If it does not take that, it is closed all the same.
+    // A client that does not take this is closed all the same.
     let _ = timeout(connection::WITHIN, told).await;
 }
 
-/// The answers to these bytes of a client, and whether the connection then ends: without a connection.
+/// The answers to these bytes of a client, and whether its connection would then end. There is no connection.
 pub(crate) fn offline(service: &Service, mut input: &[u8]) -> (Vec<u8>, bool) {
     let mut session = session::Session::new(service, None, None);
     let mut all = Vec::new();

@@ -1,10 +1,10 @@
-//! Finds requests in the bytes that a client has sent: where each argument lies, without copying it.
+//! Finds requests in the bytes that a client has sent, and the position of each argument, without copying.
 //!
-//! A request is an array of bulk strings, or one line of words (an *inline* request, as typed in telnet). Other frames
-//! are for servers to send. Parsers of libraries read every frame, into a tree: the one of `redis-protocol` 6 calls
-//! itself for each level that a client nests, so that 40 kB of `*1\r\n` overflow the 2 MiB stack of a worker; and none
-//! reads inline requests. Hence this one. It allocates nothing for a request, knows one level, and takes half to a third
-//! of the time of `redis-protocol` (a fifteenth of that of `redis`, which copies every word).
+//! A request is an array of bulk strings, or one line of words (an *inline* request, as typed in telnet). Only servers
+//! send other frames. The parsers of libraries read every frame into a tree. That of `redis-protocol` 6 is recursive, so
+//! 40 kB of `*1\r\n` overflow the 2 MiB stack of a worker; and none reads inline requests. This one allocates nothing
+//! for a request, knows one level, and takes half to a third of the time of `redis-protocol` (a fifteenth of that of
+//! `redis`, which copies every word).
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::ops::Range;
 /// The maximum number of words of a request, its command included: a descriptor of 32 entries needs 67.
 pub(super) const MAX_WORDS: usize = 128;
 
-/// The maximum size of a request: keys and values that rules accept, and what frames them.
+/// The maximum size of a request: the keys and values that rules accept, and their framing.
 pub(super) const MAX_REQUEST_BYTES: usize = 72 << 10;
 
 /// The maximum length of an inline request.
@@ -21,20 +21,20 @@ const MAX_INLINE_BYTES: usize = 4 << 10;
 /// The maximum length of a line that announces a length: a sign, and the digits of 64 bits.
 const MAX_LENGTH_LINE: usize = 24;
 
-/// Bytes that are no request. The connection cannot go on: where the next request would begin is not known.
+/// Bytes that are not a request. The connection cannot go on, because it is not known where the next request begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProtocolError {
     /// A length of an array that is no number, or too large.
     ArrayLength,
     /// A length of a bulk string that is no number, negative, or too large.
     BulkLength,
-    /// Something else than a bulk string in an array.
+    /// An array with something other than a bulk string.
     NoBulk(u8),
     /// A bulk string that does not end where its length says.
     BulkEnd,
     TooLarge,
     InlineTooLong,
-    /// Quotes would have to be read as a shell does.
+    /// An inline request with quotes, which would have to be read as a shell does.
     InlineQuotes,
 }
 
@@ -61,8 +61,8 @@ impl fmt::Display for ProtocolError {
     }
 }
 
-/// The places of a request's words: its command and arguments. Kept with the connection, so that a request allocates
-/// nothing.
+/// The places of a request's words: its command and arguments. The vector is kept with the connection, so that a
+/// request allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct WordPlaces(Vec<Range<usize>>);
 
@@ -88,13 +88,13 @@ impl<'a> Iterator for RequestWords<'a> {
 impl ExactSizeIterator for RequestWords<'_> {}
 
 impl WordPlaces {
-    /// The words, in the bytes in which they were found.
+    /// The words; `bytes` are those in which they were found.
     pub(super) fn words<'a>(&'a self, bytes: &'a [u8]) -> RequestWords<'a> {
         RequestWords { bytes, places: self.0.iter() }
     }
 
     /// Finds the first request; returns how many bytes it has, or `None` if its end is not there yet. A request
-    /// without arguments is to be skipped.
+    /// without words has to be skipped.
     pub(super) fn find(&mut self, bytes: &[u8]) -> Result<Option<usize>, ProtocolError> {
         self.0.clear();
         let found = match bytes.first() {
@@ -109,7 +109,7 @@ impl WordPlaces {
     fn array(&mut self, bytes: &[u8]) -> Result<Option<usize>, ProtocolError> {
         let found = announced(bytes, 1, ProtocolError::ArrayLength)?;
         let Some((length, mut at)) = found else { return Ok(None) };
-        // An empty array is no request, nor is what Redis calls a null one.
+        // An empty array is not a request, nor is one that Redis calls null.
         let length = usize::try_from(length).unwrap_or(0);
         if length > MAX_WORDS {
             return Err(ProtocolError::ArrayLength);
@@ -186,7 +186,7 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     if digits.is_empty() {
         return None;
     }
-    // Downwards, since the least number has no positive twin.
+    // It counts downwards, since the least number has no positive counterpart.
     let least = digits.iter().try_fold(0_i64, |number, &digit| {
         let digit = i64::from(digit.wrapping_sub(b'0'));
         (digit < 10).then_some(())?;

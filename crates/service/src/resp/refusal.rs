@@ -1,15 +1,15 @@
-//! [`RespRefusal`]: why a request is not decided. The connection goes on.
+//! [`RespRefusal`]: why a request is not decided. Its connection stays open.
 
 use std::fmt;
 
 use tollgate_rules::{PaceError, RequestError};
 
-/// The maximum length of what a client has sent, where an error repeats it.
+/// The maximum length of a client's text that an error repeats.
 const MAX_REPEATED: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RespRefusal<'a> {
-    /// Not the words that the command takes.
+    /// The words are not those that the command takes.
     Words {
         command: &'static str,
         takes: &'static str,
@@ -34,7 +34,7 @@ pub(super) enum RespRefusal<'a> {
     Database(&'a [u8]),
     Pace(PaceError),
     Request(RequestError),
-    /// A limit that comes with the request cannot be kept where the others are.
+    /// A limit that comes with the request cannot be kept in Redis, where the others are.
     InRedis {
         command: &'static str,
     },
@@ -68,7 +68,7 @@ impl fmt::Display for RespRefusal<'_> {
     }
 }
 
-/// What a client has sent, as text without line breaks, and not all of it if it is long.
+/// A client's words as text without line breaks, cut if they are long.
 struct Repeated<'a>(&'a [u8]);
 
 impl fmt::Display for Repeated<'_> {

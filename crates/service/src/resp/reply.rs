@@ -1,4 +1,4 @@
-//! Writes answers, behind those that wait to be sent already.
+//! Writes answers, after those that already wait to be sent.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -23,7 +23,7 @@ pub(super) fn array(out: &mut Vec<u8>, length: i64) {
     number_after(out, b'*', length);
 }
 
-/// So many pairs, which under RESP2 are an array of twice as many.
+/// The head of a map with this many pairs. Under RESP2 it is an array of twice as many words.
 pub(super) fn map(out: &mut Vec<u8>, pairs: i64, is_resp3: bool) {
     if is_resp3 { number_after(out, b'%', pairs) } else { array(out, 2 * pairs) }
 }

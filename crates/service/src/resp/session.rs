@@ -1,4 +1,4 @@
-//! [`Session`]: what a connection has said of itself, and the answers to its requests. Opens no socket.
+//! [`Session`]: the state of a connection, and the answers to its requests. Opens no socket.
 
 use std::net::IpAddr;
 
@@ -12,8 +12,8 @@ use crate::metrics::{OUTCOMES_COUNT, Protocol, RequestOutcome};
 use crate::observe::{DeniedFrom, RequestText};
 use crate::service::Service;
 
-/// Answers that wait to be sent: from so many bytes on they are sent before further requests are decided, so that a
-/// client that does not read gets no more of them.
+/// Once this many bytes of answers wait, they are sent before further requests are decided, so that a client that does
+/// not read cannot make them pile up.
 const MAX_WAITING_BYTES: usize = 16 << 10;
 
 /// The longest name of a command.
@@ -23,23 +23,23 @@ const LONGEST_NAME: usize = 16;
 pub(super) struct Session<'s> {
     service: &'s Service,
     from: DeniedFrom,
-    /// What the client must send before anything else.
+    /// The password that the client must send before anything else.
     password: Option<&'s [u8]>,
     is_authenticated: bool,
     is_resp3: bool,
     places: WordPlaces,
-    /// The outcomes since they were last taken.
+    /// The number of each outcome since they were last taken.
     outcomes: [u64; OUTCOMES_COUNT],
 }
 
 /// Why no more requests are decided for now.
 #[derive(Debug)]
 pub(super) enum Pause {
-    /// The rest, if there is any, is the beginning of a request.
+    /// The rest of the input, if there is any, is the beginning of a request.
     Incomplete,
-    /// The answers are to be sent first.
+    /// The answers have to be sent first.
     Full,
-    /// The store has to be asked: the question of the last request.
+    /// The store has to be asked the question of the last request.
     Ask(RulesQuestion),
     /// The connection ends, once its answers are sent.
     End,
@@ -85,7 +85,7 @@ impl<'s> Session<'s> {
         (at, pause)
     }
 
-    /// Counts a request, and what came of it.
+    /// Counts a request by its outcome.
     pub(super) fn count(&mut self, outcome: RequestOutcome) {
         self.outcomes[outcome as usize] += 1;
     }
@@ -103,7 +103,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// Answers one request. A pause ends what is decided at a time.
+    /// Answers one request. If it returns a pause, no further request is decided until that is over.
     fn answer(&mut self, mut words: RequestWords<'_>, out: &mut Vec<u8>) -> Option<Pause> {
         // Redis, too, answers nothing to an empty request.
         let name = words.next()?;
@@ -134,7 +134,8 @@ impl<'s> Session<'s> {
                 reply::simple(out, "OK");
                 return Ok(Some(Pause::End));
             }
-            // What a browser sends on behalf of a page: HTTP, whose lines could hold commands.
+            // A browser sends these on behalf of a page: they begin lines of HTTP, and later lines could contain
+            // commands.
             b"POST" | b"HOST:" => return Ok(Some(Pause::End)),
             b"AUTH" => return self.auth(words, out).map(|()| None),
             b"HELLO" => return self.hello(words, out).map(|()| None),
@@ -187,7 +188,7 @@ impl<'s> Session<'s> {
                 Some(part) if is_one_of(part, &["SETNAME", "SETINFO"]) => reply::simple(out, "OK"),
                 part => return Err(unknown_part("client", part)),
             },
-            // Clients that use COMMAND for completion manage without it.
+            // Clients use COMMAND for completion, and work without an answer.
             b"COMMAND" => match words.next() {
                 None => reply::array(out, 0),
                 Some(part) if is_one_of(part, &["DOCS", "INFO"]) => reply::array(out, 0),
@@ -273,7 +274,8 @@ impl<'s> Session<'s> {
         Ok(())
     }
 
-    /// Whether these are the credentials, if there are any; then the client is authenticated.
+    /// Checks the credentials; if they are right, the client is authenticated. A service without a password accepts
+    /// none.
     fn knows(&mut self, (user, password): (&[u8], &[u8])) -> bool {
         let is_right =
             self.password.is_some_and(|own| user == b"default" && is_same(own, password));
@@ -293,7 +295,7 @@ impl<'s> Session<'s> {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What clients look for before they send anything else: that nothing is loading.
+/// Clients look at this before they send anything else, to see that nothing is loading.
 const INFO: &str = concat!(
     "# Server\r\nserver_name:tollgate\r\ntollgate_version:",
     env!("CARGO_PKG_VERSION"),
@@ -308,7 +310,7 @@ fn unknown_part<'a>(command: &'static str, part: Option<&'a [u8]>) -> RespRefusa
     RespRefusal::UnknownPart { command, part: part.unwrap_or_default() }
 }
 
-/// Compares in a time that does not tell how much of a guess is right.
+/// Compares in a time that does not reveal how much of a guess is right.
 fn is_same(own: &[u8], given: &[u8]) -> bool {
     let differs = |folded, (one, other): (&u8, &u8)| folded | (one ^ other);
     own.len() == given.len() && own.iter().zip(given).fold(0, differs) == 0

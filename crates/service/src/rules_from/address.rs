@@ -38,7 +38,7 @@ pub struct RedisRules {
     client: Client,
 }
 
-/// Why a text is not an address of rules.
+/// Why a text is not a valid address of rules.
 ///
 /// ```
 /// use tollgate_service::{RedisRules, RulesAddressError};
@@ -65,7 +65,7 @@ pub enum RulesAddressError {
 
 impl fmt::Display for RulesAddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the address, because it may contain a password.
+        // The message does not contain the address, because that may contain a password.
         match self {
             Self::Address { reason } => write!(
                 f,
@@ -110,7 +110,7 @@ impl FromStr for RedisRules {
     type Err = RulesAddressError;
 
     fn from_str(text: &str) -> Result<Self, RulesAddressError> {
-        // A # in a password is written %23, so the first # begins the key.
+        // A # in a password has to be written %23, so the first # begins the key.
         let (address, key) = text.split_once('#').unwrap_or((text, DEFAULT_KEY));
         if key.is_empty() {
             return Err(RulesAddressError::EmptyKey);

@@ -1,10 +1,10 @@
 //! [`RedisSource`]: rules from a hash in Redis, polled.
 //!
-//! One script reads the version and, if that has changed, the texts: so a poll costs one short answer, and what it
-//! reads was in the hash at one moment. If a writer replaces texts and version in one transaction, a half-written
+//! One script reads the version and, if that has changed, the texts: so a poll costs one short answer, and all that it
+//! reads was in the hash at the same moment. If a writer replaces texts and version in one transaction, a half-written
 //! state is never read.
 //!
-//! This blocks, as reading files does: it is for the thread of a retriever.
+//! It blocks, as reading files does, so it runs on the thread of a retriever.
 
 use std::fmt;
 
@@ -137,7 +137,7 @@ impl RuleSource for RedisSource {
         match self.ask() {
             Ok(reply) => self.understood(reply),
             Err(error) => {
-                // After a reconnection it may be another server, with other texts under the same version.
+                // The next connection may be to another server, with other texts under the same version.
                 self.last = None;
                 Err(self.unreadable(&error.to_string()))
             }

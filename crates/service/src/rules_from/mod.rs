@@ -32,16 +32,16 @@ pub enum RulesFrom {
     Files(PathBuf),
     /// A hash of rule texts in Redis.
     Redis(Box<RedisRules>),
-    /// A control plane that speaks xDS. Only a running service follows it: other readings are refused.
+    /// A control plane that speaks xDS. Only a running service can follow it; [`read`](RulesFrom::read) refuses it.
     Xds(Box<XdsRules>),
 }
 
 impl RulesFrom {
-    /// The source that a command line names: an [address](RedisRules), or that of a [control
-    /// plane](XdsRules), if it has the form of one, else a path.
+    /// The source that a command line names. A text in the form of an address of [Redis](RedisRules) or of a
+    /// [control plane](XdsRules) is one; any other is a path.
     ///
     /// # Errors
-    /// An invalid address. Whether its hash or file exists is found out when it is read.
+    /// The address is not valid. A missing hash or file is found when it is read.
     ///
     /// ```
     /// use tollgate_service::RulesFrom;
@@ -58,7 +58,7 @@ impl RulesFrom {
         }
     }
 
-    /// All rule texts as they are now.
+    /// Reads all rule texts as they are now.
     ///
     /// # Errors
     /// The reason why the rules cannot be read.
@@ -115,7 +115,7 @@ impl From<&Path> for RulesFrom {
 }
 
 impl From<&str> for RulesFrom {
-    /// Always a path, even if it has the form of an address.
+    /// The text is always a path, even if it has the form of an address.
     fn from(path: &str) -> Self {
         Self::Files(path.into())
     }

@@ -1,6 +1,6 @@
 -- Replaces the whole content of a hash of rules by names and texts (ARGV, alternating).
--- The version follows from them: two hashes with one version have the same content. Lengths separate the parts.
--- A key that is not a hash fails here, before anything is written.
+-- The version is computed from them, so two hashes with the same version have the same content. The length before each
+-- part keeps the parts apart. A key that is not a hash fails here, before anything is written.
 local before = redis.call('HGET', KEYS[1], 'version')
 local parts = {}
 for n, part in ipairs(ARGV) do

@@ -23,13 +23,13 @@ const PUSH: &str = include_str!("push.lua");
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pushed {
-    /// The version of the hash now. It follows from the texts: the same texts have the same version.
+    /// The version of the hash now. It is computed from the texts: the same texts have the same version.
     pub version: String,
     /// Whether it differs from the previous version.
     pub is_new: bool,
 }
 
-/// Why texts were not written. The hash is unchanged, or, if the connection broke, possibly written.
+/// Why texts were not written. The hash is unchanged, unless the connection broke: then it may have been written.
 ///
 /// ```
 /// use tollgate_service::{PushError, RedisRules};
@@ -54,12 +54,12 @@ impl fmt::Display for PushError {
 impl std::error::Error for PushError {}
 
 impl RedisRules {
-    /// Replaces the whole content of the hash by these texts, with a version that follows from them, in one
-    /// transaction. Their fields are the last parts of their names. The rules are not validated: load them before, as
+    /// Replaces the whole content of the hash by these texts, and by a version computed from them, in one transaction.
+    /// The field of a text is the last part of its name. The rules are not validated: load them first, as
     /// `tollgate rules push` does.
     ///
     /// # Errors
-    /// Two texts of one name, or one that is named `version`; too many; a key that is not a hash; a server that
+    /// Two texts have the same name, one is named `version`, or there are too many; the key is not a hash; the server
     /// refuses, or does not answer within 2 s.
     pub fn push(&self, texts: &[RuleText]) -> Result<Pushed, PushError> {
         let refused = |reason: String| PushError { place: self.to_string(), reason };

@@ -1,5 +1,5 @@
--- The texts of a hash of rules, if its version is not the known one (ARGV[4], if given).
--- As one script: no write comes in between, and a content that is too large is refused before it is read.
+-- Returns the texts of a hash of rules, unless its version is the known one (ARGV[4], if given). Since this is one
+-- script, no write comes in between, and content that is too large is refused before it is read.
 local max_bytes, max_together, max_texts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local version = redis.call('HGET', KEYS[1], 'version')
 if not version then

@@ -1,21 +1,21 @@
-//! [`StatsdReport`]: the lines of a report, in datagrams.
+//! [`StatsdReport`]: the lines of a report, packed into datagrams.
 
 use std::collections::HashMap;
 
 use super::line::LineForm;
 use super::page::{LineAmount, series};
 
-/// The maximum size of a datagram: what an Ethernet frame carries, with room for headers of tunnels.
+/// The maximum size of a datagram: it fits into an Ethernet frame, with room for headers of tunnels.
 const MAX_DATAGRAM_BYTES: usize = 1_432;
 
-/// What is sent at one time.
+/// All that one report sends.
 pub(super) struct StatsdReport {
     pub(super) datagrams: Vec<Datagram>,
-    /// The series that are too long for a datagram, and so in none.
+    /// The number of series that are left out because they are too long for a datagram.
     pub(super) too_long: u64,
 }
 
-/// What a datagram carries: its lines, and the counters whose gains they tell.
+/// A datagram: its lines, and the counters whose gains they report.
 #[derive(Default)]
 pub(super) struct Datagram {
     pub(super) text: String,
@@ -23,7 +23,7 @@ pub(super) struct Datagram {
 }
 
 impl StatsdReport {
-    /// All gauges of a page, and the counters that have gained something since `before`.
+    /// Makes a report of all gauges of a page, and of the counters that have gained something since `before`.
     pub(super) fn of(page: &str, before: &HashMap<String, LineAmount>, form: &LineForm) -> Self {
         let (mut datagrams, mut too_long) = (vec![Datagram::default()], 0);
         for series in series(page) {
@@ -33,13 +33,13 @@ impl StatsdReport {
             let is_news = !series.is_counter || !amount.is_zero();
             let lines = if is_news { form.lines(&series, amount) } else { Vec::new() };
             let text = lines.join("\n");
-            // No server would take it whole.
+            // The line does not fit into a datagram.
             if text.len() > MAX_DATAGRAM_BYTES {
                 too_long += 1;
                 continue;
             }
             let used = datagrams.last().map_or(0, |last| last.text.len());
-            // All names of a series go together: they are told, or none is.
+            // All names of a series go into the same datagram, so that either all are sent or none is.
             if used > 0 && used + 1 + text.len() > MAX_DATAGRAM_BYTES {
                 datagrams.push(Datagram::default());
             }

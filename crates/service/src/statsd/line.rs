@@ -1,5 +1,5 @@
-//! Lines of StatsD: `name:value|c` of a counter, `name:value|g` of a gauge, and `name:value|ms|@0.25` of four times of so many
-//! milliseconds.
+//! Lines of StatsD: `name:value|c` for a counter, `name:value|g` for a gauge, and `name:value|ms|@0.25` for four times of this
+//! many milliseconds.
 
 use std::fmt::Display;
 
@@ -13,7 +13,7 @@ use crate::metrics_names::MetricsNames;
 pub(super) struct LineForm {
     style: StatsdStyle,
     names: MetricsNames,
-    /// Of all series, sorted by name.
+    /// The tags of all series, sorted by name.
     tags: Vec<(String, String)>,
 }
 
@@ -26,7 +26,7 @@ impl LineForm {
         Self { style: statsd.style, names, tags }
     }
 
-    /// The lines that tell an amount of a series: one for each of its names.
+    /// The lines that report an amount of a series: one for each of its names.
     pub(super) fn lines(&self, series: &PageSeries<'_>, amount: LineAmount) -> Vec<String> {
         if let Some((name, ms)) = response_time(series) {
             return vec![self.line(name, &[], &ms, &timer(amount))];
@@ -72,7 +72,7 @@ impl LineForm {
     }
 }
 
-/// One line stands for several times: a server counts it as often as the rate says.
+/// Writes one line for several times: a server counts it as often as the sample rate says.
 fn timer(times: LineAmount) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a statistic")]
     let times = match times {
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// The name of a series, its labels, and its names there.
+    /// The name of a series, its labels, and its names in StatsD.
     type NamesCase<'c> = (&'static str, &'c [(&'static str, &'c str)], &'c [&'c str]);
 
     #[test]

@@ -1,7 +1,7 @@
-//! StatsD: the series of `/metrics`, sent in datagrams: what counters have gained, and the values of gauges.
+//! StatsD: sends the series of `/metrics` in datagrams, as the gains of counters and the values of gauges.
 //!
-//! There is no second list of metrics: what is sent is read from the page. A datagram that is lost is lost, as always with
-//! StatsD; one that the system refuses to send is counted, and what its counters have gained is sent with the next.
+//! There is no second list of metrics: the reports are read from the page. As always with StatsD, a lost datagram is not
+//! sent again. One that the system refuses to send is counted, and the next report contains the gains of its counters.
 
 mod datagrams;
 mod line;

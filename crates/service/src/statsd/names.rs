@@ -8,19 +8,21 @@ pub(super) fn own(family: &str) -> Option<String> {
     family.strip_prefix("tollgate_").map(|name| format!("tollgate.{name}"))
 }
 
-/// The beginning of its names of what rules count, in our page.
+/// In our page, the beginning of envoyproxy/ratelimit's names for the counters of rules.
 const OF_RULES: &str = "ratelimit_service_rate_limit_";
 
-/// The names that envoyproxy/ratelimit has for what the service counts as a whole, each with ours.
+/// Counters of the service as a whole: our name, and that of envoyproxy/ratelimit.
 const OF_ALL: [(&str, &str); 4] = [
     ("tollgate_config_load_success", "ratelimit.service.config_load_success"),
     ("tollgate_config_load_error", "ratelimit.service.config_load_error"),
     ("tollgate_global_shadow_mode", "ratelimit.service.global_shadow_mode"),
-    // In envoyproxy/ratelimit the name has the domain. Requests bring domains, without a bound, so here all of them have one name.
+    // In envoyproxy/ratelimit the name contains the domain. Requests bring any number of domains, so here they all share one
+    // name.
     ("tollgate_domain_not_found", "ratelimit.service.rate_limit.other.domain_not_found"),
 ];
 
-/// The names under which envoyproxy/ratelimit sends what a series counts; several of ours may count for one of its own.
+/// The names under which envoyproxy/ratelimit sends the counts of a series. Several of our series may count under one
+/// of its names.
 pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
     let label = |name: &str| {
         let label = series.labels.iter().find(|(found, _)| *found == name);
@@ -33,7 +35,7 @@ pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
     if let Some((_, theirs)) = OF_ALL.iter().find(|(ours, _)| *ours == series.name) {
         return vec![(*theirs).to_owned()];
     }
-    // Requests that Redis did not decide. In envoyproxy/ratelimit such a request gets no decision.
+    // These are requests that Redis did not decide. In envoyproxy/ratelimit such a request gets no decision.
     if series.name == "tollgate_store_decisions" && ["local", "rule"].contains(&label("by")) {
         return vec!["ratelimit.service.call.should_rate_limit.redis_error".to_owned()];
     }
@@ -54,8 +56,8 @@ pub(super) fn response_time<'s>(series: &'s PageSeries<'_>) -> Option<(&'static 
     (series.name == RESPONSE_TIMES).then_some((name, ms))
 }
 
-/// A label as part of a name: dots in it separate parts, as in the path of a rule. What StatsD separates the parts of a
-/// line by becomes `_`, as in envoyproxy/ratelimit, and so does what some servers do not read in names.
+/// A label as part of a name. Dots in it separate parts, as in the path of a rule. The separators of a StatsD line
+/// become `_`, as in envoyproxy/ratelimit, and so do characters that some servers do not accept in names.
 pub(super) fn part(value: &str) -> String {
     let is_apart =
         |letter: char| letter.is_control() || letter.is_whitespace() || ":|@#,;".contains(letter);

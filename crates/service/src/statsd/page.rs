@@ -1,9 +1,9 @@
-//! Reads the page of `/metrics` back, as this service writes it: in OpenMetrics.
+//! Reads the page of `/metrics` back, in OpenMetrics as this service writes it.
 
 /// A series.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PageSeries<'p> {
-    /// What stands before its amount: no other series of the page has the same.
+    /// The text before its amount, which no other series of the page has.
     pub(super) id: &'p str,
     /// Its name in the page, without the ending of its kind.
     pub(super) name: &'p str,
@@ -25,7 +25,7 @@ impl LineAmount {
         text.parse().ok().map(Self::Whole).or_else(real)
     }
 
-    /// What a counter has gained. One that is smaller than before began anew: its rule was gone and came back.
+    /// The gain of a counter. A counter that is smaller than before began anew: its rule was gone and came back.
     pub(super) fn gained(self, before: Option<Self>) -> Self {
         match (self, before) {
             (Self::Whole(now), Some(Self::Whole(before))) if now >= before => {
@@ -34,7 +34,7 @@ impl LineAmount {
             (Self::Real(now), Some(Self::Real(before))) if now >= before => {
                 Self::Real(now - before)
             }
-            // A sum of seconds that happens to be whole.
+            // A sum of seconds may happen to be whole.
             (Self::Real(_), Some(Self::Whole(before))) => self.gained(Some(Self::real(before))),
             (Self::Whole(now), Some(Self::Real(_))) => Self::real(now).gained(before),
             _ => self,
@@ -60,8 +60,8 @@ impl std::fmt::Display for LineAmount {
     }
 }
 
-/// The counters and gauges of a page; of histograms how many values there were, and their sum. Types that the page does
-/// not tell are left out: there those are names of another service for what it has under its own.
+/// The counters and gauges of a page, and the count and sum of each histogram. Series of type `unknown` are left out:
+/// they only repeat our own counts under the names of envoyproxy/ratelimit.
 pub(super) fn series(page: &str) -> impl Iterator<Item = PageSeries<'_>> {
     let mut family = ("", "");
     page.lines().filter_map(move |line| {
@@ -86,7 +86,7 @@ pub(super) fn series(page: &str) -> impl Iterator<Item = PageSeries<'_>> {
     })
 }
 
-/// `{name="value",name="value"} 5`, or ` 5`: the labels, and what follows.
+/// Splits `{name="value",name="value"} 5`, or ` 5`, into the labels and the rest.
 fn labels(text: &str) -> Option<(Vec<(&str, String)>, &str)> {
     let mut labels = Vec::new();
     let Some(mut rest) = text.strip_prefix('{') else { return Some((labels, text.trim_start())) };
@@ -101,7 +101,7 @@ fn labels(text: &str) -> Option<(Vec<(&str, String)>, &str)> {
     None
 }
 
-/// A value up to the quote that ends it, and what follows.
+/// Splits off a value up to the quote that ends it; returns it and the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.char_indices();

@@ -23,21 +23,21 @@ use crate::host_port::HostPort;
 use crate::metrics::{ServiceTotal, encode_total};
 use crate::metrics_names::MetricsNames;
 
-/// How long a resolved name is taken for right: a server that has moved causes no error. Also the longest pause after
-/// errors.
+/// The time after which a name is resolved again, because a server that has moved causes no error. It is also the
+/// longest pause after errors.
 const RESOLVED_FOR: Duration = Duration::from_secs(60);
 
 /// The time within which a name must be resolved.
 const RESOLVED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Datagrams between two turns of other tasks of the thread: a few hundred microseconds.
+/// The number of datagrams sent before other tasks of the thread get a turn: a few hundred microseconds.
 const IN_A_ROW: usize = 64;
 
-/// The reports without an error after which it is said that they arrive again. A datagram that nothing takes is an error of
-/// the next one, so every second report seems to be sent.
+/// The number of successive reports without an error after which the log says that reports arrive again. If nothing
+/// listens, the error of a datagram shows only when the next is sent, so every second report seems to succeed.
 const CLEAN_REPORTS: u8 = 2;
 
-/// What became of datagrams here; and series that fit into none.
+/// The numbers of datagrams sent and failed, and of series that are too long for one.
 #[derive(Debug, Default)]
 pub(crate) struct StatsdCounts {
     sent: ServiceTotal,
@@ -52,11 +52,11 @@ pub(crate) struct StatsdSender {
     every: Duration,
     form: Arc<LineForm>,
     socket: Option<UdpSocket>,
-    /// From when on the address is to be looked up again; and the pause before that after the last error, or 0.
+    /// The time when the address has to be looked up again, and the pause after the last error, or 0.
     look_up: (Instant, Duration),
-    /// What each counter had when it was last sent.
+    /// The value of each counter when it was last sent.
     before: Arc<HashMap<String, LineAmount>>,
-    /// After an error, which is logged once: the reports without one since then.
+    /// Set after an error, which is logged once: the number of reports without one since then.
     clean: Option<u8>,
     counts: Arc<StatsdCounts>,
 }
@@ -85,7 +85,7 @@ impl StatsdSender {
     ) {
         let mut ticks = interval_at(Instant::now() + self.every, self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // Dropped before the next await: what a channel gives is locked while it is held.
+        // The guard that the channel returns is dropped before the next await, since it holds a lock.
         let ends = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
         let mut ends = std::pin::pin!(ends);
         loop {
@@ -102,7 +102,8 @@ impl StatsdSender {
 
     async fn report(&mut self, page: impl FnOnce() -> Result<String, fmt::Error> + Send + 'static) {
         let (form, before) = (Arc::clone(&self.form), Arc::clone(&self.before));
-        // To make a page is to read whole tables, and to read it back takes as long: neither keeps a thread from requests.
+        // Making a page means reading whole tables, and reading the page back takes as long. Both run on another thread
+        // than requests.
         let made = apart::make(move || page().map(|page| StatsdReport::of(&page, &before, &form)));
         let Some(Ok(report)) = made.await else { return };
         if report.too_long > 0 && self.counts.too_long.get() == 0 {
@@ -117,7 +118,7 @@ impl StatsdSender {
         }
     }
 
-    /// Sends what it can. The first error, if there is one.
+    /// Sends as many as possible; returns the first error, if there is one.
     async fn send_all(&mut self, datagrams: Vec<Datagram>) -> Option<io::Error> {
         let (mut now, mut failed, mut error) = (HashMap::new(), 0, None);
         for (n, datagram) in datagrams.into_iter().enumerate() {
@@ -131,7 +132,7 @@ impl StatsdSender {
                 continue;
             }
             failed += 1;
-            // What it would have told is told by the next.
+            // The next report will contain the gains of this datagram.
             let as_before = |(key, _): (String, LineAmount)| {
                 let before = self.before.get(&key).copied();
                 before.map(|amount| (key, amount))
@@ -144,8 +145,9 @@ impl StatsdSender {
         error
     }
 
-    /// Looks the address up; a socket that is there is kept if that fails. After an error the next of several addresses is
-    /// taken: `localhost` may be that of a protocol that the server does not listen to. Returns why there is no socket.
+    /// Looks the address up, and keeps the socket, if there is one, when that fails. After an error the next of several
+    /// addresses is taken: the first address of `localhost` may belong to an IP version that the server does not listen
+    /// on. Returns why there is no socket.
     async fn connect(&mut self) -> io::Result<()> {
         self.look_up.0 = Instant::now() + RESOLVED_FOR;
         let timed_out = || io::Error::new(io::ErrorKind::TimedOut, "the name is not resolved");
@@ -157,14 +159,14 @@ impl StatsdSender {
         };
         let peer = self.socket.as_ref().and_then(|socket| socket.peer_addr().ok());
         let next = next_of(&found, peer, self.clean == Some(0));
-        // A new socket would know nothing of the datagrams that nothing took.
+        // A new socket would not report that nothing took the last datagrams.
         if peer != Some(next) || self.socket.is_none() {
             self.socket = Some(connect(next).await?);
         }
         Ok(())
     }
 
-    /// Logs that it fails, and that it does no more; and decides when to look the address up again.
+    /// Logs when sending begins to fail and when it works again, and decides when to look the address up again.
     fn tried(&mut self, error: Option<&io::Error>) {
         let address = &self.address;
         let (due, pause) = self.look_up;
@@ -187,20 +189,20 @@ impl StatsdSender {
             );
         }
         self.clean = Some(0);
-        // It may have moved.
+        // The server may have moved.
         let pause = (2 * pause).clamp(self.every.min(RESOLVED_FOR), RESOLVED_FOR);
         self.look_up = (due.min(Instant::now() + pause), pause);
     }
 }
 
-/// Of the addresses of a name that in use, or if it has failed the one behind it. There is at least one.
+/// The address in use among those of a name, or the next one if that has failed. There is at least one.
 fn next_of(found: &[SocketAddr], peer: Option<SocketAddr>, has_failed: bool) -> SocketAddr {
     let at = found.iter().position(|address| Some(*address) == peer);
     found[at.map_or(0, |at| (at + usize::from(has_failed)) % found.len())]
 }
 
-/// Whether there was anything to send. A socket that is connected reports that nothing listens at its address; one whose
-/// buffer is full does not delay the other datagrams.
+/// Sends a datagram; returns whether there was anything to send. A connected socket reports if nothing listens at its
+/// address. A full buffer is an error, and does not delay the other datagrams.
 fn send(socket: &UdpSocket, text: &str) -> io::Result<bool> {
     if text.is_empty() {
         return Ok(false);
@@ -216,7 +218,7 @@ async fn connect(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Shows how many datagrams were sent, and were not.
+/// Reports how many datagrams were sent, and how many were not.
 #[derive(Debug)]
 pub(crate) struct OfStatsd(Arc<StatsdCounts>);
 
@@ -275,13 +277,13 @@ mod tests {
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (5, 0));
     }
 
-    /// What is told after a report that could not be sent.
+    /// The next report after one that could not be sent.
     async fn told_after_a_failure(keeps_what_failed: bool) -> String {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         drop(socket);
         let mut sender = sender(&address.to_string());
-        // It is sent, and nothing takes it: the system says so when the next is sent.
+        // The first report is sent, but nothing takes it. The system says so when the next is sent.
         report(&mut sender, page(3, 1)).await;
         report(&mut sender, page(5, 1)).await;
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (1, 1));
@@ -312,7 +314,7 @@ mod tests {
         drop(socket);
         let mut sender = sender(&address.to_string());
         for n in 1..=6 {
-            // Also where the address is looked up each time.
+            // The address is looked up each time.
             sender.look_up.0 = Instant::now();
             report(&mut sender, page(n, 1)).await;
             assert_eq!(sender.clean.is_some(), n > 1, "report {n}");
@@ -343,9 +345,9 @@ mod tests {
         assert_eq!(next_of(&[v4], Some(v4), true), v4);
     }
 
-    /// After how many seconds a name that does not exist is looked up, if reports are due every 5 s for 5 minutes.
+    /// The seconds after which a name that does not exist is looked up, if reports are due every 5 s for 5 minutes.
     async fn look_ups(keeps_its_pause: bool) -> Vec<u64> {
-        // Longer than a part of a name may be, so that no server is asked.
+        // The name is longer than a part of a name may be, so that no server is asked.
         let mut sender = sender(&format!("{}:8125", "x".repeat(64)));
         let (start, mut due, mut look_ups) = (Instant::now(), sender.look_up.0, Vec::new());
         for _ in 0..60 {

@@ -1,10 +1,10 @@
-//! [`Statsd`]: where metrics are sent, how often, and in which form.
+//! [`Statsd`]: the address that metrics are sent to, how often, and in which form.
 
 use std::time::Duration;
 
 use crate::host_port::HostPort;
 
-/// Where metrics are sent, how often, and in which form.
+/// The address that metrics are sent to, how often, and in which form.
 ///
 /// ```
 /// use tollgate_service::{Statsd, StatsdStyle};
@@ -42,7 +42,7 @@ pub enum StatsdStyle {
 }
 
 impl Statsd {
-    /// Every 5 s, dotted, without tags.
+    /// Sends to this address every 5 s, in the dotted style, without tags.
     ///
     /// ```
     /// use tollgate_service::Statsd;

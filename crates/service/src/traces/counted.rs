@@ -1,7 +1,8 @@
-//! [`SpanQueue`]: the SDK's queue of spans, and how many were sent and lost, which the SDK does not tell.
+//! [`SpanQueue`]: the SDK's queue of spans. It also counts those that were sent and lost, which the SDK does not.
 //!
-//! The SDK's processor sends spans from a thread of its own. Here each is counted in before it gets there and out once it
-//! is sent, so that the bound is ours, and the SDK's own queue, which is as long, never drops one unseen.
+//! The SDK's processor sends spans from a thread of its own. This queue counts each span in before it gets there, and out
+//! once it is sent. So this queue keeps the bound, and the SDK's own queue, which is as long, never drops a span
+//! uncounted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ const MAX_BATCH: usize = 512;
 /// How long spans are gathered before they are sent.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// What became of spans.
+/// The numbers of spans that wait, were sent, and were lost.
 #[derive(Debug, Default)]
 pub(crate) struct SpanCounts {
     waiting: AtomicUsize,
@@ -37,7 +38,8 @@ pub(crate) struct SpanCounts {
     dropped: ServiceTotal,
 }
 
-/// Takes spans that have ended. Shutting down its provider leaves it open: a service that is dropped waits for nothing.
+/// Takes spans that have ended. Shutting down its provider leaves the queue open, so that a dropped service does not
+/// wait.
 #[derive(Debug)]
 pub(super) struct SpanQueue {
     batches: Arc<BatchSpanProcessor>,
@@ -53,10 +55,10 @@ pub(crate) struct LastSpans(Arc<BatchSpanProcessor>, Arc<SpanCounts>);
 struct CountedExporter<E> {
     inner: E,
     counts: Arc<SpanCounts>,
-    /// Whether the last message was not taken, and whether spans had found no room before it: each is logged once.
+    /// Whether the last message was refused, and whether spans had found no room before it. Each is logged once.
     is_refused: AtomicBool,
     is_slow: AtomicBool,
-    /// How many had found no room by then.
+    /// The number of spans that had found no room by then.
     dropped: AtomicU64,
 }
 
@@ -86,7 +88,7 @@ impl SpanProcessor for SpanQueue {
             return;
         }
         let one_more = |waiting| (waiting < MAX_WAITING).then_some(waiting + 1);
-        // Relaxed: a count by itself; the span goes through a channel.
+        // Relaxed: this is a count by itself; the span goes through a channel.
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         match self.counts.waiting.fetch_update(set, fetch, one_more) {
             Ok(_) => self.batches.on_end(span),
@@ -104,14 +106,15 @@ impl SpanProcessor for SpanQueue {
 }
 
 impl LastSpans {
-    /// Waits for at most so long; returns how many spans are given up, which count as failed.
+    /// Waits for at most this time; returns the number of spans that are given up, which count as failed.
     pub(crate) async fn send(self, grace: Duration) -> usize {
         let Self(batches, counts) = self;
-        // It blocks its thread, and for longer than it is told if its own queue is full.
+        // The shutdown blocks its thread, and longer than the given time if its own queue is full.
         let sent = tokio::task::spawn_blocking(move || batches.shutdown_with_timeout(grace));
-        // What becomes of it is in the counts.
+        // The result is in the counts.
         let _ = tokio::time::timeout(grace, sent).await;
-        // Relaxed: a count by itself. What is taken out here, `export` does not find any more, and does not count.
+        // Relaxed: this is a count by itself. `export` does not find the spans that are taken out here, and does not
+        // count them again.
         let given_up = counts.waiting.swap(0, Ordering::Relaxed);
         counts.failed.add(given_up as u64);
         given_up
@@ -130,9 +133,9 @@ impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
         let spans = batch.len();
         let result = self.inner.export(batch).await;
         let fewer = |waiting: usize| waiting.checked_sub(spans);
-        // Relaxed: a count by itself.
+        // Relaxed: this is a count by itself.
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        // An error means that they were given up meanwhile.
+        // An error means that the spans were given up meanwhile.
         if self.counts.waiting.fetch_update(set, fetch, fewer).is_ok() {
             let became = if result.is_ok() { &self.counts.sent } else { &self.counts.failed };
             became.add(spans as u64);
@@ -172,7 +175,7 @@ impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
     }
 }
 
-/// Shows what became of spans.
+/// Reports the counts of spans as metrics.
 #[derive(Debug)]
 pub(crate) struct OfSpans(pub(super) Arc<SpanCounts>);
 
@@ -205,14 +208,14 @@ mod tests {
 
     use super::*;
 
-    /// Tells of each message how many spans it has, and does with it what it is told.
+    /// Reports the number of spans in each message, and answers with the next result of a channel.
     #[derive(Debug)]
     struct FakeCollector(Sender<usize>, Mutex<Receiver<OTelSdkResult>>);
 
     impl SpanExporter for FakeCollector {
         async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
             self.0.send(batch.len()).unwrap();
-            // Without a test any more nothing is taken.
+            // Nothing is taken once the test is over.
             self.1.lock().unwrap().recv().unwrap_or(Err(OTelSdkError::AlreadyShutdown))
         }
     }
@@ -252,7 +255,7 @@ mod tests {
         let spans = |number: usize| (0..number).for_each(|_| tracer.start("span").end());
         let told = || [&counts.sent, &counts.failed, &counts.dropped].map(ServiceTotal::get);
 
-        // The first message is on its way: what it holds counts until it is answered.
+        // The first message is on its way: its spans count until it is answered.
         spans(MAX_BATCH);
         assert_eq!(messages.recv(), Ok(MAX_BATCH));
         spans(MAX_WAITING);

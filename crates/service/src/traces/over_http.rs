@@ -11,7 +11,7 @@ use opentelemetry_http::hyper::HyperClient;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use tokio::runtime::Handle;
 
-/// The maximum time for one request, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. The default of that is 10 s.
+/// The maximum time for one request, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. The default of that variable is 10 s.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The SDK sends spans from a thread of its own, which has no runtime for the client to run on. So each request runs in a task

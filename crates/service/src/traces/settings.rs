@@ -1,8 +1,8 @@
-//! [`Traces`]: where spans are sent, and of which requests there are any.
+//! [`Traces`]: the collector that spans are sent to, and which requests are traced.
 
 use std::fmt;
 
-/// Where spans are sent, and of which requests there are any.
+/// The collector that spans are sent to, and which requests are traced.
 ///
 /// The SDK's own variables are honoured, too: `OTEL_SERVICE_NAME` (default: `tollgate`), `OTEL_RESOURCE_ATTRIBUTES`,
 /// `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_EXPORTER_OTLP_TIMEOUT`, and the last two also with `TRACES_` after `OTLP_`.
@@ -15,14 +15,14 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traces {
-    /// The collector, as in `http://127.0.0.1:4317`, or over HTTP the whole address, as in
+    /// The address of the collector, as in `http://127.0.0.1:4317`. Over HTTP it has the path, too, as in
     /// `http://127.0.0.1:4318/v1/traces`. With `https://` an authority of the machine must have signed its certificate.
     pub endpoint: String,
-    /// The protocol that it speaks. Default: gRPC.
+    /// The protocol that the collector speaks. Default: gRPC.
     pub protocol: OtlpProtocol,
     /// Which requests are traced.
     pub sampling: TraceSampling,
-    /// What spans say of this service, in addition to what the variables say: `service.name` and others.
+    /// Attributes of this service in all spans, such as `service.name`, in addition to those of the variables.
     pub resource: Vec<(String, String)>,
 }
 
@@ -51,20 +51,21 @@ pub enum OtlpProtocol {
 pub struct TraceSampling {
     /// The share of the requests whose caller sends no trace: from 0, the default, to 1.
     pub of_roots: f64,
-    /// Whether a request whose caller sends a trace (`traceparent`) is traced exactly if the caller does. Otherwise
-    /// `of_roots` holds for all, by the trace's number, so that services with the same share choose the same traces.
+    /// Whether a request whose caller sends a trace (`traceparent`) is traced exactly if the caller traces it.
+    /// Otherwise `of_roots` applies to all requests, by the trace's number, so that services with the same share choose
+    /// the same traces.
     pub follows_caller: bool,
 }
 
 impl Default for TraceSampling {
-    /// What callers trace, and nothing else.
+    /// Traces the requests that callers trace, and no others.
     fn default() -> Self {
         Self { of_roots: 0.0, follows_caller: true }
     }
 }
 
 impl Traces {
-    /// Of what callers trace, and of nothing else.
+    /// Sends spans of the requests that callers trace, and of no others.
     ///
     /// ```
     /// assert_eq!(tollgate_service::Traces::new("http://collector:4317").endpoint, "http://collector:4317");
@@ -87,7 +88,7 @@ impl Traces {
 pub struct TracesError {
     /// The endpoint.
     pub endpoint: String,
-    /// What is wrong, with it or with the share of traced requests, and what would be accepted.
+    /// What is wrong with the endpoint or with the share of traced requests, and what would be accepted.
     pub reason: String,
 }
 

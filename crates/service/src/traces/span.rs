@@ -13,7 +13,7 @@ use crate::metrics::RequestOutcome;
 const METHODS: [&str; 9] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
-/// What is asked for.
+/// The procedure or route that is asked for, which names the span.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SpanName<'a> {
     Grpc { service: &'static str, method: &'static str },
@@ -32,7 +32,8 @@ impl SpanName<'_> {
                 ],
             ),
             Self::Http { method, route } => {
-                // Of any other a caller chooses the length, and spans wait in memory. The name is that of the conventions.
+                // A caller could choose any other method, of any length, and spans wait in memory. `_OTHER` is the
+                // conventions' name.
                 let method = METHODS.iter().find(|known| **known == method);
                 let method = method.copied().unwrap_or("_OTHER");
                 (
@@ -67,7 +68,7 @@ impl ServerSpan {
         self.span.span_context().clone()
     }
 
-    /// Rules have decided: those named here.
+    /// Notes that these rules have decided.
     pub(crate) fn decided(&mut self, domain: String, rules: String, hits: u64) {
         let hits = i64::try_from(hits).unwrap_or(i64::MAX);
         self.span.set_attribute(KeyValue::new("tollgate.domain", domain));
@@ -75,10 +76,10 @@ impl ServerSpan {
         self.span.set_attribute(KeyValue::new("tollgate.hits", hits));
     }
 
-    /// It is answered.
+    /// Ends the span with the answer.
     pub(crate) fn end(mut self, outcome: RequestOutcome, status: u16) {
         let (key, is_error) = if self.is_grpc {
-            // Those that the conventions call a server's errors, as far as this service has them: UNAVAILABLE.
+            // UNAVAILABLE is the only status of this service that the conventions call a server's error.
             ("rpc.grpc.status_code", status == 14)
         } else {
             ("http.response.status_code", status >= 500)

@@ -19,17 +19,17 @@ use super::over_http::OnRuntime;
 use super::settings::{OtlpProtocol, TraceSampling, Traces, TracesError};
 use super::span::{ServerSpan, SpanName};
 
-/// The header that says of which trace a request is part.
+/// The header that says which trace a request is part of.
 const TRACEPARENT: &str = "traceparent";
 
-/// The header that callers' own systems write beside it.
+/// The header with further data of callers' own tracing systems.
 const TRACESTATE: &str = "tracestate";
 
 /// The length of `00-`, 32 digits, `-`, 16 digits, `-` and 2 digits; later versions may be longer.
 const TRACEPARENT_BYTES: usize = 55;
 
-/// The longest `tracestate` that spans keep, as the standard asks of those that pass it on: callers choose its length, and
-/// spans wait in memory.
+/// The longest `tracestate` that spans keep, which the standard requires of those that pass it on. There is a bound
+/// because callers choose its length, and spans wait in memory.
 const MAX_TRACESTATE_BYTES: usize = 512;
 
 const USE: &str =
@@ -43,9 +43,9 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    /// A tracer, what sends its last spans, and what shows how many were sent. Needs a runtime.
+    /// Makes a tracer, the sender of its last spans, and the metrics of its spans. Needs a runtime.
     pub(crate) fn open(traces: &Traces) -> Result<(Self, LastSpans, OfSpans), TracesError> {
-        // What is wrong with a URL may repeat it, and a user with a password stands in it.
+        // An error about a URL may repeat the URL, which may contain a user and a password.
         let endpoint = without_secrets(&traces.endpoint);
         let refused = |reason: String| TracesError {
             reason: reason.replace(&traces.endpoint, &endpoint),
@@ -81,7 +81,7 @@ impl Tracer {
         Ok((Self { sdk: provider.tracer("tollgate"), sampling }, last, OfSpans(counts)))
     }
 
-    /// The span of a request with these headers, if it is sampled.
+    /// Begins the span of a request with these headers, if it is sampled.
     pub(crate) fn begin(
         &self,
         headers: &HeaderMap,
@@ -97,7 +97,7 @@ impl Tracer {
         is_sampled(&span).then(|| ServerSpan::new(span, name))
     }
 
-    /// Whether the sampler has to be asked: for most requests a look at one header is all.
+    /// Whether the sampler has to be asked. For most requests a look at one header decides that.
     fn may_sample(&self, headers: &HeaderMap) -> bool {
         let of_share = self.sampling.of_roots > 0.0;
         if !self.sampling.follows_caller {
@@ -143,7 +143,7 @@ fn exporter(traces: &Traces, is_https: bool) -> Result<SpanExporter, String> {
 fn without_secrets(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
-    // With an @ behind a ? it cannot be told which of the two begins the secret.
+    // If an @ follows a ?, it is not clear where a password ends, so the host is left out.
     let host = if query.contains('@') { "..." } else { before.rsplit('@').next().unwrap_or("") };
     if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
 }
@@ -153,11 +153,11 @@ fn is_sampled(span: &Span) -> bool {
     span.span_context().is_sampled()
 }
 
-/// What the variables say, and the options; and our name and version unless one of these says otherwise.
+/// The attributes from the variables and the options, and our name and version unless one of these sets others.
 fn resource(options: &[(String, String)]) -> Resource {
     let found = Resource::builder().build();
     let is_known = |name: &'static str| {
-        // The SDK's own name for a service that has none, followed by that of the executable.
+        // This is the SDK's name for a service without one, followed by the name of the executable.
         let is_found = |value: &Value| !value.as_str().starts_with("unknown_service");
         let of_variables = found.get(&Key::from_static_str(name));
         of_variables.is_some_and(|value| is_found(&value))
@@ -170,8 +170,8 @@ fn resource(options: &[(String, String)]) -> Resource {
     Resource::builder().with_attributes(usual.chain(of_options)).build()
 }
 
-/// What a caller says of its trace, if it is in the standard's form: the SDK takes numbers of any length. Of two such headers
-/// none is right.
+/// The caller's `traceparent`, if it has the standard's form; the SDK would accept numbers of any length. Two such headers
+/// count as none.
 fn parent_of(headers: &HeaderMap) -> Option<&str> {
     let mut all = headers.get_all(TRACEPARENT).iter();
     let (parent, None) = (all.next()?.to_str().ok()?, all.next()) else { return None };
@@ -183,7 +183,7 @@ fn parent_of(headers: &HeaderMap) -> Option<&str> {
 /// The headers of a trace, within bounds.
 struct TraceHeaders<'h> {
     parent: Option<&'h str>,
-    /// All lines of it, as one.
+    /// All lines of `tracestate`, joined.
     state: String,
 }
 

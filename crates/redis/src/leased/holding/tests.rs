@@ -29,7 +29,7 @@ fn one_asks_and_the_others_wait() {
     assert_eq!(spend(&mut holding, 1, 0), Spend::Wait);
     holding.granted(TERMS, grant(4, 0), MS);
     assert_eq!(spend(&mut holding, 3, MS), Spend::Spent { stamp: 7, more: None });
-    // The last unit asks for the next lease.
+    // Spending the last unit asks for the next lease.
     let more = Some(LeaseWant { want: 8, least: 1 });
     assert_eq!(spend(&mut holding, 1, MS), Spend::Spent { stamp: 7, more });
     assert_eq!(spend(&mut holding, 1, MS), Spend::Wait);
@@ -59,12 +59,12 @@ fn what_is_not_spent_in_time_is_gone() {
     let mut holding = Holding::default();
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
     holding.granted(TERMS, grant(10, 0), 5 * MS);
-    // A thousandth less than a second after it was asked for, it has not ended.
+    // The lease ends a second, less a thousandth, after it was asked for. Just before that it has not ended.
     assert!(is_spent(spend(&mut holding, 1, 998 * MS)));
     assert!(matches!(spend(&mut holding, 1, 999 * MS), Spend::Ask(_)));
     assert_eq!(holding.left(), 0);
     assert_eq!(holding.take_expired().map(|(units, stamp)| (units, stamp.of(0))), [(9, 7), (0, 0)]);
-    // It ends with its window, if that is earlier.
+    // A lease ends with its window, if that is earlier.
     holding.granted(TERMS, Grant { turns_ns: Some(100 * MS), ..grant(10, 1_000 * MS) }, 1_001 * MS);
     assert!(is_spent(spend(&mut holding, 1, 1_099 * MS)));
     assert!(!is_spent(spend(&mut holding, 1, 1_100 * MS)));
@@ -78,7 +78,7 @@ fn after_a_denial_the_store_is_left_alone_until_it_has_units() {
     assert_eq!(spend(&mut holding, 2, 29 * MS), Spend::Denied { retry_ns: MS });
     assert_eq!(spend(&mut holding, 5, 20 * MS), Spend::Denied { retry_ns: 10 * MS });
     assert!(!holding.is_idle(29 * MS));
-    // A smaller cost may fit.
+    // A smaller cost may fit, so the store is asked.
     assert_eq!(spend(&mut holding, 1, MS), Spend::Ask(LeaseWant { want: 1, least: 1 }));
     // The store is not asked more often than the poll interval, whatever it says.
     holding.denied(TERMS, 1, Beyond::default(), 0, MS);
@@ -119,7 +119,7 @@ fn leases_end_in_the_order_in_which_they_are_spent() {
     assert_eq!(holding.end(1_400 * MS).map(|(left, _)| left), [0, 0]);
 }
 
-/// And nothing is denied that this node's lease and the store have together.
+/// A cost is not denied if this node's lease and the store have enough for it together.
 #[test]
 fn after_a_grant_that_leaves_next_to_nothing_the_store_is_asked_for_that_and_no_more() {
     for (remaining, cost, denied) in
@@ -128,7 +128,7 @@ fn after_a_grant_that_leaves_next_to_nothing_the_store_is_asked_for_that_and_no_
         let mut holding = Holding { want: 32, ..Holding::default() };
         assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
         let beyond = Beyond { remaining, reset_ns: 0 };
-        // For the last two costs three units are here.
+        // For the last two costs the node has three units.
         let here = if cost == 4 { 4 } else { 1 };
         holding.granted(TERMS, Grant { beyond, ..grant(here, 0) }, 0);
         assert!(is_spent(spend(&mut holding, 1, 0)));
@@ -138,7 +138,7 @@ fn after_a_grant_that_leaves_next_to_nothing_the_store_is_asked_for_that_and_no_
     }
 }
 
-/// The store denied 3 units beside the two that are here. When those have come back to it, it has as many.
+/// The store denied 3 units beside the two that the node had. When these two come back to it, it may have 3.
 #[test]
 fn a_denial_ends_when_units_come_back_to_the_limit() {
     let denied = || {
@@ -155,7 +155,8 @@ fn a_denial_ends_when_units_come_back_to_the_limit() {
     assert!(matches!(spend(&mut holding, 5, 500 * MS), Spend::Ask(_)), "of a permit");
 }
 
-/// A lease of an older policy is no unit of the newer one: it is given back, and another is asked for.
+/// Units of an older policy's lease are not spent under the newer one: they are given back, and another lease is asked
+/// for.
 #[test]
 fn leases_of_an_older_policy_are_given_back_under_that_and_not_spent() {
     let newer = Terms { era: 1, ..TERMS };
@@ -165,23 +166,23 @@ fn leases_of_an_older_policy_are_given_back_under_that_and_not_spent() {
     assert_eq!(holding.spend(newer, 2, MS, MS), Spend::Ask(want));
     let old = ChargeStamp { at: 7, us: 30, era: 0 };
     assert_eq!(holding.take_expired(), [(5, old), (0, ChargeStamp::default())]);
-    // The other way round: a limiter that still has the older policy looks at the store first.
+    // Conversely, a limiter that still has the older policy looks at the store first.
     holding.granted(newer, grant(5, MS), MS);
     assert_eq!(spend(&mut holding, 2, MS), Spend::Ask(LeaseWant { want: 0, least: 0 }));
     assert_eq!((holding.left(), holding.take_expired()[0].0), (5, 0));
 }
 
-/// The store has charged the older policy for units of the newer one, too.
+/// The store has also charged the older policy for units of the newer one.
 #[test]
 fn units_of_two_policies_that_expire_together_are_given_back_under_the_older_one() {
     let [old, new] = [(7, 30, 0), (9, 40, 1)].map(|(at, us, era)| ChargeStamp { at, us, era });
     assert_eq!([old.min(new), new.min(old)], [old; 2]);
-    // The clock was set back between them: it is not known what has drained.
+    // The clock was set back between the charges, so it is not known what has drained.
     let new = ChargeStamp { us: 20, ..new };
     assert_eq!(old.min(new), ChargeStamp { at: 0, us: 20, era: 0 });
 }
 
-/// Two leases that together do not have enough for a large request, and one more.
+/// A holding with two leases that together do not have enough for a large request, and one more.
 fn three_leases(third: Grant) -> Holding {
     let mut holding = Holding::default();
     holding.granted(TERMS, grant(2, 0), 0);
@@ -195,7 +196,7 @@ fn a_third_lease_is_joined_to_the_second_and_they_end_with_the_first_to_end() {
     let stamp = |at| ChargeStamp { at, us: 0, era: 0 };
     let mut holding = three_leases(grant(5, 120 * MS));
     assert_eq!(holding.left(), 10);
-    // The first has ended, and the joined ones have not.
+    // The first lease has ended, and the merged ones have not.
     assert_eq!(holding.end(1_050 * MS), [(8, stamp(8)), (0, stamp(7))]);
     assert_eq!(holding.take_expired(), [(2, stamp(7)), (0, stamp(0))]);
     let mut holding = three_leases(Grant { turns_ns: Some(500 * MS), ..grant(5, 120 * MS) });
@@ -219,7 +220,7 @@ fn an_answer_that_was_under_way_does_not_know_what_was_charged_beside_it() {
     let before = holding.glance(0);
     holding.charged_beside(3);
     assert_eq!((known(&holding), holding.glance(0).asks), (47, before.asks + 1));
-    // No units were under way, so the next answer counts it.
+    // No units were under way, so the next answer includes this charge.
     holding.see(TERMS, Beyond { remaining: 47, reset_ns: 0 });
     assert_eq!(known(&holding), 47);
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
@@ -253,13 +254,13 @@ fn as_many_units_are_lent_as_leave_enough_to_notice_that_they_are_spent() {
         holding
     };
     let lent = |want, asking, lefts| with(want, asking, lefts).lend().map(|lent| lent.units);
-    // In the last lease a quarter of what the next one would be stays, and at least one unit.
+    // From the last lease, a quarter of the next lease's size stays in the holding, and at least one unit.
     assert_eq!(lent(32, false, [20, 0]), Some(12));
     assert_eq!(lent(2, false, [20, 0]), Some(19));
-    // There is another lease, or one has been asked for.
+    // One unit stays if there is another lease, or one has been asked for.
     assert_eq!(lent(32, false, [20, 3]), Some(19));
     assert_eq!(lent(32, true, [20, 0]), Some(19));
-    // So few units are not worth it.
+    // So few units are not worth filling a pool.
     assert_eq!([lent(1, false, [5, 0]), lent(1, false, [4, 0])], [Some(4), None]);
     let mut holding = with(32, false, [20, 0]);
     holding.beyond = Beyond { remaining: 30, reset_ns: 5 };
@@ -278,7 +279,7 @@ fn a_key_can_be_forgotten_when_its_denial_is_to_be_asked_about_again() {
     assert_eq!([30 * MS - 1, 30 * MS].map(|now_ns| holding.is_idle(now_ns)), [false, true]);
 }
 
-/// What is asked for after a lease of 4 units, of which `spent` are spent at `at_ns`.
+/// The units asked for after a lease of 4, of which `spent` are spent at `at_ns`.
 fn want_after(spent: u64, at_ns: u64) -> u64 {
     let mut holding = Holding { want: 16, ..Holding::default() };
     holding.granted(TERMS, grant(4, 0), 0);
@@ -299,7 +300,7 @@ fn leases_that_last_long_or_expire_are_followed_by_half_as_many_units() {
     assert_eq!(want_after(0, 0), 8);
 }
 
-/// What is asked for when one unit is spent at `now_ns` of a lease that has `left`.
+/// The units asked for when one unit is spent at `now_ns`, from a lease with `left` units.
 fn early(want: u64, left: u64, now_ns: u64, change: impl FnOnce(&mut Holding)) -> Option<u64> {
     let mut holding = Holding { want, ..Holding::default() };
     holding.granted(TERMS, grant(left, 0), 0);
@@ -313,7 +314,7 @@ fn early(want: u64, left: u64, now_ns: u64, change: impl FnOnce(&mut Holding)) -
 #[test]
 fn the_next_lease_is_asked_for_when_a_quarter_of_one_is_left() {
     assert_eq!([4, 3].map(|left| early(8, left, 0, |_| ())), [None, Some(8)]);
-    // Leases of three units are not worth it.
+    // With leases of three units, the next is not asked for early.
     assert_eq!([3, 4].map(|want| early(want, 1, 100 * MS, |_| ())), [None, Some(4)]);
     assert_eq!(early(8, 3, 0, |holding| holding.granted(TERMS, grant(1, 0), 0)), None);
 }

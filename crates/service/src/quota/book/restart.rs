@@ -1,4 +1,5 @@
-//! Saves and restores what Envoys hold. Which new stream is that of which Envoy is an assumption: see [`super::super::pool`].
+//! Saves and restores the assignments that Envoys hold. It is an assumption which new stream belongs to which Envoy: see
+//! [`super::super::pool`].
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,7 +12,7 @@ use crate::quota::orphans::{Orphan, OrphansOf, Predecessor};
 use crate::quota::saved::{SavedHolder, SavedPool, SavedQuotas, damaged};
 
 impl Quotas {
-    /// Stops all assignments, and returns what the next service has to know.
+    /// Stops all assignments, and returns the state that the next service needs.
     pub(crate) fn end(&self) -> SavedQuotas {
         let (now, wall) = (self.now(), self.clock.wall().as_nanos());
         let mut book = self.book();
@@ -19,11 +20,11 @@ impl Quotas {
         book.saved(now, wall)
     }
 
-    /// Takes over what an earlier service has saved. Returns the number of buckets of Envoys.
+    /// Takes over the state that an earlier service has saved. Returns the number of Envoys' buckets.
     ///
     /// # Errors
-    /// The saved state does not fit this service. It is ignored then, and nothing is assigned until all that it may hold is
-    /// over.
+    /// The saved state does not fit this service. It is then ignored, and nothing is assigned until all assignments that it
+    /// may contain are over.
     pub(crate) fn restore(&self, saved: &SavedQuotas) -> Result<usize, StateError> {
         let (now, wall) = (self.now(), self.clock.wall().as_nanos());
         let at = wall.checked_sub(saved.head.wall_ns).and_then(|elapsed| now.checked_sub(elapsed));
@@ -55,7 +56,7 @@ impl QuotaBook {
                 named.insert(*id, (stream.address, is_alone, entries));
             }
         }
-        // Envoys that have not come back since the restart before.
+        // These Envoys have not come back since the previous restart.
         for ((address, _), OrphansOf { is_alone, buckets }) in &self.orphans {
             for (entries, orphan) in buckets {
                 named.entry(orphan.id).or_insert((*address, *is_alone, entries));
@@ -122,7 +123,7 @@ impl QuotaBook {
         Ok(())
     }
 
-    /// Finds what a bucket that is new in this stream may have held before the restart.
+    /// Finds the assignment that a bucket, which is new in this stream, may have had before the restart.
     pub(super) fn predecessor(
         &mut self,
         stream: u64,

@@ -1,4 +1,4 @@
-//! What bounds the memory of quotas, and which stream is whose after a restart.
+//! Tests of the bounds on the memory of quotas, and of which stream belongs to which Envoy after a restart.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::protocol::quota::BucketId;
 use crate::protocol::quota::rate_limit_quota_usage_reports::BucketQuotaUsage;
 use crate::quota::SavedQuotas;
 
-/// Where streams come from.
+/// The addresses that streams come from.
 const ENVOY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
 const RULES: &str =
@@ -35,7 +35,7 @@ fn reports(values: impl IntoIterator<Item = String>) -> RateLimitQuotaUsageRepor
     RateLimitQuotaUsageReports { domain: "d".to_owned(), bucket_quota_usages }
 }
 
-/// Buckets, limits and bytes.
+/// The numbers of buckets, limits and bytes.
 fn held(quotas: &Quotas) -> (usize, usize, usize) {
     let book = quotas.book();
     (book.holders.len(), book.pools.len(), book.bytes)
@@ -71,11 +71,11 @@ fn buckets_take_so_many_bytes_and_no_more_and_give_them_back() {
     prometheus_client::encoding::text::encode(&mut text, &page).expect("text");
     let refused = format!("quota_refused_total {}", fitting + 100 - buckets);
     assert!(text.lines().any(|line| line == refused), "{refused} in {text}");
-    // One that was there before is still served.
+    // A bucket that was there before is still served.
     quotas.report(&maker, stream, &reports([value(0)])).expect("a good report");
     quotas.close(stream);
     assert_eq!(held(&quotas).0, 0);
-    // Limits are there until nothing of them is in force.
+    // A limit stays until no lease of it is in force.
     for _ in 0..3 {
         quotas.tick();
         clock.advance(Duration::from_nanos(IN_FORCE));
@@ -111,7 +111,7 @@ fn what_a_refused_report_changes_for_other_streams_is_told_them() {
     clock.advance(Duration::from_secs(1));
     quotas.report(&maker, one, &reports(["x".to_owned()])).expect("a good report");
     while of_one.try_recv().is_ok() {}
-    // The second bucket is none. But the first asks for a part of what the other stream has, which is to have less.
+    // The second bucket is not valid. But the first asks for a part of the other stream's share, so that one gets less.
     let mut bad = reports(["x".to_owned()]);
     bad.bucket_quota_usages.push(BucketQuotaUsage::default());
     let refused = quotas.report(&maker, other, &bad).expect_err("a bad report");
@@ -122,7 +122,7 @@ fn what_a_refused_report_changes_for_other_streams_is_told_them() {
 
 const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-/// What buckets are assigned: their value, and how many tokens in ten seconds.
+/// The assignments to buckets: the value of each, and its tokens per fill.
 fn told(answers: &mut mpsc::Receiver<QuotaAnswer>) -> Vec<(Vec<u8>, u32)> {
     let mut told = Vec::new();
     while let Ok(Ok(answer)) = answers.try_recv() {
@@ -139,7 +139,7 @@ fn told(answers: &mut mpsc::Receiver<QuotaAnswer>) -> Vec<(Vec<u8>, u32)> {
     told
 }
 
-/// The quotas of the service after this one, which stops now and is away for a second.
+/// The quotas of the next service: this one stops now, and the next starts a second later.
 fn restarted(clock: &ManualClock, before: &Quotas) -> Quotas {
     let file = before.end().to_bytes();
     clock.advance(Duration::from_secs(1));
@@ -150,7 +150,8 @@ fn restarted(clock: &ManualClock, before: &Quotas) -> Quotas {
     after
 }
 
-/// Quotas of which streams from these addresses have parts, all of the bucket `x`, and the first also of `y`, since 3 s.
+/// Quotas with a stream from each of these addresses. For 3 s, all have had a part of the bucket `x`, and the first also
+/// of `y`.
 fn given(addresses: &[IpAddr]) -> (ManualClock, Quotas, DecisionMaker) {
     let (clock, quotas, maker) = quotas();
     let buckets = |place| ["x", "y"].into_iter().take(if place == 0 { 2 } else { 1 });
@@ -164,7 +165,7 @@ fn given(addresses: &[IpAddr]) -> (ManualClock, Quotas, DecisionMaker) {
     (clock, quotas, maker)
 }
 
-/// What a stream is told of a report of `x` and `y`.
+/// Reports `x` and `y` on a stream; returns the assignments that answer it.
 fn reported(
     quotas: &Quotas,
     maker: &DecisionMaker,
@@ -175,7 +176,7 @@ fn reported(
     told(answers)
 }
 
-/// What a new stream is told of its first report.
+/// The assignments that answer the first report of a new stream.
 fn first_told(quotas: &Quotas, maker: &DecisionMaker, address: IpAddr) -> Vec<(Vec<u8>, u32)> {
     reported(quotas, maker, &mut quotas.open(address).expect("room"))
 }
@@ -198,19 +199,20 @@ fn the_next_stream_from_an_address_has_what_the_only_one_from_there_had() {
         .map(|one| one.id)
         .collect();
     assert_eq!(orphans.len(), 3);
-    // They take their answers to the end: else they would be closed.
+    // The streams are kept, since one that takes no answers would be closed.
     let mut streams = vec![after.open(ENVOY).expect("room")];
     assert_eq!(reported(&after, &maker, &mut streams[0]).len(), 2);
     let came_back = ids(&after);
     assert!(came_back.len() == 2 && came_back.iter().all(|id| orphans.contains(id)));
-    // A second stream from there is a new Envoy, that of the other address the old one.
+    // A second stream from the same address is taken for a new Envoy; a stream from the other address is taken for the
+    // old one.
     for (address, back) in [(ENVOY, 2), (OTHER, 3)] {
         let mut stream = after.open(address).expect("room");
         reported(&after, &maker, &mut stream);
         assert_eq!(ids(&after).iter().filter(|id| orphans.contains(id)).count(), back);
         streams.push(stream);
     }
-    // All that is counted is given back.
+    // In the end all counted bytes are free again.
     streams.iter().for_each(|(stream, _)| after.close(*stream));
     for _ in 0..3 {
         clock.advance(Duration::from_nanos(IN_FORCE));
@@ -223,11 +225,12 @@ fn the_next_stream_from_an_address_has_what_the_only_one_from_there_had() {
 fn of_two_streams_from_an_address_nothing_is_known_until_what_they_had_is_over() {
     let (clock, before, maker) = given(&[ENVOY, ENVOY]);
     let after = restarted(&clock, &before);
-    // One that takes `x` for its own would lose what it has for less. `y` was of one stream, but of which?
+    // A stream that had `x` would exchange its lease for a smaller one. One of the two streams had `y`, but it is not
+    // known which.
     assert_eq!(first_told(&after, &maker, ENVOY), []);
-    // Another address has what is free at once.
+    // A stream from another address gets the free part at once.
     assert_ne!(first_told(&after, &maker, OTHER), []);
-    // They had it for 3 s before the end, and that was a second ago.
+    // The leases were given 3 s before the end of the old service, and that was a second ago.
     clock.advance(Duration::from_nanos(IN_FORCE) - Duration::from_secs(4));
     after.tick();
     assert!(after.book().orphans.is_empty());

@@ -4,8 +4,8 @@ use super::super::saved::{SavedHolder, SavedLimit};
 use super::*;
 
 impl Pool {
-    /// Returns what the next service has to know, with the holder of each lease. `is_open` tells whether a holder's stream is
-    /// open. Nothing may be assigned afterwards.
+    /// Returns the state that the next service needs, with the holder of each lease. `is_open` says whether a holder's stream
+    /// is open. Nothing may be assigned afterwards.
     pub(crate) fn saved(
         &mut self,
         now: u64,
@@ -19,7 +19,7 @@ impl Pool {
         for holder in &mut self.holders {
             let is_open = is_open(holder.id);
             if is_open {
-                // An open stream shows as much as a report does.
+                // An open stream proves as much as a report does.
                 holder.acknowledge(now);
             }
             let Some(until) = holder.leases.iter().map(|lease| lease.until).max() else { continue };
@@ -69,8 +69,8 @@ impl Pool {
         pool
     }
 
-    /// A holder gets nothing before `from`: until then it may have a lease that is not known to be its own, and would
-    /// lose it for a smaller one.
+    /// Adds a holder that gets nothing before `from`: until then it may have a lease that is not known to be its own,
+    /// and a new one would replace it by a smaller share.
     pub(crate) fn hold_back(&mut self, now: u64, id: u64, from: u64) {
         self.advance(now);
         self.holders.push(Holder { from, ..Holder::new(id, self.at) });

@@ -1,4 +1,5 @@
-//! The bound, over worlds of Envoys that take all they can and of messages that are late; and the faults that break it.
+//! Tests the bound in worlds of Envoys that take all they can and of late messages, and shows that planted faults break
+//! it.
 
 mod world;
 
@@ -7,28 +8,28 @@ use proptest::prelude::*;
 use super::*;
 use world::{End, STEP, World};
 
-/// What a pool may do wrong.
+/// A fault planted in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A lease that was replaced counts no longer, although the message is still under way.
+    /// A replaced lease no longer counts, although the message is still under way.
     FreesAtOnce,
-    /// What a closed stream was given counts no longer, although Envoy goes on with it.
+    /// The leases of a closed stream no longer count, although Envoy goes on with them.
     ForgetsTheClosed,
     /// The full bucket that a new lease begins with is not paid.
     FreeBuckets,
     /// A lease is prolonged although it may be over at Envoy, which then fills its bucket.
     IsLate,
-    /// What was sent last before a restart is thought to have arrived.
+    /// The last message before a restart is taken to have arrived.
     TrustsTheLast,
-    /// What Envoys hold is not known after a restart, but nothing waits for its end.
+    /// After a restart the Envoys' leases are not known, but the service does not wait until they are over.
     ForgetsTheRestart,
-    /// The same, after a kill.
+    /// The same happens after a kill.
     ForgetsTheKill,
-    /// The next stream from an address is another Envoy's: what is assumed does not hold.
+    /// The next stream from an address belongs to another Envoy, so the assumption does not hold.
     TakesOneForTheOther,
 }
 
-/// At the place where a lease is given.
+/// Plants the fault where a lease is given.
 pub(super) fn plant(
     fault: Option<Fault>,
     stored: &mut u128,
@@ -44,7 +45,7 @@ pub(super) fn plant(
 
 const HUNDRED: Allowance = Allowance { per_fill: 1_000, fill_s: 10, burst: 100 };
 
-/// Envoys come, break off and fall silent at random, and the service is stopped and killed, for two minutes and more.
+/// For two minutes and more, Envoys come, break off and fall silent at random, and the service is stopped and killed.
 fn random_world(seed: u64, fault: Option<Fault>) -> World {
     let allowances = [
         HUNDRED,
@@ -77,7 +78,7 @@ fn random_world(seed: u64, fault: Option<Fault>) -> World {
             3 if !world.envoys.is_empty() => {
                 let place = world.draw(world.envoys.len() as u64);
                 let place = usize::try_from(place).expect("small");
-                // Silent for a while, or in a hurry.
+                // The Envoy is silent for a while, or in a hurry.
                 world.envoys[place].next_report = world.now + world.draw(20) * SECOND;
                 world.envoys[place].demand = world.draw(6 * per_second) * 1_000 / (SECOND / STEP);
             }
@@ -98,7 +99,7 @@ fn slow_world(seed: u64, fault: Option<Fault>) -> World {
     world
 }
 
-/// One Envoy after another, all with more requests than the limit, of which little can be saved.
+/// Envoys come one after another, all with more requests than the limit allows. Few of its tokens can be saved.
 fn crowded_world(seed: u64, fault: Option<Fault>) -> World {
     let mut world = World::new(Allowance { burst: 10, ..HUNDRED }, DELAY, seed);
     world.pool.fault = fault;
@@ -158,7 +159,7 @@ fn every_planted_fault_is_caught() {
     }
 }
 
-/// Requests that passed, of each Envoy.
+/// The admitted requests of each Envoy.
 fn admitted(world: &World) -> Vec<u64> {
     world.envoys.iter().map(|envoy| envoy.admitted).collect()
 }
@@ -177,7 +178,7 @@ fn two_envoys_at_three_times_the_limit_have_their_shares_of_the_demand() {
         let [one, other] = [after[0] - before[0], after[1] - before[1]];
         let sum = one + other;
         assert!((2_800..=3_100).contains(&sum), "{one} {other}");
-        // Two thirds and one third, each within a twentieth of it.
+        // They have two thirds and one third, each to within a twentieth.
         assert!(one * 60 >= sum * 38 && one * 60 <= sum * 42, "{one} of {sum}");
         assert!(other * 60 >= sum * 19 && other * 60 <= sum * 21, "{other} of {sum}");
         assert!(world.is_within_the_bound());
@@ -272,7 +273,7 @@ fn nothing_is_given_while_leases_of_before_may_be_in_force() {
     assert_eq!(pool.tick(IN_FORCE - 1), []);
     let actions = pool.report(IN_FORCE, 1, (1, 0));
     assert!(matches!(actions[..], [(1, Action::Assign(_))]), "{actions:?}");
-    // Nor after a change, until what was given before is over.
+    // After a change, too, nothing is given until the old leases are over.
     let slower = Allowance { per_fill: 500, ..HUNDRED };
     let changed = IN_FORCE + SECOND;
     pool.change(slower, changed);
@@ -284,8 +285,8 @@ fn nothing_is_given_while_leases_of_before_may_be_in_force() {
     assert!(share.per_fill <= 500, "{share:?}");
 }
 
-/// What two Envoys at three times the limit are let through in 12 s from the end of a service on, after which there is
-/// none for a second. Each has reported so long before.
+/// The number of requests that two Envoys at three times the limit admit within 12 s of the end of a service. The next
+/// service starts a second later. `before` moves the end relative to the Envoys' reports.
 fn over_a_restart(end: End, before: u64) -> u64 {
     let mut world = World::new(HUNDRED, SECOND / 100, 1);
     world.join(200, 5 * SECOND);
@@ -304,7 +305,7 @@ fn a_service_that_stops_and_starts_denies_no_envoy_what_it_had() {
         let passed = over_a_restart(End::Stops, before);
         assert!(passed >= 1_100, "{before}: {passed} of 1200");
     }
-    // Where it is not known which Envoy is which, their assignments run out; nor is it after a kill.
+    // Assignments run out if it is not known which Envoy is which, as behind one address and after a kill.
     for end in [End::StopsBehindOneAddress, End::IsKilled] {
         assert!((0..5).all(|before| over_a_restart(end, before) < 1_100), "{end:?}");
     }
@@ -322,14 +323,14 @@ fn after_a_restart_the_first_report_prolongs_what_has_certainly_arrived() {
         assert_eq!((holder.per_fill, holder.left_ns), (968, sent + IN_FORCE - at));
         Pool::restored(&limit, [(1, holder)], at)
     };
-    // Sent less than two delays before the end, it may be lost: a new one is given, and paid.
+    // If the lease was sent less than two delays before the end, it may be lost: a new one is given, and paid.
     let late = sent + 2 * DELAY - 1;
     let mut next = saved_at(&mut pool, late);
     let stored = next.stored;
     let told = next.report(late + SECOND, 1, (1_800, 0));
     assert!(matches!(told[..], [(1, Action::Assign(_))]), "{told:?}");
     assert!(next.stored < stored && next.holders[0].leases.len() == 2);
-    // Sent before that, it has arrived, and is prolonged for nothing, as long as that arrives in time.
+    // If it was sent earlier, it has arrived. It is prolonged for free, as long as the message arrives in time.
     let (saved, in_time) = (sent + 2 * DELAY, sent + IN_FORCE - 2 * DELAY - 1);
     let mut next = saved_at(&mut pool, saved);
     assert_eq!(next.report(in_time, 1, (900, 0)), [(1, Action::Assign(share))]);
@@ -337,7 +338,7 @@ fn after_a_restart_the_first_report_prolongs_what_has_certainly_arrived() {
     let mut next = saved_at(&mut pool, saved);
     let told = next.report(in_time + 1, 1, (900, 0));
     assert!(matches!(told[..], [(1, Action::Assign(_))]) && next.holders[0].leases.len() == 2);
-    // Another Envoy gets nothing of that part of the rate meanwhile.
+    // Meanwhile no other Envoy gets any of that part of the rate.
     let mut next = saved_at(&mut pool, saved);
     assert_eq!(next.report(saved, 2, (1, 0)), []);
 }

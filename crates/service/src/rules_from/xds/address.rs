@@ -1,4 +1,4 @@
-//! [`XdsRules`]: the address of a control plane, and how it is asked.
+//! [`XdsRules`]: the address of a control plane, and how to ask it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ const SYNTAX: &str =
 
 /// A control plane that sends rules, as `xds://host:port/node`, or `xdss://` over TLS.
 ///
-/// It is asked for all resources of the type `ratelimit.config.ratelimit.v3.RateLimitConfig`, over one stream of the
-/// aggregated discovery service (ADS, state of the world). The part after the `/` is the name of this node, `default`
-/// if it is missing. Over TLS the server must have a certificate of an authority of this machine, or of the file `ca`,
-/// for its host or for `name`; `cert` and `key` are presented to it.
+/// The service asks it for all resources of the type `ratelimit.config.ratelimit.v3.RateLimitConfig`, over one stream
+/// of the aggregated discovery service (ADS, state of the world). The part after the `/` is the name of this node,
+/// `default` if it is missing. Over TLS, an authority of this machine, or of the file `ca`, must have signed the
+/// server's certificate, for its host or for `name`; `cert` and `key` are the certificate that this node presents.
 ///
 /// ```
 /// use tollgate_service::XdsRules;
@@ -39,8 +39,8 @@ pub struct XdsRules {
     pub host: String,
     /// The name of this node.
     pub node: String,
-    /// Names and texts that the node tells the control plane about itself, which may choose by them what it sends. Default:
-    /// none.
+    /// Names and texts that the node sends about itself. The control plane may choose by them which rules it sends.
+    /// Default: none.
     pub metadata: Vec<(String, String)>,
     /// Set if the stream is encrypted.
     pub tls: Option<XdsTls>,
@@ -50,8 +50,7 @@ pub struct XdsRules {
     pub max_message_bytes: usize,
 }
 
-/// How the control plane is known, and how this node shows what it is. The files are PEM, and are read for each
-/// connection.
+/// How the control plane and this node prove who they are. The files are PEM, and are read for each connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct XdsTls {
     /// The authority that must have signed the server's certificate; `None` for those of the machine.
@@ -64,18 +63,18 @@ pub struct XdsTls {
     pub name: Option<String>,
 }
 
-/// The time between two attempts: it doubles from `initial` to `max`, and starts anew after an answer.
+/// The time between two attempts. It doubles from `initial` to `max`, and starts again at `initial` after an answer.
 ///
 /// ```
 /// assert_eq!(tollgate_service::XdsBackoff::default().initial.as_secs(), 1);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct XdsBackoff {
-    /// After the first failure. Default: 1 s.
+    /// The time after the first failure. Default: 1 s.
     pub initial: Duration,
-    /// The maximum. Default: 60 s.
+    /// The maximum time. Default: 60 s.
     pub max: Duration,
-    /// The share of it, from 0 to 1, that is subtracted at random at most. Default: 0.5.
+    /// The share of this time, from 0 to 1, that may be subtracted at random. Default: 0.5.
     pub random: f64,
 }
 
@@ -92,7 +91,7 @@ impl XdsRules {
     /// The control plane at this host and port, unencrypted.
     ///
     /// # Errors
-    /// Something other than a host and a port.
+    /// The text is not a host and a port.
     ///
     /// ```
     /// use tollgate_service::XdsRules;
@@ -117,7 +116,7 @@ impl XdsRules {
         text.split_once("://").is_some_and(|(scheme, _)| scheme == PLAIN || scheme == SECURE)
     }
 
-    /// The bytes that a message may have in fact.
+    /// The maximum size of a message, also bounded by what the rules accept.
     pub(super) fn message_bytes(&self) -> usize {
         self.max_message_bytes.min(RuleText::MAX_BYTES_TOGETHER)
     }

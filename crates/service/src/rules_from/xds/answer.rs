@@ -1,4 +1,4 @@
-//! What a control plane's response contains, and the request that answers it.
+//! Reads a control plane's response, and makes the request that answers it.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ impl RulesOffer {
     /// Decodes a response. `from` names the control plane in errors.
     ///
     /// # Errors
-    /// The reason to refuse it as a whole.
+    /// The reason to refuse the response as a whole.
     pub(super) fn of(response: &DiscoveryResponse, from: &str) -> Result<Self, String> {
         if response.type_url != TYPE {
             let found = response.type_url.escape_debug();
@@ -60,7 +60,7 @@ impl RulesOffer {
             }
             let config = RateLimitConfig::decode(&resource.value[..])
                 .map_err(|error| format!("resources[{n}] is no RateLimitConfig: {error}"))?;
-            // Control planes have names that are theirs; some leave them out.
+            // Control planes choose names of their own; some leave them out.
             let name = if config.name.is_empty() { &config.domain } else { &config.name };
             if !names.insert(name.clone()) {
                 let found = name.escape_debug();
@@ -78,7 +78,7 @@ impl RulesOffer {
         Ok(Self { texts, configs })
     }
 
-    /// The reason to refuse it that these errors are.
+    /// The reason to refuse the response, made from these errors.
     pub(super) fn reason(&self, errors: &[RuleError]) -> String {
         let told = errors.iter().map(|error| {
             let mut texts = self.texts.iter().zip(&self.configs);
@@ -93,13 +93,13 @@ impl RulesOffer {
 #[derive(Debug)]
 pub(super) struct Asker {
     pub(super) node: Node,
-    /// The version in force, which came from this control plane; empty before the first.
+    /// The version in force, which this control plane sent; empty before the first.
     pub(super) version: String,
 }
 
 impl Asker {
-    /// The first request of a stream. If there is a reason, it is why the last response of the stream before, which
-    /// could not be read at all, is not in force.
+    /// The first request of a stream. A `reason` says why the last response of the previous stream could not be read at
+    /// all.
     pub(super) fn first(&self, reason: Option<String>) -> DiscoveryRequest {
         self.request(String::new(), reason)
     }

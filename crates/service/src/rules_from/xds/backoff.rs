@@ -1,11 +1,11 @@
-//! How long to wait before a control plane is asked again.
+//! The time to wait before a control plane is asked again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use super::address::XdsBackoff;
 
-/// Doubles with each failure. It never gives up.
+/// The attempts so far. The wait doubles with each failure, and there is no last attempt.
 #[derive(Debug)]
 pub(super) struct Attempts {
     settings: XdsBackoff,
@@ -17,18 +17,19 @@ impl Attempts {
         Self { settings, failures: 0 }
     }
 
-    /// After an answer.
+    /// Starts again, after an answer.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
     }
 
     pub(super) fn next(&mut self) -> Duration {
-        // The keys of a new hasher are the standard library's random numbers: nodes shall not come all at once.
+        // The keys of a new hasher are the standard library's random numbers. They spread the nodes, which must not
+        // come all at once.
         let random = RandomState::new().hash_one(self.failures);
         self.after(f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX))
     }
 
-    /// `random` is from 0 to 1.
+    /// The wait after one more failure. `random` is from 0 to 1.
     fn after(&mut self, random: f64) -> Duration {
         let XdsBackoff { initial, max, random: share } = self.settings;
         let doubled = initial.saturating_mul(2_u32.saturating_pow(self.failures));

@@ -1,4 +1,4 @@
-//! [`Shelf`]: what a control plane has sent last, between the task that follows it and the thread that reads rules.
+//! [`Shelf`]: hands the last response of a control plane from the task that follows it to the thread that reads rules.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ pub(super) struct OfferOutcome {
     pub(super) errors: Vec<RuleError>,
 }
 
-/// What was sent last. Both sides hold the lock for a copy.
+/// The last response. Both sides hold the lock only while they copy.
 #[derive(Debug, Default)]
 pub(super) struct Shelf(Mutex<OnShelf>);
 
@@ -24,7 +24,7 @@ struct OnShelf {
 }
 
 impl Shelf {
-    /// Puts other texts there; returns the number of the offer.
+    /// Replaces the texts; returns the number of the offer.
     pub(super) fn offer(&self, texts: Vec<RuleText>) -> u64 {
         let mut shelf = self.lock();
         shelf.offer += 1;
@@ -32,7 +32,7 @@ impl Shelf {
         shelf.offer
     }
 
-    /// Notes why there is no stream. What is there stays.
+    /// Notes why there is no stream. The texts stay.
     pub(super) fn out(&self, reason: String) {
         self.lock().outage = Some(reason);
     }
@@ -44,7 +44,7 @@ impl Shelf {
     }
 
     fn lock(&self) -> MutexGuard<'_, OnShelf> {
-        // Every write leaves it whole.
+        // Every write leaves the shelf whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

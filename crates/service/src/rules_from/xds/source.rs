@@ -1,7 +1,8 @@
-//! [`XdsSource`]: what a control plane has sent last, as a source of rules.
+//! [`XdsSource`]: the last response of a control plane as a source of rules.
 //!
-//! A task follows the control plane and leaves on a shelf what it sends; the thread of the retriever reads that, and
-//! tells whether it is in force, which the task then tells the control plane. The task offers one response at a time.
+//! A task follows the control plane and puts each response on a shelf. The thread of the retriever reads it from there,
+//! and reports whether it is in force; the task passes that on to the control plane. The task offers one response at a
+//! time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::stream;
 pub(crate) struct XdsSource {
     rules: XdsRules,
     shelf: Arc<Shelf>,
-    /// What became of which offer.
+    /// The outcomes of offers.
     outcomes: watch::Sender<OfferOutcome>,
     /// The offer that was read last.
     read: u64,
@@ -53,7 +54,7 @@ impl RuleSource for XdsSource {
 
     fn loaded(&mut self, errors: &[RuleError]) {
         let offer = self.read;
-        // Nothing new unless an offer was read for the first time.
+        // There is nothing new unless an offer was read for the first time.
         self.outcomes.send_if_modified(|last| {
             let is_new = last.offer < offer;
             if is_new {

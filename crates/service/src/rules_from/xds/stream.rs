@@ -1,4 +1,4 @@
-//! Follows a control plane: one stream at a time, and another one, after a while, when it breaks.
+//! Follows a control plane over one stream at a time. When a stream breaks, another is opened after a while.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::protocol::discovery::aggregated_discovery_service_client::AggregatedD
 /// The maximum time for a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a stream without messages is tested, and how long its answer may take: a control plane that is gone
-/// without a word is noticed after both.
+/// How often a stream without messages is tested, and how long the answer may take. A control plane that vanishes is
+/// noticed after the sum of both.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
 
-/// Never ends.
+/// Follows the control plane. Never ends.
 pub(super) async fn follow(
     rules: XdsRules,
     shelf: Arc<Shelf>,
@@ -54,12 +54,12 @@ struct PlaneFollower {
     changed: Changed,
     outcomes: watch::Receiver<OfferOutcome>,
     asker: Asker,
-    /// Why the last response could not be read at all: the stream is broken then, so the next one says it.
+    /// Why the last response could not be read at all. That breaks the stream, so the next stream reports it.
     unread: Option<String>,
 }
 
 impl PlaneFollower {
-    /// One stream, to its end. Whether there was a response, and the reason if it broke.
+    /// Follows one stream to its end. Returns whether there was a response, and the reason if the stream broke.
     async fn session(&mut self) -> Result<bool, (bool, String)> {
         let failed = |reason| (false, reason);
         let channel = self.connect().await.map_err(failed)?;
@@ -103,7 +103,7 @@ impl PlaneFollower {
         endpoint.connect().await.map_err(|error| whole(&error))
     }
 
-    /// Why a stream is broken. A message that is too large, or no message at all, is told the control plane later.
+    /// Returns why a stream is broken. If a message was too large or damaged, the control plane is told so later.
     fn broken(&mut self, status: &Status) -> String {
         let reason = format!("{:?}: {}", status.code(), status.message());
         if matches!(status.code(), Code::OutOfRange | Code::Internal) {
@@ -135,7 +135,7 @@ impl PlaneFollower {
         }
     }
 
-    /// The reason for which it is not in force, if it is not.
+    /// Offers the texts, and waits for the outcome. Returns why they are not in force, if they are not.
     async fn load(&mut self, offer: RulesOffer) -> Option<String> {
         let number = self.shelf.offer(offer.texts.clone());
         self.changed.notify();
@@ -147,7 +147,7 @@ impl PlaneFollower {
     }
 }
 
-/// Reads the files, apart from the threads that answer.
+/// Reads the files, on another thread than those that answer.
 async fn config(tls: &XdsTls) -> Result<ClientTlsConfig, String> {
     let read = async |path: &std::path::Path| {
         let file = path.to_owned();
@@ -169,7 +169,7 @@ async fn config(tls: &XdsTls) -> Result<ClientTlsConfig, String> {
     })
 }
 
-/// With the causes, of which the last says what happened.
+/// The error's text with all its causes, since only the last says what happened.
 fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

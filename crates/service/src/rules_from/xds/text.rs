@@ -1,7 +1,7 @@
-//! A message with rules as the text of a rule file, so that both are read, validated and refused by the same code.
+//! Writes a message with rules as the text of a rule file, so that the same code reads, validates and refuses both.
 //!
-//! Each descriptor begins a line. So the line of an error says which descriptor of the message it is about, by its path,
-//! which the control plane knows, in place of a line, which it does not.
+//! Each descriptor begins a line. So the line of an error identifies the descriptor, and the error can name its path in
+//! the message. The control plane knows the path, but not the line.
 
 use std::fmt::Write;
 
@@ -11,12 +11,12 @@ use crate::protocol::config::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitUnit,
 };
 
-/// The text of a message. More than a file may have is cut off: it is refused by its size.
+/// The text of a message. Writing stops beyond the size that a file may have: such a text is refused by its size.
 pub(super) fn text(config: &RateLimitConfig, file: String) -> RuleText {
     RuleText::new(file, Writer::of(config, None).text)
 }
 
-/// An error of that text, as the control plane should be told it.
+/// An error of that text, in the form in which the control plane should get it.
 pub(super) fn told(config: &RateLimitConfig, error: &RuleError) -> String {
     let line = error.at.map(|at| at.line);
     match line.and_then(|line| Writer::of(config, Some(line)).place) {
@@ -28,7 +28,7 @@ pub(super) fn told(config: &RateLimitConfig, error: &RuleError) -> String {
 struct Writer {
     text: String,
     line: usize,
-    /// The line of which the place is wanted.
+    /// The line whose place in the message is wanted.
     wanted: Option<usize>,
     place: Option<String>,
     /// The path to the descriptor that is being written: numbers, and keys with values.
@@ -102,7 +102,7 @@ impl Writer {
     }
 }
 
-/// As in the path of a rule.
+/// The name of a descriptor, as in the path of a rule.
 fn name(descriptor: &RateLimitDescriptor) -> String {
     match descriptor.value.as_str() {
         "" => descriptor.key.clone(),
@@ -112,7 +112,7 @@ fn name(descriptor: &RateLimitDescriptor) -> String {
 
 fn policy_text(policy: &RateLimitPolicy) -> String {
     let mut parts = Vec::new();
-    // A number that is no unit is refused by its digits.
+    // A number that is not a unit is written in digits, and so refused.
     match RateLimitUnit::try_from(policy.unit) {
         Ok(RateLimitUnit::Unknown) => {}
         Ok(unit) => parts.push(format!("unit: {}", unit.as_str_name().to_ascii_lowercase())),
@@ -121,7 +121,7 @@ fn policy_text(policy: &RateLimitPolicy) -> String {
     if policy.unlimited {
         parts.push("unlimited: true".to_owned());
     }
-    // Zero is a limit, but is not sent.
+    // Zero is a limit, too, but protobuf does not send it.
     if !policy.unlimited || policy.requests_per_unit > 0 {
         parts.push(format!("requests_per_unit: {}", policy.requests_per_unit));
     }
@@ -142,7 +142,7 @@ fn quoted(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '"' | '\\' => quoted.extend(['\\', letter]),
-            // Line separators, too, which a reader may fold, and the byte order mark.
+            // Line separators, which a reader may fold, and the byte order mark are escaped, too.
             _ if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
                 // Writing to a text does not fail.
                 let _ = write!(quoted, "\\u{:04x}", u32::from(letter));
@@ -206,7 +206,7 @@ mod tests {
         let [user, path, free] = rules.rules() else { panic!("three rules: {rules:?}") };
         assert_eq!(user.levels().collect::<Vec<_>>(), ["user_a \"b\"\\\n\u{85}: {#"]);
         assert_eq!((user.name(), user.is_shadow(), user.is_quota()), (Some("own"), true, true));
-        // The one of what finds no room.
+        // The one series is that of hits that find no room.
         assert_eq!((user.series().len(), path.series().len()), (0, 1));
         assert_eq!(user.limits()[0].window().as_secs(), 604_800);
         assert_eq!(path.limits()[0].requests_per_unit(), 0);

@@ -5,28 +5,28 @@ use std::collections::VecDeque;
 use super::super::*;
 use super::Fault;
 
-/// A step of the worlds.
+/// The length of a world's step.
 pub(super) const STEP: u64 = SECOND / 50;
 
-/// The stream, and what was allowed and denied.
+/// The stream, and the numbers of allowed and denied requests.
 type Report = (u64, (u64, u64));
 
-/// An Envoy as its filter behaves: what it does with assignments was read in Envoy's sources, and is tried with Envoy
-/// itself in other tests.
+/// An Envoy that behaves as its filter does. Its treatment of assignments follows Envoy's sources; other tests try it
+/// with Envoy itself.
 pub(super) struct Envoy {
-    /// Of its stream.
+    /// The number of its stream.
     pub(super) id: u64,
     share: Option<Share>,
     ends: u64,
     tokens: u128,
-    /// In thousandths of a request per step.
+    /// The demand in thousandths of a request per step.
     pub(super) demand: u64,
     waiting: u64,
     allowed: u64,
     denied: u64,
     interval: u64,
     pub(super) next_report: u64,
-    /// When each arrives.
+    /// The messages under way, each with the time when it arrives.
     told: VecDeque<(u64, Action)>,
     pub(super) admitted: u64,
 }
@@ -39,17 +39,17 @@ pub(super) struct World {
     next_id: u64,
     /// The longest delay of a message.
     delay: u64,
-    /// Between two services.
+    /// Set between two services.
     is_down: bool,
-    /// When a service that knows nothing begins to give: what was saved is there once more.
+    /// The time when a service that knows nothing begins to give; the saved tokens are then there once more.
     forgets: u64,
     random: u64,
-    /// How much of the burst is used: the most that passed above the rate since any instant.
+    /// The used part of the burst: the most that passed beyond the rate since any instant.
     above: u128,
     pub(super) max_above: u128,
 }
 
-/// How a service ends, and what the next one knows.
+/// How a service ends, which determines what the next one knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// It stops. Each Envoy has an address of its own.
@@ -97,7 +97,7 @@ impl World {
         (self.random >> 33) % below.max(1)
     }
 
-    /// An Envoy with so many requests a second, which reports after each interval.
+    /// Adds an Envoy with this many requests a second, which reports after each interval.
     pub(super) fn join(&mut self, per_second: u64, interval: u64) -> usize {
         self.next_id += 1;
         self.envoys.push(Envoy {
@@ -122,13 +122,13 @@ impl World {
         for (id, action) in actions {
             let late = self.draw(self.delay);
             let Some(envoy) = self.envoys.iter_mut().find(|envoy| envoy.id == id) else { continue };
-            // In order.
+            // Messages arrive in order.
             let before = envoy.told.back().map_or(0, |(at, _)| *at);
             envoy.told.push_back(((self.now + late).max(before), action));
         }
     }
 
-    /// The stream of an Envoy breaks, and it opens another: what was under way is lost.
+    /// Breaks the stream of an Envoy, which opens another. Messages under way are lost.
     pub(super) fn reconnect(&mut self, place: usize) {
         let old = self.envoys[place].id;
         let actions = self.pool.close(self.now, old);
@@ -139,14 +139,14 @@ impl World {
         self.send(actions);
     }
 
-    /// The service ends, and after so many seconds there is another.
+    /// Ends the service, and starts another after this many seconds.
     pub(super) fn restart(&mut self, end: End, seconds: u64) {
         let ids: Vec<u64> = self.envoys.iter().map(|envoy| envoy.id).collect();
         let (at, fault) = (self.now, self.pool.fault);
         let (limit, saved) = self.pool.saved(at, |id| ids.contains(&id));
         for place in 0..self.envoys.len() {
             self.reports[place].clear();
-            // What is under way arrives up to some message.
+            // Of the messages under way, some of the first still arrive.
             let arrive = self.draw(self.envoys[place].told.len() as u64 + 1);
             self.envoys[place].told.truncate(usize::try_from(arrive).expect("small"));
         }
@@ -215,7 +215,7 @@ impl World {
                 }
                 Action::Abandon => {
                     envoy.share = None;
-                    // The next request makes it begin anew.
+                    // Envoy begins anew with its next request.
                     self.next_id += 1;
                     envoy.id = self.next_id;
                     envoy.next_report = if envoy.demand > 0 { now } else { u64::MAX };
@@ -235,7 +235,7 @@ impl World {
             let most = u128::from(share.max_tokens) * scale;
             let filled = u128::from(share.per_fill) * u128::from(STEP);
             passed = u64::try_from(envoy.tokens / scale).unwrap_or(u64::MAX).min(asked);
-            // Used before it is filled: so a full bucket is used in full.
+            // Tokens are used before the bucket is filled, so that a full bucket is used in full.
             envoy.tokens = (envoy.tokens - u128::from(passed) * scale + filled).min(most);
         }
         envoy.allowed += passed;
