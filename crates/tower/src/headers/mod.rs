@@ -1,6 +1,6 @@
 //! Rate limit headers: which there are, how they are written, and how they are read.
 //!
-//! All styles stand in one table (`style.rs`); the README of this crate has the lines of each.
+//! All styles stand in one table (`style.rs`); `docs/headers.md` has the lines of each.
 
 mod advice;
 mod figure;
