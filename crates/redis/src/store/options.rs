@@ -55,8 +55,8 @@ impl fmt::Debug for StoreOptions {
 
 impl StoreOptions {
     /// How long callers wait for a store at most, unless told otherwise: 10 ms, half of what Envoy waits for a
-    /// rate limit service by default, so that the answer is there in time. The README of this crate has what
-    /// was measured.
+    /// rate limit service by default, so that the answer is there in time. `docs/speed.md` has what was
+    /// measured.
     ///
     /// ```
     /// assert_eq!(tollgate_redis::StoreOptions::DEADLINE.as_millis(), 10);
