@@ -2,8 +2,8 @@
 #![doc = include_str!("../README.md")]
 //!
 //! # The code
-//! Each subcommand is a module with its own arguments. It fails with a `Failure` whose text says what would have been
-//! right. Without the feature `serve` the commands `serve` and `rules` print how to get them.
+//! Each subcommand is a module with its own arguments. It fails with a `Failure` whose text says what would be
+//! accepted. Without the feature `serve` the commands `serve` and `rules` print how to get them.
 
 mod check;
 mod delays;
