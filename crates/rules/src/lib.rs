@@ -223,61 +223,44 @@
 //!
 //! # What differs from envoyproxy/ratelimit
 //!
-//! * IPv6 clients count by their [/64](#addresses).
-//! * A denied request is charged nowhere. With [`Settings::compat`] each descriptor is decided on its own instead, and a
-//!   denied one is charged as well.
-//! * Key and value are never joined: `a_b` with `c` and `a` with `b_c` are different.
-//! * Series of metrics for values of requests (`detailed_metric`, `value_to_metric`) are bounded: see [`Series`].
-//! * [`value: 10.0.0.0/8`](#values) is refused.
-//! * A request that has to wait for its turn is denied over Envoy's protocol, because Envoy cannot wait.
-//! * At most 2,248,262,313 requests per second can be counted exactly. A higher limit counts that many, and the load
-//!   says so ([`RuleSet::lowered`]). A limit that comes with a request is lowered alike, and its answer has the lower
-//!   number. With an algorithm other than a fixed window such a rate is refused.
-//! * Duplicate keys in one map are refused, and so is a second document in one file.
+//! [From envoyproxy/ratelimit](https://github.com/tollgate-rs/tollgate/blob/main/docs/from-envoy.md#what-differs) has the list. The most important: a denied request is charged
+//! nowhere, and IPv6 clients count by their [/64](#addresses). With [`Settings::compat`] each descriptor is decided on its own,
+//! a denied one is charged as well, and values are counted as they are. [`RuleSet::lowered`] names the limits that are too high
+//! to be counted exactly.
 //!
 //! # Values in metrics
 //!
-//! The counts of a rule ([`Rule::counts`]) are those of all its clients. Two keys ask for counts by the values of requests:
-//!
-//! * `detailed_metric: true` at a rule counts its hits also by the keys and values at all its levels ([`Rule::series`]).
-//! * `value_to_metric: true` at a descriptor counts by the value of this level, also for rules below it that do not set
-//!   `detailed_metric`.
-//!
-//! A value that all share (`share_threshold`) stays the pattern. Names are those of envoyproxy/ratelimit. They may contain
-//! text that clients sent. There are at most [`Settings::max_series`] of them, the first to come, of 256 bytes; other hits are
-//! counted as `other`.
+//! The counts of a rule ([`Rule::counts`]) are those of all its clients. `detailed_metric: true` and `value_to_metric: true` also
+//! count [by the values of requests](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/metrics.md#values-in-metrics): see [`Rule::series`], and
+//! [`Settings::max_series`] for the bound.
 //!
 //! # Reloading
 //!
-//! [`Retriever`] reads again when a [`RuleSource`] signals a change, and every 30 s. If one file is bad, all of the last good
-//! rules stay. Rules can come from anywhere: implement [`RuleSource`]. (`tollgate-service` has one for a hash in Redis.)
+//! [`Retriever`] reads again when a [`RuleSource`] signals a change, and every 30 s. Rules can come from anywhere: implement
+//! [`RuleSource`]. (`tollgate-service` has one for a hash in Redis.)
 //!
-//! **A limit that changes** keeps what was spent, if the core can change its quota in place
-//! ([`tollgate::KeyedLimiter::set_quota`]). Otherwise it starts empty, and [`RuleSet::changes`] reports it. That is so
-//! after a change of `capacity`, `prefix_v4` or `prefix_v6`, of `on_full` to or from `deny`, of `mode`, `count_rejected`
-//! or `penalty`, or to a very different quota.
+//! * **A bad file** leaves all of the last good rules in force.
+//! * **A limit that changes** keeps what was spent, if the core can change its quota in place
+//!   ([`tollgate::KeyedLimiter::set_quota`]). Otherwise it starts empty, and [`RuleSet::changes`] reports it. That is so after a
+//!   change of `capacity`, `prefix_v4` or `prefix_v6`, of `on_full` to or from `deny`, of `mode`, `count_rejected` or
+//!   `penalty`, or to a very different quota.
+//! * **A limit whose rule is gone** lingers for [`Settings::linger_rules`], and the rule takes it again if it comes back (the
+//!   same domain, keys and values).
+//! * **A domain of which no rule is left** keeps its last good rules, unless [`Settings::allow_empty`] is set. An empty directory
+//!   therefore keeps all of them.
 //!
-//! **A limit whose rule is gone** lingers for [`Settings::linger_rules`], and the rule takes it again if it comes back (the
-//! same domain, keys and values). So a file that is half-written, or removed and written anew, restores no credit. Meanwhile
-//! the remaining rules decide.
-//!
-//! **A domain that had limits**, and of which no rule is left, keeps its last good rules, unless [`Settings::allow_empty`] is
-//! set. An empty directory therefore keeps all of them.
-//!
-//! **One loss remains.** A limit that is lowered and raised again counts at most the lower limit as spent, so a file whose
-//! last number is truncated restores the difference. Write a new file and rename it.
+//! So a file that is half-written, or removed and written anew, restores no credit, [with one
+//! exception](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/rules.md#reloading): the last number of a file may be truncated. Write a new file and
+//! rename it.
 //!
 //! # Memory
 //!
 //! A rule with a `capacity` has tables for so many clients. A rule whose values are all given has tables for one client.
-//! Every other rule has tables for 65,536 clients, times its `weight`, or for [`Settings::default_capacity`].
-//!
-//! If 65,536 for each would take more than half of [`Settings::max_table_bytes`], each of these rules has a share of that
-//! half, by its `weight`, for all its limits together, and [`RuleSet::narrowed`] says so. The other half is for tables that
-//! linger, and for later loads, of which each takes at most half of what is free.
-//!
-//! A rule that was there before keeps its size until new rules would have less than a quarter of their share. Then all of
-//! these rules begin anew, and [`RuleSet::changes`] lists them. This happens about once while the number of rules doubles.
+//! Every other rule has tables for 65,536 clients, times its `weight`, or for [`Settings::default_capacity`]. If these would take
+//! more than half of [`Settings::max_table_bytes`], each has [a share of that
+//! half](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/operating.md#memory), for all its limits together, and [`RuleSet::narrowed`] says so. A rule that
+//! was there before keeps its size. When new rules would have less than a quarter of their share, all of these rules begin anew,
+//! and [`RuleSet::changes`] lists them; this happens about once while the number of rules doubles.
 //!
 //! # Bounds
 //!
