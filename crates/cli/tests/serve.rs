@@ -167,7 +167,10 @@ fn every_metric_is_explained_to_operators() {
     for name in names {
         // Which names of counters end in, as the guide says at its head.
         let name = name.strip_suffix("_total").unwrap_or(name);
-        assert!(guide.contains(&format!("| `{name}`")), "docs/metrics.md of the service: what is {name}?");
+        assert!(
+            guide.contains(&format!("| `{name}`")),
+            "docs/metrics.md of the service: what is {name}?"
+        );
     }
 }
 
