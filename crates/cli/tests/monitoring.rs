@@ -2,10 +2,10 @@
 
 /// The dashboard and the alerts ask for metrics that there are.
 #[test]
-fn what_is_shown_and_alarmed_is_a_metric_of_the_guide() {
+fn what_is_shown_and_alarmed_is_a_metric_of_the_page() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let read = |file: &str| std::fs::read_to_string(format!("{root}/{file}")).expect(file);
-    let guide = read("docs/production.md");
+    let guide = read("crates/service/docs/metrics.md");
     let is_told = |name: &str| guide.contains(&format!("`{name}`"));
     for file in ["examples/monitoring/alerts.yaml", "examples/monitoring/grafana.json"] {
         let text = read(file);

@@ -158,12 +158,15 @@ fn every_metric_is_explained_to_operators() {
     let names = page.lines().filter_map(|line| line.strip_prefix("# HELP tollgate_"));
     let names: Vec<&str> = names.filter_map(|line| line.split(' ').next()).collect();
     assert!(names.len() >= 16, "{names:?}");
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/production.md");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../service/docs/metrics.md");
     let guide = std::fs::read_to_string(file).expect("the page is there");
     for name in names {
         // Which names of counters end in, as the guide says at its head.
         let name = name.strip_suffix("_total").unwrap_or(name);
-        assert!(guide.contains(&format!("| `{name}`")), "docs/production.md: what is {name}?");
+        assert!(
+            guide.contains(&format!("| `{name}`")),
+            "docs/metrics.md of the service: what is {name}?"
+        );
     }
 }
 

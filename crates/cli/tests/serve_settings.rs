@@ -111,7 +111,7 @@ fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
     assert_eq!(setting(&printed, "rules"), plane);
 }
 
-/// To look before a restart, as production.md says.
+/// To look before a restart, as the page of the settings says.
 #[test]
 fn what_is_printed_has_the_warnings_and_every_variable_that_is_honoured() {
     let environment = [

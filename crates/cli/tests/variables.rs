@@ -1,4 +1,4 @@
-//! Every variable of envoyproxy/ratelimit has a treatment, and the README of the service has a row for each.
+//! Every variable of envoyproxy/ratelimit has a treatment, and a page of the service has a row for each.
 
 #[allow(dead_code, reason = "here only the list is of use")]
 #[path = "../src/serve/variables.rs"]
@@ -46,11 +46,11 @@ fn every_variable_of_its_settings_is_in_the_table_once() {
 }
 
 #[test]
-fn the_readme_says_of_each_variable_what_becomes_of_it() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../service/README.md");
-    let readme = std::fs::read_to_string(file).expect("the README of the service");
+fn the_page_says_of_each_variable_what_becomes_of_it() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../service/docs/variables.md");
+    let page = std::fs::read_to_string(file).expect("the page of the variables");
     let begin = "| Variable | | |\n|---|---|---|\n";
-    let (_, table) = readme.split_once(begin).expect("the table");
+    let (_, table) = page.split_once(begin).expect("the table");
     let (table, _) = table.split_once("\n\n").expect("its end");
     let rows = VARIABLES.map(|(name, fate, _)| {
         let (what, why) = match fate {
@@ -62,5 +62,5 @@ fn the_readme_says_of_each_variable_what_becomes_of_it() {
         format!("| `{name}` | {what} | {why} |")
     });
     let expected = rows.join("\n");
-    assert!(table == expected, "the table in the README should be\n{expected}");
+    assert!(table == expected, "the table of the page should be\n{expected}");
 }

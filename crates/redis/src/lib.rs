@@ -7,6 +7,7 @@ mod decision;
 mod envoyproxy;
 mod error;
 mod fallback;
+pub mod guide;
 mod hash_slot;
 mod headroom;
 mod inner;

@@ -1,12 +1,9 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 //! A rate limit service: the rules of [`tollgate_rules`], for Envoy over gRPC and for any client over HTTP.
 //!
-//! | Where | What |
-//! |---|---|
-//! | gRPC, 8081 | `envoy.service.ratelimit.v3.RateLimitService`, `envoy.service.rate_limit_quota.v3.RateLimitQuotaService`, health (`ratelimit`), reflection |
-//! | HTTP, 8080 | `POST /json` (Envoy's protocol as JSON), `POST /v1/check`, `GET /v1/peek`, `/v1/auth` for proxies, `/healthcheck`, `/metrics`, a status page at `/` |
-//! | Redis' protocol, if [`Options::resp`] is set | `CL.THROTTLE`, `THROTTLE`, `TOLLGATE.CHECK`, `TOLLGATE.PEEK` |
-//! | HTTP, 6070, loopback | `POST /v1/reset`, `POST /v1/headroom`, `/rlconfig`, `/metrics`, the status page |
+//! It also answers clients of Redis' protocol if [`Options::resp`] is set, and an admin at an address of its own. [The
+//! README](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/README.md) has the routes, and shows requests
+//! with their answers.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
@@ -23,99 +20,32 @@
 //! # }).unwrap();
 //! ```
 //!
-//! # Answers
-//! * Empty and too large requests are refused with INVALID_ARGUMENT, and 400 over HTTP; without rules the answer is
-//!   UNAVAILABLE, and 503 (400 under `/json`, as in envoyproxy/ratelimit). Never UNKNOWN, which Envoy lets pass.
-//! * `duration_until_reset` is in whole seconds, rounded up: Envoy ignores fractions.
-//! * `is_negative_hits` gives back what was charged, and never more; its answer is always OK.
-//! * A window that is not one of Envoy's units is answered with the unit UNKNOWN.
-//! * `/v1/auth` decides for a proxy: its descriptors are what `forward_auth` of the rules makes of the headers. A request
-//!   to which none of these applies passes, and is counted.
-//! * `/v1/check`, `/v1/peek` and `/v1/auth` carry the headers of [`Options::headers`] for the limit that denies, or has the least left.
-//! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`AnswerParts`] says so;
-//!   `quota`, `raw_body` and `request_headers_to_add` are not used.
+//! The pages of the repository explain what the service does. These are the items that configure it:
 //!
-//! # Redis' protocol
-//! Any Redis client may ask, and pipeline: all requests that a read finds are decided, and answered in one write.
-//! `CL.THROTTLE` and `THROTTLE` bring their limits along, and count by their key alone ([`tollgate_rules::Pace`]), in
-//! this process; with [`Options::global`] they are refused, since a limit of each process is none of all of them.
-//! `TOLLGATE.CHECK domain cost key value [key value ...]` asks the rules with one descriptor. A request that is not
-//! valid is answered with an error that names the argument and what would be accepted; bytes that are no request end
-//! the connection. [`RespOptions::password`] is asked for if it is set.
-//!
-//! # Rules
-//! From files, which are watched and also read again every 30 s; from a hash in Redis, which is polled: see
-//! [`RedisRules`]; or from a control plane that speaks xDS, which is told what is in force: see [`XdsRules`]. If rules cannot be read, or are refused, the last good rules stay in force; and so do those of a
-//! domain of which no rule is left, unless [`Settings::allow_empty`](tollgate_rules::Settings::allow_empty) is set. A
-//! directory that is missing or empty when the service starts is refused: [`StartError::Rules`].
-//!
-//! # The admin's address
-//! A request there is refused with 403 unless its `Host` is an IP address, `localhost` or one of
-//! [`Options::admin_hosts`], and its `Origin`, if it has one, is that of the service's own pages: no page of another
-//! site can make a browser read or reset limits, or report a headroom, neither directly nor through a name of its own.
-//!
-//! # TLS and unix sockets
-//! [`Options::grpc_tls`] and [`Options::http_tls`] name a certificate, its key, and the authority of clients'
-//! certificates if clients must have one. The files are read again when they change, every 10 s, and on
-//! [`Running::reload`]; bad ones leave the last good certificate in use. [`Options::grpc_socket`] and
-//! [`Options::http_socket`] are listened on in addition to the addresses.
-//!
-//! # Across many nodes
-//! With [`Options::global`] the limits are kept in Redis, and are shared by all services that use the same Redis: see
-//! [`Global`], and `tollgate-redis` for the bounds of each `accuracy`.
-//!
-//! # Over a restart
-//! With [`Options::state`] what was spent is written to a file when the service stops, and at intervals, and is restored
-//! at the start, as in a reload. A process that is killed loses what was spent since the last write. Limits that come
-//! with requests, and those of rules that are gone, are not in it; neither are receipts of reservations.
-//!
-//! # Metrics
-//! | `tollgate_` | Labels | |
+//! | About | Items | Page |
 //! |---|---|---|
-//! | `requests_total` | `protocol`, `outcome` | what came of requests: `allowed`, `over_limit`, or `refused` without a decision |
-//! | `decision_seconds` | `protocol` | a histogram, from a request that was read to its answer |
-//! | `rule_hits_total`, `rule_within_limit_total`, `rule_over_limit_total`, `rule_near_limit_total`, `rule_borrowed_total`, `rule_shadow_total` | `domain`, `rule` | units that a rule decided |
-//! | `rule_spilled_total`, `rule_full_denied_total`, `rule_full_allowed_total` | `domain`, `rule` | of those, units
-//! of clients without a cell |
-//! | `pool_headroom`, `pool_lent_total`, `pool_expired_total` | `domain` | pools, from which `mode: elastic` borrows |
-//! | `rule_clients`, `rule_capacity`, `rule_table_bytes` | `domain`, `rule` | its tables |
-//! | `table_bytes`, `config_load_success_total`, `config_load_error_total`, `config_refused` | | all rules |
-//! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |
-//! | `config_dropped_domains_total` | | those of them that were given up for want of memory |
-//! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
-//! | `state_written_total`, `state_errors_total`, `state_age_seconds` | | the file of [`Options::state`], if there is one |
-//! | `domain_not_found_total`, `descriptor_not_found_total`, `global_shadow_mode_total`, `auth_unmapped_total` | | requests that nothing could limit |
-//! | `own_limits_spilled_total`, `own_limits_full_denied_total` | | units of clients without a cell under limits that came with requests |
-//! | `own_limits_denied_costs_total` | | units of costs above 1 under limits that came with requests, denied and charged nowhere |
-//! | `connections`, `connections_max`, `connections_beyond_max_total`, `connections_timed_out_total` | | connections of all listeners |
-//! | `log_lines_lost_total` | | with [`Options::log`]: lines of the log that were lost |
-//! | `resp_connections`, `resp_connections_refused_total` | | connections of Redis' protocol |
-//! | `quota_streams`, `quota_buckets`, `quota_bytes` | | Envoys that are assigned quotas, their buckets, and the memory |
-//! | `quota_assignments_total`, `quota_abandoned_total`, `quota_refused_total` | | what they were told, and reports that were not answered |
-//! | `quota_reported_allowed_total`, `quota_reported_denied_total` | | requests that they reported |
-//! | `denials_logged_total`, `denials_suppressed_total` | | with [`Options::log_denials`]: lines, and those left out |
-//! | `spans_sent_total`, `spans_failed_total`, `spans_dropped_total` | | with [`Options::traces`]: what became of spans |
-//! | `statsd_sent_total`, `statsd_failed_total` | | with [`Options::statsd`]: datagrams |
+//! | answers | [`Options::headers`], [`AnswerParts`] | [requests and answers][answers] |
+//! | rules: files, a hash in Redis, a control plane | [`RedisRules`], [`XdsRules`], [`Settings::allow_empty`](tollgate_rules::Settings::allow_empty), [`StartError::Rules`] | [where rules come from][rules] |
+//! | Redis' protocol | [`Options::resp`], [`RespOptions::password`], [`tollgate_rules::Pace`] | [from Redis clients][resp] |
+//! | TLS, unix sockets, connections, the admin's address | [`Options::grpc_tls`], [`Options::http_tls`], [`Options::grpc_socket`], [`Options::http_socket`], [`Options::max_connections`], [`Options::admin_hosts`], [`Running::reload`] | [addresses, connections, and who may ask][listeners] |
+//! | limits that many nodes share | [`Options::global`], [`Global`] | [when Redis does not answer][operating]; `tollgate-redis` has the bounds of each `accuracy` |
+//! | restarts | [`Options::state`] | [over a restart][restart] |
+//! | metrics | [`MetricsNames`], [`Options::statsd`] | [metrics and health][metrics] |
+//! | single requests, through `tracing` and OTLP | [`Options::log_denials`], [`Options::traces`], [`Options::log`] | [log, traces and StatsD][logs] |
+//! | shares of a rule for Envoys that limit by themselves | | [quotas for Envoy][quotas] |
 //!
-//! With [`MetricsNames::Envoyproxy`] there are also the names of envoyproxy/ratelimit's mapping to Prometheus.
+//! If rules cannot be read, or are refused, the last good rules stay in force. No request waits for a line of the log or
+//! for a span. Labels of metrics come from rules, never from requests, except in series that a rule asks for.
 //!
-//! # Single requests
-//! With [`Options::log_denials`] denials are logged through `tracing`, with their descriptors; with [`Options::traces`]
-//! requests that are sampled are spans, sent to a collector over OTLP. Neither delays a request, or grows: what finds no
-//! room is counted. [`Options::statsd`] sends the metrics to a server of StatsD.
-//!
-//! # Quotas
-//! Envoys with the filter `rate_limit_quota` limit by themselves, and are assigned shares of a rule: over any time t at
-//! most t times its rate, and its burst, of which README.md has the terms. With [`Options::global`] they are refused.
-//!
-//! # Bounds
-//! A message or body has at most 256 KiB, a connection 1,024 streams; headers must arrive within 5 s, and so must a
-//! handshake. Over Redis' protocol a request has at most 128 words and 72 KiB; 16 KiB of answers wait at most, for a
-//! client that takes them within 5 s; an idle connection is closed after 300 s, and at most 10,000 are open. Of all
-//! listeners together [`Options::max_connections`] may be open; one of gRPC or Redis' protocol whose first request does not
-//! come within 30 s is closed, and one of HTTP that neither sends nor takes anything for 30 to 60 s. The rules'
-//! settings bound the content of a request. Labels of metrics come from rules, never from
-//! requests.
+//! [answers]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/answers.md
+//! [rules]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/rules.md
+//! [resp]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/redis-clients.md
+//! [listeners]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/listeners.md
+//! [operating]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/operating.md
+//! [restart]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/restart.md
+//! [metrics]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/metrics.md
+//! [logs]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/logs-and-traces.md
+//! [quotas]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/quotas.md
 
 mod apart;
 mod clock_watch;

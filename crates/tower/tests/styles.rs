@@ -1,4 +1,4 @@
-//! Every style of headers: what the layer writes is what a client reads, and the README shows the lines.
+//! Every style of headers: what the layer writes is what a client reads, and a page shows the lines.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -92,8 +92,8 @@ fn lines(style: &HeaderStyle) -> String {
 }
 
 #[test]
-fn the_readme_shows_the_lines_of_every_style() {
-    let readme = include_str!("../README.md");
+fn the_page_shows_the_lines_of_every_style() {
+    let page = include_str!("../docs/headers.md");
     for style in styles() {
         let own = [style.to_string()];
         let words: Vec<String> = match style.words() {
@@ -105,7 +105,7 @@ fn the_readme_shows_the_lines_of_every_style() {
         if style.words().is_empty() && style.to_string() != OWN[3] {
             continue;
         }
-        assert!(readme.lines().any(|line| line == row), "not in the README:\n{row}");
+        assert!(page.lines().any(|line| line == row), "not on the page:\n{row}");
     }
 }
 

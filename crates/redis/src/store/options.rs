@@ -55,7 +55,7 @@ impl fmt::Debug for StoreOptions {
 
 impl StoreOptions {
     /// The default of the maximum time that callers wait for a store: 10 ms, half of the time that Envoy by default
-    /// waits for a rate limit service, so that the answer is there in time. The README of this crate has measurements.
+    /// waits for a rate limit service, so that the answer is there in time. `docs/speed.md` has measurements.
     ///
     /// ```
     /// assert_eq!(tollgate_redis::StoreOptions::DEADLINE.as_millis(), 10);

@@ -1,6 +1,6 @@
 //! Rate limit headers: their styles, and how they are written and read.
 //!
-//! All styles are in one table (`style.rs`); the README of this crate shows the lines of each.
+//! All styles are in one table (`style.rs`); `docs/headers.md` shows the lines of each.
 
 mod advice;
 mod figure;
