@@ -32,8 +32,8 @@ struct Layer<'a> {
     decide: Decide<'a>,
 }
 
-const ONE_UNIT: &str = "A line of a log, or a time, is a request of one unit.";
-const ONE_POLICY: &str = "Its policies are compared: each decides all requests by itself.";
+const ONE_UNIT: &str = "It reads requests of one unit: each is a line of a log, or a time.";
+const ONE_POLICY: &str = "It compares policies: each of them decides all requests by itself.";
 const NO_TURN: &str = "The script keeps no queue, and a rule that has one is refused over Redis.";
 
 /// Where the script in Redis decides the table.
@@ -128,15 +128,16 @@ struct Page {
 const HEAD: &str = "\
 # The textbooks' examples, at every layer
 
-Requests at these times are admitted (A) and denied (D) in this order, wherever they are decided: by a `Limiter`, a key
-of a `KeyedLimiter`, `tollgate replay`, `tollgate simulate`, the middleware of `tollgate-tower`, the rules, the service
-over HTTP on a clock that the test moves, and the script in Redis that decides in mode exact. A test makes this page
-(`crates/cli/tests/worked`) from the table that all of them read (`crates/oracle/src/worked.txt`), and fails where it
-differs; the script decides the table in `crates/redis/src/conformance/vectors.rs`, since only there it is told the time.
+Every layer admits (A) and denies (D) the requests of these times in this order. The layers are a `Limiter`, a key of a
+`KeyedLimiter`, `tollgate replay`, `tollgate simulate`, the middleware of `tollgate-tower`, the rules, the service over
+HTTP on a clock that the test moves, and the script in Redis that decides in mode exact. A test
+(`crates/cli/tests/worked`) makes this page from the table that all of them read (`crates/oracle/src/worked.txt`), and
+fails if the page differs. The script decides the table in `crates/redis/src/conformance/vectors.rs`, since only there a
+test can set its time.
 
 Times are minutes and seconds after an instant at which every aligned window begins. `*3` is three requests, `*3/0.1`
-three that are 0.1 s apart, `(8)` a cost of 8 units. `A97` is 97 times A. A letter beside a layer says why it has no such
-example.
+three that are 0.1 s apart, `(8)` a cost of 8 units. `A97` is 97 times A. A letter beside a layer gives the reason why
+it cannot decide the example.
 
 | | Policy | Requests | Decisions | Layers |
 |--:|---|---|---|---|
