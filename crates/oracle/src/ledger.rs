@@ -58,8 +58,10 @@ pub struct Ledger {
     rate: Rate,
     /// Everything is multiplied by this, so that there are no fractions: the periods of all quotas, and 2^tick.
     scale: BigInt,
-    /// The start of the quota, and what had come back by then, scaled.
-    since: (u64, BigInt),
+    /// The start of the quota.
+    since_ns: u64,
+    /// What had come back by then, scaled.
+    by_then: BigInt,
     /// The units that come back in a tick, summed over all quotas, scaled.
     ticks: BigInt,
     /// The units that come back in a nanosecond, once there are places in the future, scaled: those are rounded to
@@ -109,7 +111,8 @@ impl Ledger {
         Self {
             rate,
             scale,
-            since: (0, BigInt::ZERO),
+            since_ns: 0,
+            by_then: BigInt::ZERO,
             ticks,
             rounding: BigInt::ZERO,
             largest: 0,
@@ -208,7 +211,7 @@ impl Ledger {
         self.allowed *= &more;
         self.rounding *= &more;
         self.ticks = &self.ticks * &more + (&self.scale >> rate.tick);
-        self.since = (at_ns, by_then);
+        (self.since_ns, self.by_then) = (at_ns, by_then);
         self.rate = rate;
         self.largest = 0;
     }
@@ -216,9 +219,8 @@ impl Ledger {
     /// What has come back by `at_ns`, scaled.
     fn passed(&self, at_ns: u64) -> BigInt {
         let Rate { count, period_ns, .. } = self.rate;
-        let (since_ns, by_then) = &self.since;
-        let span = BigInt::from(at_ns) - since_ns;
-        by_then + span * count * &self.scale / period_ns
+        let span = BigInt::from(at_ns) - self.since_ns;
+        &self.by_then + span * count * &self.scale / period_ns
     }
 
     /// Whether every interval that contains `at_ns` keeps the bound.
