@@ -113,11 +113,11 @@ fn run_with(
 
 async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
     let listen = |kind| signal(kind).map_err(|error| Failure::Serve(error.to_string()));
-    let mut signals = [
-        listen(SignalKind::hangup())?,
-        listen(SignalKind::terminate())?,
-        listen(SignalKind::interrupt())?,
-    ];
+    let mut signals = Signals {
+        hangup: listen(SignalKind::hangup())?,
+        terminate: listen(SignalKind::terminate())?,
+        interrupt: listen(SignalKind::interrupt())?,
+    };
     let effective = &at_start.effective;
     let mut teller = Teller::new(at_start.effective.compat.value);
     let options = Options { log: Some(log.clone()), ..effective.options() };
@@ -134,11 +134,10 @@ async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
     // The start is a task of its own: it reads files and may wait for a disk, and the service must stay stoppable
     // meanwhile.
     let starting = tokio::spawn(start(options, move |refresh| teller.tell(refresh)));
-    let [_, terminate, interrupt] = &mut signals;
     let started = tokio::select! {
         started = starting => Some(started.map_err(|error| Failure::Serve(error.to_string()))?),
-        _ = terminate.recv() => None,
-        _ = interrupt.recv() => None,
+        _ = signals.terminate.recv() => None,
+        _ = signals.interrupt.recv() => None,
     };
     let Some(started) = started else {
         tracing::info!("stopped before it has started");
@@ -180,19 +179,22 @@ fn named(error: &StartError, effective: &Effective) -> String {
     source.map_or_else(|| error.to_string(), |source| format!("{source}: {error}"))
 }
 
-async fn until_stopped(
-    running: &Running,
-    at_start: &AtStart,
-    [hangup, terminate, interrupt]: &mut [Signal; 3],
-) {
+/// What the service is told by the system.
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+async fn until_stopped(running: &Running, at_start: &AtStart, signals: &mut Signals) {
     loop {
         tokio::select! {
-            _ = hangup.recv() => {
+            _ = signals.hangup.recv() => {
                 at_start.tell_reload();
                 running.reload();
             }
-            _ = terminate.recv() => return,
-            _ = interrupt.recv() => return,
+            _ = signals.terminate.recv() => return,
+            _ = signals.interrupt.recv() => return,
         }
     }
 }

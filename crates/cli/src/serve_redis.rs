@@ -78,14 +78,21 @@ fn on_error() -> impl TypedValueParser<Value = OnError> {
     words.try_map(|word| OnError::of_word(&word).ok_or("no such word"))
 }
 
+/// A flag that is given without another that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HalfGiven {
+    pub(crate) found: &'static str,
+    pub(crate) missing: &'static str,
+}
+
 impl RedisArgs {
-    /// The settings of the flags, on top of those of the variables; `prefix` comes from a variable. The error names a
-    /// flag that is given without another one that it needs.
+    /// The settings of the flags, on top of those of the variables, of which `prefix` is one; or a flag that lacks
+    /// another.
     pub(crate) fn global(
         &self,
         variables: Option<Global>,
         prefix: Option<&str>,
-    ) -> Result<Option<Global>, (&'static str, &'static str)> {
+    ) -> Result<Option<Global>, HalfGiven> {
         let base = match (&self.redis, variables) {
             (Some(address), Some(global)) => Some(Global { address: address.clone(), ..global }),
             (Some(address), None) => Some(Global::new(address)),
@@ -103,7 +110,10 @@ impl RedisArgs {
                 (self.redis_tls_key.is_some(), KEY),
             ];
             let given = given.iter().find(|(given, _)| *given);
-            return given.map_or(Ok(None), |(_, name)| Err((*name, "--redis")));
+            return match given {
+                Some((_, found)) => Err(HalfGiven { found, missing: "--redis" }),
+                None => Ok(None),
+            };
         };
         // Under our own prefix there are then no limits, only the key that shows whether the store works.
         let given = self.redis_prefix.as_deref().or(prefix);
@@ -125,8 +135,8 @@ impl RedisArgs {
             address: global.address,
         };
         match (&global.certificate, &global.key) {
-            (Some(_), None) => Err((CERTIFICATE, KEY)),
-            (None, Some(_)) => Err((KEY, CERTIFICATE)),
+            (Some(_), None) => Err(HalfGiven { found: CERTIFICATE, missing: KEY }),
+            (None, Some(_)) => Err(HalfGiven { found: KEY, missing: CERTIFICATE }),
             _ => Ok(Some(global)),
         }
     }

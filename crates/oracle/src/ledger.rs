@@ -59,8 +59,10 @@ pub struct Ledger {
     /// The factor by which all numbers are multiplied, so that there are no fractions: the product of the periods and
     /// of 2^tick of all quotas.
     scale: BigInt,
-    /// The start of the quota, and the units that had come back by then, scaled.
-    since: (u64, BigInt),
+    /// The start of the quota.
+    since_ns: u64,
+    /// What had come back by then, scaled.
+    by_then: BigInt,
     /// The units that come back in a tick, summed over all quotas, scaled.
     ticks: BigInt,
     /// The units that come back in a nanosecond, scaled, once there are places in the future: their times are rounded
@@ -110,7 +112,8 @@ impl Ledger {
         Self {
             rate,
             scale,
-            since: (0, BigInt::ZERO),
+            since_ns: 0,
+            by_then: BigInt::ZERO,
             ticks,
             rounding: BigInt::ZERO,
             largest: 0,
@@ -209,7 +212,7 @@ impl Ledger {
         self.allowed *= &more;
         self.rounding *= &more;
         self.ticks = &self.ticks * &more + (&self.scale >> rate.tick);
-        self.since = (at_ns, by_then);
+        (self.since_ns, self.by_then) = (at_ns, by_then);
         self.rate = rate;
         self.largest = 0;
     }
@@ -217,9 +220,8 @@ impl Ledger {
     /// The units that have come back by `at_ns`, scaled.
     fn passed(&self, at_ns: u64) -> BigInt {
         let Rate { count, period_ns, .. } = self.rate;
-        let (since_ns, by_then) = &self.since;
-        let span = BigInt::from(at_ns) - since_ns;
-        by_then + span * count * &self.scale / period_ns
+        let span = BigInt::from(at_ns) - self.since_ns;
+        &self.by_then + span * count * &self.scale / period_ns
     }
 
     /// Whether every interval that contains `at_ns` keeps the bound.

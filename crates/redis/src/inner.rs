@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tollgate::Told;
 
+use crate::counted::cell::{CallTimes, Era};
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::hash_slot;
@@ -97,9 +98,15 @@ impl Inner {
         let asked_ns = self.now_ns();
         let reply = self.link(key).call(self.request(verb, key, units), due).await?;
         if let Some(counts) = &self.local.counts {
-            counts.learn((&self.plan, self.terms.era), key, &reply, [asked_ns, self.now_ns()]);
+            let times = CallTimes { asked_ns, replied_ns: self.now_ns() };
+            counts.learn(self.era(), key, &reply, times);
         }
         Ok(reply)
+    }
+
+    /// The policy of this limiter, among those that its limit has had.
+    pub(crate) fn era(&self) -> Era<'_> {
+        Era { plan: &self.plan, number: self.terms.era }
     }
 
     /// The state of this limit, in a reply about it alone.

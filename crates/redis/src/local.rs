@@ -152,8 +152,8 @@ mod tests {
         assert!(set.spend(b"key", 1, 0, era).is_none());
         let Spend::Ask(want) = take(&local, new, 5) else { panic!("it asks") };
         assert_eq!((want.want, want.least), (5, 5));
-        let [(units, stamp), _] = set.look(b"key", |holding| holding.take_expired()).unwrap();
-        assert_eq!((units, stamp.at, stamp.era), (10, 7, 0));
+        let [ended, _] = set.look(b"key", |holding| holding.take_expired()).unwrap();
+        assert_eq!((ended.units, ended.stamp.at, ended.stamp.era), (10, 7, 0));
         assert_eq!(local.plan_of(0), Some(settings("100/h").plan().unwrap()));
         assert_eq!(local.plan_of(1), Some(settings("110/h").plan().unwrap()));
         // A caller that still has the old policy also asks before it spends units of the new one.

@@ -125,7 +125,7 @@ impl RedisLimiter {
         });
         let (decision, wait, place) = match found {
             Ok((decision, wait, left)) => (decision, wait, Place::Stored { left }),
-            Err(fault) => without_store(inner, key, Units::exactly(units), (wait, fault)),
+            Err(fault) => without_store(inner, key, Units::exactly(units), wait, fault),
         };
         inner.counters().decision(decision.source(), decision.is_allowed());
         let fault = decision.fault();
@@ -264,7 +264,8 @@ fn without_store(
     inner: &Inner,
     key: &[u8],
     units: Units,
-    (wait, fault): (Wait, Fault),
+    wait: Wait,
+    fault: Fault,
 ) -> (RedisDecision, Duration, Place) {
     if inner.on_error != OnError::Local {
         return (inner.fall_back(key, units, fault), Duration::ZERO, Place::Ruled);

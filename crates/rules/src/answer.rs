@@ -110,8 +110,14 @@ pub struct Status {
     pub no_cell: Option<NoCell>,
     /// Whether the store that keeps the limit did not answer, so that the rule's `on_error` decided.
     pub is_without_store: bool,
-    /// Indices of the rule, and of the limit in it.
-    pub(crate) rule: Option<(usize, usize)>,
+    pub(crate) place: Option<LimitPlace>,
+}
+
+/// Which limit decided: the indices of its rule, and of the limit in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LimitPlace {
+    pub(crate) rule: usize,
+    pub(crate) limit: usize,
 }
 
 /// A limit as answers describe it.
@@ -149,7 +155,7 @@ impl Status {
         is_first_denied_cost: false,
         no_cell: None,
         is_without_store: false,
-        rule: None,
+        place: None,
     };
 
     /// The reason for a decision that does not follow from the client's own requests alone: the [word](NoCell::reason)
@@ -226,7 +232,7 @@ impl Answer {
     #[must_use]
     pub fn is_unmatched(&self, descriptor: usize) -> bool {
         let status = self.statuses.get(descriptor);
-        status.is_some_and(|status| status.rule.is_none() && status.limit.is_none())
+        status.is_some_and(|status| status.place.is_none() && status.limit.is_none())
     }
 
     /// The rule that decided about a descriptor; descriptors count from 0.
@@ -251,13 +257,13 @@ impl Answer {
     /// ```
     #[must_use]
     pub fn rule_index(&self, descriptor: usize) -> Option<usize> {
-        self.statuses.get(descriptor)?.rule.map(|(rule, _)| rule)
+        self.statuses.get(descriptor)?.place.map(|place| place.rule)
     }
 
     /// The name of the limit that decided about a descriptor.
     #[must_use]
     pub fn limit_name(&self, descriptor: usize) -> Option<&str> {
-        let (_, limit) = self.statuses.get(descriptor)?.rule?;
+        let limit = self.statuses.get(descriptor)?.place?.limit;
         let rule = self.rule(descriptor)?;
         rule.limits().get(limit).map_or(rule.name(), |limit| limit.name())
     }

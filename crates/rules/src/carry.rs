@@ -71,10 +71,15 @@ pub struct LimitChange {
 
 impl LimitChange {
     /// The change of a domain's pool that another one has replaced.
-    pub(crate) fn of_pool(domain: &str, quotas: [Quota; 2]) -> Self {
-        let [before, now] = quotas.map(Policy::from);
-        let (domain, path, lost) = (domain.into(), "(pool)".into(), Some(Loss::Pool));
-        Self { domain, path, before, now, lost, resumes: false }
+    pub(crate) fn of_pool(domain: &str, before: Quota, now: Quota) -> Self {
+        Self {
+            domain: domain.into(),
+            path: "(pool)".into(),
+            before: before.into(),
+            now: now.into(),
+            lost: Some(Loss::Pool),
+            resumes: false,
+        }
     }
 
     /// The domain of the rule.

@@ -64,7 +64,7 @@ pub(crate) fn compile(
         is_elsewhere: vet.is_some(),
     };
     errors.extend(compiler.add_pools(&files));
-    for (text, file) in files {
+    for ReadText { text, file } in files {
         errors.extend(compiler.add_file(text, file).err());
     }
     if let Some(vet) = vet.filter(|_| errors.is_empty()) {
@@ -88,11 +88,18 @@ struct Compiler<'a> {
     /// The file and position of every descriptor, to report duplicates.
     places: HashMap<RuleId, (String, Position)>,
     domain_files: HashMap<String, String>,
-    /// Tables that will continue under another quota, and the file and position of that quota.
-    requotas: Vec<(CarriedTable, String, Position)>,
+    /// Tables that will continue under another quota.
+    requotas: Vec<Requota>,
     expressions: Expressions,
     /// Whether counts are kept elsewhere, and not in the tables.
     is_elsewhere: bool,
+}
+
+/// A table that will continue under another quota, and where that quota stands.
+struct Requota {
+    kept: CarriedTable,
+    file: String,
+    at: Position,
 }
 
 /// The previous limit and table of a limit.
@@ -108,7 +115,7 @@ impl Compiler<'_> {
     /// headroom. Returns an error for each second pool of a domain.
     fn add_pools(&mut self, files: &[ReadText<'_>]) -> Vec<RuleError> {
         let mut errors = Vec::new();
-        for (text, file) in files {
+        for ReadText { text, file } in files {
             let Some(PoolText { at, quota, .. }) = file.pool else { continue };
             let domain = file.domain.as_str();
             let before = self.before.rules.and_then(|rules| rules.pools.get(domain));
@@ -123,7 +130,7 @@ impl Compiler<'_> {
                 _ => Arc::new(DomainPool::new(domain, quota, self.clock)),
             };
             if let Some(before) = before.filter(|before| before.quota() != quota) {
-                self.set.changes.push(LimitChange::of_pool(domain, [before.quota(), quota]));
+                self.set.changes.push(LimitChange::of_pool(domain, before.quota(), quota));
             }
             self.set.pools.insert(domain.into(), pool);
         }
@@ -205,7 +212,7 @@ impl Compiler<'_> {
 
     fn add_rule(&mut self, spec: RuleSpec, place: &CompilerPlace<'_>) -> Result<usize, RuleError> {
         let parts: Box<[KeyPart]> = place.id.steps.iter().map(|step| step.part).collect();
-        let (capacity, _) = self.sizes.of(&place.id);
+        let capacity = self.sizes.of(&place.id).clients;
         let counts = self.before.rules.and_then(|before| before.counters.get(&place.id));
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
@@ -274,16 +281,16 @@ impl Compiler<'_> {
                         let same = before.iter().find(|kept| kept.place == own);
                         let lost = match same {
                             None => Some(Loss::Elsewhere { window: limit.window }),
-                            Some(kept) => Loss::of_log([kept.policy, policy]),
+                            Some(kept) => Loss::of_log(kept.policy, policy),
                         };
                         let before = same.or(paired).map(|kept| kept.policy);
                         self.note(&PreviousLimit { before, lost, table: None }, policy, place);
                     } else {
                         self.note(&found, policy, place);
                     }
-                    let mut table = self.table(found.table, policy, shape, (place, limit.at))?;
+                    let mut table = self.table(found.table, policy, shape, place, limit.at)?;
                     table.place.clone_from(&own);
-                    table.sized_by = self.sizes.of(&place.id).1;
+                    table.sized_by = self.sizes.of(&place.id).sized_by;
                     kept.push(table.clone());
                     let has_queue = policy.at_limit().queue.is_some();
                     let (table, zone) = (table.table, limit.zone);
@@ -351,7 +358,8 @@ impl Compiler<'_> {
         found: Option<CarriedTable>,
         policy: Policy,
         shape: TableShape,
-        (place, at): (&CompilerPlace<'_>, Position),
+        place: &CompilerPlace<'_>,
+        at: Position,
     ) -> Result<CarriedTable, RuleError> {
         let refused = |error| {
             let (policy, error) = (policy.to_string(), Box::new(error));
@@ -374,7 +382,8 @@ impl Compiler<'_> {
         if let Some(found) = found {
             let kept = found.under(policy);
             if found.policy != policy {
-                self.requotas.push((kept.clone(), place.file.to_owned(), at));
+                let (kept, file) = (kept.clone(), place.file.to_owned());
+                self.requotas.push(Requota { kept, file, at });
             }
             return Ok(kept);
         }
@@ -386,7 +395,7 @@ impl Compiler<'_> {
     /// Changes the quotas of the tables that are kept. Loads are sequential and each change has been tried, so the core
     /// refuses none. If it did, the load would be refused, and quotas that were changed before would stay changed.
     fn put_in_force(&self) -> Result<(), RuleError> {
-        for (kept, file, at) in &self.requotas {
+        for Requota { kept, file, at } in &self.requotas {
             kept.put_in_force().map_err(|error| RuleError {
                 file: file.clone(),
                 at: Some(*at),

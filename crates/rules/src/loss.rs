@@ -46,9 +46,9 @@ pub enum Loss {
 
 impl Loss {
     /// The loss of a limit that is kept elsewhere, if one of the two policies is a sliding log.
-    pub(crate) fn of_log(policies: [Policy; 2]) -> Option<Self> {
-        let [before, now] = policies.map(|policy| policy.algorithm() == Algorithm::SlidingLog);
-        (before != now).then_some(Self::Log)
+    pub(crate) fn of_log(before: Policy, now: Policy) -> Option<Self> {
+        let is_log = |policy: Policy| policy.algorithm() == Algorithm::SlidingLog;
+        (is_log(before) != is_log(now)).then_some(Self::Log)
     }
 }
 

@@ -61,6 +61,14 @@ pub(crate) struct Loan {
     pool: Arc<DomainPool>,
 }
 
+/// What a limit answers to a peek, with the pool that it may borrow from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peeked {
+    pub(crate) decision: Decision,
+    /// Whether the pool would lend the units.
+    pub(crate) is_borrowed: bool,
+}
+
 impl DomainPool {
     /// The longest time that a report counts.
     pub const LONGEST: Duration = Duration::from_secs(3_600);
@@ -179,20 +187,15 @@ impl DomainPool {
         Ok((own, is_lent.then(|| Loan { own, loan, pool: Arc::clone(self) })))
     }
 
-    /// The answer that [`check`](DomainPool::check) would give, and whether the pool would lend the units.
-    pub(crate) fn peek(
-        &self,
-        own: Entry<'_>,
-        cost: u64,
-        at: Option<Timestamp>,
-    ) -> (Decision, bool) {
-        let mut is_lent = false;
+    /// What [`check`](DomainPool::check) would answer.
+    pub(crate) fn peek(&self, own: Entry<'_>, cost: u64, at: Option<Timestamp>) -> Peeked {
+        let mut is_borrowed = false;
         let decision = own.peek_or(cost, |denial, _| {
             let now = at.unwrap_or_else(|| self.pool.now());
-            is_lent = self.is_live(now) && self.pool.would_lend(denial, Some(now));
-            is_lent
+            is_borrowed = self.is_live(now) && self.pool.would_lend(denial, Some(now));
+            is_borrowed
         });
-        (decision, is_lent)
+        Peeked { decision, is_borrowed }
     }
 }
 

@@ -173,7 +173,10 @@ fn wait(signals: &Receiver<()>, timing: Timing) -> bool {
 }
 
 /// The texts or the error of a reading, and the errors for which the texts were refused.
-type Reading = (Result<Vec<RuleText>, RuleError>, Vec<RuleError>);
+struct Reading {
+    texts: Result<Vec<RuleText>, RuleError>,
+    errors: Vec<RuleError>,
+}
 
 /// Reads, compares, loads.
 struct Loader<S> {
@@ -191,9 +194,9 @@ impl<S: RuleSource> Loader<S> {
         let read = self.source.read();
         // Each load also drops tables whose time is over; this call is for times without a load.
         self.cache.loading().lingering.expire(self.cache.clock().now());
-        if let Some((last, errors)) = self.last.as_ref().filter(|(last, _)| *last == read) {
-            if last.is_ok() {
-                self.source.loaded(errors);
+        if let Some(last) = self.last.as_ref().filter(|last| last.texts == read) {
+            if read.is_ok() {
+                self.source.loaded(&last.errors);
             }
             return Refresh::Unchanged;
         }
@@ -207,7 +210,7 @@ impl<S: RuleSource> Loader<S> {
         if read.is_ok() {
             self.source.loaded(&errors);
         }
-        self.last = Some((read, errors));
+        self.last = Some(Reading { texts: read, errors });
         outcome
     }
 }

@@ -133,7 +133,7 @@ impl LevelName {
     }
 
     /// The parts of its text.
-    fn text<'a>(&'a self, (key, value): DescriptorEntry<'a>) -> [&'a str; 3] {
+    fn text<'a>(&'a self, key: &'a str, value: &'a str) -> [&'a str; 3] {
         match self {
             Self::Fixed(name) => [name, "", ""],
             Self::Value if value.is_empty() => [key, "", ""],
@@ -176,7 +176,8 @@ impl SeriesTable {
     }
 
     fn find(&self, entries: &[DescriptorEntry<'_>]) -> Option<Arc<Series>> {
-        let levels = || self.names.iter().zip(entries).map(|(name, entry)| name.text(*entry));
+        let named = || self.names.iter().zip(entries);
+        let levels = || named().map(|(name, (key, value))| name.text(key, value));
         // Counts one dot too many: there is none after the last level.
         let bytes = levels().flatten().map(str::len).sum::<usize>() + self.names.len();
         if bytes > MAX_NAME_BYTES + 1 {

@@ -14,7 +14,10 @@ use crate::rule_set::RuleSet;
 use crate::source::RuleText;
 
 /// A file as parsed, with its text.
-pub(crate) type ReadText<'t> = (&'t RuleText, RuleFile);
+pub(crate) struct ReadText<'t> {
+    pub(crate) text: &'t RuleText,
+    pub(crate) file: RuleFile,
+}
 
 /// The files to compile.
 pub(crate) struct LoadedTexts<'t> {
@@ -35,7 +38,7 @@ pub(crate) fn read<'t>(
     if let Some(rules) = before {
         let mut emptied = emptied(rules, &read.files);
         emptied.retain(|domain| !dropped.iter().any(|dropped| **dropped == **domain));
-        read.files.retain(|(_, file)| !emptied.contains(file.domain.as_str()));
+        read.files.retain(|read| !emptied.contains(read.file.domain.as_str()));
         let kept = emptied.iter().filter_map(|domain| rules.texts.get(*domain)).flatten();
         kept.for_each(|text| read.add(text));
         read.errors.extend(too_large(&read.files));
@@ -48,7 +51,7 @@ pub(crate) fn read<'t>(
 impl<'t> LoadedTexts<'t> {
     fn add(&mut self, text: &'t RuleText) {
         match file::read(text.bytes()) {
-            Ok(file) => self.files.push((text, file)),
+            Ok(file) => self.files.push(ReadText { text, file }),
             Err(fault) => self.errors.push(fault.in_file(text.file())),
         }
     }
@@ -57,8 +60,8 @@ impl<'t> LoadedTexts<'t> {
 /// The lowered rates of all files, in the order of the files.
 pub(crate) fn lowered(files: &[ReadText<'_>]) -> Vec<Lowered> {
     let mut found = Vec::new();
-    for (text, read) in files {
-        read.each_lowered(&mut |at, rate| found.push(Lowered::new(text.file(), at, rate)));
+    for ReadText { text, file } in files {
+        file.each_lowered(&mut |at, rate| found.push(Lowered::new(text.file(), at, rate)));
     }
     found
 }
@@ -68,8 +71,9 @@ pub(crate) fn lowered(files: &[ReadText<'_>]) -> Vec<Lowered> {
 fn emptied<'r>(before: &'r RuleSet, files: &[ReadText<'_>]) -> BTreeSet<&'r str> {
     let have_rules: HashSet<&str> = files
         .iter()
-        .filter(|(_, file)| file.descriptors.iter().any(DescriptorText::has_rule))
-        .map(|(_, file)| file.domain.as_str())
+        .map(|read| &read.file)
+        .filter(|file| file.descriptors.iter().any(DescriptorText::has_rule))
+        .map(|file| file.domain.as_str())
         .collect();
     let had_limits = before.rules.iter().filter(|rule| !rule.is_unlimited());
     had_limits.map(Rule::domain).filter(|domain| !have_rules.contains(domain)).collect()
@@ -79,7 +83,11 @@ fn emptied<'r>(before: &'r RuleSet, files: &[ReadText<'_>]) -> BTreeSet<&'r str>
 /// change all the time must not add up.
 fn too_large(files: &[ReadText<'_>]) -> Option<RuleError> {
     let most = RuleText::MAX_BYTES_TOGETHER;
-    let bytes = files.iter().map(|(text, _)| text.bytes().len()).sum::<usize>();
-    let (last, _) = files.last().filter(|_| bytes > most)?;
-    Some(RuleError { file: last.file().to_owned(), at: None, problem: Problem::TooLarge { most } })
+    let bytes = files.iter().map(|read| read.text.bytes().len()).sum::<usize>();
+    let last = files.last().filter(|_| bytes > most)?;
+    Some(RuleError {
+        file: last.text.file().to_owned(),
+        at: None,
+        problem: Problem::TooLarge { most },
+    })
 }

@@ -138,7 +138,7 @@ impl Level {
         })
     }
 
-    fn step(&self, (key, value): DescriptorEntry<'_>) -> Option<&Node> {
+    fn step(&self, key: &str, value: &str) -> Option<&Node> {
         let of_key = self.keys.get(key);
         if let Some(node) = of_key.and_then(|of_key| of_key.values.get(value)) {
             return Some(node);
@@ -163,9 +163,9 @@ impl Level {
     /// The rule of a descriptor.
     pub(crate) fn find(&self, entries: &[DescriptorEntry<'_>]) -> Option<usize> {
         let (mut level, mut rule) = (self, None);
-        for entry in entries {
+        for (key, value) in entries {
             // If no rule is as deep as this descriptor, nothing matches: a limit further up does not apply to it.
-            let node = level.step(*entry)?;
+            let node = level.step(key, value)?;
             (level, rule) = (&node.below, node.rule);
         }
         rule

@@ -179,25 +179,27 @@ impl Lists {
 
     fn worst(&self, waiting: u64) -> Vec<WorstClient> {
         let missed = waiting.saturating_add(self.now.missed).saturating_add(self.before.missed);
-        let mut found: Vec<([u64; 2], &Entry)> = Vec::with_capacity(2 * ENTRIES);
+        let mut found: Vec<(HitBounds, &Entry)> = Vec::with_capacity(2 * ENTRIES);
         for entry in &self.now.entries {
             let before = self.before.find(entry.id);
-            found.push((entry.bounds(before.map_or([0, self.before.floor()], Entry::own)), entry));
+            let before = before.map_or_else(|| self.before.unlisted(), Entry::own);
+            found.push((entry.own().plus(before), entry));
         }
         for entry in &self.before.entries {
             if self.now.find(entry.id).is_none() {
-                found.push((entry.bounds([0, self.now.floor()]), entry));
+                found.push((entry.own().plus(self.now.unlisted()), entry));
             }
         }
         // Sorted by the certain hits first: a client that has just taken another's place has inherited that one's
         // count.
         found.sort_by(|(one, _), (other, _)| other.cmp(one));
         found.truncate(TOLD);
-        let told = |([at_least, at_most], entry): ([u64; 2], &Entry)| {
-            let at_most = at_most.saturating_add(missed);
-            WorstClient { client: entry.name(), at_least, at_most }
-        };
-        found.into_iter().map(told).collect()
+        let clients = found.into_iter().map(|(bounds, entry)| WorstClient {
+            client: entry.name(),
+            at_least: bounds.at_least,
+            at_most: bounds.at_most.saturating_add(missed),
+        });
+        clients.collect()
     }
 }
 
@@ -222,24 +224,34 @@ impl List {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
-    /// The most hits that a client may have without being in the list.
-    fn floor(&self) -> u64 {
+    /// The hits that a client may have had which is not in the list.
+    fn unlisted(&self) -> HitBounds {
         let is_full = self.entries.len() == ENTRIES;
         let least = self.entries.iter().map(|entry| entry.hits).min();
-        least.filter(|_| is_full).unwrap_or(0)
+        HitBounds { at_least: 0, at_most: least.filter(|_| is_full).unwrap_or(0) }
+    }
+}
+
+/// How many hits a client has had. Clients are compared by the hits that are certain first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct HitBounds {
+    at_least: u64,
+    at_most: u64,
+}
+
+impl HitBounds {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            at_least: self.at_least.saturating_add(other.at_least),
+            at_most: self.at_most.saturating_add(other.at_most),
+        }
     }
 }
 
 impl Entry {
-    /// The least and the most hits that it may have had.
-    fn own(&self) -> [u64; 2] {
-        [self.hits - self.others, self.hits]
-    }
-
-    /// The same together with the hits in the other list.
-    fn bounds(&self, others: [u64; 2]) -> [u64; 2] {
-        let [least, most] = self.own();
-        [least.saturating_add(others[0]), most.saturating_add(others[1])]
+    /// The hits that it may have had.
+    fn own(&self) -> HitBounds {
+        HitBounds { at_least: self.hits - self.others, at_most: self.hits }
     }
 
     fn name(&self) -> String {

@@ -37,9 +37,9 @@ impl Offline {
             .map_err(|errors| errors[0].to_string())?;
         let maker = DecisionMaker::new(cache).map_err(|error| error.to_string())?;
         let answers = AnswerParts { headers: true, metadata: true };
-        let answers = (answers, Headers::default(), ClientAddress::peer());
+        let (headers, address) = (Headers::default(), ClientAddress::peer());
         let names = MetricsNames::Envoyproxy;
-        Ok(Self { service: Service::new(maker, answers, names, None, None, clock) })
+        Ok(Self { service: Service::new(maker, answers, headers, address, names, clock) })
     }
 
     /// The answer to a request as gRPC decodes it.

@@ -37,9 +37,9 @@ impl RateLimitService for Rls {
     {
         let service = &*self.0;
         let observers = &service.observers;
-        let about = (request.metadata().as_ref(), request.extensions());
-        let mut call =
-            ServiceCall::begin(observers, Protocol::Grpc, Caller::of(observers, about, NAME));
+        let (headers, extensions) = (request.metadata().as_ref(), request.extensions());
+        let caller = Caller::of(observers, headers, extensions, NAME);
+        let mut call = ServiceCall::begin(observers, Protocol::Grpc, caller);
         if let Some(keeper) = &service.keeper {
             return Box::pin(async move {
                 let answer = service.decide_by(keeper, request.get_ref(), &mut call).await;

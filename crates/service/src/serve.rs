@@ -19,7 +19,7 @@ use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalError, GlobalLimits};
 use crate::grpc;
 use crate::http;
 use crate::listen::{
-    self, ConnectionAges, ConnectionPlaces, OfListeners, OfPlaces, Rereading, Threads,
+    self, BoundSocket, ConnectionAges, ConnectionPlaces, OfListeners, OfPlaces, Rereading, Threads,
     TooManyPlaces,
 };
 use crate::options::Options;
@@ -60,12 +60,17 @@ pub struct Running {
     pub metrics: Option<SocketAddr>,
 }
 
-/// The global limits, if there are any, and the cache of rules, which refuses rules that global limits cannot keep.
+/// The cache of rules, which refuses those that the global limits cannot take, if there are any.
+struct KeptRules {
+    keeper: Option<GlobalLimits>,
+    cache: RuleCache,
+}
+
 fn keep_rules(
     settings: &RulesSettings,
     clock: Clock,
     global: Option<&Global>,
-) -> Result<(Option<GlobalLimits>, RuleCache), StartError> {
+) -> Result<KeptRules, StartError> {
     let envoyproxy_stems = global.is_some_and(|global| global.envoyproxy.is_some());
     if envoyproxy_stems && !settings.compat {
         return Err(StartError::Global(GlobalError::NotCompat));
@@ -82,7 +87,7 @@ fn keep_rules(
         Some(keeper) => cache.vetted(keeper.vet()),
         None => cache,
     };
-    Ok((keeper, cache))
+    Ok(KeptRules { keeper, cache })
 }
 
 /// The cache into which a service with these options loads its rules: it refuses the rules that the service refuses.
@@ -104,8 +109,8 @@ fn keep_rules(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn rule_cache(options: Options) -> Result<Arc<RuleCache>, StartError> {
-    let (_, cache) = keep_rules(&options.settings, options.clock, options.global.as_ref())?;
-    Ok(Arc::new(cache))
+    let kept = keep_rules(&options.settings, options.clock, options.global.as_ref())?;
+    Ok(Arc::new(kept.cache))
 }
 
 /// Reads the rules, listens, and returns when requests are answered. `observe` is called with the result of each
@@ -135,18 +140,19 @@ pub async fn start(
         StartError::Connections { asked, most, descriptors }
     })?;
     let sockets = Sockets::bind(&options).await?;
-    let addresses = sockets.addresses;
+    let (http, grpc, admin) = (sockets.http_address, sockets.grpc_address, sockets.admin.address);
     let [resp, metrics] =
-        [&sockets.resp, &sockets.metrics].map(|at| at.as_ref().map(|(_, address)| *address));
-    let (keeper, cache) =
+        [&sockets.resp, &sockets.metrics].map(|at| at.as_ref().map(|bound| bound.address));
+    let KeptRules { keeper, cache } =
         keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?;
     find_files(&options.rules, options.settings.allow_empty)?;
-    let (state, cache, quotas) = restore(&options, cache).await?;
+    let RestoredState { state, cache, quotas } = restore(&options, cache).await?;
     let cache = Arc::new(cache);
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
-    let told = (options.answers, options.headers.clone(), options.trusted_proxies.client_address());
+    let (headers, address) = (options.headers.clone(), options.trusted_proxies.client_address());
     let (names, clock) = (options.metrics_names, options.clock.clone());
-    let mut service = Service::new(maker, told, names, keeper, state, clock);
+    let service = Service::new(maker, options.answers, headers, address, names, clock);
+    let mut service = service.kept(keeper, state);
     service.healthy_without_rules = options.healthy_without_rules;
     service.metrics.show(OfPlaces(Arc::clone(&places)));
     service.restore_quotas(quotas);
@@ -163,8 +169,7 @@ pub async fn start(
     let mut tasks = JoinSet::new();
     keep_time(&service, &shared.stopped, &mut tasks);
     let certificates = Arc::new(Rereading::default());
-    listen(&service, &health_service, &options, (sockets, &certificates), (&shared, &mut tasks))?;
-    let [http, grpc, admin] = addresses;
+    listen(&service, &health_service, &options, sockets, &certificates, &shared, &mut tasks)?;
     Ok(Running {
         reports,
         service,
@@ -184,18 +189,25 @@ pub async fn start(
 }
 
 /// Returns the keeper of the state, if there is one; the cache, with the restored state; and the saved quotas.
-async fn restore(
-    options: &Options,
+struct RestoredState {
+    state: Option<Arc<StateKeeper>>,
     cache: RuleCache,
-) -> Result<(Option<Arc<StateKeeper>>, RuleCache, Option<SavedQuotas>), StartError> {
-    let Some(file) = options.state.clone() else { return Ok((None, cache, None)) };
-    let (state, restored, quotas) = StateKeeper::open(file, cache).await?;
-    let cache = match restored {
+    quotas: Option<SavedQuotas>,
+}
+
+async fn restore(options: &Options, cache: RuleCache) -> Result<RestoredState, StartError> {
+    let Some(file) = options.state.clone() else {
+        return Ok(RestoredState { state: None, cache, quotas: None });
+    };
+    let opened = StateKeeper::open(file, cache).await?;
+    let cache = match opened.cache {
         Some(cache) => cache,
         // The thread that reads the file still has the other cache.
-        None => keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?.1,
+        None => {
+            keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?.cache
+        }
     };
-    Ok((Some(Arc::new(state)), cache, quotas))
+    Ok(RestoredState { state: Some(Arc::new(opened.keeper)), cache, quotas: opened.quotas })
 }
 
 /// Starts to accept connections.
@@ -203,8 +215,10 @@ fn listen(
     service: &Arc<Service>,
     health: &HealthServer<impl Health>,
     options: &Options,
-    (sockets, certificates): (Sockets, &Arc<Rereading>),
-    (shared, tasks): (&OfListeners, &mut JoinSet<()>),
+    sockets: Sockets,
+    certificates: &Arc<Rereading>,
+    shared: &OfListeners,
+    tasks: &mut JoinSet<()>,
 ) -> Result<(), StartError> {
     let (stopped, grace) = (&shared.stopped, options.grace);
     let reserved = grpc::reserved_router(health.clone());
@@ -224,17 +238,18 @@ fn listen(
         });
     }
     let routes = http::routes(service);
-    let admin = (sockets.admin, http::admin_routes(Arc::clone(service), &options.admin_hosts));
+    let admin =
+        (sockets.admin.socket, http::admin_routes(Arc::clone(service), &options.admin_hosts));
     let of_metrics =
-        sockets.metrics.map(|(socket, _)| (socket, http::metrics_routes(Arc::clone(service))));
+        sockets.metrics.map(|bound| (bound.socket, http::metrics_routes(Arc::clone(service))));
     let public = sockets.http.into_iter().map(|one| (one, routes.clone()));
     for (socket, routes) in public.chain([admin]).chain(of_metrics) {
         tasks.spawn(http::listen(socket, shared.clone(), routes, grace));
     }
-    if let Some((socket, _)) = sockets.resp {
+    if let Some(BoundSocket { socket, .. }) = sockets.resp {
         let password = options.resp.as_ref().and_then(|options| options.password.clone());
-        let of_resp = (Arc::clone(service), password);
-        tasks.spawn(resp::listen(socket, shared.clone(), of_resp, grace));
+        let service = Arc::clone(service);
+        tasks.spawn(resp::listen(socket, shared.clone(), service, password, grace));
     }
     if !sockets.tls.is_empty() {
         let certificates = Arc::clone(certificates);

@@ -53,24 +53,18 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn new(
         maker: DecisionMaker,
-        (answers, headers, client_address): (AnswerParts, Headers, ClientAddress),
+        answers: AnswerParts,
+        headers: Headers,
+        client_address: ClientAddress,
         names: MetricsNames,
-        keeper: Option<GlobalLimits>,
-        state: Option<Arc<StateKeeper>>,
         clock: Clock,
     ) -> Self {
         let mut metrics = Metrics::new(Arc::clone(maker.cache()), names);
         metrics.show(OfClock(clock.clone()));
         let quotas = Quotas::new(clock.clone());
         metrics.show(quotas.metrics());
-        if let Some(keeper) = &keeper {
-            metrics.show(keeper.metrics());
-        }
         let clients = Arc::new(RespClients::default());
         metrics.show(OfRespClients(Arc::clone(&clients)));
-        if let Some(state) = &state {
-            metrics.show(OfState(Arc::clone(state)));
-        }
         let history = History::default();
         let observers = Observers::new(Arc::clone(&metrics.requests));
         let (tokens, draining) = (Tokens::default(), AtomicBool::new(false));
@@ -79,8 +73,8 @@ impl Service {
             metrics,
             observers,
             history,
-            keeper,
-            state,
+            keeper: None,
+            state: None,
             clients,
             quotas,
             healthy_without_rules: false,
@@ -92,6 +86,21 @@ impl Service {
             draining,
             series_told: AtomicBool::new(false),
         }
+    }
+
+    /// The same, with the keeper of its limits, if that is not this process, and that of what was spent.
+    pub(crate) fn kept(
+        mut self,
+        keeper: Option<GlobalLimits>,
+        state: Option<Arc<StateKeeper>>,
+    ) -> Self {
+        if let Some(keeper) = &keeper {
+            self.metrics.show(keeper.metrics());
+        }
+        if let Some(state) = &state {
+            self.metrics.show(OfState(Arc::clone(state)));
+        }
+        Self { keeper, state, ..self }
     }
 
     /// Takes over the assignments that Envoys have from an earlier service, if they are known.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::host_port::HostPort;
-use crate::listen::{Socket, Tls, TlsFiles};
+use crate::listen::{BoundSocket, Socket, Tls, TlsFiles};
 use crate::options::Options;
 use crate::start_error::StartError;
 
@@ -14,11 +14,11 @@ use crate::start_error::StartError;
 pub(crate) struct Sockets {
     pub(crate) http: Vec<Socket>,
     pub(crate) grpc: Vec<Socket>,
-    pub(crate) resp: Option<(Socket, SocketAddr)>,
-    pub(crate) admin: Socket,
-    pub(crate) metrics: Option<(Socket, SocketAddr)>,
-    /// The addresses of HTTP, gRPC and the admin.
-    pub(crate) addresses: [SocketAddr; 3],
+    pub(crate) resp: Option<BoundSocket>,
+    pub(crate) admin: BoundSocket,
+    pub(crate) metrics: Option<BoundSocket>,
+    pub(crate) http_address: SocketAddr,
+    pub(crate) grpc_address: SocketAddr,
     pub(crate) tls: Vec<Arc<Tls>>,
 }
 
@@ -27,9 +27,9 @@ impl Sockets {
         // The protocols to negotiate: HTTP/1.1 for HTTP, and HTTP/2 for gRPC.
         let http_tls = load(options.http_tls.as_ref(), b"http/1.1")?;
         let grpc_tls = load(options.grpc_tls.as_ref(), b"h2")?;
-        let (http, http_address) = bind(&options.http, http_tls.clone()).await?;
-        let (grpc, grpc_address) = bind(&options.grpc, grpc_tls.clone()).await?;
-        let (admin, admin_address) = bind(&options.admin, None).await?;
+        let http = bind(&options.http, http_tls.clone()).await?;
+        let grpc = bind(&options.grpc, grpc_tls.clone()).await?;
+        let admin = bind(&options.admin, None).await?;
         let resp = bind_if(options.resp.as_ref().map(|options| &options.address)).await?;
         let metrics = bind_if(options.metrics.as_ref()).await?;
         let with = |socket, path: &Option<PathBuf>| -> Result<Vec<Socket>, StartError> {
@@ -37,12 +37,13 @@ impl Sockets {
             Ok([Some(socket), unix].into_iter().flatten().collect())
         };
         Ok(Self {
-            http: with(http, &options.http_socket)?,
-            grpc: with(grpc, &options.grpc_socket)?,
+            http: with(http.socket, &options.http_socket)?,
+            grpc: with(grpc.socket, &options.grpc_socket)?,
             resp,
             admin,
             metrics,
-            addresses: [http_address, grpc_address, admin_address],
+            http_address: http.address,
+            grpc_address: grpc.address,
             tls: [http_tls, grpc_tls].into_iter().flatten().collect(),
         })
     }
@@ -53,7 +54,7 @@ fn load(files: Option<&TlsFiles>, protocol: &'static [u8]) -> Result<Option<Arc<
     files.map(load).transpose().map_err(StartError::Tls)
 }
 
-async fn bind_if(at: Option<&HostPort>) -> Result<Option<(Socket, SocketAddr)>, StartError> {
+async fn bind_if(at: Option<&HostPort>) -> Result<Option<BoundSocket>, StartError> {
     match at {
         Some(at) => bind(at, None).await.map(Some),
         None => Ok(None),
@@ -61,7 +62,7 @@ async fn bind_if(at: Option<&HostPort>) -> Result<Option<(Socket, SocketAddr)>, 
 }
 
 /// Listens on the first address of a name that is free.
-async fn bind(at: &HostPort, tls: Option<Arc<Tls>>) -> Result<(Socket, SocketAddr), StartError> {
+async fn bind(at: &HostPort, tls: Option<Arc<Tls>>) -> Result<BoundSocket, StartError> {
     if let HostPort::Everywhere(port) = *at {
         let address = (Ipv6Addr::UNSPECIFIED, port).into();
         let refused = |error| StartError::Listen { address, error };
@@ -74,7 +75,11 @@ async fn bind(at: &HostPort, tls: Option<Arc<Tls>>) -> Result<(Socket, SocketAdd
         match Socket::tcp(*address, tls.clone()).await {
             Ok(bound) => {
                 if all.len() > 1 {
-                    tracing::info!("{at} has {} addresses; listening on {}", all.len(), bound.1);
+                    tracing::info!(
+                        "{at} has {} addresses; listening on {}",
+                        all.len(),
+                        bound.address
+                    );
                 }
                 return Ok(bound);
             }

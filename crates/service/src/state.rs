@@ -50,16 +50,21 @@ pub(crate) struct StateKeeper {
     last_ms: AtomicU64,
 }
 
+/// A keeper, and what its file held.
+#[derive(Debug)]
+pub(crate) struct OpenedState {
+    pub(crate) keeper: StateKeeper,
+    /// `None` if the file could not be read in time.
+    pub(crate) cache: Option<RuleCache>,
+    pub(crate) quotas: Option<SavedQuotas>,
+}
+
 impl StateKeeper {
-    /// Restores the state into the cache, so that the first load of rules keeps it, and takes the saved quotas. Returns
-    /// no cache if the file could not be read in time.
+    /// Restores what the file holds into the cache, for the first load to keep, and takes what Envoys hold.
     ///
     /// # Errors
-    /// The path exists and is not a regular file.
-    pub(crate) async fn open(
-        file: StateFile,
-        cache: RuleCache,
-    ) -> Result<(Self, Option<RuleCache>, Option<SavedQuotas>), StartError> {
+    /// The path is there and is no regular file.
+    pub(crate) async fn open(file: StateFile, cache: RuleCache) -> Result<OpenedState, StartError> {
         let keeper = Self {
             file,
             writing: Mutex::new(false),
@@ -74,10 +79,10 @@ impl StateKeeper {
         let reading = tokio::task::spawn_blocking(move || read(&path, cache, &is_late));
         match timeout(READ_WITHIN, reading).await {
             Ok(Ok(read)) => {
-                let (cache, restored, quotas) = read?;
+                let ReadState { cache, restored, quotas } = read?;
                 keeper.tell(restored);
-                let quotas = quotas.map_err(|error| keeper.refuse_quotas(&error));
-                Ok((keeper, Some(cache), quotas.ok().flatten()))
+                let quotas = quotas.map_err(|error| keeper.refuse_quotas(&error)).ok().flatten();
+                Ok(OpenedState { keeper, cache: Some(cache), quotas })
             }
             // The reading has not ended, or has panicked.
             _ => {
@@ -89,7 +94,7 @@ impl StateKeeper {
                     "state of {path} not read within {READ_WITHIN:?}, all limits begin anew; the file stays where it is \
                      until the next write"
                 );
-                Ok((keeper, None, None))
+                Ok(OpenedState { keeper, cache: None, quotas: None })
             }
         }
     }
@@ -247,7 +252,11 @@ enum Restored {
 }
 
 /// The results of the reading: the cache with the tables, and the saved quotas.
-type ReadState = (RuleCache, Restored, Result<Option<SavedQuotas>, StateError>);
+struct ReadState {
+    cache: RuleCache,
+    restored: Restored,
+    quotas: Result<Option<SavedQuotas>, StateError>,
+}
 
 /// Reads the files. Blocks as long as the disk does. Once `is_late` is set, the path may hold a newer file.
 fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadState, StartError> {
@@ -275,7 +284,7 @@ fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadS
         };
         Restored::Refused { error, kept }
     });
-    Ok((cache, restored, take_quotas(&beside(path, "quotas"))))
+    Ok(ReadState { cache, restored, quotas: take_quotas(&beside(path, "quotas")) })
 }
 
 /// Reads the saved quotas, and removes their file, because it is wrong from now on.

@@ -23,7 +23,7 @@ use crate::deny::Denied;
 use crate::extract::{Head, peer_of};
 use crate::gate::{Gate, GateMode};
 use crate::headers::{FixedHeaders, Headers, KeyStanding, Stamp, secs_up};
-use crate::joint::{Permits, charge_all};
+use crate::joint::{GateDecision, Permits, charge_all};
 use crate::key::Key;
 use crate::observe::GateOutcome;
 use crate::place::{Local, Place};
@@ -306,11 +306,11 @@ impl GateRules {
             return verdict;
         }
         let mut permits = Permits::new();
-        let Some((index, decision)) = charge_all(&asks, &mut permits) else {
+        let Some(GateDecision { ask, decision }) = charge_all(&asks, &mut permits) else {
             let shadowed = self.shadowed(head);
             return GateVerdict::pass(PassMarks { stamp: Stamp::NOTHING, settle: None, shadowed });
         };
-        let (ask, tier_of) = (&asks[index], |gate: &Gate| tier_at(&asks, gate));
+        let (ask, tier_of) = (&asks[ask], |gate: &Gate| tier_at(&asks, gate));
         match &decision {
             Decision::Allowed(permit) => {
                 asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));

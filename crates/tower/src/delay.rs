@@ -26,7 +26,7 @@ impl GateRules {
         // A limit that cannot reserve denies, as at every other gate.
         let entry = ask.gate.limit.full_entry(&ask.key)?;
         let waiter = entry.wait_budget(Wait::at_most(*max_wait));
-        Some(self.wait(ask, head, (waiter, false)))
+        Some(self.wait(ask, head, waiter, false))
     }
 
     /// The outcome of a request at a gate that delays. It may have slept already.
@@ -34,7 +34,8 @@ impl GateRules {
         &'g self,
         ask: &GateRequest<'g>,
         head: &Head<'_>,
-        (mut waiter, has_slept): (WaitBudget, bool),
+        mut waiter: WaitBudget,
+        has_slept: bool,
     ) -> GateVerdict<'g> {
         let tier_of = |_: &Gate| ask.key.tier().unwrap_or(0);
         let asleep = |stand, pause, marks| {
@@ -99,7 +100,7 @@ impl<R, B, D: Deny<B> + Send + Sync> AskAgain<R, B> for LayerState<D> {
             return Next::Call(Stamp::NOTHING); // never: the gates of a layer do not change
         };
         let ask = GateRequest { gate, key: turn.key, cost: turn.cost };
-        match self.rules.wait(&ask, &Head::of(request), (waiter, true)) {
+        match self.rules.wait(&ask, &Head::of(request), waiter, true) {
             GateVerdict::Pass(stamp) => Next::Call(stamp),
             GateVerdict::Rare(rare) => match *rare {
                 Rare::Note(marks) => Next::Call(marks.note(request)),

@@ -88,7 +88,8 @@ impl<S: Service<Request<R>>, R, B> ResponseFuture<S, R, B> {
     }
 
     pub(crate) fn waiting(
-        (turn, layer): (QueueTurn, Arc<dyn AskAgain<R, B>>),
+        turn: QueueTurn,
+        layer: Arc<dyn AskAgain<R, B>>,
         service: S,
         request: Request<R>,
         stamp: Stamp,

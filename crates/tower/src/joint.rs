@@ -21,6 +21,13 @@ use crate::ask::{GATES_MAX, GateRequest};
 use crate::gate::GateMode;
 use crate::observe::GateOutcome;
 
+/// The decision that is reported of several, and the index of the ask that it is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GateDecision {
+    pub(crate) ask: usize,
+    pub(crate) decision: Decision,
+}
+
 /// The permit of each request to a gate, in their order. Filled in place, because it is large.
 pub(crate) type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
 
@@ -52,19 +59,15 @@ impl GateRequest<'_> {
     }
 }
 
-/// Charges all gates or none. Returns the index of the gate that is reported, and its decision; `None` if there are no
-/// gates.
-pub(crate) fn charge_all(
-    asks: &[GateRequest<'_>],
-    permits: &mut Permits,
-) -> Option<(usize, Decision)> {
+/// Charges all gates or none. Returns the decision that is reported; `None` if there are no gates.
+pub(crate) fn charge_all(asks: &[GateRequest<'_>], permits: &mut Permits) -> Option<GateDecision> {
     if let [only] = asks {
         let (decision, loan) = only.check();
         if loan.is_some() {
             only.count(GateOutcome::Borrowed);
         }
         permits.push(decision.into_result().ok());
-        return Some((0, decision));
+        return Some(GateDecision { ask: 0, decision });
     }
     permits.extend(asks.iter().map(|_| None));
     if asks.iter().any(GateRequest::borrows) {
@@ -78,7 +81,7 @@ fn charge_together(
     asks: &[GateRequest<'_>],
     permits: &mut Permits,
     takes_part: impl Fn(&GateRequest<'_>) -> bool,
-) -> Option<(usize, Decision)> {
+) -> Option<GateDecision> {
     let mut places = ArrayVec::<usize, GATES_MAX>::new();
     let mut tolls = ArrayVec::<Toll<'_>, GATES_MAX>::new();
     for (place, ask) in asks.iter().enumerate().filter(|(_, ask)| takes_part(ask)) {
@@ -89,7 +92,7 @@ fn charge_together(
     for (&place, toll) in places.iter().zip(&tolls) {
         permits[place] = toll.permit();
     }
-    Some((places[joint.told_by()?], joint.decision()?))
+    Some(GateDecision { ask: places[joint.told_by()?], decision: joint.decision()? })
 }
 
 // A function of its own, so that layers without lenders do not carry its code.
@@ -97,18 +100,19 @@ fn charge_together(
 fn charge_with_those_apart(
     asks: &[GateRequest<'_>],
     permits: &mut Permits,
-) -> Option<(usize, Decision)> {
+) -> Option<GateDecision> {
     let placed = || asks.iter().enumerate();
     let looked = placed().filter(|(_, ask)| ask.is_apart() && !ask.borrows());
     if looked.clone().any(|(_, ask)| !ask.peek().is_allowed()) {
         // The longest wait is taken over all gates except those that may borrow.
-        let told = placed().filter(|(_, ask)| !ask.borrows()).map(|(at, ask)| (at, ask.peek()));
-        if let Some(denied) = longest(told) {
+        let asked = placed().filter(|(_, ask)| !ask.borrows());
+        let found = asked.map(|(at, ask)| GateDecision { ask: at, decision: ask.peek() });
+        if let Some(denied) = longest(found) {
             return Some(denied);
         }
     }
     let together = charge_together(asks, permits, |ask| !ask.is_apart());
-    if together.is_some_and(|(_, decision)| !decision.is_allowed()) {
+    if together.is_some_and(|found| !found.decision.is_allowed()) {
         return together;
     }
     let borrowing = placed().filter(|(_, ask)| ask.borrows());
@@ -118,11 +122,11 @@ fn charge_with_those_apart(
         let (decision, loan) = ask.check();
         if !decision.is_allowed() {
             undo(asks, permits, &loans);
-            return Some((place, decision));
+            return Some(GateDecision { ask: place, decision });
         }
         (permits[place], loans[place]) = (decision.into_result().ok(), loan);
-        if scarcest.is_none_or(|(_, fewest)| decision.remaining() < fewest.remaining()) {
-            scarcest = Some((place, decision));
+        if scarcest.is_none_or(|found| decision.remaining() < found.decision.remaining()) {
+            scarcest = Some(GateDecision { ask: place, decision });
         }
     }
     let borrowed = asks.iter().zip(&loans).filter(|(_, loan)| loan.is_some());
@@ -131,11 +135,11 @@ fn charge_with_those_apart(
 }
 
 /// The denial with the longest wait.
-fn longest(decisions: impl Iterator<Item = (usize, Decision)>) -> Option<(usize, Decision)> {
-    let denied = decisions.filter(|(_, decision)| !decision.is_allowed());
+fn longest(decisions: impl Iterator<Item = GateDecision>) -> Option<GateDecision> {
+    let denied = decisions.filter(|found| !found.decision.is_allowed());
     // A cost that never fits has the longest wait. Among equal waits the last counts.
-    denied.max_by_key(|(_, decision)| {
-        let wait = decision.retry_after();
+    denied.max_by_key(|found| {
+        let wait = found.decision.retry_after();
         (wait.is_none(), wait)
     })
 }

@@ -21,29 +21,35 @@ use crate::decide::{GateRules, PassMarks, tier_at};
 use crate::deny::Deny;
 use crate::extract::Head;
 use crate::future::ResponseFuture;
-use crate::gate::{Gate, GateMode, RemoteGate};
+use crate::gate::{GateMode, RemoteGate};
 use crate::headers::Stamp;
+use crate::joint::GateDecision;
 use crate::key::Key;
 use crate::observe::GateOutcome;
 use crate::place::Remote;
 use crate::refusal::Refusal;
 use crate::remote_limit::RemoteAsk;
 use crate::service::RateLimit;
-use crate::settle::{RemoteSettle, Shadowed};
+use crate::settle::{ChargedGate, RemoteSettle, Shadowed};
 use crate::shared::LayerState;
 
 type RemoteRequests<'g> = Asks<'g, Remote>;
 type RemoteRules = GateRules<Remote>;
 type RemoteVerdict<'g> = Result<PassMarks<RemoteSettle>, Box<Refusal<'g>>>;
 
-/// The requests to the gates without a borrow of the gates: their places in the layer, keys and costs.
-type Waiting = Vec<(usize, Key, u64)>;
+/// What a gate asks, without a borrow of the gate.
+struct WaitingAsk {
+    /// The index of the gate in the layer.
+    gate: usize,
+    key: Key,
+    cost: u64,
+}
 
 /// The state of a request before any limit is awaited.
 enum Question<'g> {
     /// The request was decided at once.
     Told(RemoteVerdict<'g>),
-    Ask(Waiting),
+    Ask(Vec<WaitingAsk>),
 }
 
 impl RemoteRules {
@@ -62,9 +68,11 @@ impl RemoteRules {
                 let borrows = matches!(only.gate.mode, GateMode::Borrow { .. });
                 match only.gate.limit.check_now(&only.key, only.cost) {
                     // A denial is not final yet at a gate that borrows.
-                    Some(found) if found.is_allowed() || !borrows => {
-                        Question::Told(self.verdict(&asks, Some((0, found)), None))
-                    }
+                    Some(found) if found.is_allowed() || !borrows => Question::Told(self.verdict(
+                        &asks,
+                        Some(GateDecision { ask: 0, decision: found }),
+                        None,
+                    )),
                     _ => Question::Ask(self.waiting(&asks)),
                 }
             }
@@ -72,21 +80,26 @@ impl RemoteRules {
         }
     }
 
-    fn waiting(&self, asks: &RemoteRequests<'_>) -> Waiting {
+    fn waiting(&self, asks: &RemoteRequests<'_>) -> Vec<WaitingAsk> {
         let place = |ask: &GateRequest<'_, _>| {
             self.gates.iter().position(|gate| std::ptr::eq(gate, ask.gate))
         };
-        asks.iter().filter_map(|ask| Some((place(ask)?, ask.key, ask.cost))).collect()
+        let waiting = |ask: &GateRequest<'_, _>| {
+            Some(WaitingAsk { gate: place(ask)?, key: ask.key, cost: ask.cost })
+        };
+        asks.iter().filter_map(waiting).collect()
     }
 
     /// Asks the limits, those of shadow gates last and only if the request is admitted.
-    async fn ask(&self, waiting: Waiting) -> RemoteVerdict<'_> {
-        let of = |(place, key, cost)| Some(GateRequest { gate: self.gates.get(place)?, key, cost });
+    async fn ask(&self, waiting: Vec<WaitingAsk>) -> RemoteVerdict<'_> {
+        let of = |WaitingAsk { gate, key, cost }| {
+            Some(GateRequest { gate: self.gates.get(gate)?, key, cost })
+        };
         let requests = waiting.into_iter().filter_map(of);
         let (tried, asks): (Vec<_>, Vec<_>) = requests.partition(|ask| ask.gate.is_shadow());
         let found = decide(&asks).await;
         let mut would_deny = Vec::new();
-        if found.is_none_or(|(_, decision)| decision.is_allowed()) {
+        if found.is_none_or(|found| found.decision.is_allowed()) {
             for ask in &tried {
                 if ask.tries(&ask.gate.limit.check(&ask.key, ask.cost).await) {
                     would_deny.push(ask.gate.name.clone());
@@ -96,14 +109,14 @@ impl RemoteRules {
         self.verdict(&asks, found, Shadowed::by(would_deny.into_iter()))
     }
 
-    /// The verdict for a request. `found` is the decision that counts, with the index of its gate in `asks`.
+    /// What becomes of the request by this decision.
     fn verdict<'g>(
         &self,
         asks: &[GateRequest<'g, Remote>],
-        found: Option<(usize, Decision)>,
+        found: Option<GateDecision>,
         shadowed: Option<Shadowed>,
     ) -> RemoteVerdict<'g> {
-        let found = found.and_then(|(index, decision)| Some((asks.get(index)?, decision)));
+        let found = found.and_then(|found| Some((asks.get(found.ask)?, found.decision)));
         let Some((ask, decision)) = found else {
             return Ok(PassMarks { stamp: Stamp::NOTHING, settle: None, shadowed });
         };
@@ -115,7 +128,8 @@ impl RemoteRules {
             Decision::Allowed(permit) => {
                 asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));
                 let stamp = self.stamp(ask.gate, &tier_of, permit, Permit::is_over(permit));
-                let charged = asks.iter().map(|ask| (Gate::clone(ask.gate), ask.key));
+                let charged =
+                    asks.iter().map(|ask| ChargedGate { gate: ask.gate.clone(), key: ask.key });
                 let settle = self.settle.then(|| RemoteSettle::new(charged));
                 Ok(PassMarks { stamp, settle, shadowed })
             }
@@ -123,48 +137,50 @@ impl RemoteRules {
     }
 }
 
-/// Charges all limits or none. Returns the index of the limit that is reported, and its decision; `None` if there are
-/// no limits.
+/// Charges all limits or none. Returns the decision that is reported; `None` if there are no limits.
 ///
-/// If the limit of a gate that borrows denies, its lender is asked for the units, and then the other limits are asked
-/// again without it. If one of them denies, the loans go back.
-async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<(usize, Decision)> {
+/// Where the denial is that of a gate that borrows, its part is asked of what it borrows from, and the others again without
+/// it. What was lent goes back if one of them denies.
+async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<GateDecision> {
     if let [only] = asks
         && let Some(max_wait) = only.gate.max_wait()
     {
-        return Some((0, only.gate.limit.acquire(&only.key, only.cost, max_wait).await));
+        let decision = only.gate.limit.acquire(&only.key, only.cost, max_wait).await;
+        return Some(GateDecision { ask: 0, decision });
     }
     let mut places: ArrayVec<usize, GATES_MAX> = (0..asks.len()).collect();
     let mut lent = Vec::new();
     loop {
         let found = charge(asks, &places).await;
-        let Some((place, Decision::Denied(denial))) = found else {
-            let lent: Vec<(usize, Decision, _)> = lent;
-            lent.iter().for_each(|(place, ..)| asks[*place].count(GateOutcome::Borrowed));
-            let borrowed = lent.into_iter().map(|(place, decision, _)| (place, decision));
-            return found.into_iter().chain(borrowed).min_by_key(|(_, it)| it.remaining());
+        let Some(GateDecision { ask: place, decision: Decision::Denied(denial) }) = found else {
+            let lent: Vec<(GateDecision, _)> = lent;
+            lent.iter().for_each(|(found, _)| asks[found.ask].count(GateOutcome::Borrowed));
+            let borrowed = lent.into_iter().map(|(found, _)| found);
+            let all = found.into_iter().chain(borrowed);
+            return all.min_by_key(|found| found.decision.remaining());
         };
         let loan = match &asks[place].gate.mode {
             GateMode::Borrow { lender } if denial.is_for_now() => lender.lend(&denial).await,
             _ => None,
         };
         let Some(loan) = loan else {
-            for (.., back) in lent {
+            for (_, back) in lent {
                 back.await;
             }
             return found;
         };
         places.retain(|asked| *asked != place);
-        lent.push((place, passed_by(&denial), loan));
+        lent.push((GateDecision { ask: place, decision: passed_by(&denial) }, loan));
     }
 }
 
 /// The same for some of the gates, without borrowing.
-async fn charge(asks: &[GateRequest<'_, Remote>], places: &[usize]) -> Option<(usize, Decision)> {
+async fn charge(asks: &[GateRequest<'_, Remote>], places: &[usize]) -> Option<GateDecision> {
     let [first, others @ ..] = places else { return None };
     let GateRequest { gate, key, cost } = &asks[*first];
     if others.is_empty() {
-        return Some((*first, gate.limit.check(key, *cost).await));
+        let decision = gate.limit.check(key, *cost).await;
+        return Some(GateDecision { ask: *first, decision });
     }
     let asked = |place: &usize| {
         let GateRequest { gate, key, cost } = &asks[*place];
@@ -172,7 +188,7 @@ async fn charge(asks: &[GateRequest<'_, Remote>], places: &[usize]) -> Option<(u
     };
     let several: Vec<_> = places.iter().map(asked).collect();
     let (index, decision) = gate.limit.check_all(&several).await;
-    Some((*places.get(index)?, decision))
+    Some(GateDecision { ask: *places.get(index)?, decision })
 }
 
 /// The admission of a request that a limit has denied and a lender admits. It has the figures of the limit, as with

@@ -102,7 +102,7 @@ where
             let clone = inner.clone();
             let ready = mem::replace(inner, clone);
             let layer: Arc<dyn AskAgain<R, B>> = Arc::<LayerState<D>>::clone(layer);
-            ResponseFuture::waiting((turn, layer), ready, request, stamp)
+            ResponseFuture::waiting(turn, layer, ready, request, stamp)
         }
         Rare::Deny(refusal) => ResponseFuture::denied(layer.answer(refusal, Head::of(&request))),
     }

@@ -154,11 +154,18 @@ impl Settle {
 /// ```
 #[derive(Clone, Debug)]
 pub struct RemoteSettle {
-    charged: Arc<[(RemoteGate, Key)]>,
+    charged: Arc<[ChargedGate]>,
+}
+
+/// A gate that was charged, and the key.
+#[derive(Clone, Debug)]
+pub(crate) struct ChargedGate {
+    pub(crate) gate: RemoteGate,
+    pub(crate) key: Key,
 }
 
 impl RemoteSettle {
-    pub(crate) fn new(charged: impl IntoIterator<Item = (RemoteGate, Key)>) -> Self {
+    pub(crate) fn new(charged: impl IntoIterator<Item = ChargedGate>) -> Self {
         Self { charged: charged.into_iter().collect() }
     }
 
@@ -167,7 +174,7 @@ impl RemoteSettle {
     #[must_use = "what was not charged is not limited"]
     pub async fn charge(&self, units: u64) -> u64 {
         let mut most = 0;
-        for (gate, key) in &*self.charged {
+        for ChargedGate { gate, key } in &*self.charged {
             most = gate.limit.charge(key, units).await.max(most);
         }
         most
@@ -176,7 +183,8 @@ impl RemoteSettle {
     /// The same for the gate with this name, if it was asked.
     #[must_use = "what was not charged is not limited"]
     pub async fn charge_at(&self, gate: &str, units: u64) -> Option<u64> {
-        let (gate, key) = self.charged.iter().find(|(asked, _)| asked.name.as_str() == gate)?;
+        let mut charged = self.charged.iter();
+        let ChargedGate { gate, key } = charged.find(|one| one.gate.name.as_str() == gate)?;
         Some(gate.limit.charge(key, units).await)
     }
 }

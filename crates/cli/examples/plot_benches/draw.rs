@@ -207,7 +207,7 @@ impl Curves<'_> {
                 }
                 let (column, row) = ((n % 2) as i32, (n / 2) as i32);
                 let y = HEADING + PLOT + LABELS + 16 + ROW * row;
-                plot::legend(canvas, &[(colour, name, left + column * 380)], y)?;
+                plot::legend(canvas, colour, name, left + column * 380, y)?;
             }
             Ok(())
         })?;

@@ -90,12 +90,15 @@ pub(crate) const LABEL_ENDING: LabelStyle = LabelStyle { side: HPos::Right, ..LA
 pub(crate) const REMARK: LabelStyle = LabelStyle { colour: AXIS, ..LABEL };
 
 /// A coloured square with its meaning, from `x` on.
-pub(crate) fn legend(canvas: &Canvas<'_>, entries: &[(RGBColor, &str, i32)], y: i32) -> Drawn {
-    for (colour, name, x) in entries {
-        canvas.draw(&Rectangle::new([(*x, y - 6), (x + 12, y + 6)], colour.filled()))?;
-        text(canvas, name, (x + 18, y), LABEL)?;
-    }
-    Ok(())
+pub(crate) fn legend(
+    canvas: &Canvas<'_>,
+    colour: RGBColor,
+    meaning: &str,
+    x: i32,
+    y: i32,
+) -> Drawn {
+    canvas.draw(&Rectangle::new([(x, y - 6), (x + 12, y + 6)], colour.filled()))?;
+    text(canvas, meaning, (x + 18, y), LABEL)
 }
 
 #[cfg(test)]

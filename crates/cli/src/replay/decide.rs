@@ -46,6 +46,13 @@ pub(crate) struct PolicyOutcome {
     pub(crate) delays: Delays,
 }
 
+/// The results of a policy or a rule, and its name.
+#[derive(Debug)]
+pub(crate) struct NamedOutcome {
+    pub(crate) name: String,
+    pub(crate) outcome: PolicyOutcome,
+}
+
 /// A key among the most refused.
 #[derive(Clone, Debug)]
 pub(crate) struct Worst {

@@ -36,7 +36,7 @@ mod wrapped;
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -48,6 +48,7 @@ use tollgate::{KeyedLimiter, ManualClock};
 use crate::failure::Failure;
 use crate::output;
 use crate::written::WrittenPolicy;
+use decide::NamedOutcome;
 use gather::RequestLog;
 use parse::{BAD_LINES_NAMED, LineTally, Parser};
 use report::ReplayReport;
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let parser = args.parser(args.key());
     let sources = Arc::new(Sources::new(&args.files)?);
     let (tallies, report) = match (&args.rules.rules, &args.rules.diff) {
-        (Some(old), Some(new)) => return compare(args, [old, new], &sources),
+        (Some(old), Some(new)) => return compare(args, old, new, &sources),
         (Some(rules), None) => rules::replay(args, rules, &sources)?,
         (None, _) if args.stream => replay_stream(args, &parser, &sources)?,
         (None, _) => replay_log(args, &parser, &sources)?,
@@ -84,10 +85,11 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
 
 fn compare(
     args: &ReplayArgs,
-    rules: [&PathBuf; 2],
+    old: &Path,
+    new: &Path,
     sources: &Arc<Sources>,
 ) -> Result<ExitCode, Failure> {
-    let (tallies, diff) = rules::diff(args, rules.map(PathBuf::as_path), sources)?;
+    let (tallies, diff) = rules::diff(args, old, new, sources)?;
     name_bad_lines(&args.files, &tallies);
     name_notes(&args.files, &tallies);
     name_constant_descriptors(&args.rules.descriptors);
@@ -102,8 +104,10 @@ fn replay_log(
 ) -> Result<(Vec<LineTally>, ReplayReport), Failure> {
     let (log, tallies) = RequestLog::read(&args.files, parser, sources)?;
     // One policy after the other: each uses every core, and frees its accounts before the next.
-    let decide =
-        |written: &WrittenPolicy| (written.to_string(), decide::decide(written.policy, &log));
+    let decide = |written: &WrittenPolicy| NamedOutcome {
+        name: written.to_string(),
+        outcome: decide::decide(written.policy, &log),
+    };
     let outcomes: Vec<_> = args.policies.iter().map(decide).collect();
     // Every file has a good line, or reading would have failed.
     let span = log.span().unwrap_or_default();
@@ -124,7 +128,8 @@ fn replay_stream(
     let tallies = stream.read(&args.files, parser, sources)?;
     let finished = stream.finish();
     let names = args.policies.iter().map(WrittenPolicy::to_string);
-    let outcomes: Vec<_> = names.zip(finished.outcomes).collect();
+    let outcomes = names.zip(finished.outcomes);
+    let outcomes: Vec<_> = outcomes.map(|(name, outcome)| NamedOutcome { name, outcome }).collect();
     let span = finished.span.unwrap_or_default();
     let summary = LogSummary::new(&tallies, span, Some(finished.late_lines));
     let report = ReplayReport::new(summary, &outcomes, &finished.keys);

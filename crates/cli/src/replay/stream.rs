@@ -22,7 +22,13 @@ pub(crate) struct ReplayStream {
     keys: Keys,
     /// The keys of lines, by number.
     lines: Reorder<u32>,
-    runs: Vec<(PolicyRun, Peak)>,
+    runs: Vec<StreamRun>,
+}
+
+/// What one policy makes of a stream.
+struct StreamRun {
+    run: PolicyRun,
+    peak: Peak,
 }
 
 /// The results of a stream.
@@ -45,7 +51,7 @@ impl ReplayStream {
             lines: Reorder::new(reorder_ns),
             runs: policies
                 .iter()
-                .map(|&policy| (PolicyRun::new(policy, 0), Peak::default()))
+                .map(|&policy| StreamRun { run: PolicyRun::new(policy, 0), peak: Peak::default() })
                 .collect(),
         }
     }
@@ -63,7 +69,7 @@ impl ReplayStream {
                 let (block, lines) = block?;
                 let parsed = lines.read(block.bytes());
                 let numbers = number_all(&mut self.keys, &parsed)?;
-                self.runs.iter_mut().for_each(|(run, _)| run.grow(self.keys.len()));
+                self.runs.iter_mut().for_each(|of| of.run.grow(self.keys.len()));
                 for event in &parsed.events {
                     let key = numbers[event.key() as usize];
                     let Ok(()) = self.lines.push(event.nanos(), key, deciding(&mut self.runs));
@@ -81,7 +87,7 @@ impl ReplayStream {
     /// Decides the lines that still wait, and sums up.
     pub(crate) fn finish(mut self) -> Finished {
         let Ok(()) = self.lines.finish(deciding(&mut self.runs));
-        let sum_up = |(run, peak): (PolicyRun, Peak)| {
+        let sum_up = |StreamRun { run, peak }| {
             let outcome = run.finish(|account| account, &self.keys);
             PolicyOutcome { peak_admitted_per_second: peak.most(), ..outcome }
         };
@@ -92,9 +98,9 @@ impl ReplayStream {
 }
 
 /// Decides a request of a key by all policies.
-fn deciding(runs: &mut [(PolicyRun, Peak)]) -> impl FnMut(u64, u32) -> Result<(), Infallible> {
+fn deciding(runs: &mut [StreamRun]) -> impl FnMut(u64, u32) -> Result<(), Infallible> {
     move |nanos, key| {
-        for (run, peak) in &mut *runs {
+        for StreamRun { run, peak } in &mut *runs {
             if run.decide(key as usize, nanos) {
                 peak.add(nanos);
             }

@@ -7,7 +7,7 @@ use tollgate_service::{HostName, HostPort};
 use super::certificates::http_tls;
 use super::environment::{BadVariable, Environment};
 use super::given::Given;
-use super::setting::{Setting, SettingError, first};
+use super::setting::{Setting, SettingError, VariableValue, first, own};
 
 const HOSTS: &str = "an IP address or a host name, as in 0.0.0.0";
 
@@ -114,11 +114,15 @@ impl AddressSetting {
             },
         };
         let variable = match (environment.text(self.host), given_port) {
-            (None, None) => (None, ""),
-            (Some(_), None) => (Some(address.clone()), self.host),
-            (None, Some(_)) => (Some(address.clone()), self.port),
-            (Some(_), Some(_)) => (Some(address.clone()), self.both),
+            (None, None) => None,
+            (Some(_), None) => Some(self.host),
+            (None, Some(_)) => Some(self.port),
+            (Some(_), Some(_)) => Some(self.both),
         };
-        Ok(first((flag.cloned(), given.source(self.flag)), variable, address))
+        let flag = given.setting(self.flag, flag.cloned());
+        Ok(match variable {
+            Some(name) => first(flag, VariableValue::of(name, Some(address.clone())), address),
+            None => own(flag, address),
+        })
     }
 }

@@ -19,8 +19,9 @@ use super::given::Given;
 use super::log::{Format, LogLevel};
 use super::redis_variables;
 use super::report_settings::ReportSettings;
-use super::setting::{Setting, SettingError, SettingSource, first, optional, own};
+use super::setting::{Setting, SettingError, SettingSource, VariableValue, first, optional, own};
 use super::{addresses, watched, xds_variables};
+use crate::serve_redis::HalfGiven;
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,34 +101,35 @@ impl Effective {
 
     pub(super) fn resolve(given: &Given, environment: &Environment) -> Result<Self, SettingError> {
         environment.refuse_what_would_mislead()?;
-        let (args, defaults, from) = (&given.args, Settings::default(), |name| given.source(name));
+        let (args, defaults) = (&given.args, Settings::default());
         let truth = |flag, name, variable| -> Result<Setting<bool>, BadVariable> {
-            Ok(first((flag, from(name)), (environment.truth(variable)?, variable), false))
+            let of_variable = VariableValue::of(variable, environment.truth(variable)?);
+            Ok(first(given.setting(name, flag), of_variable, false))
         };
-        let uds = (environment.text("GRPC_UDS").map(PathBuf::from), "GRPC_UDS");
-        let level = (environment.parsed("LOG_LEVEL", LogLevel::ACCEPTED)?, "LOG_LEVEL");
-        let format = (environment.parsed("LOG_FORMAT", Format::ACCEPTED)?, "LOG_FORMAT");
+        let uds = VariableValue::of("GRPC_UDS", environment.text("GRPC_UDS").map(PathBuf::from));
+        let level = environment.parsed("LOG_LEVEL", LogLevel::ACCEPTED)?;
+        let format = environment.parsed("LOG_FORMAT", Format::ACCEPTED)?;
         let rules = rules(given, environment)?;
         let is_xds = matches!(rules.value, RulesFrom::Xds(_));
         let compat = compat(given, &rules);
         let hosts = Some(args.admin_host.clone()).filter(|names| !names.is_empty());
         let [grpc_max_age, grpc_max_age_grace] = grpc_max_age(given, environment)?;
         Ok(Self {
-            poll: own((args.poll, from("poll")), usual_poll(&rules.value)),
+            poll: own(given.setting("poll", args.poll), usual_poll(&rules.value)),
             rules,
             http: addresses::http(given, environment)?,
-            http_socket: optional((args.http_socket.clone(), from("http-socket")), (None, "")),
+            http_socket: given.setting("http-socket", args.http_socket.clone()),
             http_tls: http_tls(given)?,
             grpc: addresses::grpc(given, environment)?,
-            grpc_socket: optional((args.grpc_socket.clone(), from("grpc-socket")), uds),
+            grpc_socket: optional(given.setting("grpc-socket", args.grpc_socket.clone()), uds),
             grpc_tls: grpc_tls(given, environment)?,
             grpc_max_age,
             grpc_max_age_grace,
             resp: resp(given)?,
             admin: addresses::admin(given, environment)?,
             metrics: watched::metrics(given, environment)?,
-            max_connections: optional((args.max_connections, from("max-connections")), (None, "")),
-            admin_hosts: own((hosts, from("admin-host")), Vec::new()),
+            max_connections: given.setting("max-connections", args.max_connections),
+            admin_hosts: own(given.setting("admin-host", hosts), Vec::new()),
             compat,
             shadow: truth(args.shadow, "shadow", "SHADOW_MODE")?,
             quota_mode: truth(args.quota_mode, "quota-mode", "QUOTA_MODE")?,
@@ -137,32 +139,43 @@ impl Effective {
                 "response-headers",
                 "LIMIT_RESPONSE_HEADERS_ENABLED",
             )?,
-            headers: own((args.headers.clone(), from("headers")), Headers::default()),
+            headers: own(given.setting("headers", args.headers.clone()), Headers::default()),
             trusted_proxies: own(
-                (args.trusted_proxies.clone(), from("trusted-proxies")),
+                given.setting("trusted-proxies", args.trusted_proxies.clone()),
                 TrustedProxies::default(),
             ),
             metadata: truth(args.metadata, "metadata", "RESPONSE_DYNAMIC_METADATA")?,
             // A control plane sends the state of the world, so a domain that is missing from it is gone.
-            allow_empty: own((args.allow_empty, from("allow-empty")), is_xds),
+            allow_empty: own(given.setting("allow-empty", args.allow_empty), is_xds),
             healthy_without_rules: watched::healthy_without_rules(given, environment)?,
-            linger_rules: optional((args.linger_rules, from("linger-rules")), (None, "")),
-            state: optional((args.state.clone(), from("state")), (None, "")),
+            linger_rules: given.setting("linger-rules", args.linger_rules),
+            state: given.setting("state", args.state.clone()),
             state_every: state_every(given)?,
-            capacity: optional((args.capacity, from("capacity")), (None, "")),
+            capacity: given.setting("capacity", args.capacity),
             override_capacity: own(
-                (args.override_capacity, from("override-capacity")),
+                given.setting("override-capacity", args.override_capacity),
                 defaults.override_capacity,
             ),
-            table_bytes: own((args.table_bytes, from("table-bytes")), defaults.max_table_bytes),
-            max_series: own((args.max_series, from("max-series")), defaults.max_series),
+            table_bytes: own(
+                given.setting("table-bytes", args.table_bytes),
+                defaults.max_table_bytes,
+            ),
+            max_series: own(given.setting("max-series", args.max_series), defaults.max_series),
             near_limit_ratio: watched::near_limit_ratio(given, environment)?,
             metrics_names: watched::metrics_names(given, environment)?,
-            linger_stop: own((args.linger_stop, from("linger-stop")), LINGER_STOP),
+            linger_stop: own(given.setting("linger-stop", args.linger_stop), LINGER_STOP),
             redis: redis(given, environment)?,
             reports: ReportSettings::resolve(given, environment)?,
-            log_level: first((args.log_level, from("log-level")), level, LogLevel::Info),
-            log_format: first((args.log_format, from("log-format")), format, Format::Text),
+            log_level: first(
+                given.setting("log-level", args.log_level),
+                VariableValue::of("LOG_LEVEL", level),
+                LogLevel::Info,
+            ),
+            log_format: first(
+                given.setting("log-format", args.log_format),
+                VariableValue::of("LOG_FORMAT", format),
+                Format::Text,
+            ),
         })
     }
 
@@ -240,12 +253,12 @@ fn grpc_max_age(
         // 0 means no age, as in envoyproxy/ratelimit; less than a second is rounded up to one.
         let seconds = age.map(|age| age.as_secs() + u64::from(age.subsec_nanos() > 0));
         let seconds = seconds.and_then(|seconds| u32::try_from(seconds).ok());
-        Ok((seconds.filter(|seconds| *seconds > 0), name))
+        Ok(VariableValue::of(name, seconds.filter(|seconds| *seconds > 0)))
     };
     let args = &given.args;
-    let age = (args.grpc_max_age, given.source("grpc-max-age"));
+    let age = given.setting("grpc-max-age", args.grpc_max_age);
     let age = optional(age, variable("GRPC_MAX_CONNECTION_AGE")?);
-    let grace = (args.grpc_max_age_grace, given.source("grpc-max-age-grace"));
+    let grace = given.setting("grpc-max-age-grace", args.grpc_max_age_grace);
     let grace = optional(grace, variable(GRACE)?);
     match grace.source {
         _ if age.value.is_some() || grace.value.is_none() => Ok([age, grace]),
@@ -262,7 +275,7 @@ fn grpc_max_age(
 }
 
 fn resp(given: &Given) -> Result<Setting<Option<RespOptions>>, SettingError> {
-    let address = optional((given.args.resp.clone(), given.source("resp")), (None, ""));
+    let address = given.setting("resp", given.args.resp.clone());
     let password = given.args.resp_password.clone();
     match (&address.value, &password) {
         (None, Some(_)) => {
@@ -281,7 +294,7 @@ fn state_every(given: &Given) -> Result<Setting<u16>, SettingError> {
         let found = given.name_of("state-every");
         return Err(SettingError::Half { found, missing: "--state" });
     }
-    Ok(own((given.args.state_every, given.source("state-every")), 60))
+    Ok(own(given.setting("state-every", given.args.state_every), 60))
 }
 
 fn redis(
@@ -293,7 +306,7 @@ fn redis(
         (None, Some(_)) => SettingSource::Variable("REDIS_URL".into()),
         _ => given.source("redis"),
     };
-    let half = |(found, missing): (&str, _)| {
+    let half = |HalfGiven { found, missing }| {
         let found = given.name_of(found.trim_start_matches('-'));
         SettingError::Half { found, missing }
     };
@@ -334,7 +347,7 @@ fn compat(given: &Given, rules: &Setting<RulesFrom>) -> Setting<bool> {
     let is_as_there = given.args.rules.is_none() || matches!(rules.value, RulesFrom::Xds(_));
     match given.args.compat {
         None if is_as_there => Setting { value: true, source: rules.source.clone() },
-        compat => own((compat, given.source("compat")), false),
+        compat => own(given.setting("compat", compat), false),
     }
 }
 

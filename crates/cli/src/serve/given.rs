@@ -15,7 +15,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::args::ServeArgs;
 use super::environment::Environment;
-use super::setting::{BadValue, SettingError, SettingSource};
+use super::setting::{BadValue, Setting, SettingError, SettingSource};
 use super::settings_file::{FileError, FileProblem, SettingsFile};
 
 /// The beginning of the names of our own variables.
@@ -111,6 +111,13 @@ impl Given {
     pub(super) fn source(&self, name: &str) -> SettingSource {
         debug_assert!(settings(&command()).any(|(known, _)| known == name), "{name}");
         self.values.get(name).map_or(SettingSource::Default, |value| value.source.clone())
+    }
+
+    /// What a flag was given: a value and its source, or none and the default.
+    pub(super) fn setting<T>(&self, name: &str, value: Option<T>) -> Setting<Option<T>> {
+        let source = self.source(name);
+        let source = if value.is_some() { source } else { SettingSource::Default };
+        Setting { value, source }
     }
 
     /// The name by which the user has given a setting.

@@ -3,7 +3,7 @@
 use super::environment::{BadVariable, Environment};
 use super::given::Given;
 use super::report_args::OtlpProtocolArg;
-use super::setting::{Setting, first, optional};
+use super::setting::{Setting, VariableValue, first, optional};
 use super::variables::ON;
 
 /// The values of the SDK's variables, and of envoyproxy/ratelimit's.
@@ -30,18 +30,16 @@ pub(super) fn collector(
         if reads && args.otlp_protocol.is_none() { protocol(environment)? } else { None };
     // In envoyproxy/ratelimit HTTP is the default.
     let usual = (is_enabled == Some(true) && reads).then_some(OtlpProtocolArg::Http);
-    let of_variables = of_variables.or(usual.map(|usual| (usual, TRACING_ENABLED)));
-    let (value, name) = of_variables.unzip();
-    let protocol = first(
-        (args.otlp_protocol, given.source("otlp-protocol")),
-        (value, name.unwrap_or("")),
-        OtlpProtocolArg::Grpc,
-    );
+    let of_variables = of_variables.unwrap_or(VariableValue::of(TRACING_ENABLED, usual));
+    let protocol = given.setting("otlp-protocol", args.otlp_protocol);
+    let protocol = first(protocol, of_variables, OtlpProtocolArg::Grpc);
     let is_http = protocol.value == OtlpProtocolArg::Http;
-    let variable = reads.then(|| variable(environment, is_http)).flatten();
-    let (endpoint, name) = variable.unzip();
-    let flag = args.otlp.as_ref().map(|url| if is_http { with_path(url) } else { url.clone() });
-    Ok((optional((flag, given.source("otlp")), (endpoint, name.unwrap_or(""))), protocol))
+    let endpoint = args.otlp.as_ref().map(|url| if is_http { with_path(url) } else { url.clone() });
+    let endpoint = given.setting("otlp", endpoint);
+    Ok(match reads.then(|| variable(environment, is_http)).flatten() {
+        Some(variable) => (optional(endpoint, variable), protocol),
+        None => (endpoint, protocol),
+    })
 }
 
 /// Whether the variables name a collector, and none of them switches traces off.
@@ -59,7 +57,7 @@ fn is_named_and_on(is_enabled: Option<bool>, environment: &Environment) -> bool 
 /// The protocol that the variables name.
 fn protocol(
     environment: &Environment,
-) -> Result<Option<(OtlpProtocolArg, &'static str)>, BadVariable> {
+) -> Result<Option<VariableValue<OtlpProtocolArg>>, BadVariable> {
     let names = [
         "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
         "OTEL_EXPORTER_OTLP_PROTOCOL",
@@ -71,27 +69,27 @@ fn protocol(
         return Ok(None);
     };
     match found {
-        "grpc" => Ok(Some((OtlpProtocolArg::Grpc, name))),
-        "http" | "http/protobuf" => Ok(Some((OtlpProtocolArg::Http, name))),
+        "grpc" => Ok(Some(VariableValue::of(name, Some(OtlpProtocolArg::Grpc)))),
+        "http" | "http/protobuf" => Ok(Some(VariableValue::of(name, Some(OtlpProtocolArg::Http)))),
         _ => Err(BadVariable { name, found: found.to_owned(), accepted: PROTOCOLS }),
     }
 }
 
 /// The whole address that the variables name.
-fn variable(environment: &Environment, is_http: bool) -> Option<(String, &'static str)> {
+fn variable(environment: &Environment, is_http: bool) -> Option<VariableValue<String>> {
     if let Some(url) = environment.text(OF_TRACES) {
         // The address is used as it is; without a path it is the root.
         let root = if is_http && !has_path(url) { "/" } else { "" };
-        return Some((format!("{url}{root}"), OF_TRACES));
+        return Some(VariableValue::of(OF_TRACES, Some(format!("{url}{root}"))));
     }
     if let Some(url) = environment.text(OF_ALL) {
         // Each signal has a path of its own below this address.
         let path = if is_http { PATH } else { "" };
         let url = if is_http { url.trim_end_matches('/') } else { url };
-        return Some((format!("{url}{path}"), OF_ALL));
+        return Some(VariableValue::of(OF_ALL, Some(format!("{url}{path}"))));
     }
     let usual = if is_http { "http://localhost:4318/v1/traces" } else { "http://localhost:4317" };
-    Some((usual.to_owned(), TRACING_ENABLED))
+    Some(VariableValue::of(TRACING_ENABLED, Some(usual.to_owned())))
 }
 
 /// Adds the path of traces to a URL that has none.

@@ -31,7 +31,7 @@ enum Shown {
     Secret,
 }
 
-type SettingRows = BTreeMap<&'static str, (Shown, SettingSource)>;
+type SettingRows = BTreeMap<&'static str, Setting<Shown>>;
 
 /// The settings that `--print-config` prints.
 pub(super) struct PrintedSource<'a> {
@@ -73,13 +73,13 @@ fn print_settings(rows: &SettingRows, given: &Given, out: &mut impl Write) -> io
     let command = command();
     write!(out, "{HEAD}")?;
     for (name, arg) in settings(&command) {
-        let (shown, source) = rows.get(name).ok_or_else(|| io::Error::other(name.to_owned()))?;
+        let row = rows.get(name).ok_or_else(|| io::Error::other(name.to_owned()))?;
         // Several settings are one value here, but each has its own source.
         let source = match given.source(name) {
-            SettingSource::Default => source.clone(),
+            SettingSource::Default => row.source.clone(),
             source => source,
         };
-        let line = match shown {
+        let line = match &row.value {
             Shown::Written(value) => format!("{name} = {value}"),
             Shown::Idle(value) => {
                 format!("# {name} = {}", value.clone().unwrap_or_else(|| placeholder(arg)))
@@ -123,8 +123,8 @@ fn quoted(value: &impl ToString) -> Shown {
     Shown::Written(text(value))
 }
 
-fn row<T>(setting: &Setting<T>, shown: impl FnOnce(&T) -> Shown) -> (Shown, SettingSource) {
-    (shown(&setting.value), setting.source.clone())
+fn row<T>(setting: &Setting<T>, shown: impl FnOnce(&T) -> Shown) -> Setting<Shown> {
+    Setting { value: shown(&setting.value), source: setting.source.clone() }
 }
 
 /// The value of each setting, by its name.
@@ -202,10 +202,10 @@ fn of_certificates(all: &Effective) -> SettingRows {
 }
 
 /// One of several settings that are one value here. It has no source if it is not given.
-fn one_of(shown: Option<Shown>, source: &SettingSource) -> (Shown, SettingSource) {
+fn one_of(shown: Option<Shown>, source: &SettingSource) -> Setting<Shown> {
     match shown {
-        Some(shown) => (shown, source.clone()),
-        None => (Shown::Idle(None), SettingSource::Default),
+        Some(value) => Setting { value, source: source.clone() },
+        None => Setting { value: Shown::Idle(None), source: SettingSource::Default },
     }
 }
 
@@ -259,11 +259,11 @@ fn of_reports(reports: &ReportSettings) -> SettingRows {
 }
 
 /// A setting that has no meaning without another.
-fn idle_unless(is_used: bool, (shown, source): (Shown, SettingSource)) -> (Shown, SettingSource) {
-    match shown {
-        Shown::Written(value) if !is_used => (Shown::Idle(Some(value)), source),
-        shown => (shown, source),
-    }
+fn idle_unless(is_used: bool, row: Setting<Shown>) -> Setting<Shown> {
+    row.map(|shown| match shown {
+        Shown::Written(value) if !is_used => Shown::Idle(Some(value)),
+        shown => shown,
+    })
 }
 
 /// A URL as it is shown. It may contain a password before an @, or in its arguments.
@@ -281,8 +281,8 @@ fn of_redis(redis: &Setting<Option<Global>>, environment: &Environment) -> Setti
     let usual = Global::new("");
     let global = redis.value.as_ref().unwrap_or(&usual);
     let with_redis = |value: String, source: SettingSource| match redis.value {
-        Some(_) => (Shown::Written(value), source),
-        None => (Shown::Idle(Some(value)), SettingSource::Default),
+        Some(_) => Setting { value: Shown::Written(value), source },
+        None => Setting { value: Shown::Idle(Some(value)), source: SettingSource::Default },
     };
     let own = || SettingSource::Default;
     let prefix = |global: &Global| text(global.envoyproxy.as_ref().unwrap_or(&global.prefix));

@@ -37,7 +37,7 @@ pub(super) fn global(environment: &Environment) -> Result<Option<Global>, BadVar
             let (name, hosts) =
                 url.split_once(',').ok_or_else(|| refuse("REDIS_URL", url, SENTINELS))?;
             let of_sentinels = self::login(environment.text("REDIS_SENTINEL_AUTH"))
-                .map_or_else(String::new, |(user, password)| {
+                .map_or_else(String::new, |Login { user, password }| {
                     format!("?sentinel_auth={user}:{password}")
                 });
             format!("{scheme}+sentinel://{}{hosts}/{name}{of_sentinels}", at(&login))
@@ -60,21 +60,29 @@ pub(super) fn global(environment: &Environment) -> Result<Option<Global>, BadVar
     Ok(Some(global))
 }
 
+struct Login {
+    user: String,
+    password: String,
+}
+
 /// User and password for an address. The variable has the password alone, or both with a colon
 /// between.
-fn login(text: Option<&str>) -> Option<(String, String)> {
+fn login(text: Option<&str>) -> Option<Login> {
     let (user, password) = text.map(|text| text.split_once(':').unwrap_or(("", text)))?;
-    Some((encoded(user), encoded(password)))
+    Some(Login { user: encoded(user), password: encoded(password) })
 }
 
-fn at(login: &Option<(String, String)>) -> String {
-    login.as_ref().map_or_else(String::new, |(user, password)| format!("{user}:{password}@"))
+fn at(login: &Option<Login>) -> String {
+    let at = |Login { user, password }: &Login| format!("{user}:{password}@");
+    login.as_ref().map_or_else(String::new, at)
 }
 
-fn unix(path: &str, login: &Option<(String, String)>) -> String {
+fn unix(path: &str, login: &Option<Login>) -> String {
     match login {
-        Some((user, password)) if user.is_empty() => format!("unix://{path}?pass={password}"),
-        Some((user, password)) => format!("unix://{path}?user={user}&pass={password}"),
+        Some(Login { user, password }) if user.is_empty() => {
+            format!("unix://{path}?pass={password}")
+        }
+        Some(Login { user, password }) => format!("unix://{path}?user={user}&pass={password}"),
         None => format!("unix://{path}"),
     }
 }

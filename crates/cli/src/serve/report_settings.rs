@@ -11,7 +11,7 @@ use super::environment::{BadVariable, Environment};
 use super::given::Given;
 use super::otlp_settings;
 use super::report_args::{OtlpProtocolArg, StatsdStyleArg, tag};
-use super::setting::{Setting, SettingError, SettingSource, first, optional};
+use super::setting::{Setting, SettingError, SettingSource, VariableValue, first, optional, own};
 
 /// The settings of these reports.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,7 @@ const RESOURCE: [(&str, &str); 3] = [
 
 impl ReportSettings {
     pub(super) fn resolve(given: &Given, environment: &Environment) -> Result<Self, SettingError> {
-        let (args, from) = (&given.args.reports, |name| given.source(name));
+        let args = &given.args.reports;
         let (otlp, otlp_protocol) = otlp_settings::collector(given, environment)?;
         let statsd = statsd(given, environment)?;
         let needs = |name: &str, missing: &'static str, is_there: bool| {
@@ -73,19 +73,27 @@ impl ReportSettings {
         let extra = reads(tags.is_some()).then(|| extra_tags(environment)).transpose()?.flatten();
         let flush = flush.transpose()?.flatten();
         Ok(Self {
-            log_denials: optional((args.log_denials, from("log-denials")), (None, "")),
+            log_denials: given.setting("log-denials", args.log_denials),
             trace_sample: trace_sample(given, environment, otlp.value.is_some())?,
             otlp,
             otlp_protocol,
             resource: named.collect(),
             statsd,
-            statsd_every: first((args.statsd_every, from("statsd-every")), (flush, FLUSH), 5),
+            statsd_every: first(
+                given.setting("statsd-every", args.statsd_every),
+                VariableValue::of(FLUSH, flush),
+                5,
+            ),
             statsd_style: first(
-                (args.statsd_style, from("statsd-style")),
-                (dog.then_some(StatsdStyleArg::Tagged), "USE_DOG_STATSD"),
+                given.setting("statsd-style", args.statsd_style),
+                VariableValue::of("USE_DOG_STATSD", dog.then_some(StatsdStyleArg::Tagged)),
                 StatsdStyleArg::Dotted,
             ),
-            statsd_tags: first((tags, from("statsd-tags")), (extra, "EXTRA_TAGS"), Vec::new()),
+            statsd_tags: first(
+                given.setting("statsd-tags", tags),
+                VariableValue::of("EXTRA_TAGS", extra),
+                Vec::new(),
+            ),
         })
     }
 
@@ -119,9 +127,9 @@ fn trace_sample(
     is_on: bool,
 ) -> Result<Setting<TraceSampling>, BadVariable> {
     const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
-    let flag = (given.args.reports.trace_sample, given.source("trace-sample"));
-    if !is_on || flag.0.is_some() {
-        return Ok(first(flag, (None, SAMPLER), TraceSampling::default()));
+    let flag = given.setting("trace-sample", given.args.reports.trace_sample);
+    if !is_on || flag.value.is_some() {
+        return Ok(own(flag, TraceSampling::default()));
     }
     let share = |name| -> Result<Option<f64>, BadVariable> {
         let share: Option<f64> = environment.parsed(name, SHARE)?;
@@ -134,22 +142,22 @@ fn trace_sample(
     let alone = |of_roots| TraceSampling { of_roots, follows_caller: false };
     let ratio = || share("OTEL_TRACES_SAMPLER_ARG").map(|ratio| ratio.unwrap_or(1.0));
     let variable = match environment.text(SAMPLER) {
-        Some("always_on") => (Some(alone(1.0)), SAMPLER),
-        Some("always_off") => (Some(alone(0.0)), SAMPLER),
-        Some("traceidratio") => (Some(alone(ratio()?)), SAMPLER),
-        Some("parentbased_always_on") => (Some(follows(1.0)), SAMPLER),
-        Some("parentbased_always_off") => (Some(follows(0.0)), SAMPLER),
-        Some("parentbased_traceidratio") => (Some(follows(ratio()?)), SAMPLER),
+        Some("always_on") => VariableValue::of(SAMPLER, Some(alone(1.0))),
+        Some("always_off") => VariableValue::of(SAMPLER, Some(alone(0.0))),
+        Some("traceidratio") => VariableValue::of(SAMPLER, Some(alone(ratio()?))),
+        Some("parentbased_always_on") => VariableValue::of(SAMPLER, Some(follows(1.0))),
+        Some("parentbased_always_off") => VariableValue::of(SAMPLER, Some(follows(0.0))),
+        Some("parentbased_traceidratio") => VariableValue::of(SAMPLER, Some(follows(ratio()?))),
         Some(found) => {
             let found = found.to_owned();
             return Err(BadVariable { name: SAMPLER, found, accepted: SAMPLERS });
         }
         None => match share("TRACING_SAMPLING_RATE")? {
-            Some(share) => (Some(follows(share)), "TRACING_SAMPLING_RATE"),
+            Some(share) => VariableValue::of("TRACING_SAMPLING_RATE", Some(follows(share))),
             // All are sampled, as in envoyproxy/ratelimit.
             None => {
                 let is_enabled = environment.truth("TRACING_ENABLED")?.unwrap_or(false);
-                (is_enabled.then(|| follows(1.0)), "TRACING_ENABLED")
+                VariableValue::of("TRACING_ENABLED", is_enabled.then(|| follows(1.0)))
             }
         },
     };
@@ -164,12 +172,12 @@ fn statsd(
     environment: &Environment,
 ) -> Result<Setting<Option<HostPort>>, BadVariable> {
     const PORT: &str = "STATSD_PORT";
-    let flag = (given.args.reports.statsd.clone(), given.source("statsd"));
+    let flag = given.setting("statsd", given.args.reports.statsd.clone());
     let uses = environment.truth("USE_STATSD")?;
     let dog = environment.truth("USE_DOG_STATSD")?.unwrap_or(false);
     let host = environment.text("STATSD_HOST");
-    if flag.0.is_some() || !(dog || uses.unwrap_or(host.is_some())) {
-        return Ok(optional(flag, (None, "")));
+    if flag.value.is_some() || !(dog || uses.unwrap_or(host.is_some())) {
+        return Ok(flag);
     }
     let port: Option<u16> = environment.parsed(PORT, PORTS)?;
     if port == Some(0) {
@@ -186,7 +194,8 @@ fn statsd(
     let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
     let address = if is_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let refused = |_| BadVariable { name: "STATSD_HOST", found: host.to_owned(), accepted: HOSTS };
-    Ok(optional(flag, (Some(address.parse().map_err(refused)?), name)))
+    let address = address.parse().map_err(refused)?;
+    Ok(optional(flag, VariableValue::of(name, Some(address))))
 }
 
 /// The interval in seconds.

@@ -119,26 +119,39 @@ impl fmt::Display for BadValue {
     }
 }
 
+/// What variables of envoyproxy/ratelimit say, and which of them.
+#[derive(Clone, Debug)]
+pub(super) struct VariableValue<T> {
+    pub(super) value: Option<T>,
+    pub(super) name: &'static str,
+}
+
+impl<T> VariableValue<T> {
+    pub(super) fn of(name: &'static str, value: Option<T>) -> Self {
+        Self { value, name }
+    }
+}
+
 /// The value that was given, else that of a variable of envoyproxy/ratelimit, else the default.
 pub(super) fn first<T>(
-    given: (Option<T>, SettingSource),
-    variable: (Option<T>, &'static str),
+    given: Setting<Option<T>>,
+    variable: VariableValue<T>,
     default: T,
 ) -> Setting<T> {
-    let (source, name) = (given.1, SettingSource::Variable(variable.1.into()));
-    let given = given.0.map(|value| Setting { value, source });
-    let variable = variable.0.map(|value| Setting { value, source: name });
-    given.or(variable).unwrap_or(Setting { value: default, source: SettingSource::Default })
+    own(optional(given, variable), default)
 }
 
 pub(super) fn optional<T>(
-    given: (Option<T>, SettingSource),
-    variable: (Option<T>, &'static str),
+    given: Setting<Option<T>>,
+    variable: VariableValue<T>,
 ) -> Setting<Option<T>> {
-    first((given.0.map(Some), given.1), (variable.0.map(Some), variable.1), None)
+    if given.value.is_some() || variable.value.is_none() {
+        return given;
+    }
+    Setting { value: variable.value, source: SettingSource::Variable(variable.name.into()) }
 }
 
 /// A setting that envoyproxy/ratelimit does not have.
-pub(super) fn own<T>(given: (Option<T>, SettingSource), default: T) -> Setting<T> {
-    first(given, (None, ""), default)
+pub(super) fn own<T>(given: Setting<Option<T>>, default: T) -> Setting<T> {
+    given.map(|value| value.unwrap_or(default))
 }

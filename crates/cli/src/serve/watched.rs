@@ -7,7 +7,7 @@ use super::addresses::as_in_go;
 use super::args::MetricsNamesArg;
 use super::environment::{BadVariable, Environment};
 use super::given::Given;
-use super::setting::{Setting, first, optional};
+use super::setting::{Setting, VariableValue, first, optional};
 
 const USE_PROMETHEUS: &str = "USE_PROMETHEUS";
 
@@ -19,16 +19,17 @@ pub(super) fn metrics(
     environment: &Environment,
 ) -> Result<Setting<Option<HostPort>>, BadVariable> {
     const ADDR: &str = "PROMETHEUS_ADDR";
-    let flag = (given.args.metrics.clone(), given.source("metrics"));
-    if flag.0.is_some() || !environment.truth(USE_PROMETHEUS)?.unwrap_or(false) {
-        return Ok(optional(flag, (None, "")));
+    let flag = given.setting("metrics", given.args.metrics.clone());
+    if flag.value.is_some() || !environment.truth(USE_PROMETHEUS)?.unwrap_or(false) {
+        return Ok(flag);
     }
     let found = environment.text(ADDR);
     let text = found.unwrap_or(":9090");
     let accepted = "an address, as in :9090 or 127.0.0.1:9090";
     let refused = |_: BadHostPort| BadVariable { name: ADDR, found: text.to_owned(), accepted };
     let name = if found.is_some() { ADDR } else { USE_PROMETHEUS };
-    Ok(optional(flag, (Some(text.parse().map(as_in_go).map_err(refused)?), name)))
+    let address = text.parse().map(as_in_go).map_err(refused)?;
+    Ok(optional(flag, VariableValue::of(name, Some(address))))
 }
 
 /// Whether health checks succeed before there are rules. In envoyproxy/ratelimit they wait for rules only if
@@ -41,12 +42,12 @@ pub(super) fn healthy_without_rules(
     const FORCE: &str = "FORCE_START_WITHOUT_INITIAL_CONFIG";
     const WAIT: &str = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED";
     let is_forced = environment.truth(FORCE)?.unwrap_or(false);
-    let (value, name) = match environment.truth(WAIT)? {
-        Some(true) => (Some(false), WAIT),
-        _ => (is_forced.then_some(true), FORCE),
+    let variable = match environment.truth(WAIT)? {
+        Some(true) => VariableValue::of(WAIT, Some(false)),
+        _ => VariableValue::of(FORCE, is_forced.then_some(true)),
     };
-    let flag = (given.args.healthy_without_rules, given.source("healthy-without-rules"));
-    Ok(first(flag, (value, name), false))
+    let flag = given.setting("healthy-without-rules", given.args.healthy_without_rules);
+    Ok(first(flag, variable, false))
 }
 
 /// The names of metrics. `USE_PROMETHEUS` also turns on the names of envoyproxy/ratelimit.
@@ -55,9 +56,9 @@ pub(super) fn metrics_names(
     environment: &Environment,
 ) -> Result<Setting<MetricsNamesArg>, BadVariable> {
     let uses_prometheus = environment.truth(USE_PROMETHEUS)?.unwrap_or(false);
-    let flag = (given.args.metrics_names, given.source("metrics-names"));
-    let variable = uses_prometheus.then_some(MetricsNamesArg::Envoyproxy);
-    Ok(first(flag, (variable, USE_PROMETHEUS), MetricsNamesArg::Own))
+    let flag = given.setting("metrics-names", given.args.metrics_names);
+    let names = uses_prometheus.then_some(MetricsNamesArg::Envoyproxy);
+    Ok(first(flag, VariableValue::of(USE_PROMETHEUS, names), MetricsNamesArg::Own))
 }
 
 pub(super) fn near_limit_ratio(
@@ -69,6 +70,6 @@ pub(super) fn near_limit_ratio(
     if let Some(bad) = ratio.filter(|ratio| !(0.0..=1.0).contains(ratio)) {
         return Err(BadVariable { name: NAME, found: bad.to_string(), accepted: RATIO });
     }
-    let flag = (given.args.near_limit_ratio, given.source("near-limit-ratio"));
-    Ok(first(flag, (ratio, NAME), Settings::default().near_limit_ratio))
+    let flag = given.setting("near-limit-ratio", given.args.near_limit_ratio);
+    Ok(first(flag, VariableValue::of(NAME, ratio), Settings::default().near_limit_ratio))
 }

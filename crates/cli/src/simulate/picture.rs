@@ -35,12 +35,9 @@ pub(super) fn draw(traffic: &Traffic, lanes: &[SimulatedLane]) -> io::Result<Str
         plot::text(&head, &name, (16, 20), plot::HEADING)?;
         let key = "filled: in the last period; line: limit";
         plot::text(&head, key, (330, 20), plot::REMARK)?;
-        let legend = [
-            (plot::AXIS, "came", 640),
-            (plot::ADMITTED, "admitted", 730),
-            (plot::REFUSED, "refused", 840),
-        ];
-        plot::legend(&head, &legend, 20)?;
+        plot::legend(&head, plot::AXIS, "came", 640, 20)?;
+        plot::legend(&head, plot::ADMITTED, "admitted", 730, 20)?;
+        plot::legend(&head, plot::REFUSED, "refused", 840, 20)?;
         for lane in lanes {
             let (panel, below) = rest.split_vertically(LANE);
             draw_lane(traffic, lane, highest, &panel)?;

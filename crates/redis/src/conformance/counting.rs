@@ -37,7 +37,7 @@ fn a_state_that_goes_on_here_is_the_one_that_the_script_finds() {
             let before_us = now_us;
             now_us += draw(period_us / 2);
             let state = &mut known.parts[0].state;
-            state.advance(&plan, [before_us, now_us]);
+            state.advance(&plan, before_us, now_us);
             // These are charged whether they fit or not.
             let units = draw(plan.limit + 2);
             state.charge(&plan, units);

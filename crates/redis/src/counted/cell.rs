@@ -27,15 +27,29 @@ use crate::script::{ScriptReply, ScriptVerb, Units};
 /// The number of intervals for which a cell may decide.
 pub(crate) const FRESH: u64 = 2;
 
+/// One of the policies that the limit has had: while it changes, limiters of several count in the same cells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Era<'p> {
+    pub(crate) plan: &'p ScriptPlan,
+    pub(crate) number: u64,
+}
+
+/// When the store was asked and when its reply came, by the clock of this node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallTimes {
+    pub(crate) asked_ns: u64,
+    pub(crate) replied_ns: u64,
+}
+
 /// The count of one key.
 #[derive(Clone, Debug)]
 pub(crate) struct CountCell {
     state: State,
     at_us: u64,
-    /// The store's time in the last reply, and when that came.
-    told: (u64, u64),
-    /// The time when the last reply was asked for.
-    asked_ns: u64,
+    /// The store's time in its last reply.
+    store_us: u64,
+    /// When that reply was asked for, and when it came.
+    times: CallTimes,
     /// Units that were admitted here and are not known to be reported.
     pending: u64,
     /// The time since when there has been something to report.
@@ -81,13 +95,13 @@ pub(crate) enum CountAnswer {
 }
 
 impl CountCell {
-    /// Makes a cell for a key from the reply of a store that was asked at `asked_ns`.
-    pub(crate) fn new(era: u64, reply: &ScriptReply, [asked_ns, now_ns]: [u64; 2]) -> Option<Self> {
+    /// A cell for a key, by a reply of the store. `era` is the number of the policy that the reply's state is of.
+    pub(crate) fn new(era: u64, reply: &ScriptReply, times: CallTimes) -> Option<Self> {
         Some(Self {
             state: reply.parts.first()?.state.clone(),
             at_us: reply.now_us,
-            told: (reply.now_us, now_ns),
-            asked_ns,
+            store_us: reply.now_us,
+            times,
             pending: 0,
             since_ns: 0,
             sent: None,
@@ -113,7 +127,7 @@ impl CountCell {
     ) -> CountAnswer {
         let fresh_ns = FRESH * interval_ns;
         let is_unheard = self.pending > 0 && now_ns >= self.since_ns.saturating_add(fresh_ns);
-        if is_unheard || now_ns >= self.asked_ns.saturating_add(fresh_ns) {
+        if is_unheard || now_ns >= self.times.asked_ns.saturating_add(fresh_ns) {
             return CountAnswer::Stale;
         }
         self.go_on(plan, now_ns);
@@ -155,17 +169,12 @@ impl CountCell {
     }
 
     /// Enters the answer to a report.
-    pub(crate) fn reported(
-        &mut self,
-        era: (&ScriptPlan, u64),
-        reply: &ScriptReply,
-        [asked_ns, now_ns]: [u64; 2],
-    ) {
+    pub(crate) fn reported(&mut self, era: Era<'_>, reply: &ScriptReply, times: CallTimes) {
         let sent = self.sent.take().unwrap_or_default();
         self.pending -= sent.min(self.pending);
         // Units that are left were admitted after the report was asked for.
-        self.since_ns = asked_ns;
-        self.learn(era, reply, [asked_ns, now_ns]);
+        self.since_ns = times.asked_ns;
+        self.learn(era, reply, times);
     }
 
     /// Notes that a report was not answered. The store may or may not have counted it, so its units are reported again.
@@ -189,33 +198,28 @@ impl CountCell {
     }
 
     /// Enters a state from the store's reply.
-    pub(crate) fn learn(
-        &mut self,
-        (plan, era): (&ScriptPlan, u64),
-        reply: &ScriptReply,
-        [asked_ns, now_ns]: [u64; 2],
-    ) {
-        let Some(seen) = reply.parts.first().filter(|_| asked_ns >= self.asked_ns) else { return };
-        self.era = era;
+    pub(crate) fn learn(&mut self, era: Era<'_>, reply: &ScriptReply, times: CallTimes) {
+        let is_newer = times.asked_ns >= self.times.asked_ns;
+        let Some(seen) = reply.parts.first().filter(|_| is_newer) else { return };
+        self.era = era.number;
         self.state.clone_from(&seen.state);
         self.at_us = reply.now_us;
-        (self.told, self.asked_ns) = ((reply.now_us, now_ns), asked_ns);
-        self.state.charge(plan, self.pending);
+        (self.store_us, self.times) = (reply.now_us, times);
+        self.state.charge(era.plan, self.pending);
     }
 
     /// Whether the key can be forgotten without loss.
     pub(crate) fn is_idle(&self, interval_ns: u64, now_ns: u64) -> bool {
-        let is_fresh = now_ns < self.asked_ns.saturating_add(FRESH * interval_ns);
+        let is_fresh = now_ns < self.times.asked_ns.saturating_add(FRESH * interval_ns);
         self.pending == 0 && self.sent.is_none() && !is_fresh
     }
 
     /// Moves the state on to `now_ns`, by the store's time as far as it is known.
     fn go_on(&mut self, plan: &ScriptPlan, now_ns: u64) {
-        let (told_us, came_ns) = self.told;
-        let since_ns = now_ns.saturating_sub(came_ns);
-        let now_us = told_us.saturating_add((since_ns - since_ns / 1_000) / 1_000);
+        let since_ns = now_ns.saturating_sub(self.times.replied_ns);
+        let now_us = self.store_us.saturating_add((since_ns - since_ns / 1_000) / 1_000);
         let now_us = now_us.max(self.at_us);
-        self.state.advance(plan, [self.at_us, now_us]);
+        self.state.advance(plan, self.at_us, now_us);
         self.at_us = now_us;
     }
 }
@@ -236,6 +240,14 @@ mod tests {
         ScriptReply::told(now_us, State::Gcra { debt: units * 100_000 })
     }
 
+    fn era(plan: &ScriptPlan) -> Era<'_> {
+        Era { plan, number: 0 }
+    }
+
+    fn times(asked_ns: u64, replied_ns: u64) -> CallTimes {
+        CallTimes { asked_ns, replied_ns }
+    }
+
     fn admits(cell: &mut CountCell, now_ns: u64) -> Option<bool> {
         match cell.decide(&plan(), ScriptVerb::Check, Units::exactly(1), INTERVAL, now_ns) {
             CountAnswer::Decided { told, .. } => Some(told.allowed),
@@ -245,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_cell_decides_while_it_is_fresh_and_no_longer() {
-        let mut cell = CountCell::new(0, &reply(8, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(8, 0), times(0, 0)).unwrap();
         assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
         assert_eq!(admits(&mut cell, 0), Some(false));
         // A tenth of a second must pass, and a thousandth more, since clocks may drift.
@@ -253,7 +265,7 @@ mod tests {
         assert_eq!(admits(&mut cell, 101 * MS), Some(true));
         assert_eq!(admits(&mut cell, 200 * MS), None);
         // A unit that is not reported makes the cell stale, too, whatever it has learnt.
-        cell.learn((&plan(), 0), &reply(0, 200_000), [200 * MS, 201 * MS]);
+        cell.learn(era(&plan()), &reply(0, 200_000), times(200 * MS, 201 * MS));
         assert_eq!(admits(&mut cell, 201 * MS), None);
     }
 
@@ -263,18 +275,18 @@ mod tests {
         let late = |cell: &mut CountCell| {
             [admits(cell, 199 * MS).is_some(), admits(cell, 200 * MS).is_some()]
         };
-        let mut cell = CountCell::new(0, &reply(0, 0), [0, 150 * MS]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 150 * MS)).unwrap();
         assert_eq!(late(&mut cell), [true, false], "of a check");
         // The same holds for later answers to checks and reports: this one was asked for at 0 and came at 150 ms.
-        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
-        cell.learn((&plan(), 0), &reply(0, 0), [0, 150 * MS]);
+        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
+        cell.learn(era(&plan()), &reply(0, 0), times(0, 150 * MS));
         assert_eq!(late(&mut cell), [true, false], "of another check");
-        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
         assert_eq!(admits(&mut cell, 0), Some(true));
         assert_eq!(cell.report(), Some(1));
         // Two units are admitted during the report. Their time, too, counts from when the report was asked for.
         assert_eq!(admits(&mut cell, 20 * MS), Some(true));
-        cell.reported((&plan(), 0), &reply(1, 10_000), [10 * MS, 150 * MS]);
+        cell.reported(era(&plan()), &reply(1, 10_000), times(10 * MS, 150 * MS));
         assert_eq!([209, 210].map(|ms| admits(&mut cell, ms * MS).is_some()), [true, false]);
     }
 
@@ -282,7 +294,7 @@ mod tests {
     fn a_cell_asks_again_when_its_month_is_over() {
         let month = ScriptPlan::new("calendar-month 2".parse().unwrap()).unwrap();
         let reply = ScriptReply::told(0, State::Calendar { ends: 50_000, count: 1 });
-        let mut cell = CountCell::new(0, &reply, [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply, times(0, 0)).unwrap();
         let mut admits = |ms| {
             let (check, one) = (ScriptVerb::Check, Units::exactly(1));
             match cell.decide(&month, check, one, INTERVAL, ms * MS) {
@@ -296,12 +308,12 @@ mod tests {
 
     #[test]
     fn what_is_admitted_during_a_report_is_reported_next() {
-        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
         (0..3).for_each(|_| assert_eq!(admits(&mut cell, 0), Some(true)));
         assert_eq!((cell.report(), cell.report()), (Some(3), None));
         assert_eq!(admits(&mut cell, 10 * MS), Some(true));
         // The others have admitted five meanwhile: three, five and one of the ten units are used.
-        cell.reported((&plan(), 0), &reply(8, 10_000), [0, 11 * MS]);
+        cell.reported(era(&plan()), &reply(8, 10_000), times(0, 11 * MS));
         assert_eq!(admits(&mut cell, 11 * MS), Some(true));
         assert_eq!(admits(&mut cell, 11 * MS), Some(false));
         assert_eq!(cell.report(), Some(2));
@@ -310,7 +322,7 @@ mod tests {
     /// Whichever units the store had counted when it answered, a unit that was admitted here is never reported as left.
     #[test]
     fn units_of_a_report_that_is_under_way_may_have_been_heard_of_or_not() {
-        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
         let at_first = cell.unheard();
         assert_eq!(at_first.since(at_first), (0, true));
         assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
@@ -320,7 +332,7 @@ mod tests {
         assert_eq!(cell.unheard().since(before), (2, false), "a report has begun");
         let under_way = cell.unheard();
         assert_eq!(cell.unheard().since(under_way), (2, false));
-        cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
+        cell.reported(era(&plan()), &reply(2, 0), times(0, MS));
         assert_eq!(cell.unheard().since(before), (2, false), "it came and went");
         assert_eq!(cell.unheard().since(under_way), (2, false), "it was answered");
         assert_eq!(cell.unheard().since(cell.unheard()), (0, true));
@@ -328,13 +340,13 @@ mod tests {
 
     #[test]
     fn bad_input_113_a_report_whose_outcome_is_unknown_is_repeated() {
-        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
         assert_eq!(admits(&mut cell, 0), Some(true));
         assert_eq!(cell.report(), Some(1));
         cell.failed();
         assert!(!cell.is_idle(INTERVAL, 900 * MS));
         assert_eq!(cell.report(), Some(1));
-        cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
+        cell.reported(era(&plan()), &reply(2, 0), times(0, MS));
         assert_eq!(cell.report(), None);
         assert!(cell.is_idle(INTERVAL, 900 * MS));
     }
@@ -351,7 +363,7 @@ mod tests {
             CountAnswer::Decided { is_due, .. } => is_due,
             CountAnswer::Stale => panic!("it is fresh"),
         };
-        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
         assert!(!cell.is_due());
         assert_eq!([is_due(&mut cell), is_due(&mut cell)], [true, false], "anew");
         assert!(cell.is_due());
@@ -359,7 +371,7 @@ mod tests {
         cell.failed();
         assert!(cell.is_due(), "although no request came since");
         assert_eq!(cell.report(), Some(2));
-        cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
+        cell.reported(era(&plan()), &reply(2, 0), times(0, MS));
         assert!(!cell.is_due());
         // A cost of 0 leaves nothing to report, but the cell has to learn what others admit.
         assert!(matches!(
@@ -371,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_cell_is_kept_while_it_may_decide() {
-        let cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
         let at = [102, 150, 199, 200, 201].map(|ms| cell.is_idle(INTERVAL, ms * MS));
         assert_eq!(at, [false, false, false, true, true]);
     }

@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::counted::cell::CountAnswer;
-use crate::counted::table::CountTable;
+use crate::counted::cell::{CallTimes, CountAnswer};
+use crate::counted::table::{CountTable, KeyReport};
 use crate::decision::{RedisDecision, Source};
 use crate::inner::Inner;
 use crate::script::{ScriptRequest, ScriptVerb, Units};
@@ -27,7 +27,7 @@ impl Inner {
         verb: ScriptVerb,
         units: Units,
     ) -> Option<RedisDecision> {
-        match counts.decide((&self.plan, self.terms.era), key, verb, units, self.now_ns()) {
+        match counts.decide(self.era(), key, verb, units, self.now_ns()) {
             CountAnswer::Decided { told, stamp, .. } => {
                 Some(RedisDecision::new(told, Source::Count, stamp))
             }
@@ -40,20 +40,20 @@ impl Inner {
         let Some(counts) = &self.local.counts else { return };
         let mut reports = counts.reports();
         // In a cluster a call has keys of one slot.
-        reports.sort_by_cached_key(|(key, _)| self.slot(key));
-        let of_slots = reports.chunk_by(|(one, _), (other, _)| self.slot(one) == self.slot(other));
+        reports.sort_by_cached_key(|report| self.slot(&report.key));
+        let of_slots = reports.chunk_by(|one, other| self.slot(&one.key) == self.slot(&other.key));
         let (mut under_way, mut count) = (JoinSet::new(), 0);
-        for keys in of_slots.flat_map(|keys| keys.chunks(KEYS_IN_A_REPORT)) {
-            while count + keys.len() > KEYS_UNDER_WAY
+        for reports in of_slots.flat_map(|reports| reports.chunks(KEYS_IN_A_REPORT)) {
+            while count + reports.len() > KEYS_UNDER_WAY
                 && let Some(ended) = under_way.join_next().await
             {
                 count -= ended.unwrap_or_default();
             }
-            count += keys.len();
-            let (this, keys) = (Arc::clone(self), keys.to_vec());
+            count += reports.len();
+            let (this, reports) = (Arc::clone(self), reports.to_vec());
             under_way.spawn(async move {
-                this.report_some(&keys).await;
-                keys.len()
+                this.report_some(&reports).await;
+                reports.len()
             });
         }
         while under_way.join_next().await.is_some() {}
@@ -65,19 +65,21 @@ impl Inner {
     pub(crate) async fn report_before_asking(&self, key: &[u8], era: Option<u64>) {
         let Some(counts) = &self.local.counts else { return };
         if let Some(units) = counts.report_first(era, key) {
-            self.report_some(&[(key.into(), units)]).await;
+            self.report_some(&[KeyReport { key: key.into(), units }]).await;
         }
     }
 
     /// Reports keys of one slot.
-    async fn report_some(&self, keys: &[(Box<[u8]>, u64)]) {
-        let (Some(counts), Some((first, _))) = (&self.local.counts, keys.first()) else { return };
-        let part = |(key, units): &(Box<[u8]>, u64)| self.part(key, Units::exactly(*units));
-        let ask = ScriptRequest { verb: ScriptVerb::Add, parts: keys.iter().map(part).collect() };
-        let under_way = counts.under_way((&self.plan, self.terms.era), keys);
+    async fn report_some(&self, reports: &[KeyReport]) {
+        let (Some(counts), Some(first)) = (&self.local.counts, reports.first()) else { return };
+        let part = |report: &KeyReport| self.part(&report.key, Units::exactly(report.units));
+        let parts = reports.iter().map(part).collect();
+        let under_way = counts.under_way(self.era(), reports);
         let asked_ns = self.now_ns();
-        let reply = self.link(first).call(ask, self.due()).await;
-        under_way.answered(reply.ok(), [asked_ns, self.now_ns()]);
+        let ask = ScriptRequest { verb: ScriptVerb::Add, parts };
+        if let Ok(reply) = self.link(&first.key).call(ask, self.due()).await {
+            under_way.answered(reply, CallTimes { asked_ns, replied_ns: self.now_ns() });
+        }
     }
 }
 

@@ -9,14 +9,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ahash::RandomState;
 use tokio::sync::Notify;
 
-use crate::counted::cell::{CountAnswer, CountCell, Unheard};
-use crate::script::plan::ScriptPlan;
+use crate::counted::cell::{CallTimes, CountAnswer, CountCell, Era, Unheard};
 use crate::script::{ScriptReply, ScriptVerb, Units};
 
 /// Places in a set.
 const WAYS: usize = 8;
 
-type CountSet = [Option<Box<(Box<[u8]>, CountCell)>>; WAYS];
+type CountSet = [Option<Box<KeyCell>>; WAYS];
+
+#[derive(Debug)]
+struct KeyCell {
+    key: Box<[u8]>,
+    cell: CountCell,
+}
+
+/// A report of what was admitted of a key here: `units` of 0 ask only for what others admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyReport {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) units: u64,
+}
 
 /// The cells of all keys of one limit.
 #[derive(Debug)]
@@ -29,9 +41,6 @@ pub(crate) struct CountTable {
     /// Notified when a report was answered or has failed.
     pub(crate) answered: Notify,
 }
-
-/// A policy, and its number among those that the limit has had.
-type Era<'a> = (&'a ScriptPlan, u64);
 
 impl CountTable {
     /// Makes room for `keys` that are used at the same time, and half as many again.
@@ -57,11 +66,11 @@ impl CountTable {
     ) -> CountAnswer {
         let index = self.index(key);
         let mut set = locked(&self.sets[index]);
-        let Some((_, cell)) = found(&mut set, key) else { return CountAnswer::Stale };
-        if !cell.is_of(era.1) {
+        let Some(cell) = found(&mut set, key) else { return CountAnswer::Stale };
+        if !cell.is_of(era.number) {
             return CountAnswer::Stale;
         }
-        let counted = cell.decide(era.0, verb, units, self.interval_ns, now_ns);
+        let counted = cell.decide(era.plan, verb, units, self.interval_ns, now_ns);
         drop(set);
         if matches!(counted, CountAnswer::Decided { is_due: true, .. }) {
             locked(&self.due).push(index);
@@ -70,48 +79,51 @@ impl CountTable {
     }
 
     /// Enters the store's answer about a key.
-    pub(crate) fn learn(&self, era: Era<'_>, key: &[u8], reply: &ScriptReply, times: [u64; 2]) {
+    pub(crate) fn learn(&self, era: Era<'_>, key: &[u8], reply: &ScriptReply, times: CallTimes) {
         let mut set = locked(&self.sets[self.index(key)]);
-        if let Some((_, cell)) = found(&mut set, key) {
+        if let Some(cell) = found(&mut set, key) {
             return cell.learn(era, reply, times);
         }
         let vacant = set.iter_mut().find(|place| {
-            place.as_ref().is_none_or(|place| place.1.is_idle(self.interval_ns, times[1]))
+            place
+                .as_ref()
+                .is_none_or(|place| place.cell.is_idle(self.interval_ns, times.replied_ns))
         });
-        if let (Some(vacant), Some(cell)) = (vacant, CountCell::new(era.1, reply, times)) {
-            *vacant = Some(Box::new((key.into(), cell)));
+        if let (Some(vacant), Some(cell)) = (vacant, CountCell::new(era.number, reply, times)) {
+            *vacant = Some(Box::new(KeyCell { key: key.into(), cell }));
         }
     }
 
-    /// Begins the reports that are due. Returns their keys, and the units of each.
-    pub(crate) fn reports(&self) -> Vec<(Box<[u8]>, u64)> {
+    /// Begins the reports that are due.
+    pub(crate) fn reports(&self) -> Vec<KeyReport> {
         let mut due = std::mem::take(&mut *locked(&self.due));
         due.sort_unstable();
         due.dedup();
         let mut reports = Vec::with_capacity(due.len());
         for index in due {
             let mut set = locked(&self.sets[index]);
-            for (key, cell) in set.iter_mut().flatten().map(|place| &mut **place) {
-                reports.extend(cell.report().map(|units| (key.clone(), units)));
+            for KeyCell { key, cell } in set.iter_mut().flatten().map(|place| &mut **place) {
+                reports.extend(cell.report().map(|units| KeyReport { key: key.clone(), units }));
             }
         }
         reports
     }
 
-    /// Enters the outcome of a key's report: the reply, and the times when it was asked for and when it came.
-    pub(crate) fn reported(
-        &self,
-        era: Era<'_>,
-        key: &[u8],
-        outcome: Option<(&ScriptReply, [u64; 2])>,
-    ) {
+    /// Enters the reply to the report of a key.
+    pub(crate) fn reported(&self, era: Era<'_>, key: &[u8], reply: &ScriptReply, times: CallTimes) {
+        self.end_report(key, |cell| cell.reported(era, reply, times));
+    }
+
+    /// Enters that the report of a key was not answered.
+    pub(crate) fn failed(&self, key: &[u8]) {
+        self.end_report(key, CountCell::failed);
+    }
+
+    fn end_report(&self, key: &[u8], end: impl FnOnce(&mut CountCell)) {
         let index = self.index(key);
         let mut set = locked(&self.sets[index]);
-        let Some((_, cell)) = found(&mut set, key) else { return };
-        match outcome {
-            Some((reply, times)) => cell.reported(era, reply, times),
-            None => cell.failed(),
-        }
+        let Some(cell) = found(&mut set, key) else { return };
+        end(cell);
         let is_due = cell.is_due();
         drop(set);
         if is_due {
@@ -124,7 +136,7 @@ impl CountTable {
     /// is unreported, or if all of it was admitted under the policy of `era`.
     pub(crate) fn report_first(&self, era: Option<u64>, key: &[u8]) -> Option<u64> {
         let mut set = locked(&self.sets[self.index(key)]);
-        let (_, cell) = found(&mut set, key)?;
+        let cell = found(&mut set, key)?;
         // No report begins without units: a report that has begun must be sent, or the next would wait for its answer
         // for ever.
         let is_known = era.is_some_and(|era| cell.is_of(era));
@@ -135,7 +147,7 @@ impl CountTable {
     pub(crate) fn forget(&self, key: &[u8]) {
         let mut set = locked(&self.sets[self.index(key)]);
         for place in set.iter_mut() {
-            if place.as_ref().is_some_and(|place| *place.0 == *key) {
+            if place.as_ref().is_some_and(|place| *place.key == *key) {
                 *place = None;
             }
         }
@@ -144,12 +156,12 @@ impl CountTable {
     /// The units to report of a key at this moment.
     pub(crate) fn unheard(&self, key: &[u8]) -> Unheard {
         let mut set = locked(&self.sets[self.index(key)]);
-        found(&mut set, key).map_or_else(Unheard::default, |(_, cell)| cell.unheard())
+        found(&mut set, key).map_or_else(Unheard::default, |cell| cell.unheard())
     }
 
     /// Guards reports that are being sent.
-    pub(crate) fn under_way<'a>(&'a self, era: Era<'a>, keys: Reports<'a>) -> UnderWay<'a> {
-        UnderWay { counts: self, era, keys }
+    pub(crate) fn under_way<'a>(&'a self, era: Era<'a>, reports: &'a [KeyReport]) -> UnderWay<'a> {
+        UnderWay { counts: self, era, reports }
     }
 
     fn index(&self, key: &[u8]) -> usize {
@@ -159,43 +171,43 @@ impl CountTable {
     }
 }
 
-/// Keys, each with the units that are reported.
-type Reports<'a> = &'a [(Box<[u8]>, u64)];
-
-/// Reports that are being sent. If their task is dropped before they are answered, they have failed, and their units
-/// are reported again.
+/// Reports that are being sent. If they are dropped before they are answered, because the call or its task has ended,
+/// they have failed: their units are reported again.
 #[derive(Debug)]
 pub(crate) struct UnderWay<'a> {
     counts: &'a CountTable,
     era: Era<'a>,
-    keys: Reports<'a>,
+    reports: &'a [KeyReport],
 }
 
 impl UnderWay<'_> {
-    /// Enters the store's reply, if there is one, with the times when it was asked for and when it came.
-    pub(crate) fn answered(mut self, reply: Option<ScriptReply>, times: [u64; 2]) {
-        let mut seen = reply.map(|reply| (reply.now_us, reply.parts.into_iter()));
-        for (key, _) in std::mem::take(&mut self.keys) {
-            let reply = seen.as_mut().and_then(|(now_us, parts)| {
-                let parts = vec![parts.next()?];
-                Some(ScriptReply { now_us: *now_us, admitted: true, parts })
-            });
-            let outcome = reply.as_ref().map(|reply| (reply, times));
-            self.counts.reported(self.era, key, outcome);
+    /// Enters the store's reply to all of them. A key that it says nothing of has failed.
+    pub(crate) fn answered(mut self, reply: ScriptReply, times: CallTimes) {
+        let mut parts = reply.parts.into_iter();
+        for KeyReport { key, .. } in std::mem::take(&mut self.reports) {
+            match parts.next() {
+                Some(part) => {
+                    let parts = vec![part];
+                    let reply = ScriptReply { now_us: reply.now_us, admitted: true, parts };
+                    self.counts.reported(self.era, key, &reply, times);
+                }
+                None => self.counts.failed(key),
+            }
         }
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        for (key, _) in self.keys {
-            self.counts.reported(self.era, key, None);
+        for KeyReport { key, .. } in self.reports {
+            self.counts.failed(key);
         }
     }
 }
 
-fn found<'a>(set: &'a mut CountSet, key: &[u8]) -> Option<&'a mut (Box<[u8]>, CountCell)> {
-    set.iter_mut().flatten().map(|place| &mut **place).find(|(other, _)| **other == *key)
+fn found<'a>(set: &'a mut CountSet, key: &[u8]) -> Option<&'a mut CountCell> {
+    let mut places = set.iter_mut().flatten();
+    places.find(|place| *place.key == *key).map(|place| &mut place.cell)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -205,7 +217,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::plan::ScriptPlan;
     use crate::script::state::State;
+
+    const AT_ONCE: CallTimes = CallTimes { asked_ns: 0, replied_ns: 0 };
 
     #[test]
     fn a_key_that_is_not_asked_for_takes_66_bytes_at_most() {
@@ -225,16 +240,22 @@ mod tests {
     fn of_one_key() -> (ScriptPlan, CountTable) {
         let plan = ScriptPlan::new("10/s".parse().unwrap()).unwrap();
         let counts = CountTable::new(8, 1_000);
-        counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
+        counts.learn(Era { plan: &plan, number: 0 }, b"key", &reply(), AT_ONCE);
         (plan, counts)
     }
 
     #[test]
     fn while_a_policy_changes_a_key_is_decided_by_what_is_known_of_its_own() {
         let (plan, counts) = of_one_key();
-        let decides = |era| {
+        let decides = |number| {
             matches!(
-                counts.decide((&plan, era), b"key", ScriptVerb::Check, Units::exactly(1), 0),
+                counts.decide(
+                    Era { plan: &plan, number },
+                    b"key",
+                    ScriptVerb::Check,
+                    Units::exactly(1),
+                    0
+                ),
                 CountAnswer::Decided { .. }
             )
         };
@@ -244,7 +265,7 @@ mod tests {
             [counts.report_first(Some(0), b"key"), counts.report_first(Some(1), b"key")],
             [None, Some(1)]
         );
-        counts.learn((&plan, 1), b"key", &reply(), [0, 0]);
+        counts.learn(Era { plan: &plan, number: 1 }, b"key", &reply(), AT_ONCE);
         assert_eq!([decides(0), decides(1)], [false, true]);
     }
 
@@ -252,18 +273,24 @@ mod tests {
     fn what_is_admitted_while_a_report_is_under_way_is_in_the_next() {
         let (plan, counts) = of_one_key();
         let admit = || {
-            let _ = counts.decide((&plan, 0), b"key", ScriptVerb::Check, Units::exactly(1), 0);
+            let _ = counts.decide(
+                Era { plan: &plan, number: 0 },
+                b"key",
+                ScriptVerb::Check,
+                Units::exactly(1),
+                0,
+            );
         };
-        let of = |units| vec![(b"key"[..].into(), units)];
+        let of = |units| vec![KeyReport { key: b"key"[..].into(), units }];
         admit();
         assert_eq!(counts.reports(), of(1));
         admit();
         assert_eq!(counts.reports(), [], "one at a time");
-        counts.reported((&plan, 0), b"key", Some((&reply(), [0, 0])));
+        counts.reported(Era { plan: &plan, number: 0 }, b"key", &reply(), AT_ONCE);
         assert_eq!(counts.reports(), of(1));
-        counts.reported((&plan, 0), b"key", None);
+        counts.failed(b"key");
         assert_eq!(counts.reports(), of(1), "the store may have heard of it or not");
-        counts.reported((&plan, 0), b"key", Some((&reply(), [0, 0])));
+        counts.reported(Era { plan: &plan, number: 0 }, b"key", &reply(), AT_ONCE);
         assert_eq!(counts.reports(), []);
     }
 
@@ -272,22 +299,40 @@ mod tests {
     #[test]
     fn a_key_that_admitted_nothing_under_the_old_policy_is_reported_under_the_new() {
         let (plan, counts) = of_one_key();
-        let _ = counts.decide((&plan, 0), b"key", ScriptVerb::Check, Units::exactly(11), 0);
+        let _ = counts.decide(
+            Era { plan: &plan, number: 0 },
+            b"key",
+            ScriptVerb::Check,
+            Units::exactly(11),
+            0,
+        );
         assert_eq!(counts.report_first(Some(1), b"key"), None);
-        counts.learn((&plan, 1), b"key", &reply(), [0, 0]);
-        let _ = counts.decide((&plan, 1), b"key", ScriptVerb::Check, Units::exactly(1), 0);
-        assert_eq!(counts.reports(), [(b"key"[..].into(), 1)]);
+        counts.learn(Era { plan: &plan, number: 1 }, b"key", &reply(), AT_ONCE);
+        let _ = counts.decide(
+            Era { plan: &plan, number: 1 },
+            b"key",
+            ScriptVerb::Check,
+            Units::exactly(1),
+            0,
+        );
+        assert_eq!(counts.reports(), [KeyReport { key: b"key"[..].into(), units: 1 }]);
     }
 
     #[test]
     fn units_of_a_report_that_was_dropped_are_reported_again() {
         let (plan, counts) = of_one_key();
-        let _ = counts.decide((&plan, 0), b"key", ScriptVerb::Check, Units::exactly(1), 0);
+        let _ = counts.decide(
+            Era { plan: &plan, number: 0 },
+            b"key",
+            ScriptVerb::Check,
+            Units::exactly(1),
+            0,
+        );
         let unreported = || counts.unheard(b"key").since(Unheard::default()).0;
         let keys = counts.reports();
-        drop(counts.under_way((&plan, 0), &keys));
+        drop(counts.under_way(Era { plan: &plan, number: 0 }, &keys));
         assert_eq!((counts.reports(), unreported()), (keys.clone(), 1));
-        counts.under_way((&plan, 0), &keys).answered(Some(reply()), [0, 0]);
+        counts.under_way(Era { plan: &plan, number: 0 }, &keys).answered(reply(), AT_ONCE);
         assert_eq!((counts.reports(), unreported()), (vec![], 0));
     }
 }

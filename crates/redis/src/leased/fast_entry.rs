@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
 
 use crate::leased::holding::Lent;
-use crate::leased::unit_pool::{Filling, SpentUnits, UnitPool};
+use crate::leased::unit_pool::{Filling, PoolContent, SpentUnits, UnitPool};
 use crate::store::counter::{LANES, lane};
 
 /// A lease of at least this many units is divided among the lanes: each then has 64, enough to be worth the lock that
@@ -29,6 +29,14 @@ pub(crate) struct FastEntry {
     lanes: OnceLock<Box<[UnitLane; LANES]>>,
 }
 
+/// What a decision took of a key, and what the limit has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeySpend {
+    pub(crate) spent: SpentUnits,
+    /// Units in all pools, and beyond them.
+    pub(crate) remaining: u64,
+}
+
 impl FastEntry {
     pub(crate) fn new(key: &[u8]) -> Self {
         Self { key: key.into(), pool: UnitPool::default(), lanes: OnceLock::new() }
@@ -36,12 +44,12 @@ impl FastEntry {
 
     /// Takes units from the pool of this thread's lane or from the common pool, but never from both.
     #[inline]
-    pub(crate) fn spend(&self, cost: u64, now_ns: u64, era: u64) -> Option<(SpentUnits, u64)> {
-        let filling = self.pool.look();
+    pub(crate) fn spend(&self, cost: u64, now_ns: u64, era: u64) -> Option<KeySpend> {
+        let filling = self.pool.look().map(|content| content.filling);
         // `lane` is below LANES.
         let own = self.lanes.get().and_then(|lanes| lanes[lane()].0.spend(cost, now_ns, era));
         let spent = own.or_else(|| self.pool.spend(cost, now_ns, era))?;
-        Some((spent, self.total(&spent, filling)))
+        Some(KeySpend { spent, remaining: self.remaining(&spent, filling) })
     }
 
     /// The units that the limit has left, in all pools and beyond them. If the filling has ended meanwhile, only the
@@ -49,16 +57,16 @@ impl FastEntry {
     ///
     /// The common pool is closed before the others and filled after them, so while it is in one filling all others
     /// are in that filling, too. Their figures are read between two looks at the common pool.
-    fn total(&self, spent: &SpentUnits, filling: Option<(Filling, u64)>) -> u64 {
+    fn remaining(&self, spent: &SpentUnits, filling: Option<Filling>) -> u64 {
         let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
-        let others = lanes.filter_map(|UnitLane(pool)| pool.look()).map(|(_, units)| units);
+        let others = lanes.filter_map(|UnitLane(pool)| pool.look()).map(|content| content.units);
         let in_lanes = others.fold(0, u64::saturating_add);
         // Acquire: if a figure above was of a later filling, it was written (with Release) after the common pool was
         // closed, and this fence makes the look below see that closing.
         fence(Ordering::Acquire);
         match (filling, self.pool.look()) {
-            (Some((before, _)), Some((after, common))) if before == after => {
-                in_lanes.saturating_add(common).saturating_add(spent.beyond_remaining)
+            (Some(before), Some(PoolContent { filling, units })) if before == filling => {
+                in_lanes.saturating_add(units).saturating_add(spent.beyond_remaining)
             }
             _ => spent.left,
         }
@@ -66,7 +74,7 @@ impl FastEntry {
 
     /// Takes back the units that are left. From now on no thread spends any. The caller holds the lock.
     pub(crate) fn close(&self) -> u64 {
-        // The common pool is closed first: see `total`.
+        // The common pool first: see `remaining`.
         let common = self.pool.close();
         let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
         common + lanes.map(|lane| lane.0.close()).sum::<u64>()
@@ -80,7 +88,7 @@ impl FastEntry {
                 pool.fill(Lent { units: part, ..lent });
             }
         }
-        // The common pool is filled last: see `total`.
+        // The common pool last: see `remaining`.
         let units = lent.units - LANES as u64 * part;
         self.pool.fill(Lent { units, ..lent });
     }
@@ -118,7 +126,7 @@ mod tests {
         assert!(entry.lanes.get().is_none());
         assert_eq!(entry.close(), MANY - 1);
         entry.fill(lent(MANY + 5));
-        let spent = entry.spend(1, 0, 0).map(|(spent, total)| (spent.left, total));
+        let spent = entry.spend(1, 0, 0).map(|spend| (spend.spent.left, spend.remaining));
         assert_eq!(
             spent,
             Some((63, MANY + 4 + 100)),
@@ -139,14 +147,15 @@ mod tests {
     fn of_a_filling_that_has_ended_a_spender_is_told_what_its_pool_had() {
         let entry = FastEntry::new(b"key");
         entry.fill(lent(10));
-        let before = entry.pool.look();
+        let filling = || entry.pool.look().map(|content| content.filling);
+        let before = filling();
         let spent = entry.pool.spend(1, 0, 0).unwrap();
-        assert_eq!((spent.left, entry.total(&spent, before)), (9, 9 + 100));
+        assert_eq!((spent.left, entry.remaining(&spent, before)), (9, 9 + 100));
         let left = entry.close();
-        assert_eq!(entry.total(&spent, before), 9);
+        assert_eq!(entry.remaining(&spent, before), 9);
         entry.fill(lent(left + 20));
-        assert_eq!(entry.total(&spent, before), 9);
-        assert_eq!(entry.total(&spent, entry.pool.look()), 29 + 100);
+        assert_eq!(entry.remaining(&spent, before), 9);
+        assert_eq!(entry.remaining(&spent, filling()), 29 + 100);
     }
 
     /// Threads spend while another thread closes and fills the pools all the time: all pools or, if `forgetful`, only

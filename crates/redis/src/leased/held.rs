@@ -4,7 +4,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::Fault;
 use crate::inner::Inner;
-use crate::leased::holding::{Beyond, Expired, Glance, Holding};
+use crate::leased::holding::{Beyond, EndedUnits, Expired, Glance, Holding};
 use crate::leased::table::Set;
 use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
@@ -34,7 +34,7 @@ impl Inner {
         due: Instant,
     ) -> Option<ScriptReply> {
         let mut parts = Vec::with_capacity(units.len());
-        for (units, stamp) in units.into_iter().filter(|(units, _)| *units > 0) {
+        for EndedUnits { units, stamp } in units.into_iter().filter(|ended| ended.units > 0) {
             let Some(plan) = self.local.plan_of(stamp.era) else { continue };
             let units = Units { stamp: stamp.at, share: stamp.us.max(1), ..Units::exactly(units) };
             parts.push(ScriptPart::new(self.keys.of(key), plan, units));
@@ -101,7 +101,7 @@ impl HeldKey<'_> {
 
     /// Gives back units that have expired.
     pub(crate) async fn give_back(&self, expired: Expired, due: Instant) {
-        let count = expired.iter().map(|(units, _)| units).sum();
+        let count = expired.iter().map(|ended| ended.units).sum();
         if count == 0 {
             return;
         }
@@ -110,8 +110,8 @@ impl HeldKey<'_> {
         // Units that are not given back drain as if they had been spent.
         let reply = self.inner.give_back(self.key, expired, due).await;
         // A reply under another policy says what is left under that one.
-        let is_own =
-            expired.iter().all(|(units, stamp)| *units == 0 || stamp.era == self.inner.terms.era);
+        let era = self.inner.terms.era;
+        let is_own = expired.iter().all(|ended| ended.units == 0 || ended.stamp.era == era);
         if let Some(reply) = reply.filter(|_| is_own) {
             self.since(before, &reply);
         }
@@ -124,7 +124,7 @@ impl HeldKey<'_> {
         }
         let now_ns = self.inner.now_ns();
         let ended = self.set.look(self.key, |holding| holding.end(now_ns)).unwrap_or_default();
-        let has_any = ended.iter().any(|(units, _)| *units > 0);
+        let has_any = ended.iter().any(|ended| ended.units > 0);
         self.give_back(ended, due).await;
         has_any
     }

@@ -17,7 +17,8 @@
 
 use crate::error::Fault;
 pub(crate) use crate::leased::terms::{
-    Beyond, ChargeStamp, Expired, Glance, Grant, LeaseWant, LeasedUnits, Lent, Spend, Terms,
+    Beyond, ChargeStamp, EndedUnits, Expired, Glance, Grant, LeaseWant, LeasedUnits, Lent, Spend,
+    Terms,
 };
 use crate::leased::terms::{LIFE_NS, StoreDenial};
 use crate::leased::unit_pool::MAX_UNITS;
@@ -180,7 +181,7 @@ impl Holding {
     /// What the holding has, without expired units.
     pub(crate) fn glance(&mut self, now_ns: u64) -> Glance {
         self.expire(now_ns);
-        let has_expired = self.expired[0].0 > 0;
+        let has_expired = self.expired[0].units > 0;
         Glance { left: self.left(), asking: self.asking, asks: self.asks, has_expired }
     }
 
@@ -265,7 +266,8 @@ impl Holding {
     /// Ends all leases. Returns the units left in each, and their stamp. The caller gives them back.
     pub(crate) fn end(&mut self, now_ns: u64) -> Expired {
         self.expire(now_ns);
-        std::mem::take(&mut self.leases).map(|lease| (lease.left, lease.stamp))
+        std::mem::take(&mut self.leases)
+            .map(|lease| EndedUnits { units: lease.left, stamp: lease.stamp })
     }
 
     fn expire(&mut self, now_ns: u64) {
@@ -273,7 +275,7 @@ impl Holding {
             let lease = &mut self.leases[n];
             if lease.left > 0 && now_ns >= lease.until_ns {
                 let [first, second] = &mut self.expired;
-                let (units, stamp) = if first.0 == 0 { first } else { second };
+                let EndedUnits { units, stamp } = if first.units == 0 { first } else { second };
                 *stamp = if *units == 0 { lease.stamp } else { lease.stamp.min(*stamp) };
                 *units += lease.left;
                 lease.left = 0;

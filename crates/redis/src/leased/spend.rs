@@ -15,6 +15,7 @@ use tollgate::Told;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::inner::Inner;
+use crate::leased::fast_entry::KeySpend;
 use crate::leased::holding::{Beyond, Expired, Grant, Holding, LeaseWant, Spend};
 use crate::leased::table::LeaseTable;
 use crate::limiter::RedisLimiter;
@@ -66,7 +67,7 @@ impl RedisLimiter {
             Spend::Ask(want) => Some(*want),
             _ => None,
         };
-        if want.is_some() || expired[0].0 > 0 {
+        if want.is_some() || expired[0].units > 0 {
             self.fetch(key, want, expired);
         }
         match spend {
@@ -156,9 +157,10 @@ impl Inner {
         cost: u64,
     ) -> Option<RedisDecision> {
         let now_ns = self.now_ns();
-        let (spent, total) = table.set(key).spend(key, cost, now_ns, self.terms.era)?;
+        let KeySpend { spent, remaining } =
+            table.set(key).spend(key, cost, now_ns, self.terms.era)?;
         self.counters().decision(Source::Lease, true);
-        let known = Beyond { remaining: total, reset_ns: spent.reset_ns };
+        let known = Beyond { remaining, reset_ns: spent.reset_ns };
         let told = known.told(&self.plan, cost, now_ns);
         Some(RedisDecision::new(told, Source::Lease, spent.stamp))
     }

@@ -14,9 +14,8 @@ use ahash::RandomState;
 use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
 
-use crate::leased::fast_entry::FastEntry;
+use crate::leased::fast_entry::{FastEntry, KeySpend};
 use crate::leased::holding::Holding;
-use crate::leased::unit_pool::SpentUnits;
 
 /// Places in a set.
 const WAYS: usize = 8;
@@ -90,13 +89,7 @@ impl LeaseTable {
 impl Set {
     /// Spends units of the key without a lock, under the policy of an era.
     #[inline]
-    pub(crate) fn spend(
-        &self,
-        key: &[u8],
-        cost: u64,
-        now_ns: u64,
-        era: u64,
-    ) -> Option<(SpentUnits, u64)> {
+    pub(crate) fn spend(&self, key: &[u8], cost: u64, now_ns: u64, era: u64) -> Option<KeySpend> {
         self.fast_entries.iter().find_map(|fast| {
             let fast = fast.load();
             let fast = fast.as_deref().filter(|fast| *fast.key == *key)?;

@@ -183,8 +183,15 @@ impl StoreDenial {
     }
 }
 
-/// Units that have expired, with their charges' stamps.
-pub(crate) type Expired = [(u64, ChargeStamp); 2];
+/// Units of a lease that are to be given back, and when they were charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EndedUnits {
+    pub(crate) units: u64,
+    pub(crate) stamp: ChargeStamp,
+}
+
+/// Those that have expired, which may be of two policies.
+pub(crate) type Expired = [EndedUnits; 2];
 
 /// The units of a holding, at one look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -43,9 +43,16 @@ pub(crate) struct SpentUnits {
     pub(crate) reset_ns: u64,
 }
 
-/// Which filling a pool is in; `None` while it is closed.
+/// Which filling a pool is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filling(u64);
+
+/// What a filled pool has at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PoolContent {
+    pub(crate) filling: Filling,
+    pub(crate) units: u64,
+}
 
 impl UnitPool {
     /// Takes units, if the pool has enough, belongs to this policy, and its lease has not ended.
@@ -71,8 +78,7 @@ impl UnitPool {
             );
             match swap {
                 Ok(_) => {
-                    // Relaxed: these are figures for the answer. `FastEntry::total` checks whether they belong to this
-                    // filling.
+                    // Relaxed: figures for the answer. `FastEntry::remaining` finds whether they are of this filling.
                     let beyond_remaining = self.remaining.load(Ordering::Relaxed);
                     let reset_ns = self.reset_ns.load(Ordering::Relaxed);
                     return Some(SpentUnits { left, stamp, beyond_remaining, reset_ns });
@@ -82,12 +88,13 @@ impl UnitPool {
         }
     }
 
-    /// The present filling, and the units that are left of it.
-    pub(crate) fn look(&self) -> Option<(Filling, u64)> {
+    /// The filling now, and the units that are left of it; `None` while the pool is closed.
+    pub(crate) fn look(&self) -> Option<PoolContent> {
         // Acquire: words read afterwards are those of this filling or a later one (Release in `fill`).
         let word = self.word.load(Ordering::Acquire);
         let generation = word >> UNIT_BITS;
-        (generation % 2 == 1).then_some((Filling(generation), word & MAX_UNITS))
+        let content = PoolContent { filling: Filling(generation), units: word & MAX_UNITS };
+        (generation % 2 == 1).then_some(content)
     }
 
     /// Takes back the units that are left. From now on no thread spends any. The caller holds the lock.
@@ -97,7 +104,7 @@ impl UnitPool {
         // This is the next even generation, even if nothing was filled in.
         let next = (generation | 1).wrapping_add(1) << UNIT_BITS;
         // Release: the stores of `fill` come after it. Acquire: the swaps of pools that are closed after this one do
-        // not come before it (see `FastEntry::total`).
+        // not come before it (see `FastEntry::remaining`).
         self.word.swap(next, Ordering::AcqRel) & MAX_UNITS
     }
 
@@ -107,7 +114,7 @@ impl UnitPool {
         self.until_ns.store(lent.until_ns, Ordering::Release);
         self.stamp.store(lent.stamp, Ordering::Release);
         self.era.store(lent.era, Ordering::Release);
-        // Release: a thread that reads one of these finds that the generation has changed (see `FastEntry::total`).
+        // Release: a thread that reads one of these finds that the generation has changed (see `FastEntry::remaining`).
         self.remaining.store(lent.beyond.remaining, Ordering::Release);
         self.reset_ns.store(lent.beyond.reset_ns, Ordering::Release);
         // Relaxed: as in `close`. Release: a thread that loads this word with Acquire (in `spend` and `look`) sees the
@@ -152,9 +159,9 @@ mod tests {
         let mut generations = Vec::new();
         for units in [0, 5, 0, 9] {
             pool.fill(lent(units, 1));
-            let (Filling(generation), there) = pool.look().expect("it is filled");
-            assert_eq!(there, units);
-            generations.push(generation);
+            let content = pool.look().expect("it is filled");
+            assert_eq!(content.units, units);
+            generations.push(content.filling.0);
             pool.close();
             assert_eq!(pool.look(), None);
         }

@@ -7,14 +7,14 @@ use crate::script::state::State;
 
 impl State {
     /// Moves a state from `from_us` on to `to_us`, with no charge in between.
-    pub(crate) fn advance(&mut self, plan: &ScriptPlan, [from_us, to_us]: [u64; 2]) {
+    pub(crate) fn advance(&mut self, plan: &ScriptPlan, from_us: u64, to_us: u64) {
         let (from, to) = (plan.tick(from_us), plan.tick(to_us));
         match (plan.kind, self) {
             (PlanKind::Gcra { per_tick, .. }, Self::Gcra { debt }) => {
                 *debt = debt.saturating_sub(to.saturating_sub(from).saturating_mul(per_tick));
             }
             (PlanKind::Fixed { window }, Self::Fixed { ahead, count }) => {
-                let is_over = passed(ahead, window, [from, to]) > 0;
+                let is_over = passed(ahead, window, from, to) > 0;
                 *count = if is_over { 0 } else { *count };
             }
             // This process does not know when the next window ends: see `StateView::is_over`.
@@ -24,14 +24,14 @@ impl State {
                 (*start, *count) = if is_over { (to, 0) } else { (*start, *count) };
             }
             (PlanKind::Sliding { window, .. }, Self::Sliding { ahead, previous, current }) => {
-                match passed(ahead, window, [from, to]) {
+                match passed(ahead, window, from, to) {
                     0 => {}
                     1 => (*previous, *current) = (*current, 0),
                     _ => (*previous, *current) = (0, 0),
                 }
             }
             (PlanKind::Segmented { segment, .. }, Self::Segmented { ahead, counts }) => {
-                let passed = passed(ahead, segment, [from, to]);
+                let passed = passed(ahead, segment, from, to);
                 let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(counts.len());
                 counts.rotate_right(passed);
                 counts[..passed].fill(0);
@@ -65,7 +65,7 @@ impl State {
 
 /// The number of windows by which the time has passed the one in force, which lies `ahead` of `from`. Afterwards
 /// `ahead` counts from `to`.
-fn passed(ahead: &mut u64, window: u64, [from, to]: [u64; 2]) -> u64 {
+fn passed(ahead: &mut u64, window: u64, from: u64, to: u64) -> u64 {
     let (in_force, now) = ((from / window).saturating_add(*ahead), to / window);
     *ahead = in_force.saturating_sub(now);
     now.saturating_sub(in_force)

@@ -22,7 +22,7 @@ use tollgate::Wait;
 
 use crate::error::Fault;
 use crate::script::calendar::WindowEnds;
-use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
+use crate::script::plan::{LARGEST, PlanArguments, PlanKind, ScriptPlan};
 use crate::script::state::State;
 
 const DECIDE: &str = include_str!("decide.lua");
@@ -187,14 +187,14 @@ impl ScriptPart {
 
     /// The block of bytes that the script reads for this limit.
     fn block(&self, verb: ScriptVerb, is_first: bool) -> Vec<u8> {
-        let (kind, [tick, a, b, c]) = self.plan.arguments();
+        let PlanArguments { kind, tick_us, a, b, c } = self.plan.arguments();
         let begins = if is_first { 2 } else { u8::from(self.begins) };
         let Units { want, least, share, stamp } = self.units;
         let mark = self.plan.mark();
         let turns = self.turns.iter().flat_map(|turns| turns.0);
         let mut block = Vec::with_capacity(BLOCK + 6 * 8 + mark.len());
         block.extend([begins, verb.code(), self.say.code(), kind]);
-        for number in [tick, a, b, c, want, least, share, stamp].into_iter().chain(turns) {
+        for number in [tick_us, a, b, c, want, least, share, stamp].into_iter().chain(turns) {
             block.extend(double(number).to_le_bytes());
         }
         block.extend(mark);

@@ -61,6 +61,16 @@ pub(crate) struct ScriptPlan {
     mark: PlanMark,
 }
 
+/// The script's arguments for a policy. The kind says which numbers `a`, `b` and `c` are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlanArguments {
+    pub(crate) kind: u8,
+    pub(crate) tick_us: u64,
+    pub(crate) a: u64,
+    pub(crate) b: u64,
+    pub(crate) c: u64,
+}
+
 /// Tells the policies of a key apart: the script's arguments for a policy, as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct PlanMark {
@@ -131,14 +141,14 @@ impl ScriptPlan {
         };
         let most = match kind {
             PlanKind::Gcra { per_tick, per_unit, capacity } => {
-                largest_debt(policy, [per_tick, per_unit, capacity], tick_us)
+                largest_debt(policy, per_tick, per_unit, capacity, tick_us)
             }
             _ => largest_count(policy, limit),
         };
         let rules = match kind {
             // A log records denied units, and cuts nothing.
             PlanKind::Log { .. } => None,
-            _ => PlanRules::new(policy, most, [tick_us, LARGEST])?,
+            _ => PlanRules::new(policy, tick_us, most, LARGEST)?,
         };
         let mark = PlanMark { text: [0; LONGEST_MARK], length: 0 };
         let plan = Self { kind, tick_us, limit, soft_bp, rules, policy, mark };
@@ -147,8 +157,8 @@ impl ScriptPlan {
 
     /// The policy as text for its keys.
     fn written(&self) -> PlanMark {
-        let (kind, [tick, a, b, c]) = self.arguments();
-        let mut text = format!("{kind} {tick} {a} {b} {c} ");
+        let PlanArguments { kind, tick_us, a, b, c } = self.arguments();
+        let mut text = format!("{kind} {tick_us} {a} {b} {c} ");
         if let Some(rules) = self.rules {
             text += &rules.text();
         }
@@ -188,8 +198,8 @@ impl ScriptPlan {
         self.policy
     }
 
-    /// The arguments of the script: kind, tick, a, b, c. The rules for denials are in the mark.
-    pub(crate) fn arguments(&self) -> (u8, [u64; 4]) {
+    /// What a denial changes is in the mark.
+    pub(crate) fn arguments(&self) -> PlanArguments {
         let ruled = if self.rules.is_some() { RULED } else { 0 };
         let (kind, a, b, c) = match self.kind {
             PlanKind::Gcra { per_tick, per_unit, capacity } => (1, per_tick, per_unit, capacity),
@@ -212,7 +222,7 @@ impl ScriptPlan {
             }
             PlanKind::Calendar { number, .. } => (7, 1, self.limit, number.into()),
         };
-        (kind + ruled, [self.tick_us, a, b, c])
+        PlanArguments { kind: kind + ruled, tick_us: self.tick_us, a, b, c }
     }
 
     /// The tighter of a caller's bound and that of the policy's own queue.
@@ -273,9 +283,9 @@ fn gcra(policy: Policy, burst: u64) -> Option<(PlanKind, u64)> {
         let capacity = per_unit.checked_mul(u128::from(burst))?;
         // The parts that one tick drains must be a number that the script can count, too.
         let exact = |number: u128| u64::try_from(number).ok().filter(|&number| number <= LARGEST);
-        let parts = [exact(per_tick)?, exact(per_unit)?, exact(capacity)?];
-        exact(largest_debt(policy, parts, tick_us))?;
-        let [per_tick, per_unit, capacity] = parts;
+        let (per_tick, per_unit) = (exact(per_tick)?, exact(per_unit)?);
+        let capacity = exact(capacity)?;
+        exact(largest_debt(policy, per_tick, per_unit, capacity, tick_us))?;
         Some((PlanKind::Gcra { per_tick, per_unit, capacity }, tick_us))
     })
 }

@@ -17,11 +17,13 @@ pub(crate) struct PlanRules {
 }
 
 impl PlanRules {
-    /// The rules of a policy, if it has any. None of their numbers may exceed `largest`.
+    /// The rules of a policy, if it has any. `most` is where the charge of a denial is cut; no number of the rules may be
+    /// above `largest`.
     pub(crate) fn new(
         policy: Policy,
+        tick_us: u64,
         most: u128,
-        [tick_us, largest]: [u64; 2],
+        largest: u64,
     ) -> Result<Option<Self>, BuildError> {
         let (at_limit, tick_ns) = (policy.at_limit(), u128::from(tick_us) * 1_000);
         let penalty = at_limit.penalty;
@@ -62,7 +64,9 @@ pub(crate) fn largest_count(policy: Policy, limit: u64) -> u128 {
 /// no denial is charged.
 pub(crate) fn largest_debt(
     policy: Policy,
-    [per_tick, per_unit, capacity]: [u64; 3],
+    per_tick: u64,
+    per_unit: u64,
+    capacity: u64,
     tick_us: u64,
 ) -> u128 {
     let wait = match policy.at_limit().count_denied {

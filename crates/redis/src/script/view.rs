@@ -102,7 +102,7 @@ impl StateView<'_> {
             }
             (_, State::Calendar { ends, count }) if *count > spare => *ends,
             (PlanKind::Sliding { window, .. }, &State::Sliding { ahead, previous, current }) => {
-                self.sliding_ready(spare, now, [ahead, previous, current, window])
+                self.sliding_ready(now, window, ahead, previous, current, spare)
             }
             (PlanKind::Segmented { segment, .. }, State::Segmented { ahead, counts }) => {
                 let mut used = sum(counts);
@@ -129,11 +129,15 @@ impl StateView<'_> {
         if tick <= now { self.now_us } else { self.plan.micros(tick) }
     }
 
+    /// The first instant from `now` on, in ticks, at which the counts of a sliding window weigh `spare` at most.
     fn sliding_ready(
         &self,
-        spare: u64,
         now: u64,
-        [ahead, previous, current, window]: [u64; 4],
+        window: u64,
+        ahead: u64,
+        previous: u64,
+        current: u64,
+        spare: u64,
     ) -> u64 {
         // The cost fits in this window, if only the previous count stands in the way; in the next one, where the
         // current count has become the previous one; or after that.

@@ -153,8 +153,8 @@ impl ChangeWorld {
             return;
         }
         let spend = self.nodes[node].1.spend(terms, cost, now_ns, now_ns);
-        for (units, stamp) in self.nodes[node].1.take_expired() {
-            self.give_back(units, stamp);
+        for ended in self.nodes[node].1.take_expired() {
+            self.give_back(ended.units, ended.stamp);
         }
         let want = match spend {
             Spend::Ask(want) | Spend::Spent { more: Some(want), .. } => want,

@@ -10,11 +10,13 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use tollgate::{Policy, Quota};
 
-use crate::counted::cell::{CountAnswer, CountCell, FRESH};
-use crate::script::plan::{PlanKind, ScriptPlan};
+use crate::counted::cell::{CallTimes, CountAnswer, CountCell, Era, FRESH};
+use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 use crate::store::backoff::mixed;
+
+use super::parts::GcraParts;
 
 const MS: u64 = 1_000_000;
 /// The longest journey of a message that arrives.
@@ -40,11 +42,25 @@ enum CountEvent {
     /// A report is due.
     Tick(usize),
     /// A message is at the store: a check of one unit, or a report of some units.
-    Asked(usize, u64, Message),
+    Asked {
+        node: usize,
+        number: u64,
+        message: Message,
+    },
     /// A reply is at the node. It has the debt when it was written, and that time by the store's clock.
-    Replied(usize, u64, Message, [u64; 2]),
+    Replied {
+        node: usize,
+        number: u64,
+        message: Message,
+        debt: u64,
+        now_us: u64,
+    },
     /// The deadline of a message has passed.
-    Due(usize, u64, Message),
+    Due {
+        node: usize,
+        number: u64,
+        message: Message,
+    },
     Heal(usize),
     Storm,
 }
@@ -158,18 +174,9 @@ impl CountWorld {
         }
     }
 
-    fn numbers(&self) -> (u128, u128, u128) {
-        match self.plan.kind {
-            PlanKind::Gcra { per_tick, per_unit, capacity } => {
-                (per_tick.into(), per_unit.into(), capacity.into())
-            }
-            other => panic!("the simulation is of gcra, not {other:?}"),
-        }
-    }
-
     /// The store's time in parts.
     fn now(&self) -> u128 {
-        u128::from(self.plan.tick(self.now_ns / 1_000)) * self.numbers().0
+        u128::from(self.plan.tick(self.now_ns / 1_000)) * GcraParts::of(&self.plan).per_tick
     }
 
     fn happen(&mut self, event: CountEvent) {
@@ -182,15 +189,16 @@ impl CountWorld {
                     self.send(node, Message::Report(units));
                 }
             }
-            CountEvent::Asked(node, number, message) => {
+            CountEvent::Asked { node, number, message } => {
                 let wait_ns = self.journey();
-                let seen = [self.carry_out(node, message), self.now_ns / 1_000];
-                self.later(wait_ns, CountEvent::Replied(node, number, message, seen));
+                let (debt, now_us) = (self.carry_out(node, message), self.now_ns / 1_000);
+                let replied = CountEvent::Replied { node, number, message, debt, now_us };
+                self.later(wait_ns, replied);
             }
-            CountEvent::Replied(node, number, message, seen) => {
-                self.replied(node, number, message, seen);
+            CountEvent::Replied { node, number, message, debt, now_us } => {
+                self.replied(node, number, message, debt, now_us);
             }
-            CountEvent::Due(node, number, message) => self.due(node, number, message),
+            CountEvent::Due { node, number, message } => self.due(node, number, message),
             CountEvent::Heal(node) => self.nodes[node].reachable = true,
             CountEvent::Storm => self.storm(),
         }
@@ -222,16 +230,16 @@ impl CountWorld {
         self.messages += 1;
         let number = self.messages;
         self.nodes[node].waits.push((number, self.now_ns));
-        self.later(DEADLINE_NS, CountEvent::Due(node, number, message));
+        self.later(DEADLINE_NS, CountEvent::Due { node, number, message });
         if self.nodes[node].reachable {
             let wait_ns = self.journey();
-            self.later(wait_ns, CountEvent::Asked(node, number, message));
+            self.later(wait_ns, CountEvent::Asked { node, number, message });
         }
     }
 
     /// Does what the script does. Returns the debt afterwards.
     fn carry_out(&mut self, node: usize, message: Message) -> u64 {
-        let (_, per_unit, capacity) = self.numbers();
+        let GcraParts { per_unit, capacity, .. } = GcraParts::of(&self.plan);
         let now = self.now();
         let debt = self.tat.saturating_sub(now);
         let units = match message {
@@ -254,16 +262,18 @@ impl CountWorld {
         u64::try_from(self.tat.saturating_sub(now)).unwrap()
     }
 
-    fn replied(&mut self, node: usize, number: u64, message: Message, [debt, now_us]: [u64; 2]) {
+    fn replied(&mut self, node: usize, number: u64, message: Message, debt: u64, now_us: u64) {
         let is_heard = self.nodes[node].reachable;
         let Some(sent_ns) = self.answered(node, number).filter(|_| is_heard) else { return };
         let (plan, now_ns) = (self.plan, self.now_ns);
         let reply = ScriptReply::told(now_us, State::Gcra { debt });
         let is_late = self.flaw == Some(CountFlaw::FreshFromReply);
-        let times = [if is_late { now_ns } else { sent_ns }, now_ns];
+        let asked_ns = if is_late { now_ns } else { sent_ns };
+        let times = CallTimes { asked_ns, replied_ns: now_ns };
+        let era = Era { plan: &plan, number: 0 };
         match (&mut self.nodes[node].cell, message) {
-            (Some(cell), Message::Report(_)) => cell.reported((&plan, 0), &reply, times),
-            (Some(cell), Message::Check) => cell.learn((&plan, 0), &reply, times),
+            (Some(cell), Message::Report(_)) => cell.reported(era, &reply, times),
+            (Some(cell), Message::Check) => cell.learn(era, &reply, times),
             (cell @ None, _) => *cell = CountCell::new(0, &reply, times),
         }
     }
@@ -277,11 +287,9 @@ impl CountWorld {
         if let Message::Report(_) = message {
             if self.flaw == Some(CountFlaw::NotRepeated) {
                 // The node goes on as if the report had been counted, and the reply were empty.
-                cell.reported(
-                    (&self.plan, 0),
-                    &ScriptReply { now_us: 0, admitted: true, parts: vec![] },
-                    [0, 0],
-                );
+                let nothing = ScriptReply { now_us: 0, admitted: true, parts: vec![] };
+                let times = CallTimes { asked_ns: 0, replied_ns: 0 };
+                cell.reported(Era { plan: &self.plan, number: 0 }, &nothing, times);
             } else {
                 cell.failed();
             }
@@ -312,7 +320,7 @@ impl CountWorld {
 
     /// Counts an admitted unit, and checks the debt of all admitted units.
     fn admit(&mut self) {
-        let (_, per_unit, capacity) = self.numbers();
+        let GcraParts { per_unit, capacity, .. } = GcraParts::of(&self.plan);
         let now = self.now();
         self.owed = self.owed.max(now) + per_unit;
         let since_ns = self.now_ns.saturating_sub(FRESH * self.interval_ns);

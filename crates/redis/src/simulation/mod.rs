@@ -13,6 +13,7 @@ mod changing;
 mod cluster;
 mod counting;
 mod node;
+mod parts;
 mod returning;
 mod scale;
 mod server;

@@ -30,6 +30,13 @@ pub(super) enum NodeWish {
     Probe(Duration),
 }
 
+/// A request for a lease: the how many-th of its node, and when it was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentAsk {
+    pub(super) number: u64,
+    pub(super) sent_ns: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct LeaseNode {
     holding: Holding,
@@ -38,8 +45,8 @@ pub(super) struct LeaseNode {
     backoff: Backoff,
     terms: Terms,
     pub(super) waiters: Vec<Waiter>,
-    /// The number of the request for a lease that is under way, and the time when it was sent.
-    pub(super) asking: Option<(u64, u64)>,
+    /// The request for a lease that is under way.
+    pub(super) asking: Option<SentAsk>,
     asked: u64,
     missed: u32,
     /// The millionths by which its clock is fast or slow.
@@ -145,7 +152,7 @@ impl LeaseNode {
     fn ask(&mut self, want: Option<LeaseWant>, now_ns: u64) {
         if want.is_some() {
             self.asked += 1;
-            self.asking = Some((self.asked, now_ns));
+            self.asking = Some(SentAsk { number: self.asked, sent_ns: now_ns });
         }
     }
 
@@ -166,10 +173,10 @@ impl LeaseNode {
         lent: LeaseReply,
         now_ns: u64,
     ) -> Option<Outcomes> {
-        let (_, asked_ns) = self.asking.filter(|(asking, _)| *asking == ask)?;
+        let sent_ns = self.asking.filter(|sent| sent.number == ask)?.sent_ns;
         self.asking = None;
         self.missed = 0;
-        self.enter(want, lent, asked_ns, now_ns);
+        self.enter(want, lent, sent_ns, now_ns);
         Some(self.turn(now_ns))
     }
 

@@ -120,15 +120,15 @@ impl LoneWorld {
             let mut spend = self.holding.spend(terms, cost, now_ns, now_ns);
             let expired = self.holding.take_expired();
             if self.flaw == Some(LoneFlaw::DenialKept)
-                && expired[0].0 > 0
+                && expired[0].units > 0
                 && let Some(denied) = before.denial(cost, now_ns)
             {
                 spend = denied;
             }
-            for (units, stamp) in expired.into_iter().filter(|(units, _)| *units > 0) {
-                let plan = self.plans[self.eras[usize::try_from(stamp.era).unwrap()]];
-                self.key.give_back(&plan, units, stamp, now_ns / 1_000);
-                self.returned += units;
+            for ended in expired.into_iter().filter(|ended| ended.units > 0) {
+                let plan = self.plans[self.eras[usize::try_from(ended.stamp.era).unwrap()]];
+                self.key.give_back(&plan, ended.units, ended.stamp, now_ns / 1_000);
+                self.returned += ended.units;
             }
             match spend {
                 Spend::Spent { more, .. } => {

@@ -1,8 +1,10 @@
 //! A store that does what the script does for `gcra`, and has faults.
 
-use crate::script::plan::{PlanKind, ScriptPlan};
+use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
 use crate::script::view::StateView;
+
+use super::parts::GcraParts;
 
 /// The server, and the one key that the simulation uses.
 #[derive(Debug)]
@@ -33,21 +35,14 @@ impl Server {
         Self { plan, tat: 0, saved: 0, up: true, paused_until_ns: 0, charged: 0 }
     }
 
-    fn numbers(&self) -> (u128, u128) {
-        match self.plan.kind {
-            PlanKind::Gcra { per_tick, per_unit, .. } => (per_tick.into(), per_unit.into()),
-            other => panic!("the simulation is of gcra, not {other:?}"),
-        }
-    }
-
     fn debt(&self, now_us: u64) -> u64 {
-        let drained = u128::from(self.plan.tick(now_us)) * self.numbers().0;
+        let drained = u128::from(self.plan.tick(now_us)) * GcraParts::of(&self.plan).per_tick;
         u64::try_from(self.tat.saturating_sub(drained)).unwrap()
     }
 
     /// Takes up to `want` units, at most half of what is left, but at least `least`.
     pub(super) fn lend(&mut self, want: u64, least: u64, now_us: u64) -> LeaseReply {
-        let (per_tick, per_unit) = self.numbers();
+        let GcraParts { per_tick, per_unit, .. } = GcraParts::of(&self.plan);
         let seen = |debt| State::Gcra { debt };
         let before = seen(self.debt(now_us));
         let room = StateView { plan: &self.plan, state: &before, now_us }.remaining();
@@ -77,7 +72,7 @@ impl Server {
     pub(super) fn lose(&mut self, empty: bool, now_us: u64) -> u64 {
         let before = self.debt(now_us);
         self.tat = if empty { 0 } else { self.saved };
-        let (_, per_unit) = self.numbers();
+        let per_unit = GcraParts::of(&self.plan).per_unit;
         let lost = u128::from(before.saturating_sub(self.debt(now_us))).div_ceil(per_unit);
         u64::try_from(lost).unwrap()
     }

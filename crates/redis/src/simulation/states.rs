@@ -2,8 +2,10 @@
 //! compares the two.
 
 use crate::leased::holding::{ChargeStamp, LeaseWant};
-use crate::script::plan::{PlanKind, ScriptPlan};
+use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
+
+use super::parts::GcraParts;
 
 /// The number of states of a key, as in the script.
 const STATES: usize = 4;
@@ -44,18 +46,8 @@ pub(crate) struct SimulatedKey {
     flaw: Option<ChangeFlaw>,
 }
 
-/// The parts that drain in a tick, those of a unit, and those of the burst.
-fn numbers(plan: &ScriptPlan) -> [u128; 3] {
-    match plan.kind {
-        PlanKind::Gcra { per_tick, per_unit, capacity } => {
-            [per_tick, per_unit, capacity].map(u128::from)
-        }
-        other => panic!("the simulation is of gcra, not {other:?}"),
-    }
-}
-
 fn now(plan: &ScriptPlan, now_us: u64) -> u128 {
-    u128::from(plan.tick(now_us)) * numbers(plan)[0]
+    u128::from(plan.tick(now_us)) * GcraParts::of(plan).per_tick
 }
 
 impl SimulatedState {
@@ -74,7 +66,8 @@ impl SimulatedState {
 
     /// The first state of a policy that begins with this one.
     fn carried(&self, plan: &ScriptPlan, now_us: u64) -> Self {
-        let ([_, per_unit, capacity], [_, of_other, _]) = (numbers(plan), numbers(&self.plan));
+        let GcraParts { per_unit, capacity, .. } = GcraParts::of(plan);
+        let of_other = GcraParts::of(&self.plan).per_unit;
         let converted = |parts: u128| {
             parts / of_other * per_unit + (parts % of_other * per_unit).div_ceil(of_other)
         };
@@ -132,7 +125,7 @@ impl SimulatedKey {
         want: LeaseWant,
         now_us: u64,
     ) -> (u64, State) {
-        let [_, per_unit, capacity] = numbers(plan);
+        let GcraParts { per_unit, capacity, .. } = GcraParts::of(plan);
         let mut own = self.state(plan, now_us);
         let debt = own.debt(now_us);
         let room = u64::try_from(capacity.saturating_sub(debt) / per_unit).unwrap();
@@ -149,7 +142,7 @@ impl SimulatedKey {
             if self.flaw != Some(ChangeFlaw::OneCharged) {
                 for other in &mut self.states {
                     *other = other.at(now_us);
-                    let [_, per_unit, capacity] = numbers(&other.plan);
+                    let GcraParts { per_unit, capacity, .. } = GcraParts::of(&other.plan);
                     let (debt, much) = (other.debt(now_us), u128::from(units) * per_unit);
                     let most = capacity.max(debt);
                     other.hold((debt + much).min(most), now_us);
@@ -189,11 +182,11 @@ impl SimulatedKey {
             return;
         }
         let (known, flaw) = (self.known(plan), self.flaw);
-        let from = numbers(plan);
+        let from = GcraParts::of(plan);
         let mut is_changed = false;
         for (n, state) in self.states.iter_mut().enumerate() {
             *state = state.at(now_us);
-            let [per_tick, per_unit, capacity] = numbers(&state.plan);
+            let GcraParts { per_tick, per_unit, capacity } = GcraParts::of(&state.plan);
             let is_own = known == Some(n);
             if flaw == Some(ChangeFlaw::OneReturned) && !is_own {
                 continue;
@@ -229,7 +222,8 @@ impl SimulatedKey {
     clippy::cast_sign_loss,
     reason = "as the script's doubles do"
 )]
-fn elsewhere(passed_us: u64, tick_us: u64, [a, b, _]: [u128; 3], size: u128) -> u128 {
+fn elsewhere(passed_us: u64, tick_us: u64, from: GcraParts, size: u128) -> u128 {
     let ticks = passed_us as f64 / tick_us as f64;
-    (ticks * a as f64 / b as f64 * size as f64 * (1.0 + 1e-9)).ceil() as u128
+    (ticks * from.per_tick as f64 / from.per_unit as f64 * size as f64 * (1.0 + 1e-9)).ceil()
+        as u128
 }

@@ -13,7 +13,7 @@ use crate::share::LocalShare;
 use crate::store::backoff::mixed;
 
 use super::audit::Audit;
-use super::node::{LeaseNode, NodeWish, Outcomes};
+use super::node::{LeaseNode, NodeWish, Outcomes, SentAsk};
 use super::server::{LeaseReply, Server};
 
 const MS: u64 = 1_000_000;
@@ -234,9 +234,9 @@ impl LeaseWorld {
         match event {
             LeaseEvent::Request { node } => self.request(node),
             LeaseEvent::Asked { node, ask, want } => self.asked(node, ask, want),
-            LeaseEvent::Replied { node, ask, want, lent } => self.replied(node, (ask, want), lent),
+            LeaseEvent::Replied { node, ask, want, lent } => self.replied(node, ask, want, lent),
             LeaseEvent::Due { node, ask } => {
-                if self.nodes[node].asking.is_some_and(|(asking, _)| asking == ask) {
+                if self.nodes[node].asking.is_some_and(|sent| sent.number == ask) {
                     let outcomes = self.nodes[node].fail(Fault::Deadline, self.now_ns);
                     self.count(node, &outcomes);
                 }
@@ -286,7 +286,7 @@ impl LeaseWorld {
     }
 
     fn send(&mut self, node: usize, want: LeaseWant) {
-        let Some((ask, asked_ns)) = self.nodes[node].asking else { return };
+        let Some(SentAsk { number: ask, sent_ns }) = self.nodes[node].asking else { return };
         if !self.nodes[node].is_up() {
             let outcomes = self.nodes[node].fail(Fault::Unreachable, self.now_ns);
             self.count(node, &outcomes);
@@ -295,7 +295,7 @@ impl LeaseWorld {
         self.outcome.calls += 1;
         if self.setup.flaw == Some(LeaseFlaw::SpentBeforeCharged) && self.draw(20) == 0 {
             let lent = LeaseReply { units: want.want, remaining: 0, retry_us: 0, reset_us: 0 };
-            self.nodes[node].enter(want, lent, asked_ns, self.now_ns);
+            self.nodes[node].enter(want, lent, sent_ns, self.now_ns);
         }
         self.later(DEADLINE_NS, LeaseEvent::Due { node, ask });
         if self.nodes[node].reachable {
@@ -318,12 +318,12 @@ impl LeaseWorld {
         self.later(wait_ns, LeaseEvent::Replied { node, ask, want, lent });
     }
 
-    fn replied(&mut self, node: usize, (ask, want): (u64, LeaseWant), lent: LeaseReply) {
+    fn replied(&mut self, node: usize, ask: u64, want: LeaseWant, lent: LeaseReply) {
         self.in_flight -= lent.units;
         if !self.nodes[node].reachable {
             return;
         }
-        let asked_ns = self.nodes[node].asking.map_or(self.now_ns, |(_, asked_ns)| asked_ns);
+        let asked_ns = self.nodes[node].asking.map_or(self.now_ns, |sent| sent.sent_ns);
         match self.nodes[node].reply(ask, want, lent, self.now_ns) {
             Some(outcomes) => self.count(node, &outcomes),
             None => self.outcome.late += 1,

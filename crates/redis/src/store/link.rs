@@ -315,7 +315,7 @@ impl LinkTask {
             }
             match ended.map(|failed| failed.error) {
                 None => (misses, proven) = (Misses::default(), true),
-                Some(error) if error.fault == Fault::Deadline => misses.add([sent, Instant::now()]),
+                Some(error) if error.fault == Fault::Deadline => misses.add(sent, Instant::now()),
                 // The fault is in the request itself: others may succeed.
                 Some(error) if matches!(error.fault, Fault::Script | Fault::Unexpected) => {}
                 Some(error) => return End::Lost { proven, error },
@@ -355,11 +355,11 @@ struct Misses {
 }
 
 impl Misses {
-    /// Counts a batch that was sent at `sent` and given up at `now`.
-    fn add(&mut self, [sent, now]: [Instant; 2]) {
+    /// Counts a batch that was sent and later given up at these instants.
+    fn add(&mut self, sent: Instant, given_up: Instant) {
         if self.last.is_none_or(|last| sent >= last) {
             self.count += 1;
-            self.last = Some(now);
+            self.last = Some(given_up);
         }
     }
 }
@@ -385,7 +385,7 @@ mod tests {
         let mut counts = Vec::new();
         for (sent, given_up) in [(0, 10), (1, 11), (9, 19), (11, 21), (12, 22), (19, 29), (22, 32)]
         {
-            misses.add([at(sent), at(given_up)]);
+            misses.add(at(sent), at(given_up));
             counts.push(misses.count);
         }
         assert_eq!(counts, [1, 1, 1, 2, 2, 2, 3]);

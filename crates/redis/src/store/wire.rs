@@ -84,14 +84,15 @@ impl Wire {
         match self {
             Self::One(connection) => pipelined(connection, &calls).await,
             Self::Cluster { connection, redirects, within } => {
-                each((connection, redirects), *within, calls).await
+                each(connection, redirects, *within, calls).await
             }
         }
     }
 }
 
 async fn each(
-    (connection, redirects): (&ClusterConnection, &Arc<Redirects>),
+    connection: &ClusterConnection,
+    redirects: &Arc<Redirects>,
     within: Duration,
     calls: Vec<Cmd>,
 ) -> Vec<Result<Value, StoreError>> {

@@ -29,28 +29,32 @@ use crate::texts::ReadText;
 const LEAST_PART: usize = 4;
 
 /// The number of clients that a rule's tables are built for, and what decided it.
-pub(super) type Size = (usize, SizedBy);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RuleSize {
+    pub(super) clients: usize,
+    pub(super) sized_by: SizedBy,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct RuleSizes {
-    of: HashMap<RuleId, Size>,
+    of: HashMap<RuleId, RuleSize>,
     /// If the rules do not fit: a capacity with which they would, for all rules that name none.
     pub(super) fitting: Option<usize>,
 }
 
 impl RuleSizes {
-    pub(super) fn of(&self, id: &RuleId) -> Size {
+    pub(super) fn of(&self, id: &RuleId) -> RuleSize {
         // The plan has all rules of all files, except those that are refused later.
-        self.of.get(id).copied().unwrap_or((1, SizedBy::Number))
+        let number = RuleSize { clients: 1, sized_by: SizedBy::Number };
+        self.of.get(id).copied().unwrap_or(number)
     }
 
     pub(super) fn narrowed(&self) -> Option<Narrowed> {
-        let shared = self.of.values().filter_map(|(clients, by)| match by {
-            SizedBy::Share(weight) => Some((*clients, share::usual(*weight))),
-            SizedBy::Number => None,
-        });
-        let less: Vec<usize> =
-            shared.filter(|(clients, usual)| clients < usual).map(|(clients, _)| clients).collect();
+        let is_less = |size: &&RuleSize| match size.sized_by {
+            SizedBy::Share(weight) => size.clients < share::usual(weight),
+            SizedBy::Number => false,
+        };
+        let less: Vec<usize> = self.of.values().filter(is_less).map(|size| size.clients).collect();
         let least = less.iter().min().copied()?;
         Some(Narrowed { rules: less.len(), least })
     }
@@ -94,7 +98,7 @@ pub(super) fn plan(
     let (sizes, open, by_setting) = (RuleSizes::default(), Vec::new(), Vec::new());
     let mut planner =
         Planner { settings, before, gone, bits, is_elsewhere, sizes, fixed: 0, open, by_setting };
-    for (_, file) in files {
+    for ReadText { file, .. } in files {
         let mut id = RuleId { domain: file.domain.as_str().into(), steps: Vec::new() };
         planner.add_level(&mut id, &file.descriptors);
     }
@@ -140,7 +144,8 @@ impl Planner<'_> {
             }
         };
         self.fixed = self.fixed.saturating_add(rule.bytes(clients));
-        self.sizes.of.insert(id.clone(), (clients, SizedBy::Number));
+        let size = RuleSize { clients, sized_by: SizedBy::Number };
+        self.sizes.of.insert(id.clone(), size);
     }
 
     /// The size of the table that the rule can keep, in force or lingering, if the rule had it by a share of this weight.
@@ -217,7 +222,8 @@ impl Planner<'_> {
                 _ if begins_anew => anew[n],
                 _ => as_before[n],
             };
-            self.sizes.of.insert(open.id, (clients, SizedBy::Share(open.rule.weight)));
+            let sized_by = SizedBy::Share(open.rule.weight);
+            self.sizes.of.insert(open.id, RuleSize { clients, sized_by });
         }
         if self.fixed > most && !self.by_setting.is_empty() {
             let asked = self.settings.default_capacity.unwrap_or(1);

@@ -10,8 +10,8 @@ use super::DecisionMaker;
 use super::act::{Act, Manner};
 use super::context::Context;
 use super::joint::is_over;
-use super::part::{Enforcement, Judge, Part};
-use crate::answer::{Answer, Code, CurrentLimit, Status};
+use super::part::{Enforcement, GateCharge, Judge, Part};
+use crate::answer::{Answer, Code, CurrentLimit, LimitPlace, Status};
 use crate::file::Usage;
 use crate::full::FullReport;
 use crate::receipt::{Receipt, ReceiptLine};
@@ -165,24 +165,23 @@ fn receipt(parts: &mut [Part<'_>], with: Context<'_>) -> Receipt {
     let charges = parts.iter_mut().flat_map(|part| {
         let (key, own) = (part.key.clone(), part.own_charge(with));
         let of_rule = std::mem::take(&mut part.charges).into_iter();
-        let of_rule =
-            of_rule.map(|(gate, charged)| (Arc::clone(&gate.table), gate.zone.clone(), charged));
-        of_rule.chain(own).map(move |(table, zone, charged)| ReceiptLine {
-            table,
-            zone,
+        let of_rule = of_rule.map(move |GateCharge { gate, charged }| ReceiptLine {
+            table: Arc::clone(&gate.table),
+            zone: gate.zone.clone(),
             key: key.clone(),
             charged,
-        })
+        });
+        of_rule.chain(own)
     });
     let charges = charges.collect();
     Receipt { keys: with.keys.into(), charges, clock: with.clock.clone() }
 }
 
 fn status(part: &Part<'_>) -> Status {
-    let (limit, rule) = match (part.judge, part.verdict) {
+    let (limit, place) = match (part.judge, part.verdict) {
         (Judge::Unlimited(index, _), _) => {
-            let rule = Some((index, 0));
-            return Status { remaining: UNLIMITED_REMAINING, rule, ..Status::FREE };
+            let place = Some(LimitPlace { rule: index, limit: 0 });
+            return Status { remaining: UNLIMITED_REMAINING, place, ..Status::FREE };
         }
         (Judge::Rule(index, rule), Some(verdict)) => {
             let limit = rule.limits().get(verdict.limit).map(|limit| CurrentLimit {
@@ -190,7 +189,7 @@ fn status(part: &Part<'_>) -> Status {
                 window: limit.window,
                 unit: limit.unit,
             });
-            (limit, Some((index, verdict.limit)))
+            (limit, Some(LimitPlace { rule: index, limit: verdict.limit }))
         }
         (Judge::Override(own), Some(_)) => {
             let limit = own.limit.counted();
@@ -218,6 +217,6 @@ fn status(part: &Part<'_>) -> Status {
         retry_after: verdict.retry_after,
         no_cell: verdict.no_cell,
         is_without_store: verdict.is_without_store,
-        rule,
+        place,
     }
 }

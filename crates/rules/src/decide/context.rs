@@ -1,10 +1,11 @@
 //! [`Context`]: the input that all parts of a decision share.
 
-use tollgate::{Clock, Decision, Entry};
+use tollgate::{Clock, Entry};
 
 use super::act::Act;
 use super::moment::DecisionTime;
 use super::overrides::Overrides;
+use crate::pool::Peeked;
 use crate::rule::LocalLimit;
 
 /// The input of a decision that all parts share.
@@ -32,11 +33,11 @@ impl Context<'_> {
         }
     }
 
-    /// Asks a client's limit and, if that denies for now, the pool. Returns whether the pool would lend the units.
-    pub(crate) fn peek(&self, gate: &LocalLimit, key: &[u8], cost: u64) -> (Decision, bool) {
+    /// Asks a client's limit, and the pool about what that denies for now.
+    pub(crate) fn peek(&self, gate: &LocalLimit, key: &[u8], cost: u64) -> Peeked {
         let entry = self.entry(gate, key);
         match &gate.pool {
-            None => (entry.peek(cost), false),
+            None => Peeked { decision: entry.peek(cost), is_borrowed: false },
             Some(pool) => pool.peek(entry, cost, self.moment.given()),
         }
     }

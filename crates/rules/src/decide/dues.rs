@@ -29,18 +29,29 @@ pub(super) struct Due<'r, 'k> {
 
 /// The outcome of several charges.
 pub(super) struct Outcome {
-    /// The index of the due whose decision stands for all, with that decision. If the request is denied, it is one that
-    /// denies.
-    pub(super) told: Option<(usize, Decision)>,
+    /// The decision that answers for all: if denied, one that denies.
+    pub(super) told: Option<DueDecision>,
     pub(super) is_allowed: bool,
     /// Whether a limit admitted it within its soft share.
     pub(super) is_within_soft: bool,
-    /// The charges, each with the index of its due.
-    pub(super) charges: Vec<(usize, Charged)>,
+    pub(super) charges: Vec<DueCharge>,
+}
+
+/// The decision of a limit, and the index of its due.
+#[derive(Clone, Copy)]
+pub(super) struct DueDecision {
+    pub(super) due: usize,
+    pub(super) decision: Decision,
+}
+
+/// What was charged, and the index of its due.
+pub(super) struct DueCharge {
+    pub(super) due: usize,
+    pub(super) charged: Charged,
 }
 
 impl Outcome {
-    fn denied(told: Option<(usize, Decision)>) -> Self {
+    fn denied(told: Option<DueDecision>) -> Self {
         Self { told, is_allowed: false, is_within_soft: false, charges: Vec::new() }
     }
 }
@@ -48,9 +59,9 @@ impl Outcome {
 pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
     let apart = || dues.iter().enumerate().filter(|(_, due)| due.is_apart());
     if dues.len() > 1 {
-        let asked = apart().map(|(n, due)| (n, due.ask(with)));
-        let longest = |(_, asked): &(usize, Decision)| asked.retry_after().unwrap_or(Duration::MAX);
-        let denied = asked.filter(|(_, asked)| asked.is_denied()).max_by_key(longest);
+        let asked = apart().map(|(n, due)| DueDecision { due: n, decision: due.ask(with) });
+        let longest = |asked: &DueDecision| asked.decision.retry_after().unwrap_or(Duration::MAX);
+        let denied = asked.filter(|asked| asked.decision.is_denied()).max_by_key(longest);
         if denied.is_some() {
             return Outcome::denied(denied);
         }
@@ -59,7 +70,8 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
     let (owners, mut tolls): (Vec<usize>, Vec<Toll<'_>>) =
         at_once.map(|(n, due)| (n, due.entry(with).cost(due.cost))).unzip();
     let joint = check_all(&mut tolls);
-    let mut told = joint.told_by().map(|index| owners[index]).zip(joint.decision());
+    let answering = joint.told_by().map(|index| owners[index]).zip(joint.decision());
+    let mut told = answering.map(|(due, decision)| DueDecision { due, decision });
     if !joint.is_allowed() {
         return Outcome::denied(told);
     }
@@ -69,26 +81,27 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
     if apart().next().is_none() && !with.act.keeps() {
         return Outcome { told, is_allowed: true, is_within_soft, charges: Vec::new() };
     }
-    let mut charges: Vec<(usize, Charged)> =
-        permits().map(|(n, permit)| (n, Charged::At(permit))).collect();
+    let at_once = permits().map(|(due, permit)| DueCharge { due, charged: Charged::At(permit) });
+    let mut charges: Vec<DueCharge> = at_once.collect();
     for (n, due) in apart() {
         match due.charge(with) {
             Ok(charged) => {
                 is_within_soft |= charged.permit().is_over();
                 let decision = Decision::Allowed(*charged.permit());
                 let is_less =
-                    |(_, least): (usize, Decision)| decision.remaining() < least.remaining();
+                    |least: DueDecision| decision.remaining() < least.decision.remaining();
                 if told.is_none_or(is_less) {
-                    told = Some((n, decision));
+                    told = Some(DueDecision { due: n, decision });
                 }
-                charges.push((n, charged));
+                charges.push(DueCharge { due: n, charged });
             }
             Err(denial) => {
                 // The last charge is undone first, so that a limit that is named twice goes back the way it came.
-                for (n, charged) in charges.into_iter().rev() {
-                    charged.undo(dues[n].entry(with), with.moment.given());
+                for DueCharge { due, charged } in charges.into_iter().rev() {
+                    charged.undo(dues[due].entry(with), with.moment.given());
                 }
-                return Outcome::denied(Some((n, Decision::Denied(denial))));
+                let decision = Decision::Denied(denial);
+                return Outcome::denied(Some(DueDecision { due: n, decision }));
             }
         }
     }
@@ -108,7 +121,7 @@ impl<'r> Due<'r, '_> {
     fn ask(&self, with: Context<'_>) -> Decision {
         match self.wait {
             Some(wait) => self.entry(with).peek_queue(self.cost, wait),
-            None => with.peek(self.gate, self.key, self.cost).0,
+            None => with.peek(self.gate, self.key, self.cost).decision,
         }
     }
 

@@ -18,8 +18,8 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::dues::{Due, charge_dues};
-use super::part::{Enforcement, Judge, Part};
+use super::dues::{Due, DueCharge, DueDecision, charge_dues};
+use super::part::{Enforcement, GateCharge, Judge, Part};
 use super::verdict::RuleVerdict;
 use crate::full::NoCell;
 use crate::rule::Rule;
@@ -130,19 +130,19 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
         }
         let outcome = charge_dues(&dues, with);
         if outcome.is_allowed {
-            for (index, charged) in outcome.charges {
-                let part = &mut parts[owners[index]];
+            for DueCharge { due, charged } in outcome.charges {
+                let part = &mut parts[owners[due]];
                 part.wait = part.wait.max(charged.wait());
                 part.is_borrowed |= charged.is_borrowed();
                 if with.act.keeps() {
-                    part.charges.push((dues[index].gate, charged));
+                    part.charges.push(GateCharge { gate: dues[due].gate, charged });
                 }
             }
             return Ok(());
         }
-        let denied = outcome.told.map(|(index, _)| owners[index]);
-        if let (Some(n), Some((_, decision))) = (denied, outcome.told)
-            && NoCell::of(&decision, parts[n].on_full()) == Some(NoCell::Allowed)
+        let denied = outcome.told.map(|told| owners[told.due]);
+        if let (Some(n), Some(told)) = (denied, outcome.told)
+            && NoCell::of(&told.decision, parts[n].on_full()) == Some(NoCell::Allowed)
         {
             // If the client has no cell and the rule admits it, none of the rule's limits is charged. Each round leaves
             // one descriptor out.
@@ -152,7 +152,7 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
         match denied {
             Some(n) if parts[n].say() == Enforcement::Quota => {
                 let on_full = parts[n].on_full();
-                let of = |(_, decision)| RuleVerdict::of(&decision, 0, on_full);
+                let of = |told: DueDecision| RuleVerdict::of(&told.decision, 0, on_full);
                 parts[n].verdict = outcome.told.map(of);
                 if quota_is_over(parts) {
                     return Err(denied);

@@ -8,17 +8,17 @@ use tollgate::{Decision, Permit};
 
 use super::act::{Act, Manner};
 use super::context::Context;
-use super::dues::{Due, Outcome, charge_dues};
+use super::dues::{Due, DueCharge, DueDecision, Outcome, charge_dues};
 use super::verdict::RuleVerdict;
 use crate::full::OnFull;
-use crate::receipt::Charged;
+use crate::pool::Peeked;
+use crate::receipt::{Charged, ReceiptLine};
 use crate::request::{Override, Request};
-use crate::rule::{Limit, LocalLimit, Rule, RuleTable};
+use crate::rule::{Limit, LocalLimit, Rule};
 use crate::rule_set::RuleSet;
 use crate::series::Series;
 use crate::settings::Settings;
 use crate::value::DescriptorEntry;
-use crate::zone::Zone;
 
 /// The source of the decision about a descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,13 @@ pub(crate) struct OwnLimit {
     pub(crate) is_quota: bool,
 }
 
+/// What one limit of a rule has charged.
+#[derive(Debug)]
+pub(crate) struct GateCharge<'r> {
+    pub(crate) gate: &'r LocalLimit,
+    pub(crate) charged: Charged,
+}
+
 #[derive(Debug)]
 pub(crate) struct Part<'r> {
     pub(crate) judge: Judge<'r>,
@@ -54,7 +61,7 @@ pub(crate) struct Part<'r> {
     /// Refunds the charge of a limit that came with the request.
     pub(crate) permit: Option<Permit>,
     /// The charges of the rule's limits, if they are kept for a receipt.
-    pub(crate) charges: Vec<(&'r LocalLimit, Charged)>,
+    pub(crate) charges: Vec<GateCharge<'r>>,
     /// The time until the turn of its place in a queue.
     pub(crate) wait: Duration,
     /// Whether one of its rule's limits was lent the units.
@@ -174,7 +181,7 @@ impl<'r> Part<'r> {
                 let limits = rule.limits().iter().enumerate();
                 let on_full = rule.on_full();
                 limits
-                    .map(|(n, limit)| ask_limit((n, limit), on_full, key, cost, with))
+                    .map(|(n, limit)| ask_limit(n, limit, on_full, key, cost, with))
                     .reduce(RuleVerdict::or)
             }
         }
@@ -215,23 +222,25 @@ impl<'r> Part<'r> {
         let mut admitting: Option<RuleVerdict> = None;
         loop {
             let Outcome { told, is_allowed, is_within_soft, charges } = charge_dues(&dues, with);
-            let Some((nth, decision)) = told else {
+            let Some(DueDecision { due, decision }) = told else {
                 return admitting; // none of its tables has a cell
             };
-            let verdict = RuleVerdict::of(&decision, numbers[nth], on_full);
+            let verdict = RuleVerdict::of(&decision, numbers[due], on_full);
             if is_allowed || verdict.is_over {
                 let no_cell = verdict.no_cell.or(admitting.and_then(|verdict| verdict.no_cell));
-                let wait = charges.iter().map(|(_, charged)| charged.wait()).max();
-                let is_borrowed = charges.iter().any(|(_, charged)| charged.is_borrowed());
-                let charges = charges.into_iter().map(|(n, charged)| (dues[n].gate, charged));
+                let wait = charges.iter().map(|charge| charge.charged.wait()).max();
+                let is_borrowed = charges.iter().any(|charge| charge.charged.is_borrowed());
+                let charges = charges
+                    .into_iter()
+                    .map(|DueCharge { due, charged }| GateCharge { gate: dues[due].gate, charged });
                 self.charges.extend(charges.filter(|_| with.act.keeps()));
                 // Another limit than the one that is reported may be soft, borrow, or give a later place.
                 let wait = wait.unwrap_or_default();
                 return Some(RuleVerdict { no_cell, is_within_soft, is_borrowed, wait, ..verdict });
             }
             admitting = Some(verdict);
-            dues.remove(nth);
-            numbers.remove(nth);
+            dues.remove(due);
+            numbers.remove(due);
         }
     }
 
@@ -262,13 +271,11 @@ impl<'r> Part<'r> {
     }
 
     /// The charge of a limit that came with the request.
-    pub(crate) fn own_charge(
-        &mut self,
-        with: Context<'_>,
-    ) -> Option<(Arc<RuleTable>, Option<Arc<Zone>>, Charged)> {
+    pub(crate) fn own_charge(&mut self, with: Context<'_>) -> Option<ReceiptLine> {
         let Judge::Override(own) = self.judge else { return None };
-        let table = with.overrides.table(own.limit)?;
-        Some((Arc::clone(table), None, Charged::At(self.permit.take()?)))
+        let table = Arc::clone(with.overrides.table(own.limit)?);
+        let charged = Charged::At(self.permit.take()?);
+        Some(ReceiptLine { table, zone: None, key: self.key.clone(), charged })
     }
 
     /// As in envoyproxy/ratelimit: a request over the limit uses up what was left.
@@ -331,7 +338,8 @@ pub(super) fn told(verdict: RuleVerdict) -> RuleVerdict {
 }
 
 fn ask_limit(
-    (n, limit): (usize, &Limit),
+    n: usize,
+    limit: &Limit,
     on_full: OnFull,
     key: &[u8],
     cost: u64,
@@ -339,7 +347,7 @@ fn ask_limit(
 ) -> RuleVerdict {
     match &limit.gate {
         Some(gate) => {
-            let (decision, is_borrowed) = with.peek(gate, key, cost);
+            let Peeked { decision, is_borrowed } = with.peek(gate, key, cost);
             let verdict = RuleVerdict { is_borrowed, ..RuleVerdict::of(&decision, n, on_full) };
             let has_place = |wait| with.entry(gate, key).peek_queue(cost, wait).is_allowed();
             match with.act.wait(gate) {

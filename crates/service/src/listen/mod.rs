@@ -22,7 +22,7 @@ pub(crate) use ages::ConnectionAges;
 use io::Raw;
 pub(crate) use io::{FIRST_REQUEST_WITHIN, Io, QUIET};
 pub(crate) use places::{ConnectionPlaces, OfPlaces, TooManyPlaces};
-pub(crate) use socket::Socket;
+pub(crate) use socket::{BoundSocket, Socket};
 pub(crate) use threads::Threads;
 pub(crate) use tls::Tls;
 pub use tls::TlsFiles;

@@ -20,20 +20,21 @@ pub(crate) enum Socket {
     Unix(UnixListener, #[expect(dead_code, reason = "its end removes the file")] OwnFile),
 }
 
+/// A socket, and the address that was taken, in case the port is 0.
+#[derive(Debug)]
+pub(crate) struct BoundSocket {
+    pub(crate) socket: Socket,
+    pub(crate) address: SocketAddr,
+}
+
 impl Socket {
-    /// Listens on an address; also returns the address in use, since port 0 takes a free port.
-    pub(crate) async fn tcp(
-        address: SocketAddr,
-        tls: Option<Arc<Tls>>,
-    ) -> io::Result<(Self, SocketAddr)> {
+    /// Listens on an address.
+    pub(crate) async fn tcp(address: SocketAddr, tls: Option<Arc<Tls>>) -> io::Result<BoundSocket> {
         Self::of(TcpListener::bind(address).await?, tls)
     }
 
     /// Listens on this port of all addresses: those of IPv6 and IPv4 if the machine has IPv6, else those of IPv4.
-    pub(crate) async fn everywhere(
-        port: u16,
-        tls: Option<Arc<Tls>>,
-    ) -> io::Result<(Self, SocketAddr)> {
+    pub(crate) async fn everywhere(port: u16, tls: Option<Arc<Tls>>) -> io::Result<BoundSocket> {
         match of_both_families(port) {
             Ok(listener) => Self::of(listener, tls),
             // The port is taken or forbidden, and would be for IPv4, too.
@@ -47,9 +48,9 @@ impl Socket {
         }
     }
 
-    fn of(listener: TcpListener, tls: Option<Arc<Tls>>) -> io::Result<(Self, SocketAddr)> {
+    fn of(listener: TcpListener, tls: Option<Arc<Tls>>) -> io::Result<BoundSocket> {
         let address = listener.local_addr()?;
-        Ok((Self::Tcp(listener, tls), address))
+        Ok(BoundSocket { socket: Self::Tcp(listener, tls), address })
     }
 
     /// Listens on a path. A socket file that an ended service has left is replaced; a socket in use, and any other
@@ -160,7 +161,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_alone_is_listened_on_in_both_families_and_peers_of_ipv4_are_told_as_such() {
-        let (socket, address) = Socket::everywhere(0, None).await.expect("a free port");
+        let bound = Socket::everywhere(0, None).await.expect("a free port");
+        let BoundSocket { socket, address } = bound;
         let families: &[IpAddr] = if address.is_ipv6() {
             &[IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]
         } else {
@@ -172,7 +174,7 @@ mod tests {
             assert_eq!(peer, *host);
             drop(client);
         }
-        let taken = Socket::everywhere(address.port(), None).await.map(|(_, address)| address);
+        let taken = Socket::everywhere(address.port(), None).await.map(|bound| bound.address);
         assert_eq!(taken.map_err(|error| error.kind()), Err(io::ErrorKind::AddrInUse));
     }
 }

@@ -94,8 +94,13 @@ mod tests {
 
     use super::*;
 
-    /// Starts `count` connections that stay open; returns the thread of each, and a sender that ends it.
-    async fn open(threads: &Threads, count: usize) -> Vec<(ThreadId, oneshot::Sender<()>)> {
+    /// A connection that stays open: where it runs, and what ends it.
+    struct OpenConnection {
+        thread: ThreadId,
+        _end: oneshot::Sender<()>,
+    }
+
+    async fn open(threads: &Threads, count: usize) -> Vec<OpenConnection> {
         let mut open = Vec::new();
         for _ in 0..count {
             let (end, ended) = oneshot::channel();
@@ -104,14 +109,15 @@ mod tests {
                 let _ = tell.send(thread::current().id()).await;
                 let _ = ended.await;
             });
-            open.push((told.recv().await.expect("it runs"), end));
+            let thread = told.recv().await.expect("it runs");
+            open.push(OpenConnection { thread, _end: end });
         }
         open
     }
 
-    fn by_thread(open: &[(ThreadId, oneshot::Sender<()>)]) -> HashMap<ThreadId, usize> {
+    fn by_thread(open: &[OpenConnection]) -> HashMap<ThreadId, usize> {
         let mut counts = HashMap::new();
-        open.iter().for_each(|(thread, _)| *counts.entry(*thread).or_default() += 1);
+        open.iter().for_each(|one| *counts.entry(one.thread).or_default() += 1);
         counts
     }
 
@@ -123,8 +129,8 @@ mod tests {
         assert_eq!(by_thread(&all).len(), cores);
         assert!(by_thread(&all).values().all(|&count| count == 8));
         // All connections of one thread end; the next ones fill that thread.
-        let (emptied, _) = all[0];
-        all.retain(|(thread, _)| *thread != emptied);
+        let emptied = all[0].thread;
+        all.retain(|one| one.thread != emptied);
         while threads.threads.iter().all(|thread| thread.connections.load(Ordering::Relaxed) != 0) {
             tokio::task::yield_now().await;
         }
@@ -151,6 +157,6 @@ mod tests {
     async fn a_runtime_of_one_thread_keeps_its_connections() {
         let threads = Threads::start().expect("none");
         let here = thread::current().id();
-        assert!(open(&threads, 3).await.iter().all(|(thread, _)| *thread == here));
+        assert!(open(&threads, 3).await.iter().all(|one| one.thread == here));
     }
 }

@@ -44,6 +44,13 @@ pub(crate) struct RequestText {
     pub(crate) descriptors: String,
 }
 
+/// What the log tells of a request that was denied, where the request itself is gone by then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeniedText {
+    pub(crate) text: RequestText,
+    pub(crate) hits: u64,
+}
+
 impl RequestText {
     pub(crate) fn of(asked: &impl InWords) -> Self {
         let (mut text, mut last, mut is_cut) = (String::new(), None, false);

@@ -21,7 +21,8 @@ pub(crate) struct Caller {
 impl Caller {
     pub(crate) fn of(
         observers: &Observers,
-        (headers, extensions): (&HeaderMap, &Extensions),
+        headers: &HeaderMap,
+        extensions: &Extensions,
         name: SpanName<'_>,
     ) -> Self {
         if observers.is_blind() {
@@ -42,6 +43,6 @@ impl<S: AsRef<Observers> + Send + Sync> FromRequestParts<Arc<S>> for Caller {
         state: &Arc<S>,
     ) -> Result<Self, Self::Rejection> {
         let name = SpanName::Http { method: parts.method.as_str(), route: parts.uri.path() };
-        Ok(Self::of(state.as_ref().as_ref(), (&parts.headers, &parts.extensions), name))
+        Ok(Self::of(state.as_ref().as_ref(), &parts.headers, &parts.extensions, name))
     }
 }

@@ -19,7 +19,7 @@ use tollgate::{Clock, Limiter, Policy};
 use tollgate_rules::{Answer, PacedAnswer};
 use tracing::{Level, dispatcher};
 
-use super::asked::{InWords, RequestText, hits_of, rules_of, word};
+use super::asked::{DeniedText, InWords, RequestText, hits_of, rules_of, word};
 use crate::metrics::{Protocol, ServiceTotal, encode_total};
 
 /// The maximum number of lines that wait to be written: a megabyte or so.
@@ -95,20 +95,14 @@ impl DenialLog {
     /// Logs a request that rules denied. `asked` is read only if there is room for a line.
     pub(crate) fn by_rules(&self, asked: &impl InWords, answer: &Answer, from: DeniedFrom) {
         self.put(|suppressed| {
-            let text = RequestText::of(asked);
-            of_rules(text, answer, hits_of(asked, answer), suppressed, from)
+            let told = DeniedText { text: RequestText::of(asked), hits: hits_of(asked, answer) };
+            of_rules(told, answer, suppressed, from)
         });
     }
 
     /// The same for a request of one descriptor that is gone by now; only its text is left.
-    pub(crate) fn by_rules_told(
-        &self,
-        text: RequestText,
-        hits: u64,
-        answer: &Answer,
-        from: DeniedFrom,
-    ) {
-        self.put(|suppressed| of_rules(text, answer, hits, suppressed, from));
+    pub(crate) fn by_rules_told(&self, told: DeniedText, answer: &Answer, from: DeniedFrom) {
+        self.put(|suppressed| of_rules(told, answer, suppressed, from));
     }
 
     /// Logs a request that was denied by the limit that came with it.
@@ -130,13 +124,8 @@ impl DenialLog {
     }
 }
 
-fn of_rules(
-    text: RequestText,
-    answer: &Answer,
-    hits: u64,
-    suppressed: u64,
-    from: DeniedFrom,
-) -> WriteLine {
+fn of_rules(told: DeniedText, answer: &Answer, suppressed: u64, from: DeniedFrom) -> WriteLine {
+    let DeniedText { text, hits } = told;
     let (rules, retry_after_ms) = (rules_of(answer), answer.retry_after().map(whole_ms));
     Box::new(move || {
         tracing::info!(

@@ -15,7 +15,7 @@ use super::actions::{abandonment, assignment, token_bucket};
 use super::counts::{OfQuotas, QuotaCounts};
 use super::holder::IN_FORCE;
 use super::orphans::{Orphan, Orphans, Predecessor};
-use super::pool::{Action, Pool};
+use super::pool::{Action, HolderAction, Pool};
 use super::reports::{self, Entries, Judgement, LimitKey};
 use crate::protocol::kinds::rate_limit_strategy::{BlanketRule, Strategy};
 use crate::protocol::quota::rate_limit_quota_response::BucketAction;
@@ -74,6 +74,13 @@ struct QuotaStream {
     had: Option<HashMap<Entries, Orphan>>,
 }
 
+/// The number of a new stream, and what it is told.
+#[derive(Debug)]
+pub(super) struct OpenedStream {
+    pub(super) id: u64,
+    pub(super) answers: mpsc::Receiver<QuotaAnswer>,
+}
+
 /// A bucket of a stream that shares a limit.
 #[derive(Clone, Debug)]
 struct BucketHolder {
@@ -99,11 +106,8 @@ impl Quotas {
         OfQuotas(Arc::clone(&self.counts))
     }
 
-    /// Opens a stream from this address. Returns its number, and the receiver of its responses.
-    pub(super) fn open(
-        &self,
-        address: IpAddr,
-    ) -> Result<(u64, mpsc::Receiver<QuotaAnswer>), Status> {
+    /// Opens a stream from this address.
+    pub(super) fn open(&self, address: IpAddr) -> Result<OpenedStream, Status> {
         let mut book = self.book();
         book.goes_on()?;
         if book.streams.len() >= MAX_STREAMS {
@@ -116,7 +120,7 @@ impl Quotas {
         let (domain, buckets) = (String::new(), HashMap::new());
         book.streams.insert(id, QuotaStream { answers, address, domain, buckets, had: None });
         self.count(&book);
-        Ok((id, received))
+        Ok(OpenedStream { id, answers: received })
     }
 
     /// Tells a stream why it ends.
@@ -149,7 +153,7 @@ impl Quotas {
         let now = self.now();
         let mut book = self.book();
         let mut letters = Letters::new();
-        let outcome = self.read(maker, &mut book, (stream, now), reports, &mut letters);
+        let outcome = self.read(maker, &mut book, stream, now, reports, &mut letters);
         // The actions are also sent if the report is refused: the pools count them as sent to the other streams.
         self.deliver(&mut book, letters, now);
         outcome
@@ -159,16 +163,17 @@ impl Quotas {
         &self,
         maker: &DecisionMaker,
         book: &mut QuotaBook,
-        (stream, now): (u64, u64),
+        stream: u64,
+        now: u64,
         reports: &RateLimitQuotaUsageReports,
         letters: &mut Letters,
     ) -> Result<(), Status> {
         book.goes_on()?;
         let domain = book.domain(stream, &reports.domain)?;
         for (n, usage) in reports.bucket_quota_usages.iter().enumerate() {
-            let counts = (usage.num_requests_allowed, usage.num_requests_denied);
-            self.counts.allowed.add(counts.0);
-            self.counts.denied.add(counts.1);
+            let (allowed, denied) = (usage.num_requests_allowed, usage.num_requests_denied);
+            self.counts.allowed.add(allowed);
+            self.counts.denied.add(denied);
             let Some(entries) = reports::entries(usage, n)? else {
                 self.counts.refused.add(1);
                 continue;
@@ -189,7 +194,8 @@ impl Quotas {
                     if pool.allowance() != allowance {
                         pool.change(allowance, now);
                     }
-                    let (fill_s, actions) = (allowance.fill_s, pool.report(now, id, counts));
+                    let fill_s = allowance.fill_s;
+                    let actions = pool.report(now, id, allowed, denied);
                     if let Some(holder) = book.holders.get_mut(&id) {
                         holder.fill_s = fill_s;
                     }
@@ -357,8 +363,8 @@ impl QuotaBook {
     }
 
     /// Turns actions of a pool into parts of messages.
-    fn write(&mut self, actions: Vec<(u64, Action)>, letters: &mut Letters) {
-        for (id, action) in actions {
+    fn write(&mut self, actions: Vec<HolderAction>, letters: &mut Letters) {
+        for HolderAction { holder: id, action } in actions {
             let Some(holder) = self.holders.get(&id) else { continue };
             let part = match action {
                 Action::Assign(share) => {
@@ -387,5 +393,5 @@ fn bytes_of(entries: &Entries) -> usize {
 }
 
 fn bytes_of_limit(limit: &LimitKey) -> usize {
-    limit.0.len() + limit.1.len() + limit.2.len() + OVERHEAD
+    limit.domain.len() + limit.rule.len() + limit.key.len() + OVERHEAD
 }

@@ -80,6 +80,13 @@ pub(crate) enum Action {
     Abandon,
 }
 
+/// A holder, and what it is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HolderAction {
+    pub(crate) holder: u64,
+    pub(crate) action: Action,
+}
+
 /// A limit and its holders. Times are nanoseconds of one clock; a time before the last one counts as the last one.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -135,8 +142,9 @@ impl Pool {
         &mut self,
         now: u64,
         id: u64,
-        (allowed, denied): (u64, u64),
-    ) -> Vec<(u64, Action)> {
+        allowed: u64,
+        denied: u64,
+    ) -> Vec<HolderAction> {
         self.advance(now);
         let now = self.at;
         let found = self.holders.iter().position(|holder| holder.id == id);
@@ -153,7 +161,7 @@ impl Pool {
     }
 
     /// Notes that a holder's stream has closed: no message can reach it, and its leases run out.
-    pub(crate) fn close(&mut self, now: u64, id: u64) -> Vec<(u64, Action)> {
+    pub(crate) fn close(&mut self, now: u64, id: u64) -> Vec<HolderAction> {
         self.advance(now);
         for holder in self.holders.iter_mut().filter(|holder| holder.id == id) {
             holder.is_gone = true;
@@ -166,14 +174,14 @@ impl Pool {
     }
 
     /// Lets time pass: leases end, holders that do not report are abandoned, and the free part is given out.
-    pub(crate) fn tick(&mut self, now: u64) -> Vec<(u64, Action)> {
+    pub(crate) fn tick(&mut self, now: u64) -> Vec<HolderAction> {
         self.advance(now);
         let mut actions = Vec::new();
         let at = self.at;
         let is_silent = |one: &&mut Holder| at - one.reported >= TIME_TO_LIVE_S * SECOND;
         for holder in self.holders.iter_mut().filter(|one| !one.is_gone).filter(is_silent) {
             holder.is_gone = true;
-            actions.push((holder.id, Action::Abandon));
+            actions.push(HolderAction { holder: holder.id, action: Action::Abandon });
         }
         actions.extend(self.settle(None));
         self.holders.retain(|holder| !holder.is_gone || !holder.leases.is_empty());
@@ -217,7 +225,7 @@ impl Pool {
     }
 
     /// Gives out the free part. The `reporter` has shown that it is there, so its lease may be prolonged.
-    fn settle(&mut self, reporter: Option<u64>) -> Vec<(u64, Action)> {
+    fn settle(&mut self, reporter: Option<u64>) -> Vec<HolderAction> {
         let mut actions = Vec::new();
         if self.at < self.from {
             return actions;
@@ -233,8 +241,8 @@ impl Pool {
                 let wanted = self.wanted(holder, part(u128::from(self.max_given())), given);
                 let (before, current) = (holder.rate(), holder.leases.last());
                 if is_more == (wanted > current.map_or(0, |lease| lease.share.per_fill)) {
-                    let tokens = self.wanted_tokens(holder, &part);
-                    actions.extend(self.serve(place, wanted, tokens, reporter));
+                    let (max_tokens, has_plenty) = self.wanted_tokens(holder, &part);
+                    actions.extend(self.serve(place, wanted, max_tokens, has_plenty, reporter));
                     given = given - before + self.holders[place].rate();
                 }
             }
@@ -285,9 +293,10 @@ impl Pool {
         &mut self,
         place: usize,
         wanted: u32,
-        (max_tokens, has_plenty): (u32, bool),
+        max_tokens: u32,
+        has_plenty: bool,
         reporter: Option<u64>,
-    ) -> Option<(u64, Action)> {
+    ) -> Option<HolderAction> {
         let (at, cost) = (self.at, self.tokens(max_tokens));
         let tolerated = u64::from(self.max_given()) / (10 * TOLERANCE);
         let holder = &mut self.holders[place];
@@ -321,7 +330,7 @@ impl Pool {
             holder.leases.push(ShareLease { share, since: at, until: at.saturating_add(IN_FORCE) });
             // Its denials were under the previous lease.
             (holder.denies, holder.is_sure) = (false, true);
-            return Some((holder.id, Action::Assign(share)));
+            return Some(HolderAction { holder: holder.id, action: Action::Assign(share) });
         }
         let id = holder.id;
         let lease = holder.leases.last_mut().filter(|_| is_reporter && current.is_some())?;
@@ -330,6 +339,6 @@ impl Pool {
             return None;
         }
         lease.until = at.saturating_add(IN_FORCE);
-        Some((id, Action::Assign(lease.share)))
+        Some(HolderAction { holder: id, action: Action::Assign(lease.share) })
     }
 }

@@ -12,8 +12,17 @@ use crate::protocol::quota::rate_limit_quota_usage_reports::BucketQuotaUsage;
 /// The names and values of a bucket, in the order of the names.
 pub(super) type Entries = Arc<[(String, String)]>;
 
-/// Identifies a limit by the domain, the rule in it, and the client's key under that rule.
-pub(super) type LimitKey = Arc<(Box<str>, Box<str>, Box<[u8]>)>;
+/// What identifies a limit.
+pub(super) type LimitKey = Arc<LimitParts>;
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct LimitParts {
+    pub(super) domain: Box<str>,
+    /// The identity of the rule in the domain.
+    pub(super) rule: Box<str>,
+    /// That of the client under the rule.
+    pub(super) key: Box<[u8]>,
+}
 
 /// How a bucket is limited.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +84,8 @@ pub(super) fn judge(
         let rule = claim.rule()?;
         let allowance = Allowance::of_rule(rule)?;
         let is_shadow = rule.is_shadow() || settings.global_shadow_mode;
-        let limit = (rule.domain().into(), rule.identity().into(), claim.key.into());
+        let (domain, rule) = (rule.domain().into(), rule.identity().into());
+        let limit = LimitParts { domain, rule, key: claim.key.into() };
         (!is_shadow).then(|| Judgement::Shared(Arc::new(limit), allowance))
     });
     Ok(match judgement {

@@ -10,7 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tollgate_tower::PeerAddress;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::book::{QuotaAnswer, Quotas};
+use super::book::{OpenedStream, QuotaAnswer, Quotas};
 use crate::protocol::quota::RateLimitQuotaUsageReports;
 use crate::protocol::quota::rate_limit_quota_service_server::RateLimitQuotaService;
 use crate::service::Service;
@@ -24,11 +24,14 @@ pub(crate) struct Rlqs {
 }
 
 /// Closes a stream when its task ends, for whatever reason.
-struct OpenStream<'q>(&'q Quotas, u64);
+struct OpenStream<'q> {
+    quotas: &'q Quotas,
+    id: u64,
+}
 
 impl Drop for OpenStream<'_> {
     fn drop(&mut self) {
-        self.0.close(self.1);
+        self.quotas.close(self.id);
     }
 }
 
@@ -62,20 +65,20 @@ impl RateLimitQuotaService for Rlqs {
         let peer = request.extensions().get().map(|PeerAddress(address)| address.to_canonical());
         // Every connection has an address.
         let address = peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-        let (stream, answers) = self.service.quotas.open(address)?;
+        let OpenedStream { id, answers } = self.service.quotas.open(address)?;
         let (service, stopped) = (Arc::clone(&self.service), self.stopped.clone());
-        tokio::spawn(listen(service, stream, request.into_inner(), stopped));
+        tokio::spawn(listen(service, id, request.into_inner(), stopped));
         Ok(Response::new(ReceiverStream::new(answers)))
     }
 }
 
 async fn listen(
     service: Arc<Service>,
-    stream: u64,
+    id: u64,
     mut reports: Streaming<RateLimitQuotaUsageReports>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let open = OpenStream(&service.quotas, stream);
+    let open = OpenStream { quotas: &service.quotas, id };
     loop {
         let report = tokio::select! {
             report = reports.message() => report,
@@ -83,9 +86,9 @@ async fn listen(
         };
         // Envoy may also break a stream off without closing it.
         let Ok(Some(report)) = report else { return };
-        if let Err(status) = open.0.report(&service.maker, stream, &report) {
+        if let Err(status) = open.quotas.report(&service.maker, id, &report) {
             tracing::warn!("a quota stream is refused: {}", status.message());
-            open.0.refuse(stream, status);
+            open.quotas.refuse(id, status);
             return;
         }
     }

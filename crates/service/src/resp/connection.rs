@@ -27,7 +27,8 @@ const BUFFER_BYTES: usize = 16 << 10;
 /// answered by then.
 pub(super) async fn serve(
     io: Io,
-    (service, password): (&Service, Option<&[u8]>),
+    service: &Service,
+    password: Option<&[u8]>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let stopped = async move { drop(stopped.wait_for(|stopped| *stopped).await) };

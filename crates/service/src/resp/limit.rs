@@ -8,7 +8,7 @@ use super::parse::{MAX_WORDS, RequestWords, integer};
 use super::refusal::RespRefusal;
 use super::reply;
 use crate::metrics::RequestOutcome;
-use crate::observe::{DeniedFrom, RequestText};
+use crate::observe::{DeniedFrom, DeniedText, RequestText};
 use crate::service::Service;
 use crate::wire::{tell, whole_seconds};
 
@@ -57,7 +57,8 @@ impl Dialect {
 
 /// Decides by a limit that comes with the request.
 pub(super) fn throttle<'a>(
-    (service, from): (&Service, DeniedFrom),
+    service: &Service,
+    from: DeniedFrom,
     dialect: Dialect,
     mut words: RequestWords<'a>,
     out: &mut Vec<u8>,
@@ -127,14 +128,15 @@ pub(super) enum RulesAsked {
 #[derive(Debug)]
 pub(super) struct RulesQuestion {
     pub(super) question: Question,
-    pub(super) told: Option<(RequestText, u64)>,
+    pub(super) told: Option<DeniedText>,
 }
 
 const BY_RULES_TAKES: &str = "domain cost key value [key value ...]";
 
 /// Decides by the limits of rules.
 pub(super) fn by_rules<'a>(
-    (service, from): (&Service, DeniedFrom),
+    service: &Service,
+    from: DeniedFrom,
     what: ByRules,
     mut words: RequestWords<'a>,
     out: &mut Vec<u8>,
@@ -165,7 +167,7 @@ pub(super) fn by_rules<'a>(
     let denials = service.observers.denials.as_ref().filter(|_| what == ByRules::Check);
     if service.keeper.is_some() {
         let question = maker.question(&request, act).map_err(RespRefusal::Request)?;
-        let told = denials.map(|_| (RequestText::of(&request), cost));
+        let told = denials.map(|_| DeniedText { text: RequestText::of(&request), hits: cost });
         return Ok(RulesAsked::Elsewhere(RulesQuestion { question, told }));
     }
     let answer = maker.act(&request, act).map_err(RespRefusal::Request)?;

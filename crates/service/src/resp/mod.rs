@@ -60,7 +60,8 @@ impl fmt::Debug for Password {
 pub(crate) async fn listen(
     socket: Socket,
     shared: OfListeners,
-    (service, password): (Arc<Service>, Option<String>),
+    service: Arc<Service>,
+    password: Option<String>,
     grace: Duration,
 ) {
     let (clients, stopped) = (Arc::clone(&service.clients), shared.stopped.clone());
@@ -73,7 +74,7 @@ pub(crate) async fn listen(
                 // The reserve is for health and metrics, which this protocol does not have.
                 Ok(_permit) if !io.is_reserved() => {
                     let password = of_resp.password.as_ref().map(Password::as_bytes);
-                    connection::serve(io, (&of_resp.service, password), stopped).await;
+                    connection::serve(io, &of_resp.service, password, stopped).await;
                 }
                 _ => refuse(io, &of_resp.service).await,
             }

@@ -9,7 +9,7 @@ use super::parse::{RequestWords, WordPlaces};
 use super::refusal::RespRefusal;
 use super::reply;
 use crate::metrics::{OUTCOMES_COUNT, Protocol, RequestOutcome};
-use crate::observe::{DeniedFrom, RequestText};
+use crate::observe::{DeniedFrom, DeniedText};
 use crate::service::Service;
 
 /// Once this many bytes of answers wait, they are sent before further requests are decided, so that a client that does
@@ -96,10 +96,10 @@ impl<'s> Session<'s> {
     }
 
     /// Logs the store's answer, if it is a denial.
-    pub(super) fn log(&self, answer: &Answer, told: Option<(RequestText, u64)>) {
+    pub(super) fn log(&self, answer: &Answer, told: Option<DeniedText>) {
         let denials = self.service.observers.denials.as_ref().filter(|_| !answer.is_allowed());
-        if let Some((denials, (text, hits))) = denials.zip(told) {
-            denials.by_rules_told(text, hits, answer, self.from);
+        if let Some((denials, told)) = denials.zip(told) {
+            denials.by_rules_told(told, answer, self.from);
         }
     }
 
@@ -113,7 +113,7 @@ impl<'s> Session<'s> {
             upper.make_ascii_uppercase();
             &*upper
         });
-        match self.run((name, upper.unwrap_or_default()), words, out) {
+        match self.run(name, upper.unwrap_or_default(), words, out) {
             Ok(pause) => pause,
             Err(refusal) => {
                 self.count(RequestOutcome::Refused);
@@ -125,7 +125,8 @@ impl<'s> Session<'s> {
 
     fn run<'a>(
         &mut self,
-        (name, upper): (&'a [u8], &[u8]),
+        name: &'a [u8],
+        upper: &[u8],
         words: RequestWords<'a>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Pause>, RespRefusal<'a>> {
@@ -146,19 +147,21 @@ impl<'s> Session<'s> {
             }
             _ => {}
         }
-        let asker = (self.service, self.from);
+        let (service, from) = (self.service, self.from);
         let outcome = match upper {
-            b"CL.THROTTLE" => limit::throttle(asker, Dialect::RedisCell, words, out)?,
-            b"THROTTLE" => limit::throttle(asker, Dialect::Throttlecrab, words, out)?,
-            b"TOLLGATE.CHECK" => match limit::by_rules(asker, ByRules::Check, words, out)? {
+            b"CL.THROTTLE" => limit::throttle(service, from, Dialect::RedisCell, words, out)?,
+            b"THROTTLE" => limit::throttle(service, from, Dialect::Throttlecrab, words, out)?,
+            b"TOLLGATE.CHECK" => {
+                match limit::by_rules(service, from, ByRules::Check, words, out)? {
+                    RulesAsked::Answered(outcome) => outcome,
+                    RulesAsked::Elsewhere(question) => return Ok(Some(Pause::Ask(question))),
+                }
+            }
+            b"TOLLGATE.PEEK" => match limit::by_rules(service, from, ByRules::Peek, words, out)? {
                 RulesAsked::Answered(outcome) => outcome,
                 RulesAsked::Elsewhere(question) => return Ok(Some(Pause::Ask(question))),
             },
-            b"TOLLGATE.PEEK" => match limit::by_rules(asker, ByRules::Peek, words, out)? {
-                RulesAsked::Answered(outcome) => outcome,
-                RulesAsked::Elsewhere(question) => return Ok(Some(Pause::Ask(question))),
-            },
-            _ => return self.manage((name, upper), words, out).map(|()| None),
+            _ => return self.manage(name, upper, words, out).map(|()| None),
         };
         self.count(outcome);
         Ok(None)
@@ -167,7 +170,8 @@ impl<'s> Session<'s> {
     /// Commands that clients send around those that decide. They are not counted.
     fn manage<'a>(
         &mut self,
-        (name, upper): (&'a [u8], &[u8]),
+        name: &'a [u8],
+        upper: &[u8],
         mut words: RequestWords<'a>,
         out: &mut Vec<u8>,
     ) -> Result<(), RespRefusal<'a>> {
@@ -206,12 +210,12 @@ impl<'s> Session<'s> {
         mut words: RequestWords<'a>,
         out: &mut Vec<u8>,
     ) -> Result<(), RespRefusal<'a>> {
-        let given = match (words.next(), words.next(), words.next()) {
+        let (user, password) = match (words.next(), words.next(), words.next()) {
             (Some(password), None, _) => (&b"default"[..], password),
             (Some(user), Some(password), None) => (user, password),
             _ => return Err(RespRefusal::Words { command: "auth", takes: "[username] password" }),
         };
-        if self.knows(given) {
+        if self.knows(user, password) {
             reply::simple(out, "OK");
         } else {
             self.reject(out);
@@ -239,8 +243,8 @@ impl<'s> Session<'s> {
         };
         while let Some(part) = words.next() {
             if is_one_of(part, &["AUTH"]) {
-                let given = (words.next().ok_or(wrong)?, words.next().ok_or(wrong)?);
-                if !self.knows(given) {
+                let (user, password) = (words.next().ok_or(wrong)?, words.next().ok_or(wrong)?);
+                if !self.knows(user, password) {
                     self.reject(out);
                     return Ok(());
                 }
@@ -276,7 +280,7 @@ impl<'s> Session<'s> {
 
     /// Checks the credentials; if they are right, the client is authenticated. A service without a password accepts
     /// none.
-    fn knows(&mut self, (user, password): (&[u8], &[u8])) -> bool {
+    fn knows(&mut self, user: &[u8], password: &[u8]) -> bool {
         let is_right =
             self.password.is_some_and(|own| user == b"default" && is_same(own, password));
         self.is_authenticated |= is_right;
@@ -331,9 +335,9 @@ mod tests {
     fn from_16_kib_of_answers_on_nothing_more_is_decided_until_they_are_sent() {
         let cache = Arc::new(RuleCache::new(Settings::default()));
         let maker = DecisionMaker::new(cache).expect("tables");
-        let told = (AnswerParts::default(), Headers::default(), ClientAddress::peer());
-        let clock = tollgate::Clock::unix();
-        let service = Service::new(maker, told, MetricsNames::Own, None, None, clock);
+        let (answers, headers) = (AnswerParts::default(), Headers::default());
+        let (address, clock) = (ClientAddress::peer(), tollgate::Clock::unix());
+        let service = Service::new(maker, answers, headers, address, MetricsNames::Own, clock);
         let mut session = Session::new(&service, None, None);
         let request = format!("*2\r\n$4\r\nECHO\r\n$1000\r\n{}\r\n", "x".repeat(1_000));
         let input = request.repeat(40);

@@ -52,8 +52,10 @@ pub(crate) struct StatsdSender {
     every: Duration,
     form: Arc<LineForm>,
     socket: Option<UdpSocket>,
-    /// The time when the address has to be looked up again, and the pause after the last error, or 0.
-    look_up: (Instant, Duration),
+    /// From when on the address is to be looked up again.
+    look_up_due: Instant,
+    /// The pause before that after the last error, or 0.
+    look_up_pause: Duration,
     /// The value of each counter when it was last sent.
     before: Arc<HashMap<String, LineAmount>>,
     /// Set after an error, which is logged once: the number of reports without one since then.
@@ -69,7 +71,8 @@ impl StatsdSender {
             every: statsd.every.max(Duration::from_secs(1)),
             form: Arc::new(LineForm::new(statsd, names)),
             socket: None,
-            look_up: (Instant::now(), Duration::ZERO),
+            look_up_due: Instant::now(),
+            look_up_pause: Duration::ZERO,
             before: Arc::default(),
             clean: None,
             counts: Arc::clone(&counts),
@@ -110,7 +113,7 @@ impl StatsdSender {
             tracing::warn!("{} series are too long for StatsD, and not sent", report.too_long);
         }
         self.counts.too_long.add(report.too_long);
-        let is_due = Instant::now() >= self.look_up.0;
+        let is_due = Instant::now() >= self.look_up_due;
         let error = if is_due { self.connect().await.err() } else { None };
         let error = self.send_all(report.datagrams).await.or(error);
         if is_due || self.socket.is_some() {
@@ -149,7 +152,7 @@ impl StatsdSender {
     /// addresses is taken: the first address of `localhost` may belong to an IP version that the server does not listen
     /// on. Returns why there is no socket.
     async fn connect(&mut self) -> io::Result<()> {
-        self.look_up.0 = Instant::now() + RESOLVED_FOR;
+        self.look_up_due = Instant::now() + RESOLVED_FOR;
         let timed_out = || io::Error::new(io::ErrorKind::TimedOut, "the name is not resolved");
         let found = timeout(RESOLVED_WITHIN, self.address.addresses()).await;
         let found = match found.unwrap_or_else(|_| Err(timed_out())) {
@@ -169,7 +172,6 @@ impl StatsdSender {
     /// Logs when sending begins to fail and when it works again, and decides when to look the address up again.
     fn tried(&mut self, error: Option<&io::Error>) {
         let address = &self.address;
-        let (due, pause) = self.look_up;
         let Some(error) = error else {
             self.clean = self.clean.map(|clean| clean + 1).filter(|clean| {
                 let is_over = *clean >= CLEAN_REPORTS;
@@ -179,7 +181,7 @@ impl StatsdSender {
                 !is_over
             });
             if self.clean.is_none() {
-                self.look_up.1 = Duration::ZERO;
+                self.look_up_pause = Duration::ZERO;
             }
             return;
         };
@@ -190,8 +192,9 @@ impl StatsdSender {
         }
         self.clean = Some(0);
         // The server may have moved.
-        let pause = (2 * pause).clamp(self.every.min(RESOLVED_FOR), RESOLVED_FOR);
-        self.look_up = (due.min(Instant::now() + pause), pause);
+        let pause = 2 * self.look_up_pause;
+        self.look_up_pause = pause.clamp(self.every.min(RESOLVED_FOR), RESOLVED_FOR);
+        self.look_up_due = self.look_up_due.min(Instant::now() + self.look_up_pause);
     }
 }
 
@@ -315,7 +318,7 @@ mod tests {
         let mut sender = sender(&address.to_string());
         for n in 1..=6 {
             // The address is looked up each time.
-            sender.look_up.0 = Instant::now();
+            sender.look_up_due = Instant::now();
             report(&mut sender, page(n, 1)).await;
             assert_eq!(sender.clean.is_some(), n > 1, "report {n}");
         }
@@ -349,14 +352,14 @@ mod tests {
     async fn look_ups(keeps_its_pause: bool) -> Vec<u64> {
         // The name is longer than a part of a name may be, so that no server is asked.
         let mut sender = sender(&format!("{}:8125", "x".repeat(64)));
-        let (start, mut due, mut look_ups) = (Instant::now(), sender.look_up.0, Vec::new());
+        let (start, mut due, mut look_ups) = (Instant::now(), sender.look_up_due, Vec::new());
         for _ in 0..60 {
             report(&mut sender, page(3, 1)).await;
             if !keeps_its_pause {
-                sender.look_up.1 = Duration::ZERO;
+                sender.look_up_pause = Duration::ZERO;
             }
-            if sender.look_up.0 != due {
-                due = sender.look_up.0;
+            if sender.look_up_due != due {
+                due = sender.look_up_due;
                 look_ups.push(start.elapsed().as_secs());
             }
             tokio::time::advance(Duration::from_secs(5)).await;

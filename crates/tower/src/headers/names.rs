@@ -50,7 +50,8 @@ static RESERVED: [HeaderName; 14] = [
 
 impl FigureNames {
     pub(super) const fn known(
-        [limit, remaining]: [&'static str; 2],
+        limit: &'static str,
+        remaining: &'static str,
         reset: Option<HeaderName>,
         retry_after: Option<HeaderName>,
         is_unix: bool,

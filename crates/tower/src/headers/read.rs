@@ -184,7 +184,7 @@ impl<'h> HeaderReader<'h> {
         let mut limits = Vec::new();
         let mut missed = false;
         for member in &members {
-            let remaining = member.either(["r", "a"]).and_then(figure::count);
+            let remaining = member.either("r", "a").and_then(figure::count);
             let (Some(name), Some(remaining)) = (member.name(), remaining) else {
                 missed = true;
                 continue;
@@ -193,7 +193,7 @@ impl<'h> HeaderReader<'h> {
                 name: Some(name),
                 limit: None,
                 remaining,
-                reset: self.reset(member.either(["t", "w"]), remaining),
+                reset: self.reset(member.either("t", "w"), remaining),
                 partition_key: member.partition_key(),
             });
         }
@@ -355,7 +355,8 @@ impl<'t> Member<'t> {
         self.parameters.iter().rfind(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
-    fn either(&self, [name, later]: [&str; 2]) -> Option<&'t str> {
+    /// The value of the first of two parameters that is there.
+    fn either(&self, name: &str, later: &str) -> Option<&'t str> {
         self.parameter(name).or_else(|| self.parameter(later))
     }
 

@@ -66,7 +66,8 @@ static STYLES: [StyleRow; 9] = [
 ];
 
 const RATE_LIMIT_FIGURES: FigureNames = FigureNames::known(
-    ["ratelimit-limit", "ratelimit-remaining"],
+    "ratelimit-limit",
+    "ratelimit-remaining",
     Some(HeaderName::from_static("ratelimit-reset")),
     None,
     false,
@@ -74,16 +75,17 @@ const RATE_LIMIT_FIGURES: FigureNames = FigureNames::known(
 
 const fn x_rate_limit(is_unix: bool) -> FigureNames {
     let reset = HeaderName::from_static("x-ratelimit-reset");
-    FigureNames::known(["x-ratelimit-limit", "x-ratelimit-remaining"], Some(reset), None, is_unix)
+    FigureNames::known("x-ratelimit-limit", "x-ratelimit-remaining", Some(reset), None, is_unix)
 }
 
 const fn x_rate_dash_limit(is_unix: bool) -> FigureNames {
     let reset = HeaderName::from_static("x-rate-limit-reset");
-    FigureNames::known(["x-rate-limit-limit", "x-rate-limit-remaining"], Some(reset), None, is_unix)
+    FigureNames::known("x-rate-limit-limit", "x-rate-limit-remaining", Some(reset), None, is_unix)
 }
 
 const X_RETRY_AFTER: FigureNames = FigureNames::known(
-    ["x-ratelimit-limit", "x-ratelimit-remaining"],
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
     None,
     Some(HeaderName::from_static("x-ratelimit-retry-after")),
     false,

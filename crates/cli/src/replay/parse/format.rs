@@ -103,7 +103,7 @@ impl LinePlan {
         };
         let sources: Vec<_> = parts.iter().map(source).collect();
         let needed = sources.iter().flatten().flat_map(PartSource::indices);
-        let needed = needed.chain(template.time().1.iter().copied());
+        let needed = needed.chain(template.time().fields.iter().copied());
         let count = needed.max().map_or(0, |last| last + 1);
         let client = field::source(&LineKey::Ip(ClientsBy::EACH), template.fields());
         let client = client.filter(|source| source.index < count);
@@ -145,7 +145,7 @@ impl LineFormat {
 
     /// Whether the times are local, without a zone.
     pub(super) fn is_local(&self) -> bool {
-        matches!(self, Self::Text(plan) if plan.template.time().0.is_local())
+        matches!(self, Self::Text(plan) if plan.template.time().form.is_local())
     }
 }
 

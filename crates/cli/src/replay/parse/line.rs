@@ -10,6 +10,7 @@ use super::format::{CUSTOM, LineFormat, LinePlan};
 use super::json::JsonLine;
 use super::prefix::without_prefix;
 use super::time::ClfTimeReader;
+use super::time_form::WrittenTime;
 use crate::replay::chain::{is_address_text, is_chain};
 use crate::replay::key::LineKey;
 
@@ -160,7 +161,7 @@ fn client_behind(
     // All parts are slices of the line, so their addresses give their places.
     let place = |part: &[u8]| part.as_ptr() as usize - line.as_ptr() as usize;
     let from = place(client) + client.len();
-    let times = plan.template.time().1.iter().map(|&index| place(found[index]));
+    let times = plan.template.time().fields.iter().map(|&index| place(found[index]));
     let quote = memchr::memchr(b'"', &line[from..]).map_or(line.len(), |at| from + at);
     let to = times.filter(|&at| at >= from).min().unwrap_or(line.len()).min(quote);
     let words = line[from..to].split(|byte| b" \t,|()[]".contains(byte));
@@ -218,11 +219,11 @@ impl<'l> TextValues<'_, 'l> {
 
     #[inline]
     fn time(&self, clock: &mut ClfTimeReader) -> Result<u64, Reason> {
-        let (form, indices) = self.plan.template.time();
-        match indices {
-            [index] => form.read(self.found[*index], clock),
+        let WrittenTime { form, fields } = self.plan.template.time();
+        match fields[..] {
+            [index] => form.read(self.found[index], clock),
             _ => {
-                let parts: Vec<_> = indices.iter().map(|index| self.found[*index]).collect();
+                let parts: Vec<_> = fields.iter().map(|index| self.found[*index]).collect();
                 form.read(&parts.join(&b' '), clock)
             }
         }

@@ -13,7 +13,7 @@ use std::fmt;
 use super::Reason;
 use super::field::{FieldKind, FormatField};
 use super::marker::Marker;
-use super::time_form::{TimeForm, TimePart};
+use super::time_form::{TimeField, TimeForm, WrittenTime};
 use crate::replay::chain::is_address_text;
 
 /// A piece of a format.
@@ -77,7 +77,7 @@ pub(crate) struct Template {
     name: String,
     lead: Vec<u8>,
     fields: Vec<TemplateField>,
-    time: (TimeForm, Vec<usize>),
+    time: WrittenTime,
 }
 
 impl Template {
@@ -86,7 +86,7 @@ impl Template {
             name: name.to_owned(),
             lead: Vec::new(),
             fields: Vec::new(),
-            time: (TimeForm::Zoned, Vec::new()),
+            time: WrittenTime { form: TimeForm::Zoned, fields: Vec::new() },
         };
         for token in tokens {
             template.push(token)?;
@@ -96,13 +96,13 @@ impl Template {
                 && matches!(&field.end, FieldEnd::Text(marker) if marker.text() != b" ");
         }
         let fields = template.fields.iter().enumerate();
-        let parts: Vec<(usize, &TimePart)> = fields
+        let parts: Vec<TimeField<'_>> = fields
             .filter_map(|(index, field)| match &field.field.kind {
-                FieldKind::Time(part) => Some((index, part)),
+                FieldKind::Time(part) => Some(TimeField { index, part }),
                 _ => None,
             })
             .collect();
-        let time = TimeForm::of(&parts).filter(|(form, _)| form.is_complete());
+        let time = WrittenTime::of(&parts).filter(|time| time.form.is_complete());
         Ok(Self { time: time.ok_or(TemplateError::NoTime)?, ..template })
     }
 
@@ -158,9 +158,8 @@ impl Template {
         self.fields.iter().map(|field| &field.field)
     }
 
-    /// The form of the time, and the fields that it is in.
-    pub(super) fn time(&self) -> (&TimeForm, &[usize]) {
-        (&self.time.0, &self.time.1)
+    pub(super) fn time(&self) -> &WrittenTime {
+        &self.time
     }
 
     /// Reads the first `count` fields of a line, and returns the rest behind them.

@@ -33,19 +33,35 @@ pub(super) enum TimeForm {
     },
 }
 
-impl TimeForm {
-    /// The form of a time, with the indices of its parts: a part that is a whole time, else all parts that are
-    /// patterns.
-    pub(super) fn of(parts: &[(usize, &TimePart)]) -> Option<(Self, Vec<usize>)> {
-        let whole = |wanted: &TimePart| parts.iter().find(|(_, part)| *part == wanted);
-        if let Some((index, _)) = whole(&TimePart::Unix) {
-            return Some((Self::Unix, vec![*index]));
-        }
-        if let Some((index, _)) = whole(&TimePart::Zoned) {
-            return Some((Self::Zoned, vec![*index]));
-        }
+/// A field that is a part of the time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimeField<'p> {
+    pub(super) index: usize,
+    pub(super) part: &'p TimePart,
+}
+
+/// How the time is written, and in which fields.
+#[derive(Clone, Debug)]
+pub(super) struct WrittenTime {
+    pub(super) form: TimeForm,
+    pub(super) fields: Vec<usize>,
+}
+
+impl WrittenTime {
+    /// The time that some of the parts make: one that is a whole time, else all that are patterns.
+    pub(super) fn of(parts: &[TimeField<'_>]) -> Option<Self> {
+        let whole = |wanted: &TimePart, form| {
+            let found = parts.iter().find(|field| field.part == wanted)?;
+            Some(Self { form, fields: vec![found.index] })
+        };
+        whole(&TimePart::Unix, TimeForm::Unix)
+            .or_else(|| whole(&TimePart::Zoned, TimeForm::Zoned))
+            .or_else(|| Self::of_patterns(parts))
+    }
+
+    fn of_patterns(parts: &[TimeField<'_>]) -> Option<Self> {
         let mut is_local = false;
-        let pattern = |(_, part): &(usize, &TimePart)| match part {
+        let pattern = |field: &TimeField<'_>| match field.part {
             TimePart::Pattern(pattern) => Some(pattern.clone()),
             TimePart::LocalPattern(pattern) => {
                 is_local = true;
@@ -55,11 +71,14 @@ impl TimeForm {
         };
         let pattern = parts.iter().filter_map(pattern).collect::<Vec<_>>().join(" ");
         let has_zone = ["%z", "%:z", "%s"].iter().any(|zone| pattern.contains(zone));
-        let indices = parts.iter().map(|(index, _)| *index).collect();
+        let fields = parts.iter().map(|field| field.index).collect();
         let is_local = is_local && !has_zone;
-        (!parts.is_empty()).then_some((Self::Pattern { pattern, has_zone, is_local }, indices))
+        let form = TimeForm::Pattern { pattern, has_zone, is_local };
+        (!parts.is_empty()).then_some(Self { form, fields })
     }
+}
 
+impl TimeForm {
     /// Whether times are in the zone of the server, which is not in the log.
     pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Pattern { is_local: true, .. })
@@ -110,8 +129,9 @@ mod tests {
     use super::*;
 
     fn read(parts: &[TimePart], text: &str) -> Result<u64, String> {
-        let parts: Vec<_> = parts.iter().enumerate().collect();
-        let (form, _) = TimeForm::of(&parts).expect("there is a time");
+        let parts = parts.iter().enumerate().map(|(index, part)| TimeField { index, part });
+        let parts: Vec<_> = parts.collect();
+        let form = WrittenTime::of(&parts).expect("there is a time").form;
         assert!(form.is_complete());
         form.read(text.as_bytes(), &mut ClfTimeReader::default()).map_err(|r| r.to_string())
     }
@@ -142,7 +162,7 @@ mod tests {
     #[test]
     fn a_pattern_without_a_date_is_not_complete() {
         let part = pattern("%H:%M:%S");
-        let (form, _) = TimeForm::of(&[(0, &part)]).expect("a time");
-        assert!(!form.is_complete());
+        let time = WrittenTime::of(&[TimeField { index: 0, part: &part }]).expect("a time");
+        assert!(!time.form.is_complete());
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::decide::PolicyOutcome;
+use super::decide::{NamedOutcome, PolicyOutcome};
 use super::gather::Keys;
 use super::suggest::Suggestion;
 use super::summary::LogSummary;
@@ -100,9 +100,9 @@ struct WorstKey {
 
 impl ReplayReport {
     /// The report of a replay by policies.
-    pub(crate) fn new(log: LogSummary, policies: &[(String, PolicyOutcome)], keys: &Keys) -> Self {
-        let row = |(policy, outcome): &(String, PolicyOutcome)| {
-            PolicyReport::new(RowName::Policy(policy.clone()), outcome, keys)
+    pub(crate) fn new(log: LogSummary, policies: &[NamedOutcome], keys: &Keys) -> Self {
+        let row = |NamedOutcome { name, outcome }: &NamedOutcome| {
+            PolicyReport::new(RowName::Policy(name.clone()), outcome, keys)
         };
         let rows = ReportRows::Policies(policies.iter().map(row).collect());
         Self { log, about: None, rows, suggestion: None }
@@ -112,11 +112,11 @@ impl ReplayReport {
     pub(crate) fn of_rules(
         log: LogSummary,
         about: RulesAbout,
-        rules: &[(String, PolicyOutcome)],
+        rules: &[NamedOutcome],
         keys: &Keys,
     ) -> Self {
-        let row = |(rule, outcome): &(String, PolicyOutcome)| {
-            PolicyReport::new(RowName::Rule(rule.clone()), outcome, keys)
+        let row = |NamedOutcome { name, outcome }: &NamedOutcome| {
+            PolicyReport::new(RowName::Rule(name.clone()), outcome, keys)
         };
         let rows = ReportRows::Rules(rules.iter().map(row).collect());
         Self { log, about: Some(about), rows, suggestion: None }

@@ -113,7 +113,7 @@ fn draw_cumulative(report: &ReplayReport, canvas: &Canvas<'_>) -> Drawn {
         let name = text::shortened(policy.name().as_bytes(), plot::NAME_CHARS);
         let row = 10 + ROW_HEIGHT * i32::try_from(n).unwrap_or(i32::MAX / ROW_HEIGHT - 1);
         let entry = format!("{name}: {}", grouped(policy.refused));
-        plot::legend(&names, &[(colour, &entry, 0)], row)?;
+        plot::legend(&names, colour, &entry, 0, row)?;
     }
     Ok(())
 }
@@ -132,8 +132,8 @@ fn added_up(policy: &PolicyReport) -> Vec<(u64, u64)> {
 fn draw_timeline(policy: &PolicyReport, tallest: u64, canvas: &Canvas<'_>) -> Drawn {
     let width = spans::name(policy.timeline.width_ns());
     plot::text(canvas, &format!("requests in {width}"), (16, 16), plot::REMARK)?;
-    let colours = [(plot::ADMITTED, "admitted", 190), (plot::REFUSED, "refused", 300)];
-    plot::legend(canvas, &colours, 16)?;
+    plot::legend(canvas, plot::ADMITTED, "admitted", 190, 16)?;
+    plot::legend(canvas, plot::REFUSED, "refused", 300, 16)?;
     let (_, body) = canvas.split_vertically(32);
     let time = TimeAxis::new(policy.timeline.span_ns(), MarkLabels::Clock);
     let mut chart = ChartBuilder::on(&body)

@@ -6,7 +6,7 @@ use super::count::{Count, Said};
 use super::descriptors::DescriptorRow;
 use super::engine::Engine;
 use crate::failure::Failure;
-use crate::replay::decide::PolicyOutcome;
+use crate::replay::decide::NamedOutcome;
 use crate::replay::gather::Keys;
 use crate::replay::report::RulesAbout;
 
@@ -50,12 +50,12 @@ impl<'e> Counting<'e> {
     }
 
     /// Sums up, given the texts of the names: first all rules together, then each.
-    pub(super) fn finish(self, names: &Keys) -> (RulesAbout, Vec<(String, PolicyOutcome)>) {
+    pub(super) fn finish(self, names: &Keys) -> (RulesAbout, Vec<NamedOutcome>) {
         let rules = self.engine.rules.rules().iter().zip(self.of_rules);
         let rules = rules.filter(|(rule, _)| rule.domain() == self.domain);
         let outcomes = std::iter::once((ALL.to_owned(), self.all))
             .chain(rules.map(|(rule, count)| (rule.to_string(), count)))
-            .map(|(name, count)| (name, count.finish(names)))
+            .map(|(name, count)| NamedOutcome { name, outcome: count.finish(names) })
             .collect();
         let about = RulesAbout {
             domain: self.domain.to_owned(),

@@ -73,11 +73,12 @@ pub(super) fn replay(
 /// Decides a log by two sets of rules, and reports the differences.
 pub(super) fn diff(
     args: &super::ReplayArgs,
-    paths: [&Path; 2],
+    old: &Path,
+    new: &Path,
     sources: &Arc<Sources>,
 ) -> Result<(Vec<LineTally>, Diff), Failure> {
     let settings = args.rules.settings();
-    let engines = [Engine::load(paths[0], &settings)?, Engine::load(paths[1], &settings)?];
+    let engines = [Engine::load(old, &settings)?, Engine::load(new, &settings)?];
     let domain = engine::domain(args.rules.domain.as_deref(), &[&engines[0], &engines[1]])?;
     let mut diff = Diff::new(&domain, &engines);
     let read = read(args, sources, |row, nanos| {

@@ -42,7 +42,8 @@ pub(super) fn read(
                 // The number of a line orders lines with equal times.
                 number += 1;
                 let line = (number, numbers[event.key() as usize]);
-                lines.push(event.nanos(), line, |at, line| rows.decide(at, line, &mut decide))?;
+                lines
+                    .push(event.nanos(), line, |at, (_, row)| rows.decide(at, row, &mut decide))?;
             }
             tally.append(parsed.tally);
             sources.recycle(block);
@@ -53,7 +54,7 @@ pub(super) fn read(
     let tallies: Result<Vec<LineTally>, Failure> = files.map(read).collect();
     sources.finish();
     let tallies = tallies?;
-    lines.finish(|at, line| rows.decide(at, line, &mut decide))?;
+    lines.finish(|at, (_, row)| rows.decide(at, row, &mut decide))?;
     let (span, late_lines) = (lines.span().unwrap_or_default(), Some(lines.late_lines()));
     Ok(DecidedLog { tallies, names: rows.names, span, late_lines })
 }
@@ -94,7 +95,7 @@ impl DistinctRows<'_> {
     fn decide(
         &self,
         nanos: u64,
-        (_, row): (u64, u32),
+        row: u32,
         decide: &mut impl FnMut(&DescriptorRow<'_>, u64) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let made = &self.made[row as usize];

@@ -63,7 +63,10 @@ fn what_is_not_spent_in_time_is_gone() {
     assert!(is_spent(spend(&mut holding, 1, 998 * MS)));
     assert!(matches!(spend(&mut holding, 1, 999 * MS), Spend::Ask(_)));
     assert_eq!(holding.left(), 0);
-    assert_eq!(holding.take_expired().map(|(units, stamp)| (units, stamp.of(0))), [(9, 7), (0, 0)]);
+    assert_eq!(
+        holding.take_expired().map(|ended| (ended.units, ended.stamp.of(0))),
+        [(9, 7), (0, 0)]
+    );
     // A lease ends with its window, if that is earlier.
     holding.granted(TERMS, Grant { turns_ns: Some(100 * MS), ..grant(10, 1_000 * MS) }, 1_001 * MS);
     assert!(is_spent(spend(&mut holding, 1, 1_099 * MS)));
@@ -116,7 +119,7 @@ fn leases_end_in_the_order_in_which_they_are_spent() {
     assert_eq!(holding.left(), 4);
     // The second lease lasts longer than the first.
     assert!(is_spent(spend(&mut holding, 4, 1_400 * MS)));
-    assert_eq!(holding.end(1_400 * MS).map(|(left, _)| left), [0, 0]);
+    assert_eq!(holding.end(1_400 * MS).map(|ended| ended.units), [0, 0]);
 }
 
 /// A cost is not denied if this node's lease and the store have enough for it together.
@@ -165,11 +168,14 @@ fn leases_of_an_older_policy_are_given_back_under_that_and_not_spent() {
     let want = LeaseWant { want: 2, least: 2 };
     assert_eq!(holding.spend(newer, 2, MS, MS), Spend::Ask(want));
     let old = ChargeStamp { at: 7, us: 30, era: 0 };
-    assert_eq!(holding.take_expired(), [(5, old), (0, ChargeStamp::default())]);
+    assert_eq!(
+        holding.take_expired(),
+        [EndedUnits { units: 5, stamp: old }, EndedUnits::default()]
+    );
     // Conversely, a limiter that still has the older policy looks at the store first.
     holding.granted(newer, grant(5, MS), MS);
     assert_eq!(spend(&mut holding, 2, MS), Spend::Ask(LeaseWant { want: 0, least: 0 }));
-    assert_eq!((holding.left(), holding.take_expired()[0].0), (5, 0));
+    assert_eq!((holding.left(), holding.take_expired()[0].units), (5, 0));
 }
 
 /// The store has also charged the older policy for units of the newer one.
@@ -193,15 +199,15 @@ fn three_leases(third: Grant) -> Holding {
 
 #[test]
 fn a_third_lease_is_joined_to_the_second_and_they_end_with_the_first_to_end() {
-    let stamp = |at| ChargeStamp { at, us: 0, era: 0 };
+    let ended = |units, at| EndedUnits { units, stamp: ChargeStamp { at, us: 0, era: 0 } };
     let mut holding = three_leases(grant(5, 120 * MS));
     assert_eq!(holding.left(), 10);
     // The first lease has ended, and the merged ones have not.
-    assert_eq!(holding.end(1_050 * MS), [(8, stamp(8)), (0, stamp(7))]);
-    assert_eq!(holding.take_expired(), [(2, stamp(7)), (0, stamp(0))]);
+    assert_eq!(holding.end(1_050 * MS), [ended(8, 8), ended(0, 7)]);
+    assert_eq!(holding.take_expired(), [ended(2, 7), ended(0, 0)]);
     let mut holding = three_leases(Grant { turns_ns: Some(500 * MS), ..grant(5, 120 * MS) });
     assert_eq!(holding.glance(700 * MS).left, 2);
-    assert_eq!(holding.take_expired(), [(8, stamp(8)), (0, stamp(0))]);
+    assert_eq!(holding.take_expired(), [ended(8, 8), ended(0, 0)]);
 }
 
 #[test]

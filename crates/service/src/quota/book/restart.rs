@@ -9,6 +9,7 @@ use tonic::Status;
 
 use super::{Entries, LimitKey, Pool, QuotaBook, QuotaStream, Quotas, bytes_of, bytes_of_limit};
 use crate::quota::orphans::{Orphan, OrphansOf, Predecessor};
+use crate::quota::reports::LimitParts;
 use crate::quota::saved::{SavedHolder, SavedPool, SavedQuotas, damaged};
 
 impl Quotas {
@@ -65,8 +66,8 @@ impl QuotaBook {
         let holders = &self.holders;
         let pools = self.pools.iter_mut().map(|(limit, pool)| {
             let (mut saved, of_pool) = pool.saved(now, |id| holders.contains_key(&id));
-            (saved.domain, saved.rule) = (limit.0.to_string(), limit.1.to_string());
-            saved.key = limit.2.to_vec();
+            (saved.domain, saved.rule) = (limit.domain.to_string(), limit.rule.to_string());
+            saved.key = limit.key.to_vec();
             let named = |(id, saved): (u64, SavedHolder)| {
                 let Some((address, is_alone, entries)) = named.get(&id) else { return saved };
                 let entries = entries.iter().flat_map(|(name, value)| [name, value]);
@@ -81,8 +82,11 @@ impl QuotaBook {
     fn restore(&mut self, saved: &SavedQuotas, at: u64) -> Result<(), StateError> {
         self.from = at.saturating_add(saved.head.from_ns);
         for SavedPool { limit, holders } in &saved.pools {
-            let texts = (limit.domain.as_str().into(), limit.rule.as_str().into());
-            let key = LimitKey::new((texts.0, texts.1, limit.key.as_slice().into()));
+            let key = LimitKey::new(LimitParts {
+                domain: limit.domain.as_str().into(),
+                rule: limit.rule.as_str().into(),
+                key: limit.key.as_slice().into(),
+            });
             self.bytes += bytes_of_limit(&key);
             let ids: Vec<u64> = holders.iter().map(|_| self.next_id()).collect();
             for (id, holder) in ids.iter().zip(holders) {
@@ -113,7 +117,7 @@ impl QuotaBook {
             return Err(damaged("has a name without a value"));
         }
         let entries: Entries = pairs.iter().cloned().map(<(String, String)>::from).collect();
-        let of = self.orphans.entry((address, limit.0.to_string()));
+        let of = self.orphans.entry((address, limit.domain.to_string()));
         let of = of.or_insert_with(|| OrphansOf { is_alone: true, buckets: HashMap::new() });
         let before = of.buckets.get(&entries).map(|orphan| orphan.until);
         of.is_alone &= saved.is_alone && before.is_none();

@@ -48,14 +48,14 @@ fn there_are_so_many_streams_and_no_more() {
     let refused = quotas.open(ENVOY).expect_err("no room");
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
     assert_eq!(refused.message(), "there are 1024 streams, and there can be no more; try later");
-    quotas.close(open[0].0);
+    quotas.close(open[0].id);
     assert!(quotas.open(ENVOY).is_ok());
 }
 
 #[test]
 fn buckets_take_so_many_bytes_and_no_more_and_give_them_back() {
     let (clock, quotas, maker) = quotas();
-    let (stream, mut answers) = quotas.open(ENVOY).expect("room");
+    let OpenedStream { id: stream, mut answers } = quotas.open(ENVOY).expect("room");
     let value = |n: usize| format!("{n:060000}");
     let fitting = MAX_BYTES / (2 * 60_000);
     for n in 0..fitting + 100 {
@@ -87,7 +87,7 @@ fn buckets_take_so_many_bytes_and_no_more_and_give_them_back() {
 #[test]
 fn a_stream_that_takes_no_answers_ends() {
     let (clock, quotas, maker) = quotas();
-    let (stream, answers) = quotas.open(ENVOY).expect("room");
+    let OpenedStream { id: stream, answers } = quotas.open(ENVOY).expect("room");
     for n in 0..MAX_WAITING {
         quotas.report(&maker, stream, &reports([n.to_string()])).expect("a good report");
     }
@@ -105,8 +105,8 @@ fn a_stream_that_takes_no_answers_ends() {
 #[test]
 fn what_a_refused_report_changes_for_other_streams_is_told_them() {
     let (clock, quotas, maker) = quotas();
-    let ((one, mut of_one), (other, mut of_other)) =
-        (quotas.open(ENVOY).expect("room"), quotas.open(ENVOY).expect("room"));
+    let OpenedStream { id: one, answers: mut of_one } = quotas.open(ENVOY).expect("room");
+    let OpenedStream { id: other, answers: mut of_other } = quotas.open(ENVOY).expect("room");
     quotas.report(&maker, one, &reports(["x".to_owned()])).expect("a good report");
     clock.advance(Duration::from_secs(1));
     quotas.report(&maker, one, &reports(["x".to_owned()])).expect("a good report");
@@ -156,7 +156,7 @@ fn given(addresses: &[IpAddr]) -> (ManualClock, Quotas, DecisionMaker) {
     let (clock, quotas, maker) = quotas();
     let buckets = |place| ["x", "y"].into_iter().take(if place == 0 { 2 } else { 1 });
     for (place, address) in addresses.iter().enumerate() {
-        let (stream, mut answers) = quotas.open(*address).expect("room");
+        let OpenedStream { id: stream, mut answers } = quotas.open(*address).expect("room");
         let report = reports(buckets(place).map(str::to_owned));
         quotas.report(&maker, stream, &report).expect("a good report");
         assert_eq!(told(&mut answers).len(), if place == 0 { 2 } else { 1 });
@@ -169,11 +169,11 @@ fn given(addresses: &[IpAddr]) -> (ManualClock, Quotas, DecisionMaker) {
 fn reported(
     quotas: &Quotas,
     maker: &DecisionMaker,
-    (stream, answers): &mut (u64, mpsc::Receiver<QuotaAnswer>),
+    stream: &mut OpenedStream,
 ) -> Vec<(Vec<u8>, u32)> {
     let report = reports(["x", "y"].map(str::to_owned));
-    quotas.report(maker, *stream, &report).expect("a good report");
-    told(answers)
+    quotas.report(maker, stream.id, &report).expect("a good report");
+    told(&mut stream.answers)
 }
 
 /// The assignments that answer the first report of a new stream.
@@ -213,7 +213,7 @@ fn the_next_stream_from_an_address_has_what_the_only_one_from_there_had() {
         streams.push(stream);
     }
     // In the end all counted bytes are free again.
-    streams.iter().for_each(|(stream, _)| after.close(*stream));
+    streams.iter().for_each(|stream| after.close(stream.id));
     for _ in 0..3 {
         clock.advance(Duration::from_nanos(IN_FORCE));
         after.tick();
@@ -258,7 +258,7 @@ fn who_has_not_come_back_between_two_restarts_is_known_after_both() {
 #[test]
 fn quotas_that_have_ended_give_nothing_any_more() {
     let (clock, before, maker) = given(&[ENVOY]);
-    let (stream, mut answers) = before.open(OTHER).expect("room");
+    let OpenedStream { id: stream, mut answers } = before.open(OTHER).expect("room");
     before.end();
     clock.advance(Duration::from_nanos(IN_FORCE));
     before.tick();

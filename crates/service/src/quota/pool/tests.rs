@@ -269,17 +269,22 @@ fn a_quiet_envoy_keeps_enough_to_say_that_it_is_not_quiet_any_more() {
 #[test]
 fn nothing_is_given_while_leases_of_before_may_be_in_force() {
     let mut pool = Pool::new(HUNDRED, 0, IN_FORCE);
-    assert_eq!(pool.report(SECOND, 1, (1, 0)), []);
+    assert_eq!(pool.report(SECOND, 1, 1, 0), []);
     assert_eq!(pool.tick(IN_FORCE - 1), []);
-    let actions = pool.report(IN_FORCE, 1, (1, 0));
-    assert!(matches!(actions[..], [(1, Action::Assign(_))]), "{actions:?}");
+    let actions = pool.report(IN_FORCE, 1, 1, 0);
+    assert!(
+        matches!(actions[..], [HolderAction { holder: 1, action: Action::Assign(_) }]),
+        "{actions:?}"
+    );
     // After a change, too, nothing is given until the old leases are over.
     let slower = Allowance { per_fill: 500, ..HUNDRED };
     let changed = IN_FORCE + SECOND;
     pool.change(slower, changed);
-    assert_eq!(pool.report(changed, 1, (1, 0)), []);
-    assert_eq!(pool.report(2 * IN_FORCE - 1, 1, (1, 0)), []);
-    let [(1, Action::Assign(share))] = pool.report(2 * IN_FORCE, 1, (1, 0))[..] else {
+    assert_eq!(pool.report(changed, 1, 1, 0), []);
+    assert_eq!(pool.report(2 * IN_FORCE - 1, 1, 1, 0), []);
+    let [HolderAction { holder: 1, action: Action::Assign(share) }] =
+        pool.report(2 * IN_FORCE, 1, 1, 0)[..]
+    else {
         panic!("a share")
     };
     assert!(share.per_fill <= 500, "{share:?}");
@@ -314,9 +319,13 @@ fn a_service_that_stops_and_starts_denies_no_envoy_what_it_had() {
 #[test]
 fn after_a_restart_the_first_report_prolongs_what_has_certainly_arrived() {
     let mut pool = Pool::new(HUNDRED, 0, 0);
-    pool.report(0, 1, (1, 0));
+    pool.report(0, 1, 1, 0);
     let sent = SECOND;
-    let [(1, Action::Assign(share))] = pool.report(sent, 1, (900, 0))[..] else { panic!("all") };
+    let [HolderAction { holder: 1, action: Action::Assign(share) }] =
+        pool.report(sent, 1, 900, 0)[..]
+    else {
+        panic!("all")
+    };
     let saved_at = |pool: &mut Pool, at| {
         let (limit, holders) = pool.saved(at, |id| id == 1);
         let [(1, holder)] = &holders[..] else { panic!("{holders:?}") };
@@ -327,31 +336,41 @@ fn after_a_restart_the_first_report_prolongs_what_has_certainly_arrived() {
     let late = sent + 2 * DELAY - 1;
     let mut next = saved_at(&mut pool, late);
     let stored = next.stored;
-    let told = next.report(late + SECOND, 1, (1_800, 0));
-    assert!(matches!(told[..], [(1, Action::Assign(_))]), "{told:?}");
+    let told = next.report(late + SECOND, 1, 1_800, 0);
+    assert!(
+        matches!(told[..], [HolderAction { holder: 1, action: Action::Assign(_) }]),
+        "{told:?}"
+    );
     assert!(next.stored < stored && next.holders[0].leases.len() == 2);
     // If it was sent earlier, it has arrived. It is prolonged for free, as long as the message arrives in time.
     let (saved, in_time) = (sent + 2 * DELAY, sent + IN_FORCE - 2 * DELAY - 1);
     let mut next = saved_at(&mut pool, saved);
-    assert_eq!(next.report(in_time, 1, (900, 0)), [(1, Action::Assign(share))]);
+    assert_eq!(
+        next.report(in_time, 1, 900, 0),
+        [HolderAction { holder: 1, action: Action::Assign(share) }]
+    );
     assert_eq!(next.holders[0].leases[0].until, in_time + IN_FORCE);
     let mut next = saved_at(&mut pool, saved);
-    let told = next.report(in_time + 1, 1, (900, 0));
-    assert!(matches!(told[..], [(1, Action::Assign(_))]) && next.holders[0].leases.len() == 2);
+    let told = next.report(in_time + 1, 1, 900, 0);
+    assert!(
+        matches!(told[..], [HolderAction { holder: 1, action: Action::Assign(_) }])
+            && next.holders[0].leases.len() == 2
+    );
     // Meanwhile no other Envoy gets any of that part of the rate.
     let mut next = saved_at(&mut pool, saved);
-    assert_eq!(next.report(saved, 2, (1, 0)), []);
+    assert_eq!(next.report(saved, 2, 1, 0), []);
 }
 
 #[test]
 fn a_silent_holder_is_told_so_and_an_idle_pool_can_be_forgotten() {
     let mut pool = Pool::new(HUNDRED, 0, 0);
     assert!(pool.is_idle());
-    pool.report(0, 1, (1, 0));
+    pool.report(0, 1, 1, 0);
     assert!(!pool.is_idle());
     let silent = TIME_TO_LIVE_S * SECOND;
-    assert!(!pool.tick(silent - 1).contains(&(1, Action::Abandon)));
-    assert_eq!(pool.tick(silent), [(1, Action::Abandon)]);
+    let abandoned = HolderAction { holder: 1, action: Action::Abandon };
+    assert!(!pool.tick(silent - 1).contains(&abandoned));
+    assert_eq!(pool.tick(silent), [abandoned]);
     assert_eq!(pool.tick(IN_FORCE), []);
     pool.tick(2 * IN_FORCE);
     assert!(pool.is_idle(), "{pool:?}");

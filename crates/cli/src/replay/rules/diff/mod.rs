@@ -95,9 +95,25 @@ enum DiffChange {
 struct DiffState {
     /// For each set of rules, the index in the changes for each of its rules.
     places: [Vec<Option<usize>>; 2],
-    /// Newly refused and newly admitted requests, by the number of a name.
-    keys: HashMap<usize, [u64; 2], ahash::RandomState>,
-    first: Vec<(u64, usize, DiffChange)>,
+    /// By the number of a name.
+    keys: HashMap<usize, MovedRequests, ahash::RandomState>,
+    first: Vec<FirstChange>,
+}
+
+/// The requests of a name whose answer has changed.
+#[derive(Clone, Copy, Debug, Default)]
+struct MovedRequests {
+    newly_refused: u64,
+    newly_admitted: u64,
+}
+
+/// A request whose answer has changed.
+#[derive(Debug)]
+struct FirstChange {
+    nanos: u64,
+    /// The number of its name.
+    name: usize,
+    is: DiffChange,
 }
 
 impl Diff {
@@ -137,12 +153,15 @@ impl Diff {
         moved.requests += 1;
         for key in denied(row, denial) {
             let counts = self.counting.keys.entry(key).or_default();
-            let count = &mut counts[usize::from(change == DiffChange::NewlyAdmitted)];
+            let count = match change {
+                DiffChange::NewlyRefused => &mut counts.newly_refused,
+                DiffChange::NewlyAdmitted => &mut counts.newly_admitted,
+            };
             moved.keys += u64::from(*count == 0);
             *count += 1;
         }
         if self.counting.first.len() < NAMED {
-            self.counting.first.push((nanos, row.name, change));
+            self.counting.first.push(FirstChange { nanos, name: row.name, is: change });
         }
     }
 
@@ -175,17 +194,17 @@ impl Diff {
         let mut keys: Vec<_> = self.counting.keys.drain().collect();
         // Most changed first, then by text: the numbers of names depend on the order in which threads read.
         keys.sort_unstable_by(|(a, in_a), (b, in_b)| {
-            let changes = |[refused, admitted]: &[u64; 2]| refused + admitted;
+            let changes = |moved: &MovedRequests| moved.newly_refused + moved.newly_admitted;
             changes(in_b).cmp(&changes(in_a)).then_with(|| names[*a].cmp(&names[*b]))
         });
-        let key = |(name, [newly_refused, newly_admitted]): (usize, [u64; 2])| KeyChange {
+        let keys = keys.into_iter().take(NAMED).map(|(name, moved)| KeyChange {
             key: text(name),
-            newly_refused,
-            newly_admitted,
+            newly_refused: moved.newly_refused,
+            newly_admitted: moved.newly_admitted,
             raw: names[name].clone(),
-        };
-        self.keys = keys.into_iter().take(NAMED).map(key).collect();
-        let request = |(nanos, name, is): (u64, usize, DiffChange)| RequestChange {
+        });
+        self.keys = keys.collect();
+        let request = |FirstChange { nanos, name, is }| RequestChange {
             time: instant(nanos),
             key: text(name),
             is,

@@ -8,8 +8,12 @@ use super::Fault;
 /// The length of a world's step.
 pub(super) const STEP: u64 = SECOND / 50;
 
-/// The stream, and the numbers of allowed and denied requests.
-type Report = (u64, (u64, u64));
+/// What a stream reports as allowed and denied.
+struct Report {
+    stream: u64,
+    allowed: u64,
+    denied: u64,
+}
 
 /// An Envoy that behaves as its filter does. Its treatment of assignments follows Envoy's sources; other tests try it
 /// with Envoy itself.
@@ -118,8 +122,8 @@ impl World {
         self.envoys.len() - 1
     }
 
-    pub(super) fn send(&mut self, actions: Vec<(u64, Action)>) {
-        for (id, action) in actions {
+    pub(super) fn send(&mut self, actions: Vec<HolderAction>) {
+        for HolderAction { holder: id, action } in actions {
             let late = self.draw(self.delay);
             let Some(envoy) = self.envoys.iter_mut().find(|envoy| envoy.id == id) else { continue };
             // Messages arrive in order.
@@ -250,15 +254,17 @@ impl World {
         let queue = &mut self.reports[place];
         if now >= envoy.next_report {
             let before = queue.back().map_or(0, |(at, _)| *at);
-            let counts = (envoy.allowed, envoy.denied);
-            queue.push_back(((now + late).max(before), (envoy.id, counts)));
+            let (stream, allowed, denied) = (envoy.id, envoy.allowed, envoy.denied);
+            let report = Report { stream, allowed, denied };
+            queue.push_back(((now + late).max(before), report));
             (envoy.allowed, envoy.denied, envoy.next_report) = (0, 0, now + envoy.interval);
         }
         if self.is_down {
             self.reports[place].clear();
         }
-        while let Some((id, counts)) = next(&mut self.reports[place], now) {
-            let actions = self.pool.report(now, id, counts);
+        while let Some(report) = next(&mut self.reports[place], now) {
+            let Report { stream, allowed, denied } = report;
+            let actions = self.pool.report(now, stream, allowed, denied);
             self.send(actions);
         }
     }
