@@ -32,7 +32,8 @@ pub(crate) struct Inner {
     pub(crate) terms: Terms,
     pub(crate) keys: StoredKeys,
     pub(crate) nodes: u64,
-    pub(crate) _enrolled: Arc<Enrolled>,
+    /// Counts the limit for the log while this lives. None for a limit that came with a request.
+    pub(crate) _enrolled: Option<Enrolled>,
 }
 
 impl Inner {

@@ -16,6 +16,7 @@ use crate::script::{ScriptVerb, Units};
 use crate::settings::{Mode, OnError, Settings};
 use crate::share::LocalShare;
 use crate::store::Store;
+use crate::store::link_set::Enrolled;
 
 /// A limit for each key, over all nodes that use the same store and name.
 ///
@@ -67,7 +68,8 @@ impl RedisLimiter {
     /// ```
     pub fn new(store: &Store, settings: Settings) -> Result<Self, BuildError> {
         let share = LocalShare::new(&settings.plan()?, settings.nodes, settings.keys)?;
-        build(store, settings, share)
+        let enrolled = store.links.enrol(settings.on_error);
+        build(store, settings, share, Some(enrolled))
     }
 
     /// The policy.
@@ -253,6 +255,7 @@ pub(crate) fn build(
     store: &Store,
     settings: Settings,
     share: LocalShare,
+    enrolled: Option<Enrolled>,
 ) -> Result<RedisLimiter, BuildError> {
     let plan = settings.plan()?;
     let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
@@ -261,9 +264,9 @@ pub(crate) fn build(
     let keys = StoredKeys::new(&store.prefix, &name, &part, &plan);
     let (local, era) = store.links.locals.of(&keys.head, form, plan, store.now_ns());
     let terms = Terms { era, ..Terms::new(held, fill_ns) };
-    let _enrolled = Arc::new(store.links.enrol(on_error));
     let store = store.clone();
-    let inner = Inner { store, plan, on_error, share, local, terms, keys, nodes, _enrolled };
+    let inner =
+        Inner { store, plan, on_error, share, local, terms, keys, nodes, _enrolled: enrolled };
     let inner = Arc::new(inner);
     let alive = (mode == Mode::Async).then(|| {
         let (alive, gone) = oneshot::channel();

@@ -51,7 +51,9 @@ impl RequestLimits {
             return Err(BuildError::NotOfEnvoyproxy { policy: given.into() });
         }
         let share = LocalShare::of_parts(&settings.plan()?, settings.nodes, settings.keys)?;
-        Ok(Self { any: build(store, settings, share)? })
+        // A limit that comes with a request is not one of the store's: the log does not count it among those that decide
+        // while the store is away.
+        Ok(Self { any: build(store, settings, share, None)? })
     }
 
     /// A limiter of the same keys, for a request that brings a limit of `units` in the window. A key counts the units that
@@ -87,7 +89,7 @@ pub(crate) fn with_limit(
     units: u64,
     on_error: OnError,
 ) -> Result<RedisLimiter, BuildError> {
-    let Inner { store, plan, share, local, terms, keys, nodes, _enrolled, .. } = &*any.inner;
+    let Inner { store, plan, share, local, terms, keys, nodes, .. } = &*any.inner;
     let refused = BuildError::Setting {
         setting: "the limit",
         accepted: "1 or more units, as many as a window counts",
@@ -104,7 +106,7 @@ pub(crate) fn with_limit(
         terms: *terms,
         keys: keys.clone(),
         nodes: *nodes,
-        _enrolled: Arc::clone(_enrolled),
+        _enrolled: None,
     };
     Ok(RedisLimiter { inner: Arc::new(inner), alive: None })
 }
