@@ -70,7 +70,7 @@ pub(crate) struct Sizes {
     #[arg(long)]
     merge_domains: bool,
 
-    /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each [default: 65536, or less where many
+    /// The capacity of rules whose file gives none, in clients: about 15 bytes each [default: 65536, or less where many
     /// rules share --table-bytes]
     #[arg(long, value_name = "CLIENTS")]
     capacity: Option<usize>,

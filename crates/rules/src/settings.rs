@@ -26,7 +26,7 @@ pub struct Settings {
     /// Whether every rule is in `quota_mode`. Default: no.
     pub global_quota_mode: bool,
     /// The number of clients, times its `weight`, for which a rule's tables are built if the rule has no `capacity` and leaves a
-    /// value open. A client takes 14 to 16 bytes. Default: `None`. The number is then 65,536, as long as all such rules
+    /// value open. A client takes about 15 bytes. Default: `None`. The number is then 65,536, as long as all such rules
     /// take no more than half of [`max_table_bytes`](Settings::max_table_bytes); otherwise it is the number that fits
     /// in the rule's share of that half ([`RuleSet::narrowed`](crate::RuleSet::narrowed)).
     pub default_capacity: Option<usize>,
@@ -44,7 +44,7 @@ pub struct Settings {
     /// 0.
     pub more_bytes_per_client: u64,
     /// The number of keys for which limits that come with requests are counted, for each of the seven units of time and
-    /// for each grain of a [`Pace`](crate::Pace): 14 to 16 bytes each. 0 refuses such requests. Default: 10,000.
+    /// for each grain of a [`Pace`](crate::Pace): about 15 bytes each. 0 refuses such requests. Default: 10,000.
     pub override_capacity: usize,
     /// The share of a limit above which admitted requests count as near it. Default: 0.8, as in envoyproxy/ratelimit.
     pub near_limit_ratio: f64,

@@ -223,7 +223,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), help_heading = MEMORY)]
     pub(super) state_every: Option<u16>,
 
-    /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each [default: 65536, or less where many
+    /// The capacity of rules whose file gives none, in clients: about 15 bytes each [default: 65536, or less where many
     /// rules share --table-bytes]
     #[arg(long, value_name = "CLIENTS", help_heading = MEMORY)]
     pub(super) capacity: Option<usize>,
